@@ -83,7 +83,7 @@ test: test-deps ## Build and run all tests; the last line says how many passed
 page-deps: test-deps
 	@.ci/packages $(PAGE_PACKAGES)
 
-page-test: page-deps ## Check the live page in a headless Chromium: counts, buttons, story, keyboard (two minutes)
+page-test: page-deps ## Check the live page in a headless Chromium: counts, buttons, a phone's history, keyboard (two minutes)
 	@swift build --build-tests
 	@Tests/Acceptance/page/run.py .build/debug/causeway-lab $(PAGE)
 
@@ -166,20 +166,20 @@ fleet-test: build fleet-deps ## Restart, kill, stop and add workers of one group
 	@cd Tests/Acceptance && ../../.build/fleet/venv/bin/python -B -m unittest --quiet fleet/test_*.py
 	@.build/fleet/venv/bin/python Tests/Acceptance/fleet/run.py .build/release/causeway $(FLEET)
 
-acceptance-test: build fleet-deps ## Disturb fan-outs to an audience: newer commands, kills, Redis away: twelve minutes
+acceptance-test: build fleet-deps ## Disturb fan-outs to an audience with newer commands, kills and Redis outages: twelve minutes
 	@cd Tests/Acceptance && ../../.build/fleet/venv/bin/python -B -m unittest --quiet fanouts/test_*.py
 	@.build/fleet/venv/bin/python Tests/Acceptance/fanouts/run.py .build/release/causeway $(ACCEPTANCE)
 
-newcomer-test: deps ## Play README.md's first commands literally, and compare what they print: half a minute
+newcomer-test: deps ## Run README.md's first commands exactly as written, and compare what they print: half a minute
 	swift build --product causeway
 	swift build --product causeway-lab
 	@cd Tests/Acceptance && python3 -B -m unittest --quiet newcomer/test_*.py
 	@python3 -B Tests/Acceptance/newcomer/run.py .build/debug
 
-outage-test: build fleet-deps ## Break what workers depend on, case by case, and fail if anything is lost, old or twice: 15 minutes
+outage-test: build fleet-deps ## Break what workers depend on, case by case, and fail if a state is lost, too old or sent twice: 15 minutes
 	@.build/release/causeway-lab outage --broker '.build/fleet/venv/bin/python -B Tests/Acceptance/fleet/broker.py' $(OUTAGE)
 
-outage-hour: build ## Take one app's APNs host away for an hour, with 2,000 commands a second for it and for another app
+outage-hour: build ## Stop one app's APNs host for an hour, with 2,000 commands a second for it and for another app
 	@.build/release/causeway-lab outage-hour $(OUTAGE)
 
 chart-deps: deps
@@ -213,7 +213,7 @@ records-programs: deps
 	swift build --product causeway
 	swift build --product causeway-lab
 
-records-test: records-programs records-deps ## Hold the schemas against the program with another validator, and run the examples: a minute
+records-test: records-programs records-deps ## Compare the schemas with the program by another validator, and run the examples: a minute
 	@.build/records/venv/bin/python -B Tests/Acceptance/records/run.py .build/debug
 
 records-java-test: records-programs records-deps fleet-deps ## Run the example in Java with Apache's Kafka client (downloads 200 MB)
@@ -221,7 +221,7 @@ records-java-test: records-programs records-deps fleet-deps ## Run the example i
 	@.build/records/venv/bin/python -B Tests/Acceptance/records/run.py .build/debug --java
 
 kit-test: records-programs records-deps ## Build a package that depends on this repository by version, and check its records: a minute
-	@.build/records/venv/bin/python -B Tests/Acceptance/kit/run.py .build/debug
+	@.build/records/venv/bin/python -B Tests/Acceptance/dependent_package/run.py .build/debug
 
 image: ## Build the container image (needs Docker)
 	version=$$(sed -n 's/^appVersion: "\(.*\)"/\1/p' Helm/causeway/Chart.yaml) && docker build --tag causeway:$$version \
@@ -242,14 +242,14 @@ dist: static-build ## Pack programs without shared libraries, for this machine's
 	@.ci/packages liblz4-dev libsasl2-dev libzstd-dev zlib1g-dev
 	@.ci/dist .build/static
 
-dist-test: dist ## Run the packed programs where there is nothing else, and play the signing of a release
+dist-test: dist ## Run the packed programs on a system with nothing else, and try the signing of a release
 	@.ci/packages gnupg openssl redis-server util-linux
 	@.ci/dist-test .build/static
 
 upgrade-test: deps fleet-deps ## Upgrade a fleet from the former version under load, and roll it back: make upgrade-test FORMER=COMMIT
 	swift build --product causeway
 	swift build --product causeway-lab
-	@.ci/former '$(FORMER)'
+	@.ci/former-version '$(FORMER)'
 	@.build/fleet/venv/bin/python Tests/Acceptance/fleet/run.py .build/debug/causeway --former .build/former/causeway \
 	    --activities 200 --rate 100
 

@@ -1,7 +1,7 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
-/// The settings of all targets but those with `kitSettings`: Swift 6 language mode, and warnings are errors.
+/// The settings of all targets but those with `librarySettings`: Swift 6 language mode, and warnings are errors.
 let settings: [SwiftSetting] = [
     .swiftLanguageMode(.v6),
     .enableUpcomingFeature("ExistentialAny"),
@@ -17,7 +17,7 @@ let settings: [SwiftSetting] = [
 
 /// The settings of the libraries that app servers and apps import. They have no unsafe flags, because SwiftPM
 /// refuses a dependency with such flags.
-let kitSettings: [SwiftSetting] = [
+let librarySettings: [SwiftSetting] = [
     .swiftLanguageMode(.v6),
     .enableUpcomingFeature("ExistentialAny"),
     .enableUpcomingFeature("MemberImportVisibility"),
@@ -62,8 +62,8 @@ let package = Package(
 
         .target(name: "Numbers", swiftSettings: settings),
         .target(name: "LiveActivity", dependencies: ["Numbers"], swiftSettings: settings),
-        .target(name: "CausewayRecords", swiftSettings: kitSettings),
-        .target(name: "ActivityShapes", swiftSettings: kitSettings),
+        .target(name: "CausewayRecords", swiftSettings: librarySettings),
+        .target(name: "ActivityShapes", swiftSettings: librarySettings),
         // Reads and writes whole JSON documents, and writes YAML documents.
         .target(name: "Documents", swiftSettings: settings),
         // The description of the records, from which the schemas and the pages are generated.
@@ -164,9 +164,9 @@ let package = Package(
             ],
             resources: [
                 .embedInCode("LivePage/Resources/page.html"), .embedInCode("LivePage/Resources/page.css"),
-                .embedInCode("LivePage/Resources/main.js"), .embedInCode("LivePage/Resources/field.js"),
-                .embedInCode("LivePage/Resources/wall.js"), .embedInCode("LivePage/Resources/lockscreen.js"),
-                .embedInCode("LivePage/Resources/figures.js"), .embedInCode("LivePage/Resources/story.js"),
+                .embedInCode("LivePage/Resources/main.js"), .embedInCode("LivePage/Resources/phonegrid.js"),
+                .embedInCode("LivePage/Resources/largephones.js"), .embedInCode("LivePage/Resources/lockscreen.js"),
+                .embedInCode("LivePage/Resources/figures.js"), .embedInCode("LivePage/Resources/phonehistory.js"),
             ],
             swiftSettings: settings
         ),
@@ -293,7 +293,7 @@ let package = Package(
         // Compares the readers of records: the worker, `causeway check`, the schemas and the
         // library `CausewayRecords`.
         .testTarget(
-            name: "AgreementTests",
+            name: "RecordAgreementTests",
             dependencies: [
                 "causeway", "CausewayCommandLine", "CausewayRecords", "CausewayWorker", "Delivery", "Documents",
                 "LiveActivity", "Numbers", "RecordReference", "RecordTestbed", "Testbed",
@@ -301,18 +301,10 @@ let package = Package(
             swiftSettings: settings
         ),
         .testTarget(
-            name: "DemoTests",
-            dependencies: ["Numbers", "CausewayCommandLine", "CausewayLab", "LiveActivity", "Testbed"],
-            swiftSettings: settings
-        ),
-        .testTarget(
-            name: "SeasonTests",
-            dependencies: ["CausewayLab", "Delivery", "LiveActivity", "Testbed"],
-            swiftSettings: settings
-        ),
-        .testTarget(
-            name: "OutageTests",
-            dependencies: ["CausewayLab", "Kafka", "LiveActivity"],
+            name: "CausewayLabTests",
+            dependencies: [
+                "Numbers", "CausewayCommandLine", "CausewayLab", "Delivery", "Kafka", "LiveActivity", "Testbed",
+            ],
             swiftSettings: settings
         ),
         // Runs the fuzz targets on the fuzzer's seeds and findings. The fuzzer itself is a separate package.

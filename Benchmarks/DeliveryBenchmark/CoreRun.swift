@@ -12,10 +12,10 @@ final class CoreRun {
     static let batchMilliseconds: Int64 = 250
 
     private var delivery: Delivery
-    private var now = Moment(monotonicMilliseconds: 1_000_000, wallMilliseconds: Feed.firstTimestamp * 1_000)
+    private var now = Moment(monotonicMilliseconds: 1_000_000, wallMilliseconds: CommandFeed.firstTimestamp * 1_000)
     private let partition: UInt32
     private let pool = PoolIdentifier(appIndex: 0, environment: .production)
-    private var feed: Feed
+    private var feed: CommandFeed
     private let token = Array("80f3c1d2a4b596e7080f3c1d2a4b596e7080f3c1d2a4b596e7080f3c1d2a4b59".utf8)
     private let topic: [UInt8]
     private var writer = JSONWriter(capacity: 4_096)
@@ -29,14 +29,18 @@ final class CoreRun {
     private(set) var resultBytes: UInt64 = 0
 
     init(_ workload: Workload) {
-        feed = Feed(activities: Self.activityCount, states: workload.states, isChanging: workload.isChanging)
+        feed = CommandFeed(
+            activityCount: Self.activityCount,
+            states: workload.states,
+            hasChangingStates: workload.hasChangingStates
+        )
         var configuration = DeliveryConfiguration(
-            apps: [.init(bundleIdentifier: Feed.app, hasProduction: true, hasSandbox: true)],
+            apps: [.init(bundleIdentifier: CommandFeed.app, hasProduction: true, hasSandbox: true)],
             seed: 1
         )
-        if workload.isShaped {
-            let contract = Feed.shapes.withUnsafeBytes { bytes in
-                try? Contract(shapes: bytes, ofApp: String(decoding: Feed.app, as: UTF8.self))
+        if workload.hasShapes {
+            let contract = CommandFeed.shapes.withUnsafeBytes { bytes in
+                try? Contract(shapes: bytes, ofApp: String(decoding: CommandFeed.app, as: UTF8.self))
             }
             guard let contract else { preconditionFailure("the benchmark's shapes can be read") }
             configuration.apps[0].contract = ContractRule(contract: contract, rejectsMismatches: true)
@@ -57,9 +61,9 @@ final class CoreRun {
         let batchCount = max(1, commands / commandsPerBatch)
         for _ in 0..<batchCount { runBatch(workload) }
         precondition(delivery.counters(of: 0).undecodableCommands == 0, "the commands fit the shapes")
-        if workload == .alternatingShaped { precondition(delivery.statesCompared <= workload.states.count) }
-        if workload == .inningsShaped { precondition(delivery.statesCompared <= 10) }
-        if workload == .unlikeShaped { precondition(Int64(delivery.statesCompared) > nextOffset * 9 / 10) }
+        if workload == .alternatingShaped { precondition(delivery.comparedStates <= workload.states.count) }
+        if workload == .inningsShaped { precondition(delivery.comparedStates <= 10) }
+        if workload == .unlikeShaped { precondition(Int64(delivery.comparedStates) > nextOffset * 9 / 10) }
         precondition(delivery.recordsInProgress == 0 && delivery.committableOffset(partition) == nextOffset)
         return batchCount * commandsPerBatch
     }
@@ -77,7 +81,7 @@ final class CoreRun {
         }
         nextActivity = (nextActivity + Self.activitiesPerBatch) % Self.activityCount
         delivery.endBatch(now: now)
-        while answerStoreCalls() || answerPushes() || acknowledge() {}
+        while replyToStoreCalls() || answerPushes() || acknowledgeProductions() {}
     }
 
     private func receive(_ value: UnsafeRawBufferPointer) {
@@ -95,7 +99,7 @@ final class CoreRun {
     }
 
     /// Replies to all store calls of the core. Returns whether there was a call.
-    private func answerStoreCalls() -> Bool {
+    private func replyToStoreCalls() -> Bool {
         while let call = delivery.withNextStoreCall(now: now, { Self.tagAndTimestamp($0) }) {
             delivery.storeCallTaken()
             calls.append(call)
@@ -122,7 +126,7 @@ final class CoreRun {
         reply.registration = TokenRegistration(
             token: token,
             environment: .production,
-            registeredAtMilliseconds: Feed.firstTimestamp * 1_000
+            registeredAtMilliseconds: CommandFeed.firstTimestamp * 1_000
         )
         reply.priority = 5
         reply.budgetLeft = 15
@@ -144,7 +148,7 @@ final class CoreRun {
         return !pushes.isEmpty
     }
 
-    private func acknowledge() -> Bool {
+    private func acknowledgeProductions() -> Bool {
         while let production = delivery.nextProduction(now: now) {
             writeResult(delivery.view(production.record))
             delivery.productionTaken(production)
@@ -159,7 +163,7 @@ final class CoreRun {
     private func writeResult(_ view: RecordView) {
         writer.reset()
         topic.withUnsafeBytes { topic in
-            Feed.app.withUnsafeBytes { app in
+            CommandFeed.app.withUnsafeBytes { app in
                 var result = ResultRecord(
                     outcome: view.outcome,
                     sourceTopic: topic,

@@ -35,8 +35,8 @@ enum Workload: String, CaseIterable {
     /// shapes.
     case inningsShaped = "innings-shaped"
 
-    var isShaped: Bool { rawValue.hasSuffix("shaped") }
-    var isChanging: Bool {
+    var hasShapes: Bool { rawValue.hasSuffix("shaped") }
+    var hasChangingStates: Bool {
         switch self {
         case .changing, .changingShaped, .unlike, .unlikeShaped: true
         case .spread, .paired, .backlog, .shaped, .alternating, .alternatingShaped, .innings, .inningsShaped: false
@@ -45,10 +45,10 @@ enum Workload: String, CaseIterable {
     /// The content states that the commands have in turn.
     var states: [String] {
         switch self {
-        case .innings, .inningsShaped: Feed.innings
+        case .innings, .inningsShaped: CommandFeed.inningsStates
         // Each state has other values and another order of its keys.
-        case .alternating, .alternatingShaped, .unlike, .unlikeShaped: (0..<98).map(Feed.state)
-        case .spread, .paired, .backlog, .shaped, .changing, .changingShaped: [Feed.state(0)]
+        case .alternating, .alternatingShaped, .unlike, .unlikeShaped: (0..<98).map(CommandFeed.makeState)
+        case .spread, .paired, .backlog, .shaped, .changing, .changingShaped: [CommandFeed.makeState(0)]
         }
     }
 
@@ -66,39 +66,40 @@ enum Workload: String, CaseIterable {
 /// Update commands of many activities, as a producer of scores would write them: about 400 bytes each, or 600 with the
 /// states of a cricket match. The commands are prepared in memory, and a new timestamp turns a prepared command into a
 /// new one.
-struct Feed: ~Copyable {
+struct CommandFeed: ~Copyable {
     static let firstTimestamp: Int64 = 1_790_000_000
     static let app = Array("com.example.scores".utf8)
 
-    let activities: Int
+    let activityCount: Int
     /// The offset at which each activity's record begins, and the end of the last record.
     private let recordOffsets: [Int]
     private let timestampOffset: Int
     /// For each state: the offset of a number in the records with this state. Each command gets another number there.
     /// Empty: the commands have the prepared states unchanged.
     private let changingNumberOffsets: [Int]
-    private var lastChange = Self.firstChange
-    private static let firstChange: Int64 = 810_748_800
+    private var lastChangingNumber = Self.firstChangingNumber
+    private static let firstChangingNumber: Int64 = 810_748_800
     private let records: UnsafeMutableRawBufferPointer
 
     /// - Parameters:
     ///   - states: the content states that the activities have in turn.
-    ///   - isChanging: whether each command has a new state.
-    init(activities: Int, states: [String], isChanging: Bool) {
-        precondition((1...999_999).contains(activities), "an activity's number has six digits")
-        self.activities = activities
-        let samples = states.map { Self.record(of: 0, state: $0) }
+    ///   - hasChangingStates: whether each command has a new state.
+    init(activityCount: Int, states: [String], hasChangingStates: Bool) {
+        precondition((1...999_999).contains(activityCount), "an activity's number has six digits")
+        self.activityCount = activityCount
+        let samples = states.map { Self.makeRecord(of: 0, state: $0) }
         timestampOffset = Self.offset(of: Self.firstTimestamp, in: samples[0])
-        changingNumberOffsets = isChanging ? samples.map { Self.offset(of: Self.firstChange, in: $0) } : []
+        changingNumberOffsets =
+            hasChangingStates ? samples.map { Self.offset(of: Self.firstChangingNumber, in: $0) } : []
         var recordOffsets = [0]
-        for activity in 0..<activities {
+        for activity in 0..<activityCount {
             recordOffsets.append(recordOffsets[activity] + samples[activity % states.count].count)
         }
         self.recordOffsets = recordOffsets
-        records = .allocate(byteCount: recordOffsets[activities], alignment: 16)
-        for activity in 0..<activities {
+        records = .allocate(byteCount: recordOffsets[activityCount], alignment: 16)
+        for activity in 0..<activityCount {
             UnsafeMutableRawBufferPointer(rebasing: records[recordOffsets[activity]..<recordOffsets[activity + 1]])
-                .copyBytes(from: Self.record(of: activity, state: states[activity % states.count]))
+                .copyBytes(from: Self.makeRecord(of: activity, state: states[activity % states.count]))
         }
     }
 
@@ -112,9 +113,9 @@ struct Feed: ~Copyable {
         )
         Self.write(timestamp, digits: 10, to: record, at: timestampOffset)
         if !changingNumberOffsets.isEmpty {
-            lastChange += 1
+            lastChangingNumber += 1
             Self.write(
-                lastChange,
+                lastChangingNumber,
                 digits: 9,
                 to: record,
                 at: changingNumberOffsets[activity % changingNumberOffsets.count]
@@ -163,7 +164,7 @@ struct Feed: ~Copyable {
         .utf8
     )
 
-    private static func record(of activity: Int, state: String) -> [UInt8] {
+    private static func makeRecord(of activity: Int, state: String) -> [UInt8] {
         let number = String(repeating: "0", count: 6 - "\(activity)".count) + "\(activity)"
         let text = """
             {"app":"com.example.scores","activity":"match-2026-061:device-\(number)","id":"feed-7/000\(number)",\
@@ -174,20 +175,20 @@ struct Feed: ~Copyable {
     }
 
     /// Returns a state with its fields in one of seven orders. All these states have the same size.
-    static func state(_ number: Int) -> String {
+    static func makeState(_ number: Int) -> String {
         let members = [
             "\"home\":\((number / 10 + 2) % 10)", "\"away\":\((number + 1) % 10)", #""period":"second half""#,
             #""minute":67"#,
-            "\"startedAt\":\(firstChange)", #""last":{"kind":"goal","minute":66}"#,
+            "\"startedAt\":\(firstChangingNumber)", #""last":{"kind":"goal","minute":66}"#,
             #""scorers":["Olmo","Kane","Saka"]"#,
         ]
-        let first = number % members.count
-        return "{\((members[first...] + members[..<first]).joined(separator: ","))}"
+        let firstMember = number % members.count
+        return "{\((members[firstMember...] + members[..<firstMember]).joined(separator: ","))}"
     }
 
     /// The states after balls 61 to 180 of match 1136597 in `Config/examples/season`, with parts of both innings: about
     /// 350 bytes each. `causeway-lab demo` plays this season.
-    static let innings: [String] = {
+    static let inningsStates: [String] = {
         let file = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("innings.jsonl")
         guard let text = try? String(contentsOf: file, encoding: .utf8) else {
             preconditionFailure("the benchmark has its states")

@@ -3,7 +3,7 @@ import Delivery
 import Foundation
 
 /// Measures the nanoseconds for one command, from its bytes to its settled offset: the best of nine measurements.
-func nanoseconds(_ workload: Workload) -> Double {
+func measureNanoseconds(_ workload: Workload) -> Double {
     let core = CoreRun(workload)
     _ = core.run(workload, commands: 100_000)
     return (0..<9)
@@ -18,16 +18,16 @@ func nanoseconds(_ workload: Workload) -> Double {
 
 /// Counts the allocations for each command in the steady state. The difference between two runs of different lengths
 /// leaves out what a run allocates once.
-func allocations(_ workload: Workload) -> Double {
+func measureAllocations(_ workload: Workload) -> Double {
     let core = CoreRun(workload)
-    func count(_ commands: Int) -> (allocations: UInt64, commands: Int) {
+    func countAllocations(_ commands: Int) -> (allocations: UInt64, commands: Int) {
         let allocationsBefore = CAllocationCount_total()
         let commandCount = core.run(workload, commands: commands)
         return (CAllocationCount_total() - allocationsBefore, commandCount)
     }
-    _ = count(100_000)
-    let shortRun = count(100_000)
-    let longRun = count(200_000)
+    _ = countAllocations(100_000)
+    let shortRun = countAllocations(100_000)
+    let longRun = countAllocations(200_000)
     return Double(Int64(longRun.allocations) - Int64(shortRun.allocations))
         / Double(longRun.commands - shortRun.commands)
 }
@@ -35,10 +35,11 @@ func allocations(_ workload: Workload) -> Double {
 func printTable() {
     print("one command, from its bytes to its settled offset, its result written")
     for workload in Workload.allCases {
-        let sent = String(format: "%5.0f %% sent", 100 / Double(workload.commandsPerActivity))
-        let time = String(format: "%8.0f ns", nanoseconds(workload))
-        let count = String(format: "%8.2f allocations", allocations(workload))
-        print("  \(workload.rawValue.padding(toLength: 16, withPad: " ", startingAt: 0))\(sent)\(time)\(count)")
+        let sentText = String(format: "%5.0f %% sent", 100 / Double(workload.commandsPerActivity))
+        let timeText = String(format: "%8.0f ns", measureNanoseconds(workload))
+        let allocationText = String(format: "%8.2f allocations", measureAllocations(workload))
+        let name = workload.rawValue.padding(toLength: 16, withPad: " ", startingAt: 0)
+        print("  \(name)\(sentText)\(timeText)\(allocationText)")
     }
 }
 
@@ -58,11 +59,13 @@ func runRepeatedly(_ arguments: ArraySlice<String>) -> Bool {
 
 /// Whether the core allocates nothing in the steady state. The times vary from run to run, but the number of
 /// allocations does not, so only this number can fail the check.
-func check() -> Bool {
+func checkAllocations() -> Bool {
     Workload.allCases.allSatisfy { workload in
-        let count = allocations(workload)
-        if count != 0 { print("\(workload.rawValue): \(count) allocations for each command, 0 are allowed") }
-        return count == 0
+        let allocationCount = measureAllocations(workload)
+        if allocationCount != 0 {
+            print("\(workload.rawValue): \(allocationCount) allocations for each command, 0 are allowed")
+        }
+        return allocationCount == 0
     }
 }
 
@@ -70,7 +73,7 @@ switch CommandLine.arguments.dropFirst().first {
 case nil:
     printTable()
 case "check":
-    exit(check() ? 0 : 1)
+    exit(checkAllocations() ? 0 : 1)
 case "repeat" where runRepeatedly(CommandLine.arguments.dropFirst(2)):
     break
 default:

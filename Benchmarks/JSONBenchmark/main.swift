@@ -3,7 +3,7 @@ import CSimdjson
 import Foundation
 import LiveActivity
 
-/// The decoders. Each adds a part of its result to `sink`, so that the compiler cannot remove the work.
+/// The decoders. Each adds a part of its result to `checksum`, so that the compiler cannot remove the work.
 enum DecoderKind: String, CaseIterable {
     case ours
     /// Our decoder with the same `aps` dictionary each time, as if one state were sent to many activities.
@@ -16,8 +16,8 @@ enum DecoderKind: String, CaseIterable {
     case foundationSerialization = "foundation-serialization"
     case foundationDecoder = "foundation-decoder"
 
-    /// A divisor for the number of repetitions. It keeps the run of a slow decoder short.
-    var divisor: Int {
+    /// A divisor of the number of repetitions. It keeps the run of a slow decoder short.
+    var repetitionDivisor: Int {
         switch self {
         case .ours, .oursRepeated, .oursChanged, .simdjsonFields, .simdjsonParse: 1
         case .foundationSerialization, .foundationDecoder: 20
@@ -25,7 +25,7 @@ enum DecoderKind: String, CaseIterable {
     }
 }
 
-nonisolated(unsafe) var sink: UInt64 = 0
+nonisolated(unsafe) var checksum: UInt64 = 0
 
 func decode(_ decoder: DecoderKind, _ record: UnsafeRawBufferPointer, times: Int) {
     var changed = Array(record)
@@ -37,7 +37,7 @@ func decode(_ decoder: DecoderKind, _ record: UnsafeRawBufferPointer, times: Int
             do throws(Fault) {
                 let command =
                     decoder == .ours ? try Command.decode(record) : try Command.decode(record, recalling: &cache)
-                sink &+= UInt64(command.bodyCount)
+                checksum &+= UInt64(command.bodyByteCount)
             } catch {
                 fatalError(error.message(in: record))
             }
@@ -60,25 +60,25 @@ func run(_ decoder: DecoderKind, _ record: UnsafeRawBufferPointer, times: Int) {
                 ? CSimdjson_decode(parser, start, record.count, &command)
                 : CSimdjson_parse(parser, start, record.count)
             precondition(isValid, "simdjson reads the sample")
-            sink &+= UInt64(truncatingIfNeeded: command.timestamp)
+            checksum &+= UInt64(truncatingIfNeeded: command.timestamp)
         }
     case .foundationSerialization:
         let data = Data(record)
         for _ in 0..<times {
-            sink &+= (try? JSONSerialization.jsonObject(with: data)) == nil ? 0 : 1
+            checksum &+= (try? JSONSerialization.jsonObject(with: data)) == nil ? 0 : 1
         }
     case .foundationDecoder:
         let data = Data(record)
         let decoder = JSONDecoder()
         for _ in 0..<times {
-            sink &+= UInt64((try? decoder.decode(CodableCommand.self, from: data))?.aps.timestamp ?? 0)
+            checksum &+= UInt64((try? decoder.decode(CodableCommand.self, from: data))?.aps.timestamp ?? 0)
         }
     }
 }
 
 /// Measures the nanoseconds for one decoding: the best of nine measurements.
-func nanoseconds(_ decoder: DecoderKind, _ record: UnsafeRawBufferPointer) -> Double {
-    let times = 200_000 / decoder.divisor * 400 / max(record.count, 200)
+func measureNanoseconds(_ decoder: DecoderKind, _ record: UnsafeRawBufferPointer) -> Double {
+    let times = 200_000 / decoder.repetitionDivisor * 400 / max(record.count, 200)
     run(decoder, record, times: times / 10)
     return (0..<9)
         .map { _ in
@@ -91,8 +91,8 @@ func nanoseconds(_ decoder: DecoderKind, _ record: UnsafeRawBufferPointer) -> Do
 }
 
 /// Counts the allocations for each decoding, after a warm-up.
-func allocations(_ decoder: DecoderKind, _ record: UnsafeRawBufferPointer) -> Double {
-    let times = 10_000 / decoder.divisor
+func countAllocations(_ decoder: DecoderKind, _ record: UnsafeRawBufferPointer) -> Double {
+    let times = 10_000 / decoder.repetitionDivisor
     func count(_ times: Int) -> UInt64 {
         let allocationsBefore = CAllocationCount_total()
         run(decoder, record, times: times)
@@ -112,8 +112,8 @@ func printTable() {
         print("\(sample.rawValue), \(sample.bytes.count) bytes")
         sample.bytes.withUnsafeBytes { record in
             for decoder in DecoderKind.allCases {
-                let time = String(format: "%10.0f ns", nanoseconds(decoder, record))
-                let count = String(format: "%8.1f allocations", allocations(decoder, record))
+                let time = String(format: "%10.0f ns", measureNanoseconds(decoder, record))
+                let count = String(format: "%8.1f allocations", countAllocations(decoder, record))
                 print("  \(decoder.rawValue.padding(toLength: 26, withPad: " ", startingAt: 0))\(time)\(count)")
             }
         }
@@ -124,7 +124,7 @@ func printTable() {
 /// different lengths does not contain the cost of starting. Valgrind 3.19 cannot read the debug information of Swift
 /// 6.3, so run a copy of the program made with `strip -g`.
 /// - Returns: false if the arguments are wrong.
-func repeatOnly(_ arguments: ArraySlice<String>) -> Bool {
+func runRepeatedly(_ arguments: ArraySlice<String>) -> Bool {
     let words = Array(arguments)
     guard words.count == 3, let decoder = DecoderKind(rawValue: words[0]), let sample = Sample(rawValue: words[1]),
         let times = Int(words[2])
@@ -135,11 +135,11 @@ func repeatOnly(_ arguments: ArraySlice<String>) -> Bool {
 
 /// Whether our decoder allocates nothing. The times vary from run to run, but the number of allocations does
 /// not, so only this number can fail the check.
-func check() -> Bool {
+func checkAllocations() -> Bool {
     Sample.allCases.allSatisfy { sample in
         [DecoderKind.ours, .oursRepeated, .oursChanged]
             .allSatisfy { decoder in
-                let count = sample.bytes.withUnsafeBytes { allocations(decoder, $0) }
+                let count = sample.bytes.withUnsafeBytes { countAllocations(decoder, $0) }
                 if count > 0 { print("\(sample.rawValue): \(count) allocations for each decoding, 0 are allowed") }
                 return count == 0
             }
@@ -150,8 +150,8 @@ switch CommandLine.arguments.dropFirst().first {
 case nil:
     printTable()
 case "check":
-    exit(check() ? 0 : 1)
-case "repeat" where repeatOnly(CommandLine.arguments.dropFirst(2)):
+    exit(checkAllocations() ? 0 : 1)
+case "repeat" where runRepeatedly(CommandLine.arguments.dropFirst(2)):
     break
 default:
     print("usage: JSONBenchmark [check | repeat <contender> <sample> <times>]")

@@ -9,16 +9,16 @@ final class AdmissionBenchmark: ActivityStoreHandler {
     let server: RedisServerProcess
     private let loop: EventLoop
     private var store: ActivityStore?
-    private let activities: Int
+    private let activityCount: Int
     private let pace: Policy.Pace
     private var timestamp: Int64 = 1_760_000_000
     private var answeredCount = 0
     private var sendCount = 0
     private var failure: RedisError?
 
-    init(server: RedisServerProcess, activities: Int) throws {
+    init(server: RedisServerProcess, activityCount: Int) throws {
         self.server = server
-        self.activities = activities
+        self.activityCount = activityCount
         loop = try EventLoop()
         pace = Policy.Pace(
             spacingMilliseconds: 0,
@@ -41,14 +41,14 @@ final class AdmissionBenchmark: ActivityStoreHandler {
         self.store?.close()
         self.store = store
         store.connect()
-        while !store.isReady && failure == nil { loop.turn(waitMilliseconds: 100) }
+        while !store.isReady && failure == nil { loop.runTurn(waitMilliseconds: 100) }
         if let failure { throw failure }
     }
 
     // MARK: - The calls
 
     func registerAll() throws {
-        try perform(activities) { index in
+        try perform(activityCount) { index in
             let registration = TokenRegistration(
                 token: Crowd.token(index),
                 environment: .production,
@@ -71,17 +71,17 @@ final class AdmissionBenchmark: ActivityStoreHandler {
     }
 
     func supersedeAll() throws -> Int {
-        try perform(activities) { _ in self.admission(self.timestamp - 1_000_000, isHighPriority: false) }
+        try perform(activityCount) { _ in self.admission(self.timestamp - 1_000_000, isHighPriority: false) }
     }
 
     @discardableResult
     func settleAll() throws -> Int {
-        try perform(activities) { _ in self.settlement(self.timestamp) }
+        try perform(activityCount) { _ in self.settlement(self.timestamp) }
     }
 
     func sendAndSettleAll() throws -> Int {
         timestamp += 1
-        return try perform(activities * 2) { index in
+        return try perform(activityCount * 2) { index in
             index % 2 == 0 ? self.admission(self.timestamp, isHighPriority: false) : self.settlement(self.timestamp)
         } identifier: {
             $0 / 2
@@ -97,7 +97,7 @@ final class AdmissionBenchmark: ActivityStoreHandler {
 
     private func sendEach(_ timestamp: Int64, isHighPriority: Bool) throws -> Int {
         sendCount = 0
-        let calls = try perform(activities) { _ in self.admission(timestamp, isHighPriority: isHighPriority) }
+        let calls = try perform(activityCount) { _ in self.admission(timestamp, isHighPriority: isHighPriority) }
         guard sendCount == calls else {
             throw RedisServerProcess.Failure(description: "\(sendCount) of \(calls) commands must be sent")
         }
@@ -144,17 +144,17 @@ final class AdmissionBenchmark: ActivityStoreHandler {
             while issuedCount < calls && !isFull {
                 let subject = Self.subject(identifier(issuedCount))
                 let call = StoreCall(tag: 0, subject: subject, operation: operation(issuedCount))
-                let issue = call.withBorrowedBytes { store.issue($0) }
-                switch issue {
+                let outcome = call.withBorrowedBytes { store.issue($0) }
+                switch outcome {
                 case .issued: issuedCount += 1
                 case .full: isFull = true
-                case .notReady, .awaitsReplicas, .outOfBounds:
+                case .notReady, .replicasMissing, .outOfBounds:
                     throw RedisServerProcess.Failure(
-                        description: "a call cannot be made: \(failure?.reason ?? "\(issue)")"
+                        description: "a call cannot be made: \(failure?.reason ?? "\(outcome)")"
                     )
                 }
             }
-            loop.turn(waitMilliseconds: 100)
+            loop.runTurn(waitMilliseconds: 100)
             if let failure { throw failure }
         }
         return calls

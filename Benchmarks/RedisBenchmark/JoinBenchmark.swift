@@ -14,8 +14,8 @@ final class JoinBenchmark: ActivityStoreHandler, AudienceStoreHandler {
 
     private let server: RedisServerProcess
     private let loop: EventLoop
-    private var activities: ActivityStore?
-    private var audiences: AudienceStore?
+    private var activityStore: ActivityStore?
+    private var audienceStore: AudienceStore?
     private var failure: RedisError?
     /// The audiences of the current run: all activities join `joinedAudience`. In ``moveAll(_:)`` they also leave
     /// `leftAudience`.
@@ -47,17 +47,17 @@ final class JoinBenchmark: ActivityStoreHandler, AudienceStoreHandler {
         configuration.callsPerCommandMax = callsPerCommandMax
         // Longer than a worker would wait, because the machine may be busy with other work.
         configuration.responseDeadlineMilliseconds = 120_000
-        let activities = ActivityStore(loop: loop, configuration: configuration, handler: self)
-        let audiences = AudienceStore(loop: loop, configuration: configuration, handler: self)
-        (self.activities, self.audiences) = (activities, audiences)
-        activities.connect()
-        audiences.connect()
-        while !(activities.isReady && audiences.isReady) { try turn() }
+        let activityStore = ActivityStore(loop: loop, configuration: configuration, handler: self)
+        let audienceStore = AudienceStore(loop: loop, configuration: configuration, handler: self)
+        (self.activityStore, self.audienceStore) = (activityStore, audienceStore)
+        activityStore.connect()
+        audienceStore.connect()
+        while !(activityStore.isReady && audienceStore.isReady) { try turn() }
     }
 
     func close() {
-        activities?.close()
-        audiences?.close()
+        activityStore?.close()
+        audienceStore?.close()
     }
 
     /// Registers each member for the first time.
@@ -87,7 +87,7 @@ final class JoinBenchmark: ActivityStoreHandler, AudienceStoreHandler {
             try turn()
         }
         // The store itself compacts and splits pages. That work is part of the cost of joining.
-        while let audiences, audiences.outstandingCount > 0 { try turn() }
+        while let audienceStore, audienceStore.outstandingCount > 0 { try turn() }
         return Figures(
             microseconds: (server.processorSeconds - processorSecondsBefore) * 1_000_000 / Double(members),
             scriptCalls: Double(server.scriptCallCount - callsBefore) / Double(members)
@@ -112,7 +112,7 @@ final class JoinBenchmark: ActivityStoreHandler, AudienceStoreHandler {
     private func issue(_ index: Int, _ operation: StoreCall<[UInt8]>.Operation) throws -> Bool {
         let subject = StoreSubject(app: Crowd.app, kind: .activity, identifier: Crowd.identifier(index))
         let call = StoreCall(tag: UInt64(index), subject: subject, operation: operation)
-        return try isIssued(call.withBorrowedBytes { activities?.issue($0) })
+        return try isIssued(call.withBorrowedBytes { activityStore?.issue($0) })
     }
 
     /// Appends an entry to an audience's page. The store has room, because it can hold two entries for each registration
@@ -120,7 +120,7 @@ final class JoinBenchmark: ActivityStoreHandler, AudienceStoreHandler {
     private func append(_ index: Int, _ audience: AudienceDigest, isLeaving: Bool) throws {
         let entry = Crowd.entry(index, isLeaving: isLeaving, atMilliseconds: atMilliseconds)
         let call = AudienceCall(tag: UInt64(index), app: Crowd.app, audience: audience, operation: .append(entry))
-        guard try isIssued(call.withBorrowedBytes({ audiences?.issue($0) })) else {
+        guard try isIssued(call.withBorrowedBytes({ audienceStore?.issue($0) })) else {
             throw RedisServerProcess.Failure(description: "no room for a member's entry")
         }
         unacknowledgedEntries[index] += 1
@@ -136,7 +136,7 @@ final class JoinBenchmark: ActivityStoreHandler, AudienceStoreHandler {
     }
 
     private func turn() throws {
-        loop.turn(waitMilliseconds: 100)
+        loop.runTurn(waitMilliseconds: 100)
         if let failure { throw failure }
     }
 
@@ -167,7 +167,7 @@ final class JoinBenchmark: ActivityStoreHandler, AudienceStoreHandler {
 
     func audienceStoreReady() {}
     func audienceStoreLost(_ reason: RedisError) { failure = reason }
-    func audienceFailed(tag: UInt64, error: RedisError) { failure = failure ?? error }
+    func audienceCallFailed(tag: UInt64, error: RedisError) { failure = failure ?? error }
 
     func audienceReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>) {
         let index = Int(tag)
@@ -209,7 +209,7 @@ enum Crowd {
             kind: .activity,
             environment: .production,
             frequentUpdates: true,
-            atMilliseconds: atMilliseconds,
+            changedAtMilliseconds: atMilliseconds,
             identifier: identifier,
             token: isLeaving ? [] : token(index)
         )

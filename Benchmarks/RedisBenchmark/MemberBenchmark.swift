@@ -14,10 +14,10 @@ final class MemberBenchmark: AudienceStoreHandler {
     struct Figures {
         var joinMicroseconds: Double
         var readMicroseconds: Double
-        var ownReadMicroseconds: Double
-        var bytes: Double
-        var pages: Int
-        var membersReadCount: Int
+        var clientReadMicroseconds: Double
+        var bytesPerMember: Double
+        var pageCount: Int
+        var readMemberCount: Int
     }
 
     private let server: RedisServerProcess
@@ -28,8 +28,8 @@ final class MemberBenchmark: AudienceStoreHandler {
     private var failure: RedisError?
     /// The lower bounds of each segment's pages, from the segment's directory.
     private var directories: [[UInt32]] = []
-    private var pagesReadCount = 0
-    private var membersReadCount = 0
+    private var readPageCount = 0
+    private var readMemberCount = 0
     private let scratch = UnsafeMutableBufferPointer<MemberReference>.allocate(capacity: MemberPage.membersMax)
 
     /// Connects a store to the server.
@@ -49,7 +49,7 @@ final class MemberBenchmark: AudienceStoreHandler {
         let store = AudienceStore(loop: loop, configuration: configuration, handler: self)
         self.store = store
         store.connect()
-        while !store.isReady && failure == nil { loop.turn(waitMilliseconds: 100) }
+        while !store.isReady && failure == nil { loop.runTurn(waitMilliseconds: 100) }
         if let failure { throw failure }
     }
 
@@ -64,27 +64,28 @@ final class MemberBenchmark: AudienceStoreHandler {
     /// - Parameter number: a number that makes the audience different from others.
     func measure(members: Int, audience number: Int) throws -> Figures {
         audience = AudienceDigest(value: UInt64(number) &* 0x9E37_79B9_7F4A_7C15)
-        let memoryBefore = server.usedMemoryBytes
+        let memoryBytesBefore = server.usedMemoryBytes
         var processorSecondsBefore = server.processorSeconds
         try join(members)
         let joinSeconds = server.processorSeconds - processorSecondsBefore
-        let bytes = Double(server.usedMemoryBytes - memoryBefore) / Double(members)
+        let bytesPerMember = Double(server.usedMemoryBytes - memoryBytesBefore) / Double(members)
         processorSecondsBefore = server.processorSeconds
-        let ownProcessorSecondsBefore = Self.ownProcessorSeconds
+        let clientProcessorSecondsBefore = Self.clientProcessorSeconds
         try readDirectories()
         try readPages()
-        let perMember = 1_000_000 / Double(members)
+        let microsecondsPerMember = 1_000_000 / Double(members)
         return Figures(
-            joinMicroseconds: joinSeconds * perMember,
-            readMicroseconds: (server.processorSeconds - processorSecondsBefore) * perMember,
-            ownReadMicroseconds: (Self.ownProcessorSeconds - ownProcessorSecondsBefore) * perMember,
-            bytes: bytes,
-            pages: pagesReadCount,
-            membersReadCount: membersReadCount
+            joinMicroseconds: joinSeconds * microsecondsPerMember,
+            readMicroseconds: (server.processorSeconds - processorSecondsBefore) * microsecondsPerMember,
+            clientReadMicroseconds: (Self.clientProcessorSeconds - clientProcessorSecondsBefore)
+                * microsecondsPerMember,
+            bytesPerMember: bytesPerMember,
+            pageCount: readPageCount,
+            readMemberCount: readMemberCount
         )
     }
 
-    private static var ownProcessorSeconds: Double {
+    private static var clientProcessorSeconds: Double {
         var time = timespec()
         clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time)
         return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
@@ -123,7 +124,7 @@ final class MemberBenchmark: AudienceStoreHandler {
     }
 
     private func turn() throws {
-        loop.turn(waitMilliseconds: 100)
+        loop.runTurn(waitMilliseconds: 100)
         if let failure { throw failure }
     }
 
@@ -141,12 +142,12 @@ final class MemberBenchmark: AudienceStoreHandler {
     }
 
     private func readPages() throws {
-        pagesReadCount = 0
-        membersReadCount = 0
+        readPageCount = 0
+        readMemberCount = 0
         let pages = directories.enumerated().flatMap { segment, bounds in bounds.map { (UInt8(segment), $0) } }
         var issuedCount = 0
-        while pagesReadCount < pages.count {
-            while issuedCount < pages.count, issuedCount - pagesReadCount < Self.pagesInProgressMax {
+        while readPageCount < pages.count {
+            while issuedCount < pages.count, issuedCount - readPageCount < Self.pagesInProgressMax {
                 let (segment, bound) = pages[issuedCount]
                 guard try issue(.page(segment: segment, lowerBound: bound), &issuedCount) else { break }
             }
@@ -158,7 +159,7 @@ final class MemberBenchmark: AudienceStoreHandler {
 
     func audienceStoreReady() {}
     func audienceStoreLost(_ reason: RedisError) { failure = reason }
-    func audienceFailed(tag: UInt64, error: RedisError) { failure = failure ?? error }
+    func audienceCallFailed(tag: UInt64, error: RedisError) { failure = failure ?? error }
 
     func audienceReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>) {
         guard let bytes = reply.bytes else {
@@ -170,8 +171,8 @@ final class MemberBenchmark: AudienceStoreHandler {
                 stride(from: 0, to: bytes.count, by: 4).map { bytes.loadUnaligned(fromByteOffset: $0, as: UInt32.self) }
             )
         } else {
-            pagesReadCount += 1
-            membersReadCount += MemberPage(bytes)?.members(into: scratch).count ?? 0
+            readPageCount += 1
+            readMemberCount += MemberPage(bytes)?.members(into: scratch).count ?? 0
         }
     }
 }

@@ -71,16 +71,16 @@ final class RedisServerProcess {
     }
 
     /// Runs redis-cli with these arguments, and returns its output.
-    func runClient(_ arguments: String...) -> Answer {
+    func runClient(_ arguments: String...) -> CommandOutput {
         let quoted = arguments.map { "'\($0)'" }.joined(separator: " ")
         guard let pipe = popen("redis-cli -s \(directory)/redis.sock \(quoted) 2>/dev/null", "r") else {
-            return Answer(text: "")
+            return CommandOutput(text: "")
         }
         defer { pclose(pipe) }
-        return Answer(text: Self.text(of: pipe))
+        return CommandOutput(text: Self.text(of: pipe))
     }
 
-    struct Answer {
+    struct CommandOutput {
         var text: String
 
         func field(_ name: String) -> String? {

@@ -9,8 +9,8 @@ import Reactor
 // included. But other processes share the processor's caches with the server. So each figure of the admissions is the
 // median of several runs.
 
-let activities = 100_000
-let runs = 7
+let activityCount = 100_000
+let runCount = 7
 
 /// Measures and prints the calls a second of CPU time: the median of several runs.
 ///
@@ -19,28 +19,28 @@ func report(_ name: String, _ benchmark: AdmissionBenchmark, prepare: () throws 
     rethrows
 {
     var rates: [Double] = []
-    for _ in 0..<runs {
+    for _ in 0..<runCount {
         try prepare()
         let secondsBefore = benchmark.server.processorSeconds
         let calls = try run()
         rates.append(Double(calls) / (benchmark.server.processorSeconds - secondsBefore))
     }
     rates.sort()
-    let microseconds = 1_000_000 / rates[runs / 2]
+    let microseconds = 1_000_000 / rates[runCount / 2]
     print(
         name.padded(44),
-        Int(rates[runs / 2]).padded(9),
+        Int(rates[runCount / 2]).padded(9),
         "/s  (",
         Int(rates[0]),
         "-",
-        Int(rates[runs - 1]),
+        Int(rates[runCount - 1]),
         "),",
-        hundredths(microseconds),
+        formatHundredths(microseconds),
         "us"
     )
 }
 
-func hundredths(_ number: Double) -> String {
+func formatHundredths(_ number: Double) -> String {
     let value = Int((number * 100).rounded())
     return "\(value / 100).\(value % 100 < 10 ? "0" : "")\(value % 100)"
 }
@@ -58,7 +58,7 @@ extension Int {
 
 /// Settings that turn off work which Causeway's scripts do not need: the count of Lua instructions, by which Redis
 /// notices a script that runs too long, and the histogram of each command's duration.
-let recommended = ["--busy-reply-threshold", "0", "--latency-tracking", "no"]
+let recommendedSettings = ["--busy-reply-threshold", "0", "--latency-tracking", "no"]
 
 func measure(
     _ benchmark: AdmissionBenchmark,
@@ -67,8 +67,8 @@ func measure(
     _ name: String
 ) throws {
     try benchmark.connect(over: transport, callsPerCommandMax: admissions)
-    let way = admissions == 1 ? "each admission a command" : "up to \(admissions) admissions a command"
-    print("\(benchmark.server.version), \(name), over \(transport), \(way), calls a second on one core:")
+    let batching = admissions == 1 ? "each admission a command" : "up to \(admissions) admissions a command"
+    print("\(benchmark.server.version), \(name), over \(transport), \(batching), calls a second on one core:")
     try report("admit, send at priority 5", benchmark) { try benchmark.sendAll(isHighPriority: false) }
     try report("admit, send at priority 10", benchmark) { try benchmark.sendAll(isHighPriority: true) }
     try report("admit, superseded", benchmark) { try benchmark.supersedeAll() }
@@ -83,30 +83,30 @@ func measure(
 
 /// Measures the cost of members in Redis: they join one after the other, and are read page by page.
 func measureMembers(over transport: RedisServerProcess.Transport, callsPerCommandMax: Int) throws {
-    let way = callsPerCommandMax == 1 ? "each join a command" : "up to \(callsPerCommandMax) joins a command"
-    print("members of an audience, over \(transport), \(way), CPU of one core:")
+    let batching = callsPerCommandMax == 1 ? "each join a command" : "up to \(callsPerCommandMax) joins a command"
+    print("members of an audience, over \(transport), \(batching), CPU of one core:")
     for members in [10_000, 100_000, 1_000_000] {
         let server = try RedisServerProcess()
         let benchmark = try MemberBenchmark(server: server, over: transport, callsPerCommandMax: callsPerCommandMax)
         let figures = try benchmark.measure(members: members, audience: 1)
         benchmark.close()
-        guard figures.membersReadCount == members else {
-            throw RedisServerProcess.Failure(description: "\(figures.membersReadCount) of \(members) members were read")
+        guard figures.readMemberCount == members else {
+            throw RedisServerProcess.Failure(description: "\(figures.readMemberCount) of \(members) members were read")
         }
         print(
             members.padded(9),
             "members:",
-            Int(figures.bytes.rounded()),
+            Int(figures.bytesPerMember.rounded()),
             "bytes each; joined",
-            hundredths(figures.joinMicroseconds),
+            formatHundredths(figures.joinMicroseconds),
             "us,",
             Int(1_000_000 / figures.joinMicroseconds),
             "/s; read",
-            thousandths(figures.readMicroseconds),
+            formatThousandths(figures.readMicroseconds),
             "us, and by the reader",
-            thousandths(figures.ownReadMicroseconds),
+            formatThousandths(figures.clientReadMicroseconds),
             "us; pages",
-            figures.pages
+            figures.pageCount
         )
     }
 }
@@ -114,40 +114,40 @@ func measureMembers(over transport: RedisServerProcess.Transport, callsPerComman
 /// Measures the cost of whole registrations of members in Redis: the activities' records and the audiences'
 /// pages.
 func measureJoins(over transport: RedisServerProcess.Transport, callsPerCommandMax: Int) throws {
-    let way = callsPerCommandMax == 1 ? "each call a command" : "up to \(callsPerCommandMax) calls a command"
-    print("registrations that name an audience, over \(transport), \(way), CPU of one core:")
+    let batching = callsPerCommandMax == 1 ? "each call a command" : "up to \(callsPerCommandMax) calls a command"
+    print("registrations that name an audience, over \(transport), \(batching), CPU of one core:")
     for members in [10_000, 100_000, 1_000_000] {
         let server = try RedisServerProcess()
         let benchmark = try JoinBenchmark(server: server, over: transport, callsPerCommandMax: callsPerCommandMax)
-        let (joined, moved) = (try benchmark.joinAll(members), try benchmark.moveAll(members))
+        let (joinFigures, moveFigures) = (try benchmark.joinAll(members), try benchmark.moveAll(members))
         benchmark.close()
         print(
             members.padded(9),
             "joined:",
-            hundredths(joined.microseconds),
+            formatHundredths(joinFigures.microseconds),
             "us,",
-            Int(1_000_000 / joined.microseconds),
+            Int(1_000_000 / joinFigures.microseconds),
             "/s,",
-            thousandths(joined.scriptCalls),
+            formatThousandths(joinFigures.scriptCalls),
             "scripts each; moved to another audience:",
-            hundredths(moved.microseconds),
+            formatHundredths(moveFigures.microseconds),
             "us,",
-            Int(1_000_000 / moved.microseconds),
+            Int(1_000_000 / moveFigures.microseconds),
             "/s,",
-            thousandths(moved.scriptCalls),
+            formatThousandths(moveFigures.scriptCalls),
             "scripts"
         )
     }
 }
 
-func thousandths(_ number: Double) -> String {
+func formatThousandths(_ number: Double) -> String {
     let value = Int((number * 1_000).rounded())
     return "\(value / 1_000).\(String(value % 1_000 + 1_000).dropFirst())"
 }
 
 do {
-    let measures = ["members": measureMembers, "joins": measureJoins]
-    if let measure = CommandLine.arguments.dropFirst().first.flatMap({ measures[$0] }) {
+    let measurementsByName = ["members": measureMembers, "joins": measureJoins]
+    if let measure = CommandLine.arguments.dropFirst().first.flatMap({ measurementsByName[$0] }) {
         for (transport, calls) in [
             (RedisServerProcess.Transport.unix, StoreLimits.callsPerCommandMax), (.tcp, StoreLimits.callsPerCommandMax),
             (.tcp, 1),
@@ -157,21 +157,21 @@ do {
         exit(0)
     }
     let callsPerCommandMax = StoreLimits.callsPerCommandMax
-    for (name, settings) in [("as it comes", []), (recommended.joined(separator: " "), recommended)] {
+    for (name, settings) in [("as it comes", []), (recommendedSettings.joined(separator: " "), recommendedSettings)] {
         let server = try RedisServerProcess(settings: settings)
-        let benchmark = try AdmissionBenchmark(server: server, activities: activities)
-        let empty = server.usedMemoryBytes
+        let benchmark = try AdmissionBenchmark(server: server, activityCount: activityCount)
+        let emptyMemoryBytes = server.usedMemoryBytes
         try benchmark.connect(over: .unix, callsPerCommandMax: callsPerCommandMax)
         try benchmark.registerAll()
         try benchmark.sendAll(isHighPriority: true)
         try benchmark.settleAll()
         if settings.isEmpty {
-            let bytes = (server.usedMemoryBytes - empty) / activities
+            let bytes = (server.usedMemoryBytes - emptyMemoryBytes) / activityCount
             let gibibytes = Double(bytes) * 10_000_000 / 1_073_741_824
             print(
                 "an activity: \(benchmark.memoryUsage()) bytes by MEMORY USAGE, \(bytes) with its share of all tables;"
             )
-            print("ten million: \(hundredths(gibibytes)) GiB")
+            print("ten million: \(formatHundredths(gibibytes)) GiB")
         }
         for (transport, admissions) in [
             (RedisServerProcess.Transport.unix, callsPerCommandMax), (.unix, 1), (.tcp, callsPerCommandMax),

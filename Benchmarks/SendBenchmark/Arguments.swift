@@ -45,7 +45,6 @@ struct Arguments {
     }
 }
 
-/// Prints the problem and ends the process.
 func fail(_ text: String) -> Never {
     printError(text)
     exit(1)

@@ -49,7 +49,7 @@ struct ChildProcess {
         var status: Int32 = 0
         var usage = rusage()
         guard wait4(identifier, &status, 0, &usage) == identifier, status == 0 else { return nil }
-        return (lines, Reading.microseconds(usage.ru_utime) + Reading.microseconds(usage.ru_stime))
+        return (lines, ProcessSample.microseconds(usage.ru_utime) + ProcessSample.microseconds(usage.ru_stime))
     }
 
     /// Closes the child's standard input and waits for its end.

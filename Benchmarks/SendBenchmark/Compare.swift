@@ -14,13 +14,13 @@ func compare(_ initialArguments: Arguments) throws {
     print("CPU µs a push, the whole process's, medians of \(rounds) rounds of \(count) pushes, \(inFlight) in flight")
     for (connections, latency) in [(1, 0), (2, 0), (4, 0), (1, 50)] {
         let server = try ChildProcess(
-            pinned(serverCore, ["/proc/self/exe", "serve", "--latency", String(latency)])
+            pinnedCommand(serverCore, ["/proc/self/exe", "serve", "--latency", String(latency)])
         )
         defer { server.end() }
         guard let words = server.readLine()?.split(separator: " ").map(String.init), words.count == 5 else {
             throw Arguments.ArgumentError(description: "the simulator did not start")
         }
-        let target = Target(
+        let target = SimulatorTarget(
             port: words[0],
             directory: words[1],
             caFile: words[2],
@@ -37,8 +37,12 @@ func compare(_ initialArguments: Arguments) throws {
         var ourMicroseconds: [Double] = []
         var h2loadMicroseconds: [Double] = []
         for _ in 0..<rounds {
-            ourMicroseconds.append(try run(pinned(clientCore, target.sendCommand(load)), count: count))
-            h2loadMicroseconds.append(try run(pinned(clientCore, target.h2loadCommand(load)), count: count))
+            ourMicroseconds.append(
+                try measureMicrosecondsPerPush(pinnedCommand(clientCore, target.sendCommand(load)), count: count)
+            )
+            h2loadMicroseconds.append(
+                try measureMicrosecondsPerPush(pinnedCommand(clientCore, target.h2loadCommand(load)), count: count)
+            )
         }
         let (ourMedian, h2loadMedian) = (median(ourMicroseconds), median(h2loadMicroseconds))
         print(
@@ -56,7 +60,7 @@ private struct Load {
     var spacingMicroseconds: String
 }
 
-private struct Target {
+private struct SimulatorTarget {
     var port: String
     var directory: String
     var caFile: String
@@ -106,7 +110,7 @@ private struct Target {
     }
 }
 
-private func pinned(_ core: Int, _ words: [String]) -> [String] {
+private func pinnedCommand(_ core: Int, _ words: [String]) -> [String] {
     // Resolve the path of this program here. In a child that taskset starts, /proc/self/exe would be taskset.
     var path = [CChar](repeating: 0, count: 4_096)
     let count = readlink("/proc/self/exe", &path, path.count)
@@ -115,7 +119,7 @@ private func pinned(_ core: Int, _ words: [String]) -> [String] {
 }
 
 /// Runs a process and returns its CPU time for each push, in microseconds.
-private func run(_ words: [String], count: Int) throws -> Double {
+private func measureMicrosecondsPerPush(_ words: [String], count: Int) throws -> Double {
     guard let result = try ChildProcess(words).wait() else {
         throw Arguments.ArgumentError(description: "\(words[3]) failed")
     }

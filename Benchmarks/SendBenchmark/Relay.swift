@@ -75,7 +75,7 @@ private final class RelayAcceptor: ListenerHandler, DescriptorHandler {
 }
 
 private final class RelayPair: StreamHandler, DescriptorHandler {
-    private struct Piece {
+    private struct DelayedBytes {
         var dueNanoseconds: Int64
         var bytes: [UInt8]
         var isToServer: Bool
@@ -85,7 +85,7 @@ private final class RelayPair: StreamHandler, DescriptorHandler {
     private let delayNanoseconds: Int64
     private var clientStream: Stream?
     private var serverStream: Stream?
-    private var delayedPieces: [Piece] = []
+    private var delayedPieces: [DelayedBytes] = []
     private var firstPieceIndex = 0
     private var isTimerSet = false
     /// A timer with nanoseconds. The loop's own timers round up to milliseconds, so 60 ms for both
@@ -109,8 +109,10 @@ private final class RelayPair: StreamHandler, DescriptorHandler {
     func streamConnected(_ stream: Stream) {}
 
     func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {
-        let due = Reading.nanoseconds(CLOCK_MONOTONIC) + delayNanoseconds
-        delayedPieces.append(Piece(dueNanoseconds: due, bytes: Array(bytes), isToServer: stream === clientStream))
+        let due = ProcessSample.nanoseconds(CLOCK_MONOTONIC) + delayNanoseconds
+        delayedPieces.append(
+            DelayedBytes(dueNanoseconds: due, bytes: Array(bytes), isToServer: stream === clientStream)
+        )
         schedule()
     }
 
@@ -127,7 +129,7 @@ private final class RelayPair: StreamHandler, DescriptorHandler {
         var expirations: UInt64 = 0
         _ = read(timer, &expirations, 8)
         isTimerSet = false
-        let now = Reading.nanoseconds(CLOCK_MONOTONIC)
+        let now = ProcessSample.nanoseconds(CLOCK_MONOTONIC)
         while firstPieceIndex < delayedPieces.count, delayedPieces[firstPieceIndex].dueNanoseconds <= now {
             delayedPieces[firstPieceIndex].bytes
                 .withUnsafeBytes {

@@ -15,9 +15,9 @@ func send(_ initialArguments: Arguments) throws {
     let count = try arguments.number("count", 200_000, in: 100...1_000_000_000)
     let rate = try arguments.number("rate", 0, in: 0...10_000_000)
     let demand = Demand(
-        rate: rate,
-        rateAfterwards: try arguments.number("falls-to", rate, in: 0...10_000_000),
-        fallsAfterSeconds: try arguments.number("falls-after", 1_000_000, in: 1...1_000_000)
+        pushesPerSecond: rate,
+        laterPushesPerSecond: try arguments.number("falls-to", rate, in: 0...10_000_000),
+        changesAfterSeconds: try arguments.number("falls-after", 1_000_000, in: 1...1_000_000)
     )
     let shrinkMilliseconds = try arguments.number("shrink-after", 600_000, in: 10...86_400_000)
     let latencyMilliseconds = try arguments.number("latency-model", 0, in: 0...10_000)
@@ -69,7 +69,9 @@ func send(_ initialArguments: Arguments) throws {
     sender.pool = nil
     pool.close()
     relay?.end()
-    if sender.accepted != sender.answered { fail("\(sender.answered - sender.accepted) pushes were not accepted") }
+    if sender.acceptedCount != sender.answeredCount {
+        fail("\(sender.answeredCount - sender.acceptedCount) pushes were not accepted")
+    }
 }
 
 private func signingKey(_ path: String?) throws -> SigningKey {
@@ -81,7 +83,7 @@ private func signingKey(_ path: String?) throws -> SigningKey {
 
 /// Writes a fresh P-256 key as PKCS#8 and returns its path. The certificate written with it is not used.
 func makeSigningKey(in directory: String) throws -> String {
-    try SelfSignedCertificate.write(directory: directory + "/provider", hosts: ["localhost"]).keyFile
+    try GeneratedCertificate.write(directory: directory + "/provider", hosts: ["localhost"]).keyFile
 }
 
 struct TemporaryDirectory {

@@ -13,27 +13,27 @@ final class Sender: PushHandler, TimerHandler {
     var pool: Pool?
     /// The sender begins to measure when this many connections send pushes and the warm-up is over.
     var connectionsWanted = 1
-    private let count: Int
+    private let pushCount: Int
     private let demand: Demand
     private let tokens: DeviceTokens
     private let body: UnsafeMutableRawBufferPointer
 
     private var submittedCount: UInt64 = 0
-    private(set) var answered = 0
-    private(set) var accepted = 0
+    private(set) var answeredCount = 0
+    private(set) var acceptedCount = 0
     private var authenticatedConnections = 0
     private var connectionsPeak = 0
-    private var startReading: Reading?
-    private var endReading: Reading?
-    private var warmUpAnswers = 0
+    private var startSample: ProcessSample?
+    private var endSample: ProcessSample?
+    private var warmUpResponses = 0
     /// For each sampled push: until its answer, the negated time of its submission; then its duration. In nanoseconds.
     private var latencyNanoseconds: [Int64]
     private var firstTickMilliseconds: Int64 = 0
-    private var isPaced = false
+    private var hasPacingBegun = false
 
     init(loop: EventLoop, count: Int, demand: Demand, bodyBytes: Int, tokens: DeviceTokens) {
         self.loop = loop
-        self.count = count
+        pushCount = count
         self.demand = demand
         self.tokens = tokens
         body = .allocate(byteCount: max(1, bodyBytes), alignment: 16)
@@ -56,7 +56,7 @@ final class Sender: PushHandler, TimerHandler {
     // MARK: - Sending
 
     private func submitOne() -> Bool {
-        guard let pool, submittedCount < UInt64(count) else { return false }
+        guard let pool, submittedCount < UInt64(pushCount) else { return false }
         let number = submittedCount
         let isTaken = tokens.withNext(number) { token in
             pool.submit(
@@ -72,59 +72,63 @@ final class Sender: PushHandler, TimerHandler {
         }
         guard isTaken else { return false }
         if number % Self.latencySampleInterval == 0 {
-            latencyNanoseconds[Int(number / Self.latencySampleInterval)] = -Reading.nanoseconds(CLOCK_MONOTONIC)
+            latencyNanoseconds[Int(number / Self.latencySampleInterval)] = -ProcessSample.nanoseconds(CLOCK_MONOTONIC)
         }
         submittedCount += 1
         return true
     }
 
     /// Submits as many pushes as the pool accepts, or as many as are due at the given rate.
-    private func submitDue() {
-        guard demand.isPaced, isPaced else {
+    private func submitDuePushes() {
+        guard demand.isPaced, hasPacingBegun else {
             while submitOne() {}
             return
         }
-        let due = warmUpAnswers + demand.due(afterMilliseconds: loop.nowMilliseconds - firstTickMilliseconds)
+        let due = warmUpResponses + demand.duePushes(afterMilliseconds: loop.nowMilliseconds - firstTickMilliseconds)
         while submittedCount < UInt64(due), submitOne() {}
     }
 
     func timerFired(tag: UInt64) {
-        guard endReading == nil else { return }
-        submitDue()
+        guard endSample == nil else { return }
+        submitDuePushes()
         _ = loop.schedule(afterMilliseconds: Self.tickMilliseconds, handler: self, tag: 0)
     }
 
     // MARK: - Responses
 
-    func pushAnswered(_ answer: borrowing PushResponse) {
-        answered += 1
-        if answer.disposition == .accepted { accepted += 1 }
-        if answer.tag % Self.latencySampleInterval == 0 {
-            latencyNanoseconds[Int(answer.tag / Self.latencySampleInterval)] += Reading.nanoseconds(CLOCK_MONOTONIC)
+    func pushAnswered(_ response: borrowing PushResponse) {
+        answeredCount += 1
+        if response.disposition == .accepted { acceptedCount += 1 }
+        if response.tag % Self.latencySampleInterval == 0 {
+            latencyNanoseconds[Int(response.tag / Self.latencySampleInterval)] += ProcessSample.nanoseconds(
+                CLOCK_MONOTONIC
+            )
         }
-        if startReading == nil, authenticatedConnections >= connectionsWanted, answered >= min(20_000, count / 10) {
+        if startSample == nil, authenticatedConnections >= connectionsWanted,
+            answeredCount >= min(20_000, pushCount / 10)
+        {
             beginCounting()
         }
-        if answered == count {
-            endReading = Reading()
+        if answeredCount == pushCount {
+            endSample = ProcessSample()
             loop.stop()
         } else if !demand.isPaced {
-            submitDue()
+            submitDuePushes()
         }
     }
 
     private func beginCounting() {
-        warmUpAnswers = answered
-        startReading = Reading()
+        warmUpResponses = answeredCount
+        startSample = ProcessSample()
         guard demand.isPaced else { return }
         // From here on, pushes are sent at the given rate. Pushes in flight belong to the warm-up and are not counted.
-        warmUpAnswers = Int(submittedCount)
+        warmUpResponses = Int(submittedCount)
         firstTickMilliseconds = loop.nowMilliseconds
-        isPaced = true
+        hasPacingBegun = true
         _ = loop.schedule(afterMilliseconds: Self.tickMilliseconds, handler: self, tag: 0)
     }
 
-    func poolHasRoom(_ pool: Pool) { submitDue() }
+    func poolHasRoom(_ pool: Pool) { submitDuePushes() }
 
     func poolReported(_ event: PoolEvent) {
         switch event {
@@ -145,14 +149,14 @@ final class Sender: PushHandler, TimerHandler {
 
     /// Returns the figures as one line of JSON.
     func report(connections: Int, inFlight: Int, latencyMilliseconds: Int, spacingMicroseconds: Int) -> String {
-        guard let startReading, let endReading else { return "{}" }
-        guard answered > warmUpAnswers, endReading.wall > startReading.wall else {
+        guard let startSample, let endSample else { return "{}" }
+        guard answeredCount > warmUpResponses, endSample.wallNanoseconds > startSample.wallNanoseconds else {
             fail("nothing was left to count after the warm-up: --count must be well above --in-flight")
         }
-        let pushes = Double(answered - warmUpAnswers)
-        let seconds = Double(endReading.wall - startReading.wall) / 1e9
-        let user = Double(endReading.user - startReading.user) / pushes
-        let system = Double(endReading.system - startReading.system) / pushes
+        let pushes = Double(answeredCount - warmUpResponses)
+        let seconds = Double(endSample.wallNanoseconds - startSample.wallNanoseconds) / 1e9
+        let userMicroseconds = Double(endSample.userMicroseconds - startSample.userMicroseconds) / pushes
+        let systemMicroseconds = Double(endSample.systemMicroseconds - startSample.systemMicroseconds) / pushes
         let sorted =
             latencyNanoseconds.prefix(
                 Int((submittedCount + Self.latencySampleInterval - 1) / Self.latencySampleInterval)
@@ -167,12 +171,13 @@ final class Sender: PushHandler, TimerHandler {
             return "\(thousandths / 1_000)." + String(repeating: "0", count: 3 - fraction.count) + fraction
         }
         let fields: [(String, String)] = [
-            ("pushes", String(answered)), ("accepted", String(accepted)),
+            ("pushes", String(answeredCount)), ("accepted", String(acceptedCount)),
             ("pushesPerSecond", String(Int(pushes / seconds))),
-            ("cpuMicrosecondsPerPush", text(user + system)), ("userMicrosecondsPerPush", text(user)),
-            ("systemMicrosecondsPerPush", text(system)),
-            ("allocationsPerPush", text(Double(endReading.allocations - startReading.allocations) / pushes)),
-            ("peakMemoryBytes", String(endReading.peakMemoryBytes)),
+            ("cpuMicrosecondsPerPush", text(userMicroseconds + systemMicroseconds)),
+            ("userMicrosecondsPerPush", text(userMicroseconds)),
+            ("systemMicrosecondsPerPush", text(systemMicroseconds)),
+            ("allocationsPerPush", text(Double(endSample.allocations - startSample.allocations) / pushes)),
+            ("peakMemoryBytes", String(endSample.peakMemoryBytes)),
             (
                 "latencyMilliseconds",
                 "{"
@@ -191,35 +196,36 @@ final class Sender: PushHandler, TimerHandler {
 /// The pushes a second: a rate, and another rate from a given time on.
 struct Demand {
     /// Pushes a second; 0: as many as the pool accepts.
-    var rate: Int
-    var rateAfterwards: Int
-    var fallsAfterSeconds: Int
+    var pushesPerSecond: Int
+    var laterPushesPerSecond: Int
+    var changesAfterSeconds: Int
 
-    var isPaced: Bool { rate > 0 }
+    var isPaced: Bool { pushesPerSecond > 0 }
 
     /// Returns the number of pushes that are due by the given time.
-    func due(afterMilliseconds elapsedMilliseconds: Int64) -> Int {
-        let firstRateMilliseconds = min(elapsedMilliseconds, Int64(fallsAfterSeconds) * 1_000)
+    func duePushes(afterMilliseconds elapsedMilliseconds: Int64) -> Int {
+        let firstRateMilliseconds = min(elapsedMilliseconds, Int64(changesAfterSeconds) * 1_000)
         return Int(
-            (Int64(rate) * firstRateMilliseconds + Int64(rateAfterwards) * (elapsedMilliseconds - firstRateMilliseconds))
+            (Int64(pushesPerSecond) * firstRateMilliseconds + Int64(laterPushesPerSecond)
+                * (elapsedMilliseconds - firstRateMilliseconds))
                 / 1_000
         )
     }
 }
 
 /// The process's clocks and counters at one moment.
-struct Reading {
-    let wall = Reading.nanoseconds(CLOCK_MONOTONIC)
-    let user: Int64
-    let system: Int64
+struct ProcessSample {
+    let wallNanoseconds = ProcessSample.nanoseconds(CLOCK_MONOTONIC)
+    let userMicroseconds: Int64
+    let systemMicroseconds: Int64
     let peakMemoryBytes: Int
     let allocations = CAllocationCount_total()
 
     init() {
         var usage = rusage()
         getrusage(__rusage_who_t(RUSAGE_SELF.rawValue), &usage)
-        user = Reading.microseconds(usage.ru_utime)
-        system = Reading.microseconds(usage.ru_stime)
+        userMicroseconds = ProcessSample.microseconds(usage.ru_utime)
+        systemMicroseconds = ProcessSample.microseconds(usage.ru_stime)
         peakMemoryBytes = usage.ru_maxrss * 1_024
     }
 

@@ -32,7 +32,7 @@ func serve(_ initialArguments: Arguments) async throws {
             )
         ]
     )
-    configuration.interfacePort = nil
+    configuration.controlPort = nil
     configuration.faults.latencyMilliseconds = latency...latency
     configuration.faults.connectionWindowBytes = window
     let simulator = Simulator(configuration)

@@ -10,29 +10,29 @@ func frameViolation(_ input: UnsafeRawBufferPointer) -> String? {
     return wholeFrames == pieceFrames ? nil : "frames differ when they come in pieces of \(1 + Int(first)) bytes"
 }
 
-private struct ReadFrames: Equatable {
+private struct FramesAndFault: Equatable {
     /// The type, flags, stream, number of flow-controlled bytes and payload of each frame, one after the other.
     var frames: [UInt8] = []
     var fault: ErrorCode?
 }
 
-private func readFrames(_ bytes: UnsafeRawBufferPointer, pieceBytes: Int) -> ReadFrames {
+private func readFrames(_ bytes: UnsafeRawBufferPointer, pieceBytes: Int) -> FramesAndFault {
     var reader = FrameReader()
-    var result = ReadFrames()
+    var framesAndFault = FramesAndFault()
     forEachPiece(of: bytes, pieceBytes) { piece in
         var input = piece
         do throws(ConnectionFault) {
             while let frame = try reader.next(&input) {
-                result.frames += [frame.type, frame.flags]
-                withUnsafeBytes(of: frame.stream) { result.frames += $0 }
-                withUnsafeBytes(of: frame.flowControlledBytes) { result.frames += $0 }
-                result.frames += frame.payload
+                framesAndFault.frames += [frame.type, frame.flags]
+                withUnsafeBytes(of: frame.stream) { framesAndFault.frames += $0 }
+                withUnsafeBytes(of: frame.flowControlledBytes) { framesAndFault.frames += $0 }
+                framesAndFault.frames += frame.payload
             }
             return true
         } catch {
-            result.fault = error.code
+            framesAndFault.fault = error.code
             return false
         }
     }
-    return result
+    return framesAndFault
 }

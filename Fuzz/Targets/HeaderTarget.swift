@@ -36,7 +36,7 @@ func headerViolation(_ input: UnsafeRawBufferPointer) -> String? {
 
 private func isSame(_ ourHead: ResponseHead, _ nghttp2Head: ResponseHead) -> Bool {
     ourHead.status == nghttp2Head.status && ourHead.hasIdentifier == nghttp2Head.hasIdentifier
-        && ourHead.identifier == nghttp2Head.identifier && ourHead.contentBytes == nghttp2Head.contentBytes
+        && ourHead.identifier == nghttp2Head.identifier && ourHead.contentLengthBytes == nghttp2Head.contentLengthBytes
         && ourHead.isMalformed == nghttp2Head.isMalformed
 }
 

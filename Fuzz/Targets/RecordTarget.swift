@@ -59,7 +59,7 @@ private func bodyViolation(_ command: Command, _ record: UnsafeRawBufferPointer)
         command.attributesType,
     ]
     if let violation = texts.lazy.compactMap({ textViolation($0, record) }).first { return violation }
-    let body = UnsafeMutableRawBufferPointer.allocate(byteCount: command.bodyCount, alignment: 1)
+    let body = UnsafeMutableRawBufferPointer.allocate(byteCount: command.bodyByteCount, alignment: 1)
     defer { body.deallocate() }
     let layout = Body.write(command, from: record, into: body)
     let parts = [
@@ -71,12 +71,12 @@ private func bodyViolation(_ command: Command, _ record: UnsafeRawBufferPointer)
             return "a part of the body does not lie where it is said to"
         }
     }
-    return foundationAccepts(UnsafeRawBufferPointer(body)) ? nil : "Foundation does not accept the body as JSON"
+    return isAcceptedByFoundation(UnsafeRawBufferPointer(body)) ? nil : "Foundation does not accept the body as JSON"
 }
 
 /// Whether Foundation parses the body. Foundation refuses numbers that JSON allows and a Double cannot hold.
 /// The result is therefore true for every body that may contain such a number.
-private func foundationAccepts(_ body: UnsafeRawBufferPointer) -> Bool {
+private func isAcceptedByFoundation(_ body: UnsafeRawBufferPointer) -> Bool {
     var digitCount = 0
     for byte in body {
         switch byte {

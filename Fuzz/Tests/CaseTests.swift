@@ -23,8 +23,8 @@ import Testing
     }
 
     @Test(arguments: cases)
-    func `Law holds`(_ entry: Case) throws {
-        let violation = try Data(contentsOf: entry.file).withUnsafeBytes { entry.target.violation($0) }
+    func `An input of a case keeps the rule of its target`(_ fuzzCase: Case) throws {
+        let violation = try Data(contentsOf: fuzzCase.file).withUnsafeBytes { fuzzCase.target.violation($0) }
         #expect(violation == nil)
     }
 

@@ -15,15 +15,15 @@ public struct CircuitBreakerConfiguration: Sendable, Hashable {
     /// The length of the time window in which the breaker counts ended pushes and, among them, failures: timeouts, and
     /// 5xx responses other than Shutdown. Each window begins with counts of 0. Range 100 to 600,000.
     public var windowMilliseconds: Int64 = 10_000
-    /// The breaker judges the share of failures only after this many pushes have ended in the window. Range 1 to
+    /// The breaker checks the share of failures only after this many pushes have ended in the window. Range 1 to
     /// 100,000.
-    public var failureResponsesMin = 50
+    public var windowPushesMin = 50
     /// The breaker opens above this share of failures, in per cent. Range 1 to 100.
     public var failurePercentMax = 50
     /// The breaker counts suspect responses (BadDeviceToken, DeviceTokenNotForTopic) over this many ended pushes, then
     /// begins again with 0. Range 1 to 100,000.
     public var suspectWindowResponses = 1_000
-    /// The breaker judges the share of suspect responses only after this many of them. Range 1 to 100,000.
+    /// The breaker checks the share of suspect responses only after this many of them. Range 1 to 100,000.
     public var suspectResponsesMin = 20
     /// The breaker opens above this share of suspect responses, in per cent. Range 1 to 100.
     public var suspectPercentMax = 5
@@ -40,9 +40,9 @@ public struct CircuitBreakerConfiguration: Sendable, Hashable {
 
     public init() {}
 
-    func validate() throws(ConfigurationError) {
+    func validate() throws(InvalidSettingError) {
         try require("breaker.windowMilliseconds", windowMilliseconds, in: 100...600_000)
-        try require("breaker.failureResponsesMin", failureResponsesMin, in: 1...100_000)
+        try require("breaker.windowPushesMin", windowPushesMin, in: 1...100_000)
         try require("breaker.failurePercentMax", failurePercentMax, in: 1...100)
         try require("breaker.suspectWindowResponses", suspectWindowResponses, in: 1...100_000)
         try require("breaker.suspectResponsesMin", suspectResponsesMin, in: 1...100_000)
@@ -72,12 +72,12 @@ enum CircuitBreakerSample {
     /// failure. A probe with this sample has failed.
     case inconclusive
 
-    init(kind: PushResponse.Kind, disposition: ResponseDisposition, reason: Reason, timedOut: Bool) {
+    init(kind: PushResponse.Kind, disposition: ResponseDisposition, reason: Reason, hasTimedOut: Bool) {
         switch disposition {
         case .accepted, .tokenDead, .channelGone: self = .succeeded
         case .rateLimited: self = .rateLimited
         case .tokenSuspect, .topicSuspect: self = .suspect
-        case .ambiguous: self = timedOut ? .unavailable : .inconclusive
+        case .ambiguous: self = hasTimedOut ? .unavailable : .inconclusive
         case .retryLater where reason == .tooManyProviderTokenUpdates: self = .forbidden
         case .retryLater: self = .unavailable
         case .providerRefused: self = .forbidden
@@ -115,13 +115,13 @@ struct CircuitBreaker {
     private(set) var state = State.closed
     private let configuration: CircuitBreakerConfiguration
     private var windowStartMilliseconds: Int64 = 0
-    private var windowResponses = 0
-    private var windowFailures = 0
-    private var responsesInSuspectWindow = 0
-    private var suspectCount = 0
+    private var pushesInWindow = 0
+    private var failuresInWindow = 0
+    private var pushesInSuspectWindow = 0
+    private var suspectResponseCount = 0
     /// `forbidden` responses since APNs last accepted the provider token or the breaker last closed, whichever came
     /// later.
-    private var forbiddenCount = 0
+    private var forbiddenResponseCount = 0
 
     init(_ configuration: CircuitBreakerConfiguration) {
         self.configuration = configuration
@@ -170,47 +170,47 @@ struct CircuitBreaker {
             open(cause, nowMilliseconds: nowMilliseconds)
             return .reopened
         case .closed:
-            count(sample, nowMilliseconds: nowMilliseconds)
+            countPush(sample, nowMilliseconds: nowMilliseconds)
             guard let cause = causeToOpen else { return .none }
             open(cause, nowMilliseconds: nowMilliseconds)
             return .opened(cause)
         }
     }
 
-    private mutating func count(_ sample: CircuitBreakerSample, nowMilliseconds: Int64) {
+    private mutating func countPush(_ sample: CircuitBreakerSample, nowMilliseconds: Int64) {
         if nowMilliseconds - windowStartMilliseconds >= configuration.windowMilliseconds {
             windowStartMilliseconds = nowMilliseconds
-            windowResponses = 0
-            windowFailures = 0
+            pushesInWindow = 0
+            failuresInWindow = 0
         }
-        if responsesInSuspectWindow >= configuration.suspectWindowResponses {
-            responsesInSuspectWindow = 0
-            suspectCount = 0
+        if pushesInSuspectWindow >= configuration.suspectWindowResponses {
+            pushesInSuspectWindow = 0
+            suspectResponseCount = 0
         }
-        windowResponses += 1
-        responsesInSuspectWindow += 1
+        pushesInWindow += 1
+        pushesInSuspectWindow += 1
         switch sample {
-        case .succeeded: forbiddenCount = 0
+        case .succeeded: forbiddenResponseCount = 0
         // A 5xx or a timeout says nothing about the provider token, so it does not reset the count of `forbidden`
         // responses.
-        case .unavailable: windowFailures += 1
+        case .unavailable: failuresInWindow += 1
         case .suspect:
-            suspectCount += 1
-            forbiddenCount = 0
-        case .forbidden: forbiddenCount += 1
+            suspectResponseCount += 1
+            forbiddenResponseCount = 0
+        case .forbidden: forbiddenResponseCount += 1
         case .rateLimited, .inconclusive: break
         }
     }
 
     private var causeToOpen: BreakerCause? {
-        if forbiddenCount >= configuration.forbiddenMax { return .providerToken }
-        if suspectCount >= configuration.suspectResponsesMin,
-            suspectCount * 100 > responsesInSuspectWindow * configuration.suspectPercentMax
+        if forbiddenResponseCount >= configuration.forbiddenMax { return .providerToken }
+        if suspectResponseCount >= configuration.suspectResponsesMin,
+            suspectResponseCount * 100 > pushesInSuspectWindow * configuration.suspectPercentMax
         {
             return .deviceTokens
         }
-        if windowResponses >= configuration.failureResponsesMin,
-            windowFailures * 100 > windowResponses * configuration.failurePercentMax
+        if pushesInWindow >= configuration.windowPushesMin,
+            failuresInWindow * 100 > pushesInWindow * configuration.failurePercentMax
         {
             return .availability
         }

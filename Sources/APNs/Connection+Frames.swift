@@ -10,7 +10,7 @@ extension Connection {
         lastReceivedMilliseconds = loop.nowMilliseconds
         do throws(ConnectionFault) {
             var input = bytes
-            while let frame = try reader.next(&input) {
+            while let frame = try frameReader.next(&input) {
                 try handle(frame)
                 guard phase != .closed else { return }
             }
@@ -56,10 +56,10 @@ extension Connection {
     private func slotIndex(of stream: Int32) throws(ConnectionFault) -> Int32 {
         // The server opens no stream, and may send frames only on streams that we have opened (RFC 9113,
         // section 5.1).
-        guard stream & 1 == 1, stream < nextStream else {
+        guard stream & 1 == 1, stream < nextStreamIdentifier else {
             throw ConnectionFault(.protocolError, "a frame on an idle stream (RFC 9113, 5.1)")
         }
-        return streams.slotIndex(of: stream)
+        return streamTable.slotIndex(of: stream)
     }
 
     // MARK: - The response
@@ -68,14 +68,14 @@ extension Connection {
         let index = try slotIndex(of: frame.stream)
         // Decode the block even if the stream is closed, because every block updates HPACK's table (RFC 9113,
         // section 4.3).
-        let head = try decoder.decode(frame.payload)
+        let head = try headerDecoder.decode(frame.payload)
         guard index >= 0 else { return }
         let isLast = frame.flags & FrameFlags.endStream != 0
-        let slot = slots.pointer(index)
+        let slot = pushSlots.pointer(index)
         if slot.pointee.status != 0 {
             // Trailers end the stream and have no pseudo-header field (RFC 9113, section 8.1).
             guard isLast, !head.isMalformed, head.status == 0 else { return discardResponse(index) }
-            return checkLengthAndFinish(index)
+            return checkLengthAndFinishResponse(index)
         }
         guard !head.isMalformed, head.status != 0 else { return resetStream(index, .protocolError) }
         if head.status < 200 {
@@ -88,25 +88,25 @@ extension Connection {
         if head.hasIdentifier, head.identifier != slot.pointee.identifier { pool.statistics.identifierMismatches += 1 }
         // A 204 or 304 response has no content, even if its `content-length` is not 0 (RFC 9113, section 8.1.1). So its
         // length is not checked.
-        slot.pointee.hasContentLength = head.contentBytes >= 0 && head.status != 204 && head.status != 304
-        slot.pointee.responseBytesLeft = head.contentBytes
-        if isLast { checkLengthAndFinish(index) }
+        slot.pointee.hasContentLength = head.contentLengthBytes >= 0 && head.status != 204 && head.status != 304
+        slot.pointee.responseBytesLeft = head.contentLengthBytes
+        if isLast { checkLengthAndFinishResponse(index) }
     }
 
     /// Accepts a complete response, unless its body is shorter than its `content-length` (RFC 9113, section
     /// 8.1.1).
-    private func checkLengthAndFinish(_ index: Int32) {
-        let slot = slots.pointer(index)
+    private func checkLengthAndFinishResponse(_ index: Int32) {
+        let slot = pushSlots.pointer(index)
         guard !slot.pointee.hasContentLength || slot.pointee.responseBytesLeft == 0 else {
             return discardResponse(index)
         }
-        finish(index)
+        finishResponse(index)
     }
 
     /// Drops the status of a malformed response and resets its stream (RFC 9113, section 8.1.1). The push then has no
     /// final status and ends as `ambiguous`, or as `notProcessed` if its body was not sent completely.
     private func discardResponse(_ index: Int32) {
-        slots.pointer(index).pointee.status = 0
+        pushSlots.pointer(index).pointee.status = 0
         resetStream(index, .protocolError)
     }
 
@@ -114,16 +114,16 @@ extension Connection {
         let index = try slotIndex(of: frame.stream)
         try consumeReceiveWindow(frame.flowControlledBytes)
         guard index >= 0 else { return }
-        let slot = slots.pointer(index)
+        let slot = pushSlots.pointer(index)
         guard slot.pointee.status != 0 else { return resetStream(index, .protocolError) }
-        slots.storeResponse(index, frame.payload)
+        pushSlots.storeResponseBody(index, frame.payload)
         slot.pointee.responseBytesReceived += Int32(truncatingIfNeeded: frame.flowControlledBytes)
         if slot.pointee.hasContentLength {
             slot.pointee.responseBytesLeft -= Int32(truncatingIfNeeded: frame.payload.count)
             guard slot.pointee.responseBytesLeft >= 0 else { return discardResponse(index) }
         }
         if frame.flags & FrameFlags.endStream != 0 {
-            checkLengthAndFinish(index)
+            checkLengthAndFinishResponse(index)
         } else if slot.pointee.responseBytesReceived > ConnectionLimits.responseBodyBytesMax {
             resetStream(index, .cancel)
         }
@@ -132,19 +132,19 @@ extension Connection {
     /// Subtracts received bytes from the connection's receive window. If less than half of the window is
     /// left, makes it whole again with a WINDOW_UPDATE.
     private func consumeReceiveWindow(_ bytes: Int) throws(ConnectionFault) {
-        receiveWindow -= bytes
-        guard receiveWindow >= 0 else {
+        receiveWindowBytes -= bytes
+        guard receiveWindowBytes >= 0 else {
             throw ConnectionFault(.flowControlError, "more bytes than the connection's window allows (RFC 9113, 6.9.1)")
         }
-        guard receiveWindow < ConnectionLimits.receiveWindowBytes / 2 else { return }
-        writeWindowUpdate(ConnectionLimits.receiveWindowBytes - receiveWindow)
-        receiveWindow = ConnectionLimits.receiveWindowBytes
+        guard receiveWindowBytes < ConnectionLimits.receiveWindowBytes / 2 else { return }
+        writeWindowUpdate(ConnectionLimits.receiveWindowBytes - receiveWindowBytes)
+        receiveWindowBytes = ConnectionLimits.receiveWindowBytes
     }
 
     private func resetReceived(_ frame: Frame) throws(ConnectionFault) {
         let index = try slotIndex(of: frame.stream)
         guard index >= 0 else { return }
-        answer(index, wasRefused: frame.payload.networkUInt32(at: 0) == ErrorCode.refusedStream.rawValue)
+        completePush(index, wasRefused: frame.payload.networkUInt32(at: 0) == ErrorCode.refusedStream.rawValue)
     }
 
     // MARK: - The connection
@@ -154,7 +154,7 @@ extension Connection {
         let settingsBefore = peerSettings
         try peerSettings.apply(frame.payload)
         if peerSettings.headerTableBytes != settingsBefore.headerTableBytes {
-            encoder.setPeerTableBytes(peerSettings.headerTableBytes)
+            headerEncoder.setPeerTableBytes(peerSettings.headerTableBytes)
         }
         if peerSettings.initialWindowBytes != settingsBefore.initialWindowBytes {
             try checkStreamWindows()
@@ -168,8 +168,8 @@ extension Connection {
     /// Throws if the window of an open stream has become too large: a new initial window size changes the
     /// window of every open stream (RFC 9113, section 6.9.2).
     private func checkStreamWindows() throws(ConnectionFault) {
-        for index in 0..<Int32(slots.capacity) where slots.pointer(index).pointee.stage != .free {
-            let window = Int64(peerSettings.initialWindowBytes) + slots.pointer(index).pointee.windowDelta
+        for index in 0..<Int32(pushSlots.capacity) where pushSlots.pointer(index).pointee.stage != .free {
+            let window = Int64(peerSettings.initialWindowBytes) + pushSlots.pointer(index).pointee.windowDeltaBytes
             guard window <= Int64(Int32.max) else {
                 throw ConnectionFault(.flowControlError, "INITIAL_WINDOW_SIZE raises a window beyond 2^31-1")
             }
@@ -187,7 +187,7 @@ extension Connection {
     /// of their own.
     private func requirePeerReadsOutput() throws(ConnectionFault) {
         let outputBytesMax = Stream.highWaterBytes + ConnectionLimits.acknowledgementBytesMax
-        guard let stream = openedStream, stream.pendingOutputBytes <= outputBytesMax else {
+        guard let stream = transportStream, stream.pendingOutputBytes <= outputBytesMax else {
             throw ConnectionFault(.enhanceYourCalm, "the peer does not read our acknowledgements (RFC 9113, 10.5)")
         }
     }
@@ -198,8 +198,8 @@ extension Connection {
             guard increment > 0 else {
                 throw ConnectionFault(.protocolError, "WINDOW_UPDATE by 0 (RFC 9113, 6.9)")
             }
-            sendWindow += increment
-            guard sendWindow <= Int64(Int32.max) else {
+            sendWindowBytes += increment
+            guard sendWindowBytes <= Int64(Int32.max) else {
                 throw ConnectionFault(.flowControlError, "a window beyond 2^31-1 (RFC 9113, 6.9.1)")
             }
             hasWindowGrown = true
@@ -208,9 +208,9 @@ extension Connection {
         let index = try slotIndex(of: frame.stream)
         guard index >= 0 else { return }
         guard increment > 0 else { return resetStream(index, .protocolError) }
-        let slot = slots.pointer(index)
-        slot.pointee.windowDelta += increment
-        guard Int64(peerSettings.initialWindowBytes) + slot.pointee.windowDelta <= Int64(Int32.max) else {
+        let slot = pushSlots.pointer(index)
+        slot.pointee.windowDeltaBytes += increment
+        guard Int64(peerSettings.initialWindowBytes) + slot.pointee.windowDeltaBytes <= Int64(Int32.max) else {
             return resetStream(index, .flowControlError)
         }
         hasWindowGrown = true
@@ -226,11 +226,11 @@ extension Connection {
         retire(.goAway)
         // The server never processes a stream above the last one that its GOAWAY names (RFC 9113, section
         // 6.8).
-        for index in 0..<Int32(slots.capacity) {
+        for index in 0..<Int32(pushSlots.capacity) {
             guard phase != .closed else { return }
-            let slot = slots.pointer(index)
+            let slot = pushSlots.pointer(index)
             if slot.pointee.stage != .free, slot.pointee.streamIdentifier > lastStream {
-                answer(index, wasRefused: true)
+                completePush(index, wasRefused: true)
             }
         }
     }

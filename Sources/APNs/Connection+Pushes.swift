@@ -7,26 +7,26 @@ extension Connection {
     /// - Returns: false, without sending any byte of the push, if the connection cannot take the push now. If the
     ///   reason is that it has no provider token that it may use, it is also retired.
     func submit(_ request: borrowing PushRequest) -> Bool {
-        guard freeStreams > 0, let stream = openedStream else { return false }
-        guard loop.wallMilliseconds < tokenReviewAtMilliseconds || pinNewestToken() else {
+        guard freeStreams > 0, let stream = transportStream else { return false }
+        guard loop.wallMilliseconds < newerTokenCheckAtMilliseconds || pinNewestToken() else {
             retire(.providerToken)
             return false
         }
         let timeout = configuration.requestTimeoutMilliseconds
         let index = allocateSlot(for: request, timeoutMilliseconds: timeout)
-        let slot = slots.pointer(index)
+        let slot = pushSlots.pointer(index)
 
         // Write the header block and the body together if the body fits into one frame, and into the flow-control
         // windows of the connection and of the new stream.
         let body = request.body
         let bodyBytesMax = min(
             Int64(FrameHeader.payloadBytesMax),
-            sendWindow,
+            sendWindowBytes,
             Int64(peerSettings.initialWindowBytes)
         )
         let sendsWholeBody = Int64(body.count) <= bodyBytesMax
         let buffer = stream.reserve(
-            2 * FrameHeader.byteCount + encoder.blockBytesMax + (sendsWholeBody ? body.count : 0)
+            2 * FrameHeader.byteCount + headerEncoder.blockBytesMax + (sendsWholeBody ? body.count : 0)
         )
         guard let start = buffer.baseAddress else { preconditionFailure("no room was reserved") }
         let blockBytes = writeBlock(of: request, to: start + FrameHeader.byteCount)
@@ -35,7 +35,7 @@ extension Connection {
             payloadBytes: blockBytes,
             type: FrameType.headers,
             flags: FrameFlags.endHeaders | (isEmpty ? FrameFlags.endStream : 0),
-            stream: nextStream
+            stream: nextStreamIdentifier
         )
         .write(to: start)
         var writtenBytes = FrameHeader.byteCount + blockBytes
@@ -44,22 +44,22 @@ extension Connection {
                 payloadBytes: body.count,
                 type: FrameType.data,
                 flags: FrameFlags.endStream,
-                stream: nextStream
+                stream: nextStreamIdentifier
             )
             .write(to: start + writtenBytes)
             writtenBytes += FrameHeader.byteCount
             UnsafeMutableRawBufferPointer(start: start + writtenBytes, count: body.count).copyMemory(from: body)
             writtenBytes += body.count
-            sendWindow -= Int64(body.count)
-            slot.pointee.windowDelta = -Int64(body.count)
+            sendWindowBytes -= Int64(body.count)
+            slot.pointee.windowDeltaBytes = -Int64(body.count)
         }
         stream.commit(writtenBytes)
-        nextStream += 2
+        nextStreamIdentifier += 2
         if sendsWholeBody {
             markSent(slot)
         } else {
             slot.pointee.remainingBody = body
-            slots.queueBody(index)
+            pushSlots.queueBody(index)
             sendBody(index)
         }
         if !isScheduled(.request) { schedule(.request, afterMilliseconds: timeout / 2) }
@@ -72,7 +72,7 @@ extension Connection {
     @inline(__always)
     private func writeBlock(of request: borrowing PushRequest, to output: UnsafeMutableRawPointer) -> Int {
         guard !request.isBroadcast else {
-            return encoder.writeBroadcast(
+            return headerEncoder.writeBroadcast(
                 to: output,
                 channel: request.address,
                 priority: request.priority,
@@ -80,7 +80,7 @@ extension Connection {
                 identifier: request.identifier
             )
         }
-        return encoder.write(
+        return headerEncoder.writePush(
             to: output,
             deviceToken: request.address,
             priority: request.priority,
@@ -91,17 +91,17 @@ extension Connection {
 
     /// Takes a free slot for the push, and assigns the slot to the next stream.
     private func allocateSlot(for request: borrowing PushRequest, timeoutMilliseconds: Int64) -> Int32 {
-        let index = slots.allocate(deadlineMilliseconds: loop.nowMilliseconds + timeoutMilliseconds)
-        let slot = slots.pointer(index)
+        let index = pushSlots.allocate(deadlineMilliseconds: loop.nowMilliseconds + timeoutMilliseconds)
+        let slot = pushSlots.pointer(index)
         slot.pointee.tag = request.tag
         slot.pointee.identifier = request.identifier
         slot.pointee.isBroadcast = request.isBroadcast
-        slot.pointee.streamIdentifier = nextStream
-        streams.insert(nextStream, slotIndex: index)
+        slot.pointee.streamIdentifier = nextStreamIdentifier
+        streamTable.insert(nextStreamIdentifier, slotIndex: index)
         return index
     }
 
-    private func markSent(_ slot: UnsafeMutablePointer<Slot>) {
+    private func markSent(_ slot: UnsafeMutablePointer<PushSlot>) {
         slot.pointee.stage = .sent
         slot.pointee.sentAtMilliseconds = loop.wallMilliseconds
     }
@@ -115,43 +115,43 @@ extension Connection {
     func pinNewestToken() -> Bool {
         let seconds = loop.wallMilliseconds / 1_000
         guard var nextToken = trialToken ?? tokenSource.currentToken(unixSeconds: seconds) else {
-            pool.report(.providerTokenTrouble(reason: .absent, detail: "no provider token could be signed"))
+            pool.report(.providerTokenFailed(reason: .absent, detail: "no provider token could be signed"))
             return false
         }
-        if let token, token.keyGeneration != nextToken.keyGeneration {
+        if let providerToken, providerToken.keyGeneration != nextToken.keyGeneration {
             // A connection must never carry tokens of two keys. So this connection keeps its token of the old
             // key until the pool replaces the connection, or the token is too old to use.
-            nextToken = token
+            nextToken = providerToken
         }
         // The token of an old key or of a trial is never renewed. If a trial's token expired, APNs would refuse it, and
         // its key would be dropped for the token's age.
         guard nextToken.ageSeconds(at: seconds) < ProviderTokenTimes.ageSecondsMax else { return false }
-        if nextToken !== token {
-            if token != nil,
+        if nextToken !== providerToken {
+            if providerToken != nil,
                 !ProviderTokenTimes.permitsChange(pinnedAtSeconds: tokenPinnedAtSeconds, nowSeconds: seconds)
             {
                 return false
             }
-            token = nextToken
+            providerToken = nextToken
             tokenPinnedAtSeconds = seconds
-            encoder.setAuthorization(nextToken.headerValue)
+            headerEncoder.setAuthorization(nextToken.headerValue)
         }
-        let review = ProviderTokenTimes.reviewAtSeconds(
+        let checkAtSeconds = ProviderTokenTimes.newerTokenCheckAtSeconds(
             pinnedAtSeconds: tokenPinnedAtSeconds,
             issuedAtSeconds: nextToken.issuedAtSeconds
         )
         // If there is no newer token, the time to look for one may have passed already. Wait `retrySeconds` more, so
         // that not every push asks for a token again.
-        tokenReviewAtMilliseconds = max(review, seconds + ProviderTokenTimes.retrySeconds) * 1_000
+        newerTokenCheckAtMilliseconds = max(checkAtSeconds, seconds + ProviderTokenTimes.retrySeconds) * 1_000
         return true
     }
 
-    /// Ends this connection's trial of a candidate key, and tells the token source the verdict. Does nothing if the
+    /// Ends this connection's trial of a candidate key, and tells the token source its result. Does nothing if the
     /// connection tries no key.
-    func endTrial(_ verdict: ProviderTokenSource.Verdict) {
+    func endTrial(_ result: ProviderTokenSource.TrialResult) {
         guard let token = trialToken else { return }
         trialToken = nil
-        tokenSource.endTrial(of: token, verdict)
+        tokenSource.endTrial(of: token, result)
     }
 
     // MARK: - Bodies that wait for room
@@ -160,11 +160,11 @@ extension Connection {
     /// longest comes first.
     func sendWaitingBodies() {
         hasWindowGrown = false
-        var index = slots.firstWaiting
-        while index >= 0, sendWindow > 0, let stream = openedStream,
+        var index = pushSlots.firstWaitingIndex
+        while index >= 0, sendWindowBytes > 0, let stream = transportStream,
             stream.pendingOutputBytes <= Stream.highWaterBytes
         {
-            let behind = slots.pointer(index).pointee.waitingBehind
+            let behind = pushSlots.pointer(index).pointee.nextWaitingIndex
             sendBody(index)
             index = behind
         }
@@ -173,12 +173,12 @@ extension Connection {
     /// Sends as much of one body as the windows of its stream and of the connection allow. A DATA frame has at most
     /// 16,384 bytes, because every peer must accept this length (RFC 9113, section 4.2).
     private func sendBody(_ index: Int32) {
-        let slot = slots.pointer(index)
+        let slot = pushSlots.pointer(index)
         while !slot.pointee.remainingBody.isEmpty {
             let rest = slot.pointee.remainingBody
-            let streamWindow = Int64(peerSettings.initialWindowBytes) + slot.pointee.windowDelta
+            let streamWindowBytes = Int64(peerSettings.initialWindowBytes) + slot.pointee.windowDeltaBytes
             let count = Int(
-                min(sendWindow, streamWindow, Int64(min(rest.count, FrameHeader.payloadBytesMax)))
+                min(sendWindowBytes, streamWindowBytes, Int64(min(rest.count, FrameHeader.payloadBytesMax)))
             )
             guard count > 0 else { return }
             writeFrame(
@@ -187,47 +187,47 @@ extension Connection {
                 stream: slot.pointee.streamIdentifier,
                 payload: UnsafeRawBufferPointer(rebasing: rest[..<count])
             )
-            sendWindow -= Int64(count)
-            slot.pointee.windowDelta -= Int64(count)
+            sendWindowBytes -= Int64(count)
+            slot.pointee.windowDeltaBytes -= Int64(count)
             slot.pointee.remainingBody = UnsafeRawBufferPointer(rebasing: rest[count...])
         }
-        slots.removeFromBodyQueue(index)
+        pushSlots.removeFromBodyQueue(index)
         markSent(slot)
     }
 
     // MARK: - The response
 
     /// Ends a push whose whole response has arrived.
-    func finish(_ index: Int32) {
-        let slot = slots.pointer(index)
+    func finishResponse(_ index: Int32) {
+        let slot = pushSlots.pointer(index)
         // If the server has answered before the whole body was sent, it needs no more of the body (RFC 9113, section
         // 8.1).
         if slot.pointee.stage == .queued { writeReset(slot.pointee.streamIdentifier, .cancel) }
-        answer(index, wasRefused: false)
+        completePush(index, wasRefused: false)
     }
 
     /// Resets a stream on which the server broke HTTP/2 or sent a body that is too long, and answers the push. If the
     /// final status has already arrived, this status decides how the push ends.
     func resetStream(_ index: Int32, _ code: ErrorCode) {
-        writeReset(slots.pointer(index).pointee.streamIdentifier, code)
-        answer(index, wasRefused: false)
+        writeReset(pushSlots.pointer(index).pointee.streamIdentifier, code)
+        completePush(index, wasRefused: false)
     }
 
     /// Answers every push in flight. Called when the connection ends.
-    func answerAll() {
-        for index in 0..<Int32(slots.capacity) where slots.pointer(index).pointee.stage != .free {
-            answer(index, wasRefused: false)
+    func completeAllPushes() {
+        for index in 0..<Int32(pushSlots.capacity) where pushSlots.pointer(index).pointee.stage != .free {
+            completePush(index, wasRefused: false)
         }
     }
 
     /// Gives a push its response. Every push in flight ends through this function.
-    func answer(_ index: Int32, wasRefused: Bool, timedOut: Bool = false) {
-        let slot = slots.pointer(index).pointee
+    func completePush(_ index: Int32, wasRefused: Bool, hasTimedOut: Bool = false) {
+        let slot = pushSlots.pointer(index).pointee
         var body = ResponseBody()
         let isAnswered = slot.status >= 200
-        if isAnswered, slot.responseBytes > 0 {
+        if isAnswered, slot.keptResponseBytes > 0 {
             body = ResponseBody(
-                UnsafeRawBufferPointer(start: slots.responseMemory(index), count: Int(slot.responseBytes))
+                UnsafeRawBufferPointer(start: pushSlots.responseMemory(index), count: Int(slot.keptResponseBytes))
             )
         }
         let reason = body.reason
@@ -251,29 +251,29 @@ extension Connection {
         )
         // Free the slot before the handler is called, so that the handler can submit a push in this slot. The
         // bytes of the reason stay valid until another response is written to the slot.
-        streams.remove(slot.streamIdentifier)
-        slots.free(index)
+        streamTable.remove(slot.streamIdentifier)
+        pushSlots.free(index)
         if isCandidateKeyRefused {
-            pool.report(.providerTokenTrouble(reason: reason, detail: "APNs refused the new key; the old one is kept"))
+            pool.report(.providerTokenFailed(reason: reason, detail: "APNs refused the new key; the old one is kept"))
             endTrial(.refused(reason))
             retire(.providerToken)
         } else if response.acceptsProviderToken {
             endTrial(.accepted)
             markAuthenticated()
         } else if phase == .unauthenticated {
-            hasUnprovenToken = true
+            hasInconclusivePush = true
         }
         let submittedAt = slot.deadlineMilliseconds - configuration.requestTimeoutMilliseconds
         pool.pushCompleted(
             response,
             on: self,
             isBroadcast: slot.isBroadcast,
-            timedOut: timedOut,
+            hasTimedOut: hasTimedOut,
             roundTripMilliseconds: loop.nowMilliseconds - submittedAt
         )
     }
 
-    private func responseKind(_ slot: Slot, wasRefused: Bool) -> PushResponse.Kind {
+    private func responseKind(_ slot: PushSlot, wasRefused: Bool) -> PushResponse.Kind {
         if slot.status >= 200 { return .answered }
         // APNs does not process a refused stream (RFC 9113, section 8.7), nor a request whose last byte was
         // not sent.
@@ -285,20 +285,20 @@ extension Connection {
     func requestTimerFired() {
         let now = loop.nowMilliseconds
         var hasTimedOutPush = false
-        while slots.oldest >= 0, slots.pointer(slots.oldest).pointee.deadlineMilliseconds <= now {
-            let index = slots.oldest
-            writeReset(slots.pointer(index).pointee.streamIdentifier, .cancel)
-            answer(index, wasRefused: false, timedOut: true)
+        while pushSlots.oldestIndex >= 0, pushSlots.pointer(pushSlots.oldestIndex).pointee.deadlineMilliseconds <= now {
+            let index = pushSlots.oldestIndex
+            writeReset(pushSlots.pointer(index).pointee.streamIdentifier, .cancel)
+            completePush(index, wasRefused: false, hasTimedOut: true)
             guard phase != .closed else { return }
             hasTimedOutPush = true
         }
         // If pushes time out while much output waits, the peer has stopped reading. Much output without a
         // timeout only means that the connection is busy.
-        if hasTimedOutPush, let stream = openedStream, stream.pendingOutputBytes > Stream.highWaterBytes {
+        if hasTimedOutPush, let stream = transportStream, stream.pendingOutputBytes > Stream.highWaterBytes {
             return close(.outputStalled, detail: "")
         }
-        guard slots.oldest >= 0 else { return closeIfDrained() }
-        let deadline = slots.pointer(slots.oldest).pointee.deadlineMilliseconds
+        guard pushSlots.oldestIndex >= 0 else { return closeIfDrained() }
+        let deadline = pushSlots.pointer(pushSlots.oldestIndex).pointee.deadlineMilliseconds
         let halfTimeout = configuration.requestTimeoutMilliseconds / 2
         guard now >= deadline - halfTimeout else {
             return schedule(.request, afterMilliseconds: deadline - halfTimeout - now)
@@ -331,7 +331,7 @@ extension Connection {
         stream: Int32 = 0,
         payload: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0)
     ) {
-        guard let output = openedStream else { return }
+        guard let output = transportStream else { return }
         let count = FrameHeader.byteCount + payload.count
         let buffer = output.reserve(count)
         guard let start = buffer.baseAddress else { return }
@@ -347,13 +347,13 @@ extension Connection {
     /// Writes the client's preface (RFC 9113, section 3.4), our SETTINGS, and a larger window for the
     /// connection.
     func writePreface() {
-        guard let output = openedStream else { return }
+        guard let output = transportStream else { return }
         let magic: StaticString = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
         output.write(UnsafeRawBufferPointer(start: magic.utf8Start, count: magic.utf8CodeUnitCount))
         var payload: [UInt8] = []
         for (setting, value) in [
             (Setting.enablePush, UInt32(0)),
-            (Setting.headerListSizeMax, UInt32(ResponseHead.listBytesMax)),
+            (Setting.headerListSizeMax, UInt32(ResponseHead.headerListBytesMax)),
             // We give streams no priorities (RFC 9218, section 2.1).
             (Setting.noRFC7540Priorities, 1),
         ] {

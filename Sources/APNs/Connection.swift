@@ -49,24 +49,24 @@ final class Connection {
     /// If true, the pool no longer prefers the connection for the next push. The server may be overloaded, and if the
     /// pool has few pushes, the server would get all of them. The pool clears the flag at the end of each sizing
     /// interval, to try the connection again.
-    var hasUnprovenToken = false
+    var hasInconclusivePush = false
 
     // The state of the HTTP/2 protocol on this connection.
-    var reader = FrameReader()
-    var decoder = HeaderDecoder()
-    var encoder: HeaderEncoder
-    let slots: SlotTable
-    let streams: StreamTable
+    var frameReader = FrameReader()
+    var headerDecoder = HeaderDecoder()
+    var headerEncoder: HeaderEncoder
+    let pushSlots: PushSlotTable
+    let streamTable: StreamTable
     var peerSettings = PeerSettings()
     /// The stream that the next request opens.
-    var nextStream: Int32 = 1
+    var nextStreamIdentifier: Int32 = 1
     /// Body bytes that we may still send on the whole connection (RFC 9113, section 6.9).
-    var sendWindow: Int64 = 65_535
+    var sendWindowBytes: Int64 = 65_535
     /// Whether a flow-control window may have grown since the last `sendWaitingBodies`, so that waiting bodies may
     /// continue.
     var hasWindowGrown = false
     /// Bytes that the server may still send on the whole connection without another WINDOW_UPDATE.
-    var receiveWindow = ConnectionLimits.receiveWindowBytes
+    var receiveWindowBytes = ConnectionLimits.receiveWindowBytes
     /// How many more frames we accept from the server until the next refill.
     var framesAllowed = ConnectionLimits.framesPerSecondMax
     /// When `framesAllowed` was last set to `framesPerSecondMax`.
@@ -77,18 +77,18 @@ final class Connection {
     var requestCount: Int64 = 0
 
     /// The provider token that requests carry.
-    var token: ProviderToken?
+    var providerToken: ProviderToken?
     /// The token of the candidate key that this connection tries; see ``ProviderTokenSource``. Nil if it tries none,
     /// and after the trial has ended.
     var trialToken: ProviderToken?
     var tokenPinnedAtSeconds: Int64 = 0
-    var tokenReviewAtMilliseconds: Int64 = 0
+    var newerTokenCheckAtMilliseconds: Int64 = 0
 
     private var timers = InlineArray<4, TimerIdentifier>(repeating: .none)
     var lastReceivedMilliseconds: Int64 = 0
     /// Nil until `connect(to:)` has been called.
-    private(set) var openedStream: Stream?
-    private var relay: StreamRelay?
+    private(set) var transportStream: Stream?
+    private var streamRelay: StreamRelay?
 
     init(
         pool: Pool,
@@ -104,31 +104,31 @@ final class Connection {
         self.configuration = configuration
         self.tokenSource = tokenSource
         self.trialToken = trialToken
-        slots = SlotTable(capacity: configuration.inFlightMax)
-        streams = StreamTable(capacity: configuration.inFlightMax)
+        pushSlots = PushSlotTable(capacity: configuration.inFlightMax)
+        streamTable = StreamTable(capacity: configuration.inFlightMax)
         let authority =
             configuration.port == 443
             ? configuration.serverName : "\(configuration.serverName):\(configuration.port)"
-        encoder = HeaderEncoder(profile: configuration.profile, authority: authority)
+        headerEncoder = HeaderEncoder(profile: configuration.profile, authority: authority)
     }
 
     deinit {
-        precondition(slots.count == 0, "a connection was released before it was closed")
+        precondition(pushSlots.count == 0, "a connection was released before it was closed")
     }
 
-    var pushesInFlight: Int { slots.count }
+    var pushesInFlight: Int { pushSlots.count }
 
     /// How many pushes the connection has room for now.
     var freeStreams: Int {
-        let free = streamsMax - slots.count
-        guard free > 0, let stream = openedStream else { return 0 }
+        let free = streamsMax - pushSlots.count
+        guard free > 0, let stream = transportStream else { return 0 }
         // While a push waits in the caller's queue, a newer state can replace it. A submitted push cannot be
         // replaced. So take no push that would only wait for the send window.
-        let hasWindow = sendWindow >= ConnectionLimits.sendWindowBytesMin || slots.count == 0
+        let hasWindow = sendWindowBytes >= ConnectionLimits.sendWindowBytesMin || pushSlots.count == 0
         return hasWindow && stream.pendingOutputBytes <= Stream.highWaterBytes ? free : 0
     }
 
-    var peer: SocketAddress? { openedStream?.peer }
+    var peer: SocketAddress? { transportStream?.peer }
 
     /// Whether the connection takes pushes now, or will take pushes when it is set up.
     var isLive: Bool { phase.rawValue <= Phase.open.rawValue }
@@ -139,10 +139,10 @@ final class Connection {
     // MARK: - Opening
 
     func connect(to address: SocketAddress) {
-        let relay = StreamRelay(connection: self)
-        let stream = Stream(loop: loop, handler: relay)
-        self.relay = relay
-        openedStream = stream
+        let streamRelay = StreamRelay(connection: self)
+        let stream = Stream(loop: loop, handler: streamRelay)
+        self.streamRelay = streamRelay
+        transportStream = stream
         stream.connect(
             to: address,
             tls: configuration.tls,
@@ -225,11 +225,11 @@ final class Connection {
         let lastPhase = phase
         enter(.closed)
         for timer in [Timer.settings, .request, .idle, .ping] { cancel(timer) }
-        if let stream = openedStream {
+        if let stream = transportStream {
             stream.flush()
             stream.close()
         }
-        answerAll()
+        completeAllPushes()
         endTrial(.inconclusive)
         pool.connectionClosed(self, in: lastPhase, cause: cause, detail: detail)
     }

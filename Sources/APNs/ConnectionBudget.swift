@@ -10,7 +10,7 @@ import Synchronization
 /// A lock guards the counts. Pools take it to open a connection and at its end, never for a push.
 public final class ConnectionBudget: Sendable {
     private struct State {
-        var total = 0
+        var connectionCount = 0
         var countsByAddress: [SocketAddress: Int] = [:]
     }
 
@@ -35,7 +35,7 @@ public final class ConnectionBudget: Sendable {
     /// - Returns: nil if the limit in total, or the limit of every address, is reached; or if `all` is empty.
     func acquire(preferred: [SocketAddress], all: [SocketAddress], isNeeded: Bool) -> SocketAddress? {
         state.withLock { state in
-            guard isNeeded || state.total < connectionsMax else { return nil }
+            guard isNeeded || state.connectionCount < connectionsMax else { return nil }
             for candidates in [preferred, all] {
                 let addressesWithRoom = candidates.shuffled()
                     .filter { isNeeded || state.countsByAddress[$0, default: 0] < connectionsPerAddressMax }
@@ -43,7 +43,7 @@ public final class ConnectionBudget: Sendable {
                     state.countsByAddress[$0, default: 0] < state.countsByAddress[$1, default: 0]
                 }
                 guard let leastUsedAddress else { continue }
-                state.total += 1
+                state.connectionCount += 1
                 state.countsByAddress[leastUsedAddress, default: 0] += 1
                 return leastUsedAddress
             }
@@ -52,17 +52,17 @@ public final class ConnectionBudget: Sendable {
     }
 
     /// Whether the pools have fewer than `connectionsMax` connections. A new connection also needs room at its address.
-    var hasRoom: Bool { state.withLock { $0.total < connectionsMax } }
+    var hasRoom: Bool { state.withLock { $0.connectionCount < connectionsMax } }
 
     /// Releases the reservation of a connection that has ended.
     func release(_ address: SocketAddress) {
         state.withLock { state in
             guard let count = state.countsByAddress[address] else { preconditionFailure("a place that was not taken") }
-            state.total -= 1
+            state.connectionCount -= 1
             state.countsByAddress[address] = count > 1 ? count - 1 : nil
         }
     }
 
     /// The pools' connections that have not ended, including those that are being opened.
-    public var count: Int { state.withLock { $0.total } }
+    public var connectionCount: Int { state.withLock { $0.connectionCount } }
 }

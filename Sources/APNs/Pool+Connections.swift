@@ -4,16 +4,20 @@ import Reactor
 extension Pool {
     /// Schedules the next opening if the pool wants one more connection, and no opening is scheduled or under way.
     func openIfNeeded() {
-        guard phase == .running, !opening.isUnderWay, wantsConnection else { return }
-        if opening.timer != .none {
+        guard phase == .running, !openingSchedule.isUnderWay, wantsConnection else { return }
+        if openingSchedule.timer != .none {
             // An opening is already scheduled. If the pool waits for room in the budget and now needs the connection,
             // schedule the opening again without this wait, because the budget does not limit a needed connection.
-            guard opening.awaitsRoom, needsConnection else { return }
-            loop.cancel(opening.timer)
+            guard openingSchedule.awaitsConnectionBudget, needsConnection else { return }
+            loop.cancel(openingSchedule.timer)
         }
-        if needsConnection { opening.endRoomWait() }
-        let wait = opening.waitMilliseconds(nowMilliseconds: loop.nowMilliseconds)
-        opening.timer = loop.schedule(afterMilliseconds: wait, handler: self, tag: PoolTimer.open.rawValue)
+        if needsConnection { openingSchedule.endBudgetWait() }
+        let wait = openingSchedule.waitMilliseconds(nowMilliseconds: loop.nowMilliseconds)
+        openingSchedule.timer = loop.schedule(
+            afterMilliseconds: wait,
+            handler: self,
+            tag: PoolTimer.openConnection.rawValue
+        )
     }
 
     /// Whether the pool wants one more connection than it has. A retired connection that still waits for responses does
@@ -28,13 +32,13 @@ extension Pool {
     /// Whether the pool keeps one connection more than `sizing.connectionsWanted`, to try a key or to replace a
     /// connection with the old key.
     private var needsExtraConnection: Bool {
-        hasOldKey || connections.contains { $0.isLive && $0.trialToken != nil }
+        hasConnectionWithOldKey || connections.contains { $0.isLive && $0.trialToken != nil }
     }
 
     /// Whether the pool cannot do without the next connection: this connection tries a new key, replaces one with an
     /// old key, or will be the pool's only live connection.
     private var needsConnection: Bool {
-        trialToken != nil || hasOldKey || !connections.contains(where: \.isLive)
+        trialToken != nil || hasConnectionWithOldKey || !connections.contains(where: \.isLive)
     }
 
     /// If more connections take pushes than the pool wants, retires one of them: an `unauthenticated` one that tries no
@@ -61,9 +65,9 @@ extension Pool {
         // Check again whether the pool wants and needs the connection. While the timer ran, the pool may have got fewer
         // pushes, or APNs may have accepted or refused a new key.
         guard phase == .running else { return }
-        guard wantsConnection else { return opening.endRoomWait() }
-        guard needsConnection || configuration.budget.hasRoom else { return awaitRoom() }
-        opening.begin(nowMilliseconds: loop.nowMilliseconds)
+        guard wantsConnection else { return openingSchedule.endBudgetWait() }
+        guard needsConnection || configuration.connectionBudget.hasRoom else { return waitForBudget() }
+        openingSchedule.begin(nowMilliseconds: loop.nowMilliseconds)
         let host = configuration.host
         // The closure's weak reference targets `HostLookup`, not the pool. A weak reference to the pool would
         // make each retain of the pool slower, and every push retains the pool.
@@ -76,8 +80,8 @@ extension Pool {
             case .success(let addresses):
                 pool.connect(to: addresses)
             case .failure(let error):
-                pool.opening.isUnderWay = false
-                pool.opening.recordFailure()
+                pool.openingSchedule.isUnderWay = false
+                pool.openingSchedule.recordFailure()
                 pool.report(.resolveFailed(host: host, detail: error.reason))
                 pool.openIfNeeded()
             }
@@ -89,26 +93,26 @@ extension Pool {
     private func connect(to addresses: [SocketAddress]) {
         // Give up if the pool no longer wants the connection after the look-up.
         guard wantsConnection else {
-            opening.isUnderWay = false
-            return opening.endRoomWait()
+            openingSchedule.isUnderWay = false
+            return openingSchedule.endBudgetWait()
         }
         let usedAddresses = connections.compactMap(\.peer)
         let unusedAddresses = addresses.filter { !usedAddresses.contains($0) }
         guard
-            let address = configuration.budget.acquire(
+            let address = configuration.connectionBudget.acquire(
                 preferred: unusedAddresses,
                 all: addresses,
                 isNeeded: needsConnection
             )
         else {
-            opening.isUnderWay = false
-            return awaitRoom()
+            openingSchedule.isUnderWay = false
+            return waitForBudget()
         }
-        opening.endRoomWait()
+        openingSchedule.endBudgetWait()
         statistics.connectionsOpened += 1
         let connection = Connection(
             pool: self,
-            identifier: opening.nextIdentifier(),
+            identifier: openingSchedule.makeConnectionIdentifier(),
             loop: loop,
             configuration: configuration,
             tokenSource: tokenSource,
@@ -121,14 +125,14 @@ extension Pool {
 
     /// Schedules another attempt, because the process has reached its limit of connections, in total or to
     /// every address.
-    private func awaitRoom() {
-        if opening.beginRoomWait() { report(.roomAwaited(host: configuration.host)) }
+    private func waitForBudget() {
+        if openingSchedule.beginBudgetWait() { report(.connectionLimitReached(host: configuration.host)) }
         openIfNeeded()
     }
 
     /// Allows the pool to open its next connection, because the server's SETTINGS have arrived on this one.
     func connectionReady(_ connection: Connection) {
-        opening.isUnderWay = false
+        openingSchedule.isUnderWay = false
         // Choose the connection for the next push again, so that the new connection gets it. Otherwise the
         // preferred connection would first get the rest of its 32 pushes: with one push a second, a new key
         // would wait half a minute until a push tries it.
@@ -138,13 +142,13 @@ extension Pool {
 
     /// Resets the back-off: the connection got a response that shows that APNs accepts its provider token.
     func connectionAuthenticated(_ connection: Connection) {
-        opening.recordSuccess()
+        openingSchedule.recordSuccess()
         report(.authenticated(connection: connection.identifier, streamsMax: connection.streamsMax))
     }
 
     func connectionRetired(_ connection: Connection, cause: RetirementCause) {
         // A connection that the pool no longer needs has not failed.
-        if !connection.wasAuthenticated, cause != .surplus { opening.recordFailure() }
+        if !connection.wasAuthenticated, cause != .surplus { openingSchedule.recordFailure() }
         report(.retiring(connection: connection.identifier, cause: cause))
         openIfNeeded()
     }
@@ -152,10 +156,10 @@ extension Pool {
     /// - Parameter phase: the connection's phase when it ended.
     func connectionClosed(_ connection: Connection, in phase: Connection.Phase, cause: CloseCause, detail: String) {
         connections.removeAll { $0 === connection }
-        if let address = connection.peer { configuration.budget.release(address) }
+        if let address = connection.peer { configuration.connectionBudget.release(address) }
         if preferredConnection === connection { preferredConnection = nil }
-        if phase == .connecting || phase == .awaitingSettings { opening.isUnderWay = false }
-        if phase != .draining, !connection.wasAuthenticated { opening.recordFailure() }
+        if phase == .connecting || phase == .awaitingSettings { openingSchedule.isUnderWay = false }
+        if phase != .draining, !connection.wasAuthenticated { openingSchedule.recordFailure() }
         report(.closed(connection: connection.identifier, cause: cause, detail: detail))
         openIfNeeded()
         closeIfDrained()

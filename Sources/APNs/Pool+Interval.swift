@@ -5,7 +5,7 @@ extension Pool {
     /// The counts of the pool's connections and streams at this moment.
     public var gauges: PoolGauges {
         var gauges = PoolGauges()
-        gauges.awaitsRoom = opening.awaitsRoom
+        gauges.awaitsConnectionBudget = openingSchedule.awaitsConnectionBudget
         for connection in connections {
             switch connection.phase {
             case .connecting, .awaitingSettings: gauges.connectionsOpening += 1
@@ -15,13 +15,13 @@ extension Pool {
             gauges.streamsAllowed += connection.streamsMax
             gauges.pushesInFlight += connection.pushesInFlight
             gauges.providerTokenIssuedAtSeconds =
-                connection.token?.issuedAtSeconds ?? gauges.providerTokenIssuedAtSeconds
+                connection.providerToken?.issuedAtSeconds ?? gauges.providerTokenIssuedAtSeconds
         }
         return gauges
     }
 
     /// Whether a connection still takes pushes with a token of a key that has been replaced.
-    var hasOldKey: Bool {
+    var hasConnectionWithOldKey: Bool {
         let generation = tokenSource.keyGeneration
         return connections.contains { $0.acceptsPushes && $0.isSignedByKey(otherThan: generation) }
     }
@@ -30,7 +30,7 @@ extension Pool {
     /// key per interval, and only while a connection with the new key is open.
     ///
     /// A pool in which no push ended in the last interval does not try a key. It may have no push to try the key with,
-    /// and other pools would wait for APNs' verdict.
+    /// and other pools would wait for APNs' answer.
     private func replaceOldKey() {
         for connection in connections where connection.acceptsPushes {
             if let token = connection.trialToken, tokenSource.isTrialObsolete(token) {
@@ -61,16 +61,16 @@ extension Pool {
     private func takeTrialToken() {
         let isRefused = breaker.cause == .providerToken
         let isProven = breaker.isClosed && connections.contains { $0.phase == .open }
-        guard interval.pushesEnded > 0, trialToken == nil, isProven || isRefused else { return }
+        guard intervalCounts.pushesEnded > 0, trialToken == nil, isProven || isRefused else { return }
         trialToken = tokenSource.takeTrialToken(unixSeconds: loop.wallMilliseconds / 1_000)
         guard isRefused, trialToken != nil else { return }
         for connection in connections where connection.acceptsPushes { connection.retire(.providerToken) }
     }
 
     func beginInterval() {
-        interval = PoolSizing.Interval()
+        intervalCounts = PoolSizing.IntervalCounts()
         retryInconclusiveConnections()
-        intervalBeganMilliseconds = loop.nowMilliseconds
+        intervalBeganAtMilliseconds = loop.nowMilliseconds
         sizingTimer = loop.schedule(
             afterMilliseconds: PoolSizing.intervalMilliseconds,
             handler: self,
@@ -78,11 +78,11 @@ extension Pool {
         )
     }
 
-    /// Clears ``Connection/hasUnprovenToken`` of all connections, so that an `unauthenticated` one gets the next push
-    /// first again.
+    /// Clears ``Connection/hasInconclusivePush`` of all connections, so that an `unauthenticated` one gets the next
+    /// push first again.
     private func retryInconclusiveConnections() {
-        for connection in connections where connection.hasUnprovenToken {
-            connection.hasUnprovenToken = false
+        for connection in connections where connection.hasInconclusivePush {
+            connection.hasInconclusivePush = false
             preferredConnection = nil
         }
     }
@@ -91,7 +91,7 @@ extension Pool {
     /// `starvedMilliseconds`.
     func endStarvation() {
         guard let since = starvedSinceMilliseconds else { return }
-        interval.starvedMilliseconds += loop.nowMilliseconds - max(since, intervalBeganMilliseconds)
+        intervalCounts.starvedMilliseconds += loop.nowMilliseconds - max(since, intervalBeganAtMilliseconds)
         starvedSinceMilliseconds = nil
     }
 
@@ -103,7 +103,7 @@ extension Pool {
         let openConnections = connections.filter { $0.phase == .open }
         if breaker.isClosed {
             sizing.end(
-                interval,
+                intervalCounts,
                 openConnections: openConnections.count,
                 streamsPerConnection: openConnections.map(\.streamsMax).min() ?? 0,
                 nowMilliseconds: loop.nowMilliseconds
@@ -120,7 +120,7 @@ extension Connection {
     /// Whether the connection's token was signed by another key than the one in use. False while the
     /// connection tries a candidate key, which is not in use yet.
     fileprivate func isSignedByKey(otherThan generation: Int) -> Bool {
-        guard let token, trialToken == nil else { return false }
-        return token.keyGeneration != generation
+        guard let providerToken, trialToken == nil else { return false }
+        return providerToken.keyGeneration != generation
     }
 }

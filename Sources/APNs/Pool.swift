@@ -31,11 +31,11 @@ public final class Pool {
     /// ``RetryBudget/permitsRetry``; see ``PushRequest/isRetry``.
     public private(set) var retryBudget = RetryBudget()
     var sizing: PoolSizing
-    var interval = PoolSizing.Interval()
-    var intervalBeganMilliseconds: Int64 = 0
+    var intervalCounts = PoolSizing.IntervalCounts()
+    var intervalBeganAtMilliseconds: Int64 = 0
     var sizingTimer = TimerIdentifier.none
     private var breakerTimer = TimerIdentifier.none
-    var opening: ConnectionOpening
+    var openingSchedule: ConnectionOpeningSchedule
     var hostLookup: HostLookup?
     /// The token of a new key that APNs has not accepted yet. The next connection tries it.
     var trialToken: ProviderToken?
@@ -78,14 +78,14 @@ public final class Pool {
         self.tokenSource = tokenSource
         self.handler = handler
         breaker = CircuitBreaker(configuration.breaker)
-        opening = ConnectionOpening(configuration)
+        openingSchedule = ConnectionOpeningSchedule(configuration)
         sizing = PoolSizing(configuration)
     }
 
     deinit {
         precondition(connections.isEmpty, "a pool was released before it was closed")
         loop.cancel(breakerTimer)
-        loop.cancel(opening.timer)
+        loop.cancel(openingSchedule.timer)
         loop.cancel(sizingTimer)
     }
 
@@ -109,8 +109,8 @@ public final class Pool {
     /// True if the breaker is closed, and APNs has accepted a push to a device since the previous answer of this kind.
     /// Read it in ``PushHandler/pushAnswered(_:)``: the answer that is being handled does not count yet, except that it
     /// may have opened the breaker.
-    public var trustsTokenRefusals: Bool { breaker.isClosed && hasAcceptedSinceSuspect }
-    private var hasAcceptedSinceSuspect = false
+    public var trustsTokenRefusals: Bool { breaker.isClosed && hasAcceptedSinceTokenRefusal }
+    private var hasAcceptedSinceTokenRefusal = false
 
     /// Schedules the opening of the first connection. Further connections that the pool wants follow one by one, at
     /// least about `openSpacingMilliseconds` apart.
@@ -130,7 +130,7 @@ public final class Pool {
             isRoomWanted = true
             return false
         }
-        guard request.isWellFormed else { return queueMalformed(tag: request.tag) }
+        guard request.isWellFormed else { return queueMalformedPush(tag: request.tag) }
         guard sendOnConnection(request) else {
             isRoomWanted = true
             if starvedSinceMilliseconds == nil { starvedSinceMilliseconds = loop.nowMilliseconds }
@@ -138,7 +138,10 @@ public final class Pool {
         }
         preferredPushesLeft -= 1
         statistics.pushesSubmitted += 1
-        interval.inFlightPeak = max(interval.inFlightPeak, Int(statistics.pushesSubmitted - statistics.pushesAnswered))
+        intervalCounts.inFlightPeak = max(
+            intervalCounts.inFlightPeak,
+            Int(statistics.pushesSubmitted - statistics.pushesAnswered)
+        )
         if request.isRetry {
             statistics.retries += 1
             retryBudget.countRetry()
@@ -154,7 +157,7 @@ public final class Pool {
     public func drain() {
         guard phase == .created || phase == .running else { return }
         phase = .draining
-        loop.cancel(opening.timer)
+        loop.cancel(openingSchedule.timer)
         loop.cancel(sizingTimer)
         releaseTrial()
         for connection in connections { connection.retire(.draining) }
@@ -166,15 +169,15 @@ public final class Pool {
     public func close() {
         guard phase != .closed else { return }
         phase = .closed
-        loop.cancel(opening.timer)
+        loop.cancel(openingSchedule.timer)
         loop.cancel(breakerTimer)
         loop.cancel(sizingTimer)
         releaseTrial()
         for connection in connections { connection.close(.poolClosed, detail: "") }
-        answerMalformed()
+        completeMalformedPushes()
     }
 
-    /// Stops trying the new key without a verdict of APNs, so that another pool may try the key.
+    /// Stops trying the new key without a result, so that another pool may try the key.
     private func releaseTrial() {
         guard let token = trialToken else { return }
         trialToken = nil
@@ -204,7 +207,7 @@ public final class Pool {
         for connection in connections where connection.identifier != avoided {
             // Only a response shows that APNs accepts a new connection's provider token, and until then the connection
             // may have only one push in flight. So the next push goes there.
-            if connection.phase == .unauthenticated, !connection.hasUnprovenToken, connection.freeStreams > 0 {
+            if connection.phase == .unauthenticated, !connection.hasInconclusivePush, connection.freeStreams > 0 {
                 return connection
             }
             if connection.freeStreams > bestFreeStreams {
@@ -240,17 +243,17 @@ public final class Pool {
         _ response: borrowing PushResponse,
         on connection: Connection,
         isBroadcast: Bool,
-        timedOut: Bool,
+        hasTimedOut: Bool,
         roundTripMilliseconds: Int64
     ) {
         let sample = CircuitBreakerSample(
             kind: response.kind,
             disposition: response.disposition,
             reason: response.reason,
-            timedOut: timedOut
+            hasTimedOut: hasTimedOut
         )
         let transition = breaker.record(sample, nowMilliseconds: loop.nowMilliseconds)
-        interval.count(
+        intervalCounts.countPush(
             isError: sample == .unavailable || sample == .forbidden,
             isAnswered: response.kind == .answered,
             roundTripMilliseconds: roundTripMilliseconds
@@ -258,9 +261,9 @@ public final class Pool {
         statistics.pushesAnswered += 1
         if response.disposition != .accepted { handleReason(response.reason, of: connection) }
         // A broadcast has no device token, so its response says nothing about tokens.
-        if response.disposition == .accepted, !isBroadcast { hasAcceptedSinceSuspect = true }
+        if response.disposition == .accepted, !isBroadcast { hasAcceptedSinceTokenRefusal = true }
         handler.pushAnswered(response)
-        if sample == .suspect { hasAcceptedSinceSuspect = false }
+        if sample == .suspect { hasAcceptedSinceTokenRefusal = false }
         if transition != .none { breakerChanged(transition) }
     }
 
@@ -269,7 +272,7 @@ public final class Pool {
     private func handleReason(_ reason: Reason, of connection: Connection) {
         switch reason {
         case .expiredProviderToken, .unrelatedKeyIdInToken:
-            if let token = connection.token {
+            if let token = connection.providerToken {
                 tokenSource.dropExpired(token, unixSeconds: loop.wallMilliseconds / 1_000)
             }
             retireForToken(connection, reason)
@@ -284,7 +287,7 @@ public final class Pool {
 
     private func retireForToken(_ connection: Connection, _ reason: Reason) {
         guard connection.isLive else { return }
-        report(.providerTokenTrouble(reason: reason, detail: ""))
+        report(.providerTokenFailed(reason: reason, detail: ""))
         connection.retire(.providerToken)
     }
 
@@ -309,7 +312,7 @@ public final class Pool {
         breakerTimer = loop.schedule(afterMilliseconds: wait, handler: self, tag: PoolTimer.probe.rawValue)
     }
 
-    private func queueMalformed(tag: UInt64) -> Bool {
+    private func queueMalformedPush(tag: UInt64) -> Bool {
         guard malformedTags.count < Pool.malformedTagsMax else {
             isRoomWanted = true
             return false
@@ -320,7 +323,7 @@ public final class Pool {
         return true
     }
 
-    private func answerMalformed() {
+    private func completeMalformedPushes() {
         let tags = malformedTags
         malformedTags.removeAll(keepingCapacity: true)
         for tag in tags {
@@ -348,7 +351,7 @@ public final class Pool {
 
 enum PoolTimer: UInt64 {
     /// Fires when the next connection may be opened.
-    case open
+    case openConnection
     /// Fires at the end of a sizing interval. The pool then reviews its number of connections.
     case sizing
     /// Fires when the breaker's next probe is due.
@@ -359,8 +362,8 @@ extension Pool: TimerHandler, TurnEndHandler {
     /// The loop calls this method when a timer of the pool fires.
     public func timerFired(tag: UInt64) {
         switch PoolTimer(rawValue: tag) {
-        case .open:
-            opening.timer = .none
+        case .openConnection:
+            openingSchedule.timer = .none
             openConnection()
         case .sizing:
             sizingTimer = .none
@@ -375,7 +378,7 @@ extension Pool: TimerHandler, TurnEndHandler {
 
     /// The loop calls this method at the end of a turn in which `submit` took a malformed push.
     public func turnEnded() {
-        answerMalformed()
+        completeMalformedPushes()
         closeIfDrained()
         // Malformed pushes without an answer may have kept the pool from taking another push.
         roomMayHaveChanged()

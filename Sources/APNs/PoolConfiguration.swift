@@ -23,7 +23,7 @@ public struct PoolConfiguration {
     public var shrinkMilliseconds: Int64 = 600_000
     /// The limits on the process's connections. All pools of a process must get the same object. The default is a
     /// budget of the pool's own.
-    public var budget = ConnectionBudget()
+    public var connectionBudget = ConnectionBudget()
     /// The most pushes in flight on one connection; APNs may allow fewer. Range 1 to 4,096.
     public var inFlightMax = 1_000
     /// The longest time from submission to the response. A push that was sent completely and has no response by then is
@@ -60,12 +60,12 @@ public struct PoolConfiguration {
         self.profile = profile
     }
 
-    /// - Throws: ``ConfigurationError`` that names the first setting with a value that is not allowed.
-    public func validate() throws(ConfigurationError) {
+    /// - Throws: ``InvalidSettingError`` that names the first setting with a value that is not allowed.
+    public func validate() throws(InvalidSettingError) {
         try require("host", host.utf8.count, in: 1...253)
         try require("serverName", serverName.utf8.count, in: 1...253)
         guard serverName.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else {
-            throw ConfigurationError(field: "serverName", detail: "must be printable ASCII without spaces")
+            throw InvalidSettingError(field: "serverName", detail: "must be printable ASCII without spaces")
         }
         try require("port", Int(port), in: 1...65_535)
         try require("connectionsMax", connectionsMax, in: 1...16)
@@ -85,14 +85,14 @@ public struct PoolConfiguration {
     }
 }
 
-/// - Throws: ``ConfigurationError`` that names the setting, if the value is out of range.
+/// - Throws: ``InvalidSettingError`` that names the setting, if the value is out of range.
 func require<Value: Comparable>(
     _ field: String,
     _ value: Value,
     in range: ClosedRange<Value>
-) throws(ConfigurationError) {
+) throws(InvalidSettingError) {
     guard range.contains(value) else {
-        throw ConfigurationError(
+        throw InvalidSettingError(
             field: field,
             detail: "is \(value), must be \(range.lowerBound) to \(range.upperBound)"
         )

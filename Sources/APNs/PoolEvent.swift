@@ -17,13 +17,13 @@ public enum PoolEvent: Sendable {
     case resolveFailed(host: String, detail: String)
     /// The pool wants one more connection, but the process has reached a limit of connections. Reported once,
     /// when the pool begins to wait.
-    case roomAwaited(host: String)
+    case connectionLimitReached(host: String)
     /// The breaker opened. The pool takes one probe at a time until the breaker closes.
     case breakerOpened(cause: BreakerCause)
     case breakerClosed
     /// APNs refused the provider token as expired or as one of an unrelated key, refused a new key, or answered
     /// TooManyProviderTokenUpdates. Or no token could be signed.
-    case providerTokenTrouble(reason: Reason, detail: String)
+    case providerTokenFailed(reason: Reason, detail: String)
     /// ``Pool/drain()`` is complete: every push has its response and every connection is closed.
     case drained
 }
@@ -90,7 +90,7 @@ public struct PoolGauges: Sendable, Equatable {
     /// Connections that are being opened.
     public var connectionsOpening = 0
     /// Whether the pool waits for one more connection because the process has reached its limit.
-    public var awaitsRoom = false
+    public var awaitsConnectionBudget = false
     /// Connections that take no new push and wait for responses.
     public var connectionsDraining = 0
     /// The most pushes that all connections together may have in flight.

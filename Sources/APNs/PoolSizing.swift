@@ -20,7 +20,7 @@ struct PoolSizing {
     }
 
     /// The counts of one interval.
-    struct Interval: Equatable {
+    struct IntervalCounts: Equatable {
         /// How long the pool refused pushes because no stream was free.
         var starvedMilliseconds: Int64 = 0
         var pushesEnded = 0
@@ -35,7 +35,7 @@ struct PoolSizing {
         var inFlightPeak = 0
 
         /// Counts a push that ended after `roundTripMilliseconds`.
-        mutating func count(isError: Bool, isAnswered: Bool, roundTripMilliseconds: Int64) {
+        mutating func countPush(isError: Bool, isAnswered: Bool, roundTripMilliseconds: Int64) {
             pushesEnded += 1
             if isError { pushesFailed += 1 }
             guard isAnswered else { return }
@@ -50,7 +50,7 @@ struct PoolSizing {
     static let starvedPercentMin: Int64 = 50
     static let errorPercentMax = 10
     static let roundTripFactorMax: Int64 = 4
-    /// A mean round trip up to this time is never judged slow. The loop's own turns take a large part of a
+    /// A mean round trip up to this time never counts as slow. The loop's own turns take a large part of a
     /// time this short.
     static let fastRoundTripMillisecondsMax: Int64 = 250
     /// How long the shortest round trip is kept for comparison. After this time, the shortest one of the newest
@@ -79,22 +79,22 @@ struct PoolSizing {
     ///   - streamsPerConnection: the lowest stream limit of the `open` connections; 0 if none is open.
     @discardableResult
     mutating func end(
-        _ interval: Interval,
+        _ counts: IntervalCounts,
         openConnections: Int,
         streamsPerConnection: Int,
         nowMilliseconds: Int64
     ) -> Change {
-        updateShortestRoundTrip(interval, nowMilliseconds: nowMilliseconds)
-        if interval.starvedMilliseconds * 100 >= Self.intervalMilliseconds * Self.starvedPercentMin {
+        updateShortestRoundTrip(counts, nowMilliseconds: nowMilliseconds)
+        if counts.starvedMilliseconds * 100 >= Self.intervalMilliseconds * Self.starvedPercentMin {
             surplusSinceMilliseconds = nil
             // Want one more connection only when all connections that the pool wanted before are open.
-            guard openConnections >= connectionsWanted, connectionsWanted < connectionsMax, !isFailingOrSlow(interval)
+            guard openConnections >= connectionsWanted, connectionsWanted < connectionsMax, !isFailingOrSlow(counts)
             else { return .none }
             connectionsWanted += 1
             return .grow
         }
         let capacityAfterShrink = min(openConnections, connectionsWanted - 1) * streamsPerConnection
-        guard connectionsWanted > connectionsMin, interval.inFlightPeak * 2 <= capacityAfterShrink else {
+        guard connectionsWanted > connectionsMin, counts.inFlightPeak * 2 <= capacityAfterShrink else {
             surplusSinceMilliseconds = nil
             return .none
         }
@@ -108,18 +108,18 @@ struct PoolSizing {
         return .shrink
     }
 
-    private mutating func updateShortestRoundTrip(_ interval: Interval, nowMilliseconds: Int64) {
-        guard interval.responses > 0 else { return }
+    private mutating func updateShortestRoundTrip(_ counts: IntervalCounts, nowMilliseconds: Int64) {
+        guard counts.responses > 0 else { return }
         let isOld = nowMilliseconds - shortestRoundTripAtMilliseconds >= Self.roundTripMemoryMilliseconds
-        guard isOld || interval.roundTripMillisecondsMin <= shortestRoundTripMilliseconds else { return }
-        shortestRoundTripMilliseconds = interval.roundTripMillisecondsMin
+        guard isOld || counts.roundTripMillisecondsMin <= shortestRoundTripMilliseconds else { return }
+        shortestRoundTripMilliseconds = counts.roundTripMillisecondsMin
         shortestRoundTripAtMilliseconds = nowMilliseconds
     }
 
-    private func isFailingOrSlow(_ interval: Interval) -> Bool {
-        if interval.pushesFailed * 100 > interval.pushesEnded * Self.errorPercentMax { return true }
-        guard interval.responses > 0 else { return false }
-        let meanRoundTripMilliseconds = interval.roundTripMillisecondsSum / Int64(interval.responses)
+    private func isFailingOrSlow(_ counts: IntervalCounts) -> Bool {
+        if counts.pushesFailed * 100 > counts.pushesEnded * Self.errorPercentMax { return true }
+        guard counts.responses > 0 else { return false }
+        let meanRoundTripMilliseconds = counts.roundTripMillisecondsSum / Int64(counts.responses)
         return meanRoundTripMilliseconds > Self.fastRoundTripMillisecondsMax
             && meanRoundTripMilliseconds / Self.roundTripFactorMax > shortestRoundTripMilliseconds
     }

@@ -64,7 +64,7 @@ public enum ProviderTokenTimes {
 
     /// Returns when a connection must look for a newer token: as soon as it may change its token and a newer one may
     /// exist, but at the latest when its token reaches ``ageSecondsMax``.
-    static func reviewAtSeconds(pinnedAtSeconds: Int64, issuedAtSeconds: Int64) -> Int64 {
+    static func newerTokenCheckAtSeconds(pinnedAtSeconds: Int64, issuedAtSeconds: Int64) -> Int64 {
         min(max(pinnedAtSeconds + pinSecondsMin, issuedAtSeconds + renewalAgeSeconds), issuedAtSeconds + ageSecondsMax)
     }
 

@@ -85,13 +85,13 @@ public struct SharedToken: Equatable, Sendable {
         self.issuedAtSeconds = issuedAtSeconds
     }
 
-    /// The issue time and the token as one text, which ``ProviderTokenSeal`` encrypts.
-    public var encoded: String { "\(issuedAtSeconds) \(text)" }
+    /// The issue time and the token as one text, which ``ProviderTokenCipher`` encrypts.
+    public var encodedText: String { "\(issuedAtSeconds) \(text)" }
 
     /// - Returns: nil if the text is not an encoded token, is too long for a header, or has bytes that a header may not
     ///   contain.
-    public init?(encoded: String) {
-        let parts = encoded.utf8.split(separator: UInt8(ascii: " "), omittingEmptySubsequences: false)
+    public init?(encodedText: String) {
+        let parts = encodedText.utf8.split(separator: UInt8(ascii: " "), omittingEmptySubsequences: false)
         guard parts.count == 2, let issuedAt = Int64(String(parts[0]) ?? ""), let text = String(parts[1]),
             !text.isEmpty, parts[1].count <= HeaderEncoder.authorizationBytesMax - "bearer ".utf8.count,
             text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F })

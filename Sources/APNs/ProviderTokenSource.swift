@@ -19,13 +19,13 @@ public final class ProviderTokenSource: Sendable {
         public var candidateIdentifier: String?
         /// Why APNs refused the last candidate; `absent` if the candidate could not sign, or APNs gave no reason. Nil
         /// if no candidate has failed since the last one that APNs accepted.
-        public var refusal: Reason?
+        public var refusalReason: Reason?
     }
 
-    enum Verdict {
+    enum TrialResult {
         case accepted
         case refused(Reason)
-        /// The trial ended before APNs judged the key; another pool may try the key.
+        /// The trial ended before APNs accepted or refused the key; another pool may try the key.
         case inconclusive
     }
 
@@ -42,10 +42,10 @@ public final class ProviderTokenSource: Sendable {
         /// The candidate's token while a pool tries it.
         var trialToken: ProviderToken?
         var trialBeganAtSeconds: Int64 = 0
-        var refusal: Reason?
-        var generationsOffered = 0
+        var refusalReason: Reason?
+        var offeredKeyCount = 0
         /// Whether all workers share tokens through Redis. One worker then renews the token for all.
-        var isShared = false
+        var sharesTokens = false
         /// When the last token that was dropped was issued; see `dropExpired`. Nil if none was dropped.
         var refusedIssuedAtSeconds: Int64?
     }
@@ -56,17 +56,17 @@ public final class ProviderTokenSource: Sendable {
     /// - Parameters:
     ///   - keyIdentifier: the key's id, which Apple gives with the key: 10 letters and digits.
     ///   - teamIdentifier: the developer team's id: 10 letters and digits.
-    /// - Throws: ``ConfigurationError`` if an identifier is not 10 letters and digits.
-    public init(key: SigningKey, keyIdentifier: String, teamIdentifier: String) throws(ConfigurationError) {
-        try ProviderTokenSource.check("keyIdentifier", keyIdentifier)
-        try ProviderTokenSource.check("teamIdentifier", teamIdentifier)
+    /// - Throws: ``InvalidSettingError`` if an identifier is not 10 letters and digits.
+    public init(key: SigningKey, keyIdentifier: String, teamIdentifier: String) throws(InvalidSettingError) {
+        try ProviderTokenSource.validate("keyIdentifier", keyIdentifier)
+        try ProviderTokenSource.validate("teamIdentifier", teamIdentifier)
         self.teamIdentifier = teamIdentifier
         state = Mutex(State(signer: Signer(key: key, keyIdentifier: keyIdentifier, generation: 0)))
     }
 
-    private static func check(_ field: String, _ identifier: String) throws(ConfigurationError) {
+    private static func validate(_ field: String, _ identifier: String) throws(InvalidSettingError) {
         guard identifier.utf8.count == 10, identifier.utf8.allSatisfy(\.isASCIIAlphanumeric) else {
-            throw ConfigurationError(field: field, detail: "must be 10 letters and digits")
+            throw InvalidSettingError(field: field, detail: "must be 10 letters and digits")
         }
     }
 
@@ -83,9 +83,9 @@ public final class ProviderTokenSource: Sendable {
                 let age = token.ageSeconds(at: unixSeconds)
                 // A token's issue time is in the future if this clock was set back after the signing, or if another
                 // process, whose clock is ahead, signed the token.
-                let ageSecondsMin = state.isShared ? -ProviderTokenRenewal.clockSkewSecondsMax : 0
+                let ageSecondsMin = state.sharesTokens ? -ProviderTokenRenewal.clockSkewSecondsMax : 0
                 let ageSecondsMax =
-                    state.isShared ? ProviderTokenTimes.ageSecondsMax : ProviderTokenTimes.renewalAgeSeconds
+                    state.sharesTokens ? ProviderTokenTimes.ageSecondsMax : ProviderTokenTimes.renewalAgeSeconds
                 if age >= ageSecondsMin && age < ageSecondsMax { return token }
             }
             if let token = sign(state.signer, unixSeconds: unixSeconds) {
@@ -118,9 +118,9 @@ public final class ProviderTokenSource: Sendable {
 
     /// Tells the source that the workers share tokens. From now on, the source signs by itself only if it has no token
     /// that may be used. The caller must read the shared token in Redis, pass it to ``adopt(_:keyIdentifier:)``, and
-    /// renew it with ``signForAll(keyIdentifier:unixSeconds:)``.
+    /// renew it with ``signSharedToken(keyIdentifier:unixSeconds:)``.
     public func beginSharing() {
-        state.withLock { $0.isShared = true }
+        state.withLock { $0.sharesTokens = true }
     }
 
     /// The input of ``ProviderTokenRenewal``: the id of the key in use, and when two tokens were issued: the one in
@@ -143,7 +143,7 @@ public final class ProviderTokenSource: Sendable {
 
     /// Signs a new token for all workers, and uses it here at once. Returns nil if signing fails or the key
     /// with this id is no longer in use.
-    public func signForAll(keyIdentifier: String, unixSeconds: Int64) -> SharedToken? {
+    public func signSharedToken(keyIdentifier: String, unixSeconds: Int64) -> SharedToken? {
         state.withLock { state in
             guard state.signer.keyIdentifier == keyIdentifier,
                 let token = sign(state.signer, unixSeconds: unixSeconds)
@@ -157,12 +157,12 @@ public final class ProviderTokenSource: Sendable {
 
     /// Offers a key, which replaces the key in use once APNs has accepted it. Drops an earlier candidate.
     ///
-    /// - Throws: ``ConfigurationError`` if the identifier is not 10 letters and digits.
-    public func offer(_ key: SigningKey, keyIdentifier: String) throws(ConfigurationError) {
-        try ProviderTokenSource.check("keyIdentifier", keyIdentifier)
+    /// - Throws: ``InvalidSettingError`` if the identifier is not 10 letters and digits.
+    public func offer(_ key: SigningKey, keyIdentifier: String) throws(InvalidSettingError) {
+        try ProviderTokenSource.validate("keyIdentifier", keyIdentifier)
         state.withLock { state in
-            state.generationsOffered += 1
-            state.candidate = Signer(key: key, keyIdentifier: keyIdentifier, generation: state.generationsOffered)
+            state.offeredKeyCount += 1
+            state.candidate = Signer(key: key, keyIdentifier: keyIdentifier, generation: state.offeredKeyCount)
             state.trialToken = nil
         }
     }
@@ -172,7 +172,7 @@ public final class ProviderTokenSource: Sendable {
             KeyStatus(
                 keyIdentifier: state.signer.keyIdentifier,
                 candidateIdentifier: state.candidate?.keyIdentifier,
-                refusal: state.refusal
+                refusalReason: state.refusalReason
             )
         }
     }
@@ -184,20 +184,20 @@ public final class ProviderTokenSource: Sendable {
     var keyGeneration: Int { state.withLock { $0.signer.generation } }
 
     /// How long one pool may try the candidate. After this time another pool may try it, because a pool
-    /// without pushes gets no verdict.
-    static let trialSeconds: Int64 = 30
+    /// without pushes gets no result.
+    static let trialSecondsMax: Int64 = 30
 
     /// Returns the candidate's token to the first pool that asks. Returns nil to other pools during a trial, for at
-    /// most `trialSeconds`, and if there is no candidate. A candidate that cannot sign is dropped. The pool must try
+    /// most `trialSecondsMax`, and if there is no candidate. A candidate that cannot sign is dropped. The pool must try
     /// the token and call `endTrial`.
     func takeTrialToken(unixSeconds: Int64) -> ProviderToken? {
         state.withLock { state in
             guard let candidate = state.candidate,
-                state.trialToken == nil || unixSeconds - state.trialBeganAtSeconds >= Self.trialSeconds
+                state.trialToken == nil || unixSeconds - state.trialBeganAtSeconds >= Self.trialSecondsMax
             else { return nil }
             guard let token = sign(candidate, unixSeconds: unixSeconds) else {
                 state.candidate = nil
-                state.refusal = .absent
+                state.refusalReason = .absent
                 return nil
             }
             state.trialToken = token
@@ -214,23 +214,23 @@ public final class ProviderTokenSource: Sendable {
         }
     }
 
-    /// Records the verdict on a token from `takeTrialToken`. Does nothing if its trial is no longer under way: a newer
-    /// candidate was offered, or another pool now tries the candidate.
-    func endTrial(of token: ProviderToken, _ verdict: Verdict) {
+    /// Records the result of the trial of a token from `takeTrialToken`. Does nothing if this trial is no longer under
+    /// way: a newer candidate was offered, or another pool now tries the candidate.
+    func endTrial(of token: ProviderToken, _ result: TrialResult) {
         state.withLock { state in
             guard state.trialToken === token, let candidate = state.candidate else { return }
             state.trialToken = nil
-            switch verdict {
+            switch result {
             case .inconclusive:
                 break
             case .refused(let reason):
                 state.candidate = nil
-                state.refusal = reason
+                state.refusalReason = reason
             case .accepted:
                 state.signer = candidate
                 state.newestToken = token
                 state.candidate = nil
-                state.refusal = nil
+                state.refusalReason = nil
             }
         }
     }

@@ -14,15 +14,15 @@ public struct PushProfile: Sendable, Hashable {
 
     /// Creates the profile of Live Activity pushes to device tokens and channels of one app.
     ///
-    /// - Throws: ``ConfigurationError`` if the bundle id is empty, too long, or has other characters than
+    /// - Throws: ``InvalidSettingError`` if the bundle id is empty, too long, or has other characters than
     ///   letters, digits, `-` and `.`. Apple allows only these in `CFBundleIdentifier`.
-    public init(liveActivitiesOf bundleIdentifier: String) throws(ConfigurationError) {
+    public init(liveActivitiesOf bundleIdentifier: String) throws(InvalidSettingError) {
         let isAllowed = bundleIdentifier.utf8.allSatisfy { byte in
             byte.isASCIIAlphanumeric || byte == UInt8(ascii: "-") || byte == UInt8(ascii: ".")
         }
         guard isAllowed, !bundleIdentifier.isEmpty, bundleIdentifier.utf8.count <= PushProfile.bundleIdentifierBytesMax
         else {
-            throw ConfigurationError(
+            throw InvalidSettingError(
                 field: "bundleIdentifier",
                 detail: "must be 1 to \(PushProfile.bundleIdentifierBytesMax) letters, digits, '-' and '.'"
             )
@@ -35,7 +35,7 @@ public struct PushProfile: Sendable, Hashable {
 }
 
 /// Why a setting cannot be used.
-public struct ConfigurationError: Error, Sendable, Hashable, CustomStringConvertible {
+public struct InvalidSettingError: Error, Sendable, Hashable, CustomStringConvertible {
     /// The name of the setting, or the path of a file that cannot be used.
     public var field: String
     /// What is wrong with the setting.

@@ -10,22 +10,24 @@ public struct RetryBudget: Sendable {
     /// that has sent little may retry.
     public static let retriesSavedMax = 100
 
-    private static let retryCost = 100
-    private var balance = RetryBudget.retriesSavedMax * RetryBudget.retryCost
+    private static let retryHundredths = 100
+    private var balanceHundredths = RetryBudget.retriesSavedMax * RetryBudget.retryHundredths
 
     public init() {}
 
     /// Whether the budget allows one more retry.
-    public var permitsRetry: Bool { balance >= Self.retryCost }
+    public var permitsRetry: Bool { balanceHundredths >= Self.retryHundredths }
 
     /// The part of ``retriesSavedMax`` that is left, 0 to 1.
-    public var remainingRatio: Double { Double(max(0, balance)) / Double(Self.retriesSavedMax * Self.retryCost) }
+    public var remainingRatio: Double {
+        Double(max(0, balanceHundredths)) / Double(Self.retriesSavedMax * Self.retryHundredths)
+    }
 
     mutating func countFirstAttempt() {
-        balance = min(balance + Self.retryPercent, Self.retriesSavedMax * Self.retryCost)
+        balanceHundredths = min(balanceHundredths + Self.retryPercent, Self.retriesSavedMax * Self.retryHundredths)
     }
 
     mutating func countRetry() {
-        balance = max(0, balance - Self.retryCost)
+        balanceHundredths = max(0, balanceHundredths - Self.retryHundredths)
     }
 }

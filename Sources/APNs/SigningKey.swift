@@ -5,7 +5,7 @@ import Glibc
 ///
 /// Only OpenSSL holds the key. The bytes of the file are erased from memory after reading.
 public struct SigningKey: Sendable {
-    private let handle: Handle
+    private let key: OpenSSLKey
     /// Whether the file's mode lets every user read it (`o+r`). The file is loaded in spite of this mode,
     /// because Apple's download and Kubernetes' secrets have it; the worker logs a warning. The file of a
     /// secret that is mounted with `defaultMode: 0440` does not have this mode.
@@ -34,16 +34,16 @@ public struct SigningKey: Sendable {
             OPENSSL_cleanse(buffer.baseAddress, buffer.count)
             buffer.deallocate()
         }
-        var count = 0
-        while count < buffer.count {
-            let result = read(descriptor, buffer.baseAddress.map { $0 + count }, buffer.count - count)
+        var bytesRead = 0
+        while bytesRead < buffer.count {
+            let result = read(descriptor, buffer.baseAddress.map { $0 + bytesRead }, buffer.count - bytesRead)
             if result < 0 && errno == EINTR { continue }
             guard result >= 0 else { throw SigningKeyError(path, .unreadable(errno)) }
             guard result > 0 else { break }
-            count += result
+            bytesRead += result
         }
         do {
-            handle = try Handle(pem: UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+            key = try OpenSSLKey(pem: UnsafeRawBufferPointer(rebasing: buffer[..<bytesRead]))
         } catch {
             throw SigningKeyError(path, error)
         }
@@ -52,11 +52,11 @@ public struct SigningKey: Sendable {
     /// Signs a message. The signature has JWS form: R and S, 32 big-endian bytes each (RFC 7518, section
     /// 3.4). Returns nil if OpenSSL fails.
     func signature(of message: [UInt8]) -> [UInt8]? {
-        handle.signature(of: message)
+        key.signature(of: message)
     }
 
     /// Owns the `EVP_PKEY`. OpenSSL allows threads to share a key as long as no thread changes it.
-    private final class Handle: @unchecked Sendable {
+    private final class OpenSSLKey: @unchecked Sendable {
         private let key: OpaquePointer
 
         init(pem: UnsafeRawBufferPointer) throws(SigningKeyError.Cause) {
@@ -99,13 +99,13 @@ public struct SigningKey: Sendable {
             guard EVP_DigestSign(context, &der, &count, message, message.count) == 1 else { return nil }
             return der.withUnsafeBufferPointer { bytes -> [UInt8]? in
                 var start = bytes.baseAddress
-                guard let decoded = d2i_ECDSA_SIG(nil, &start, count) else { return nil }
-                defer { ECDSA_SIG_free(decoded) }
+                guard let ecdsaSignature = d2i_ECDSA_SIG(nil, &start, count) else { return nil }
+                defer { ECDSA_SIG_free(ecdsaSignature) }
                 var raw = [UInt8](repeating: 0, count: 64)
                 let isWritten = raw.withUnsafeMutableBufferPointer { raw -> Bool in
                     guard let output = raw.baseAddress else { return false }
-                    return BN_bn2binpad(ECDSA_SIG_get0_r(decoded), output, 32) == 32
-                        && BN_bn2binpad(ECDSA_SIG_get0_s(decoded), output + 32, 32) == 32
+                    return BN_bn2binpad(ECDSA_SIG_get0_r(ecdsaSignature), output, 32) == 32
+                        && BN_bn2binpad(ECDSA_SIG_get0_s(ecdsaSignature), output + 32, 32) == 32
                 }
                 return isWritten ? raw : nil
             }

@@ -14,14 +14,14 @@ public struct SigningKeyFile {
     }
 
     public let path: String
-    /// What identified the file at the last check that found it; before that, when `lastRead` was read.
+    /// What identified the file at the last check that found it; before that, when `loadedKey` was read.
     private var lastIdentity: FileIdentity
     private var isMissing = false
 
     /// Watches the file of a key that the caller has already read. The first `poll` reports a change since then.
-    public init(path: String, lastRead: SigningKey) {
+    public init(path: String, loadedKey: SigningKey) {
         self.path = path
-        lastIdentity = lastRead.fileIdentity
+        lastIdentity = loadedKey.fileIdentity
     }
 
     /// Checks whether the file has changed since the last check.
@@ -51,15 +51,15 @@ public struct SigningKeyFile {
 struct FileIdentity: Equatable, Sendable {
     private let device: UInt
     private let inode: UInt
-    private let bytes: Int
-    private let seconds: Int
-    private let nanoseconds: Int
+    private let sizeBytes: Int
+    private let modifiedAtSeconds: Int
+    private let modifiedAtNanoseconds: Int
 
     init(_ status: stat) {
         device = status.st_dev
         inode = status.st_ino
-        bytes = status.st_size
-        seconds = status.st_mtim.tv_sec
-        nanoseconds = status.st_mtim.tv_nsec
+        sizeBytes = status.st_size
+        modifiedAtSeconds = status.st_mtim.tv_sec
+        modifiedAtNanoseconds = status.st_mtim.tv_nsec
     }
 }

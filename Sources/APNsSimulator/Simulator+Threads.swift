@@ -4,47 +4,47 @@ import Reactor
 extension Simulator {
     /// Starts the threads. The listening thread starts last, when the other threads can take connections.
     func startThreads(
-        _ running: inout Running,
+        _ runningService: inout RunningService,
         setup: ServiceSetup,
         addresses: [SocketAddress],
         seed: UInt64
     ) async throws(SimulatorError) {
-        let faultRanges = FaultRanges(configuration.faults)
+        let faultSampler = FaultSampler(configuration.faults)
         do {
-            for _ in 0..<configuration.threads { running.mailboxes.append(try Mailbox()) }
-            for index in running.mailboxes.indices.reversed() {
-                let mailboxes = running.mailboxes
-                let listening = index == 0 ? addresses : []
+            for _ in 0..<configuration.threadCount { runningService.mailboxes.append(try Mailbox()) }
+            for index in runningService.mailboxes.indices.reversed() {
+                let mailboxes = runningService.mailboxes
+                let listenAddresses = index == 0 ? addresses : []
                 let (thread, ports) = try await startThread(index) { loop throws(SimulatorError) in
-                    try Self.serve(
+                    try Self.makeServer(
                         loop,
                         setup,
                         mailboxes,
                         index,
-                        faultRanges: faultRanges,
+                        faultSampler: faultSampler,
                         seed: seed,
-                        addresses: listening
+                        addresses: listenAddresses
                     )
                 }
-                running.threads.append(thread)
-                if ports.count == 2 { (running.port, running.managementPort) = (ports[0], ports[1]) }
+                runningService.threads.append(thread)
+                if ports.count == 2 { (runningService.port, runningService.managementPort) = (ports[0], ports[1]) }
             }
         } catch let error as SimulatorError {
             throw error
         } catch {
-            // A mailbox or the thread could not be created. The thread is not in `running.threads`, so `stopThreads`
-            // does not wait for it.
+            // A mailbox or the thread could not be created. The thread is not in `runningService.threads`, so
+            // `stopThreads` does not wait for it.
             throw SimulatorError(.cannotListen, "\(error)")
         }
     }
 
     /// Builds the server of a thread, on that thread.
-    private static func serve(
+    private static func makeServer(
         _ loop: EventLoop,
         _ setup: ServiceSetup,
         _ mailboxes: [Mailbox],
         _ index: Int,
-        faultRanges: FaultRanges,
+        faultSampler: FaultSampler,
         seed: UInt64,
         addresses: [SocketAddress]
     ) throws(SimulatorError) -> (ServerLoop, [UInt16]) {
@@ -54,7 +54,7 @@ extension Simulator {
                 loop: loop,
                 setup: setup,
                 mailbox: mailboxes[index],
-                faultRanges: faultRanges,
+                faultSampler: faultSampler,
                 seed: seed &+ UInt64(index) &* 0xD134_2543_DE82_EF95
             )
         } catch {
@@ -63,7 +63,7 @@ extension Simulator {
         var ports: [UInt16] = []
         for (address, service) in zip(addresses, [Service.push, .management]) {
             do throws(SystemError) {
-                ports.append(try server.listen(on: address, for: service, peerMailboxes: mailboxes))
+                ports.append(try server.listen(on: address, for: service, threadMailboxes: mailboxes))
             } catch {
                 throw SimulatorError(address, error)
             }
@@ -78,8 +78,8 @@ extension Simulator {
         let ports = AsyncStream<Result<[UInt16], SimulatorError>>.makeStream()
         let thread = try LoopThread.start(name: "simulator-\(index)") { loop in
             do throws(SimulatorError) {
-                let (server, own) = try make(loop)
-                ports.continuation.yield(.success(own))
+                let (server, threadPorts) = try make(loop)
+                ports.continuation.yield(.success(threadPorts))
                 ports.continuation.finish()
                 withExtendedLifetime(server) { loop.run() }
             } catch {

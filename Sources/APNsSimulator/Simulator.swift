@@ -26,18 +26,18 @@ public final class Simulator: Sendable {
         /// fails.
         case starting
         /// The service runs. `stop` makes it `stopped`.
-        case running(Running)
+        case running(RunningService)
     }
 
-    struct Running {
+    struct RunningService {
         var mailboxes: [Mailbox]
         var threads: [LoopThread]
         var notifier: RegistrationNotifier
         var port: UInt16
         var managementPort: UInt16
         var caFile: String?
-        var interface: ControlInterface?
-        var interfacePort: UInt16
+        var controlInterface: ControlInterface?
+        var controlPort: UInt16
         var environment: Environment
     }
 
@@ -46,18 +46,18 @@ public final class Simulator: Sendable {
     }
 
     /// Port of the service that takes pushes; 0 while it is not running.
-    public var port: UInt16 { running?.port ?? 0 }
+    public var port: UInt16 { runningService?.port ?? 0 }
     /// Port of the service that manages channels; 0 while it is not running.
-    public var managementPort: UInt16 { running?.managementPort ?? 0 }
+    public var managementPort: UInt16 { runningService?.managementPort ?? 0 }
     /// Port of the HTTP control interface; 0 if there is none, or while the service is not running.
-    public var interfacePort: UInt16 { running?.interfacePort ?? 0 }
+    public var controlPort: UInt16 { runningService?.controlPort ?? 0 }
     /// The PEM file of the certificate authority that clients must trust. Nil if the service does not run, or
     /// if the simulator did not make the authority.
-    public var caFile: String? { running?.caFile }
+    public var caFile: String? { runningService?.caFile }
 
-    private var running: Running? {
+    private var runningService: RunningService? {
         state.withLock { state in
-            if case .running(let running) = state { return running }
+            if case .running(let runningService) = state { return runningService }
             return nil
         }
     }
@@ -73,17 +73,17 @@ public final class Simulator: Sendable {
         }
         guard wasStopped else { throw SimulatorError(.conflict, "the simulator is running") }
         do throws(SimulatorError) {
-            let started = try await serve()
-            state.withLock { $0 = .running(started) }
+            let startedService = try await startService()
+            state.withLock { $0 = .running(startedService) }
         } catch {
             state.withLock { $0 = .stopped }
             throw error
         }
     }
 
-    private func serve() async throws(SimulatorError) -> Running {
-        if let problem = configuration.faults.problem { throw SimulatorError(.invalidConfiguration, problem) }
-        guard (1...64).contains(configuration.threads) else {
+    private func startService() async throws(SimulatorError) -> RunningService {
+        if let problem = configuration.faults.validationProblem { throw SimulatorError(.invalidConfiguration, problem) }
+        guard (1...64).contains(configuration.threadCount) else {
             throw SimulatorError(.invalidConfiguration, "threads: from 1 to 64")
         }
         guard let address = SocketAddress(numeric: configuration.host, port: configuration.port),
@@ -91,7 +91,7 @@ public final class Simulator: Sendable {
         else {
             throw SimulatorError(.invalidConfiguration, "host: not a numeric address: \(configuration.host)")
         }
-        let (tls, caFile) = try configuration.security.context()
+        let (tls, caFile) = try configuration.security.makeContext()
         let seed = configuration.seed ?? UInt64.random(in: .min ... .max)
         let notifier = RegistrationNotifier()
         let model = DeviceModel(
@@ -101,35 +101,37 @@ public final class Simulator: Sendable {
             seed: seed
         )
         let setup = ServiceSetup(
-            keys: try verifyingKeys(),
+            keys: try makeVerifyingKeys(),
             environment: configuration.environment,
             limits: configuration.limits,
             tls: tls,
-            simulatorState: SimulatorState(model: model, isShared: configuration.threads > 1),
+            sharedModel: SharedDeviceModel(model: model, isShared: configuration.threadCount > 1),
             notifier: notifier,
-            pushLogFile: try configuration.pushLog.map { path throws(SimulatorError) in try PushLogFile(path: path) }
+            pushLogFile: try configuration.pushLogFile.map { path throws(SimulatorError) in
+                try PushLogFile(path: path)
+            }
         )
-        var started = Running(
+        var startedService = RunningService(
             mailboxes: [],
             threads: [],
             notifier: notifier,
             port: 0,
             managementPort: 0,
             caFile: caFile,
-            interface: nil,
-            interfacePort: 0,
+            controlInterface: nil,
+            controlPort: 0,
             environment: configuration.environment
         )
         do throws(SimulatorError) {
-            try await startThreads(&started, setup: setup, addresses: [address, managementAddress], seed: seed)
-            if let port = configuration.interfacePort {
+            try await startThreads(&startedService, setup: setup, addresses: [address, managementAddress], seed: seed)
+            if let port = configuration.controlPort {
                 let interface = try await ControlInterface.start(port: port, simulator: self)
-                started.interface = interface
-                started.interfacePort = interface.port
+                startedService.controlInterface = interface
+                startedService.controlPort = interface.port
             }
-            return started
+            return startedService
         } catch {
-            stopThreads(started)
+            stopThreads(startedService)
             throw error
         }
     }
@@ -137,23 +139,23 @@ public final class Simulator: Sendable {
     /// Ends all connections and threads. Requests in flight are not answered. Does nothing if the service is
     /// not running.
     public func stop() async {
-        let running = state.withLock { state -> Running? in
-            guard case .running(let running) = state else { return nil }
+        let runningService = state.withLock { state -> RunningService? in
+            guard case .running(let runningService) = state else { return nil }
             state = .stopped
-            return running
+            return runningService
         }
-        guard let running else { return }
-        running.notifier.close()
-        await running.interface?.stop()
-        stopThreads(running)
+        guard let runningService else { return }
+        runningService.notifier.close()
+        await runningService.controlInterface?.stop()
+        stopThreads(runningService)
     }
 
-    private func stopThreads(_ running: Running) {
-        for mailbox in running.mailboxes { _ = mailbox.post { $0.shutDown() } }
-        for thread in running.threads { thread.join() }
+    private func stopThreads(_ runningService: RunningService) {
+        for mailbox in runningService.mailboxes { _ = mailbox.post { $0.shutDown() } }
+        for thread in runningService.threads { thread.join() }
     }
 
-    private func verifyingKeys() throws(SimulatorError) -> [VerifyingKey] {
+    private func makeVerifyingKeys() throws(SimulatorError) -> [VerifyingKey] {
         var keys: [VerifyingKey] = []
         for key in configuration.keys {
             do throws(ProviderKeyError) {
@@ -181,9 +183,9 @@ public final class Simulator: Sendable {
     public func withDevices<Value: Sendable>(
         _ body: @escaping @Sendable (inout DeviceModel, Int64) throws(DeviceModel.Fault) -> Value
     ) async throws(SimulatorError) -> Value {
-        let result: Result<Value, DeviceModel.Fault> = try await onThread(0) { server in
+        let result: Result<Value, DeviceModel.Fault> = try await runOnThread(0) { server in
             let now = server.simulatedMilliseconds
-            let result = server.setup.simulatorState.withModel { devices -> Result<Value, DeviceModel.Fault> in
+            let result = server.setup.sharedModel.withModel { devices -> Result<Value, DeviceModel.Fault> in
                 do throws(DeviceModel.Fault) {
                     return .success(try body(&devices, now))
                 } catch {
@@ -221,7 +223,7 @@ public final class Simulator: Sendable {
             guard let page else { throw SimulatorError(.invalidRequest, "since: not a cursor of this simulation") }
             let remainingTime = clock.now.duration(to: deadline)
             if !page.isEmpty || remainingTime <= .zero { return (page, cursor + page.count) }
-            guard let notifier = running?.notifier else {
+            guard let notifier = runningService?.notifier else {
                 throw SimulatorError(.notRunning, "the simulator does not run")
             }
             let milliseconds =
@@ -241,7 +243,7 @@ public final class Simulator: Sendable {
         try await withDevices { (devices, _) throws(DeviceModel.Fault) in
             devices = DeviceModel(environment: environment, rules: rules, channelRules: channelRules, seed: seed)
         }
-        try await onEveryThread { server in
+        try await runOnEveryThread { server in
             server.resetStatistics()
             server.setFaults(Faults(), of: .push)
             server.setFaults(Faults(), of: .management)
@@ -253,7 +255,7 @@ public final class Simulator: Sendable {
     /// Returns the counts of the service over all threads.
     public func statistics() async throws(SimulatorError) -> ServiceStatistics {
         var sum = ServiceStatistics()
-        for statistics in try await onEveryThread({ $0.currentStatistics() }) { sum.add(statistics) }
+        for statistics in try await runOnEveryThread({ $0.currentStatistics() }) { sum.add(statistics) }
         return sum
     }
 
@@ -261,34 +263,34 @@ public final class Simulator: Sendable {
     ///
     /// - Parameter isOfManagement: whether to return the faults of the service that manages channels.
     public func faults(ofManagement isOfManagement: Bool = false) async throws(SimulatorError) -> Faults {
-        try await onThread(0) { $0.faults(of: isOfManagement ? .management : .push) }
+        try await runOnThread(0) { $0.faults(of: isOfManagement ? .management : .push) }
     }
 
     /// Sets the faults for all further requests.
     ///
     /// - Parameter isOfManagement: whether to set the faults of the service that manages channels.
     public func setFaults(_ faults: Faults, ofManagement isOfManagement: Bool = false) async throws(SimulatorError) {
-        if let problem = faults.problem { throw SimulatorError(.invalidRequest, problem) }
-        try await onEveryThread { $0.setFaults(faults, of: isOfManagement ? .management : .push) }
+        if let problem = faults.validationProblem { throw SimulatorError(.invalidRequest, problem) }
+        try await runOnEveryThread { $0.setFaults(faults, of: isOfManagement ? .management : .push) }
     }
 
     /// Sends a GOAWAY on every established connection of both services that has not received one yet.
     public func sendGoAway(_ goAway: GoAway = GoAway()) async throws(SimulatorError) {
-        if let problem = goAway.problem { throw SimulatorError(.invalidRequest, problem) }
-        try await onEveryThread { $0.sendGoAwayToAll(goAway) }
+        if let problem = goAway.validationProblem { throw SimulatorError(.invalidRequest, problem) }
+        try await runOnEveryThread { $0.sendGoAwayToAll(goAway) }
     }
 
     /// Closes all connections without GOAWAY and without TLS's close_notify. Requests in flight are not
     /// answered.
     public func cutConnections() async throws(SimulatorError) {
-        try await onEveryThread { $0.cutAllConnections() }
+        try await runOnEveryThread { $0.cutAllConnections() }
     }
 
     /// Leaves all established connections half open: nothing is sent on them any more, and PINGs are not answered.
     ///
     /// - Parameter stopsReading: whether to read nothing either, so that the client's socket buffer fills up.
     public func silenceConnections(stopsReading: Bool = false) async throws(SimulatorError) {
-        try await onEveryThread { $0.silenceAllConnections(stopsReading: stopsReading) }
+        try await runOnEveryThread { $0.silenceAllConnections(stopsReading: stopsReading) }
     }
 
     /// Advances the clock of the simulated world: activities grow old and provider tokens expire. Latencies
@@ -297,23 +299,23 @@ public final class Simulator: Sendable {
     /// - Parameter milliseconds: at least 0. All advances together are limited to ten years.
     public func advanceClock(milliseconds: Int64) async throws(SimulatorError) {
         guard milliseconds >= 0 else { throw SimulatorError(.invalidRequest, "the clock does not go back") }
-        try await onEveryThread { $0.advanceClock(milliseconds: milliseconds) }
+        try await runOnEveryThread { $0.advanceClock(milliseconds: milliseconds) }
     }
 
     @discardableResult
-    private func onEveryThread<Value: Sendable>(
+    private func runOnEveryThread<Value: Sendable>(
         _ body: @escaping @Sendable (ServerLoop) -> Value
     ) async throws(SimulatorError) -> [Value] {
         var values: [Value] = []
-        for index in 0..<configuration.threads { values.append(try await onThread(index, body)) }
+        for index in 0..<configuration.threadCount { values.append(try await runOnThread(index, body)) }
         return values
     }
 
-    private func onThread<Value: Sendable>(
+    private func runOnThread<Value: Sendable>(
         _ index: Int,
         _ body: @escaping @Sendable (ServerLoop) -> Value
     ) async throws(SimulatorError) -> Value {
-        guard let mailbox = running?.mailboxes[index] else {
+        guard let mailbox = runningService?.mailboxes[index] else {
             throw SimulatorError(.notRunning, "the simulator does not run")
         }
         let value: Value? = await withCheckedContinuation { continuation in

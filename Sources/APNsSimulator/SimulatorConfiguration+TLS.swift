@@ -3,7 +3,7 @@ import Reactor
 extension SimulatorConfiguration.Security {
     /// Makes the TLS context of the service; nil for cleartext. `caFile` is the file of the certificate
     /// authority; nil if this call makes none.
-    func context() throws(SimulatorError) -> (tls: TLSContext?, caFile: String?) {
+    func makeContext() throws(SimulatorError) -> (tls: TLSContext?, caFile: String?) {
         do throws(TLSError) {
             switch self {
             case .cleartext:
@@ -16,7 +16,7 @@ extension SimulatorConfiguration.Security {
                 )
                 return (tls, nil)
             case .selfSigned(let directory):
-                let files = try SelfSignedCertificate.write(
+                let files = try GeneratedCertificate.write(
                     directory: directory,
                     hosts: ["localhost", "127.0.0.1", "::1"]
                 )

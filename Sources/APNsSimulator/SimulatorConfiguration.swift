@@ -36,7 +36,7 @@ public struct SimulatorConfiguration: Sendable {
         /// SETTINGS_MAX_CONCURRENT_STREAMS with a valid provider token, unless ``Faults/concurrentStreams`` is set.
         public var concurrentStreams: UInt32 = 1_000
         /// The most connections of a thread at one time. Further connections are closed at once.
-        public var connections = 4_096
+        public var connectionsPerThread = 4_096
         /// The most requests in flight on all connections of a thread. Further requests are refused
         /// (REFUSED_STREAM).
         public var requestsPerThread = 262_144
@@ -51,19 +51,19 @@ public struct SimulatorConfiguration: Sendable {
     /// Port of the service that manages channels, on the same address; 0: the system chooses.
     public var managementPort: UInt16 = 0
     /// Port of the HTTP control interface, on 127.0.0.1; 0: the system chooses; nil: no interface.
-    public var interfacePort: UInt16? = 0
+    public var controlPort: UInt16? = 0
     public var security: Security
     public var keys: [Key]
     public var environment = Environment.production
     /// Threads that serve requests, 1 to 64. With one thread, no push takes a lock.
-    public var threads = 1
+    public var threadCount = 1
     public var limits = Limits()
     public var faults = Faults()
     public var rules = DeviceRules()
     public var channelRules = ChannelRules()
     /// A file to which every push and broadcast is written as a line of JSON; nil: none. The start overwrites the file.
     /// Each push takes about 400 bytes.
-    public var pushLog: String?
+    public var pushLogFile: String?
     /// The seed of the random tokens, channel ids, response ids and faults; nil: a random seed. After a reset, only the
     /// tokens and channel ids begin again from the seed.
     public var seed: UInt64?

@@ -49,7 +49,7 @@ struct Recorder: Decoder {
         // The type decodes an array element by element: for example, a point decodes two numbers. The
         // recorder cannot know how many elements the type needs.
         recording.describesOnlyExample = true
-        return UnkeyedRecorder(elements: example?.elements ?? [], depth: depth)
+        return UnkeyedExampleContainer(elements: example?.elements ?? [], depth: depth)
     }
 
     func singleValueContainer() throws -> any SingleValueDecodingContainer { SingleValueRecorder(recorder: self) }
@@ -61,7 +61,7 @@ struct Recorder: Decoder {
     /// decoding fails or cannot be described.
     static func shape<Value: Decodable>(of type: Value.Type, from example: ExampleValue?, depth: Int) -> FieldShape {
         guard depth <= depthMax else { return .any }
-        if let scalar = scalars[ObjectIdentifier(type)] { return .scalar(scalar) }
+        if let scalar = scalarNames[ObjectIdentifier(type)] { return .scalar(scalar) }
         if let collection = type as? any RecordableCollection.Type {
             return collection.shape(from: example, depth: depth + 1)
         }
@@ -88,7 +88,7 @@ struct Recorder: Decoder {
         return shapes.dropFirst().reduce(first) { $0.merged(with: $1) }
     }
 
-    private static let scalars: [ObjectIdentifier: String] = [
+    private static let scalarNames: [ObjectIdentifier: String] = [
         ObjectIdentifier(Bool.self): "bool", ObjectIdentifier(String.self): "string",
         ObjectIdentifier(Int.self): "int", ObjectIdentifier(Int8.self): "int8", ObjectIdentifier(Int16.self): "int16",
         ObjectIdentifier(Int32.self): "int32", ObjectIdentifier(Int64.self): "int",

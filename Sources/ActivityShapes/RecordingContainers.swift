@@ -76,7 +76,7 @@ struct KeyedRecorder<Key: CodingKey>: KeyedDecodingContainerProtocol {
 }
 
 /// Passes the elements of an array to a type that decodes the array itself.
-struct UnkeyedRecorder: UnkeyedDecodingContainer {
+struct UnkeyedExampleContainer: UnkeyedDecodingContainer {
     let elements: [ExampleValue]
     let depth: Int
     var currentIndex = 0
@@ -90,7 +90,7 @@ struct UnkeyedRecorder: UnkeyedDecodingContainer {
     var count: Int? { elements.count }
     var isAtEnd: Bool { currentIndex >= elements.count }
 
-    private mutating func next() -> ExampleValue? {
+    private mutating func takeElement() -> ExampleValue? {
         defer { currentIndex += 1 }
         return isAtEnd ? nil : elements[currentIndex]
     }
@@ -102,11 +102,11 @@ struct UnkeyedRecorder: UnkeyedDecodingContainer {
     }
 
     mutating func decode<Value: Decodable>(_ type: Value.Type) throws -> Value {
-        try Recorder.value(of: type, from: next(), depth: depth)
+        try Recorder.value(of: type, from: takeElement(), depth: depth)
     }
 
     private mutating func nestedRecorder() -> Recorder {
-        Recorder(example: next(), recording: Recorder.Recording(), depth: depth + 1)
+        Recorder(example: takeElement(), recording: Recorder.Recording(), depth: depth + 1)
     }
 
     mutating func nestedContainer<Nested: CodingKey>(

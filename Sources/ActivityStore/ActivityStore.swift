@@ -44,7 +44,7 @@ public final class ActivityStore {
     public var isReady: Bool { redis.isReady }
 
     /// The number of servers that hold keys but take no calls now; 1 while the servers of a cluster are unknown.
-    public var unavailableServers: Int { redis.unavailableServers }
+    public var unavailableServerCount: Int { redis.unavailableServerCount }
 
     /// Whether several servers share the keys. Then one server may be unavailable while the others take
     /// calls.
@@ -67,8 +67,8 @@ public final class ActivityStore {
         let key = UnsafeRawBufferPointer(rebasing: key[..<count])
         if call.operation.isAboutLifetime { return issueAboutLifetime(call, activityKey: key) }
         guard let connection = redis.connection(for: key) else { return .notReady }
-        guard connection.acceptsCallsAskingForReplicas || !call.operation.asksForReplicas else {
-            return .awaitsReplicas
+        guard connection.acceptsCallsThatNeedReplicas || !call.operation.needsReplicas else {
+            return .replicasMissing
         }
         // The closure in `init` makes all sessions of this client, so the cast is safe.
         return unsafeDowncast(connection.session, to: StoreSession.self).issue(call, key: key, on: connection)
@@ -78,7 +78,7 @@ public final class ActivityStore {
         _ call: StoreCall<UnsafeRawBufferPointer>,
         activityKey: UnsafeRawBufferPointer
     ) -> IssueOutcome {
-        LifetimeKey.timetableKeys[LifetimeKey.number(ofActivityKey: activityKey)]
+        LifetimeKey.timetableKeys[LifetimeKey.timetableNumber(ofActivityKey: activityKey)]
             .withUnsafeBytes { key in
                 guard let connection = redis.connection(for: key) else { return .notReady }
                 return unsafeDowncast(connection.session, to: StoreSession.self)

@@ -32,7 +32,7 @@ struct BatchKeys: ~Copyable {
     mutating func append(_ key: UnsafeRawBufferPointer) -> Bool {
         precondition(count < capacity, "a call was added to a batch without room")
         var writer = RedisCommandWriter(arguments, continuingAt: byteCount)
-        writer.argument(key)
+        writer.writeArgument(key)
         byteCount = writer.count
         let fingerprint = KeyFingerprint(key).value
         let keyRepeats = fingerprints[..<count].contains(fingerprint)

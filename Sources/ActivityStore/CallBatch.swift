@@ -7,8 +7,8 @@ import Redis
 /// | bytes | in an update or an end | in a settlement |
 /// | --- | --- | --- |
 /// | 1–13 | the version, as ``StoredVersion`` writes it | the same |
-/// | 14 | the number of the argument that has the pace, plus ``CallBits/isTooOld`` and ``CallBits/isReread`` | for a 429 the number of the pace's argument, otherwise 0 |
-/// | 15 | ``CallBits`` | the ``SettlementNumber`` and ``CallBits`` |
+/// | 14 | the number of the argument that has the pace, plus ``CallBits/isTooOld``, ``CallBits/isReread`` and ``CallBits/endsNewerLife`` | for a 429 the number of the pace's argument, otherwise 0 |
+/// | 15 | ``CallBits`` | the ``SettlementCode`` and ``CallBits`` |
 /// | 16–20 | the timestamp again, so that it can be read as one number with the two bytes before it | the same |
 /// | 21–26 | the digest, see ``StoredDigest`` | the same |
 /// | 27–28 | if there is a token: the number of its bytes | the same |
@@ -29,10 +29,10 @@ struct CallBatch: ~Copyable {
     static let callsMax = RedisConnection.callsPerCommandMax
     /// The maximum number of different paces in one script call.
     static let pacesMax = 8
-    private static let firstPaceNumber: UInt8 = 2
+    private static let firstPaceArgumentNumber: UInt8 = 2
     /// The maximum length of one call in the argument, in bytes.
     private static let callBytesMax =
-        2 * StoredVersion.bytes + 2 + StoredRecord.secondsBytes + StoredDigest.bytes + 2
+        2 * StoredVersion.byteCount + 2 + StoredRecord.secondsBytes + StoredDigest.byteCount + 2
         + StoredRecord.millisecondsBytes + TokenText.bytesMax
 
     let capacity: Int
@@ -74,16 +74,22 @@ struct CallBatch: ~Copyable {
     /// - Precondition: the batch has room for its pace (``hasRoom(for:)``).
     mutating func append(_ key: UnsafeRawBufferPointer, _ admission: StateAdmission<UnsafeRawBufferPointer>) {
         let paceNumber = argumentNumber(for: admission.pace)
-        let bits = CallBits.of(admission) | appendKey(key)
+        let bits = CallBits.bits(of: admission) | appendKey(key)
         var writer = RedisCommandWriter(arguments, continuingAt: argumentByteCount)
         let ageBit = admission.isTooOld ? CallBits.isTooOld : 0
         let rereadBit = admission.isReread && admission.registration != nil ? CallBits.isReread : 0
-        writer.callHead(bits, paceNumber: paceNumber | ageBit | rereadBit, admission.version, admission.digest)
+        let lifeBit = admission.isEnd && admission.endsNewerLife ? CallBits.endsNewerLife : 0
+        writer.writeCallHead(
+            bits,
+            paceNumber: paceNumber | ageBit | rereadBit | lifeBit,
+            admission.version,
+            admission.digest
+        )
         if let registration = admission.registration {
-            let time = StoredTime.clamped(registration.registeredAtMilliseconds)
-            writer.token(registration.token, registration.environment, milliseconds: time)
+            let registeredAtMilliseconds = StoredTime.clamped(registration.registeredAtMilliseconds)
+            writer.writeToken(registration.token, registration.environment, milliseconds: registeredAtMilliseconds)
         }
-        if let alert = admission.carriedAlert { writer.version(alert) }
+        if let alert = admission.carriedAlert { writer.writeAlertVersion(alert) }
         argumentByteCount = writer.count
     }
 
@@ -93,7 +99,7 @@ struct CallBatch: ~Copyable {
     ///   have room for the pace (``hasRoom(for:)``).
     mutating func append(
         _ key: UnsafeRawBufferPointer,
-        _ number: SettlementNumber,
+        _ number: SettlementCode,
         _ version: Version,
         digest: UInt64,
         pace: Policy.Pace?,
@@ -104,16 +110,16 @@ struct CallBatch: ~Copyable {
         let repeatBit = appendKey(key)
         let followBits =
             (retirement == nil ? 0 : CallBits.tokenFollows) | (alert == nil ? 0 : CallBits.alertFollows)
-        let bits = number.rawValue | CallBits.settles | followBits | repeatBit
+        let bits = number.rawValue | CallBits.isSettlement | followBits | repeatBit
         var writer = RedisCommandWriter(arguments, continuingAt: argumentByteCount)
-        writer.callHead(bits, paceNumber: paceNumber, version, digest)
+        writer.writeCallHead(bits, paceNumber: paceNumber, version, digest)
         if let retirement {
             // Without a time, the latest possible time is written. Then the token is retired, whenever it was
             // registered.
             let invalidAtMilliseconds = retirement.invalidAtMilliseconds.map { StoredTime.clamped($0) } ?? .max
-            writer.token(retirement.token, retirement.environment, milliseconds: invalidAtMilliseconds)
+            writer.writeToken(retirement.token, retirement.environment, milliseconds: invalidAtMilliseconds)
         }
-        if let alert { writer.version(alert) }
+        if let alert { writer.writeAlertVersion(alert) }
         argumentByteCount = writer.count
     }
 
@@ -123,7 +129,7 @@ struct CallBatch: ~Copyable {
 
     /// The maximum length of the Redis command that `write` writes, without the given prefix.
     var commandBytesMax: Int {
-        keys.bytes.count + argumentByteCount + paceCount * StoredPace.bytes
+        keys.bytes.count + argumentByteCount + paceCount * StoredPace.byteCount
             + (paceCount + 3) * RedisCommandWriter.argumentOverheadBytes
     }
 
@@ -131,13 +137,13 @@ struct CallBatch: ~Copyable {
     func write(prefix: UnsafeRawBufferPointer, to room: UnsafeMutableRawBufferPointer) -> Int {
         let argumentCount = ScriptPrefixes.argumentCount + 2 + count + paceCount
         var writer = RedisCommandWriter(room, argumentCount: argumentCount)
-        writer.verbatim(prefix)
-        writer.argument(number: count)
-        writer.verbatim(keys.bytes)
-        writer.argument(UnsafeRawBufferPointer(rebasing: arguments[..<argumentByteCount]))
+        writer.writeVerbatim(prefix)
+        writer.writeArgument(number: count)
+        writer.writeVerbatim(keys.bytes)
+        writer.writeArgument(UnsafeRawBufferPointer(rebasing: arguments[..<argumentByteCount]))
         for pace in paces[..<paceCount] {
-            writer.argument(count: StoredPace.bytes) {
-                $0.bytes(StoredPace.bytes) { StoredPace.write(pace, to: $0) }
+            writer.writeArgument(count: StoredPace.byteCount) {
+                $0.writeBytes(StoredPace.byteCount) { StoredPace.write(pace, to: $0) }
             }
         }
         return writer.count
@@ -167,7 +173,7 @@ struct CallBatch: ~Copyable {
             lastPaceIndex = paceCount
             paceCount += 1
         }
-        return Self.firstPaceNumber + UInt8(lastPaceIndex)
+        return Self.firstPaceArgumentNumber + UInt8(lastPaceIndex)
     }
 }
 
@@ -179,8 +185,8 @@ enum CallBits {
     static let isEnd: UInt8 = 8
     /// A token follows the call. An update or an end registers the token, a settlement retires it.
     static let tokenFollows: UInt8 = 16
-    /// The call is a settlement, and the lower bits are a ``SettlementNumber``.
-    static let settles: UInt8 = 32
+    /// The call is a settlement, and the lower bits are a ``SettlementCode``.
+    static let isSettlement: UInt8 = 32
     /// An alert's version follows the call, after its token.
     static let alertFollows: UInt8 = 64
     /// An earlier call of the batch may have the same key, so the script reads the key's value again.
@@ -191,8 +197,10 @@ enum CallBits {
     /// In the byte of the pace's number: the command brings a token, and is read again because Redis lost
     /// data.
     static let isReread: UInt8 = 64
+    /// In the byte of the pace's number: the end applies although the newest start is newer.
+    static let endsNewerLife: UInt8 = 32
 
-    static func of(_ admission: StateAdmission<UnsafeRawBufferPointer>) -> UInt8 {
+    static func bits(of admission: StateAdmission<UnsafeRawBufferPointer>) -> UInt8 {
         (admission.requestsHighPriority ? requestsHighPriority : 0) | (admission.mayUseReserve ? mayUseReserve : 0)
             | (admission.carriesAlert ? carriesAlert : 0) | (admission.isEnd ? isEnd : 0)
             | (admission.registration == nil ? 0 : tokenFollows)
@@ -201,11 +209,11 @@ enum CallBits {
 }
 
 /// What a settlement reports, as a number that the script `admit` reads.
-enum SettlementNumber: UInt8 {
-    case accepted, notShown, unknown, limited
+enum SettlementCode: UInt8 {
+    case accepted, notShown, unknown, throttled
     /// APNs has declared the token dead. The settlement does not say how a version ended: either its command waits for
     /// the next token, or a push to an audience has found the token dead.
-    case retires
+    case tokenRetired
 
     init(_ settlement: Settlement) {
         switch settlement {

@@ -4,51 +4,51 @@ import LiveActivity
 /// chooses its timetable, so that a cluster's servers share the timetables.
 public enum LifetimeKey {
     /// The number of timetables.
-    public static let count = 32
+    public static let timetableCount = 32
 
-    /// Returns the key of a timetable, 0..<``count``.
+    /// Returns the key of a timetable, 0..<``timetableCount``.
     public static func timetableKey(_ number: Int) -> [UInt8] { Array("{causeway:lifetimes:\(number)}".utf8) }
 
     /// Returns the key of the hash with the details of all activities in a timetable.
     public static func livesKey(_ number: Int) -> [UInt8] { timetableKey(number) + [UInt8(ascii: "+")] }
 
-    static let startsLetter = UInt8(ascii: "*")
-    static let shownLetter = UInt8(ascii: "=")
+    static let keptStartsSuffix = UInt8(ascii: "*")
+    static let keptUpdatesSuffix = UInt8(ascii: "=")
 
     /// Returns the keys of two hashes that keep commands, so that a worker can start activities again. `starts` has
     /// each activity's newest start, `shown` its newest update, whose state a new start shows.
     public static func keptCommandKeys(_ number: Int) -> (starts: [UInt8], shown: [UInt8]) {
-        (timetableKey(number) + [startsLetter], timetableKey(number) + [shownLetter])
+        (timetableKey(number) + [keptStartsSuffix], timetableKey(number) + [keptUpdatesSuffix])
     }
 
     /// Splits a value of the hashes of `keptCommandKeys` into the command's version and record; nil if the value does
     /// not have this form.
-    public static func keptCommand(_ value: [UInt8]) -> (version: Version, record: [UInt8])? {
+    public static func splitKeptCommand(_ value: [UInt8]) -> (version: Version, record: [UInt8])? {
         value.withUnsafeBytes { value in
-            guard value.count > StoredVersion.textBytes,
+            guard value.count > StoredVersion.textByteCount,
                 let version = StoredVersion.readText(
-                    UnsafeRawBufferPointer(rebasing: value[..<StoredVersion.textBytes])
+                    UnsafeRawBufferPointer(rebasing: value[..<StoredVersion.textByteCount])
                 )
             else { return nil }
-            return (version, Array(value[StoredVersion.textBytes...]))
+            return (version, Array(value[StoredVersion.textByteCount...]))
         }
     }
 
     /// Returns the number of the timetable that an activity is in.
-    public static func number(ofActivityKey key: UnsafeRawBufferPointer) -> Int {
+    public static func timetableNumber(ofActivityKey key: UnsafeRawBufferPointer) -> Int {
         // FNV-1a, because all processes must choose the same timetable. Swift's `Hasher` has another seed in
         // each process.
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325
         for byte in key { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }
-        return Int((hash ^ hash >> 32) % UInt64(count))
+        return Int((hash ^ hash >> 32) % UInt64(timetableCount))
     }
 
     /// The keys of all timetables by their numbers. Made once, so that a lane's call allocates no key.
-    static let timetableKeys = (0..<count).map(timetableKey)
+    static let timetableKeys = (0..<timetableCount).map(timetableKey)
 
     /// Returns the app and the activity that a key names; nil if the key is not an activity's.
     public static func subject(ofActivityKey key: [UInt8]) -> (app: [UInt8], activity: [UInt8])? {
-        let signs = [UInt8(ascii: "="), ActivityKey.lowercaseUUID, ActivityKey.uppercaseUUID]
+        let signs = [UInt8(ascii: "="), ActivityKey.lowercaseUUIDSign, ActivityKey.uppercaseUUIDSign]
         // Looks for the first of the signs, because a bundle id contains none of them.
         guard key.first == UInt8(ascii: "{"), key.last == UInt8(ascii: "}"),
             let end = key.firstIndex(where: signs.contains), end > 1, end < key.count - 2

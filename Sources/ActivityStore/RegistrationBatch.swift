@@ -24,7 +24,7 @@ import Redis
 struct RegistrationBatch: ~Copyable {
     private static let headBytes = 5
     private static let callBytesMax =
-        headBytes + StoredRecord.millisecondsBytes + TokenText.bytesMax + StoredVersion.textBytes + 2
+        headBytes + StoredRecord.millisecondsBytes + TokenText.bytesMax + StoredVersion.textByteCount + 2
         + Limits.audiencesPerRegistrationMax * AudienceList.digestBytes
 
     private let capacity: Int
@@ -62,13 +62,15 @@ struct RegistrationBatch: ~Copyable {
     ) {
         var bits = source.rawValue << RegistrationBits.sourceShift
         if let frequentUpdates {
-            bits |= RegistrationBits.hasFrequentUpdates | (frequentUpdates ? RegistrationBits.frequentUpdates : 0)
+            bits |=
+                RegistrationBits.mentionsFrequentUpdates
+                | (frequentUpdates ? RegistrationBits.allowsFrequentUpdates : 0)
         }
         if audiences != nil { bits |= RegistrationBits.namesAudiences }
         if shows != nil { bits |= RegistrationBits.versionFollows }
         if keys.append(key) { bits |= RegistrationBits.keyRepeats }
         var writer = RedisCommandWriter(arguments, continuingAt: argumentByteCount)
-        writer.registration(bits, registration, audiences: audiences, shows: shows)
+        writer.writeRegistration(bits, registration, audiences: audiences, shows: shows)
         argumentByteCount = writer.count
     }
 
@@ -77,9 +79,9 @@ struct RegistrationBatch: ~Copyable {
     ///
     /// - Parameter milliseconds: the time of the departures, as the reply gave it.
     mutating func append(_ key: UnsafeRawBufferPointer, confirmingDeparturesAt milliseconds: Int64) {
-        let bits = RegistrationBits.confirms | (keys.append(key) ? RegistrationBits.keyRepeats : 0)
+        let bits = RegistrationBits.isConfirmation | (keys.append(key) ? RegistrationBits.keyRepeats : 0)
         var writer = RedisCommandWriter(arguments, continuingAt: argumentByteCount)
-        writer.confirmation(bits, milliseconds: milliseconds)
+        writer.writeConfirmation(bits, milliseconds: milliseconds)
         argumentByteCount = writer.count
     }
 
@@ -89,12 +91,12 @@ struct RegistrationBatch: ~Copyable {
     /// Writes the Redis command and returns its length.
     func write(prefix: UnsafeRawBufferPointer, to room: UnsafeMutableRawBufferPointer) -> Int {
         var writer = RedisCommandWriter(room, argumentCount: ScriptPrefixes.argumentCount + 4 + count)
-        writer.verbatim(prefix)
-        writer.argument(number: count)
-        writer.verbatim(keys.bytes)
-        writer.argument(letter: UInt8(ascii: "r"))
-        writer.emptyArgument()
-        writer.argument(UnsafeRawBufferPointer(rebasing: arguments[..<argumentByteCount]))
+        writer.writeVerbatim(prefix)
+        writer.writeArgument(number: count)
+        writer.writeVerbatim(keys.bytes)
+        writer.writeArgument(letter: UInt8(ascii: "r"))
+        writer.writeEmptyArgument()
+        writer.writeArgument(UnsafeRawBufferPointer(rebasing: arguments[..<argumentByteCount]))
         return writer.count
     }
 
@@ -107,15 +109,15 @@ struct RegistrationBatch: ~Copyable {
 /// The bits of a call in a ``RegistrationBatch``.
 enum RegistrationBits {
     /// The registration says whether the activity may get frequent updates.
-    static let hasFrequentUpdates: UInt8 = 1
-    static let frequentUpdates: UInt8 = 2
+    static let mentionsFrequentUpdates: UInt8 = 1
+    static let allowsFrequentUpdates: UInt8 = 2
     /// By how many bits the ``RegistrationSource`` is shifted. It takes two bits.
     static let sourceShift: UInt8 = 2
     /// The registration says which audiences the activity is in. The list may be empty.
     static let namesAudiences: UInt8 = 16
     /// The version of the command that the app shows comes after the registration.
     static let versionFollows: UInt8 = 32
-    static let confirms: UInt8 = 64
+    static let isConfirmation: UInt8 = 64
     /// An earlier call of the batch may have the same key, so the script reads the key's value again.
     static let keyRepeats: UInt8 = 128
 }

@@ -10,7 +10,7 @@ public enum StoreLimits {
     /// The maximum number of audiences that, after a registration, may not know yet that the member left them. If a
     /// registration would exceed this number, its reply is `full`, and the worker makes the registration again later.
     /// An unregistration, a retired token and an accepted end are not limited: they add the member's last audiences.
-    public static let departuresMax = 16
+    public static let unconfirmedDeparturesMax = 16
     /// The maximum length of a token, in bytes.
     public static let tokenBytesMax = 256
     /// The maximum length of an attributes type, in bytes.
@@ -18,7 +18,7 @@ public enum StoreLimits {
     /// How long Redis stores an activity after the last write that renewed the expiry of its key (`admit.lua`
     /// lists these writes). The 25 hours are twice the 12 hours that a Live Activity can stay on the Lock
     /// Screen, plus an hour. The hour covers the 1,000 seconds in which a send verdict does not renew the expiry.
-    public static let activityLifetimeMilliseconds: Int64 = 25 * 3_600_000
+    public static let activityExpiryMilliseconds: Int64 = 25 * 3_600_000
     /// The maximum factor by which a lease grows. If a worker reads a command that ends or restarts an activity
     /// because of its lifetime, Redis postpones the next claim of the life by a lease. The lease doubles with
     /// each claim.
@@ -26,16 +26,16 @@ public enum StoreLimits {
     /// If Redis admitted another end of an activity, it refuses the end that the lifetime asks for. After this
     /// many claims, the settlement of the other end should have removed the life. If it has not, the other end
     /// seems to be lost, and the script `lifetime` removes the life.
-    public static let claimsOfAnotherEndMax: Int64 = 4
+    public static let claimsDuringAnotherEndMax: Int64 = 4
     /// How long Redis stores a device after the last registration, unregistration, hold or look-up of a token that
     /// changed its hash: 90 days. The time is long, because a push-to-start token is valid as long as the app is
     /// installed.
-    public static let deviceLifetimeMilliseconds: Int64 = 90 * 24 * 3_600_000
+    public static let deviceExpiryMilliseconds: Int64 = 90 * 24 * 3_600_000
     /// How many seconds after an activity's beginning Redis admits updates: eight hours, because the system
     /// then ends the activity (Apple, "ActivityKit"). An update that was admitted in time may reach the phone
     /// later than that, because the lane may have to retry its push.
-    public static let updatesSeconds: Int64 = 8 * 3_600
+    public static let updatePeriodSeconds: Int64 = 8 * 3_600
     /// The maximum number of doublings of a spacing. Even a spacing of 1 ms, doubled 22 times, is more than an
     /// hour, the longest spacing.
-    public static let doublingsMax = 22
+    public static let spacingDoublingsMax = 22
 }

@@ -13,22 +13,22 @@ public enum StoreScript: Int, Sendable, CaseIterable {
 
     /// The scripts by their raw values. Made once: substituting all constants takes milliseconds, too long
     /// for a lane that reconnects.
-    static let bodies = allCases.map(\.body)
+    static let luaSources = allCases.map(\.luaSource)
 
-    var body: String {
+    var luaSource: String {
         let resource =
             switch self {
             case .admit: PackageResources.admit_lua
             case .settle: PackageResources.settle_lua
             case .lifetime: PackageResources.lifetime_lua
             }
-        return Self.text(of: resource, Self.constants)
+        return Self.luaSource(of: resource, Self.constants)
     }
 
     /// Returns a script with its named constants replaced by their values.
-    static func text(of resource: [UInt8], _ constants: [(name: String, value: Int64)]) -> String {
-        constants.reduce(String(decoding: resource, as: UTF8.self)) { body, constant in
-            body.replacing("@\(constant.name)@", with: String(constant.value))
+    static func luaSource(of resource: [UInt8], _ constants: [(name: String, value: Int64)]) -> String {
+        constants.reduce(String(decoding: resource, as: UTF8.self)) { source, constant in
+            source.replacing("@\(constant.name)@", with: String(constant.value))
         }
     }
 
@@ -36,16 +36,16 @@ public enum StoreScript: Int, Sendable, CaseIterable {
     /// `@NAME@`; its value replaces the name before the script is loaded.
     static let constants: [(name: String, value: Int64)] = [
         // Limits and lifetimes.
-        ("ACTIVITY_LIFETIME_MILLISECONDS", StoreLimits.activityLifetimeMilliseconds),
-        ("DEVICE_LIFETIME_MILLISECONDS", StoreLimits.deviceLifetimeMilliseconds),
-        ("UPDATES_SECONDS", StoreLimits.updatesSeconds),
+        ("ACTIVITY_LIFETIME_MILLISECONDS", StoreLimits.activityExpiryMilliseconds),
+        ("DEVICE_LIFETIME_MILLISECONDS", StoreLimits.deviceExpiryMilliseconds),
+        ("UPDATES_SECONDS", StoreLimits.updatePeriodSeconds),
         ("HELD_STARTS_MAX", Int64(StoreLimits.heldStartsMax)),
         ("REPLY_STRING_BYTES_MAX", Int64(ReplyReader.stringBytesMax)),
         ("TIMESTAMP_MAX", Limits.timestampMax),
         ("TIME_MAX", StoredTime.millisecondsMax),
-        ("DOUBLINGS_MAX", Int64(StoreLimits.doublingsMax)),
+        ("DOUBLINGS_MAX", Int64(StoreLimits.spacingDoublingsMax)),
         ("LEASE_FACTOR_MAX", StoreLimits.leaseFactorMax),
-        ("CLAIMS_MAX", StoreLimits.claimsOfAnotherEndMax),
+        ("CLAIMS_MAX", StoreLimits.claimsDuringAnotherEndMax),
         // An activity's record: where its parts begin, counted from 1, and their sizes and flags.
         ("DIGEST", Int64(StoredRecord.digestOffset + 1)),
         ("STATE", Int64(StoredRecord.stateOffset + 1)),
@@ -55,20 +55,20 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("REGISTERED_AT", Int64(StoredRecord.registeredAtOffset + 1)),
         ("TOKEN", Int64(StoredRecord.tokenOffset + 1)),
         ("RECORD_BYTES", Int64(StoredRecord.tokenOffset)),
-        ("ACCEPTED_ALERT", Int64(StoredRecord.acceptedAlertFollows)),
-        ("AUDIENCES", Int64(StoredRecord.audiencesFollow)),
-        ("LEAVES_MAX", Int64(StoreLimits.departuresMax)),
-        ("VERSION_BYTES", Int64(StoredVersion.bytes)),
+        ("ACCEPTED_ALERT", Int64(StoredRecord.acceptedAlertFlag)),
+        ("AUDIENCES", Int64(StoredRecord.audiencesFlag)),
+        ("LEAVES_MAX", Int64(StoreLimits.unconfirmedDeparturesMax)),
+        ("VERSION_BYTES", Int64(StoredVersion.byteCount)),
         // Where a token comes from.
         ("FROM_COMMAND", Int64(RegistrationSource.command.rawValue)),
         ("FROM_READING_AGAIN", Int64(RegistrationSource.reread.rawValue)),
         // Flags in the byte of the token's form.
-        ("FREQUENT", Int64(StoredRecord.Flag.frequentUpdates)),
-        ("LIMITED", Int64(StoredRecord.Flag.limited)),
-        ("CLAIMED", Int64(StoredRecord.Flag.claimed)),
-        ("STARTED", Int64(StoredRecord.Flag.started)),
-        ("RETIRED", Int64(StoredRecord.Flag.retired)),
-        ("RETIRED_BYTES", Int64(StoredRecord.retiredBytes)),
+        ("FREQUENT", Int64(StoredRecord.Flag.allowsFrequentUpdates)),
+        ("LIMITED", Int64(StoredRecord.Flag.hasThrottle)),
+        ("CLAIMED", Int64(StoredRecord.Flag.hasClaim)),
+        ("STARTED", Int64(StoredRecord.Flag.hasStart)),
+        ("RETIRED", Int64(StoredRecord.Flag.hasRetiredToken)),
+        ("RETIRED_BYTES", Int64(StoredRecord.retiredTokenBytes)),
         // States of the newest version.
         ("NO_VERSION", letter("n")), ("WAITING", letter("w")), ("SENDING", letter("a")), ("START_SENDING", letter("b")),
         ("HELD", letter("h")), ("SENDING_HELD", letter("k")), ("HELD_ALERT", letter("i")),
@@ -79,21 +79,22 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("UPPER_CASE", letter("a") - letter("A")),
         // Bits of a call in a batch.
         ("ALERT", Int64(CallBits.carriesAlert)), ("END", Int64(CallBits.isEnd)),
-        ("TOKEN_FOLLOWS", Int64(CallBits.tokenFollows)), ("SETTLES", Int64(CallBits.settles)),
+        ("TOKEN_FOLLOWS", Int64(CallBits.tokenFollows)), ("SETTLES", Int64(CallBits.isSettlement)),
         ("ALERT_FOLLOWS", Int64(CallBits.alertFollows)),
         ("KEY_REPEATS", Int64(CallBits.keyRepeats)),
         // Bits in the byte of a pace's number.
         ("OLD", Int64(CallBits.isTooOld)),
         ("IS_READ_AGAIN", Int64(CallBits.isReread)),
+        ("ENDS_NEWER_LIFE", Int64(CallBits.endsNewerLife)),
         // What a settlement reports; the letter of a refund.
-        ("ACCEPTED", Int64(SettlementNumber.accepted.rawValue)),
-        ("SETTLED_NOT_SHOWN", Int64(SettlementNumber.notShown.rawValue)),
-        ("LIMITS", Int64(SettlementNumber.limited.rawValue)),
+        ("ACCEPTED", Int64(SettlementCode.accepted.rawValue)),
+        ("SETTLED_NOT_SHOWN", Int64(SettlementCode.notShown.rawValue)),
+        ("LIMITS", Int64(SettlementCode.throttled.rawValue)),
         ("REFUND", letter("g")),
         // Bits of a call in a batch of registrations.
         ("NAMES_AUDIENCES", Int64(RegistrationBits.namesAudiences)),
         ("AFTER_VERSION", Int64(RegistrationBits.versionFollows)),
-        ("CONFIRMS", Int64(RegistrationBits.confirms)),
+        ("CONFIRMS", Int64(RegistrationBits.isConfirmation)),
         ("REGISTRATION_KEY_REPEATS", Int64(RegistrationBits.keyRepeats)),
     ]
 

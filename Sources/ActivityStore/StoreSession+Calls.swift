@@ -14,28 +14,28 @@ extension StoreSession {
         let tag = call.tag
         switch call.operation {
         case .admit(let admission):
-            collect(admission, key: key, tag: tag, on: connection)
+            collectAdmission(admission, key: key, tag: tag, on: connection)
         case .settle(let version, let settlement, let digest, let retirement, let alert):
-            let number = SettlementNumber(settlement)
+            let number = SettlementCode(settlement)
             flushRegistrations(on: connection)
             batch.append(key, number, version, digest: digest, pace: nil, retirement, alert: alert)
-            enqueue(SessionCall(tag: tag, kind: .settle), on: connection)
+            enqueue(StoreSessionCall(tag: tag, kind: .settle), on: connection)
         case .throttle(let version, let pace):
             flushRegistrations(on: connection)
             if !batch.hasRoom(for: pace) { flush(on: connection) }
-            batch.append(key, .limited, version, digest: 0, pace: pace, nil, alert: nil)
-            enqueue(SessionCall(tag: tag, kind: .settle), on: connection)
+            batch.append(key, .throttled, version, digest: 0, pace: pace, nil, alert: nil)
+            enqueue(StoreSessionCall(tag: tag, kind: .settle), on: connection)
         case .retire(let version, let retirement):
             flushRegistrations(on: connection)
-            batch.append(key, .retires, version, digest: 0, pace: nil, retirement, alert: nil)
-            enqueue(SessionCall(tag: tag, kind: .settle), on: connection)
+            batch.append(key, .tokenRetired, version, digest: 0, pace: nil, retirement, alert: nil)
+            enqueue(StoreSessionCall(tag: tag, kind: .settle), on: connection)
         case .register(let registration, let frequentUpdates, let shows, let source, let audiences):
-            flushCommands(on: connection)
+            flushBatch(on: connection)
             // A token that came with a command is registered in a script call of its own, so that the reply
             // has room for a held command. If the reply were `full`, the core might not make this registration
             // again.
-            let isAlone = source == .command
-            if isAlone { flushRegistrations(on: connection) }
+            let isFromCommand = source == .command
+            if isFromCommand { flushRegistrations(on: connection) }
             registrations.append(
                 key,
                 registration,
@@ -44,15 +44,15 @@ extension StoreSession {
                 source: source,
                 audiences: audiences
             )
-            enqueue(SessionCall(tag: tag, kind: .register), on: connection)
-            if isAlone { flushRegistrations(on: connection) }
+            enqueue(StoreSessionCall(tag: tag, kind: .register), on: connection)
+            if isFromCommand { flushRegistrations(on: connection) }
         case .confirmDepartures(let atMilliseconds) where call.subject.kind == .activity:
-            flushCommands(on: connection)
+            flushBatch(on: connection)
             registrations.append(key, confirmingDeparturesAt: atMilliseconds)
-            enqueue(SessionCall(tag: tag, kind: .confirm), on: connection)
+            enqueue(StoreSessionCall(tag: tag, kind: .confirm), on: connection)
         case .admitStart, .hold, .unregister, .reopen, .confirmDepartures:
             issueOnActivityOrDevice(call, key: key, on: connection)
-        case .lookUpToken, .holdStart, .registerDevice, .settleStart, .refundStart:
+        case .takeStartToken, .holdStart, .registerDevice, .settleStart, .refundStart:
             issueOnDevice(call, key: key, on: connection)
         case .reportLifetimeEvent, .checkLifetime:
             preconditionFailure("a call about a lifetime has a key of its own")
@@ -60,11 +60,16 @@ extension StoreSession {
         return .issued
     }
 
-    private func collect(_ admission: StateAdmission<Bytes>, key: Bytes, tag: UInt64, on connection: RedisConnection) {
+    private func collectAdmission(
+        _ admission: StateAdmission<Bytes>,
+        key: Bytes,
+        tag: UInt64,
+        on connection: RedisConnection
+    ) {
         flushRegistrations(on: connection)
         if !batch.hasRoom(for: admission.pace) { flush(on: connection) }
         batch.append(key, admission)
-        let call = SessionCall(
+        let call = StoreSessionCall(
             tag: tag,
             kind: admission.isEnd ? .end : .update,
             timestamp: admission.version.timestamp,
@@ -75,9 +80,9 @@ extension StoreSession {
         enqueue(call, on: connection)
     }
 
-    private func enqueue(_ call: SessionCall, on connection: RedisConnection) {
+    private func enqueue(_ call: StoreSessionCall, on connection: RedisConnection) {
         calls.append(call)
-        connection.appendCall(isWritten: false, asksForReplicas: call.kind.asksForReplicas)
+        connection.appendCall(isWritten: false, needsReplicas: call.kind.needsReplicas)
         if batch.isFull || registrations.isFull { flush(on: connection) }
     }
 
@@ -85,37 +90,41 @@ extension StoreSession {
         switch call.operation {
         case .admitStart(let version, let claim, let previousClaim):
             write(.start, call.tag, key, argumentCount: 4, argumentBytes: 88, on: connection) {
-                $0.argument(letter: UInt8(ascii: "s"))
-                $0.argument(version)
-                $0.argument(claim: claim)
-                if let previousClaim { $0.argument(claim: previousClaim) } else { $0.emptyArgument() }
+                $0.writeArgument(letter: UInt8(ascii: "s"))
+                $0.writeArgument(version)
+                $0.writeArgument(claim: claim)
+                if let previousClaim { $0.writeArgument(claim: previousClaim) } else { $0.writeEmptyArgument() }
             }
         case .hold(let version, let command, let carriesAlert):
             write(.hold, call.tag, key, argumentCount: 6, argumentBytes: 64 + command.count, on: connection) {
-                $0.argument(letter: UInt8(ascii: "h"))
-                $0.emptyArgument()
-                $0.textArgument(version)
-                $0.argument(command)
-                $0.argument(letter: UInt8(ascii: carriesAlert ? "1" : "0"))
-                $0.argument(version)
+                $0.writeArgument(letter: UInt8(ascii: "h"))
+                $0.writeEmptyArgument()
+                $0.writeTextArgument(version)
+                $0.writeArgument(command)
+                $0.writeArgument(letter: UInt8(ascii: carriesAlert ? "1" : "0"))
+                $0.writeArgument(version)
             }
         case .unregister(let atMilliseconds):
             write(.unregister, call.tag, key, argumentCount: 3, argumentBytes: 32, on: connection) {
-                $0.argument(letter: UInt8(ascii: "x"))
-                if call.subject.kind == .device { $0.argument(letter: UInt8(ascii: "*")) } else { $0.emptyArgument() }
-                $0.argument(milliseconds: atMilliseconds)
+                $0.writeArgument(letter: UInt8(ascii: "x"))
+                if call.subject.kind == .device {
+                    $0.writeArgument(letter: UInt8(ascii: "*"))
+                } else {
+                    $0.writeEmptyArgument()
+                }
+                $0.writeArgument(milliseconds: atMilliseconds)
             }
         case .reopen(let version):
             write(.reopen, call.tag, key, argumentCount: 3, argumentBytes: 32, on: connection) {
-                $0.argument(letter: UInt8(ascii: "o"))
-                $0.emptyArgument()
-                $0.argument(version)
+                $0.writeArgument(letter: UInt8(ascii: "o"))
+                $0.writeEmptyArgument()
+                $0.writeArgument(version)
             }
         case .confirmDepartures(let atMilliseconds):
             write(.confirm, call.tag, key, argumentCount: 3, argumentBytes: 32, on: connection) {
-                $0.argument(letter: UInt8(ascii: "c"))
-                $0.argument(letter: UInt8(ascii: "*"))
-                $0.argument(recordMilliseconds: atMilliseconds)
+                $0.writeArgument(letter: UInt8(ascii: "c"))
+                $0.writeArgument(letter: UInt8(ascii: "*"))
+                $0.writeArgument(binaryMilliseconds: atMilliseconds)
             }
         default:
             preconditionFailure("an operation of another kind")
@@ -124,24 +133,24 @@ extension StoreSession {
 
     private func issueOnDevice(_ call: StoreCall<Bytes>, key: Bytes, on connection: RedisConnection) {
         switch call.operation {
-        case .lookUpToken(let type, let startBudget, let registration):
+        case .takeStartToken(let type, let startBudget, let registration):
             let count = registration == nil ? 3 : 5
-            let bytes = 64 + type.count + StoredBucket.bytes + TokenText.bytesMax
-            write(.lookUpToken, call.tag, key, argumentCount: count, argumentBytes: bytes, on: connection) {
-                $0.argument(letter: UInt8(ascii: "a"))
-                $0.argument(attributesType: type)
-                $0.argument(startBudget)
-                if let registration { $0.deviceArguments(registration) }
+            let bytes = 64 + type.count + StoredBucket.byteCount + TokenText.bytesMax
+            write(.takeStartToken, call.tag, key, argumentCount: count, argumentBytes: bytes, on: connection) {
+                $0.writeArgument(letter: UInt8(ascii: "a"))
+                $0.writeArgument(attributesType: type)
+                $0.writeArgument(startBudget)
+                if let registration { $0.writeDeviceArguments(registration) }
             }
         case .holdStart(let start, let command):
             let bytes = 64 + start.byteCount + command.count
             write(.hold, call.tag, key, argumentCount: 6, argumentBytes: bytes, on: connection) {
-                $0.argument(letter: UInt8(ascii: "h"))
-                $0.argument(attributesType: start.attributesType)
-                $0.textArgument(start.version)
-                $0.argument(command)
-                $0.emptyArgument()
-                $0.argument(start.activity)
+                $0.writeArgument(letter: UInt8(ascii: "h"))
+                $0.writeArgument(attributesType: start.attributesType)
+                $0.writeTextArgument(start.version)
+                $0.writeArgument(command)
+                $0.writeEmptyArgument()
+                $0.writeArgument(start.activity)
             }
         case .registerDevice(let type, let registration, let step, let isCarried):
             let (previousStart, audiences) = (step.heldStart, step.audiences)
@@ -155,27 +164,27 @@ extension StoreSession {
                 argumentBytes: bytes,
                 on: connection
             ) {
-                $0.argument(letter: UInt8(ascii: "r"))
-                $0.argument(attributesType: type)
-                $0.deviceArguments(registration)
-                if let previousStart { $0.textArgument(previousStart.version) } else { $0.emptyArgument() }
-                if let previousStart { $0.argument(previousStart.activity) } else { $0.emptyArgument() }
-                $0.argument(letter: UInt8(ascii: isCarried ? "1" : "0"))
-                if let audiences { $0.argument(audiences) }
+                $0.writeArgument(letter: UInt8(ascii: "r"))
+                $0.writeArgument(attributesType: type)
+                $0.writeDeviceArguments(registration)
+                if let previousStart { $0.writeTextArgument(previousStart.version) } else { $0.writeEmptyArgument() }
+                if let previousStart { $0.writeArgument(previousStart.activity) } else { $0.writeEmptyArgument() }
+                $0.writeArgument(letter: UInt8(ascii: isCarried ? "1" : "0"))
+                if let audiences { $0.writeArgument(audiences) }
             }
         case .settleStart(let start, let settlement, let retirement):
             let count = retirement == nil ? 3 : 6
             let bytes = 96 + start.byteCount + TokenText.bytesMax
             write(.settle, call.tag, key, argumentCount: count, argumentBytes: bytes, script: .settle, on: connection) {
-                $0.argument(settlement, start.version)
-                $0.argument(attributesType: start.attributesType)
-                $0.argument(start.activity)
-                if let retirement { $0.retirementArguments(retirement) }
+                $0.writeArgument(settlement, start.version)
+                $0.writeArgument(attributesType: start.attributesType)
+                $0.writeArgument(start.activity)
+                if let retirement { $0.writeRetirementArguments(retirement) }
             }
         case .refundStart(let startBudget, let draw):
             let bytes = 32 + RedisCommandWriter.refundArgumentBytes
             write(.settle, call.tag, key, argumentCount: 1, argumentBytes: bytes, script: .settle, on: connection) {
-                $0.refundArgument(startBudget, draw: draw)
+                $0.writeRefundArgument(startBudget, draw: draw)
             }
         default:
             preconditionFailure("an operation of another kind")
@@ -188,7 +197,7 @@ extension StoreSession {
     ///   - argumentCount: the number of arguments without the key.
     ///   - argumentBytes: the maximum length of all arguments together, without the bytes that RESP adds to each.
     func write(
-        _ kind: CallKind,
+        _ kind: StoreCallKind,
         _ tag: UInt64,
         _ key: Bytes,
         argumentCount: Int,
@@ -200,16 +209,17 @@ extension StoreSession {
         flush(on: connection)
         let overhead = RedisCommandWriter.argumentOverheadBytes * (argumentCount + 3)
         let prefix = connection.scriptPrefixes[script.rawValue]
-        connection.write(calls: 0, bytesMax: ScriptPrefixes.bytes + key.count + argumentBytes + overhead) { room in
+        connection.write(calls: 0, bytesMax: ScriptPrefixes.bytesPerPrefix + key.count + argumentBytes + overhead) {
+            room in
             var writer = RedisCommandWriter(room, argumentCount: ScriptPrefixes.argumentCount + 2 + argumentCount)
-            writer.verbatim(prefix)
-            writer.argument(letter: UInt8(ascii: "1"))
-            writer.argument(key)
+            writer.writeVerbatim(prefix)
+            writer.writeArgument(letter: UInt8(ascii: "1"))
+            writer.writeArgument(key)
             arguments(&writer)
             return writer.count
         }
-        calls.append(SessionCall(tag: tag, kind: kind))
-        connection.appendCall(isWritten: true, asksForReplicas: kind.asksForReplicas)
+        calls.append(StoreSessionCall(tag: tag, kind: kind))
+        connection.appendCall(isWritten: true, needsReplicas: kind.needsReplicas)
     }
 }
 
@@ -234,7 +244,7 @@ extension StoreCall<UnsafeRawBufferPointer>.Operation {
         case .settle(let version, _, _, let retirement, let alert):
             kind == .activity && version.isStorable && (alert?.isStorable ?? true)
                 && (retirement?.isWithinBounds ?? true)
-        case .lookUpToken(let type, _, let registration):
+        case .takeStartToken(let type, _, let registration):
             kind == .device && Self.isAttributesType(type) && (registration?.isWithinBounds ?? true)
         case .holdStart(let start, let command):
             kind == .device && start.isWithinBounds && Self.isHoldable(command)
@@ -262,8 +272,8 @@ extension StoreCall<UnsafeRawBufferPointer>.Operation {
         }
     }
 
-    /// Whether the reply waits until replicas have acknowledged the write; see ``CallKind/asksForReplicas``.
-    var asksForReplicas: Bool {
+    /// Whether the reply waits until replicas have acknowledged the write; see ``StoreCallKind/needsReplicas``.
+    var needsReplicas: Bool {
         switch self {
         case .register, .registerDevice, .unregister, .hold, .holdStart: true
         default: false

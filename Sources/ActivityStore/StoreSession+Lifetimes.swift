@@ -18,27 +18,27 @@ extension StoreSession {
         switch operation {
         case .reportLifetimeEvent(.removed, _):
             write(.lifetime, tag, key, argumentCount: 2, argumentBytes: bytes, script: .lifetime, on: connection) {
-                $0.argument(letter: UInt8(ascii: "o"))
-                $0.argument(activityKey)
+                $0.writeArgument(letter: UInt8(ascii: "o"))
+                $0.writeArgument(activityKey)
             }
-        case .reportLifetimeEvent(.began(let at, let lifetime), let kept):
-            writeEvent(UInt8(ascii: "b"), tag, key, activityKey, at: at, lifetime: lifetime, kept, on: connection)
-        case .reportLifetimeEvent(.alive(let at, let lifetime), let kept):
-            writeEvent(UInt8(ascii: "a"), tag, key, activityKey, at: at, lifetime: lifetime, kept, on: connection)
-        case .reportLifetimeEvent(.updatedAfterEnd, let kept):
-            writeEvent(UInt8(ascii: "m"), tag, key, activityKey, at: 0, lifetime: 0, kept, on: connection)
-        case .reportLifetimeEvent(.ended(let beganMilliseconds, let restart), _):
-            writeLifeOperation(
+        case .reportLifetimeEvent(.began(let at, let lifetime), let keptCommand):
+            writeLifetimeEvent(UInt8(ascii: "b"), tag, key, activityKey, at, lifetime, keptCommand, on: connection)
+        case .reportLifetimeEvent(.alive(let at, let lifetime), let keptCommand):
+            writeLifetimeEvent(UInt8(ascii: "a"), tag, key, activityKey, at, lifetime, keptCommand, on: connection)
+        case .reportLifetimeEvent(.updatedAfterEnd, let keptCommand):
+            writeLifetimeEvent(UInt8(ascii: "m"), tag, key, activityKey, 0, 0, keptCommand, on: connection)
+        case .reportLifetimeEvent(.ended(let beganMilliseconds, let restartMilliseconds), _):
+            writeLifetimeEnd(
                 UInt8(ascii: "e"),
                 tag,
                 key,
                 activityKey,
                 beganMilliseconds: beganMilliseconds,
-                restart: restart,
+                restartMilliseconds: restartMilliseconds,
                 on: connection
             )
         case .reportLifetimeEvent(.endedByAnother(let beganMilliseconds), _):
-            writeLifeOperation(
+            writeLifetimeEnd(
                 UInt8(ascii: "x"),
                 tag,
                 key,
@@ -46,14 +46,14 @@ extension StoreSession {
                 beganMilliseconds: beganMilliseconds,
                 on: connection
             )
-        case .checkLifetime(let beganMilliseconds, let state, let lease):
-            writeCheck(
+        case .checkLifetime(let beganMilliseconds, let shownVersion, let leaseMilliseconds):
+            writeLifetimeCheck(
                 tag,
                 key,
                 activityKey,
                 beganMilliseconds: beganMilliseconds,
-                state: state,
-                lease: lease,
+                shownVersion: shownVersion,
+                leaseMilliseconds: leaseMilliseconds,
                 on: connection
             )
         default: preconditionFailure("an operation of another kind")
@@ -62,66 +62,66 @@ extension StoreSession {
     }
 
     /// Writes an operation on the life that began at `beganMilliseconds`.
-    private func writeLifeOperation(
+    private func writeLifetimeEnd(
         _ letter: UInt8,
         _ tag: UInt64,
         _ key: Bytes,
         _ activityKey: Bytes,
         beganMilliseconds: Int64,
-        restart: Int64 = 0,
+        restartMilliseconds: Int64 = 0,
         on connection: RedisConnection
     ) {
         let bytes = 96 + activityKey.count
-        let count = restart > 0 ? 4 : 3
+        let count = restartMilliseconds > 0 ? 4 : 3
         write(.lifetime, tag, key, argumentCount: count, argumentBytes: bytes, script: .lifetime, on: connection) {
-            $0.argument(letter: letter)
-            $0.argument(activityKey)
-            $0.argument(milliseconds: beganMilliseconds)
-            if restart > 0 { $0.argument(milliseconds: restart) }
+            $0.writeArgument(letter: letter)
+            $0.writeArgument(activityKey)
+            $0.writeArgument(milliseconds: beganMilliseconds)
+            if restartMilliseconds > 0 { $0.writeArgument(milliseconds: restartMilliseconds) }
         }
     }
 
-    private func writeCheck(
+    private func writeLifetimeCheck(
         _ tag: UInt64,
         _ key: Bytes,
         _ activityKey: Bytes,
         beganMilliseconds: Int64,
-        state: Version?,
-        lease: Int64,
+        shownVersion: Version?,
+        leaseMilliseconds: Int64,
         on connection: RedisConnection
     ) {
         let bytes = 160 + activityKey.count
-        let count = state == nil ? 4 : 5
+        let count = shownVersion == nil ? 4 : 5
         write(.lifetime, tag, key, argumentCount: count, argumentBytes: bytes, script: .lifetime, on: connection) {
-            $0.argument(letter: UInt8(ascii: "c"))
-            $0.argument(activityKey)
-            $0.argument(milliseconds: beganMilliseconds)
-            $0.argument(milliseconds: lease)
-            if let state { $0.textArgument(state) }
+            $0.writeArgument(letter: UInt8(ascii: "c"))
+            $0.writeArgument(activityKey)
+            $0.writeArgument(milliseconds: beganMilliseconds)
+            $0.writeArgument(milliseconds: leaseMilliseconds)
+            if let shownVersion { $0.writeTextArgument(shownVersion) }
         }
     }
 
-    private func writeEvent(
+    private func writeLifetimeEvent(
         _ letter: UInt8,
         _ tag: UInt64,
         _ key: Bytes,
         _ activityKey: Bytes,
-        at: Int64,
-        lifetime: Int64,
-        _ kept: KeptCommand<Bytes>?,
+        _ atMilliseconds: Int64,
+        _ lifetimeMilliseconds: Int64,
+        _ keptCommand: KeptCommand<Bytes>?,
         on connection: RedisConnection
     ) {
-        let bytes = 192 + activityKey.count + (kept?.record.count ?? 0)
-        let count = kept == nil ? 4 : 7
+        let bytes = 192 + activityKey.count + (keptCommand?.record.count ?? 0)
+        let count = keptCommand == nil ? 4 : 7
         write(.lifetime, tag, key, argumentCount: count, argumentBytes: bytes, script: .lifetime, on: connection) {
-            $0.argument(letter: letter)
-            $0.argument(activityKey)
-            $0.argument(milliseconds: at)
-            $0.argument(milliseconds: lifetime)
-            guard let kept else { return }
-            $0.argument(letter: kept.isStart ? LifetimeKey.startsLetter : LifetimeKey.shownLetter)
-            $0.textArgument(kept.version)
-            $0.argument(kept.record)
+            $0.writeArgument(letter: letter)
+            $0.writeArgument(activityKey)
+            $0.writeArgument(milliseconds: atMilliseconds)
+            $0.writeArgument(milliseconds: lifetimeMilliseconds)
+            guard let keptCommand else { return }
+            $0.writeArgument(letter: keptCommand.isStart ? LifetimeKey.keptStartsSuffix : LifetimeKey.keptUpdatesSuffix)
+            $0.writeTextArgument(keptCommand.version)
+            $0.writeArgument(keptCommand.record)
         }
     }
 }

@@ -8,77 +8,77 @@ extension StoreSession {
     /// Takes the reply to the `count` oldest calls, which left as one Redis command.
     func handleReply(_ reply: Reply, toCalls count: Int, from reader: ReplyReader, on connection: RedisConnection) {
         let isArray = reply.elementCount > 1 && calls[0].kind.isStateAdmission
-        if count > 1 || isArray { return handle(reply, ofBatch: count, from: reader, on: connection) }
+        if count > 1 || isArray { return handleBatchReply(reply, callCount: count, from: reader, on: connection) }
         // The result is true here, because the reader belongs to this connection.
         _ = connection.completeOldestCall(from: reader)
-        handle(reply, on: connection)
+        handleSingleReply(reply, on: connection)
     }
 
     /// Takes the reply to a batch, an array. First it has one element for each call. For each update or end whose
     /// element is a number, the activity's stored value follows, in the same order. The last element is the
     /// server's clock, if an element may need it.
-    private func handle(
+    private func handleBatchReply(
         _ reply: Reply,
-        ofBatch count: Int,
+        callCount count: Int,
         from reader: ReplyReader,
         on connection: RedisConnection
     ) {
         var nowMilliseconds: UInt64?
-        let isWhole = isWhole(reply, ofBatch: count, from: reader, nowMilliseconds: &nowMilliseconds)
+        let hasAllElements = hasAllElements(reply, callCount: count, from: reader, nowMilliseconds: &nowMilliseconds)
         var valueIndex = count
         for index in 0..<count {
             // A handler, an error reply or a reply that does not fit may have closed the connection. Then all
             // remaining calls have failed already.
             guard connection.completeOldestCall(from: reader) else { return }
-            guard isWhole else {
-                complete(.violation, on: connection)
+            guard hasAllElements else {
+                endOldestCall(with: .violation, on: connection)
                 continue
             }
             let element = reader.element(index)
             if calls[0].kind.isStateAdmission && element.kind == .integer {
-                complete(sendReply(element.integer, reader.element(valueIndex)), on: connection)
+                endOldestCall(with: parseSendVerdict(element.integer, reader.element(valueIndex)), on: connection)
                 valueIndex += 1
-            } else if calls[0].kind.isStateAdmission && element.isValue, let nowMilliseconds {
-                complete(sendReply(to: calls[0], element.bytes, nowMilliseconds), on: connection)
+            } else if calls[0].kind.isStateAdmission && element.isStoredActivity, let nowMilliseconds {
+                endOldestCall(with: parseSendVerdict(to: calls[0], element.bytes, nowMilliseconds), on: connection)
             } else {
-                handle(element, on: connection)
+                handleSingleReply(element, on: connection)
             }
         }
     }
 
     /// Whether the reply has all elements that the calls of the batch need. If it has the clock, sets
     /// `nowMilliseconds` to it.
-    private func isWhole(
+    private func hasAllElements(
         _ reply: Reply,
-        ofBatch count: Int,
+        callCount count: Int,
         from reader: ReplyReader,
         nowMilliseconds: inout UInt64?
     ) -> Bool {
         guard case .array(let elements) = reply.kind, elements >= count else { return false }
-        var (numbers, values) = (0, 0)
+        var (numberCount, valueCount) = (0, 0)
         for index in 0..<count where calls[index].kind.isStateAdmission {
             let element = reader.element(index)
-            if element.kind == .integer { numbers += 1 } else if element.isValue { values += 1 }
+            if element.kind == .integer { numberCount += 1 } else if element.isStoredActivity { valueCount += 1 }
         }
-        guard elements == count + numbers + 1 else { return elements == count + numbers && values == 0 }
-        let clock = reader.element(elements - 1)
-        if clock.kind == .integer { nowMilliseconds = UInt64(exactly: clock.integer) }
+        guard elements == count + numberCount + 1 else { return elements == count + numberCount && valueCount == 0 }
+        let clockElement = reader.element(elements - 1)
+        if clockElement.kind == .integer { nowMilliseconds = UInt64(exactly: clockElement.integer) }
         return nowMilliseconds != nil
     }
 
     /// Takes the reply to the oldest call, which the connection has already completed.
-    private func handle(_ reply: Reply, on connection: RedisConnection) {
+    private func handleSingleReply(_ reply: Reply, on connection: RedisConnection) {
         let kind = calls[0].kind
         if reply.kind == .error {
-            complete(.failure(RedisError(reply: reply.bytes)), on: connection)
+            endOldestCall(with: .failure(RedisError(reply: reply.bytes)), on: connection)
         } else if kind != .settle {
-            complete(parse(reply, of: kind), on: connection)
+            endOldestCall(with: parseReply(reply, of: kind), on: connection)
         } else if reply.kind == .integer, reply.integer == 0 || reply.integer == 1 {
-            complete(settledReply(reply), on: connection)
-        } else if reply.kind == .string, let departures = Self.departures(behind: 1, in: reply.bytes) {
-            complete(settledReply(reply.bytes[0] == UInt8(ascii: "1"), departures), on: connection)
+            endOldestCall(with: makeSettledReply(reply), on: connection)
+        } else if reply.kind == .string, let departures = Self.readDepartures(behind: 1, in: reply.bytes) {
+            endOldestCall(with: makeSettledReply(reply.bytes[0] == UInt8(ascii: "1"), departures), on: connection)
         } else {
-            complete(.violation, on: connection)
+            endOldestCall(with: .violation, on: connection)
         }
     }
 
@@ -93,7 +93,7 @@ extension StoreSession {
     }
 
     /// Ends the oldest call with its reply or an error.
-    private func complete(_ parsed: ParsedReply, on connection: RedisConnection) {
+    private func endOldestCall(with parsed: ParsedReply, on connection: RedisConnection) {
         switch parsed {
         case .reply(let reply):
             guard let call = calls.removeOldest() else { return }
@@ -111,9 +111,9 @@ extension StoreSession {
         }
     }
 
-    private func settledReply(_ reply: Reply) -> ParsedReply { settledReply(reply.integer == 1, nil) }
+    private func makeSettledReply(_ reply: Reply) -> ParsedReply { makeSettledReply(reply.integer == 1, nil) }
 
-    private func settledReply(_ retiredToken: Bool, _ departures: Bytes?) -> ParsedReply {
+    private func makeSettledReply(_ retiredToken: Bool, _ departures: Bytes?) -> ParsedReply {
         var result = StoreReply<Bytes>(.settled)
         result.hasRetiredToken = retiredToken
         result.departures = departures
@@ -124,13 +124,13 @@ extension StoreSession {
     /// reply names none, or if they cannot be read.
     ///
     /// - Parameter word: the length of the reply's word, in bytes; 0 if `reply` begins after the word.
-    private static func departures(behind word: Int, in reply: Bytes) -> Bytes? {
+    private static func readDepartures(behind word: Int, in reply: Bytes) -> Bytes? {
         guard reply.count > word, reply[word] == UInt8(ascii: "=") else { return nil }
         let departures = Bytes(rebasing: reply[(word + 1)...])
         return AudienceDepartures(departures) == nil ? nil : departures
     }
 
-    private func parse(_ reply: Reply, of kind: CallKind) -> ParsedReply {
+    private func parseReply(_ reply: Reply, of kind: StoreCallKind) -> ParsedReply {
         guard reply.kind == .string, let verdict = StoreVerdict(beginning: reply.bytes, among: kind.verdicts) else {
             return .violation
         }
@@ -149,29 +149,30 @@ extension StoreSession {
             .registered where rest.first == UInt8(ascii: "="),
             .stale where rest.count > 0,
             .unregistered where rest.count > 0:
-            result.departures = Self.departures(behind: 0, in: rest)
+            result.departures = Self.readDepartures(behind: 0, in: rest)
             if result.departures == nil { return .violation }
         case .wait:
-            guard let wait = Decimal.parse(rest).flatMap({ Int64(exactly: $0) }), wait > 0 else { return .violation }
-            result.waitMilliseconds = wait
+            guard let waitMilliseconds = Decimal.parse(rest).flatMap({ Int64(exactly: $0) }), waitMilliseconds > 0
+            else { return .violation }
+            result.waitMilliseconds = waitMilliseconds
         case .send:
             guard kind == .start, rest.count == StoredRecord.secondsBytes else { return .violation }
             result.timestamp = Int64(clamping: LittleEndian.read(rest))
             guard result.timestamp <= Limits.timestampMax else { return .violation }
         case .tokenFound:
-            guard rest.count > StoredTime.digits,
-                let draw = StoredTime.parse(UnsafeRawBufferPointer(rebasing: rest[..<StoredTime.digits]))
+            guard rest.count > StoredTime.digitCount,
+                let draw = StoredTime.parse(UnsafeRawBufferPointer(rebasing: rest[..<StoredTime.digitCount]))
             else { return .violation }
             result.draw = draw
-            let stored = UnsafeRawBufferPointer(rebasing: rest[StoredTime.digits...])
-            result.registration = registration(ofDevice: stored)
+            let stored = UnsafeRawBufferPointer(rebasing: rest[StoredTime.digitCount...])
+            result.registration = readRegistration(ofDevice: stored)
             if result.registration == nil { return .malformedContent }
         case .alertHeld,
             .registered where rest.count > 0:
-            guard rest.count > StoredVersion.textBytes,
-                StoredVersion.isText(UnsafeRawBufferPointer(rebasing: rest[..<StoredVersion.textBytes]))
+            guard rest.count > StoredVersion.textByteCount,
+                StoredVersion.isText(UnsafeRawBufferPointer(rebasing: rest[..<StoredVersion.textByteCount]))
             else { return .malformedContent }
-            result.heldCommand = UnsafeRawBufferPointer(rebasing: rest[StoredVersion.textBytes...])
+            result.heldCommand = UnsafeRawBufferPointer(rebasing: rest[StoredVersion.textByteCount...])
         default:
             guard rest.count == 0 else { return .violation }
         }
@@ -182,7 +183,7 @@ extension StoreSession {
     /// from those that the command asked for, and the pushes that are left in the budget. The token is in
     /// `value`: the activity's value up to the end of the accepted alert, before the admission, but already with the
     /// token that the command registered.
-    private func sendReply(_ number: Int64, _ value: Reply) -> ParsedReply {
+    private func parseSendVerdict(_ number: Int64, _ value: Reply) -> ParsedReply {
         guard value.kind == .string, value.bytes.count >= StoredRecord.tokenOffset, number > 0,
             let priority = SentPriority(rawValue: UInt8(number >> 14 & 3))
         else { return .violation }
@@ -194,50 +195,58 @@ extension StoreSession {
         }
         result.priority = priority == .ten ? 10 : 5
         result.isDemoted = priority == .demoted
-        result.registration = registration(ofActivity: value.bytes)
+        result.registration = readRegistration(ofActivity: value.bytes)
         return result.registration == nil ? .malformedContent : .reply(result)
     }
 
     /// Reads a send verdict that is the activity's value before the admission: the command is sent exactly as
     /// it asked. The value has the token. What is left of the budget is computed from the value and the clock.
-    private func sendReply(to call: SessionCall, _ value: Bytes, _ nowMilliseconds: UInt64) -> ParsedReply {
+    private func parseSendVerdict(to call: StoreSessionCall, _ value: Bytes, _ nowMilliseconds: UInt64) -> ParsedReply {
         var result = StoreReply<Bytes>(.send)
         result.timestamp = call.timestamp
         result.priority = call.requestsHighPriority ? 10 : 5
-        let fullAt = LittleEndian.read(value[StoredRecord.fullAtOffset..<StoredRecord.assignedTimestampOffset])
-        let isFrequent = value[StoredRecord.kindOffset] & StoredRecord.Flag.frequentUpdates != 0
+        let fullAtMilliseconds = LittleEndian.read(
+            value[StoredRecord.fullAtOffset..<StoredRecord.assignedTimestampOffset]
+        )
+        let isFrequent = value[StoredRecord.flagsOffset] & StoredRecord.Flag.allowsFrequentUpdates != 0
         let bucket = isFrequent ? call.frequentBudget : call.budget
-        let left = StoredBucket.pushesLeft(bucket, fullAtMilliseconds: fullAt, nowMilliseconds: nowMilliseconds)
-        result.budgetLeft = call.requestsHighPriority ? max(0, left - 1) : left
-        result.registration = registration(ofActivity: value)
+        let remainingPushes = StoredBucket.pushesLeft(
+            bucket,
+            fullAtMilliseconds: fullAtMilliseconds,
+            nowMilliseconds: nowMilliseconds
+        )
+        result.budgetLeft = call.requestsHighPriority ? max(0, remainingPushes - 1) : remainingPushes
+        result.registration = readRegistration(ofActivity: value)
         return result.registration == nil ? .malformedContent : .reply(result)
     }
 
     /// Reads the registration in an activity's value; nil if the scripts did not write the value.
-    private func registration(ofActivity value: Bytes) -> TokenRegistration<Bytes>? {
-        let registeredAt = LittleEndian.read(value[StoredRecord.registeredAtOffset..<StoredRecord.tokenOffset])
-        let count = Int(LittleEndian.read(value[StoredRecord.tokenCountOffset..<StoredRecord.kindOffset]))
+    private func readRegistration(ofActivity value: Bytes) -> TokenRegistration<Bytes>? {
+        let registeredAtMilliseconds = LittleEndian.read(
+            value[StoredRecord.registeredAtOffset..<StoredRecord.tokenOffset]
+        )
+        let count = Int(LittleEndian.read(value[StoredRecord.tokenByteCountOffset..<StoredRecord.flagsOffset]))
         let tokenCount = count & ~StoredRecord.countFlags
-        let behindToken = count < StoredRecord.acceptedAlertFollows ? 0 : StoredVersion.bytes
+        let acceptedAlertBytes = count < StoredRecord.acceptedAlertFlag ? 0 : StoredVersion.byteCount
         let stored = UnsafeRawBufferPointer(rebasing: value[StoredRecord.tokenOffset...].prefix(tokenCount))
-        guard registeredAt <= StoredTime.millisecondsMax,
-            value.count == StoredRecord.tokenOffset + tokenCount + behindToken,
-            let form = TokenForm(rawValue: value[StoredRecord.kindOffset] & 7), let memory = tokenMemory.baseAddress,
+        guard registeredAtMilliseconds <= StoredTime.millisecondsMax,
+            value.count == StoredRecord.tokenOffset + tokenCount + acceptedAlertBytes,
+            let form = TokenForm(rawValue: value[StoredRecord.flagsOffset] & 7), let memory = tokenMemory.baseAddress,
             let token = TokenText.decode(form, stored, to: memory)
         else { return nil }
         return TokenRegistration(
             token: UnsafeRawBufferPointer(start: memory, count: token.count),
             environment: token.environment,
-            registeredAtMilliseconds: Int64(registeredAt)
+            registeredAtMilliseconds: Int64(registeredAtMilliseconds)
         )
     }
 
     /// Reads the registration in a device's fields `t` and `u`, one after the other: the time and the token;
     /// nil if the scripts did not write them.
-    private func registration(ofDevice stored: Bytes) -> TokenRegistration<Bytes>? {
-        guard stored.count > StoredTime.digits, let memory = tokenMemory.baseAddress,
-            let milliseconds = StoredTime.parse(UnsafeRawBufferPointer(rebasing: stored[..<StoredTime.digits])),
-            let token = TokenText.decode(UnsafeRawBufferPointer(rebasing: stored[StoredTime.digits...]), to: memory)
+    private func readRegistration(ofDevice stored: Bytes) -> TokenRegistration<Bytes>? {
+        guard stored.count > StoredTime.digitCount, let memory = tokenMemory.baseAddress,
+            let milliseconds = StoredTime.parse(UnsafeRawBufferPointer(rebasing: stored[..<StoredTime.digitCount])),
+            let token = TokenText.decode(UnsafeRawBufferPointer(rebasing: stored[StoredTime.digitCount...]), to: memory)
         else { return nil }
         return TokenRegistration(
             token: UnsafeRawBufferPointer(start: memory, count: token.count),
@@ -250,8 +259,8 @@ extension StoreSession {
 extension Reply {
     /// Whether the reply is an activity's value and not a verdict's word. In such a value, byte 7 (the token's
     /// form and the flag of frequent updates) is below 16. In a word, it is a letter or another printable sign.
-    fileprivate var isValue: Bool {
-        kind == .string && bytes.count >= StoredRecord.tokenOffset && bytes[StoredRecord.kindOffset] < 0x10
+    fileprivate var isStoredActivity: Bool {
+        kind == .string && bytes.count >= StoredRecord.tokenOffset && bytes[StoredRecord.flagsOffset] < 0x10
     }
 }
 

@@ -2,9 +2,9 @@ import LiveActivity
 import Redis
 
 /// The parts of a call that are needed to read its reply.
-struct SessionCall: BitwiseCopyable {
+struct StoreSessionCall: BitwiseCopyable {
     var tag: UInt64
-    var kind: CallKind
+    var kind: StoreCallKind
     /// What an update or end asked for, and its budgets. If Redis grants exactly this, the reply may lack these
     /// numbers, so the session keeps them.
     var timestamp: Int64 = 0
@@ -17,9 +17,9 @@ struct SessionCall: BitwiseCopyable {
 /// calls, and reads the replies.
 final class StoreSession: RedisSession {
     weak var handler: (any ActivityStoreHandler)?
-    var scripts: [String] { StoreScript.bodies }
+    var scripts: [String] { StoreScript.luaSources }
     /// The calls that have no reply yet, oldest first.
-    var calls: CallQueue<SessionCall>
+    var calls: CallQueue<StoreSessionCall>
     /// Updates, ends and settlements that are not written yet. While there are any, their calls are the
     /// newest of ``calls``.
     var batch: CallBatch
@@ -45,14 +45,14 @@ final class StoreSession: RedisSession {
     }
 
     func flush(on connection: RedisConnection) {
-        flushCommands(on: connection)
+        flushBatch(on: connection)
         flushRegistrations(on: connection)
     }
 
-    func flushCommands(on connection: RedisConnection) {
+    func flushBatch(on connection: RedisConnection) {
         guard batch.count > 0 else { return }
         let prefix = connection.scriptPrefixes[StoreScript.admit.rawValue]
-        connection.write(calls: batch.count, bytesMax: ScriptPrefixes.bytes + batch.commandBytesMax) {
+        connection.write(calls: batch.count, bytesMax: ScriptPrefixes.bytesPerPrefix + batch.commandBytesMax) {
             batch.write(prefix: prefix, to: $0)
         }
         batch.removeAll()
@@ -63,7 +63,7 @@ final class StoreSession: RedisSession {
         let prefix = connection.scriptPrefixes[StoreScript.admit.rawValue]
         connection.write(
             calls: registrations.count,
-            bytesMax: ScriptPrefixes.bytes + registrations.commandBytesMax
+            bytesMax: ScriptPrefixes.bytesPerPrefix + registrations.commandBytesMax
         ) { registrations.write(prefix: prefix, to: $0) }
         registrations.removeAll()
     }

@@ -11,9 +11,9 @@ import Numbers
 /// - for a record of the commands topic that names an audience or a channel: ``receiveCommand(_:)`` while
 ///   ``canReceiveCommand``, and ``endBatch(now:)`` after the last one. ``withdraw(where:)`` when its partition is
 ///   revoked. ``nextReturnedCommand()`` returns the command to `Delivery`.
-/// - for a member whose audiences change: ``receive(membership:now:)`` while ``canReceiveMembership``.
+/// - for a member whose audiences change: ``receive(membershipChange:now:)`` while ``canReceiveMembershipChange``.
 ///   ``nextReturnedMember()`` returns the member to `Delivery`.
-/// - for partitions of the fan-out topic: ``assign(number:)``, ``resume(_:at:metadata:logEnd:)``,
+/// - for partitions of the fan-out topic: ``assign(number:)``, ``resume(_:at:metadata:logEndOffset:)``,
 ///   ``beginRevoking(_:now:)``, ``isDrained(_:)``, ``release(partition:now:)``, ``progress(_:)``.
 /// - for a record of the fan-out topic: ``receive(_:instruction:droppedFields:now:)``, even if there is no room. The
 ///   shell reads the partition again as ``rereading(_:now:)`` says, and calls
@@ -23,7 +23,7 @@ import Numbers
 /// - for the activity store: ``withNextActivityCall(now:_:)``, ``activityCallTaken()``,
 ///   ``activityCallPostponed()``, ``activityCallRefused(now:)``, ``activityReplied(tag:now:)``,
 ///   ``activityFailed(tag:_:now:)``.
-/// - for a free stream: ``nextPush(_:permitsRetry:inFlightMax:now:)`` for each pool of the lane in turn, until
+/// - for a free stream: ``nextPush(_:permitsRetry:pushesInFlightMax:now:)`` for each pool of the lane in turn, until
 ///   no pool has a push. The pushes of `Delivery` come first. For each push, the shell later calls
 ///   ``pushAnswered(tag:_:now:)``; if no stream was free after all, it calls ``pushReturned(_:)`` at once.
 /// - for the keeper of channels: ``nextChannelNeed()``, ``channelKnown(appIndex:audience:_:now:)``,
@@ -61,15 +61,15 @@ public struct Audiences: ~Copyable {
     private(set) var configuration: AudiencesConfiguration
     var randomness: SplitMix64
     private(set) var policies: PolicyTable
-    let appNames: AppNames
+    let bundleIdentifiers: BundleIdentifiers
 
     var commands: Slab<CommandSlot>
     var audiences: Slab<AudienceSlot>
-    var audienceIndex: [AudienceKey: UInt32] = [:]
+    var audiencesByKey: [AudienceKey: UInt32] = [:]
     /// Audiences that got a command since the last ``endBatch(now:)``, or in which a rider waits again after
     /// ``withdraw(where:)``. The next `endBatch` begins the next command of each, unless one is under way or the
     /// audience is paused.
-    var audiencesToBegin: IndexQueue<UInt32>
+    var audiencesAwaitingBatchEnd: IndexQueue<UInt32>
     var returnedCommands: IndexQueue<ReturnedCommand>
 
     var partitions = PartitionTable<FanoutPartition>()
@@ -77,7 +77,7 @@ public struct Audiences: ~Copyable {
     /// Bytes of all fan-out records in memory.
     var recordBytes = 0
     var rounds: Slab<RoundSlot>
-    var roundIndex: [RoundKey: UInt32] = [:]
+    var roundsByKey: [RoundKey: UInt32] = [:]
     var pages: Slab<PageSlot>
     var pageReads: PageReadBatch
     var queues: [AppQueues]
@@ -86,9 +86,9 @@ public struct Audiences: ~Copyable {
 
     var broadcasts: Slab<BroadcastSlot>
     var channels: Slab<ChannelSlot>
-    var channelIndex: [BroadcastKey: UInt32] = [:]
+    var channelsByKey: [ChannelKey: UInt32] = [:]
     /// The slot of `channels` at which the last search for an idle channel ended.
-    var evictionIndex: UInt32 = 0
+    var evictionSearchIndex: UInt32 = 0
     /// Requests to the keeper of channels that the shell has not fetched yet.
     var channelNeeds: [ChannelNeed] = []
 
@@ -96,17 +96,17 @@ public struct Audiences: ~Copyable {
     var commandsAwaitingChannel = 0
     /// For each audience for whose channel a command has waited without success: until this time (monotonic
     /// milliseconds), no further command of the audience waits for the channel.
-    var channelWaitPauses: [AudienceKey: Int64] = [:]
-    /// When ended entries of `channelWaitPauses` were last removed (monotonic milliseconds).
+    var channelWaitPauseEndMilliseconds: [AudienceKey: Int64] = [:]
+    /// When ended entries of `channelWaitPauseEndMilliseconds` were last removed (monotonic milliseconds).
     var channelWaitPausesCleanedMilliseconds: Int64 = .min / 2
 
-    var memberships: Slab<MembershipSlot>
-    /// The slot in `memberships` of each member's latest change, until the change is finished.
-    var membershipIndex: [MemberKey: UInt32] = [:]
+    var membershipChanges: Slab<MembershipChangeSlot>
+    /// The slot in `membershipChanges` of each member's latest change, until the change is finished.
+    var membershipChangesByKey: [MemberKey: UInt32] = [:]
     var returnedMembers: IndexQueue<ChangingMember>
     var newestStateRequests: Slab<NewestStateRequest>
-    var newestStateIndex: [AudienceKey: UInt32] = [:]
-    var states: Slab<StateSlot>
+    var newestStateRequestsByKey: [AudienceKey: UInt32] = [:]
+    var newestStates: Slab<NewestStateSlot>
 
     var storeQueue: StoreQueue<AudienceTicket>
     var activityQueue: StoreQueue<UInt32>
@@ -115,8 +115,8 @@ public struct Audiences: ~Copyable {
     var writer = JSONWriter()
     var keyWriter = JSONWriter()
     /// The token (in hexadecimal digits) or the channel's id of the push that was offered last. A push to a member that
-    /// has just joined uses the token in `memberships` instead.
-    let tokenDigits = UnsafeMutableRawBufferPointer.allocate(byteCount: Limits.tokenDigitsMax, alignment: 16)
+    /// has just joined uses the token in `membershipChanges` instead.
+    let addressBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: Limits.tokenDigitsMax, alignment: 16)
     /// References to the members of the page that is being read.
     let memberScratch = UnsafeMutableBufferPointer<MemberReference>.allocate(capacity: MemberPage.membersMax)
     var offeredPush = OfferedPush()
@@ -130,10 +130,10 @@ public struct Audiences: ~Copyable {
         self.configuration = configuration
         randomness = SplitMix64(seed: configuration.seed)
         policies = PolicyTable(configuration.policies)
-        appNames = AppNames(configuration.apps)
+        bundleIdentifiers = BundleIdentifiers(configuration.apps)
         commands = Slab(limit: configuration.commandsMax)
         audiences = Slab(limit: configuration.commandsMax)
-        audiencesToBegin = IndexQueue(limit: configuration.commandsMax)
+        audiencesAwaitingBatchEnd = IndexQueue(limit: configuration.commandsMax)
         returnedCommands = IndexQueue(limit: configuration.commandsMax * 2)
         versions = Slab(limit: configuration.recordsMax)
         // A round keeps its slot after its last record has settled, until its last checkpoint is recorded. So there
@@ -150,17 +150,17 @@ public struct Audiences: ~Copyable {
         // Abandoned channels keep their slots until their pushes are answered, and idle channels keep theirs
         // for some time, unless a new channel needs the slot. So there can be more channels than records.
         channels = Slab(limit: configuration.recordsMax * 2)
-        memberships = Slab(limit: configuration.membershipsMax)
+        membershipChanges = Slab(limit: configuration.membershipChangesMax)
         // Room for the members that the shell has not fetched yet, and for those of all changes under way.
-        returnedMembers = IndexQueue(limit: configuration.membershipsMax * 2)
-        newestStateRequests = Slab(limit: configuration.membershipsMax)
-        states = Slab(limit: configuration.membershipsMax + 1)
+        returnedMembers = IndexQueue(limit: configuration.membershipChangesMax * 2)
+        newestStateRequests = Slab(limit: configuration.membershipChangesMax)
+        newestStates = Slab(limit: configuration.membershipChangesMax + 1)
         timers = TimerQueue(
-            limit: 2 * (commands.limit + audiences.limit + rounds.limit + channels.limit + memberships.limit)
+            limit: 2 * (commands.limit + audiences.limit + rounds.limit + channels.limit + membershipChanges.limit)
         )
         let callsMax =
             configuration.commandsMax * Self.sampledSegments.count + configuration.recordsMax * 6 + pagesMax
-            + configuration.refusedMembersMax + configuration.membershipsMax * 2
+            + configuration.refusedMembersMax + configuration.membershipChangesMax * 2
         storeQueue = StoreQueue(limit: callsMax)
         activityQueue = StoreQueue(limit: configuration.refusedMembersMax)
         productions = ProductionQueue(
@@ -174,12 +174,14 @@ public struct Audiences: ~Copyable {
         for index in 0..<audiences.indexBound where audiences.isInUse(index) { audiences[index].identifier.free() }
         for index in 0..<versions.indexBound where versions.isInUse(index) { versions[index].freeBytes() }
         for index in 0..<rounds.indexBound where rounds.isInUse(index) { rounds[index].freeBytes() }
-        for index in 0..<memberships.indexBound where memberships.isInUse(index) { memberships[index].freeBytes() }
-        for index in 0..<states.indexBound where states.isInUse(index) { states[index].body.free() }
+        for index in 0..<membershipChanges.indexBound where membershipChanges.isInUse(index) {
+            membershipChanges[index].freeBytes()
+        }
+        for index in 0..<newestStates.indexBound where newestStates.isInUse(index) { newestStates[index].body.free() }
         for index in 0..<broadcasts.indexBound where broadcasts.isInUse(index) { broadcasts[index].freeBytes() }
         for index in 0..<channels.indexBound where channels.isInUse(index) { channels[index].identifier.free() }
         for index in 0..<pages.indexBound where pages.isInUse(index) { pages[index].freeBytes() }
-        tokenDigits.deallocate()
+        addressBuffer.deallocate()
         memberScratch.deallocate()
     }
 
@@ -203,12 +205,12 @@ public struct Audiences: ~Copyable {
     public var recordsInProgress: Int { versions.count + broadcasts.count }
     public var roundsInProgress: Int { rounds.count }
     /// Number of parked members, including those whose next push is in flight.
-    public var membersParked: Int { parkedMembers.count }
+    public var parkedMemberCount: Int { parkedMembers.count }
 
     /// Handles every timer that is due, ends the pauses of store calls and productions that are over, and sends the
     /// collected page reads if they need not wait longer. The shell calls it at ``nextDueMilliseconds``.
     public mutating func advance(now: Moment) {
-        askForPages(now: now)
+        sendPageReadsIfDue(now: now)
         storeQueue.endPausesIfDue(now: now)
         activityQueue.endPausesIfDue(now: now)
         productions.endPauseIfDue(now: now)
@@ -219,7 +221,7 @@ public struct Audiences: ~Copyable {
             case .round:
                 rounds[entry.index].timerMilliseconds = .max
                 advance(entry.index, now: now)
-            case .membership: membershipTimerFired(entry.index, now: now)
+            case .membershipChange: membershipChangeTimerFired(entry.index, now: now)
             case .channel:
                 channels[entry.index].timerMilliseconds = .max
                 advance(channel: entry.index, now: now)
@@ -237,12 +239,12 @@ public struct Audiences: ~Copyable {
 
     /// When `advance` must be called next (monotonic milliseconds); nil if nothing waits for the clock.
     public var nextDueMilliseconds: Int64? {
-        var due = timers.earliestDueMilliseconds ?? .max
-        due = min(due, storeQueue.dueMilliseconds ?? .max)
-        due = min(due, pageReads.sendDueMilliseconds ?? .max)
-        due = min(due, activityQueue.dueMilliseconds ?? .max)
-        due = min(due, productions.dueMilliseconds ?? .max)
-        return due == .max ? nil : due
+        var dueMilliseconds = timers.earliestDueMilliseconds ?? .max
+        dueMilliseconds = min(dueMilliseconds, storeQueue.dueMilliseconds ?? .max)
+        dueMilliseconds = min(dueMilliseconds, pageReads.sendDueMilliseconds ?? .max)
+        dueMilliseconds = min(dueMilliseconds, activityQueue.dueMilliseconds ?? .max)
+        dueMilliseconds = min(dueMilliseconds, productions.dueMilliseconds ?? .max)
+        return dueMilliseconds == .max ? nil : dueMilliseconds
     }
 }
 

@@ -3,7 +3,7 @@ import Glibc
 /// The present time, from the kernel.
 package enum Clock {
     /// Milliseconds of the monotonic clock, for durations.
-    package static var milliseconds: Int64 { read(CLOCK_MONOTONIC) }
+    package static var monotonicMilliseconds: Int64 { read(CLOCK_MONOTONIC) }
 
     /// UNIX milliseconds. Times in records come from this clock.
     package static var wallMilliseconds: Int64 { read(CLOCK_REALTIME) }

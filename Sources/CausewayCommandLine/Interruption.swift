@@ -12,19 +12,19 @@ package struct Interruption {
     /// Whether a signal ends the program at once, instead of only being noticed.
     private static let endsAtOnce = Atomic<Bool>(false)
 
-    /// - Parameter endsAtSecond: whether the second SIGINT or the second SIGTERM ends the program at once.
+    /// - Parameter endsAtSecondSignal: whether the second SIGINT or the second SIGTERM ends the program at once.
     ///   Set it in programs that may wait long for another process, such as a broker, before they end.
-    package init(endsAtSecond: Bool = false) {
+    package init(endsAtSecondSignal: Bool = false) {
         if Self.eventDescriptor.load(ordering: .relaxed) < 0 {
             Self.eventDescriptor.store(eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK)), ordering: .relaxed)
         }
         var action = sigaction()
-        if endsAtSecond { action.sa_flags = Int32(bitPattern: UInt32(SA_RESETHAND)) }
+        if endsAtSecondSignal { action.sa_flags = Int32(bitPattern: UInt32(SA_RESETHAND)) }
         action.__sigaction_handler.sa_handler = { number in
             Interruption.receivedSignal.store(number, ordering: .relaxed)
             var one: UInt64 = 1
             let savedError = errno
-            // If there is no eventfd, this write fails and changes nothing. ``await()`` then finds the signal
+            // If there is no eventfd, this write fails and changes nothing. ``awaitSignal()`` then finds the signal
             // when it polls.
             _ = write(Interruption.eventDescriptor.load(ordering: .relaxed), &one, MemoryLayout<UInt64>.size)
             errno = savedError
@@ -38,22 +38,22 @@ package struct Interruption {
     }
 
     /// The signal that has arrived; nil if none has.
-    package var pending: Int32? {
+    package var pendingSignal: Int32? {
         let number = Self.receivedSignal.load(ordering: .relaxed)
         return number > 0 ? number : nil
     }
 
     /// Returns when a signal has arrived.
-    package func await() {
+    package func awaitSignal() {
         let eventDescriptor = Self.eventDescriptor.load(ordering: .relaxed)
-        while pending == nil {
+        while pendingSignal == nil {
             var pollEntry = pollfd(fd: eventDescriptor, events: Int16(POLLIN), revents: 0)
             // There is no eventfd if the process had reached its limit of open files.
             poll(&pollEntry, 1, eventDescriptor < 0 ? Self.pollMilliseconds : -1)
         }
     }
 
-    /// The time between two polls of ``await()`` if there is no eventfd.
+    /// The time between two polls of ``awaitSignal()`` if there is no eventfd.
     private static let pollMilliseconds: Int32 = 1_000
 
     /// Runs a body that may block and cannot be cancelled. A signal that arrives during the body, or arrived before it,
@@ -61,7 +61,7 @@ package struct Interruption {
     package func withSignalsUnhandled<Value, Failure>(_ body: () throws(Failure) -> Value) throws(Failure) -> Value {
         Self.endsAtOnce.store(true, ordering: .relaxed)
         defer { Self.endsAtOnce.store(false, ordering: .relaxed) }
-        if let pending { Self.end(by: pending) }
+        if let pendingSignal { Self.end(by: pendingSignal) }
         return try body()
     }
 

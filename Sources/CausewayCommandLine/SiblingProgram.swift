@@ -22,7 +22,7 @@ package struct SiblingProgram: Sendable {
     }
 
     /// Returns the message for a command line whose command or help topic belongs to this program; else nil.
-    package func refusal(of arguments: [String]) -> String? {
+    package func wrongProgramMessage(for arguments: [String]) -> String? {
         let words = arguments.dropFirst()
         let command = words.first == "help" ? words.dropFirst().first : words.first
         guard let command, commands.contains(command) else { return nil }

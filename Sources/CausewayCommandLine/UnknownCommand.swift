@@ -10,8 +10,8 @@ package enum UnknownCommand {
     /// - Parameters:
     ///   - root: this program's root command. Commands with subcommands must not have arguments of their own.
     ///   - other: the other program, whose commands are also suggested.
-    package static func refusal(
-        of arguments: [String],
+    package static func errorMessage(
+        for arguments: [String],
         root: any ParsableCommand.Type,
         other: SiblingProgram
     ) -> String? {
@@ -48,7 +48,7 @@ package enum UnknownCommand {
             return "; its commands are \(names.joined(separator: ", "))"
         }
         // If a command of each program is equally similar, suggest the command of this program.
-        let ownCommand = names.first { NearestName.distance(word, $0) == NearestName.distance(word, nearest) }
+        let ownCommand = names.first { NearestName.editDistance(word, $0) == NearestName.editDistance(word, nearest) }
         return "; did you mean \(ownCommand.map { "\(path) \($0)" } ?? "\(otherName) \(nearest)")?"
     }
 }

@@ -3,7 +3,7 @@ import Reactor
 /// The base URL of an OpenTelemetry collector, in parts: `http[s]://host[:port][/path]`.
 package struct CollectorAddress: Sendable, Equatable {
     /// The port of an `http` URL that names none: the standard port of OTLP over HTTP.
-    static let portDefault: UInt16 = 4_318
+    static let defaultPort: UInt16 = 4_318
     /// The port of an `https` URL that names none. It is the usual port of a proxy, because a proxy usually
     /// provides TLS for the collector.
     static let securePortDefault: UInt16 = 443
@@ -19,9 +19,9 @@ package struct CollectorAddress: Sendable, Equatable {
     package init?(_ text: String) {
         isSecure = text.hasPrefix("https://")
         let scheme = isSecure ? "https://" : "http://"
-        let portDefault = isSecure ? Self.securePortDefault : Self.portDefault
+        let defaultPort = isSecure ? Self.securePortDefault : Self.defaultPort
         guard text.hasPrefix(scheme), text.utf8.count <= 1_024, !text.contains(where: { "?#@".contains($0) }),
-            let (server, path) = HostAndPort.divide(text.dropFirst(scheme.count), portDefault: portDefault)
+            let (server, path) = HostAndPort.splitURL(text.dropFirst(scheme.count), defaultPort: defaultPort)
         else { return nil }
         self.server = server
         var base = path

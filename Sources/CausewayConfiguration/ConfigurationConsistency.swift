@@ -9,7 +9,7 @@ enum ConfigurationConsistency {
     ) -> [PlacedFault] {
         var faults: [PlacedFault] = []
         func add(_ key: String, _ message: String) {
-            faults.append(PlacedFault(place: place(key) ?? .whole, key: key, message: message))
+            faults.append(PlacedFault(place: place(key) ?? .wholeFile, key: key, message: message))
         }
 
         let topics = configuration.kafka.topics
@@ -60,7 +60,7 @@ enum ConfigurationConsistency {
     ) -> [PlacedFault] {
         var faults: [PlacedFault] = []
         func add(_ key: String, _ message: String) {
-            faults.append(PlacedFault(place: place(key) ?? .whole, key: key, message: message))
+            faults.append(PlacedFault(place: place(key) ?? .wholeFile, key: key, message: message))
         }
 
         let policies = configuration.policies.map(\.name)
@@ -138,7 +138,11 @@ enum ConfigurationConsistency {
                 ? (key, "\(value) is more than \(limitKey), which is \(limit)")
                 : (limitKey, "\(limit) is less than \(key), which is \(value)")
             faults.append(
-                PlacedFault(place: place("\(section).\(name)") ?? .whole, key: "\(section).\(name)", message: message)
+                PlacedFault(
+                    place: place("\(section).\(name)") ?? .wholeFile,
+                    key: "\(section).\(name)",
+                    message: message
+                )
             )
         }
         for (name, bucket) in [("budget", policy.budget), ("frequentBudget", policy.frequentBudget)] {
@@ -158,12 +162,12 @@ enum ConfigurationConsistency {
         if policy.afterLifetime == .restart, policy.lifetimeSeconds == 0 {
             let key = "policies.\(policy.name).afterLifetime"
             let message = "needs a lifetimeSeconds above 0"
-            faults.append(PlacedFault(place: place(key) ?? .whole, key: key, message: message))
+            faults.append(PlacedFault(place: place(key) ?? .wholeFile, key: key, message: message))
         }
-        if policy.oversize.count > DroppedFields.countMax {
+        if policy.oversize.count > OversizeFields.countMax {
             let key = "policies.\(policy.name).oversize"
-            let message = "has \(policy.oversize.count) fields, \(DroppedFields.countMax) are allowed"
-            faults.append(PlacedFault(place: place(key) ?? .whole, key: key, message: message))
+            let message = "has \(policy.oversize.count) fields, \(OversizeFields.countMax) are allowed"
+            faults.append(PlacedFault(place: place(key) ?? .wholeFile, key: key, message: message))
         }
         return faults
     }

@@ -31,20 +31,24 @@ struct ConfigurationDocument {
             let (place, message) = Self.explain(error)
             add(place, "", message)
         } catch {
-            add(.whole, "", "cannot be read as YAML")
+            add(.wholeFile, "", "cannot be read as YAML")
         }
     }
 
     private mutating func parse(_ text: String) throws {
         guard text.utf8.count <= Self.bytesMax else {
-            return add(.whole, "", "is larger than \(Self.bytesMax) bytes")
+            return add(.wholeFile, "", "is larger than \(Self.bytesMax) bytes")
         }
         guard let root = try Yams.compose(yaml: text), !root.isNull else { return }
         guard let mapping = root.mapping else {
             return add(place(of: root), "", "must be a map of sections, such as kafka: and redis:")
         }
-        guard Self.remainingBudget(root, budget: Self.nodesMax, depth: 0) != nil else {
-            return add(.whole, "", "has more than \(Self.nodesMax) values, lists of lists, or keys that are not texts")
+        guard Self.remainingNodeCount(root, nodesMax: Self.nodesMax, depth: 0) != nil else {
+            return add(
+                .wholeFile,
+                "",
+                "has more than \(Self.nodesMax) values, lists of lists, or keys that are not texts"
+            )
         }
         checkSection(mapping, section: "", pattern: "")
         snapshot = try YAMLSnapshot(
@@ -54,25 +58,27 @@ struct ConfigurationDocument {
         )
     }
 
-    /// Returns how much of `budget`, a number of values, is left after `node`. Nil if the budget is used up, the node
+    /// Returns how many of `nodesMax` values are left after `node`. Nil if none is left, the node
     /// is nested too deeply, or the snapshot cannot represent it.
-    private static func remainingBudget(_ node: Node, budget: Int, depth: Int) -> Int? {
-        var budget = budget - 1
-        guard budget >= 0, depth < 16 else { return nil }
+    private static func remainingNodeCount(_ node: Node, nodesMax: Int, depth: Int) -> Int? {
+        var nodeCount = nodesMax - 1
+        guard nodeCount >= 0, depth < 16 else { return nil }
         switch node {
         case .scalar:
-            return budget
+            return nodeCount
         case .sequence(let sequence):
-            budget -= sequence.count
-            return budget >= 0 && sequence.allSatisfy { $0.scalar != nil } ? budget : nil
+            nodeCount -= sequence.count
+            return nodeCount >= 0 && sequence.allSatisfy { $0.scalar != nil } ? nodeCount : nil
         case .mapping(let mapping):
             for (key, value) in mapping {
-                guard key.scalar != nil, let remainder = remainingBudget(value, budget: budget, depth: depth + 1) else {
+                guard key.scalar != nil,
+                    let remainder = remainingNodeCount(value, nodesMax: nodeCount, depth: depth + 1)
+                else {
                     return nil
                 }
-                budget = remainder
+                nodeCount = remainder
             }
-            return budget
+            return nodeCount
         case .alias:
             return nil
         }
@@ -89,7 +95,7 @@ struct ConfigurationDocument {
                 "has a key twice: \(duplicates.sorted().joined(separator: ", "))"
             )
         default:
-            (.whole, "is not YAML")
+            (.wholeFile, "is not YAML")
         }
     }
 }
@@ -100,7 +106,7 @@ extension ConfigurationDocument {
     }
 
     private func place(of node: Node) -> ConfigurationPlace {
-        node.mark.map { .document(line: $0.line, column: $0.column) } ?? .whole
+        node.mark.map { .document(line: $0.line, column: $0.column) } ?? .wholeFile
     }
 
     /// Checks the keys of a section and of the sections in it.
@@ -113,8 +119,8 @@ extension ConfigurationDocument {
             let keyPattern = pattern.isEmpty ? name : "\(pattern).\(name)"
             if name.contains(".") {
                 add(place(of: keyNode), key, "has a dot; write nested sections, each indented")
-            } else if let shape = ConfigurationNames.shapes[keyPattern] {
-                checkValue(value, shape: shape, key: key, keyPlace: place(of: keyNode))
+            } else if let valueKind = ConfigurationNames.valueKinds[keyPattern] {
+                checkValue(value, valueKind: valueKind, key: key, keyPlace: place(of: keyNode))
             } else if let namedSection = NamedSection(rawValue: keyPattern) {
                 withMembers(of: value, key: key) { $0.checkMembers($1, of: namedSection) }
             } else if ConfigurationNames.sections.contains(keyPattern) {
@@ -153,9 +159,10 @@ extension ConfigurationDocument {
 
     /// Checks that a key's value is of the right kind. If it is, adds the key to `places`; otherwise adds a fault. A
     /// text or a choice without a value gets neither.
-    private mutating func checkValue(_ value: Node, shape: KeyShape, key: String, keyPlace: ConfigurationPlace) {
+    private mutating func checkValue(_ value: Node, valueKind: KeyValueKind, key: String, keyPlace: ConfigurationPlace)
+    {
         let valuePlace = value.isNull ? keyPlace : place(of: value)
-        switch shape {
+        switch valueKind {
         case .properties:
             withMembers(of: value, key: key) { document, mapping in
                 for (nameNode, value) in mapping {

@@ -9,7 +9,7 @@ package enum ConfigurationFile {
 
     /// Returns the file's text. Throws if the file cannot be opened or read (a directory cannot), has more than
     /// `bytesMax` bytes, or is not UTF-8.
-    package static func text(path: String, bytesMax: Int) throws(ReadError) -> String {
+    package static func readText(path: String, bytesMax: Int) throws(ReadError) -> String {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw ReadError(reason: "cannot be opened: \(errnoText())") }
         defer { close(descriptor) }

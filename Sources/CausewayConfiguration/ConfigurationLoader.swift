@@ -38,7 +38,7 @@ package struct ConfigurationLoader: Sendable {
         guard let path else { return try load(text: "", file: nil) }
         let text: String
         do {
-            text = try ConfigurationFile.text(path: path, bytesMax: ConfigurationDocument.bytesMax)
+            text = try ConfigurationFile.readText(path: path, bytesMax: ConfigurationDocument.bytesMax)
         } catch {
             throw ConfigurationFaults(faults: [ConfigurationFault(place: path, key: "", message: error.reason)])
         }
@@ -48,14 +48,18 @@ package struct ConfigurationLoader: Sendable {
     /// Reads YAML text and the environment. `file` is the text's name in messages.
     package func load(text: String, file: String?) throws(ConfigurationFaults) -> WorkerConfiguration {
         let document = ConfigurationDocument(text: text)
-        var reading = ConfigurationReader(document: document, environment: environment, requiresFiles: requiresFiles)
-        reading.additionalCheck = additionalCheck
+        var configurationReader = ConfigurationReader(
+            document: document,
+            environment: environment,
+            requiresFiles: requiresFiles
+        )
+        configurationReader.additionalCheck = additionalCheck
         // If the document cannot be parsed, do not read its keys: every required key would be reported as
         // missing.
         let isUnreadable = document.snapshot == nil && !document.faults.isEmpty
-        let configuration = isUnreadable ? WorkerConfiguration() : reading.configuration()
-        guard reading.faults.isEmpty else {
-            let faults = reading.faults.sorted { ($0.place, $0.key) < ($1.place, $1.key) }
+        let configuration = isUnreadable ? WorkerConfiguration() : configurationReader.readConfiguration()
+        guard configurationReader.faults.isEmpty else {
+            let faults = configurationReader.faults.sorted { ($0.place, $0.key) < ($1.place, $1.key) }
             throw ConfigurationFaults(
                 faults: faults.map {
                     ConfigurationFault(place: $0.place.description(file: file), key: $0.key, message: $0.message)
@@ -90,12 +94,12 @@ private struct ConfigurationReader {
         reader = ConfigReader(providers: providers)
     }
 
-    mutating func configuration() -> WorkerConfiguration {
+    mutating func readConfiguration() -> WorkerConfiguration {
         var configuration = WorkerConfiguration()
         for key in ConfigurationSchema.keys {
             read(key, below: "", into: &configuration)
         }
-        let apps = names(of: .apps)
+        let apps = memberNames(of: .apps)
         configuration.apps = apps.map { name in
             var app = WorkerConfiguration.App(name: name)
             for key in ConfigurationSchema.appKeys { read(key, below: "apps.\(name).", into: &app) }
@@ -118,7 +122,7 @@ private struct ConfigurationReader {
         // Skip a key that already has a fault. Otherwise the operator would see the same mistake twice.
         let faultyKeys = Set(faults.map(\.key))
         for (key, message) in additionalCheck?(configuration, requiresFiles) ?? [] where !faultyKeys.contains(key) {
-            add(place(of: key) ?? .whole, key, message)
+            add(place(of: key) ?? .wholeFile, key, message)
         }
         return configuration
     }
@@ -134,7 +138,7 @@ private struct ConfigurationReader {
 
     private mutating func read<Root>(_ key: SchemaKey<Root>, below section: String, into root: inout Root) {
         let name = section + key.name
-        if key.shape == .properties {
+        if key.valueKind == .properties {
             return key.assign(&root, .properties(properties(of: name, key: key)))
         }
         guard let place = place(of: name) else {
@@ -142,13 +146,17 @@ private struct ConfigurationReader {
             // reported.
             if key.isRequired, !faults.contains(where: { $0.key == name }) {
                 let app = section.split(separator: ".").last.flatMap { document.memberPlaces[.apps]?[String($0)] }
-                add(app ?? .whole, name, "is required (or \(ConfigurationNames.variable(of: name)) in the environment)")
+                add(
+                    app ?? .wholeFile,
+                    name,
+                    "is required (or \(ConfigurationNames.variable(of: name)) in the environment)"
+                )
             }
             return
         }
         let path = ConfigKey(name.split(separator: ".").map(String.init))
         do {
-            switch key.shape {
+            switch key.valueKind {
             case .integer(let range):
                 let value = try reader.requiredInt(forKey: path)
                 guard range.contains(value) else {
@@ -187,12 +195,12 @@ private struct ConfigurationReader {
                 key.assign(&root, .text(value))
             }
         } catch {
-            add(place, name, "must be \(Self.noun(for: key.shape))")
+            add(place, name, "must be \(Self.valueDescription(of: key.valueKind))")
         }
     }
 
-    private static func noun(for shape: KeyShape) -> String {
-        switch shape {
+    private static func valueDescription(of valueKind: KeyValueKind) -> String {
+        switch valueKind {
         case .integer(let range): "a whole number in \(range.lowerBound)...\(range.upperBound)"
         case .choices, .texts: "a list"
         case .text, .choice, .properties: "one value"
@@ -223,7 +231,7 @@ private struct ConfigurationReader {
         if let fault = rule.fault(path) { return fault }
         guard requiresFiles else { return nil }
         do throws(SecretFileError) {
-            _ = try SecretFile.text(path, bytesMax: PropertyValueFile.bytesMax)
+            _ = try SecretFile.readText(path, bytesMax: PropertyValueFile.bytesMax)
             return nil
         } catch {
             return error.description
@@ -231,7 +239,7 @@ private struct ConfigurationReader {
     }
 
     /// Returns the names of the apps or policies in a section, from the file and the environment, sorted.
-    private mutating func names(of section: NamedSection) -> [String] {
+    private mutating func memberNames(of section: NamedSection) -> [String] {
         var names = section.predefinedMembers.union(document.memberPlaces[section, default: [:]].keys)
         if let list = environment[section.variable] {
             for name in list.split(separator: ",").map({ String($0.trimmingPrefix(while: \.isWhitespace)) }) {
@@ -247,7 +255,7 @@ private struct ConfigurationReader {
             let (countMin, countMax) = (section.memberCounts.lowerBound, section.memberCounts.upperBound)
             let message =
                 "must have \(countMin) to \(countMax) \(section.rawValue) (or \(section.variable) in the environment)"
-            add(.whole, section.rawValue, message)
+            add(.wholeFile, section.rawValue, message)
         }
         return names.sorted()
     }
@@ -255,7 +263,7 @@ private struct ConfigurationReader {
     /// Returns the names of all policies. `default` always exists and is the first.
     private mutating func policyNames() -> [String] {
         let defaultName = WorkerConfiguration.defaultPolicyName
-        return [defaultName] + names(of: .policies).filter { $0 != defaultName }
+        return [defaultName] + memberNames(of: .policies).filter { $0 != defaultName }
     }
 
     private static func keys(ofPolicy name: String) -> [String] {
@@ -277,8 +285,8 @@ private struct ConfigurationReader {
     }
 
     private mutating func refuseUnknownVariables(memberKeys: [String]) {
-        let sections = ConfigurationSchema.keys.filter { $0.shape == .properties }.map(\.name)
-        let keys = ConfigurationSchema.keys.filter { $0.shape != .properties }.map(\.name) + memberKeys
+        let sections = ConfigurationSchema.keys.filter { $0.valueKind == .properties }.map(\.name)
+        let keys = ConfigurationSchema.keys.filter { $0.valueKind != .properties }.map(\.name) + memberKeys
         let knownVariables = Set(keys.map(ConfigurationNames.variable) + NamedSection.allCases.map(\.variable))
         for (name, value) in environment
         where name.hasPrefix(ConfigurationNames.variablePrefix) && !knownVariables.contains(name) {

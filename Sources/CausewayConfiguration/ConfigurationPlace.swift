@@ -4,14 +4,14 @@ enum ConfigurationPlace: Comparable, Sendable {
     /// A place in the file. Line and column count from 1.
     case document(line: Int, column: Int)
     /// The whole file. Also for a key that the file does not have.
-    case whole
+    case wholeFile
     case variable(String)
 
     /// Returns `file:line:column`, only the file (`environment` if there is none), or the variable's name.
     func description(file: String?) -> String {
         switch self {
         case .document(let line, let column): "\(file ?? ""):\(line):\(column)"
-        case .whole: file ?? "environment"
+        case .wholeFile: file ?? "environment"
         case .variable(let name): name
         }
     }

@@ -16,34 +16,38 @@ package struct ConfigurationWarning: Sendable, Equatable, CustomStringConvertibl
 extension ConfigurationWarning {
     /// The session timeouts that brokers accept by default: `group.min.session.timeout.ms` to
     /// `group.max.session.timeout.ms`.
-    private static let brokerSessionsMilliseconds = 6_000...1_800_000
+    private static let sessionTimeoutsMilliseconds = 6_000...1_800_000
     /// The fewest heartbeats that must fit into a session. With fewer, one late heartbeat costs a worker its
     /// partitions.
     private static let heartbeatsPerSessionMin = 3
 
     private static func sessionWarnings(_ kafka: WorkerConfiguration.Kafka) -> [ConfigurationWarning] {
-        let session = number("session.timeout.ms", of: kafka, default: KafkaProperties.sessionTimeoutMilliseconds)
-        let heartbeat = number(
+        let session = integerProperty(
+            "session.timeout.ms",
+            of: kafka,
+            default: KafkaProperties.sessionTimeoutMilliseconds
+        )
+        let heartbeat = integerProperty(
             "heartbeat.interval.ms",
             of: kafka,
             default: KafkaProperties.heartbeatIntervalMilliseconds
         )
         var warnings: [ConfigurationWarning] = []
-        if session.value < brokerSessionsMilliseconds.lowerBound {
+        if session.value < sessionTimeoutsMilliseconds.lowerBound {
             warnings.append(
                 ConfigurationWarning(
                     key: session.key,
                     message: "\(session.value) is less than brokers accept by default "
-                        + "(group.min.session.timeout.ms, \(brokerSessionsMilliseconds.lowerBound)): they refuse the worker"
+                        + "(group.min.session.timeout.ms, \(sessionTimeoutsMilliseconds.lowerBound)): they refuse the worker"
                 )
             )
         }
-        if session.value > brokerSessionsMilliseconds.upperBound {
+        if session.value > sessionTimeoutsMilliseconds.upperBound {
             warnings.append(
                 ConfigurationWarning(
                     key: session.key,
                     message: "\(session.value) is more than brokers accept by default "
-                        + "(group.max.session.timeout.ms, \(brokerSessionsMilliseconds.upperBound)): they refuse the worker"
+                        + "(group.max.session.timeout.ms, \(sessionTimeoutsMilliseconds.upperBound)): they refuse the worker"
                 )
             )
         }
@@ -61,7 +65,7 @@ extension ConfigurationWarning {
     }
 
     /// Returns the consumer's value of a property, and the key that sets it.
-    private static func number(
+    private static func integerProperty(
         _ name: String,
         of kafka: WorkerConfiguration.Kafka,
         default value: Int

@@ -39,7 +39,7 @@ package struct PropertyValueFile: Sendable, Equatable {
     /// - Throws: an error that names the property and the file.
     package func value() throws(KafkaError) -> String {
         do throws(SecretFileError) {
-            return try SecretFile.text(path, bytesMax: Self.bytesMax)
+            return try SecretFile.readText(path, bytesMax: Self.bytesMax)
         } catch {
             throw KafkaError.property(name, "kafka.propertyFiles: \(error)")
         }

@@ -2,14 +2,14 @@
 package enum NearestName {
     /// Returns the most similar of `names`, if `name` is probably a misspelling of it; else nil.
     package static func find(to name: String, among names: [String]) -> String? {
-        let candidates = names.map { (name: $0, distance: distance(name, $0)) }
+        let candidates = names.map { (name: $0, distance: editDistance(name, $0)) }
         let best = candidates.min { ($0.distance, $0.name) < ($1.distance, $1.name) }
         return best.flatMap { $0.distance <= max(1, $0.name.count / 3) ? $0.name : nil }
     }
 
     /// Returns the edit distance of two names: insertions, deletions, replacements and swaps of neighbouring letters.
     /// Ignores case. The greatest number for a name of more than 128 characters.
-    package static func distance(_ one: String, _ other: String) -> Int {
+    package static func editDistance(_ one: String, _ other: String) -> Int {
         let (left, right) = (Array(one.lowercased()), Array(other.lowercased()))
         guard left.count <= 128, right.count <= 128 else { return .max }
         var beforePreviousRow: [Int] = []

@@ -13,7 +13,7 @@ extension RedisConfiguration {
         case .sentinel:
             let sentinels = try Self.url(
                 configuration.sentinelURL ?? "",
-                portDefault: RedisURL.sentinelPortDefault,
+                defaultPort: RedisURL.sentinelPortDefault,
                 passwordFile: configuration.sentinelPasswordFile
             )
             topology = .sentinel(sentinels)
@@ -31,7 +31,7 @@ extension RedisConfiguration {
             )
         }
         responseDeadlineMilliseconds = Int64(configuration.responseTimeoutMilliseconds)
-        replicas = configuration.replicas
+        requiredReplicaCount = configuration.replicas
     }
 
     /// The addresses of Redis or of its Sentinels, without credentials.
@@ -42,12 +42,12 @@ extension RedisConfiguration {
 
     private static func url(
         _ text: String,
-        portDefault: UInt16 = RedisURL.portDefault,
+        defaultPort: UInt16 = RedisURL.defaultPort,
         passwordFile: String?
     ) throws -> RedisURL {
-        var url = try RedisURL(text, portDefault: portDefault)
+        var url = try RedisURL(text, defaultPort: defaultPort)
         if let passwordFile {
-            let password = try SecretFile.read(passwordFile)
+            let password = try SecretFile.readPassword(passwordFile)
             url.credentials = RedisCredentials(username: url.credentials?.username, password: password)
         }
         return url

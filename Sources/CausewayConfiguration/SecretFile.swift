@@ -3,17 +3,17 @@ import Glibc
 /// Reads secrets that are mounted as files, as Kubernetes does.
 package enum SecretFile {
     /// The largest file that is read as a password.
-    static let bytesMax = 4_096
+    static let passwordBytesMax = 4_096
 
     /// Reads a password: the first line of the file, without its line end.
-    package static func read(_ path: String) throws(SecretFileError) -> String {
-        try contents(path, bytesMax: bytesMax, emptyReason: "has no text in its first line") { bytes in
+    package static func readPassword(_ path: String) throws(SecretFileError) -> String {
+        try contents(path, bytesMax: passwordBytesMax, emptyReason: "has no text in its first line") { bytes in
             bytes.prefix { $0 != UInt8(ascii: "\n") && $0 != UInt8(ascii: "\r") }
         }
     }
 
     /// Reads the whole file, without a line end at its end. The text may have several lines.
-    package static func text(_ path: String, bytesMax: Int) throws(SecretFileError) -> String {
+    package static func readText(_ path: String, bytesMax: Int) throws(SecretFileError) -> String {
         try contents(path, bytesMax: bytesMax, emptyReason: "has no text") { bytes in
             var text = bytes
             if text.last == UInt8(ascii: "\n") { text.removeLast() }

@@ -43,13 +43,13 @@ struct BrokerCommand: ParsableCommand {
         guard (0...10_000).contains(roundTrip) else {
             throw ValidationError("--round-trip must be 0 to 10000")
         }
-        _ = try topicPartitions()
+        _ = try partitionsByTopic()
     }
 
     func run() throws {
         let signal = TerminationSignal()
         let broker = try EmbeddedBroker(defaultPartitions: partitions)
-        for (name, count) in try topicPartitions().sorted(by: { $0.key < $1.key }) {
+        for (name, count) in try partitionsByTopic().sorted(by: { $0.key < $1.key }) {
             try broker.createTopic(name, partitions: count)
         }
         if roundTrip > 0 { try broker.setRoundTripTime(milliseconds: roundTrip) }
@@ -58,11 +58,12 @@ struct BrokerCommand: ParsableCommand {
     }
 
     /// Returns the number of partitions of each topic.
-    private func topicPartitions() throws -> [String: Int] {
-        let own = WorkerConfiguration.Kafka.Topics()
+    private func partitionsByTopic() throws -> [String: Int] {
+        let topicNames = WorkerConfiguration.Kafka.Topics()
         let names = [
-            own.commands, own.registrations, own.results, own.invalidations, own.deadLetters, own.deferred, own.fanout,
-            own.channels,
+            topicNames.commands, topicNames.registrations, topicNames.results, topicNames.invalidations,
+            topicNames.deadLetters, topicNames.deferred, topicNames.fanout,
+            topicNames.channels,
         ]
         var topics = Dictionary(uniqueKeysWithValues: names.map { ($0, partitions) })
         for text in topic {

@@ -28,9 +28,11 @@ struct CausewayLab: AsyncParsableCommand {
 
     static func main() async {
         let arguments = CommandLine.arguments
-        if let refusal = SiblingProgram.causeway.refusal(of: arguments) { exit(withError: ValidationError(refusal)) }
-        if let refusal = UnknownCommand.refusal(of: arguments, root: Self.self, other: .causeway) {
-            StandardStreams.printError(refusal)
+        if let message = SiblingProgram.causeway.wrongProgramMessage(for: arguments) {
+            exit(withError: ValidationError(message))
+        }
+        if let message = UnknownCommand.errorMessage(for: arguments, root: Self.self, other: .causeway) {
+            StandardStreams.printError(message)
             exit(withError: ExitCode.validationFailure)
         }
         await main(nil)

@@ -8,22 +8,22 @@ import Glibc
 struct TerminationSignal {
     /// A pipe: the handler writes to it, and `wait` waits until it has data. The process has one pipe,
     /// because it has one set of handlers. The pipe is never closed.
-    private static let ends: (reading: Int32, writing: Int32) = {
-        var ends: [Int32] = [-1, -1]
-        precondition(pipe(&ends) == 0, "a process that just started has descriptors left")
-        for descriptor in ends { _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC) }
-        return (ends[0], ends[1])
+    private static let pipeDescriptors: (reading: Int32, writing: Int32) = {
+        var descriptors: [Int32] = [-1, -1]
+        precondition(pipe(&descriptors) == 0, "a process that just started has descriptors left")
+        for descriptor in descriptors { _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC) }
+        return (descriptors[0], descriptors[1])
     }()
 
     /// Installs the handlers. From now on, the signals do not end the process.
     init() {
         // A static is made at its first use. Use it now, because a signal handler must not run its initializer.
-        precondition(Self.ends.writing >= 0)
+        precondition(Self.pipeDescriptors.writing >= 0)
         var action = sigaction()
         action.__sigaction_handler.sa_handler = { _ in
             var byte: UInt8 = 1
             let code = errno
-            _ = write(TerminationSignal.ends.writing, &byte, 1)
+            _ = write(TerminationSignal.pipeDescriptors.writing, &byte, 1)
             errno = code
         }
         sigaction(SIGTERM, &action, nil)
@@ -43,7 +43,7 @@ struct TerminationSignal {
 
     /// Returns when a signal has arrived. If `input` is given, also returns when it has ended or cannot be read.
     func wait(orEndOf input: Int32? = nil) {
-        var descriptors = [pollfd(fd: Self.ends.reading, events: Int16(POLLIN), revents: 0)]
+        var descriptors = [pollfd(fd: Self.pipeDescriptors.reading, events: Int16(POLLIN), revents: 0)]
         if let input { descriptors.append(pollfd(fd: input, events: Int16(POLLIN), revents: 0)) }
         while true {
             guard poll(&descriptors, nfds_t(descriptors.count), -1) > 0 else { continue }

@@ -32,7 +32,7 @@ extension Invalidation: KafkaRecord {
         token = try container.decode(PushToken.self, forKey: .token)
         environment = try container.decode(PushEnvironment.self, forKey: .environment)
         reason = try container.decode(String.self, forKey: .reason)
-        invalidAt = try container.requiredMilliseconds(.invalidAt)
+        invalidAt = try container.decodeMilliseconds(.invalidAt)
     }
 
     public func encode(to encoder: any Encoder) throws {
@@ -81,9 +81,9 @@ extension Channel: KafkaRecord {
         audience = try container.decode(String.self, forKey: .audience)
         channel = try container.decode(String.self, forKey: .channel)
         storage = try container.decode(String.self, forKey: .storage)
-        createdAt = try container.requiredMilliseconds(.createdAt)
+        createdAt = try container.decodeMilliseconds(.createdAt)
         state = try container.decode(String.self, forKey: .state)
-        deleteAfter = try container.milliseconds(.deleteAfter)
+        deleteAfter = try container.decodeMillisecondsIfPresent(.deleteAfter)
     }
 
     public func encode(to encoder: any Encoder) throws {

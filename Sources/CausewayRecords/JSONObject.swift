@@ -33,11 +33,11 @@ public struct JSONObject: Hashable, Sendable {
 
     /// The members as a dictionary, which keeps only one of several canonically equivalent keys.
     public var dictionary: [String: JSONValue] {
-        Dictionary(sorted.map { ($0.key, $0.value) }) { first, _ in first }
+        Dictionary(sortedMembers.map { ($0.key, $0.value) }) { first, _ in first }
     }
 
     /// The members in the order of their keys' bytes.
-    var sorted: [(key: String, value: JSONValue)] {
+    var sortedMembers: [(key: String, value: JSONValue)] {
         map { $0 }.sorted { $0.key.utf8.lexicographicallyPrecedes($1.key.utf8) }
     }
 }

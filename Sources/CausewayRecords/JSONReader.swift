@@ -17,9 +17,9 @@ struct JSONReader {
     }
 
     mutating func readText() throws(RecordFault) -> JSONValue {
-        skipSpace()
+        skipWhitespace()
         let value = try readValue()
-        skipSpace()
+        skipWhitespace()
         guard position == bytes.count else { throw syntaxFault }
         return value
     }
@@ -33,7 +33,7 @@ struct JSONReader {
 
     private var nextByte: UInt8? { position < bytes.count ? bytes[position] : nil }
 
-    private mutating func skipSpace() {
+    private mutating func skipWhitespace() {
         while let byte = nextByte, [0x20, 0x09, 0x0A, 0x0D].contains(byte) { position += 1 }
     }
 
@@ -82,17 +82,17 @@ struct JSONReader {
 
     private mutating func readObject() throws(RecordFault) -> JSONObject {
         var members = JSONObject()
-        skipSpace()
+        skipWhitespace()
         if take("}") { return members }
         while true {
-            skipSpace()
+            skipWhitespace()
             let key = try readString()
-            skipSpace()
+            skipWhitespace()
             guard take(":") else { throw syntaxFault }
-            skipSpace()
+            skipWhitespace()
             let value = try readValue()
             if members[key] == nil { members[key] = value }
-            skipSpace()
+            skipWhitespace()
             if take("}") { return members }
             guard take(",") else { throw syntaxFault }
         }
@@ -100,12 +100,12 @@ struct JSONReader {
 
     private mutating func readArray() throws(RecordFault) -> [JSONValue] {
         var elements: [JSONValue] = []
-        skipSpace()
+        skipWhitespace()
         if take("]") { return elements }
         while true {
-            skipSpace()
+            skipWhitespace()
             elements.append(try readValue())
-            skipSpace()
+            skipWhitespace()
             if take("]") { return elements }
             guard take(",") else { throw syntaxFault }
         }

@@ -39,7 +39,7 @@ extension JSONValue {
             bytes.append(UInt8(ascii: "]"))
         case .object(let members):
             bytes.append(UInt8(ascii: "{"))
-            for (index, member) in members.sorted.enumerated() {
+            for (index, member) in members.sortedMembers.enumerated() {
                 if index > 0 { bytes.append(UInt8(ascii: ",")) }
                 Self.write(member.key, to: &bytes)
                 bytes.append(UInt8(ascii: ":"))
@@ -56,7 +56,7 @@ extension JSONValue {
     }
 
     /// Returns the number of bytes of a string in JSON: with escapes, without its quotes.
-    static func escapedCount(_ text: String) -> Int {
+    static func escapedByteCount(_ text: String) -> Int {
         var bytes: [UInt8] = []
         write(text, to: &bytes)
         return bytes.count - 2

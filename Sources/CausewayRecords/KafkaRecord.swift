@@ -50,12 +50,12 @@ enum UnixTime {
 }
 
 extension KeyedDecodingContainer {
-    func milliseconds(_ key: Key) throws -> Date? {
+    func decodeMillisecondsIfPresent(_ key: Key) throws -> Date? {
         try decodeIfPresent(Int64.self, forKey: key).map { UnixTime.date(milliseconds: $0) }
     }
 
     /// Decodes a required date, which is a number of milliseconds.
-    func requiredMilliseconds(_ key: Key) throws -> Date {
+    func decodeMilliseconds(_ key: Key) throws -> Date {
         UnixTime.date(milliseconds: try decode(Int64.self, forKey: key))
     }
 }

@@ -11,7 +11,7 @@ private enum Key {
     static let inputPushChannel = "input-push-channel"
 
     /// The keys of objects to which Apple may add members. Unknown members of these objects are kept.
-    static let nestedObjects: Set = ["aps", "alert", "title", "body"]
+    static let extensibleObjectKeys: Set = ["aps", "alert", "title", "body"]
 }
 
 extension LiveActivityCommand: Codable {
@@ -27,7 +27,11 @@ extension LiveActivityCommand: Codable {
     func json() throws -> JSONValue {
         let ownJSON = try ownFields()
         guard let receivedJSON else { return ownJSON }
-        return ownJSON.keeping(receivedJSON, readAs: try Self(json: receivedJSON).ownFields(), in: Key.nestedObjects)
+        return ownJSON.mergingChanges(
+            into: receivedJSON,
+            comparedWith: try Self(json: receivedJSON).ownFields(),
+            in: Key.extensibleObjectKeys
+        )
     }
 
     /// Returns the JSON that the command's properties give. Does not use `receivedJSON`.

@@ -1,5 +1,5 @@
-/// The outcome of a command, or of its range, member or broadcast. Compare the outcome with the constants; a later
-/// version may have other outcomes.
+/// The outcome of a command, or of one of its ranges, members or broadcasts. Later releases of Causeway may have other
+/// outcomes, so accept values that are not among these constants.
 public struct Outcome: RawRepresentable, Codable, Hashable, Sendable {
     public var rawValue: String
     public init(rawValue: String) { self.rawValue = rawValue }

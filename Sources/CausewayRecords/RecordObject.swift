@@ -100,24 +100,26 @@ extension JSONValue {
     /// they were read: unknown keys, the digits of numbers, empty arrays.
     /// - Parameters:
     ///   - received: the JSON that the record was read from.
-    ///   - read: the JSON that is written for `received` without a change. Differences from it are the
+    ///   - unchanged: the JSON that is written for `received` without a change. Differences from it are the
     ///     changes.
     ///   - nestedKeys: the keys of objects whose members are changed one by one. Other values are replaced
     ///     completely.
-    func keeping(_ received: JSONValue, readAs read: JSONValue, in nestedKeys: Set<String>) -> JSONValue {
-        if self == read { return received }
+    func mergingChanges(into received: JSONValue, comparedWith unchanged: JSONValue, in nestedKeys: Set<String>)
+        -> JSONValue
+    {
+        if self == unchanged { return received }
         guard case .object(let members) = self, case .object(var result) = received,
-            case .object(let readMembers) = read
+            case .object(let unchangedMembers) = unchanged
         else { return self }
-        for key in members.keys + readMembers.keys.filter({ members[$0] == nil }) where members[key] != readMembers[key]
-        {
-            guard nestedKeys.contains(key), let value = members[key], let readValue = readMembers[key],
+        for key in members.keys + unchangedMembers.keys.filter({ members[$0] == nil })
+        where members[key] != unchangedMembers[key] {
+            guard nestedKeys.contains(key), let value = members[key], let unchangedValue = unchangedMembers[key],
                 let receivedValue = result[key]
             else {
                 result[key] = members[key]
                 continue
             }
-            result[key] = value.keeping(receivedValue, readAs: readValue, in: nestedKeys)
+            result[key] = value.mergingChanges(into: receivedValue, comparedWith: unchangedValue, in: nestedKeys)
         }
         return .object(result)
     }

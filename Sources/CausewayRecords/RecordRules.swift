@@ -58,7 +58,7 @@ struct RecordRules: Sendable {
                 return elements.flatMap { sizeFaults(of: $0, path, depth: depth + 1) }
             }
             guard case .object(let members) = value else { return [] }
-            return members.sorted
+            return members.sortedMembers
                 .flatMap { key, member in
                     stringFaults(key, path)
                         + sizeFaults(of: member, path.isEmpty ? key : "\(path).\(key)", depth: depth + 1)
@@ -67,7 +67,7 @@ struct RecordRules: Sendable {
     }
 
     private static func stringFaults(_ text: String, _ path: String) -> [RecordFault] {
-        let count = JSONValue.escapedCount(text)
+        let count = JSONValue.escapedByteCount(text)
         return count <= limits.stringBytesMax
             ? [] : [RecordFault(path, "a string has \(count) bytes, \(limits.stringBytesMax) are allowed")]
     }

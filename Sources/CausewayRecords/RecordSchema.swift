@@ -56,14 +56,14 @@ struct RecordSchema: Sendable {
         let dependencies = (schema["dependencies"]?.asObject ?? [:]).filter { members[$0.key] != nil }.map { $0.value }
         let requiredKeys = ([schema["required"]] + dependencies).flatMap { $0?.asArray ?? [] }.compactMap(\.asText)
         var allFaults = requiredKeys.filter { members[$0] == nil }.map { RecordFault(prefix + $0, "missing") }
-        for (name, member) in members.sorted {
+        for (name, member) in members.sortedMembers {
             if let property = properties[name] {
                 allFaults += faults(member, property, prefix + name)
             } else if schema["additionalProperties"] == .boolean(false) {
                 allFaults.append(RecordFault(prefix + name, "unknown key"))
             }
         }
-        if let unknownKeysMax = schema["unknownKeysMax"]?.asWhole,
+        if let unknownKeysMax = schema["unknownKeysMax"]?.asWholeNumber,
             members.keys.count(where: { properties[$0] == nil }) > unknownKeysMax
         {
             allFaults.append(RecordFault(path, "more than \(unknownKeysMax) unknown keys"))
@@ -85,15 +85,17 @@ struct RecordSchema: Sendable {
         case ("enum", _): argument.asArray.contains(value)
         case ("not", _): !accepts(value, argument)
         case ("anyOf", _): argument.asArray.contains { accepts(value, $0) }
-        case ("minimum", .integer), ("minimum", .unsigned): value.asWhole.map { $0 >= argument.asWhole ?? 0 } ?? false
-        case ("maximum", .integer), ("maximum", .unsigned): value.asWhole.map { $0 <= argument.asWhole ?? 0 } ?? true
+        case ("minimum", .integer), ("minimum", .unsigned):
+            value.asWholeNumber.map { $0 >= argument.asWholeNumber ?? 0 } ?? false
+        case ("maximum", .integer), ("maximum", .unsigned):
+            value.asWholeNumber.map { $0 <= argument.asWholeNumber ?? 0 } ?? true
         // The worker limits bytes, not characters as JSON Schema does.
-        case ("minLength", .string(let text)): text.utf8.count >= argument.asWhole ?? 0
-        case ("maxLength", .string(let text)): text.utf8.count <= argument.asWhole ?? 0
+        case ("minLength", .string(let text)): text.utf8.count >= argument.asWholeNumber ?? 0
+        case ("maxLength", .string(let text)): text.utf8.count <= argument.asWholeNumber ?? 0
         case ("pattern", .string(let text)):
             text.range(of: argument.asText ?? "", options: .regularExpression) != nil
-        case ("minItems", .array(let elements)): elements.count >= argument.asWhole ?? 0
-        case ("maxItems", .array(let elements)): elements.count <= argument.asWhole ?? 0
+        case ("minItems", .array(let elements)): elements.count >= argument.asWholeNumber ?? 0
+        case ("maxItems", .array(let elements)): elements.count <= argument.asWholeNumber ?? 0
         default: true
         }
     }
@@ -113,7 +115,7 @@ extension JSONValue {
     }
 
     /// The integer, if the value is one and is not negative; else nil.
-    fileprivate var asWhole: UInt64? {
+    fileprivate var asWholeNumber: UInt64? {
         switch self {
         case .integer(let value): UInt64(exactly: value)
         case .unsigned(let value): value

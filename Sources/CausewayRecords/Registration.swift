@@ -134,7 +134,7 @@ extension Registration: KafkaRecord {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         app = try container.decode(String.self, forKey: .app)
         environment = try container.decode(PushEnvironment.self, forKey: .environment)
-        registeredAt = try container.requiredMilliseconds(.registeredAt)
+        registeredAt = try container.decodeMilliseconds(.registeredAt)
         token = try container.decode(PushToken.self, forKey: .token)
         audiences = try container.decodeIfPresent([String].self, forKey: .audiences)
         if let device = try container.decodeIfPresent(String.self, forKey: .device) {

@@ -10,19 +10,21 @@ import Redis
 /// certificates and shapes, and in the properties of the Kafka clients. Tries each part separately, to find all faults.
 /// ``WorkerSetup`` uses the same code.
 package enum StartupCheck {
-    package static func faults(
+    package static func findFaults(
         of configuration: WorkerConfiguration,
         requiresFiles: Bool
     ) -> [(key: String, message: String)] {
         var findings = Findings(requiresFiles: requiresFiles)
         checkKeys(configuration, &findings)
         for app in configuration.apps {
-            findings.examine("apps.\(app.name).shapes.file", file: app.shapes.file) { _ in _ = try app.contractRule() }
+            findings.examine("apps.\(app.name).shapes.file", file: app.shapes.file) { _ in
+                _ = try app.readContractRule()
+            }
         }
         let apns = configuration.apns
-        findings.examine("apns.caFile", file: apns.caFile) { _ in _ = try WorkerSetup.tls(of: apns) }
+        findings.examine("apns.caFile", file: apns.caFile) { _ in _ = try WorkerSetup.makeTLSContext(of: apns) }
         findings.examine("apns.sharedTokenKeyFile", file: apns.sharedTokenKeyFile) {
-            _ = try ProviderTokenSeal(keyFile: $0)
+            _ = try ProviderTokenCipher(keyFile: $0)
         }
         checkRedis(configuration.redis, &findings)
         checkTracing(configuration.tracing, &findings)
@@ -34,28 +36,31 @@ package enum StartupCheck {
         for app in configuration.apps {
             for environment in app.environments {
                 let signingKey = app.key(for: environment)
-                let isOwn = environment == .sandbox && app.sandboxKeyFile != nil
-                findings.examine("apps.\(app.name).\(isOwn ? "sandboxKeyFile" : "keyFile")", file: signingKey.file) {
+                let hasSandboxKeyFile = environment == .sandbox && app.sandboxKeyFile != nil
+                findings.examine(
+                    "apps.\(app.name).\(hasSandboxKeyFile ? "sandboxKeyFile" : "keyFile")",
+                    file: signingKey.file
+                ) {
                     _ in
-                    _ = try WorkerSetup.signer(signingKey)
+                    _ = try WorkerSetup.makeSigner(signingKey)
                 }
             }
         }
     }
 
     private static func checkRedis(_ redis: WorkerConfiguration.Redis, _ findings: inout Findings) {
-        var withoutFiles = redis
-        withoutFiles.passwordFile = nil
-        withoutFiles.sentinelPasswordFile = nil
-        withoutFiles.caFile = nil
-        withoutFiles.certificateFile = nil
-        withoutFiles.keyFile = nil
-        guard findings.examine("redis.url", { _ = try RedisConfiguration(withoutFiles) }) else { return }
+        var configurationWithoutFiles = redis
+        configurationWithoutFiles.passwordFile = nil
+        configurationWithoutFiles.sentinelPasswordFile = nil
+        configurationWithoutFiles.caFile = nil
+        configurationWithoutFiles.certificateFile = nil
+        configurationWithoutFiles.keyFile = nil
+        guard findings.examine("redis.url", { _ = try RedisConfiguration(configurationWithoutFiles) }) else { return }
         func examineFile(_ name: String, _ path: WritableKeyPath<WorkerConfiguration.Redis, String?>) {
             findings.examine("redis.\(name)", file: redis[keyPath: path]) { file in
-                var withOneFile = withoutFiles
-                withOneFile[keyPath: path] = file
-                _ = try RedisConfiguration(withOneFile)
+                var configurationWithOneFile = configurationWithoutFiles
+                configurationWithOneFile[keyPath: path] = file
+                _ = try RedisConfiguration(configurationWithOneFile)
             }
         }
         examineFile("passwordFile", \.passwordFile)
@@ -63,34 +68,34 @@ package enum StartupCheck {
         examineFile("caFile", \.caFile)
         guard let keyFile = redis.keyFile, access(keyFile, F_OK) == 0 else { return }
         findings.examine("redis.certificateFile", file: redis.certificateFile) { file in
-            var withOneFile = withoutFiles
-            (withOneFile.certificateFile, withOneFile.keyFile) = (file, keyFile)
-            _ = try RedisConfiguration(withOneFile)
+            var configurationWithOneFile = configurationWithoutFiles
+            (configurationWithOneFile.certificateFile, configurationWithOneFile.keyFile) = (file, keyFile)
+            _ = try RedisConfiguration(configurationWithOneFile)
         }
     }
 
     private static func checkTracing(_ tracing: WorkerConfiguration.Tracing, _ findings: inout Findings) {
-        var withoutFiles = tracing
-        (withoutFiles.caFile, withoutFiles.headersFile) = (nil, nil)
+        var configurationWithoutFiles = tracing
+        (configurationWithoutFiles.caFile, configurationWithoutFiles.headersFile) = (nil, nil)
         findings.examine("tracing.caFile", file: tracing.caFile) { file in
-            var withOneFile = withoutFiles
-            withOneFile.caFile = file
-            _ = try WorkerSetup.collector(withOneFile)
+            var configurationWithOneFile = configurationWithoutFiles
+            configurationWithOneFile.caFile = file
+            _ = try WorkerSetup.makeTraceCollector(configurationWithOneFile)
         }
         findings.examine("tracing.headersFile", file: tracing.headersFile) { file in
-            var withOneFile = withoutFiles
-            withOneFile.headersFile = file
-            _ = try WorkerSetup.collector(withOneFile)
+            var configurationWithOneFile = configurationWithoutFiles
+            configurationWithOneFile.headersFile = file
+            _ = try WorkerSetup.makeTraceCollector(configurationWithOneFile)
         }
     }
 
     private static func checkKafka(_ kafka: WorkerConfiguration.Kafka, _ findings: inout Findings) {
-        var withPresentFiles = kafka
-        withPresentFiles.propertyFiles.removeAll { !findings.canExamine($0.path) }
+        var configurationWithPresentFiles = kafka
+        configurationWithPresentFiles.propertyFiles.removeAll { !findings.canExamine($0.path) }
         for file in kafka.propertyFiles where file.name == "sasl.password" && !findings.canExamine(file.path) {
             // librdkafka refuses a user without a password. The file with the password does not exist on this
             // machine, so the check uses the file's path as the password.
-            withPresentFiles.properties.append(KafkaProperty(name: file.name, value: file.path))
+            configurationWithPresentFiles.properties.append(KafkaProperty(name: file.name, value: file.path))
         }
         func isUsable(_ property: KafkaProperties.Property) -> Bool {
             // If the property names a file or directory of certificates or keys that does not exist on this
@@ -98,11 +103,13 @@ package enum StartupCheck {
             KafkaPropertyFile(property).map { findings.canExamine($0.path) } ?? true
         }
         do {
-            for fault in Consumer.faults(of: try withPresentFiles.consumerProperties.filter(isUsable)) {
-                findings.add(key(of: fault.name, in: kafka, ("consumer", kafka.consumer)), fault.reason)
+            for fault in Consumer.findFaults(of: try configurationWithPresentFiles.consumerProperties.filter(isUsable))
+            {
+                findings.add(configurationKey(of: fault.name, in: kafka, ("consumer", kafka.consumer)), fault.reason)
             }
-            for fault in Producer.faults(of: try withPresentFiles.producerProperties.filter(isUsable)) {
-                findings.add(key(of: fault.name, in: kafka, ("producer", kafka.producer)), fault.reason)
+            for fault in Producer.findFaults(of: try configurationWithPresentFiles.producerProperties.filter(isUsable))
+            {
+                findings.add(configurationKey(of: fault.name, in: kafka, ("producer", kafka.producer)), fault.reason)
             }
         } catch {
             findings.add("kafka.properties", "\(error)")
@@ -111,7 +118,7 @@ package enum StartupCheck {
 
     /// Returns the configuration key that gives a client's property its value. If none does, the key under which it
     /// can be set.
-    private static func key(
+    private static func configurationKey(
         of property: String,
         in kafka: WorkerConfiguration.Kafka,
         _ client: (name: String, properties: [KafkaProperty])

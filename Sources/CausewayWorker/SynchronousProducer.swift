@@ -17,7 +17,7 @@ final class SynchronousProducer {
     private let properties: [KafkaProperties.Property]
     private var openClient: (producer: Producer, topic: ProducerTopic)?
     /// Knows why the open client has no connection. The client refers to this object weakly, so it is kept here.
-    private var contact: BrokerContact?
+    private var brokerMonitor: BrokerMonitor?
 
     init(topicName: String, properties: [KafkaProperties.Property]) {
         self.topicName = topicName
@@ -68,7 +68,9 @@ final class SynchronousProducer {
             flushesLeft -= 1
         }
         guard acknowledgedCount == records.count else {
-            if let reason = contact?.failureReason(producer.hasReachedBroker) { throw KafkaError.noBroker(reason) }
+            if let reason = brokerMonitor?.failureReason(producer.hasReachedBroker) {
+                throw KafkaError.noBroker(reason)
+            }
             throw unacknowledgedError(code: failureCode)
         }
     }
@@ -79,12 +81,12 @@ final class SynchronousProducer {
 
     private func openIfNeeded() throws(KafkaError) -> (producer: Producer, topic: ProducerTopic) {
         if let openClient { return openClient }
-        let contact = BrokerContact(of: topicName, properties: properties)
-        let producer = try Producer(properties: properties, logHandler: contact)
+        let brokerMonitor = BrokerMonitor(of: topicName, properties: properties)
+        let producer = try Producer(properties: properties, logHandler: brokerMonitor)
         do throws(KafkaError) {
             let topic = try producer.makeTopic(topicName)
             openClient = (producer, topic)
-            self.contact = contact
+            self.brokerMonitor = brokerMonitor
             return (producer, topic)
         } catch {
             _ = producer.close(deadlineMilliseconds: Self.closeTimeoutMilliseconds)

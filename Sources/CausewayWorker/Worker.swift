@@ -19,9 +19,9 @@ package final class Worker: Service {
     static let closeTimeoutMilliseconds: Int64 = 5_000
 
     private let setup: WorkerSetup
-    private var log: SharedKindLog { setup.log }
+    private var log: SharedLimitedLog { setup.log }
     private let signals: IntakeSignals
-    private let configurationReload: ConfigurationReload?
+    private let configurationReloader: ConfigurationReloader?
 
     /// The worker's metrics and state, for an ``ObservabilityService``.
     package var registry: MetricRegistry { setup.registry }
@@ -41,8 +41,8 @@ package final class Worker: Service {
         self.signals = signals
         let setup = try WorkerSetup(configuration: configuration, logger: logger, version: version)
         self.setup = setup
-        configurationReload = source.map { source in
-            ConfigurationReload(source, running: configuration, log: setup.log) { configuration in
+        configurationReloader = source.map { source in
+            ConfigurationReloader(source, running: configuration, log: setup.log) { configuration in
                 setup.offerSettings(of: configuration)
                 signals.offerSettings()
                 setup.wakeup.signal()
@@ -53,7 +53,7 @@ package final class Worker: Service {
 
     /// Reads the configuration again and applies the keys that a running worker can change. If the
     /// configuration has a fault, logs the fault and applies nothing.
-    package func reload() async { await configurationReload?.reload() }
+    package func reload() async { await configurationReloader?.reload() }
 
     /// Ends a drain that is under way. Offsets of settled records are committed; the next owner reads all
     /// other records again.
@@ -71,26 +71,26 @@ package final class Worker: Service {
     package func run() async throws {
         let signals = signals
         let wakeup = setup.wakeup
-        let sharedProviderTokens = try setup.makeSharedProviderTokens()
+        let providerTokenSharer = try setup.makeProviderTokenSharer()
         let channelKeeper = try setup.makeChannelKeeper()
         let lifetimeKeeper = try setup.makeLifetimeKeeper()
-        await sharedProviderTokens?.awaitFirstTokens()
+        await providerTokenSharer?.awaitFirstTokens()
         let storeWatch = try setup.makeStoreWatch { fault in
             signals.fail(fault)
             wakeup.signal()
         }
         try startThreads(signals: signals)
-        log(.workerStarted, ["lanes": "\(setup.laneCount)", "memory": "\(setup.memory)"])
+        log(.workerStarted, ["lanes": "\(setup.laneCount)", "memory": "\(setup.memoryBudget)"])
         let setup = setup
         let storeWatchTask = Task { await storeWatch.run() }
         await withTaskGroup(of: Void.self) { group in
             group.addTask {
-                var watch = setup.keyFileWatch
+                var watch = setup.keyFileWatcher
                 await watch.run()
             }
-            if let configurationReload { group.addTask { await configurationReload.run() } }
+            if let configurationReloader { group.addTask { await configurationReloader.run() } }
             if let exporter = setup.traceExporter { group.addTask { await exporter.run() } }
-            if let sharedProviderTokens { group.addTask { await sharedProviderTokens.run() } }
+            if let providerTokenSharer { group.addTask { await providerTokenSharer.run() } }
             group.addTask { await lifetimeKeeper.run() }
             if let channelKeeper {
                 group.addTask {

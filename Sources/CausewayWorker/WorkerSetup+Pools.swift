@@ -7,30 +7,30 @@ import Reactor
 /// The pools of connections to APNs, and the signers of their provider tokens.
 extension WorkerSetup {
     /// Makes one signer for each key. All apps and environments with the same key share its signer.
-    static func signers(
+    static func makeSigners(
         _ configuration: WorkerConfiguration
     ) throws -> [AppKey: ProviderTokenSource] {
         var signers: [AppKey: ProviderTokenSource] = [:]
         for app in configuration.apps {
             for environment in app.environments {
                 let key = app.key(for: environment)
-                if signers[key] == nil { signers[key] = try signer(key) }
+                if signers[key] == nil { signers[key] = try makeSigner(key) }
             }
         }
         return signers
     }
 
-    static func signer(_ key: AppKey) throws -> ProviderTokenSource {
+    static func makeSigner(_ key: AppKey) throws -> ProviderTokenSource {
         try ProviderTokenSource(
             key: try SigningKey(path: key.file),
-            keyIdentifier: try key.identifier(),
+            keyIdentifier: try key.readIdentifier(),
             teamIdentifier: key.teamIdentifier
         )
     }
 
     /// Limits the connections of the process's pools, in total and to one address: each to twice the number of all
     /// lanes' pools, at least ``ConnectionBudget``'s default, at most 4,096. A pool's only connection is never refused.
-    private static func connectionBudget(poolCount: Int) -> ConnectionBudget {
+    private static func makeConnectionBudget(poolCount: Int) -> ConnectionBudget {
         let defaults = ConnectionBudget()
         return ConnectionBudget(
             connectionsMax: min(4_096, max(defaults.connectionsMax, poolCount * 2)),
@@ -38,26 +38,26 @@ extension WorkerSetup {
         )
     }
 
-    static func tls(of apns: WorkerConfiguration.APNs) throws(TLSError) -> TLSContext {
+    static func makeTLSContext(of apns: WorkerConfiguration.APNs) throws(TLSError) -> TLSContext {
         try TLSContext.client(caFile: apns.caFile, applicationProtocols: ["h2"])
     }
 
     /// Makes the configuration of a lane's pools: one for each app and environment. All lanes share the signers and the
     /// budget of connections.
-    static func pools(
+    static func makePools(
         _ configuration: WorkerConfiguration,
         signers: [AppKey: ProviderTokenSource],
         keys: [AppKey],
         laneCount: Int
     ) throws -> [LaneSetup.Pool] {
-        let tls = try Self.tls(of: configuration.apns)
+        let tls = try Self.makeTLSContext(of: configuration.apns)
         let poolCount = laneCount * configuration.apps.reduce(0) { $0 + $1.environments.count }
-        let budget = connectionBudget(poolCount: poolCount)
+        let budget = makeConnectionBudget(poolCount: poolCount)
         return try configuration.apps.enumerated()
             .flatMap { position, app in
                 try app.environments.map { environment in
                     let key = app.key(for: environment)
-                    guard let source = signers[key], let signer = keys.firstIndex(of: key) else {
+                    guard let source = signers[key], let signerIndex = keys.firstIndex(of: key) else {
                         preconditionFailure("every configured key has a signer")
                     }
                     let endpoint = configuration.apns.endpoint(for: environment)
@@ -68,17 +68,17 @@ extension WorkerSetup {
                         profile: try PushProfile(liveActivitiesOf: app.bundleId)
                     )
                     pool.connectionsMax = configuration.apns.connectionsPerPool
-                    pool.budget = budget
+                    pool.connectionBudget = budget
                     pool.inFlightMax = configuration.apns.inFlightPerConnection
                     pool.requestTimeoutMilliseconds = Int64(configuration.apns.requestTimeoutMilliseconds)
                     pool.connectTimeoutMilliseconds = Int64(configuration.apns.connectTimeoutMilliseconds)
                     try pool.validate()
                     return LaneSetup.Pool(
-                        index: PoolIdentifier(appIndex: UInt16(position), environment: environment),
+                        identifier: PoolIdentifier(appIndex: UInt16(position), environment: environment),
                         name: "\(app.name)/\(environment.name)",
                         configuration: pool,
                         tokenSource: source,
-                        signer: signer
+                        signerIndex: signerIndex
                     )
                 }
             }

@@ -12,7 +12,7 @@ import Redis
 /// The parts from which the worker's threads are built. All are checked before any thread starts.
 struct WorkerSetup: @unchecked Sendable {
     let laneCount: Int
-    let memory: MemoryBudget
+    let memoryBudget: MemoryBudget
     let mailboxes: [LaneMailbox]
     let wakeup: Wakeup
     private let configuration: WorkerConfiguration
@@ -20,12 +20,12 @@ struct WorkerSetup: @unchecked Sendable {
     private let redis: RedisConfiguration
     private let pools: [LaneSetup.Pool]
     let registry: MetricRegistry
-    let log: SharedKindLog
+    let log: SharedLimitedLog
     /// Watches the files with the keys for provider tokens.
-    let keyFileWatch: KeyFileWatch
+    let keyFileWatcher: KeyFileWatcher
     private let signers: [AppKey: ProviderTokenSource]
     /// Encrypts the provider tokens that workers share in Redis; nil if every worker signs its own tokens.
-    private let tokenSeal: ProviderTokenSeal?
+    private let tokenCipher: ProviderTokenCipher?
     private let rereadingExchange = RereadingExchange()
     /// The lanes' requests to the channel keeper. If the full buffer drops a request, a later command requests the
     /// channel again, and the keeper's daily comparison notices an ended audience.
@@ -36,27 +36,28 @@ struct WorkerSetup: @unchecked Sendable {
     private let logger: Logger
 
     init(configuration: WorkerConfiguration, logger: Logger, version: String) throws {
-        laneCount = configuration.worker.lanes == 0 ? min(256, ProcessorShare().processors) : configuration.worker.lanes
-        let memory = try MemoryBudget(configuration, laneCount: laneCount)
-        self.memory = memory
+        laneCount =
+            configuration.worker.lanes == 0 ? min(256, ProcessorLimit().processorCount) : configuration.worker.lanes
+        let memoryBudget = try MemoryBudget(configuration, laneCount: laneCount)
+        self.memoryBudget = memoryBudget
         wakeup = try Wakeup()
-        let recordsMax = memory.recordsMax(configured: configuration.worker.commandsPerLane)
+        let recordsMax = memoryBudget.recordsMax(configured: configuration.worker.commandsPerLane)
         mailboxes = try (0..<laneCount).map { _ in try LaneMailbox(recordsMax: recordsMax) }
         self.configuration = configuration
         self.logger = logger
-        var delivery = Self.delivery(configuration)
+        var delivery = Self.makeDeliveryConfiguration(configuration)
         for (position, app) in configuration.apps.enumerated() {
-            delivery.apps[position].contract = try app.contractRule()
+            delivery.apps[position].contract = try app.readContractRule()
         }
         delivery.recordsMax = recordsMax
-        delivery.blockBytesMax = memory.blockBytesMax
+        delivery.usedBlockBytesMax = memoryBudget.usedBlockBytesMax
         self.delivery = delivery
         redis = try RedisConfiguration(configuration.redis)
-        let signers = try Self.signers(configuration)
+        let signers = try Self.makeSigners(configuration)
         self.signers = signers
         let keys = signers.keys.sorted { ($0.teamIdentifier, $0.file) < ($1.teamIdentifier, $1.file) }
         registry = MetricRegistry(
-            labels: LabelSpace(
+            labels: LabelValues(
                 configuration,
                 signers: keys,
                 keyIdentifiers: keys.map { signers[$0]?.keyStatus.keyIdentifier ?? $0.configuredIdentifier },
@@ -65,20 +66,20 @@ struct WorkerSetup: @unchecked Sendable {
             laneCount: laneCount
         )
         registry.lifetimes.isNeeded = configuration.limitsLifetimes
-        let log = SharedKindLog(logger: logger, events: registry.events)
+        let log = SharedLimitedLog(logger: logger, events: registry.events)
         self.log = log
         for key in keys where signers[key]?.signingKey.isReadableByOthers == true {
             log(.keyReadableByOthers, ["file": "\(key.file)"])
         }
-        keyFileWatch = KeyFileWatch(signers, apps: configuration.apps, registry: registry, log: log)
-        tokenSeal = try configuration.apns.sharedTokenKeyFile.map { try ProviderTokenSeal(keyFile: $0) }
-        pools = try Self.pools(configuration, signers: signers, keys: keys, laneCount: laneCount)
+        keyFileWatcher = KeyFileWatcher(signers, apps: configuration.apps, registry: registry, log: log)
+        tokenCipher = try configuration.apns.sharedTokenKeyFile.map { try ProviderTokenCipher(keyFile: $0) }
+        pools = try Self.makePools(configuration, signers: signers, keys: keys, laneCount: laneCount)
         let traces = registry.traces
-        let collector = try Self.collector(configuration.tracing)
+        let collector = try Self.makeTraceCollector(configuration.tracing)
         let traceRings = collector == nil ? [] : (0..<laneCount).map { _ in TraceRing(traces) }
         self.traceRings = traceRings
         traceExporter = try collector.map {
-            try TraceExporter($0, document: SpanDocument(configuration), rings: traceRings, counters: traces, log: log)
+            try TraceExporter($0, encoder: SpanEncoder(configuration), rings: traceRings, counters: traces, log: log)
         }
         warnOfReadableSecrets(configuration)
     }
@@ -90,16 +91,16 @@ struct WorkerSetup: @unchecked Sendable {
 
     /// The memory budget's limits, then the properties from the configuration, which take precedence.
     private var consumerProperties: [KafkaProperties.Property] {
-        get throws(KafkaError) { memory.consumerProperties + (try configuration.kafka.consumerProperties) }
+        get throws(KafkaError) { memoryBudget.consumerProperties + (try configuration.kafka.consumerProperties) }
     }
     private var producerProperties: [KafkaProperties.Property] {
-        get throws(KafkaError) { memory.producerProperties + (try configuration.kafka.producerProperties) }
+        get throws(KafkaError) { memoryBudget.producerProperties + (try configuration.kafka.producerProperties) }
     }
 
     /// Makes the actor that shares provider tokens between all workers; nil if tokens are not shared.
-    func makeSharedProviderTokens() throws(RedisError) -> SharedProviderTokens? {
-        guard let tokenSeal else { return nil }
-        return try SharedProviderTokens(Array(signers.values), redis: redis, seal: tokenSeal, log: log)
+    func makeProviderTokenSharer() throws(RedisError) -> ProviderTokenSharer? {
+        guard let tokenCipher else { return nil }
+        return try ProviderTokenSharer(Array(signers.values), redis: redis, cipher: tokenCipher, log: log)
     }
 
     /// Makes the keeper of the audiences' channels; nil if no app may have channels.
@@ -113,7 +114,7 @@ struct WorkerSetup: @unchecked Sendable {
         for app in apps where !app.channels.audiences.isEmpty {
             for environment in app.channels.environments {
                 guard let pool = pool(app.bundleId, "\(environment.name)") else { continue }
-                status.change(pool) { $0.isDeclared = true }
+                status.change(pool) { $0.isConfigured = true }
             }
         }
         return try ChannelKeeper.make(
@@ -144,7 +145,7 @@ struct WorkerSetup: @unchecked Sendable {
             log: log,
             wakeup: wakeup,
             reportFault: onFault,
-            reportMembers: { [mailboxes] completeAt in
+            reportMemberCompleteness: { [mailboxes] completeAt in
                 for mailbox in mailboxes { mailbox.setMembersComplete(atMilliseconds: completeAt) }
             }
         )
@@ -153,7 +154,7 @@ struct WorkerSetup: @unchecked Sendable {
     func makeLaneSetup(_ producer: Producer) throws(KafkaError) -> LaneSetup {
         return LaneSetup(
             delivery: delivery,
-            audiences: audiences,
+            audiences: audiencesConfiguration,
             redis: redis,
             pools: pools,
             apnsAuthorities: configuration.apns.caFile.map { "\($0) (apns.caFile)" } ?? "the system's (no apns.caFile)",
@@ -177,23 +178,23 @@ struct WorkerSetup: @unchecked Sendable {
 
     /// Passes the channel keeper's answer to all lanes. One lane asked, and others may have commands or
     /// broadcasts that wait for the same channel.
-    func passToLanes(_ answer: ChannelResponse, to request: ChannelRequest) {
+    func passToLanes(_ response: ChannelResponse, to request: ChannelRequest) {
         let (name, channel): (String, AudienceChannel?) =
-            switch answer {
+            switch response {
             case .channel(let entry): (entry.environment, AudienceChannel(entry))
             case .refused(let environment, _): (environment, nil)
             }
         guard let appIndex = configuration.apps.firstIndex(where: { $0.bundleId == request.app }),
             let environment = APNsEnvironment.allCases.first(where: { $0.name.description == name })
         else { return }
-        let channelAnswer = LaneChannelResponse(
+        let laneResponse = LaneChannelResponse(
             appIndex: UInt16(appIndex),
             audience: Array(request.audience.utf8).withUnsafeBytes { AudienceDigest(of: $0) },
             environment: environment,
             channel: channel
         )
         for mailbox in mailboxes {
-            mailbox.channelResponses.append(channelAnswer)
+            mailbox.channelResponses.append(laneResponse)
             mailbox.wakeup.signal()
         }
     }
@@ -209,7 +210,7 @@ struct WorkerSetup: @unchecked Sendable {
             mailboxes: mailboxes,
             wakeup: wakeup,
             drainMilliseconds: Int64(configuration.worker.drainMilliseconds),
-            inboxBytesMax: Int(memory.inboxBytes),
+            inboxBytesMax: Int(memoryBudget.inboxBytes),
             rereading: PartitionRereading(
                 exchange: rereadingExchange,
                 commandAgeMillisecondsMax: Int64(configuration.redis.rereadMinutes) * 60_000
@@ -225,8 +226,8 @@ struct WorkerSetup: @unchecked Sendable {
     /// The caller has checked the files of shapes of the new configuration. If the running configuration still has
     /// another app, whose file has gone or has changed, the lanes keep all their contracts until the restart.
     func offerSettings(of configuration: WorkerConfiguration) {
-        var settings = Self.delivery(configuration).settings
-        settings.appContracts = try? configuration.apps.map { try $0.contractRule() }
+        var settings = Self.makeDeliveryConfiguration(configuration).reloadableSettings
+        settings.appContracts = try? configuration.apps.map { try $0.readContractRule() }
         registry.lifetimes.isNeeded = configuration.limitsLifetimes
         for mailbox in mailboxes { mailbox.offerSettings(settings) }
     }
@@ -239,7 +240,7 @@ struct WorkerSetup: @unchecked Sendable {
         }
     }
 
-    private var audiences: AudiencesConfiguration {
+    private var audiencesConfiguration: AudiencesConfiguration {
         var audiences = AudiencesConfiguration(
             apps: delivery.apps,
             policies: delivery.policies,
@@ -251,15 +252,15 @@ struct WorkerSetup: @unchecked Sendable {
             audiences.channelRules[UInt16(index)] =
                 ChannelRule(patterns: app.channels.audiences, environments: environments)
         }
-        audiences.recordsMax = memory.fanoutRecordsMax(configured: audiences.recordsMax)
-        audiences.recordBytesMax = memory.fanoutBytesMax
-        audiences.pageBytesMax = memory.pageBytesMax(configured: audiences.pageBytesMax)
-        audiences.pagesMax = memory.pagesMax(configured: audiences.pagesMax, apps: delivery.apps.count)
+        audiences.recordsMax = memoryBudget.fanoutRecordsMax(configured: audiences.recordsMax)
+        audiences.recordBytesMax = memoryBudget.fanoutBytesMax
+        audiences.pageBytesMax = memoryBudget.pageBytesMax(configured: audiences.pageBytesMax)
+        audiences.pagesMax = memoryBudget.pagesMax(configured: audiences.pagesMax, apps: delivery.apps.count)
         audiences.limitRetryPauses(to: delivery.retryMillisecondsMax)
         return audiences
     }
 
-    static func delivery(_ configuration: WorkerConfiguration) -> DeliveryConfiguration {
+    static func makeDeliveryConfiguration(_ configuration: WorkerConfiguration) -> DeliveryConfiguration {
         let worker = configuration.worker
         var delivery = DeliveryConfiguration(
             apps: configuration.apps.map { app in
@@ -290,9 +291,9 @@ struct WorkerSetup: @unchecked Sendable {
     }
 
     /// Makes the client of the trace collector; nil if traces are not exported.
-    static func collector(_ tracing: WorkerConfiguration.Tracing) throws -> TraceCollector? {
+    static func makeTraceCollector(_ tracing: WorkerConfiguration.Tracing) throws -> TraceCollector? {
         guard let address = tracing.endpoint.flatMap(CollectorAddress.init) else { return nil }
-        if let file = tracing.headersFile { _ = try CollectorHeaders.read(file) }
+        if let file = tracing.headersFile { _ = try CollectorHeaders.readLines(path: file) }
         let tls = address.isSecure ? try TLSContext.client(caFile: tracing.caFile, applicationProtocols: []) : nil
         return TraceCollector(address: address, tls: tls, headersFile: tracing.headersFile)
     }

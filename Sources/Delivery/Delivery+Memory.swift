@@ -7,14 +7,16 @@ extension Delivery {
         Records.slotBytes + 116 + PendingMembershipChanges.bytesPerChange + 2 * Activities.bytesPerActivity
     }
 
-    /// Unused blocks are freed when their bytes exceed `blockBytesMax` divided by this number.
+    /// Unused blocks are freed when their bytes exceed `usedBlockBytesMax` divided by this number.
     private static var spareBytesDivisor: Int { 4 }
     /// The shortest interval between two releases. A release visits every free block, so it must be rare.
     private static var releaseIntervalMilliseconds: Int64 { 1_000 }
 
     /// Frees blocks that nothing uses any more, for example after a backlog or after records of another size.
     mutating func releaseSpareBlocks(now: Moment) {
-        guard records.allocatedBytes - records.blockBytes > configuration.blockBytesMax / Self.spareBytesDivisor,
+        guard
+            records.allocatedBlockBytes - records.usedBlockBytes > configuration.usedBlockBytesMax
+                / Self.spareBytesDivisor,
             now.monotonicMilliseconds >= lastBlockReleaseMilliseconds + Self.releaseIntervalMilliseconds
         else { return }
         lastBlockReleaseMilliseconds = now.monotonicMilliseconds

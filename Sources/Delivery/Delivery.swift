@@ -49,13 +49,13 @@ public struct Delivery: ~Copyable {
     var contracts: LaneContracts
     var contractWarning: ContractWarning?
     var readAhead: ReadAhead
-    var storeWatch = OutageWatch()
+    var storeOutageWatch = OutageWatch()
     /// When the lane next checks whether it has read ahead far enough after an outage (R21), a monotonic time;
     /// `.max`: no check is planned.
     var readAheadCheckDueMilliseconds = Int64.max
     let supersededCounting: SupersededCounting
     var storeQueue: StoreQueue<StoreTicket>
-    let appNames: AppNames
+    let bundleIdentifiers: BundleIdentifiers
     /// Writes the commands that Redis stores: held commands, and those that the timetable keeps. It is a property, so
     /// that its memory is reused.
     var heldCommandWriter = JSONWriter()
@@ -72,12 +72,12 @@ public struct Delivery: ~Copyable {
     public var membersAreComplete = true
     var membershipChanges: PendingMembershipChanges
     /// The earliest monotonic time at which `reviewPoolQueues` next checks the commands that wait for pools.
-    var nextDeferralCheckMilliseconds: Int64 = .min
+    var nextPoolReviewMilliseconds: Int64 = .min
     let pools: PoolTable
     /// Never read. A type with an `Atomic` has a fixed address, so the compiler passes the core by its
     /// address. Without this property, each call of a method that only reads would copy the whole struct of more than
     /// 1,000 bytes, several times for each command.
-    private let fixedAddress = Atomic<Bool>(false)
+    private let fixedAddressMarker = Atomic<Bool>(false)
     /// What `nextPush` changed for the last push, so that `pushReturned` can undo it if no stream takes the
     /// push.
     var lastOfferedPush = OfferedPush()
@@ -103,9 +103,9 @@ public struct Delivery: ~Copyable {
         policies = PolicyTable(configuration.policies)
         contracts = LaneContracts(configuration.apps, salt: configuration.seed)
         let recordsMax = configuration.recordsMax
-        // The lane stops receiving at `activitiesReceivedMax`. Each record that it has received by then may still add
+        // The lane stops receiving at `activitiesWhileReceivingMax`. Each record that it has received by then may still add
         // one activity: for example, a registration may release a held command of another activity.
-        let activitiesMax = Self.activitiesReceivedMax(configuration) + recordsMax
+        let activitiesMax = Self.activitiesWhileReceivingMax(configuration) + recordsMax
         // At most four calls name a record at a time, except a tombstone, which has up to three calls for each app.
         let callsMax = recordsMax * max(4, configuration.apps.count * 3)
         records = Records(limit: recordsMax)
@@ -113,7 +113,7 @@ public struct Delivery: ~Copyable {
         readAhead = ReadAhead(configuration)
         supersededCounting = SupersededCounting(mode: configuration.supersededResults)
         storeQueue = StoreQueue(limit: callsMax)
-        appNames = AppNames(configuration.apps)
+        bundleIdentifiers = BundleIdentifiers(configuration.apps)
         productions = ProductionQueue(limit: recordsMax * 3)
         deferrals = ProductionQueue(limit: recordsMax)
         handovers = IndexQueue(limit: recordsMax)
@@ -125,7 +125,7 @@ public struct Delivery: ~Copyable {
     /// Returns the number of activities at which the lane stops receiving: twice the maximum number of records.
     /// Even without a record, an activity keeps its slot while it has a wait, such as the spacing after its last push.
     /// The factor 2 leaves room for as many activities without records as with records.
-    private static func activitiesReceivedMax(_ configuration: DeliveryConfiguration) -> Int {
+    private static func activitiesWhileReceivingMax(_ configuration: DeliveryConfiguration) -> Int {
         configuration.recordsMax * 2
     }
 
@@ -143,23 +143,23 @@ public struct Delivery: ~Copyable {
     public var recordsInProgress: Int { records.count }
 
     /// The number of records that have their outcome, or need none, and wait for acknowledgements only.
-    public var recordsFinished: Int { records.awaitingAcknowledgementsCount }
+    public var recordsAwaitingAcknowledgements: Int { records.awaitingAcknowledgementsCount }
 
     public func counters(of appIndex: Int) -> AppCounters { countersByApp[appIndex] }
 
     /// Returns the number of admitted pushes of a pool that wait for a stream.
-    public func pushesWaiting(_ pool: PoolIdentifier) -> Int { pools.readyCount(of: PoolKey(pool)) }
+    public func waitingPushCount(of pool: PoolIdentifier) -> Int { pools.readyPushCount(of: PoolKey(pool)) }
 
     /// Whether one more record may be received: the lane is below its limits of records, of their bytes and
     /// of activities. (R4)
     public var canReceive: Bool {
-        !records.isFull && records.blockBytes < configuration.blockBytesMax
-            && activities.count < Self.activitiesReceivedMax(configuration)
+        !records.isFull && records.usedBlockBytes < configuration.usedBlockBytesMax
+            && activities.count < Self.activitiesWhileReceivingMax(configuration)
     }
 
-    mutating func count(_ outcome: Outcome) { counters.outcomes[Int(outcome.rawValue)] &+= 1 }
+    mutating func countOutcome(_ outcome: Outcome) { counters.outcomes[Int(outcome.rawValue)] &+= 1 }
     mutating func countRecordSettledBefore() { counters.recordsSettledBefore &+= 1 }
-    mutating func countCoalescing(of record: UInt32) {
+    mutating func countCoalescedCommand(of record: UInt32) {
         counters.coalescedCommands &+= 1
         countersByApp[Int(records[record].appIndex)].coalescedCommands &+= 1
     }
@@ -179,7 +179,7 @@ public struct Delivery: ~Copyable {
     mutating func uncountPush() { counters.pushes &-= 1 }
     mutating func countRetry() { counters.retries &+= 1 }
     mutating func countDemotedPush() { counters.demotedPushes &+= 1 }
-    mutating func countLimitAnswer() { counters.limitAnswers &+= 1 }
+    mutating func countTokenLimitResponse() { counters.tokenLimitResponses &+= 1 }
     mutating func countCarriedAlert() { counters.alertsCarried &+= 1 }
     mutating func countFannedOutCommand() { counters.fannedOutCommands &+= 1 }
 }
@@ -212,7 +212,7 @@ public struct DeliveryCounters: Sendable {
     /// Admissions with priority 5 of commands that asked for 10, because the activity's budget did not allow 10.
     public var demotedPushes: UInt64 = 0
     /// Answers of APNs that limit an activity's token.
-    public var limitAnswers: UInt64 = 0
+    public var tokenLimitResponses: UInt64 = 0
     /// How often a newer state took over an older command's alert.
     public var alertsCarried: UInt64 = 0
     /// Commands to audiences or channels that the core of audiences wrote to the fan-out topic.

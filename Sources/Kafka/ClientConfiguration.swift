@@ -22,7 +22,7 @@ struct ClientConfiguration: ~Copyable {
         overrides: [KafkaProperties.Property],
         rules: [KafkaProperties.PropertyRule]
     ) throws(KafkaError) {
-        let faults = faults(
+        let faults = findFaults(
             defaults: defaults,
             defaultsWhereKnown: defaultsWhereKnown,
             overrides: overrides,
@@ -32,7 +32,7 @@ struct ClientConfiguration: ~Copyable {
     }
 
     /// Applies the properties and checks the rules as `apply` does, and returns all faults.
-    borrowing func faults(
+    borrowing func findFaults(
         defaults: [KafkaProperties.Property],
         defaultsWhereKnown: [KafkaProperties.Property],
         overrides: [KafkaProperties.Property],

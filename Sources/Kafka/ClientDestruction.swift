@@ -16,22 +16,22 @@ public enum CloseOutcome: Sendable {
 /// `rd_kafka_destroy` waits for every record and topic handle that still exists, so it can wait forever. It
 /// therefore runs on a thread of its own. This thread closes its end of a pipe when it is done.
 func destroy(_ client: OpaquePointer, until deadline: Deadline) -> CloseOutcome {
-    var ends: (reading: Int32, writing: Int32) = (-1, -1)
-    let pipeResult = withUnsafeMutableBytes(of: &ends) { pipe($0.assumingMemoryBound(to: Int32.self).baseAddress) }
+    var pipeEnds: (reading: Int32, writing: Int32) = (-1, -1)
+    let pipeResult = withUnsafeMutableBytes(of: &pipeEnds) { pipe($0.assumingMemoryBound(to: Int32.self).baseAddress) }
     guard pipeResult == 0 else { return .unfinished }
-    defer { close(ends.reading) }
+    defer { close(pipeEnds.reading) }
     let context = UnsafeMutablePointer<DestructionContext>.allocate(capacity: 1)
-    context.initialize(to: DestructionContext(client: client, descriptor: ends.writing))
+    context.initialize(to: DestructionContext(client: client, descriptor: pipeEnds.writing))
     var thread = pthread_t()
     guard pthread_create(&thread, nil, destroyClient, context) == 0 else {
-        close(ends.writing)
+        close(pipeEnds.writing)
         context.deallocate()
         return .unfinished
     }
     pthread_detach(thread)
     repeat {
-        var readable = pollfd(fd: ends.reading, events: Int16(POLLIN), revents: 0)
-        if poll(&readable, 1, deadline.remainingMilliseconds(atMost: .max)) > 0 { return .closed }
+        var pollDescriptor = pollfd(fd: pipeEnds.reading, events: Int16(POLLIN), revents: 0)
+        if poll(&pollDescriptor, 1, deadline.remainingMilliseconds(atMost: .max)) > 0 { return .closed }
     } while !deadline.hasPassed
     return .unfinished
 }

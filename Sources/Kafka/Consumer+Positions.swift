@@ -62,15 +62,15 @@ extension Consumer {
         guard !changedPartitions.isEmpty else { return }
         PartitionList(changedPartitions, of: topics).withPointer { _ = rd_kafka_resume_partitions(handle, $0) }
         pausedPartitions.subtract(changedPartitions)
-        wakeFetching(changedPartitions)
+        seekToWakeFetching(changedPartitions)
     }
 
     /// Seeks each resumed partition: to the offset that `pause(_:rereadingFrom:)` set, otherwise to its present
     /// position, which only wakes the thread of its broker. librdkafka 2.0.2 does not wake this thread after a
     /// resume, so an idle thread would notice the resume only after up to a second.
-    private func wakeFetching(_ partitions: Set<TopicPartition>) {
+    private func seekToWakeFetching(_ partitions: Set<TopicPartition>) {
         for partition in partitions {
-            let list = positions(of: CollectionOfOne(partition))
+            let list = readPositions(of: CollectionOfOne(partition))
             // If no record was polled since reading began or since the last seek, the position is unknown.
             // librdkafka then wakes the thread itself, so no seek is needed.
             guard let position = list.map({ $0.offset }).first, position >= 0 else { continue }
@@ -82,7 +82,7 @@ extension Consumer {
 
     /// Returns the offsets at which reading continues, including those that `pause(_:rereadingFrom:)` set. An offset
     /// is negative if no record of its partition was polled since reading began or since the last seek.
-    private func positions(of partitions: some Collection<TopicPartition>) -> PartitionList {
+    private func readPositions(of partitions: some Collection<TopicPartition>) -> PartitionList {
         let list = PartitionList(partitions, of: topics)
         list.withPointer { pointer in
             _ = rd_kafka_position(handle, pointer)
@@ -116,13 +116,13 @@ extension Consumer {
         switch code {
         case RD_KAFKA_RESP_ERR_NO_ERROR: return nil
         case RD_KAFKA_RESP_ERR__STATE where assignment.contains(partition):
-            return isCooperative ? restart(list) : restartAll(partition, at: position)
+            return isCooperative ? reassign(list) : reassignAll(partition, at: position)
         default: return KafkaError(code, partition: partition)
         }
     }
 
     /// Removes the partition from the assignment and adds it again, at the offset in the list.
-    private func restart(_ list: borrowing PartitionList) -> KafkaError? {
+    private func reassign(_ list: borrowing PartitionList) -> KafkaError? {
         if let error = list.withPointer({ rd_kafka_incremental_unassign(handle, $0) }) {
             return KafkaError(consuming: error)
         }
@@ -132,18 +132,19 @@ extension Consumer {
     /// Assigns all partitions again. Paused partitions are resumed before and paused again afterwards. Without this,
     /// librdkafka would not fetch the paused partitions, and would not treat them as paused either. Then a later
     /// `resume` could not start them.
-    private func restartAll(_ partition: TopicPartition, at position: SeekPosition) -> KafkaError? {
+    private func reassignAll(_ partition: TopicPartition, at position: SeekPosition) -> KafkaError? {
         // If no record of a partition was polled, its offset stays unset. librdkafka then asks the group's
         // coordinator for the committed offset.
-        let others = positions(of: assignment.subtracting([partition]))
-        others.add(topics.name(of: partition.topic), partition.partition, offset: position.rawOffset)
-        let pausedBefore = pausedPartitions
-        if !pausedBefore.isEmpty {
-            PartitionList(pausedBefore, of: topics).withPointer { _ = rd_kafka_resume_partitions(handle, $0) }
+        let positionsOfOthers = readPositions(of: assignment.subtracting([partition]))
+        positionsOfOthers.add(topics.name(of: partition.topic), partition.partition, offset: position.rawOffset)
+        let formerlyPausedPartitions = pausedPartitions
+        if !formerlyPausedPartitions.isEmpty {
+            PartitionList(formerlyPausedPartitions, of: topics)
+                .withPointer { _ = rd_kafka_resume_partitions(handle, $0) }
             pausedPartitions = []
         }
-        let assignCode = others.withPointer { rd_kafka_assign(handle, $0) }
-        pause(Array(pausedBefore))
+        let assignCode = positionsOfOthers.withPointer { rd_kafka_assign(handle, $0) }
+        pause(Array(formerlyPausedPartitions))
         return assignCode == RD_KAFKA_RESP_ERR_NO_ERROR ? nil : KafkaError(assignCode, partition: partition)
     }
 
@@ -166,7 +167,7 @@ extension Consumer {
     /// not fetched, `watermarks` knows no end or an old one.
     ///
     /// - Returns: the ends of those partitions for which a broker answered.
-    public func logEnds(
+    public func fetchLogEndOffsets(
         of partitions: [TopicPartition],
         timeoutMilliseconds: Int32
     ) throws(KafkaError) -> [TopicPartition: Int64] {
@@ -177,19 +178,19 @@ extension Consumer {
         }
         let code = list.withPointer { rd_kafka_offsets_for_times(handle, $0, timeoutMilliseconds) }
         guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { throw KafkaError(code) }
-        var ends: [TopicPartition: Int64] = [:]
+        var logEndOffsets: [TopicPartition: Int64] = [:]
         for (partition, element) in zip(partitions, list.map { ($0.err, $0.offset) })
         where element.0 == RD_KAFKA_RESP_ERR_NO_ERROR && element.1 >= 0 {
-            ends[partition] = element.1
+            logEndOffsets[partition] = element.1
         }
-        return ends
+        return logEndOffsets
     }
 
     /// Asks the brokers how many partitions a topic has, and waits for the answer. 0 if the topic does not exist, or if
     /// this client may not see it.
     ///
     /// - Throws: also another error of the topic, which may be temporary. The number is then not known.
-    public func partitionCount(of topic: TopicIdentifier, timeoutMilliseconds: Int32) throws(KafkaError) -> Int {
+    public func fetchPartitionCount(of topic: TopicIdentifier, timeoutMilliseconds: Int32) throws(KafkaError) -> Int {
         precondition(isOpen)
         var metadata: UnsafePointer<rd_kafka_metadata>?
         let code = rd_kafka_metadata(handle, 0, topics.handle(of: topic), &metadata, timeoutMilliseconds)
@@ -207,7 +208,7 @@ extension Consumer {
     ///
     /// - Parameter sinceMilliseconds: UNIX milliseconds.
     /// - Returns: the offsets; a partition without such a record is missing.
-    public func offsets(
+    public func fetchOffsets(
         of partitions: [TopicPartition],
         sinceMilliseconds: Int64
     ) throws(KafkaError) -> [TopicPartition: Int64] {

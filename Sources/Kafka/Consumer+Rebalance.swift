@@ -74,17 +74,17 @@ extension Consumer {
             ?? Self.requestTimeoutMilliseconds
         let code = rd_kafka_committed(handle, committedList, limitMilliseconds)
         guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { return keepError(code) }
-        let resetIsError = resetIsError
+        let reportsUnknownPositions = reportsUnknownPositions
         for element in UnsafeBufferPointer(start: committedList.pointee.elems, count: Int(committedList.pointee.cnt))
         where element.err == RD_KAFKA_RESP_ERR_NO_ERROR {
             if let topic = element.topic.flatMap({ topics.identifier(named: $0) }) {
                 let partition = TopicPartition(topic: topic, partition: element.partition)
                 if element.offset >= 0 { committedOffsets[partition] = CommittedOffset(element) }
-                if resetIsError {
+                if reportsUnknownPositions {
                     startPositions[partition] = element.offset < 0 ? .beginning : .offset(element.offset)
                 }
             }
-            guard element.offset < 0, resetIsError, !isCooperative else { continue }
+            guard element.offset < 0, reportsUnknownPositions, !isCooperative else { continue }
             _ = rd_kafka_topic_partition_list_set_offset(
                 partitions,
                 element.topic,
@@ -98,20 +98,24 @@ extension Consumer {
     /// Requests the ends of the logs of partitions that have commit metadata. The consumer's owner compares the settled
     /// offsets in the metadata with the end: an offset that is not below the end must be wrong.
     private func loadLogEnds() {
-        let partitionsWithMetadata = committedOffsets.filter { !$0.value.metadata.isEmpty && $0.value.logEnd == nil }
+        let partitionsWithMetadata =
+            committedOffsets.filter { !$0.value.metadata.isEmpty && $0.value.logEndOffset == nil }
             .map(\.key)
         // A consumer that is closing reads no more records, so it does not need the ends.
         guard !partitionsWithMetadata.isEmpty, closingDeadline == nil else { return }
         do throws(KafkaError) {
-            let ends = try logEnds(of: partitionsWithMetadata, timeoutMilliseconds: Self.logEndTimeoutMilliseconds)
-            for (partition, end) in ends { committedOffsets[partition]?.logEnd = end }
+            let ends = try fetchLogEndOffsets(
+                of: partitionsWithMetadata,
+                timeoutMilliseconds: Self.logEndTimeoutMilliseconds
+            )
+            for (partition, end) in ends { committedOffsets[partition]?.logEndOffset = end }
         } catch {
             pendingError = error
         }
     }
 
     /// Whether librdkafka reports an unknown position as an error. If not, librdkafka itself chooses a new position.
-    private var resetIsError: Bool {
+    private var reportsUnknownPositions: Bool {
         var value = [CChar](repeating: 0, count: 16)
         var size = value.count
         return rd_kafka_conf_get(rd_kafka_conf(handle), "auto.offset.reset", &value, &size) == RD_KAFKA_CONF_OK

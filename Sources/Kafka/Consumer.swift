@@ -98,8 +98,8 @@ public final class Consumer {
     /// Joins the group. The assignment arrives in a later `poll`.
     ///
     /// - Parameters:
-    ///   - properties: librdkafka properties, which override `KafkaProperties.consumer`. `bootstrap.servers` and
-    ///     `group.id` are required.
+    ///   - properties: librdkafka properties, which override `KafkaProperties.consumerDefaults`. `bootstrap.servers`
+    ///     and `group.id` are required.
     ///   - topics: at least one name; patterns are refused. `TopicIdentifier.index` is the index in this list.
     ///   - handler: held weakly.
     /// - Throws: an error that names the wrong property or topic, if it is known which one is wrong.
@@ -164,7 +164,7 @@ public final class Consumer {
     }
 
     /// The number of records and other events in the queue that have not been polled.
-    public var queuedCount: Int {
+    public var queuedEventCount: Int {
         precondition(isOpen)
         return rd_kafka_queue_length(queue)
     }
@@ -207,8 +207,8 @@ extension Consumer {
         properties: [(name: String, value: String)]
     ) throws(KafkaError) {
         try configuration.apply(
-            defaults: KafkaProperties.consumer,
-            defaultsWhereKnown: KafkaProperties.consumerWhereKnown,
+            defaults: KafkaProperties.consumerDefaults,
+            defaultsWhereKnown: KafkaProperties.consumerDefaultsWhereKnown,
             overrides: properties,
             rules: KafkaProperties.consumerRules
         )

@@ -89,7 +89,7 @@ public final class EmbeddedBroker {
         // The mock cluster closes its listener and binds the port again. If the port is in use, the mock cluster
         // ends this process. A program that is just being started may still have a copy of the listener, so no
         // program may start meanwhile.
-        try ProgramStart.exclusively { () throws(KafkaError) in
+        try ProgramStart.runExclusively { () throws(KafkaError) in
             try check(rd_kafka_mock_broker_set_down(cluster, broker), "broker \(broker)")
         }
     }

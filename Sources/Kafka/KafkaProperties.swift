@@ -27,7 +27,7 @@ public enum KafkaProperties {
     public static let heartbeatIntervalMilliseconds = 1_000
 
     /// Defaults of all consumers and producers.
-    static let common: [Property] = [
+    static let commonDefaults: [Property] = [
         ("client.id", "causeway"),
         ("log.queue", "true"),
         ("socket.keepalive.enable", "true"),
@@ -41,8 +41,8 @@ public enum KafkaProperties {
     ]
 
     /// Defaults of every consumer.
-    public static let consumer: [Property] =
-        common + [
+    public static let consumerDefaults: [Property] =
+        commonDefaults + [
             // `Consumer` commits itself, because librdkafka before 2.2 commits no metadata with the offsets.
             ("enable.auto.commit", "false"),
             // How often `Consumer` commits. After a kill, the records that were settled since the last commit
@@ -80,12 +80,12 @@ public enum KafkaProperties {
     /// A full queue stops fetching. Since librdkafka 2.2 it stops for `fetch.queue.backoff.ms`, by default 1
     /// s, and a lane that reads a backlog would be idle for most of this time. Before 2.2 the caller must use
     /// `Consumer.wakeFetching` instead.
-    static let consumerWhereKnown: [Property] = [(fetchQueueBackoffName, "20")]
+    static let consumerDefaultsWhereKnown: [Property] = [(fetchQueueBackoffName, "20")]
     static let fetchQueueBackoffName = "fetch.queue.backoff.ms"
 
     /// Defaults of every producer.
-    public static let producer: [Property] =
-        common + [
+    public static let producerDefaults: [Property] =
+        commonDefaults + [
             // A producer must not create topics. For a consumer, false is the default. A consumer that sets this
             // property makes librdkafka warn about every broker that does not know it.
             ("allow.auto.create.topics", "false"),

@@ -8,7 +8,7 @@ public struct CommittedOffset: Sendable {
     public var metadata: [UInt8]
     /// The end of the log at the assignment: the offset that the partition's next record gets. Requested only if
     /// there is metadata. Nil if it was not requested, or if the request failed.
-    public var logEnd: Int64?
+    public var logEndOffset: Int64?
 
     public init(offset: Int64, metadata: [UInt8]) {
         self.offset = offset
@@ -71,7 +71,7 @@ struct OffsetCommits {
         for partition in partitions { storedOffsets[partition] = nil }
     }
 
-    mutating func beginIfDue(nowMilliseconds: Int64) -> Bool {
+    mutating func restartIntervalIfDue(nowMilliseconds: Int64) -> Bool {
         guard nowMilliseconds >= dueMilliseconds else { return false }
         dueMilliseconds = nowMilliseconds + intervalMilliseconds
         return true
@@ -81,10 +81,10 @@ struct OffsetCommits {
     ///
     /// - Returns: why sending failed; nil if it succeeded or there was nothing to send.
     mutating func send(_ client: OpaquePointer, topics: SubscribedTopics) -> KafkaError? {
-        let pending = storedOffsets.filter { !$0.value.isSent }
-        guard !pending.isEmpty else { return nil }
-        let list = PartitionList(capacity: pending.count)
-        for (partition, entry) in pending {
+        let unsentOffsets = storedOffsets.filter { !$0.value.isSent }
+        guard !unsentOffsets.isEmpty else { return nil }
+        let list = PartitionList(capacity: unsentOffsets.count)
+        for (partition, entry) in unsentOffsets {
             list.add(
                 topics.name(of: partition.topic),
                 partition.partition,
@@ -95,7 +95,7 @@ struct OffsetCommits {
         }
         let code = list.withPointer { rd_kafka_commit_queue(client, $0, replyQueue, { _, _, _, _ in }, nil) }
         guard code == RD_KAFKA_RESP_ERR_NO_ERROR else {
-            for partition in pending.keys { storedOffsets[partition]?.isSent = false }
+            for partition in unsentOffsets.keys { storedOffsets[partition]?.isSent = false }
             return KafkaError(code)
         }
         isCommitInFlight = true
@@ -110,18 +110,18 @@ struct OffsetCommits {
     ///
     /// - Returns: an error that is not temporary; nil if there is none. `rebalanceRefusal` keeps the temporary error
     ///   of a rebalance.
-    mutating func handle(_ answer: OpaquePointer, topics: SubscribedTopics) -> KafkaError? {
+    mutating func handleReply(_ reply: OpaquePointer, topics: SubscribedTopics) -> KafkaError? {
         isCommitInFlight = false
         rebalanceRefusal = nil
         wasMetadataRefused = false
         var failure: KafkaError?
-        let code = rd_kafka_event_error(answer)
+        let code = rd_kafka_event_error(reply)
         if Self.isTemporary(code) {
             rebalanceRefusal = KafkaError(code)
         } else if code != RD_KAFKA_RESP_ERR_NO_ERROR {
             failure = KafkaError(code)
         }
-        guard let list = rd_kafka_event_topic_partition_list(answer) else { return failure }
+        guard let list = rd_kafka_event_topic_partition_list(reply) else { return failure }
         for element in UnsafeBufferPointer(start: list.pointee.elems, count: Int(list.pointee.cnt)) {
             let refusal = element.err != RD_KAFKA_RESP_ERR_NO_ERROR ? element.err : code
             guard refusal != RD_KAFKA_RESP_ERR_NO_ERROR,
@@ -181,7 +181,7 @@ extension Consumer {
     ///   if no commit is due. A refusal because of a rebalance is no error. The next commit sends refused offsets again.
     public func commitIfDue(nowMilliseconds: Int64) -> KafkaError? {
         precondition(isOpen)
-        guard commits.beginIfDue(nowMilliseconds: nowMilliseconds) else { return nil }
+        guard commits.restartIntervalIfDue(nowMilliseconds: nowMilliseconds) else { return nil }
         let failure = takeCommitReplies()
         guard !commits.isCommitInFlight else { return failure }
         return commits.send(handle, topics: topics) ?? failure
@@ -217,33 +217,33 @@ extension Consumer {
     /// answer to an earlier commit arrives, the wait ends.
     private func pauseBeforeNextCommit(until deadline: Deadline) {
         let wait = deadline.remainingMilliseconds(atMost: Self.commitPauseMilliseconds)
-        if let answer = rd_kafka_queue_poll(commits.replyQueue, wait) { _ = handle(answer) }
+        if let reply = rd_kafka_queue_poll(commits.replyQueue, wait) { _ = handleReply(reply) }
     }
 
     private static var commitPauseMilliseconds: Int32 { 50 }
 
     private func takeCommitReplies() -> KafkaError? {
         var failure: KafkaError?
-        while let answer = rd_kafka_queue_poll(commits.replyQueue, 0) { failure = handle(answer) ?? failure }
+        while let reply = rd_kafka_queue_poll(commits.replyQueue, 0) { failure = handleReply(reply) ?? failure }
         return failure
     }
 
     private func awaitCommitReplies(until deadline: Deadline) -> KafkaError? {
         var failure: KafkaError?
         while commits.isCommitInFlight {
-            guard let answer = rd_kafka_queue_poll(commits.replyQueue, deadline.remainingMilliseconds(atMost: .max))
+            guard let reply = rd_kafka_queue_poll(commits.replyQueue, deadline.remainingMilliseconds(atMost: .max))
             else {
                 guard deadline.hasPassed else { continue }
                 return KafkaError(RD_KAFKA_RESP_ERR__TIMED_OUT, "the commit was not answered in time")
             }
-            failure = handle(answer) ?? failure
+            failure = handleReply(reply) ?? failure
         }
         return failure
     }
 
-    private func handle(_ answer: OpaquePointer) -> KafkaError? {
-        defer { rd_kafka_event_destroy(answer) }
-        guard rd_kafka_event_type(answer) == RD_KAFKA_EVENT_OFFSET_COMMIT else { return nil }
-        return commits.handle(answer, topics: topics)
+    private func handleReply(_ reply: OpaquePointer) -> KafkaError? {
+        defer { rd_kafka_event_destroy(reply) }
+        guard rd_kafka_event_type(reply) == RD_KAFKA_EVENT_OFFSET_COMMIT else { return nil }
+        return commits.handleReply(reply, topics: topics)
     }
 }

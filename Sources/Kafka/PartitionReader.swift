@@ -37,7 +37,7 @@ public final class PartitionReader {
         let callbacks = ClientCallbacks(logHandler: logHandler)
         let configuration = ClientConfiguration()
         try configuration.apply(
-            defaults: KafkaProperties.consumer,
+            defaults: KafkaProperties.consumerDefaults,
             overrides: properties.filter { !Self.groupMembershipProperties.contains($0.name) } + Self.fixedProperties,
             rules: KafkaProperties.commonRules
         )
@@ -61,14 +61,14 @@ public final class PartitionReader {
         precondition(!isOpen, "a reader must be closed before it is released")
     }
 
-    private var topic: OpaquePointer { topics.handle(of: TopicIdentifier(index: 0)) }
+    private var topicHandle: OpaquePointer { topics.handle(of: TopicIdentifier(index: 0)) }
     private var topicName: UnsafeMutablePointer<CChar> { topics.name(of: TopicIdentifier(index: 0)) }
 
     /// Asks how many partitions the topic has.
-    public func partitionCount(timeoutMilliseconds: Int32) throws(KafkaError) -> Int32 {
+    public func fetchPartitionCount(timeoutMilliseconds: Int32) throws(KafkaError) -> Int32 {
         precondition(isOpen)
         var metadata: UnsafePointer<rd_kafka_metadata>?
-        let code = rd_kafka_metadata(handle, 0, topic, &metadata, timeoutMilliseconds)
+        let code = rd_kafka_metadata(handle, 0, topicHandle, &metadata, timeoutMilliseconds)
         guard code == RD_KAFKA_RESP_ERR_NO_ERROR, let metadata else { throw failure(code) }
         defer { rd_kafka_metadata_destroy(metadata) }
         guard metadata.pointee.topic_cnt == 1, let topicMetadata = metadata.pointee.topics else {
@@ -82,19 +82,19 @@ public final class PartitionReader {
     /// if the partitioner chooses at random or is not known here.
     ///
     /// - Parameter partitioner: the producer's property of this name; nil for the default in
-    ///   ``KafkaProperties/producer``.
+    ///   ``KafkaProperties/producerDefaults``.
     public func partition(of key: [UInt8], among count: Int32, partitioner: String?) -> Int32? {
         precondition(isOpen)
         guard count > 0, !key.isEmpty else { return nil }
-        let name = partitioner ?? KafkaProperties.producer.last { $0.name == "partitioner" }?.value
+        let name = partitioner ?? KafkaProperties.producerDefaults.last { $0.name == "partitioner" }?.value
         return key.withUnsafeBytes { key in
             switch name {
             case "murmur2", "murmur2_random":
-                rd_kafka_msg_partitioner_murmur2(topic, key.baseAddress, key.count, count, nil, nil)
+                rd_kafka_msg_partitioner_murmur2(topicHandle, key.baseAddress, key.count, count, nil, nil)
             case "consistent", "consistent_random":
-                rd_kafka_msg_partitioner_consistent(topic, key.baseAddress, key.count, count, nil, nil)
+                rd_kafka_msg_partitioner_consistent(topicHandle, key.baseAddress, key.count, count, nil, nil)
             case "fnv1a", "fnv1a_random":
-                rd_kafka_msg_partitioner_fnv1a(topic, key.baseAddress, key.count, count, nil, nil)
+                rd_kafka_msg_partitioner_fnv1a(topicHandle, key.baseAddress, key.count, count, nil, nil)
             default:
                 nil
             }
@@ -102,7 +102,7 @@ public final class PartitionReader {
     }
 
     /// Asks the broker for the range of offsets that it has of a partition now.
-    public func watermarks(of partition: Int32, timeoutMilliseconds: Int32) throws(KafkaError) -> Watermarks {
+    public func fetchWatermarks(of partition: Int32, timeoutMilliseconds: Int32) throws(KafkaError) -> Watermarks {
         precondition(isOpen)
         var watermarks = Watermarks(low: 0, high: 0)
         let code = rd_kafka_query_watermark_offsets(
@@ -121,7 +121,7 @@ public final class PartitionReader {
     /// none.
     ///
     /// - Parameter milliseconds: UNIX milliseconds, 0 or more.
-    public func offset(
+    public func fetchOffset(
         of partition: Int32,
         atOrAfter milliseconds: Int64,
         timeoutMilliseconds: Int32
@@ -166,13 +166,13 @@ public final class PartitionReader {
     ) throws(KafkaError) -> Int64? {
         precondition(isOpen && offsets.lowerBound >= 0)
         if offsets.isEmpty { return nil }
-        guard rd_kafka_consume_start(topic, partition, offsets.lowerBound) == 0 else {
+        guard rd_kafka_consume_start(topicHandle, partition, offsets.lowerBound) == 0 else {
             throw failure(rd_kafka_last_error())
         }
-        defer { rd_kafka_consume_stop(topic, partition) }
+        defer { rd_kafka_consume_stop(topicHandle, partition) }
         var nextOffset = offsets.lowerBound
         while !isOver() {
-            guard let pointer = rd_kafka_consume(topic, partition, Self.waitMilliseconds) else {
+            guard let pointer = rd_kafka_consume(topicHandle, partition, Self.waitMilliseconds) else {
                 // This poll passes the client's log lines and errors to the log handler, if there is one.
                 rd_kafka_poll(handle, 0)
                 continue

@@ -46,7 +46,7 @@ public final class Producer: @unchecked Sendable {
     private var wakeupDescriptor: Int32 = -1
     private(set) var isOpen = true
 
-    /// - Parameter properties: librdkafka properties, which override `KafkaProperties.producer`.
+    /// - Parameter properties: librdkafka properties, which override `KafkaProperties.producerDefaults`.
     ///   `bootstrap.servers` is required.
     /// - Throws: an error that names the wrong property, if it is known which one is wrong.
     public init(
@@ -69,7 +69,7 @@ public final class Producer: @unchecked Sendable {
         properties: [(name: String, value: String)]
     ) throws(KafkaError) {
         try configuration.apply(
-            defaults: KafkaProperties.producer,
+            defaults: KafkaProperties.producerDefaults,
             overrides: properties,
             rules: KafkaProperties.producerRules
         )
@@ -90,9 +90,9 @@ public final class Producer: @unchecked Sendable {
             let code = rd_kafka_last_error()
             throw KafkaError(code, "topic \"\(name)\": \(String(cString: rd_kafka_err2str(code)))")
         }
-        let made = ProducerTopic(handle: topic)
-        topics.withLock { $0.append(made) }
-        return made
+        let producerTopic = ProducerTopic(handle: topic)
+        topics.withLock { $0.append(producerTopic) }
+        return producerTopic
     }
 
     /// Queues a copy of a record. Any thread may call it; it never waits.

@@ -17,15 +17,15 @@ extension Consumer {
     /// Returns the faults of the properties for which `init` would throw. Some faults show only when a client is made.
     /// So if each property alone is accepted, this method also makes a client. This client has no servers, so it does
     /// not connect.
-    public static func faults(of properties: [KafkaProperties.Property]) -> [KafkaPropertyFault] {
+    public static func findFaults(of properties: [KafkaProperties.Property]) -> [KafkaPropertyFault] {
         PropertyCheck(
             type: RD_KAFKA_CONSUMER,
-            defaults: KafkaProperties.consumer,
-            defaultsWhereKnown: KafkaProperties.consumerWhereKnown,
+            defaults: KafkaProperties.consumerDefaults,
+            defaultsWhereKnown: KafkaProperties.consumerDefaultsWhereKnown,
             rules: KafkaProperties.consumerRules,
-            required: ["bootstrap.servers", "group.id"]
+            requiredNames: ["bootstrap.servers", "group.id"]
         )
-        .faults(of: properties)
+        .findFaults(of: properties)
     }
 }
 
@@ -33,15 +33,15 @@ extension Producer {
     /// Returns the faults of the properties for which `init` would throw. Some faults show only when a client is made.
     /// So if each property alone is accepted, this method also makes a client. This client has no servers, so it does
     /// not connect.
-    public static func faults(of properties: [KafkaProperties.Property]) -> [KafkaPropertyFault] {
+    public static func findFaults(of properties: [KafkaProperties.Property]) -> [KafkaPropertyFault] {
         PropertyCheck(
             type: RD_KAFKA_PRODUCER,
-            defaults: KafkaProperties.producer,
+            defaults: KafkaProperties.producerDefaults,
             defaultsWhereKnown: [],
             rules: KafkaProperties.producerRules,
-            required: ["bootstrap.servers"]
+            requiredNames: ["bootstrap.servers"]
         )
-        .faults(of: properties)
+        .findFaults(of: properties)
     }
 }
 
@@ -53,23 +53,23 @@ private struct PropertyCheck {
     let defaults: [KafkaProperties.Property]
     let defaultsWhereKnown: [KafkaProperties.Property]
     let rules: [KafkaProperties.PropertyRule]
-    let required: [String]
+    let requiredNames: [String]
 
-    private static let servers: Set<String> = ["bootstrap.servers", "metadata.broker.list"]
+    private static let serverPropertyNames: Set<String> = ["bootstrap.servers", "metadata.broker.list"]
     private static let protocolName = "security.protocol"
     /// The SASL mechanisms with which a new client at once asks a server for a ticket or token.
-    private static let mechanismsThatAsk: Set<String> = ["GSSAPI", "OAUTHBEARER"]
+    private static let mechanismsThatContactServer: Set<String> = ["GSSAPI", "OAUTHBEARER"]
     private static let closeTimeoutMilliseconds: Int64 = 5_000
 
-    func faults(of properties: [KafkaProperties.Property]) -> [KafkaPropertyFault] {
-        let faults = applyProperties(ClientConfiguration(), properties, required)
+    func findFaults(of properties: [KafkaProperties.Property]) -> [KafkaPropertyFault] {
+        let faults = applyProperties(ClientConfiguration(), properties, requiredNames)
         // Continue without the properties whose files cannot be opened, so that they do not hide other faults.
         let usableProperties = KafkaPropertyFile.usableProperties(of: properties)
-        guard applyProperties(ClientConfiguration(), usableProperties, required).isEmpty else { return faults }
+        guard applyProperties(ClientConfiguration(), usableProperties, requiredNames).isEmpty else { return faults }
         let configuration = ClientConfiguration()
         _ = applyProperties(
             configuration,
-            usableProperties.filter { !Self.servers.contains($0.name) } + withoutSASL(properties),
+            usableProperties.filter { !Self.serverPropertyNames.contains($0.name) } + protocolWithoutSASL(properties),
             []
         )
         do throws(KafkaError) {
@@ -93,23 +93,23 @@ private struct PropertyCheck {
     private func applyProperties(
         _ configuration: borrowing ClientConfiguration,
         _ properties: [KafkaProperties.Property],
-        _ required: [String]
+        _ requiredNames: [String]
     ) -> [KafkaPropertyFault] {
-        configuration.faults(
+        configuration.findFaults(
             defaults: defaults,
             defaultsWhereKnown: defaultsWhereKnown,
             overrides: properties,
             rules: rules
         )
-            + required.filter { configuration.value(of: $0)?.isEmpty ?? true }
+            + requiredNames.filter { configuration.value(of: $0)?.isEmpty ?? true }
             .map { KafkaPropertyFault(name: $0, reason: "is required") }
     }
 
     /// Returns a replacement for `security.protocol` without SASL, if the SASL mechanism would ask a server;
     /// otherwise nothing.
-    private func withoutSASL(_ properties: [KafkaProperties.Property]) -> [KafkaProperties.Property] {
+    private func protocolWithoutSASL(_ properties: [KafkaProperties.Property]) -> [KafkaProperties.Property] {
         let mechanism = properties.last { ["sasl.mechanism", "sasl.mechanisms"].contains($0.name) }?.value ?? "GSSAPI"
-        guard Self.mechanismsThatAsk.contains(mechanism.uppercased()) else { return [] }
+        guard Self.mechanismsThatContactServer.contains(mechanism.uppercased()) else { return [] }
         switch properties.last(where: { $0.name == Self.protocolName })?.value.lowercased() {
         case "sasl_ssl": return [(Self.protocolName, "ssl")]
         case "sasl_plaintext": return [(Self.protocolName, "plaintext")]

@@ -2,14 +2,14 @@ import CRdkafka
 import Glibc
 
 /// The number that is written to an eventfd to wake its reader.
-private let one: UInt64 = 1
+private let wakeupIncrement: UInt64 = 1
 
 /// Makes librdkafka write to `descriptor` when `queue` becomes non-empty. It writes again only after the
 /// queue has been polled.
 ///
 /// - Parameter descriptor: a non-blocking eventfd.
 func enableWakeup(of queue: OpaquePointer, descriptor: Int32) {
-    withUnsafeBytes(of: one) { bytes in
+    withUnsafeBytes(of: wakeupIncrement) { bytes in
         rd_kafka_queue_io_event_enable(queue, descriptor, bytes.baseAddress, bytes.count)
     }
     // librdkafka does not write for events that are already in the queue, so wake their reader here.
@@ -29,7 +29,7 @@ func disableWakeup(of queue: OpaquePointer) {
 /// Wakes the reader of `descriptor`. The write fails only if the counter is full, and then the reader is
 /// awake anyway.
 func wake(_ descriptor: Int32) {
-    withUnsafeBytes(of: one) { bytes in
+    withUnsafeBytes(of: wakeupIncrement) { bytes in
         _ = write(descriptor, bytes.baseAddress, bytes.count)
     }
 }

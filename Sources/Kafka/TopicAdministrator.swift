@@ -40,7 +40,7 @@ public final class TopicAdministrator {
         let callbacks = ClientCallbacks(logHandler: logHandler)
         let configuration = ClientConfiguration()
         try configuration.apply(
-            defaults: KafkaProperties.producer,
+            defaults: KafkaProperties.producerDefaults,
             overrides: properties,
             rules: KafkaProperties.producerRules
         )
@@ -61,7 +61,7 @@ public final class TopicAdministrator {
     ///
     /// - Throws: if the request fails, or if one of these topics has another error. It is then not known whether that
     ///   topic exists.
-    public func partitionCounts(
+    public func fetchPartitionCounts(
         of names: [String],
         timeoutMilliseconds: Int32
     ) throws(KafkaError) -> [String: Int] {

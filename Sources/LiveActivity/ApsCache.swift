@@ -9,8 +9,8 @@ import Glibc
 /// the remembered dictionary have the same meaning, whichever bytes follow.
 public struct ApsCache: ~Copyable {
     /// Nil if this value never remembers a dictionary (``disabled``).
-    private let bytes: UnsafeMutableRawPointer?
-    private var count = 0
+    private let dictionaryBytes: UnsafeMutableRawPointer?
+    private var dictionaryByteCount = 0
     /// Grows with each dictionary that is parsed without a fault, even if it is not remembered, and with each
     /// ``forget()``. Records that are decoded while the number stays the same have the same dictionary.
     public private(set) var dictionaryNumber: UInt64 = 0
@@ -21,15 +21,15 @@ public struct ApsCache: ~Copyable {
 
     /// Allocates room for one dictionary. A dictionary longer than ``Limits/bodyBytesMax`` is not remembered.
     public init() {
-        bytes = .allocate(byteCount: Limits.bodyBytesMax, alignment: 16)
+        dictionaryBytes = .allocate(byteCount: Limits.bodyBytesMax, alignment: 16)
     }
 
-    private init(storage bytes: UnsafeMutableRawPointer?) {
-        self.bytes = bytes
+    private init(storage dictionaryBytes: UnsafeMutableRawPointer?) {
+        self.dictionaryBytes = dictionaryBytes
     }
 
     deinit {
-        bytes?.deallocate()
+        dictionaryBytes?.deallocate()
     }
 
     /// A value that never remembers a dictionary, for decoding a single record.
@@ -40,14 +40,16 @@ public struct ApsCache: ~Copyable {
     /// - Returns: the position after the dictionary; nil if the dictionary must be parsed.
     @inline(__always)
     func copyIfRepeated(_ text: JSONText, _ start: Int, into command: inout Command, _ keys: inout ApsKeys) -> Int? {
-        guard let bytes, count > 0, count <= text.count &- start, memcmp(bytes, text.base + start, count) == 0 else {
+        guard let dictionaryBytes, dictionaryByteCount > 0, dictionaryByteCount <= text.count &- start,
+            memcmp(dictionaryBytes, text.base + start, dictionaryByteCount) == 0
+        else {
             return nil
         }
         let distance = start &- Int(lastCommand.aps.offset)
         command.copyAps(of: lastCommand, movedBy: distance)
         keys = lastKeys
         keys.alertPosition &+= distance
-        return start &+ count
+        return start &+ dictionaryByteCount
     }
 
     /// Forgets the last dictionary and changes the number. The core calls this after it has dropped fields from a
@@ -55,7 +57,7 @@ public struct ApsCache: ~Copyable {
     /// dictionary must not share this body.
     public mutating func forget() {
         dictionaryNumber &+= 1
-        count = 0
+        dictionaryByteCount = 0
     }
 
     /// Remembers the dictionary that was just parsed.
@@ -65,12 +67,12 @@ public struct ApsCache: ~Copyable {
         dictionaryNumber &+= 1
         // A dictionary that is too long is not remembered. The previous dictionary is then forgotten too: a record
         // that repeats the previous one would get the number of the long one.
-        guard let bytes, range.count <= Limits.bodyBytesMax else {
-            count = 0
+        guard let dictionaryBytes, range.count <= Limits.bodyBytesMax else {
+            dictionaryByteCount = 0
             return
         }
-        bytes.copyMemory(from: text.base + Int(range.offset), byteCount: Int(range.count))
-        count = Int(range.count)
+        dictionaryBytes.copyMemory(from: text.base + Int(range.offset), byteCount: Int(range.count))
+        dictionaryByteCount = Int(range.count)
         lastCommand.copyAps(of: command, movedBy: 0)
         lastKeys = keys
     }

@@ -8,13 +8,13 @@ struct ApsKeys {
         case present
     }
 
-    var readFields: UInt64 = 0
-    var title = TextPresence.absent
-    var body = TextPresence.absent
+    var seenFieldBits: UInt64 = 0
+    var titlePresence = TextPresence.absent
+    var bodyPresence = TextPresence.absent
     var alertPosition = 0
 
     @inline(__always)
-    func has(_ field: Field) -> Bool { readFields & field.bit != 0 }
+    func has(_ field: Field) -> Bool { seenFieldBits & field.bit != 0 }
 }
 
 extension Command {
@@ -34,23 +34,23 @@ extension Command {
                 members.position = try keys.decodeAlert(text, position)
                 alert = ByteRange(from: position, to: members.position)
             case .staleDate:
-                (staleDate, members.position) = try text.seconds(position, field)
+                (staleDate, members.position) = try text.readSeconds(position, field)
             case .contentState:
                 if let end = templates.end(ofStateAt: position, in: text) {
                     members.position = end
                 } else {
-                    members.position = try text.object(position, depth: 2, field)
+                    members.position = try text.skipObject(position, depth: 2, field)
                 }
                 contentState = ByteRange(from: position, to: members.position)
             case .attributes:
-                members.position = try text.object(position, depth: 2, field)
+                members.position = try text.skipObject(position, depth: 2, field)
                 attributes = ByteRange(from: position, to: members.position)
             case .aps:
                 members.position = try text.skipValue(position, depth: 2, field)
             default:
                 members.position = try decodeScalar(field, text, position)
             }
-            keys.readFields |= field.bit
+            keys.seenFieldBits |= field.bit
         }
         aps = ByteRange(from: start, to: members.position)
         return members.position
@@ -60,11 +60,11 @@ extension Command {
     private mutating func decodeScalar(_ field: Field, _ text: JSONText, _ position: Int) throws(Fault) -> Int {
         switch field {
         case .event:
-            let string = try text.string(position, field)
-            event = try Command.event(text, string, position)
-            return string.next
+            let string = try text.readString(position, field)
+            event = try Command.readEvent(text, string, position)
+            return string.nextPosition
         case .timestamp:
-            let (value, next) = try text.integer(
+            let (value, next) = try text.readInteger(
                 position,
                 from: Limits.timestampMin,
                 to: Limits.timestampMax,
@@ -74,29 +74,29 @@ extension Command {
             timestampDigits = ByteRange(from: position, to: next)
             return next
         case .dismissalDate:
-            let (value, next) = try text.seconds(position, field)
+            let (value, next) = try text.readSeconds(position, field)
             dismissalDate = value
             return next
         case .relevanceScore:
-            return try text.anyNumber(position, field)
+            return try text.readAnyNumber(position, field)
         case .apsAttributesType:
-            let name = try text.name(position, atMost: Limits.identifierBytesMax, field)
+            let name = try text.readName(position, atMost: Limits.identifierBytesMax, field)
             attributesType = name.text
-            return name.next
+            return name.nextPosition
         case .inputPushToken:
-            return try text.integer(position, from: 1, to: 1, field).next
+            return try text.readInteger(position, from: 1, to: 1, field).next
         case .inputPushChannel:
-            return try text.name(position, atMost: Limits.stringBytesMax, field).next
+            return try text.readName(position, atMost: Limits.stringBytesMax, field).nextPosition
         default:
             preconditionFailure("Field.apsField gave a field that is not read here")
         }
     }
 
     @inline(__always)
-    private static func event(_ text: JSONText, _ string: JSONString, _ position: Int) throws(Fault) -> Event {
-        if text.has(string, "update") { return .update }
-        if text.has(string, "end") { return .end }
-        if text.has(string, "start") { return .start }
+    private static func readEvent(_ text: JSONText, _ string: JSONString, _ position: Int) throws(Fault) -> Event {
+        if text.isEqual(string, to: "update") { return .update }
+        if text.isEqual(string, to: "end") { return .end }
+        if text.isEqual(string, to: "start") { return .start }
         throw Fault(.unknownValue, .event, at: position)
     }
 
@@ -122,10 +122,10 @@ extension Command {
         guard keys.has(.apsAttributesType) else { throw Fault(.missingField, .apsAttributesType, at: position) }
         guard keys.has(.attributes) else { throw Fault(.missingField, .attributes, at: position) }
         guard keys.has(.alert) else { throw Fault(.missingField, .alert, at: position) }
-        guard keys.title != .absent else { throw Fault(.missingField, .alertTitle, at: keys.alertPosition) }
-        guard keys.title != .empty else { throw Fault(.emptyText, .alertTitle, at: keys.alertPosition) }
-        guard keys.body != .absent else { throw Fault(.missingField, .alertBody, at: keys.alertPosition) }
-        guard keys.body != .empty else { throw Fault(.emptyText, .alertBody, at: keys.alertPosition) }
+        guard keys.titlePresence != .absent else { throw Fault(.missingField, .alertTitle, at: keys.alertPosition) }
+        guard keys.titlePresence != .empty else { throw Fault(.emptyText, .alertTitle, at: keys.alertPosition) }
+        guard keys.bodyPresence != .absent else { throw Fault(.missingField, .alertBody, at: keys.alertPosition) }
+        guard keys.bodyPresence != .empty else { throw Fault(.emptyText, .alertBody, at: keys.alertPosition) }
         guard !keys.has(.inputPushToken) || !keys.has(.inputPushChannel) else {
             throw Fault(.notAllowed, .inputPushChannel, at: position)
         }
@@ -139,11 +139,16 @@ extension ApsKeys {
             let position = members.position
             switch field {
             case .alertTitle:
-                (title, members.position) = try Self.localizable(text, position, field, Field.titleField)
+                (titlePresence, members.position) = try Self.readLocalizableText(
+                    text,
+                    position,
+                    field,
+                    Field.titleField
+                )
             case .alertBody:
-                (body, members.position) = try Self.localizable(text, position, field, Field.bodyField)
+                (bodyPresence, members.position) = try Self.readLocalizableText(text, position, field, Field.bodyField)
             case .alertSound:
-                members.position = try text.string(position, field).next
+                members.position = try text.readString(position, field).nextPosition
             default:
                 members.position = try text.skipValue(position, depth: 3, field)
             }
@@ -154,28 +159,28 @@ extension ApsKeys {
     /// Reads a title or body: a string, or `{"loc-key": string, "loc-args": [string]}` with optional
     /// `loc-args`.
     @inline(__always)
-    private static func localizable(
+    private static func readLocalizableText(
         _ text: JSONText,
         _ position: Int,
         _ field: Field,
         _ knownField: (UnsafeRawBufferPointer) -> Field?
     ) throws(Fault) -> (TextPresence, next: Int) {
         guard position < text.count, text.byte(position) == UInt8(ascii: "{") else {
-            let string = try text.string(position, field)
-            return (string.isEmpty ? .empty : .present, string.next)
+            let string = try text.readString(position, field)
+            return (string.isEmpty ? .empty : .present, string.nextPosition)
         }
         var members = try JSONMembers(text, at: position, of: field, unknownKeys: .passedOn)
         var presence = TextPresence.absent
         while let innerField = try members.next(in: text, knownField) {
             switch innerField {
             case .titleKey, .bodyKey:
-                let key = try text.string(members.position, innerField)
+                let key = try text.readString(members.position, innerField)
                 presence = key.isEmpty ? .empty : .present
-                members.position = key.next
+                members.position = key.nextPosition
             case .titleArguments, .bodyArguments:
                 members.position =
-                    try text.array(members.position, innerField) { position throws(Fault) in
-                        try text.string(position, innerField).next
+                    try text.readArray(members.position, innerField) { position throws(Fault) in
+                        try text.readString(position, innerField).nextPosition
                     }
                     .next
             default:

@@ -7,7 +7,9 @@ extension Body {
 
     /// Returns the length of a body with another alert of `alertCount` bytes. The alert replaces the body's
     /// own alert, if there is one.
-    public static func count(_ body: UnsafeRawBufferPointer, _ layout: Layout, carryingAlertOf alertCount: Int) -> Int {
+    public static func byteCount(_ body: UnsafeRawBufferPointer, _ layout: Layout, carryingAlertOf alertCount: Int)
+        -> Int
+    {
         layout.alert.isAbsent
             ? body.count + alertKey.utf8CodeUnitCount + alertCount + 1
             : body.count - Int(layout.alert.count) + alertCount
@@ -17,7 +19,7 @@ extension Body {
     /// - Parameters:
     ///   - body: a body that a function of ``Body`` wrote; its dictionary is never empty.
     ///   - alert: the value of an alert: a JSON object.
-    ///   - target: has room for ``count(_:_:carryingAlertOf:)`` bytes and does not overlap `body` or `alert`.
+    ///   - target: has room for ``byteCount(_:_:carryingAlertOf:)`` bytes and does not overlap `body` or `alert`.
     /// - Returns: the positions of the parts in `target`.
     public static func write(
         _ body: UnsafeRawBufferPointer,
@@ -25,7 +27,7 @@ extension Body {
         carrying alert: UnsafeRawBufferPointer,
         into target: UnsafeMutableRawBufferPointer
     ) -> Layout {
-        let newCount = Self.count(body, layout, carryingAlertOf: alert.count)
+        let newCount = Self.byteCount(body, layout, carryingAlertOf: alert.count)
         precondition(target.count >= newCount, "there is no room for the body")
         let isInserted = layout.alert.isAbsent
         let start = isInserted ? apsOffset + 1 : Int(layout.alert.offset)
@@ -62,12 +64,12 @@ extension Body {
     }
 
     /// Returns the length of a body without its alert. The body must have an alert.
-    public static func countWithoutAlert(_ body: UnsafeRawBufferPointer, _ layout: Layout) -> Int {
+    public static func byteCountWithoutAlert(_ body: UnsafeRawBufferPointer, _ layout: Layout) -> Int {
         body.count - alertMember(of: body, layout).count
     }
 
     /// Writes a body without its alert, as if the producer had written none. The body must have an alert.
-    /// - Parameter target: has room for ``countWithoutAlert(_:_:)`` bytes and does not overlap `body`.
+    /// - Parameter target: has room for ``byteCountWithoutAlert(_:_:)`` bytes and does not overlap `body`.
     /// - Returns: the positions of the parts in `target`.
     public static func writeWithoutAlert(
         _ body: UnsafeRawBufferPointer,

@@ -32,21 +32,21 @@ public enum Body {
     /// Returns the length of a body: the opening, the dictionary, a comma and the custom keys if there are
     /// any, and the closing brace.
     @inline(__always)
-    static func count(aps: ByteRange, payloadMembers: ByteRange) -> Int {
+    static func byteCount(aps: ByteRange, payloadMembers: ByteRange) -> Int {
         opening.utf8CodeUnitCount + Int(aps.count) + (payloadMembers.isAbsent ? 0 : 1 + Int(payloadMembers.count)) + 1
     }
 
     /// Writes the body of a command.
     /// - Parameters:
     ///   - record: the bytes from which `command` was decoded.
-    ///   - target: has room for at least `command.bodyCount` bytes.
+    ///   - target: has room for at least `command.bodyByteCount` bytes.
     /// - Returns: the positions of the parts.
     public static func write(
         _ command: Command,
         from record: UnsafeRawBufferPointer,
         into target: UnsafeMutableRawBufferPointer
     ) -> Layout {
-        precondition(target.count >= command.bodyCount, "there is no room for the body")
+        precondition(target.count >= command.bodyByteCount, "there is no room for the body")
         let aps = command.aps.bytes(in: record)
         var count = 0
         func append(_ bytes: UnsafeRawBufferPointer) {
@@ -70,7 +70,7 @@ public enum Body {
         }
         target[count] = UInt8(ascii: "}")
         count += 1
-        assert(count == command.bodyCount)
+        assert(count == command.bodyByteCount)
         return layout
     }
 

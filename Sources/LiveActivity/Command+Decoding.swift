@@ -56,7 +56,7 @@ extension Command {
         templates.beginRecord()
         let text = try JSONText(record)
         var command = Command.blank
-        let start = try text.recordStart()
+        let start = try text.findRecordStart()
         var members = try JSONMembers(text, at: start, of: .record, unknownKeys: .refused)
         var apsKeys = ApsKeys()
         while let field = try members.next(in: text, Field.commandField) {
@@ -76,7 +76,7 @@ extension Command {
         if !isWrittenByCauseway { try members.refuseReservedKeys(start) }
         try command.checkAddress(text, start, members)
         try command.checkAps(apsKeys)
-        command.bodyCount = Body.count(aps: command.aps, payloadMembers: command.payloadMembers)
+        command.bodyByteCount = Body.byteCount(aps: command.aps, payloadMembers: command.payloadMembers)
         // The size is checked here and not by the callers, because each further function would copy the
         // command once more.
         guard command.fitsBodyLimit || !mustFitBodyLimit else { throw command.sizeFault }
@@ -110,7 +110,7 @@ extension Command {
         staleDate: -1,
         dismissalDate: -1,
         alertVersion: Version(timestamp: 0, sequence: 0),
-        bodyCount: 0
+        bodyByteCount: 0
     )
 
     /// Reads the value of a key beside `aps`.
@@ -121,35 +121,35 @@ extension Command {
     private mutating func decode(_ field: Field, _ text: JSONText, _ position: Int) throws(Fault) -> Int {
         switch field {
         case .app:
-            let name = try text.name(position, atMost: Limits.identifierBytesMax, field)
+            let name = try text.readName(position, atMost: Limits.identifierBytesMax, field)
             app = name.text
-            return name.next
+            return name.nextPosition
         case .activity:
-            let name = try text.name(position, atMost: Limits.identifierBytesMax, field)
+            let name = try text.readName(position, atMost: Limits.identifierBytesMax, field)
             activity = name.text
-            return name.next
+            return name.nextPosition
         case .device:
-            let name = try text.name(position, atMost: Limits.identifierBytesMax, field)
+            let name = try text.readName(position, atMost: Limits.identifierBytesMax, field)
             device = name.text
-            return name.next
+            return name.nextPosition
         case .audience:
-            let name = try text.name(position, atMost: Limits.identifierBytesMax, field)
+            let name = try text.readName(position, atMost: Limits.identifierBytesMax, field)
             audience = name.text
-            return name.next
+            return name.nextPosition
         case .id:
-            let name = try text.name(position, atMost: Limits.commandIdentifierBytesMax, field)
+            let name = try text.readName(position, atMost: Limits.commandIdentifierBytesMax, field)
             identifier = name.text
-            return name.next
+            return name.nextPosition
         case .token:
-            let digits = try text.token(position, field)
+            let digits = try text.readToken(position, field)
             token = digits.text
-            return digits.next
+            return digits.nextPosition
         case .policy:
-            let name = try text.policyName(position, field)
+            let name = try text.readPolicyName(position, field)
             policy = name.text
-            return name.next
+            return name.nextPosition
         case .environment:
-            let (value, next) = try text.environment(position, field)
+            let (value, next) = try text.readEnvironment(position, field)
             environment = value
             return next
         case .payload:
@@ -165,20 +165,20 @@ extension Command {
     private mutating func decodeNumber(_ field: Field, _ text: JSONText, _ position: Int) throws(Fault) -> Int {
         switch field {
         case .sequence:
-            let (value, next) = try text.unsignedInteger(position, field)
+            let (value, next) = try text.readUnsignedInteger(position, field)
             version.sequence = value
             return next
         case .priority:
-            let (value, next) = try text.unsignedInteger(position, field)
+            let (value, next) = try text.readUnsignedInteger(position, field)
             guard value == 5 || value == 10 else { throw Fault(.outOfRange, field, at: position) }
             priority = UInt8(truncatingIfNeeded: value)
             return next
         case .expiration:
-            let (value, next) = try text.integer(position, from: 0, to: Limits.timestampMax, field)
+            let (value, next) = try text.readInteger(position, from: 0, to: Limits.timestampMax, field)
             expiration = value
             return next
         case .alertTimestamp:
-            let (value, next) = try text.integer(
+            let (value, next) = try text.readInteger(
                 position,
                 from: Limits.timestampMin,
                 to: Limits.timestampMax,
@@ -187,7 +187,7 @@ extension Command {
             alertVersion.timestamp = value
             return next
         case .alertSequence:
-            let (value, next) = try text.unsignedInteger(position, field)
+            let (value, next) = try text.readUnsignedInteger(position, field)
             alertVersion.sequence = value
             return next
         // Without a default, the compiler asks where a new field is read.
@@ -204,11 +204,11 @@ extension Command {
     @inline(never)
     private mutating func decodeChannel(_ text: JSONText, _ position: Int) throws(Fault) -> Int {
         guard position < text.count, text.byte(position) == UInt8(ascii: "\"") else {
-            let (value, next) = try text.boolean(position, .channel)
+            let (value, next) = try text.readBoolean(position, .channel)
             requestsChannel = value
             return next
         }
-        let name = try text.name(position, atMost: ChannelIdentifier.bytesMax, .channel)
+        let name = try text.readName(position, atMost: ChannelIdentifier.bytesMax, .channel)
         let count = Int(name.text.range.count)
         let isIdentifier = withUnsafeTemporaryAllocation(byteCount: count, alignment: 1) { room in
             let written = unescape(name.text, from: text.bytes(ByteRange(from: 0, to: text.count)), into: room)
@@ -216,7 +216,7 @@ extension Command {
         }
         guard isIdentifier else { throw Fault(.unknownValue, .channel, at: position) }
         channel = name.text
-        return name.next
+        return name.nextPosition
     }
 
     /// Reads the custom keys. The body has them beside the key `aps`, so none of them may be `aps`.

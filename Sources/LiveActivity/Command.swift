@@ -63,7 +63,7 @@ public struct Command: Sendable, BitwiseCopyable {
     public var alertVersion: Version
     /// The length of the request body that ``Body/write(_:from:into:)`` composes. May exceed ``bodyBytesMax``
     /// only if one of the functions `decodeAnySize` decoded the command.
-    public var bodyCount: Int
+    public var bodyByteCount: Int
 
     /// The maximum length of the body. APNs allows a longer body for a broadcast channel.
     @inlinable
@@ -71,11 +71,11 @@ public struct Command: Sendable, BitwiseCopyable {
 
     /// Whether the body is small enough for APNs.
     @inlinable
-    public var fitsBodyLimit: Bool { bodyCount <= bodyBytesMax }
+    public var fitsBodyLimit: Bool { bodyByteCount <= bodyBytesMax }
 
     /// The fault of a command whose body is too large.
     public var sizeFault: Fault {
-        Fault(.bodyTooLarge, channel.isAbsent ? .body : .channel, at: Int(aps.offset), amount: bodyCount)
+        Fault(.bodyTooLarge, channel.isAbsent ? .body : .channel, at: Int(aps.offset), amount: bodyByteCount)
     }
 
     /// Throws if `aps.timestamp` is more than ``Limits/timestampLeadSecondsMax`` ahead of the clock.

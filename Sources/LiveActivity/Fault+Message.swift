@@ -104,7 +104,7 @@ extension FieldPath {
         var run = 0
         for byte in key {
             guard byte > 0x20, byte < 0x7F else { return false }
-            run = Hexadecimal.value(byte) == nil ? 0 : run + 1
+            run = Hexadecimal.digitValue(byte) == nil ? 0 : run + 1
             guard run < hexadecimalRunMin else { return false }
         }
         return true

@@ -2,11 +2,11 @@
 public struct Fault: Error, Equatable, Sendable, BitwiseCopyable {
     public var code: FaultCode
     public var path: FieldPath
-    /// The position in the record: usually the start of the wrong value, the byte that is not allowed, the key that
+    /// The position in the record, in bytes: usually the start of the wrong value, the byte that is not allowed, the key that
     /// must not be there, or the start of the object that breaks a rule.
     public var offset: Int
-    /// For a fault of size: how large the value is, in bytes, keys, audiences, or seconds ahead of the clock.
-    /// Otherwise 0.
+    /// For a fault with a limit: the value's size in bytes, the number of audiences, or the seconds ahead of the clock.
+    /// For too many unknown keys: the count at which reading stopped. Otherwise 0.
     public var amount: UInt32
 
     init(_ code: FaultCode, _ field: Field, at offset: Int, amount: Int = 0) {

@@ -76,7 +76,7 @@ struct JSONMemberRemoval {
     /// Whether the key at a position equals `key`, even if some of its characters are escaped.
     private func isKey(_ position: Int, _ key: [UInt8]?) throws(Fault) -> Bool {
         guard let key else { return false }
-        let string = try text.string(position, .contentState)
+        let string = try text.readString(position, .contentState)
         return UnescapedBytes(text.bytes(string.range)).elementsEqual(key)
     }
 

@@ -18,9 +18,9 @@ struct JSONMembers {
     private let unknownKeyRule: UnknownKeyRule
     private let start: Int
     private var isFirst = true
-    private var passedOnCount = 0
+    private var passedOnKeyCount = 0
     /// One bit for each field that has been read.
-    private var readFields: UInt64 = 0
+    private var seenFieldBits: UInt64 = 0
     var position: Int
     /// The position of the last key's opening quote.
     private(set) var keyPosition = 0
@@ -29,7 +29,7 @@ struct JSONMembers {
     @inline(__always)
     init(_ text: JSONText, at position: Int, of object: Field, unknownKeys rule: UnknownKeyRule) throws(Fault) {
         guard position < text.count, text.byte(position) == UInt8(ascii: "{") else {
-            throw text.wrongType(position, object)
+            throw text.wrongTypeFault(position, object)
         }
         self.object = object
         unknownKeyRule = rule
@@ -38,7 +38,7 @@ struct JSONMembers {
     }
 
     @inline(__always)
-    func has(_ field: Field) -> Bool { readFields & field.bit != 0 }
+    func has(_ field: Field) -> Bool { seenFieldBits & field.bit != 0 }
 
     /// Reads the next key.
     /// - Parameter knownField: returns the field for the bytes of a key.
@@ -56,18 +56,18 @@ struct JSONMembers {
         }
         if nextByte == UInt8(ascii: "}") {
             position &+= 1
-            if passedOnCount > 1 { try refuseDuplicates(text) }
+            if passedOnKeyCount > 1 { try refuseDuplicates(text) }
             return nil
         }
         if !isFirst {
-            guard nextByte == UInt8(ascii: ",") else { throw text.unexpectedByte(position, object) }
+            guard nextByte == UInt8(ascii: ",") else { throw text.unexpectedByteFault(position, object) }
             position = text.skipWhitespace(position &+ 1)
         }
         isFirst = false
-        guard text.peek(position) == UInt8(ascii: "\"") else { throw text.unexpectedByte(position, object) }
-        let key = try text.string(position, object)
+        guard text.peek(position) == UInt8(ascii: "\"") else { throw text.unexpectedByteFault(position, object) }
+        let key = try text.readString(position, object)
         keyPosition = position
-        position = try text.colon(key.next, object)
+        position = try text.readColon(key.nextPosition, object)
         let field =
             key.isEscaped
             ? JSONMembers.fieldOfEscapedKey(text.bytes(key.range), knownField) : knownField(text.bytes(key.range))
@@ -75,8 +75,8 @@ struct JSONMembers {
             try handleUnknownKey(key)
             return object
         }
-        guard readFields & field.bit == 0 else { throw Fault(.duplicateKey, field, at: keyPosition) }
-        readFields |= field.bit
+        guard seenFieldBits & field.bit == 0 else { throw Fault(.duplicateKey, field, at: keyPosition) }
+        seenFieldBits |= field.bit
         return field
     }
 
@@ -86,9 +86,9 @@ struct JSONMembers {
         case .refused:
             throw Fault(.unknownKey, FieldPath(field: object, unknownKey: key.range), at: keyPosition)
         case .passedOn:
-            passedOnCount &+= 1
-            guard passedOnCount <= Limits.unknownKeysPerObjectMax else {
-                throw Fault(.tooMany, object, at: keyPosition, amount: passedOnCount)
+            passedOnKeyCount &+= 1
+            guard passedOnKeyCount <= Limits.unknownKeysPerObjectMax else {
+                throw Fault(.tooMany, object, at: keyPosition, amount: passedOnKeyCount)
             }
         case .unchecked:
             break
@@ -141,8 +141,8 @@ struct JSONMembers {
     private func keyAndNext(_ text: JSONText, _ position: Int) -> (ByteRange, Int)? {
         let keyPosition = text.skipWhitespace(position)
         guard keyPosition < text.count, text.byte(keyPosition) == UInt8(ascii: "\""),
-            let key = try? text.string(keyPosition, object),
-            let value = try? text.colon(key.next, object),
+            let key = try? text.readString(keyPosition, object),
+            let value = try? text.readColon(key.nextPosition, object),
             let end = try? text.skipValue(value, depth: 0, object)
         else { return nil }
         let next = text.skipWhitespace(end)

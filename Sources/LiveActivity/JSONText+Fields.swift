@@ -2,19 +2,19 @@
 extension JSONText {
     /// Returns the position of the record's object. Throws if the record has no object.
     @inline(__always)
-    func recordStart() throws(Fault) -> Int {
+    func findRecordStart() throws(Fault) -> Int {
         let start = skipWhitespace(0)
-        guard start < count, byte(start) == UInt8(ascii: "{") else { throw missingObject(start) }
+        guard start < count, byte(start) == UInt8(ascii: "{") else { throw missingObjectFault(start) }
         return start
     }
 
     @inline(never)
-    private func missingObject(_ start: Int) -> Fault {
+    private func missingObjectFault(_ start: Int) -> Fault {
         if start == count { return Fault(.emptyRecord, .record, at: start) }
         if count >= 3, byte(0) == 0xEF, byte(1) == 0xBB, byte(2) == 0xBF {
             return Fault(.byteOrderMark, .record, at: 0)
         }
-        return wrongType(start, .record)
+        return wrongTypeFault(start, .record)
     }
 
     /// Refuses anything but white space after the record's object.
@@ -27,8 +27,8 @@ extension JSONText {
     /// Reads a name: a string that is not empty and contains no control character. Its text has at most
     /// `bytesMax` bytes after the escapes are decoded.
     @inline(__always)
-    func name(_ position: Int, atMost bytesMax: Int, _ field: Field) throws(Fault) -> JSONString {
-        let string = try string(position, field)
+    func readName(_ position: Int, atMost bytesMax: Int, _ field: Field) throws(Fault) -> JSONString {
+        let string = try readString(position, field)
         let isName = string.isPlain && !string.isEmpty && string.end &- string.start <= bytesMax
         if !isName { try checkName(string, atMost: bytesMax, field) }
         return string
@@ -51,16 +51,16 @@ extension JSONText {
     }
 
     @inline(__always)
-    func token(_ position: Int, _ field: Field) throws(Fault) -> JSONString {
-        let string = try string(position, field)
+    func readToken(_ position: Int, _ field: Field) throws(Fault) -> JSONString {
+        let string = try readString(position, field)
         guard DeviceToken.isValid(bytes(string.range)) else { throw Fault(.invalidHexadecimal, field, at: position) }
         return string
     }
 
     /// Reads a policy's name. It consists of letters, digits, `-` and `_`, so a string with escapes is
     /// refused.
-    func policyName(_ position: Int, _ field: Field) throws(Fault) -> JSONString {
-        let string = try string(position, field)
+    func readPolicyName(_ position: Int, _ field: Field) throws(Fault) -> JSONString {
+        let string = try readString(position, field)
         let name = bytes(string.range)
         guard !name.isEmpty else { throw Fault(.emptyText, field, at: position) }
         guard name.count <= Limits.policyNameBytesMax else {
@@ -77,16 +77,16 @@ extension JSONText {
     }
 
     @inline(__always)
-    func environment(_ position: Int, _ field: Field) throws(Fault) -> (APNsEnvironment, next: Int) {
-        let string = try string(position, field)
-        if has(string, "production") { return (.production, string.next) }
-        if has(string, "sandbox") { return (.sandbox, string.next) }
+    func readEnvironment(_ position: Int, _ field: Field) throws(Fault) -> (APNsEnvironment, next: Int) {
+        let string = try readString(position, field)
+        if isEqual(string, to: "production") { return (.production, string.nextPosition) }
+        if isEqual(string, to: "sandbox") { return (.sandbox, string.nextPosition) }
         throw Fault(.unknownValue, field, at: position)
     }
 
     /// Whether a JSON string, after its escapes are decoded, is this word.
     @inline(__always)
-    func has(_ string: JSONString, _ word: StaticString) -> Bool {
+    func isEqual(_ string: JSONString, to word: StaticString) -> Bool {
         if !string.isEscaped { return equals(bytes(string.range), word) }
         return areEqualUnescaped(
             bytes(string.range),
@@ -94,40 +94,40 @@ extension JSONText {
         )
     }
 
-    func boolean(_ position: Int, _ field: Field) throws(Fault) -> (value: Bool, next: Int) {
-        guard position < count else { throw unexpectedByte(position, field) }
+    func readBoolean(_ position: Int, _ field: Field) throws(Fault) -> (value: Bool, next: Int) {
+        guard position < count else { throw unexpectedByteFault(position, field) }
         switch byte(position) {
-        case UInt8(ascii: "t"): return (true, try literal("true", position, field))
-        case UInt8(ascii: "f"): return (false, try literal("false", position, field))
-        default: throw wrongType(position, field)
+        case UInt8(ascii: "t"): return (true, try readLiteral("true", position, field))
+        case UInt8(ascii: "f"): return (false, try readLiteral("false", position, field))
+        default: throw wrongTypeFault(position, field)
         }
     }
 
     /// Validates an object without interpreting it.
     /// - Parameter depth: the number of open containers around the object.
     @inline(__always)
-    func object(_ position: Int, depth: Int, _ field: Field) throws(Fault) -> Int {
-        guard position < count, byte(position) == UInt8(ascii: "{") else { throw wrongType(position, field) }
+    func skipObject(_ position: Int, depth: Int, _ field: Field) throws(Fault) -> Int {
+        guard position < count, byte(position) == UInt8(ascii: "{") else { throw wrongTypeFault(position, field) }
         return try skipValue(position, depth: depth, field)
     }
 
     /// Reads an array, and each of its elements with `element`.
     /// - Returns: the position after the array, and the number of elements.
-    func array(
+    func readArray(
         _ start: Int,
         _ field: Field,
         _ element: (_ position: Int) throws(Fault) -> Int
     ) throws(Fault) -> (next: Int, elementCount: Int) {
-        guard start < count, byte(start) == UInt8(ascii: "[") else { throw wrongType(start, field) }
+        guard start < count, byte(start) == UInt8(ascii: "[") else { throw wrongTypeFault(start, field) }
         var position = skipWhitespace(start &+ 1)
         if position < count, byte(position) == UInt8(ascii: "]") { return (position &+ 1, 0) }
         var elementCount = 0
         while true {
             position = skipWhitespace(try element(position))
             elementCount &+= 1
-            guard position < count else { throw unexpectedByte(position, field) }
+            guard position < count else { throw unexpectedByteFault(position, field) }
             if byte(position) == UInt8(ascii: "]") { return (position &+ 1, elementCount) }
-            guard byte(position) == UInt8(ascii: ",") else { throw unexpectedByte(position, field) }
+            guard byte(position) == UInt8(ascii: ",") else { throw unexpectedByteFault(position, field) }
             position = skipWhitespace(position &+ 1)
         }
     }

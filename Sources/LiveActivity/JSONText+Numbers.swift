@@ -4,7 +4,7 @@ extension JSONText {
 
     /// Reads up to ``safeDigitsMax`` digits at `start` and returns their value.
     @inline(__always)
-    private func leadingDigits(_ start: Int) -> (value: UInt64, next: Int) {
+    private func readLeadingDigits(_ start: Int) -> (value: UInt64, next: Int) {
         let end = min(count, start &+ JSONText.safeDigitsMax)
         var position = start
         var value: UInt64 = 0
@@ -20,11 +20,11 @@ extension JSONText {
     /// Reads an integer without sign, fraction or exponent. It is a value inside an object, so a record that ends
     /// with the integer is truncated.
     @inline(__always)
-    func unsignedInteger(_ start: Int, _ field: Field) throws(Fault) -> (value: UInt64, next: Int) {
+    func readUnsignedInteger(_ start: Int, _ field: Field) throws(Fault) -> (value: UInt64, next: Int) {
         guard start < count, byte(start) &- UInt8(ascii: "0") < 10 else {
-            throw negativeOrWrongType(start, field)
+            throw negativeOrWrongTypeFault(start, field)
         }
-        var (value, position) = leadingDigits(start)
+        var (value, position) = readLeadingDigits(start)
         if position &- start == JSONText.safeDigitsMax {
             while position < count, byte(position) &- UInt8(ascii: "0") < 10 {
                 let (product, hasProductOverflowed) = value.multipliedReportingOverflow(by: 10)
@@ -49,13 +49,13 @@ extension JSONText {
 
     /// Reads an integer that must be within a range of non-negative numbers.
     @inline(__always)
-    func integer(
+    func readInteger(
         _ position: Int,
         from lowerBound: Int64,
         to upperBound: Int64,
         _ field: Field
     ) throws(Fault) -> (value: Int64, next: Int) {
-        let (value, next) = try unsignedInteger(position, field)
+        let (value, next) = try readUnsignedInteger(position, field)
         guard let value = Int64(exactly: value), value >= lowerBound, value <= upperBound else {
             throw Fault(.outOfRange, field, at: position)
         }
@@ -63,26 +63,26 @@ extension JSONText {
     }
 
     @inline(never)
-    private func negativeOrWrongType(_ position: Int, _ field: Field) -> Fault {
-        guard position < count, byte(position) == UInt8(ascii: "-") else { return wrongType(position, field) }
+    private func negativeOrWrongTypeFault(_ position: Int, _ field: Field) -> Fault {
+        guard position < count, byte(position) == UInt8(ascii: "-") else { return wrongTypeFault(position, field) }
         return Fault(.outOfRange, field, at: position)
     }
 
     /// Reads a number without computing its value.
     @inline(__always)
-    func anyNumber(_ position: Int, _ field: Field) throws(Fault) -> Int {
+    func readAnyNumber(_ position: Int, _ field: Field) throws(Fault) -> Int {
         guard position < count, byte(position) == UInt8(ascii: "-") || byte(position) &- UInt8(ascii: "0") < 10 else {
-            throw wrongType(position, field)
+            throw wrongTypeFault(position, field)
         }
-        return try number(position, field)
+        return try skipNumber(position, field)
     }
 
     /// Reads any number as a date in whole seconds. The fraction is cut off, and the result is clamped to
     /// `0...Int64.max`.
-    func seconds(_ start: Int, _ field: Field) throws(Fault) -> (value: Int64, next: Int) {
-        let next = try anyNumber(start, field)
+    func readSeconds(_ start: Int, _ field: Field) throws(Fault) -> (value: Int64, next: Int) {
+        let next = try readAnyNumber(start, field)
         if byte(start) == UInt8(ascii: "-") { return (0, next) }
-        let (value, digitsEnd) = leadingDigits(start)
+        let (value, digitsEnd) = readLeadingDigits(start)
         return (digitsEnd == next ? Int64(truncatingIfNeeded: value) : wholePart(start, next), next)
     }
 
@@ -98,7 +98,7 @@ extension JSONText {
             position &+= 1
         }
         let digitsEnd = position
-        wholeDigitCount &+= exponent(position, end)
+        wholeDigitCount &+= readExponent(position, end)
 
         var value: Int64 = 0
         var readDigitCount = 0
@@ -122,7 +122,7 @@ extension JSONText {
     /// Reads the exponent whose "e" is at `start`; 0 if there is none. Clamped to twice the maximum length of a
     /// record: such an exponent already moves the decimal point beyond all digits, so a larger one changes
     /// nothing.
-    private func exponent(_ start: Int, _ end: Int) -> Int {
+    private func readExponent(_ start: Int, _ end: Int) -> Int {
         guard start < end else { return 0 }
         var value = 0
         for position in start &+ 1..<end {

@@ -15,7 +15,7 @@ struct JSONString {
     @inline(__always)
     var isEmpty: Bool { start == end }
     @inline(__always)
-    var next: Int { end &+ 1 }
+    var nextPosition: Int { end &+ 1 }
 }
 
 private let quote = UInt8(ascii: "\"")
@@ -42,10 +42,10 @@ extension JSONText {
     /// Reads a string, whose opening quote must be at `position`.
     ///
     /// Strings of up to fifteen plain bytes are read inline, because most keys and values are that short.
-    /// `longString` reads all others, and every string near the end of the record.
+    /// `readLongString` reads all others, and every string near the end of the record.
     @inline(__always)
-    func string(_ position: Int, _ field: Field) throws(Fault) -> JSONString {
-        guard peek(position) == quote else { throw wrongType(position, field) }
+    func readString(_ position: Int, _ field: Field) throws(Fault) -> JSONString {
+        guard peek(position) == quote else { throw wrongTypeFault(position, field) }
         let start = position &+ 1
         var plainEnd = start
         if start &+ 16 <= count {
@@ -59,7 +59,7 @@ extension JSONText {
                 return JSONString(start: start, end: plainEnd, isEscaped: false, isPlain: true)
             }
         }
-        return try longString(start, from: plainEnd, field)
+        return try readLongString(start, from: plainEnd, field)
     }
 
     /// Returns the position of the first byte from `start` on that is not plain.
@@ -81,7 +81,7 @@ extension JSONText {
 
     /// Reads the rest of a string whose bytes before `plainEnd` are plain.
     @inline(never)
-    private func longString(_ start: Int, from plainEnd: Int, _ field: Field) throws(Fault) -> JSONString {
+    private func readLongString(_ start: Int, from plainEnd: Int, _ field: Field) throws(Fault) -> JSONString {
         var string = JSONString(start: start, end: plainEnd, isEscaped: false, isPlain: true)
         var position = endOfPlainBytes(plainEnd)
         while position < count {
@@ -94,13 +94,13 @@ extension JSONText {
                 return string
             case backslash:
                 string.isEscaped = true
-                position = try escape(position, field)
+                position = try readEscape(position, field)
             case 0..<0x20:
                 throw Fault(.controlCharacter, field, at: position)
             case 0x7F:
                 position &+= 1
             default:
-                position = try multibyteCharacter(position, field)
+                position = try readMultibyteCharacter(position, field)
             }
             string.isPlain = false
             position = endOfPlainBytes(position)
@@ -109,18 +109,18 @@ extension JSONText {
     }
 
     /// Reads one escape, beginning at its backslash. A pair of surrogates is one escape.
-    private func escape(_ position: Int, _ field: Field) throws(Fault) -> Int {
+    private func readEscape(_ position: Int, _ field: Field) throws(Fault) -> Int {
         guard position &+ 1 < count else { throw Fault(.truncated, field, at: count) }
         switch byte(position &+ 1) {
         case quote, backslash, UInt8(ascii: "/"), UInt8(ascii: "b"), UInt8(ascii: "f"), UInt8(ascii: "n"),
             UInt8(ascii: "r"), UInt8(ascii: "t"):
             return position &+ 2
         case UInt8(ascii: "u"):
-            let unit = try codeUnit(position &+ 2, field)
+            let unit = try readCodeUnit(position &+ 2, field)
             if unit & 0xF800 != 0xD800 { return position &+ 6 }
             guard unit < 0xDC00, position &+ 7 < count, byte(position &+ 6) == backslash,
                 byte(position &+ 7) == UInt8(ascii: "u"),
-                try codeUnit(position &+ 8, field) & 0xFC00 == 0xDC00
+                try readCodeUnit(position &+ 8, field) & 0xFC00 == 0xDC00
             else { throw Fault(.loneSurrogate, field, at: position) }
             return position &+ 12
         default:
@@ -129,11 +129,11 @@ extension JSONText {
     }
 
     /// Reads the four hexadecimal digits of an escape.
-    private func codeUnit(_ position: Int, _ field: Field) throws(Fault) -> UInt32 {
+    private func readCodeUnit(_ position: Int, _ field: Field) throws(Fault) -> UInt32 {
         var unit: UInt32 = 0
         for digitPosition in position..<position &+ 4 {
             guard digitPosition < count else { throw Fault(.truncated, field, at: count) }
-            guard let digit = Hexadecimal.value(byte(digitPosition)) else {
+            guard let digit = Hexadecimal.digitValue(byte(digitPosition)) else {
                 throw Fault(.invalidEscape, field, at: digitPosition)
             }
             unit = unit &<< 4 | UInt32(digit)
@@ -143,7 +143,7 @@ extension JSONText {
 
     /// Reads one character of two to four bytes (Unicode, table 3-7, "Well-Formed UTF-8 Byte Sequences").
     @inline(__always)
-    private func multibyteCharacter(_ position: Int, _ field: Field) throws(Fault) -> Int {
+    private func readMultibyteCharacter(_ position: Int, _ field: Field) throws(Fault) -> Int {
         let length = UTF8Sequence.length(UnsafeRawBufferPointer(start: base, count: count), at: position)
         guard length > 0 else { throw Fault(.invalidUTF8, field, at: position) }
         return position &+ length

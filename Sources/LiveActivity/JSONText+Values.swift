@@ -18,11 +18,11 @@ extension JSONText {
                 // In ASCII, "}" and "]" are two above their opening brackets.
                 let isEmpty = peek(position) == first &+ 2
                 if !isEmpty {
-                    if isObject { position = try key(position, field) }
+                    if isObject { position = try readKey(position, field) }
                     continue
                 }
             } else {
-                position = try scalar(position, field)
+                position = try readScalar(position, field)
             }
             while true {
                 guard levelCount > 0 else { return position }
@@ -34,11 +34,11 @@ extension JSONText {
                 let isObject = objectBits & 1 == 1
                 if next == UInt8(ascii: ",") {
                     position = skipWhitespace(position &+ 1)
-                    if isObject { position = try key(position, field) }
+                    if isObject { position = try readKey(position, field) }
                     break
                 }
                 guard next == (isObject ? UInt8(ascii: "}") : UInt8(ascii: "]")) else {
-                    throw unexpectedByte(position, field)
+                    throw unexpectedByteFault(position, field)
                 }
                 objectBits &>>= 1
                 levelCount &-= 1
@@ -49,82 +49,82 @@ extension JSONText {
 
     /// Reads a key and its colon and returns the position of the value.
     @inline(__always)
-    private func key(_ position: Int, _ field: Field) throws(Fault) -> Int {
-        guard peek(position) == UInt8(ascii: "\"") else { throw unexpectedByte(position, field) }
-        return try colon(string(position, field).next, field)
+    private func readKey(_ position: Int, _ field: Field) throws(Fault) -> Int {
+        guard peek(position) == UInt8(ascii: "\"") else { throw unexpectedByteFault(position, field) }
+        return try readColon(readString(position, field).nextPosition, field)
     }
 
     /// Reads the colon after a key and returns the position of the value.
     @inline(__always)
-    func colon(_ start: Int, _ field: Field) throws(Fault) -> Int {
+    func readColon(_ start: Int, _ field: Field) throws(Fault) -> Int {
         var position = start
         if peek(position) != UInt8(ascii: ":") {
             position = skipWhitespace(position)
-            guard peek(position) == UInt8(ascii: ":") else { throw unexpectedByte(position, field) }
+            guard peek(position) == UInt8(ascii: ":") else { throw unexpectedByteFault(position, field) }
         }
         return skipWhitespace(position &+ 1)
     }
 
     /// Reads a value that is not a container.
     @inline(__always)
-    private func scalar(_ position: Int, _ field: Field) throws(Fault) -> Int {
+    private func readScalar(_ position: Int, _ field: Field) throws(Fault) -> Int {
         switch peek(position) {
-        case UInt8(ascii: "\""): return try string(position, field).next
+        case UInt8(ascii: "\""): return try readString(position, field).nextPosition
         case UInt8(ascii: "1")...UInt8(ascii: "9"):
             // Most numbers have a few digits, so they are read without a call.
             var end = position &+ 1
             while peek(end) &- UInt8(ascii: "0") < 10 { end &+= 1 }
             let isWhole = peek(end) != UInt8(ascii: ".") && peek(end) | 0x20 != UInt8(ascii: "e")
-            return isWhole ? end : try number(position, field)
-        case UInt8(ascii: "-"), UInt8(ascii: "0"): return try number(position, field)
-        case UInt8(ascii: "t"): return try literal("true", position, field)
-        case UInt8(ascii: "f"): return try literal("false", position, field)
-        case UInt8(ascii: "n"): return try literal("null", position, field)
-        default: throw unexpectedByte(position, field)
+            return isWhole ? end : try skipNumber(position, field)
+        case UInt8(ascii: "-"), UInt8(ascii: "0"): return try skipNumber(position, field)
+        case UInt8(ascii: "t"): return try readLiteral("true", position, field)
+        case UInt8(ascii: "f"): return try readLiteral("false", position, field)
+        case UInt8(ascii: "n"): return try readLiteral("null", position, field)
+        default: throw unexpectedByteFault(position, field)
         }
     }
 
-    func literal(_ word: StaticString, _ position: Int, _ field: Field) throws(Fault) -> Int {
+    func readLiteral(_ word: StaticString, _ position: Int, _ field: Field) throws(Fault) -> Int {
         for index in 0..<word.utf8CodeUnitCount {
             guard position &+ index < count, byte(position &+ index) == word.utf8Start[index] else {
-                throw unexpectedByte(position &+ index, field)
+                throw unexpectedByteFault(position &+ index, field)
             }
         }
         return position &+ word.utf8CodeUnitCount
     }
 
     /// Reads a number by JSON's grammar. The number may have any size, because its value is not computed.
-    func number(_ start: Int, _ field: Field) throws(Fault) -> Int {
+    func skipNumber(_ start: Int, _ field: Field) throws(Fault) -> Int {
         var position = start
         if position < count, byte(position) == UInt8(ascii: "-") { position &+= 1 }
         guard position < count else { throw Fault(.truncated, field, at: position) }
         if byte(position) == UInt8(ascii: "0") {
             position &+= 1
         } else {
-            position = try digits(position, field)
+            position = try skipDigits(position, field)
         }
         guard position < count, byte(position) == UInt8(ascii: ".") || byte(position) | 0x20 == UInt8(ascii: "e")
         else { return position }
-        return try fractionAndExponent(position, field)
+        return try skipFractionAndExponent(position, field)
     }
 
-    private func fractionAndExponent(_ start: Int, _ field: Field) throws(Fault) -> Int {
+    private func skipFractionAndExponent(_ start: Int, _ field: Field) throws(Fault) -> Int {
         var position = start
-        if byte(position) == UInt8(ascii: ".") { position = try digits(position &+ 1, field) }
+        if byte(position) == UInt8(ascii: ".") { position = try skipDigits(position &+ 1, field) }
         guard position < count, byte(position) | 0x20 == UInt8(ascii: "e") else { return position }
         position &+= 1
         if position < count, byte(position) == UInt8(ascii: "+") || byte(position) == UInt8(ascii: "-") {
             position &+= 1
         }
-        return try digits(position, field)
+        return try skipDigits(position, field)
     }
 
     /// Reads one digit or more.
     @inline(__always)
-    private func digits(_ start: Int, _ field: Field) throws(Fault) -> Int {
+    private func skipDigits(_ start: Int, _ field: Field) throws(Fault) -> Int {
         var position = start
         while position < count, byte(position) &- UInt8(ascii: "0") < 10 { position &+= 1 }
-        guard position > start else { throw unexpectedByte(position, field) }
+        guard position > start else { throw unexpectedByteFault(position, field) }
         return position
     }
 }

@@ -65,14 +65,14 @@ struct JSONText {
     /// Returns the fault at a position where another byte is required: `truncated` at the end, else
     /// `notJSON`.
     @inline(never)
-    func unexpectedByte(_ position: Int, _ field: Field) -> Fault {
+    func unexpectedByteFault(_ position: Int, _ field: Field) -> Fault {
         Fault(position < count ? .notJSON : .truncated, field, at: position)
     }
 
     /// Returns the fault at a position where a value of another type is required: `wrongType` if a value
     /// begins there, `truncated` at the end, else `notJSON`.
     @inline(never)
-    func wrongType(_ position: Int, _ field: Field) -> Fault {
+    func wrongTypeFault(_ position: Int, _ field: Field) -> Fault {
         guard position < count else { return Fault(.truncated, field, at: position) }
         switch byte(position) {
         case UInt8(ascii: "\""), UInt8(ascii: "{"), UInt8(ascii: "["), UInt8(ascii: "-"), UInt8(ascii: "t"),

@@ -68,22 +68,22 @@ public struct JSONWriter: ~Copyable {
 
     /// Writes a string that needs no escapes.
     public mutating func string(_ word: StaticString) {
-        quote()
+        appendQuote()
         raw(UnsafeRawBufferPointer(start: word.utf8Start, count: word.utf8CodeUnitCount))
-        quote()
+        appendQuote()
     }
 
     /// Writes bytes as a string, escaped by RFC 8259 §7. Each byte that is not part of well-formed UTF-8 is
     /// replaced by U+FFFD, because JSON must be UTF-8.
     public mutating func string(_ text: UnsafeRawBufferPointer) {
-        quote()
+        appendQuote()
         stringContent(text)
-        quote()
+        appendQuote()
     }
 
     /// Begins or ends a string whose parts are written one by one.
     @inline(__always)
-    mutating func quote() { append(UInt8(ascii: "\"")) }
+    mutating func appendQuote() { append(UInt8(ascii: "\"")) }
 
     public mutating func integer(_ value: Int64) {
         if value < 0 { append(UInt8(ascii: "-")) }
@@ -107,7 +107,7 @@ public struct JSONWriter: ~Copyable {
         raw(UnsafeRawBufferPointer(start: word.utf8Start, count: word.utf8CodeUnitCount))
     }
 
-    /// Writes the inside of a string, between two calls of ``quote()``.
+    /// Writes the inside of a string, between two calls of ``appendQuote()``.
     mutating func stringContent(_ text: UnsafeRawBufferPointer) {
         // The longest escape of a byte has six bytes.
         reserve(6 * text.count)

@@ -114,7 +114,7 @@ public struct Policy: Sendable, Equatable {
     public var throttleRecoveryMilliseconds: Int64 = 60_000
     public var expiration = Expiration()
     /// The fields of `content-state` that are dropped, in this order, from a body that is too large: at most
-    /// ``DroppedFields/countMax`` names by ``DroppedFields/isName(_:)``. A command whose body is still too large is
+    /// ``OversizeFields/countMax`` names by ``OversizeFields/isName(_:)``. A command whose body is still too large is
     /// `invalid`.
     public var oversize: [String] = []
     /// How many seconds after an activity's start Causeway ends it, with its last state; 0: never. If no start is
@@ -124,6 +124,9 @@ public struct Policy: Sendable, Equatable {
     public static let lifetimeSecondsMax = 28_800
     /// What happens after Causeway has ended an activity because its lifetime was over.
     public var afterLifetime = AfterLifetime.end
+
+    /// Whether Causeway starts an activity again after it has ended the activity at its lifetime.
+    public var restartsActivities: Bool { afterLifetime == .restart && lifetimeSeconds > 0 }
 
     public enum AfterLifetime: String, Sendable, CaseIterable {
         /// The activity stays ended.

@@ -3,14 +3,14 @@ extension Registration {
     /// - Throws: the first ``Fault`` found, with its position.
     public static func decode(_ record: UnsafeRawBufferPointer) throws(Fault) -> Registration {
         let text = try JSONText(record)
-        let start = try text.recordStart()
+        let start = try text.findRecordStart()
         var members = try JSONMembers(text, at: start, of: .record, unknownKeys: .refused)
         var fields = RegistrationFields()
         while let field = try members.next(in: text, Field.registrationField) {
             members.position = try fields.decode(field, text, members.position)
         }
         try text.checkRecordEnd(members.position)
-        return try fields.registration(start, members)
+        return try fields.makeRegistration(start, members)
     }
 }
 
@@ -40,15 +40,15 @@ private struct RegistrationFields {
         case .app, .activity, .device, .attributesType:
             return try decodeName(field, text, position)
         case .token:
-            let digits = try text.token(position, field)
+            let digits = try text.readToken(position, field)
             token = digits.text
-            return digits.next
+            return digits.nextPosition
         case .environment:
-            let (value, next) = try text.environment(position, field)
+            let (value, next) = try text.readEnvironment(position, field)
             environment = value
             return next
         case .registeredAt:
-            let (value, next) = try text.integer(
+            let (value, next) = try text.readInteger(
                 position,
                 from: Self.registeredAtMillisecondsMin,
                 to: Self.registeredAtMillisecondsMax,
@@ -57,11 +57,11 @@ private struct RegistrationFields {
             registeredAtMilliseconds = value
             return next
         case .frequentUpdates:
-            let (value, next) = try text.boolean(position, field)
+            let (value, next) = try text.readBoolean(position, field)
             frequentUpdates = value
             return next
         case .channels:
-            let (value, next) = try text.boolean(position, field)
+            let (value, next) = try text.readBoolean(position, field)
             supportsChannels = value
             return next
         case .shows:
@@ -77,19 +77,19 @@ private struct RegistrationFields {
 
     @inline(__always)
     private mutating func decodeName(_ field: Field, _ text: JSONText, _ position: Int) throws(Fault) -> Int {
-        let name = try text.name(position, atMost: Limits.identifierBytesMax, field)
+        let name = try text.readName(position, atMost: Limits.identifierBytesMax, field)
         switch field {
         case .app: app = name.text
         case .activity: activity = name.text
         case .device: device = name.text
         default: attributesType = name.text
         }
-        return name.next
+        return name.nextPosition
     }
 
     private mutating func decodeAudiences(_ text: JSONText, _ start: Int) throws(Fault) -> Int {
-        let (next, elementCount) = try text.array(start, .audiences) { position throws(Fault) in
-            try text.name(position, atMost: Limits.identifierBytesMax, .audiences).next
+        let (next, elementCount) = try text.readArray(start, .audiences) { position throws(Fault) in
+            try text.readName(position, atMost: Limits.identifierBytesMax, .audiences).nextPosition
         }
         guard elementCount <= Limits.audiencesPerRegistrationMax else {
             throw Fault(.tooMany, .audiences, at: start, amount: elementCount)
@@ -103,14 +103,14 @@ private struct RegistrationFields {
     private static func readShownVersion(_ text: JSONText, _ start: Int) throws(Fault) -> (Version, next: Int) {
         var version = Version(timestamp: 0, sequence: 0)
         guard start < text.count, text.byte(start) == UInt8(ascii: "{") else {
-            let (value, next) = try text.integer(start, from: Limits.timestampMin, to: Limits.timestampMax, .shows)
+            let (value, next) = try text.readInteger(start, from: Limits.timestampMin, to: Limits.timestampMax, .shows)
             version.timestamp = value
             return (version, next)
         }
         var members = try JSONMembers(text, at: start, of: .shows, unknownKeys: .refused)
         while let field = try members.next(in: text, Field.showsField) {
             if field == .showsTimestamp {
-                let (value, next) = try text.integer(
+                let (value, next) = try text.readInteger(
                     members.position,
                     from: Limits.timestampMin,
                     to: Limits.timestampMax,
@@ -119,7 +119,7 @@ private struct RegistrationFields {
                 version.timestamp = value
                 members.position = next
             } else {
-                let (value, next) = try text.unsignedInteger(members.position, field)
+                let (value, next) = try text.readUnsignedInteger(members.position, field)
                 version.sequence = value
                 members.position = next
             }
@@ -130,7 +130,7 @@ private struct RegistrationFields {
 
     /// Makes a registration from the fields. Throws if a required field is missing, or if a field belongs to the
     /// other kind of registration.
-    func registration(_ start: Int, _ members: JSONMembers) throws(Fault) -> Registration {
+    func makeRegistration(_ start: Int, _ members: JSONMembers) throws(Fault) -> Registration {
         guard members.has(.app) else { throw Fault(.missingField, .app, at: start) }
         guard members.has(.environment) else { throw Fault(.missingField, .environment, at: start) }
         guard members.has(.registeredAt) else { throw Fault(.missingField, .registeredAt, at: start) }

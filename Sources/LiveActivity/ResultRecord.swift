@@ -67,7 +67,7 @@ public struct ResultRecord {
     /// Appends the record. Absent fields are left out.
     public func write(to writer: inout JSONWriter) {
         writer.beginObject()
-        writer.commandName(commandIdentifier, topic: sourceTopic, partition: sourcePartition, offset: sourceOffset)
+        writer.writeCommandName(commandIdentifier, topic: sourceTopic, partition: sourcePartition, offset: sourceOffset)
         writer.member("app", app)
         writer.member("activity", activity)
         writer.member("audience", audience)
@@ -88,7 +88,7 @@ public struct ResultRecord {
         }
         if let apnsIdentifier {
             writer.key("apnsId")
-            writer.uuid(apnsIdentifier.0, apnsIdentifier.1)
+            writer.writeUUID(apnsIdentifier.0, apnsIdentifier.1)
         }
         if priority != 0 { writer.member("priority", Int64(priority)) }
         if isDemoted {
@@ -96,11 +96,11 @@ public struct ResultRecord {
             writer.boolean(true)
         }
         if budgetLeft >= 0 { writer.member("budgetLeft", Int64(budgetLeft)) }
-        writer.droppedFields(droppedFieldNames)
+        writer.writeDroppedFields(droppedFieldNames)
         writer.member("policy", policy)
         writer.member("attempts", Int64(attempts))
         if sentTimestamp >= 0 { writer.member("timestamp", sentTimestamp) }
-        writer.source(topic: sourceTopic, partition: sourcePartition, offset: sourceOffset)
+        writer.writeSource(topic: sourceTopic, partition: sourcePartition, offset: sourceOffset)
         writer.key("times")
         writer.beginObject()
         if recordMilliseconds >= 0 { writer.member("record", recordMilliseconds) }
@@ -116,7 +116,7 @@ public struct ResultRecord {
 extension JSONWriter {
     /// Writes the name of a command: its id, or its place `topic/partition/offset` if it has no id.
     @inline(__always)
-    mutating func commandName(
+    mutating func writeCommandName(
         _ identifier: UnsafeRawBufferPointer?,
         topic: UnsafeRawBufferPointer,
         partition: Int32,
@@ -127,17 +127,17 @@ extension JSONWriter {
             return
         }
         key("command")
-        quote()
+        appendQuote()
         stringContent(topic)
         append(UInt8(ascii: "/"))
         integer(Int64(partition))
         append(UInt8(ascii: "/"))
         integer(offset)
-        quote()
+        appendQuote()
     }
 
     @inline(__always)
-    mutating func source(topic: UnsafeRawBufferPointer, partition: Int32, offset: Int64) {
+    mutating func writeSource(topic: UnsafeRawBufferPointer, partition: Int32, offset: Int64) {
         key("source")
         beginObject()
         member("topic", topic)
@@ -161,7 +161,7 @@ extension JSONWriter {
     }
 
     /// Writes a UUID in its canonical form: lower case, 8-4-4-4-12 (RFC 9562 §4).
-    mutating func uuid(_ high: UInt64, _ low: UInt64) {
+    mutating func writeUUID(_ high: UInt64, _ low: UInt64) {
         var text = InlineArray<36, UInt8>(repeating: UInt8(ascii: "-"))
         var textIndex = 0
         for index in 0..<32 {
@@ -172,8 +172,8 @@ extension JSONWriter {
             )
             textIndex &+= 1
         }
-        quote()
+        appendQuote()
         text.span.withUnsafeBytes { raw($0) }
-        quote()
+        appendQuote()
     }
 }

@@ -81,7 +81,7 @@ struct UnescapedBytes: Sequence, IteratorProtocol {
         guard position &+ 4 <= source.count else { return nil }
         var unit: UInt32 = 0
         for _ in 0..<4 {
-            unit = unit &<< 4 | UInt32(Hexadecimal.value(source[position]) ?? 0)
+            unit = unit &<< 4 | UInt32(Hexadecimal.digitValue(source[position]) ?? 0)
             position &+= 1
         }
         return unit

@@ -2,7 +2,7 @@
 public enum Hexadecimal {
     /// Returns the value of one digit of either case; nil for any other byte.
     @inlinable
-    public static func value(_ byte: UInt8) -> UInt8? {
+    public static func digitValue(_ byte: UInt8) -> UInt8? {
         switch byte {
         case UInt8(ascii: "0")...UInt8(ascii: "9"): byte &- UInt8(ascii: "0")
         case UInt8(ascii: "a")...UInt8(ascii: "f"): byte &- UInt8(ascii: "a") &+ 10

@@ -9,8 +9,8 @@ public enum PercentEncoding {
                 bytes.append(byte)
                 continue
             }
-            guard let high = rest.popFirst().flatMap(Hexadecimal.value),
-                let low = rest.popFirst().flatMap(Hexadecimal.value)
+            guard let high = rest.popFirst().flatMap(Hexadecimal.digitValue),
+                let low = rest.popFirst().flatMap(Hexadecimal.digitValue)
             else { return nil }
             bytes.append(high << 4 | low)
         }

@@ -42,8 +42,8 @@ public final class EventLoop {
         _ = signal(SIGPIPE, SIG_IGN)
     }()
 
-    private let epoll: Int32
-    private let events: UnsafeMutablePointer<epoll_event>
+    private let epollDescriptor: Int32
+    private let eventBuffer: UnsafeMutablePointer<epoll_event>
     /// The buffer into which all streams of the loop read. Its content is valid only during one callback, and no read
     /// begins inside a callback.
     let readBuffer: UnsafeMutableRawBufferPointer
@@ -53,7 +53,7 @@ public final class EventLoop {
     private var runningTurnEndHandlers: ContiguousArray<any TurnEndHandler> = []
     private var resolver: Resolver?
     /// Looks up host names. Only tests replace the function.
-    var lookUp: Resolver.HostLookup = systemLookUp
+    var lookUp: Resolver.HostLookup = lookUpWithSystem
     private var isStopping = false
 
     /// CLOCK_MONOTONIC in ms, read now. All loops use this clock, so other threads can compare times with a
@@ -71,16 +71,16 @@ public final class EventLoop {
     /// closed then fails with an error, and does not end the process.
     public init() throws(SystemError) {
         _ = EventLoop.ignoreBrokenPipe
-        epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
-        guard epoll >= 0 else { throw SystemError(code: errno, operation: "epoll_create1") }
-        events = .allocate(capacity: EventLoop.eventsPerTurnMax)
+        epollDescriptor = epoll_create1(Int32(EPOLL_CLOEXEC))
+        guard epollDescriptor >= 0 else { throw SystemError(code: errno, operation: "epoll_create1") }
+        eventBuffer = .allocate(capacity: EventLoop.eventsPerTurnMax)
         readBuffer = .allocate(byteCount: EventLoop.readBufferBytes, alignment: 64)
         refreshClock()
     }
 
     deinit {
-        Glibc.close(epoll)
-        events.deallocate()
+        Glibc.close(epollDescriptor)
+        eventBuffer.deallocate()
         readBuffer.deallocate()
     }
 
@@ -100,7 +100,7 @@ public final class EventLoop {
     public func run() {
         while !isStopping {
             if turnSpacingMicroseconds > 0 { waitForTurnSpacing() }
-            turn(waitMilliseconds: -1)
+            runTurn(waitMilliseconds: -1)
         }
         isStopping = false
     }
@@ -124,9 +124,9 @@ public final class EventLoop {
     ///
     /// - Parameter waitMilliseconds: the longest wait for an event, -1 for no limit. The wait ends earlier if
     ///   a timer is due or a signal interrupts it. There is no wait if turn-end handlers are already registered.
-    public func turn(waitMilliseconds: Int32) {
+    public func runTurn(waitMilliseconds: Int32) {
         let wait = effectiveWaitMilliseconds(waitMilliseconds)
-        let count = epoll_wait(epoll, events, Int32(EventLoop.eventsPerTurnMax), wait)
+        let count = epoll_wait(epollDescriptor, eventBuffer, Int32(EventLoop.eventsPerTurnMax), wait)
         // The descriptor is open and the buffer is valid, so the only possible error is EINTR. An interrupted
         // wait counts as a turn without events.
         precondition(count >= 0 || errno == EINTR, "epoll_wait failed")
@@ -135,7 +135,7 @@ public final class EventLoop {
         nowMilliseconds = turnBeganNanoseconds / 1_000_000
         wallMilliseconds = readNanoseconds(CLOCK_REALTIME) / 1_000_000
         for index in 0..<max(0, Int(count)) {
-            dispatch(events[index])
+            dispatch(eventBuffer[index])
         }
         fireTimers()
         endTurn()
@@ -143,13 +143,13 @@ public final class EventLoop {
 
     private func effectiveWaitMilliseconds(_ waitMilliseconds: Int32) -> Int32 {
         guard waitMilliseconds != 0, turnEndHandlers.isEmpty else { return 0 }
-        guard let deadline = timers.earliestDeadlineMilliseconds else { return waitMilliseconds }
+        guard let deadlineMilliseconds = timers.earliestDeadlineMilliseconds else { return waitMilliseconds }
         // The loop's clock may still have the time at which the last turn began. A wait computed from that time would
         // make timers late.
         refreshClock()
-        guard deadline > nowMilliseconds else { return 0 }
-        let untilTimer = Int32(clamping: deadline - nowMilliseconds)
-        return waitMilliseconds < 0 ? untilTimer : min(untilTimer, waitMilliseconds)
+        guard deadlineMilliseconds > nowMilliseconds else { return 0 }
+        let untilTimerMilliseconds = Int32(clamping: deadlineMilliseconds - nowMilliseconds)
+        return waitMilliseconds < 0 ? untilTimerMilliseconds : min(untilTimerMilliseconds, waitMilliseconds)
     }
 
     private func dispatch(_ event: epoll_event) {
@@ -187,12 +187,12 @@ public final class EventLoop {
     func discardHandlers() {
         // A handler's `deinit` may call the loop. So first replace the loop's tables, then release the
         // handlers.
-        let discarded = (registrations, timers, turnEndHandlers, resolver)
+        let discardedTables = (registrations, timers, turnEndHandlers, resolver)
         registrations = []
         timers = TimerHeap()
         turnEndHandlers = []
         resolver = nil
-        withExtendedLifetime(discarded) {}
+        withExtendedLifetime(discardedTables) {}
     }
 
     // MARK: - Clock
@@ -218,12 +218,12 @@ public final class EventLoop {
         }
         let generation = registrations[index].generation &+ 1
         var event = epoll_event(descriptor: descriptor, generation: generation, interest: interest)
-        guard epoll_ctl(epoll, EPOLL_CTL_ADD, descriptor, &event) == 0 else {
+        guard epoll_ctl(epollDescriptor, EPOLL_CTL_ADD, descriptor, &event) == 0 else {
             throw SystemError(code: errno, operation: "epoll_ctl add")
         }
-        let replaced = registrations[index].handler
+        let replacedHandler = registrations[index].handler
         registrations[index] = Registration(handler: handler, generation: generation)
-        withExtendedLifetime(replaced) {}
+        withExtendedLifetime(replacedHandler) {}
     }
 
     /// Changes the events for which the loop watches a descriptor.
@@ -234,7 +234,7 @@ public final class EventLoop {
             throw SystemError(code: ENOENT, operation: "epoll_ctl update")
         }
         var event = epoll_event(descriptor: descriptor, generation: generation, interest: interest)
-        guard epoll_ctl(epoll, EPOLL_CTL_MOD, descriptor, &event) == 0 else {
+        guard epoll_ctl(epollDescriptor, EPOLL_CTL_MOD, descriptor, &event) == 0 else {
             throw SystemError(code: errno, operation: "epoll_ctl update")
         }
     }
@@ -245,13 +245,13 @@ public final class EventLoop {
     public func remove(descriptor: Int32) {
         guard generation(of: descriptor) != nil else { return }
         var event = epoll_event()
-        _ = epoll_ctl(epoll, EPOLL_CTL_DEL, descriptor, &event)
+        _ = epoll_ctl(epollDescriptor, EPOLL_CTL_DEL, descriptor, &event)
         // The handler's `deinit` may call the loop, so the handler is released only after the table was
         // changed.
-        let removed = registrations[Int(descriptor)].handler
+        let removedHandler = registrations[Int(descriptor)].handler
         registrations[Int(descriptor)].handler = nil
         registrations[Int(descriptor)].generation &+= 1
-        withExtendedLifetime(removed) {}
+        withExtendedLifetime(removedHandler) {}
     }
 
     private func generation(of descriptor: Int32) -> UInt32? {
@@ -272,14 +272,14 @@ public final class EventLoop {
     ///
     /// - Parameter afterMilliseconds: 0 or less: as soon as possible, but never inside this call.
     public func schedule(afterMilliseconds: Int64, handler: any TimerHandler, tag: UInt64) -> TimerIdentifier {
-        let (deadline, overflow) = nowMilliseconds.addingReportingOverflow(max(0, afterMilliseconds))
-        return timers.insert(deadlineMilliseconds: overflow ? .max : deadline, handler: handler, tag: tag)
+        let (deadlineMilliseconds, overflow) = nowMilliseconds.addingReportingOverflow(max(0, afterMilliseconds))
+        return timers.insert(deadlineMilliseconds: overflow ? .max : deadlineMilliseconds, handler: handler, tag: tag)
     }
 
     /// Cancels a timer and releases its handler. Does nothing for a timer that has fired or was cancelled.
     public func cancel(_ timer: TimerIdentifier) {
-        let cancelled = timers.remove(timer)
-        withExtendedLifetime(cancelled) {}
+        let cancelledTimer = timers.remove(timer)
+        withExtendedLifetime(cancelledTimer) {}
     }
 
     /// The number of timers that have neither fired nor been cancelled.

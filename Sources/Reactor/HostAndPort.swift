@@ -24,10 +24,10 @@ public struct HostAndPort: Sendable, Hashable, CustomStringConvertible {
 
     /// Reads `host` or `host:port`.
     ///
-    /// - Parameter portDefault: the port if the text has none.
-    public init(_ text: Substring, portDefault: UInt16) throws(Fault) {
+    /// - Parameter defaultPort: the port if the text has none.
+    public init(_ text: Substring, defaultPort: UInt16) throws(Fault) {
         var name = text
-        port = portDefault
+        port = defaultPort
         if let colon = text.lastIndex(of: ":"), !text[colon...].contains("]") {
             let digits = text[text.index(after: colon)...]
             // `UInt16` also reads a plus sign, which no port in a URL has.
@@ -38,7 +38,7 @@ public struct HostAndPort: Sendable, Hashable, CustomStringConvertible {
         if name.hasPrefix("["), name.hasSuffix("]") {
             name = name.dropFirst().dropLast()
             guard SocketAddress(numeric: String(name), port: port) != nil else { throw .host }
-        } else if !name.utf8.allSatisfy(Self.isOfName) {
+        } else if !name.utf8.allSatisfy(Self.isNameByte) {
             throw .host
         }
         guard (1...Self.hostBytesMax).contains(name.utf8.count) else { throw .host }
@@ -50,16 +50,16 @@ public struct HostAndPort: Sendable, Hashable, CustomStringConvertible {
     ///
     /// - Returns: nil if the part before the rest is not a host with an optional port, or if a character is a space or
     ///   not printable ASCII.
-    public static func divide(_ url: Substring, portDefault: UInt16) -> (server: HostAndPort, rest: Substring)? {
+    public static func splitURL(_ url: Substring, defaultPort: UInt16) -> (server: HostAndPort, rest: Substring)? {
         guard url.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else { return nil }
         let authority = url.prefix { !"/?#".contains($0) }
-        return (try? HostAndPort(authority, portDefault: portDefault)).map { ($0, url[authority.endIndex...]) }
+        return (try? HostAndPort(authority, defaultPort: defaultPort)).map { ($0, url[authority.endIndex...]) }
     }
 
     /// The form for URLs and `Host` fields: `host:port`, with an IPv6 address in brackets.
     public var description: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
 
-    private static func isOfName(_ byte: UInt8) -> Bool {
+    private static func isNameByte(_ byte: UInt8) -> Bool {
         switch byte {
         case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
             UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."), UInt8(ascii: "-"), UInt8(ascii: "_"):

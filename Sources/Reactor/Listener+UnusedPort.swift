@@ -12,7 +12,7 @@ extension Listener {
     /// listen on it yet.
     private static let lastPort = Mutex(UInt16.random(in: candidatePorts))
 
-    private static func nextPort() -> UInt16 {
+    private static func takeNextPort() -> UInt16 {
         lastPort.withLock { port in
             port = port < candidatePorts.upperBound ? port + 1 : candidatePorts.lowerBound
             return port
@@ -23,9 +23,9 @@ extension Listener {
     /// cannot listen on port 0. The process tries all other candidates before it returns the same port again.
     ///
     /// - Throws: `EADDRINUSE` if many ports in a row are in use, or the error of a socket that cannot be opened.
-    public static func unusedLoopbackPort() throws(SystemError) -> UInt16 {
+    public static func findUnusedLoopbackPort() throws(SystemError) -> UInt16 {
         for _ in 0..<unusedPortAttemptsMax {
-            let port = nextPort()
+            let port = takeNextPort()
             if try refusesConnections(.loopback(port: port)) { return port }
         }
         throw SystemError(code: EADDRINUSE, operation: "connect")

@@ -12,7 +12,7 @@ public final class ListeningSocket: Sendable {
 
     /// - Parameter address: with port 0 the system chooses a port. The path of a Unix socket must not exist.
     public init(address: SocketAddress, backlog: Int32) throws(SystemError) {
-        let descriptor = try listeningSocket(address: address, backlog: backlog)
+        let descriptor = try openListeningSocket(address: address, backlog: backlog)
         self.descriptor = Mutex(descriptor)
         self.address = localAddress(of: descriptor) ?? address
     }
@@ -33,7 +33,7 @@ public final class ListeningSocket: Sendable {
     }
 }
 
-func listeningSocket(address: SocketAddress, backlog: Int32) throws(SystemError) -> Int32 {
+func openListeningSocket(address: SocketAddress, backlog: Int32) throws(SystemError) -> Int32 {
     let type = Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue)
     let descriptor = socket(address.family, type, 0)
     guard descriptor >= 0 else { throw SystemError(code: errno, operation: "socket") }

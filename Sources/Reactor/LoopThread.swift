@@ -29,10 +29,10 @@ public final class LoopThread: Sendable {
         name: String,
         _ body: @escaping @Sendable (EventLoop) -> Void
     ) throws(SystemError) -> LoopThread {
-        let start = ThreadStart(name: name, loop: try EventLoop(), body: body)
+        let threadStart = ThreadStart(name: name, loop: try EventLoop(), body: body)
         var thread = pthread_t()
         let result = startThread(&thread, attributes: nil) {
-            start.run()
+            threadStart.run()
         }
         guard result == 0 else { throw SystemError(code: result, operation: "pthread_create") }
         return LoopThread(thread: thread)
@@ -64,7 +64,7 @@ private final class ThreadStart: @unchecked Sendable {
     }
 
     func run() {
-        _ = CLinux_pthread_setname_np(pthread_self(), threadName(name))
+        _ = CLinux_pthread_setname_np(pthread_self(), truncatedThreadName(name))
         body(loop)
         loop.discardHandlers()
     }
@@ -72,7 +72,7 @@ private final class ThreadStart: @unchecked Sendable {
 
 /// Returns the longest prefix of whole characters that has at most 15 bytes. The kernel refuses a longer
 /// name.
-private func threadName(_ name: String) -> String {
+private func truncatedThreadName(_ name: String) -> String {
     var prefix = name
     while prefix.utf8.count > 15 { prefix.removeLast() }
     return prefix
@@ -92,10 +92,10 @@ func startThread(
     _ run: @escaping @Sendable () -> Void
 ) -> Int32 {
     let body = Unmanaged.passRetained(ThreadBody(run: run))
-    var all = sigset_t()
-    var previous = sigset_t()
-    sigfillset(&all)
-    pthread_sigmask(SIG_SETMASK, &all, &previous)
+    var allSignals = sigset_t()
+    var previousSignals = sigset_t()
+    sigfillset(&allSignals)
+    pthread_sigmask(SIG_SETMASK, &allSignals, &previousSignals)
     let result = pthread_create(
         &thread,
         attributes,
@@ -106,7 +106,7 @@ func startThread(
         },
         body.toOpaque()
     )
-    pthread_sigmask(SIG_SETMASK, &previous, nil)
+    pthread_sigmask(SIG_SETMASK, &previousSignals, nil)
     if result != 0 { body.release() }
     return result
 }

@@ -10,7 +10,7 @@ public enum ProgramStart {
     ///
     /// `posix_spawn` returns only after the new program has closed its copies. So when this call ends, no
     /// copy is left for the next call.
-    public static func exclusively<Failure: Error>(_ body: () throws(Failure) -> Void) throws(Failure) {
+    public static func runExclusively<Failure: Error>(_ body: () throws(Failure) -> Void) throws(Failure) {
         try startLock.withLock { _ throws(Failure) in try body() }
     }
 }

@@ -91,7 +91,7 @@ final class Resolver: DescriptorHandler {
 
     func descriptorReady(_ events: Interest) {
         mailbox.wakeup.drain()
-        for result in mailbox.removeAll() {
+        for result in mailbox.takeEntries() {
             guard let completion = completions.removeValue(forKey: result.identifier) else { continue }
             completion(result.resolution)
         }
@@ -117,7 +117,7 @@ private final class ResolverMailbox: Sendable {
         wakeup.signal()
     }
 
-    func removeAll() -> [Entry] {
+    func takeEntries() -> [Entry] {
         entries.withLock { entries in
             let taken = entries
             entries = []
@@ -144,14 +144,14 @@ final class FailedResolution: TurnEndHandler {
 
 /// Resolves a name with `getaddrinfo`, which uses the sources that the system configures, such as the hosts
 /// file and DNS.
-@Sendable func systemLookUp(host: String, port: UInt16) -> Resolution {
+@Sendable func lookUpWithSystem(host: String, port: UInt16) -> Resolution {
     var hints = addrinfo()
     hints.ai_family = AF_UNSPEC
     hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
     var first: UnsafeMutablePointer<addrinfo>?
     let result = getaddrinfo(host, nil, &hints, &first)
     guard result == 0 else {
-        let detail = result == EAI_SYSTEM ? systemReason(errno) : String(cString: gai_strerror(result))
+        let detail = result == EAI_SYSTEM ? systemErrorText(errno) : String(cString: gai_strerror(result))
         return .failure(ResolveError(code: .lookUpFailed(result), reason: "\(host): \(detail)"))
     }
     defer { freeaddrinfo(first) }

@@ -31,7 +31,7 @@ extension Stream {
         let descriptor = transport.descriptor
         let flags = fcntl(descriptor, F_GETFL)
         guard flags >= 0, fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) == 0 else {
-            return fail(StreamError(code: .system(errno), reason: "fcntl: \(systemReason(errno))"))
+            return fail(StreamError(code: .system(errno), reason: "fcntl: \(systemErrorText(errno))"))
         }
         if peer?.isUnix == false { setConnectionOptions(descriptor) }
         if tls == nil {
@@ -61,7 +61,7 @@ extension Stream {
     private func startHandshake() {
         guard let tls else { preconditionFailure("a handshake without TLS") }
         do throws(TLSError) {
-            transport.start(session: try tls.makeSession(descriptor: transport.descriptor, serverName: serverName))
+            transport.startTLS(session: try tls.makeSession(descriptor: transport.descriptor, serverName: serverName))
             state = .handshaking
             updateInterest()
         } catch {
@@ -136,7 +136,7 @@ private var socketType: Int32 {
 }
 
 private func connectFailure(_ error: Int32) -> StreamError {
-    StreamError(code: .connectFailed(error), reason: systemReason(error))
+    StreamError(code: .connectFailed(error), reason: systemErrorText(error))
 }
 
 /// Sets the options of a TCP socket. The kernel must not delay output, because the stream already collects it. On an
@@ -158,14 +158,14 @@ func setOption(_ descriptor: Int32, _ level: Int32, _ name: Int32, _ value: Int3
 /// The remote address; nil if the peer has no name, such as the connecting side of a Unix socket, or if the peer has
 /// already disconnected.
 func remoteAddress(of descriptor: Int32) -> SocketAddress? {
-    socketAddress { getpeername(descriptor, $0, $1) }
+    readSocketAddress { getpeername(descriptor, $0, $1) }
 }
 
 func localAddress(of descriptor: Int32) -> SocketAddress? {
-    socketAddress { getsockname(descriptor, $0, $1) }
+    readSocketAddress { getsockname(descriptor, $0, $1) }
 }
 
-private func socketAddress(
+private func readSocketAddress(
     _ call: (UnsafeMutablePointer<sockaddr>, UnsafeMutablePointer<socklen_t>) -> Int32
 ) -> SocketAddress? {
     var storage = sockaddr_storage()

@@ -1,6 +1,6 @@
 extension Stream {
     /// Appends to the output, which the stream sends at the end of the turn, or later when it is connected and the
-    /// socket takes bytes. Ignored after `shutdownAfterFlush`, and if the stream has failed or is closed.
+    /// socket takes bytes. Ignored after `shutDownAfterFlush`, and if the stream has failed or is closed.
     public func write(_ bytes: UnsafeRawBufferPointer) {
         guard acceptsOutput else { return }
         guard bytes.count <= Stream.outputBytesMax - output.count else { return failForOutputLimit() }
@@ -39,7 +39,7 @@ extension Stream {
     /// Sends the waiting output, ends our side (close_notify under TLS), and waits until the peer ends its
     /// side. The handler gets `streamClosed` when the peer has ended its side, at the latest
     /// `peerEndTimeoutMilliseconds` after our side. Until then the stream delivers input and ignores writes.
-    public func shutdownAfterFlush() {
+    public func shutDownAfterFlush() {
         guard acceptsOutput else { return }
         isShutdownRequested = true
         if case .open = state { scheduleTurnEnd() }

@@ -13,7 +13,7 @@ public protocol StreamHandler: AnyObject {
     /// after the owner's `close` or `closeWithoutNotify`.
     ///
     /// - Parameter error: nil if the peer ended the stream in an orderly way, or if it did not end its side within
-    ///   `peerEndTimeoutMilliseconds` after `shutdownAfterFlush` had ended our side.
+    ///   `peerEndTimeoutMilliseconds` after `shutDownAfterFlush` had ended our side.
     func streamClosed(_ stream: Stream, error: StreamError?)
 }
 
@@ -38,7 +38,7 @@ public final class Stream {
     public static let reservedBytesMax = 1024 * 1024
     /// How long an accepted stream waits for the TLS handshake of the client.
     public static let acceptTimeoutMilliseconds: Int64 = 10_000
-    /// How long the peer may take to end its side after our side has ended by `shutdownAfterFlush`.
+    /// How long the peer may take to end its side after our side has ended by `shutDownAfterFlush`.
     public static let peerEndTimeoutMilliseconds: Int64 = 5_000
 
     enum State {

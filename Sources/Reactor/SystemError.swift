@@ -13,7 +13,7 @@ public struct SystemError: Error, Sendable, Equatable, CustomStringConvertible {
     }
 
     /// The C library's text for the failure, without the name of the call.
-    public var reason: String { systemReason(code) }
+    public var reason: String { systemErrorText(code) }
 
     public var description: String { "\(operation): \(reason)" }
 
@@ -23,7 +23,7 @@ public struct SystemError: Error, Sendable, Equatable, CustomStringConvertible {
 }
 
 /// The C library's text for an `errno`, for error messages.
-func systemReason(_ code: Int32) -> String {
+func systemErrorText(_ code: Int32) -> String {
     withUnsafeTemporaryAllocation(of: CChar.self, capacity: 256) { buffer in
         guard let base = buffer.baseAddress, strerror_r(code, base, buffer.count) == 0 else { return "errno \(code)" }
         return String(cString: base)

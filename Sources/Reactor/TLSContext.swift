@@ -31,7 +31,7 @@ public final class TLSContext: @unchecked Sendable {
     var expectsApplicationProtocol: Bool { !applicationProtocols.isEmpty }
 
     private init(isServer: Bool, applicationProtocols: [String]) throws(TLSError) {
-        self.applicationProtocols = try wireFormat(applicationProtocols)
+        self.applicationProtocols = try encodeProtocolList(applicationProtocols)
         self.isServer = isServer
         guard let context = SSL_CTX_new(isServer ? TLS_server_method() : TLS_client_method()) else {
             throw TLSError(code: .library, subject: "SSL_CTX_new")
@@ -227,7 +227,7 @@ private func selectApplicationProtocol(
         .select(from: offer, count: count, chosen: chosen, chosenCount: chosenCount)
 }
 
-private func wireFormat(_ applicationProtocols: [String]) throws(TLSError) -> [UInt8] {
+private func encodeProtocolList(_ applicationProtocols: [String]) throws(TLSError) -> [UInt8] {
     var bytes: [UInt8] = []
     for name in applicationProtocols {
         guard let count = UInt8(exactly: name.utf8.count), count > 0 else {

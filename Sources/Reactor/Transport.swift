@@ -39,7 +39,7 @@ struct Transport: ~Copyable {
     /// Adds TLS to the connection. `Transport` owns `session` from now on.
     ///
     /// - Parameter session: what ``TLSContext/makeSession(descriptor:serverName:)`` made for this descriptor.
-    mutating func start(session: OpaquePointer) {
+    mutating func startTLS(session: OpaquePointer) {
         precondition(self.session == nil)
         self.session = session
     }
@@ -167,8 +167,8 @@ struct Transport: ~Copyable {
         ERR_clear_error()
         switch failureErrno {
         case 0: return StreamError(code: .truncated, reason: "the connection ended inside TLS")
-        case ECONNRESET, EPIPE: return StreamError(code: .reset, reason: systemReason(failureErrno))
-        default: return StreamError(code: .system(failureErrno), reason: systemReason(failureErrno))
+        case ECONNRESET, EPIPE: return StreamError(code: .reset, reason: systemErrorText(failureErrno))
+        default: return StreamError(code: .system(failureErrno), reason: systemErrorText(failureErrno))
         }
     }
 }

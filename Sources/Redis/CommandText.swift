@@ -11,7 +11,7 @@ import Glibc
 func withCommandText(_ arguments: [[UInt8]], _ body: (UnsafeRawBufferPointer) -> Void) -> Bool {
     let lengths = arguments.map(\.count)
     var bytes = arguments.flatMap(\.self)
-    var formatted: UnsafeMutablePointer<CChar>?
+    var formattedCommand: UnsafeMutablePointer<CChar>?
     let length = bytes.withUnsafeMutableBytes { memory -> Int32 in
         defer { if let start = memory.baseAddress { explicit_bzero(start, memory.count) } }
         var pointers: [UnsafePointer<CChar>?] = []
@@ -20,12 +20,12 @@ func withCommandText(_ arguments: [[UInt8]], _ body: (UnsafeRawBufferPointer) ->
             pointers.append(memory.baseAddress.map { UnsafePointer(($0 + offset).assumingMemoryBound(to: CChar.self)) })
             offset += length
         }
-        return redisFormatCommandArgv(&formatted, Int32(arguments.count), &pointers, lengths)
+        return redisFormatCommandArgv(&formattedCommand, Int32(arguments.count), &pointers, lengths)
     }
-    guard let formatted, length > 0 else { return false }
-    body(UnsafeRawBufferPointer(start: formatted, count: Int(length)))
-    explicit_bzero(formatted, Int(length))
-    redisFreeCommand(formatted)
+    guard let formattedCommand, length > 0 else { return false }
+    body(UnsafeRawBufferPointer(start: formattedCommand, count: Int(length)))
+    explicit_bzero(formattedCommand, Int(length))
+    redisFreeCommand(formattedCommand)
     return true
 }
 
@@ -35,5 +35,5 @@ func withCommandText(_ arguments: [String], _ body: (UnsafeRawBufferPointer) -> 
 
 extension RedisCredentials {
     /// The AUTH command that logs in with these credentials.
-    var authentication: [String] { ["AUTH"] + (username.map { [$0] } ?? []) + [password] }
+    var authenticationCommand: [String] { ["AUTH"] + (username.map { [$0] } ?? []) + [password] }
 }

@@ -1,5 +1,5 @@
 /// The purpose of a Redis command that waits for its reply.
-enum OutstandingKind: UInt8, BitwiseCopyable {
+enum OutstandingCallKind: UInt8, BitwiseCopyable {
     /// One or several calls of the session. All other kinds are commands of the connection itself.
     case call
     case authenticate, select, setName, serverInformation, evictionPolicy, loadScript, asking, waitForReplicas
@@ -12,7 +12,7 @@ struct OutstandingCall: BitwiseCopyable {
     var keyFingerprint: UInt64
     /// The loop's monotonic time when the call was issued.
     var issuedAtMicroseconds: Int64
-    var kind: OutstandingKind
+    var kind: OutstandingCallKind
     /// In the first call of a command that is written: the number of the command's calls, which share its reply. 0 in
     /// the command's other calls, and in calls that are not written yet.
     var batchCount: UInt8

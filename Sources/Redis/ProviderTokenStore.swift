@@ -8,7 +8,7 @@
 /// at its next check.
 public final class ProviderTokenStore {
     /// A text, and how long Redis still keeps it. All workers see the same time, even if their clocks differ.
-    public struct Entry: Equatable {
+    public struct StoredToken: Equatable {
         public var text: [UInt8]
         public var remainingMilliseconds: Int64
     }
@@ -21,26 +21,27 @@ public final class ProviderTokenStore {
     }
 
     /// The key of a token. The key and the lease have the same hash tag, so a cluster has both in one slot.
-    private static func key(_ name: String) -> String { "{causeway/provider-token/\(name)}" }
-    private static func leaseKey(_ name: String) -> String { key(name) + ":lease" }
+    private static func tokenKey(_ name: String) -> String { "{causeway/provider-token/\(name)}" }
+    private static func leaseKey(_ name: String) -> String { tokenKey(name) + ":lease" }
 
     /// Reads the text under this name; nil if there is none.
-    public func read(_ name: String) throws(RedisError) -> Entry? {
-        let key = Self.key(name)
+    public func readToken(_ name: String) throws(RedisError) -> StoredToken? {
+        let key = Self.tokenKey(name)
         // GET comes first. If another worker replaces the text between the two commands, this worker uses the old
         // text with the new text's remaining time, until its next check. In the other order, the new text could
         // get the short remaining time of the old one, and this worker would renew the new text too early.
         let replies = try send(name, [["GET", key], ["PTTL", key]].map { $0.map { Array($0.utf8) } })
         switch (replies[0], replies[1].integer) {
         case (.null, _): return nil
-        case (.string(let text), let remaining?): return Entry(text: text, remainingMilliseconds: max(0, remaining))
+        case (.string(let text), let remaining?):
+            return StoredToken(text: text, remainingMilliseconds: max(0, remaining))
         default: throw RedisError(.protocolViolation)
         }
     }
 
     /// Writes a text for the other workers. Redis deletes the text after `milliseconds`.
-    public func write(_ name: String, text: [UInt8], milliseconds: Int64) throws(RedisError) {
-        let words = ["SET", Self.key(name), "", "PX", String(milliseconds)].map { Array($0.utf8) }
+    public func writeToken(_ name: String, text: [UInt8], milliseconds: Int64) throws(RedisError) {
+        let words = ["SET", Self.tokenKey(name), "", "PX", String(milliseconds)].map { Array($0.utf8) }
         _ = try send(name, [[words[0], words[1], text, words[3], words[4]]])
     }
 
@@ -54,7 +55,7 @@ public final class ProviderTokenStore {
 
     private func send(_ name: String, _ commands: [[[UInt8]]]) throws(RedisError) -> [RedisValue] {
         do throws(RedisError) {
-            let location = try connections.location(of: Array(Self.key(name).utf8))
+            let location = try connections.findLocation(of: Array(Self.tokenKey(name).utf8))
             var replies: [RedisValue] = []
             for result in connections.send(commands.map { (location, $0) }) {
                 replies.append(try result.get().valueOrThrow())

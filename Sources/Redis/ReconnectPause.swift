@@ -7,7 +7,7 @@ struct ReconnectPause {
 
     private var boundMilliseconds = baseMilliseconds
 
-    mutating func nextMilliseconds() -> Int64 {
+    mutating func nextPauseMilliseconds() -> Int64 {
         let pause = Int64.random(in: 0...boundMilliseconds)
         boundMilliseconds = min(boundMilliseconds * 2, Self.capMilliseconds)
         return pause

@@ -14,7 +14,7 @@ public struct RedisCommandWriter {
         precondition(room.count >= Self.argumentOverheadBytes)
         // Memory of a positive size has an address, so the pointer is not nil.
         base = room.baseAddress.unsafelyUnwrapped
-        lengthLine(UInt8(ascii: "*"), argumentCount)
+        writeLengthLine(UInt8(ascii: "*"), argumentCount)
     }
 
     /// Appends arguments to a command whose first `count` bytes are already in the memory.
@@ -24,64 +24,64 @@ public struct RedisCommandWriter {
         self.count = count
     }
 
-    public mutating func verbatim(_ bytes: UnsafeRawBufferPointer) {
+    public mutating func writeVerbatim(_ bytes: UnsafeRawBufferPointer) {
         UnsafeMutableRawBufferPointer(start: base + count, count: bytes.count).copyMemory(from: bytes)
         count += bytes.count
     }
 
-    public mutating func argument(_ bytes: UnsafeRawBufferPointer) {
-        argument(count: bytes.count) { $0.verbatim(bytes) }
+    public mutating func writeArgument(_ bytes: UnsafeRawBufferPointer) {
+        writeArgument(count: bytes.count) { $0.writeVerbatim(bytes) }
     }
 
-    public mutating func argument(number: Int) {
-        argument(count: Decimal.digitCount(of: UInt64(number))) { $0.decimal(number) }
+    public mutating func writeArgument(number: Int) {
+        writeArgument(count: Decimal.digitCount(of: UInt64(number))) { $0.writeDecimal(number) }
     }
 
-    public mutating func argument(letter: UInt8) {
-        argument(count: 1) { $0.byte(letter) }
+    public mutating func writeArgument(letter: UInt8) {
+        writeArgument(count: 1) { $0.writeByte(letter) }
     }
 
-    public mutating func emptyArgument() {
-        argument(count: 0) { _ in }
+    public mutating func writeEmptyArgument() {
+        writeArgument(count: 0) { _ in }
     }
 
     /// Writes an argument that `body` composes from several parts.
     ///
     /// - Parameter count: the number of bytes that `body` must write in all.
     @inline(__always)
-    public mutating func argument(count: Int, _ body: (inout RedisCommandWriter) -> Void) {
-        lengthLine(UInt8(ascii: "$"), count)
+    public mutating func writeArgument(count: Int, _ body: (inout RedisCommandWriter) -> Void) {
+        writeLengthLine(UInt8(ascii: "$"), count)
         let end = self.count + count
         body(&self)
         precondition(self.count == end, "an argument has as many bytes as its length line says")
-        lineEnd()
+        writeLineEnd()
     }
 
-    public mutating func byte(_ byte: UInt8) {
+    public mutating func writeByte(_ byte: UInt8) {
         base.storeBytes(of: byte, toByteOffset: count, as: UInt8.self)
         count += 1
     }
 
     /// Lets `body` write exactly `count` bytes at the pointer that it gets.
     @inline(__always)
-    public mutating func bytes(_ count: Int, _ body: (UnsafeMutableRawPointer) -> Void) {
+    public mutating func writeBytes(_ count: Int, _ body: (UnsafeMutableRawPointer) -> Void) {
         body(base + self.count)
         self.count += count
     }
 
-    private mutating func lengthLine(_ type: UInt8, _ length: Int) {
-        byte(type)
-        decimal(length)
-        lineEnd()
+    private mutating func writeLengthLine(_ type: UInt8, _ length: Int) {
+        writeByte(type)
+        writeDecimal(length)
+        writeLineEnd()
     }
 
-    private mutating func decimal(_ number: Int) {
+    private mutating func writeDecimal(_ number: Int) {
         let digits = Decimal.digitCount(of: UInt64(number))
-        bytes(digits) { Decimal.write(UInt64(number), digits: digits, to: $0) }
+        writeBytes(digits) { Decimal.write(UInt64(number), digits: digits, to: $0) }
     }
 
-    private mutating func lineEnd() {
-        byte(0x0D)
-        byte(0x0A)
+    private mutating func writeLineEnd() {
+        writeByte(0x0D)
+        writeByte(0x0A)
     }
 }

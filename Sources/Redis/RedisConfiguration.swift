@@ -32,7 +32,7 @@ public struct RedisConfiguration: Sendable {
     /// reply; 0 for none. Calls no longer wait after replicas have been missing for 10 seconds (``ReplicaWatch``). If
     /// this is less than the number of all replicas, a replica that lacks an acknowledged write may still become the
     /// next primary, and the write is lost.
-    public var replicas = 0
+    public var requiredReplicaCount = 0
     /// The maximum number of calls to one server that may wait for their reply.
     public var outstandingCallsMax = 4_096
     /// The maximum number of calls in one command, 1 through 64. In a cluster the client always uses 1, because each

@@ -3,7 +3,7 @@ import Reactor
 extension RedisConnection {
     /// The oldest Redis version that works. In an older version, a script that has read the clock may not
     /// write.
-    static let majorVersionMin = 5
+    static let serverMajorVersionMin = 5
 
     /// Sends the first commands of a new connection, with one write. The scripts follow after the reply to INFO,
     /// because their form depends on the server's version.
@@ -11,7 +11,7 @@ extension RedisConnection {
         hasReloadedScripts = false
         serverSupportsScriptFlags = false
         if let credentials = configuration.url.credentials {
-            writeCommand(.authenticate, credentials.authentication)
+            writeCommand(.authenticate, credentials.authenticationCommand)
         }
         if configuration.url.database != 0 { writeCommand(.select, ["SELECT", String(configuration.url.database)]) }
         writeCommand(.setName, ["CLIENT", "SETNAME", configuration.clientName])
@@ -22,9 +22,9 @@ extension RedisConnection {
     private func loadScripts() {
         // If a script begins with the line `#!lua` and Redis 7 is out of memory, Redis refuses the whole script before
         // it has written anything. In an older version the line is a syntax error.
-        let flags = serverSupportsScriptFlags ? "#!lua\n" : ""
-        nextLoadedScript = 0
-        for script in session.scripts { writeCommand(.loadScript, ["SCRIPT", "LOAD", flags + script]) }
+        let scriptHeader = serverSupportsScriptFlags ? "#!lua\n" : ""
+        nextLoadedScriptIndex = 0
+        for script in session.scripts { writeCommand(.loadScript, ["SCRIPT", "LOAD", scriptHeader + script]) }
     }
 
     /// Loads the scripts again, because the server has lost them. Call it only once per connection: a server
@@ -35,7 +35,12 @@ extension RedisConnection {
     }
 
     /// Handles the reply to one of the connection's own commands.
-    func handle(_ reply: Reply, ofOwn kind: OutstandingKind, from reader: ReplyReader, _ handler: (any RedisHandler)?) {
+    func handleOwnReply(
+        _ reply: Reply,
+        to kind: OutstandingCallKind,
+        from reader: ReplyReader,
+        _ handler: (any RedisHandler)?
+    ) {
         var refusal: RedisError?
         if reply.kind == .error {
             let error = RedisError(reply: reply.bytes)
@@ -55,7 +60,7 @@ extension RedisConnection {
             // next call says why.
             break
         case .evictionPolicy:
-            takeEvictionPolicy(reply, refusal, from: reader, handler)
+            handleEvictionPolicy(reply, refusal, from: reader, handler)
         case .serverInformation:
             if let refusal {
                 handler?.redisWarns(.versionUnknown(refusal))
@@ -63,28 +68,30 @@ extension RedisConnection {
                 guard reply.kind == .string else { return disconnect(RedisError(.protocolViolation)) }
                 let information = ServerInformation(reply.bytes)
                 if let version = information.majorVersion {
-                    guard version >= Self.majorVersionMin else { return disconnect(RedisError(.tooOld)) }
+                    guard version >= Self.serverMajorVersionMin else { return disconnect(RedisError(.tooOld)) }
                     serverSupportsScriptFlags = version >= 7
                 }
-                guard configuration.topology.takes(information) else { return disconnect(RedisError(.clusterEnabled)) }
+                guard configuration.topology.accepts(information) else {
+                    return disconnect(RedisError(.clusterEnabled))
+                }
             }
             // Load no scripts if the handler has closed the connection inside `redisWarns`.
             if state == .handshaking { loadScripts() }
         case .loadScript:
             if let refusal { return disconnect(refusal) }
-            guard reply.kind == .string, scriptPrefixes.setDigest(reply.bytes, of: nextLoadedScript) else {
+            guard reply.kind == .string, scriptPrefixes.setDigest(reply.bytes, of: nextLoadedScriptIndex) else {
                 return disconnect(RedisError(.protocolViolation))
             }
-            nextLoadedScript += 1
-            if nextLoadedScript == session.scripts.count && state == .handshaking { becomeReady() }
+            nextLoadedScriptIndex += 1
+            if nextLoadedScriptIndex == session.scripts.count && state == .handshaking { becomeReady() }
         case .waitForReplicas:
-            takeReplicaCount(reply)
+            handleReplicaCount(reply)
         case .call:
             preconditionFailure("a script call is not the connection's own command")
         }
     }
 
-    private func takeEvictionPolicy(
+    private func handleEvictionPolicy(
         _ reply: Reply,
         _ refusal: RedisError?,
         from reader: ReplyReader,
@@ -102,12 +109,12 @@ extension RedisConnection {
 
     /// Writes one of the connection's own commands, after the calls that the session has collected. So replies come in
     /// the order of `outstandingCalls`.
-    private func writeCommand(_ kind: OutstandingKind, _ arguments: [String]) {
+    private func writeCommand(_ kind: OutstandingCallKind, _ arguments: [String]) {
         guard let stream else { return }
         session.flush(on: self)
         guard withCommandText(arguments, { stream.write($0) }) else {
             return disconnect(RedisError(.protocolViolation, "no memory for a command"))
         }
-        append(kind, batchCount: 1)
+        appendOutstandingCall(kind, batchCount: 1)
     }
 }

@@ -16,53 +16,56 @@ extension RedisConnection {
 
     /// Returns the WAIT command; empty if the configuration asks for no replicas.
     static func waitCommand(_ configuration: RedisConfiguration) -> [UInt8] {
-        guard configuration.replicas > 0 else { return [] }
+        guard configuration.requiredReplicaCount > 0 else { return [] }
         let milliseconds = max(1, configuration.responseDeadlineMilliseconds / waitTimeoutDivisor)
         var command: [UInt8] = []
-        _ = withCommandText(["WAIT", String(configuration.replicas), String(milliseconds)]) { command = Array($0) }
+        _ = withCommandText(["WAIT", String(configuration.requiredReplicaCount), String(milliseconds)]) {
+            command = Array($0)
+        }
         return command
     }
 
     /// Whether calls that ask for replicas may be issued now. If false, ask again in about a second.
-    public var acceptsCallsAskingForReplicas: Bool {
+    public var acceptsCallsThatNeedReplicas: Bool {
         waitCommand.isEmpty || replicaWatch.acceptsCalls(nowMilliseconds: loop.nowMilliseconds)
     }
 
     /// Notes that a call is being issued.
     ///
     /// - Returns: whether its reply must stay unread until the server has answered a WAIT.
-    func noteIssuedCall(asksForReplicas: Bool) -> Bool {
-        guard asksForReplicas, !waitCommand.isEmpty else { return false }
+    func noteIssuedCall(needsReplicas: Bool) -> Bool {
+        guard needsReplicas, !waitCommand.isEmpty else { return false }
         return replicaWatch.noteIssuedCall(nowMilliseconds: loop.nowMilliseconds)
     }
 
     /// Writes WAIT after all commands of the turn, if a call since the last WAIT needs one and no WAIT is outstanding.
-    func askReplicas() {
+    func sendWaitIfNeeded() {
         guard !waitCommand.isEmpty, state == .ready, let stream, replicaWatch.beginWaitIfNeeded() else { return }
         waitCommand.withUnsafeBytes { stream.write($0) }
-        append(.waitForReplicas, batchCount: 1)
+        appendOutstandingCall(.waitForReplicas, batchCount: 1)
     }
 
     /// Whether the next reply must stay unread. If WAIT's own reply, for which the next reply waits, has arrived, this
-    /// method sets `areReplicasEnough`.
+    /// method sets `hasEnoughReplicas`.
     func isNextReplyWithheld(in reader: ReplyReader) -> Bool {
-        guard !waitCommand.isEmpty, let call = outstandingCalls.oldest, call.awaitsReplicas, areReplicasEnough == nil
+        guard !waitCommand.isEmpty, let call = outstandingCalls.oldest, call.awaitsReplicas, hasEnoughReplicas == nil
         else {
             return false
         }
         while waitReplySearch.callIndex < outstandingCalls.count {
-            let command = outstandingCalls[waitReplySearch.callIndex]
+            let outstandingCall = outstandingCalls[waitReplySearch.callIndex]
             // A call that is not written yet can have no reply.
-            guard command.batchCount > 0, let scanned = reader.unreadReply(at: waitReplySearch.offset) else {
+            guard outstandingCall.batchCount > 0, let unreadReply = reader.findUnreadReply(at: waitReplySearch.offset)
+            else {
                 return true
             }
-            if command.kind == .waitForReplicas {
-                areReplicasEnough = scanned.integer.map { $0 >= Int64(configuration.replicas) } ?? false
+            if outstandingCall.kind == .waitForReplicas {
+                hasEnoughReplicas = unreadReply.integer.map { $0 >= Int64(configuration.requiredReplicaCount) } ?? false
                 waitReplySearch = WaitReplySearch()
                 return false
             }
-            waitReplySearch.offset = scanned.end
-            waitReplySearch.callIndex += Int(command.batchCount)
+            waitReplySearch.offset = unreadReply.end
+            waitReplySearch.callIndex += Int(outstandingCall.batchCount)
         }
         return true
     }
@@ -76,15 +79,15 @@ extension RedisConnection {
         }
     }
 
-    func takeReplicaCount(_ reply: Reply) {
-        areReplicasEnough = nil
+    func handleReplicaCount(_ reply: Reply) {
+        hasEnoughReplicas = nil
         let count = reply.kind == .integer ? reply.integer : 0
-        let isEnough = reply.kind == .integer && count >= Int64(configuration.replicas)
-        let change = replicaWatch.handleWaitReply(isEnough: isEnough, nowMilliseconds: loop.nowMilliseconds)
+        let areEnough = reply.kind == .integer && count >= Int64(configuration.requiredReplicaCount)
+        let change = replicaWatch.handleWaitReply(areEnough: areEnough, nowMilliseconds: loop.nowMilliseconds)
         // Calls that ask for replicas and were issued after this WAIT need another WAIT, at the end of this turn.
         scheduleTurnEnd()
         switch change {
-        case .following?: handler?.redisReportsReplicas(.following)
+        case .acknowledging?: handler?.redisReportsReplicas(.acknowledging)
         case .missing(let isGivenUp)?:
             let refusal = reply.kind == .error ? RedisError(reply: reply.bytes) : nil
             handler?.redisReportsReplicas(.missing(acknowledged: Int(clamping: count), isGivenUp: isGivenUp, refusal))

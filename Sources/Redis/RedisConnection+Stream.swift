@@ -41,15 +41,15 @@ extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
         }
         guard call.kind == .call else {
             _ = outstandingCalls.removeOldest()
-            if reply.kind == .error { owner?.serverRefused(call, on: self, error: reply.bytes) }
-            return handle(reply, ofOwn: call.kind, from: reader, handler)
+            if reply.kind == .error { delegate?.serverReturnedError(call, on: self, error: reply.bytes) }
+            return handleOwnReply(reply, to: call.kind, from: reader, handler)
         }
         let count = Int(call.batchCount)
-        let roundTrip = loop.nowMicroseconds - call.issuedAtMicroseconds
-        handler?.redisAnswered(calls: count, roundTripMicroseconds: roundTrip)
+        let roundTripMicroseconds = loop.nowMicroseconds - call.issuedAtMicroseconds
+        handler?.redisReplied(calls: count, roundTripMicroseconds: roundTripMicroseconds)
         if reply.kind == .error {
-            takeError(reply.bytes, of: call, from: reader)
-        } else if call.awaitsReplicas && areReplicasEnough != true {
+            handleError(reply.bytes, of: call, from: reader)
+        } else if call.awaitsReplicas && hasEnoughReplicas != true {
             failUnacknowledgedCalls(count, from: reader)
         } else {
             session.handleReply(reply, toCalls: count, from: reader, on: self)
@@ -57,9 +57,9 @@ extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
     }
 
     /// Fails all calls of a command that the server answered with an error.
-    private func takeError(_ text: UnsafeRawBufferPointer, of first: OutstandingCall, from reader: ReplyReader) {
+    private func handleError(_ text: UnsafeRawBufferPointer, of first: OutstandingCall, from reader: ReplyReader) {
         let error = RedisError(reply: text)
-        if first.batchCount == 1 { owner?.serverRefused(first, on: self, error: text) }
+        if first.batchCount == 1 { delegate?.serverReturnedError(first, on: self, error: text) }
         let isScriptMissing = error.code == .noScript
         if isScriptMissing && !hasReloadedScripts { reloadScripts() }
         for _ in 0..<first.batchCount {
@@ -84,7 +84,7 @@ extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
     public func turnEnded() {
         isTurnEndScheduled = false
         session.flush(on: self)
-        askReplicas()
+        sendWaitIfNeeded()
     }
 
     /// The loop calls this method when a timer of the connection fires.

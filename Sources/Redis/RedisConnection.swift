@@ -1,17 +1,17 @@
 import Reactor
 
-/// Tells a connection where its server is: the ``Cluster``, or with Sentinels the ``SentinelOwner``. The cluster
+/// Tells a connection where its server is: the ``Cluster``, or with Sentinels the ``SentinelLocator``. The cluster
 /// also acts on losses and on errors that concern the division of keys among servers.
-protocol ConnectionOwner: AnyObject {
-    /// The connection begins an attempt to connect. The owner must call the connection's `continueConnecting(to:)` or
+protocol ConnectionDelegate: AnyObject {
+    /// The connection begins an attempt to connect. The delegate must call the connection's `continueConnecting(to:)` or
     /// `disconnect(_:)`, now or later.
-    func locate(for connection: RedisConnection)
+    func locateServer(for connection: RedisConnection)
     func connectionBecameReady(_ connection: RedisConnection)
-    /// The connection was lost, or an attempt to connect failed. The owner may close the connection in this call.
+    /// The connection was lost, or an attempt to connect failed. The delegate may close the connection in this call.
     func connectionWasLost(_ connection: RedisConnection)
     /// The server answered a command with an error. If the command is a call of the session, the session gets the error
     /// after this method returns. Not called for a command of several calls.
-    func serverRefused(_ call: OutstandingCall, on connection: RedisConnection, error: UnsafeRawBufferPointer)
+    func serverReturnedError(_ call: OutstandingCall, on connection: RedisConnection, error: UnsafeRawBufferPointer)
 }
 
 /// A pipelined connection to one Redis server, for the script calls of a ``RedisSession``. It reconnects
@@ -27,7 +27,7 @@ public final class RedisConnection {
     enum State {
         /// `connect` has not been called. Next: `resolving` or `closed`.
         case idle
-        /// The owner, if there is one, finds the server. Then the loop looks up the addresses, if the server has a host
+        /// The delegate, if there is one, finds the server. Then the loop looks up the addresses, if the server has a host
         /// name. Both happen for each attempt to connect. Next: `connecting`, `pausing` or `closed`.
         case resolving
         /// The connection tries the addresses one after the other. Next: `handshaking`, `pausing` or
@@ -57,7 +57,7 @@ public final class RedisConnection {
     public let session: any RedisSession
     weak var handler: (any RedisHandler)?
     /// Nil for a connection to a single server that the configuration names.
-    weak var owner: (any ConnectionOwner)?
+    weak var delegate: (any ConnectionDelegate)?
     /// Where the server was at the last attempt to connect; before that, the configuration's first location.
     private(set) var location: RedisURL.Location
 
@@ -68,7 +68,7 @@ public final class RedisConnection {
     var isTurnEndScheduled = false
     public let scriptPrefixes: ScriptPrefixes
     /// The index of the script to which the next reply to SCRIPT LOAD belongs.
-    var nextLoadedScript = 0
+    var nextLoadedScriptIndex = 0
     /// Whether the server is known to accept the line `#!lua` at the beginning of a script (Redis 7 and later).
     var serverSupportsScriptFlags = false
     /// Whether this connection has sent the scripts a second time, because the server had lost them.
@@ -79,7 +79,7 @@ public final class RedisConnection {
 
     var addresses: ArraySlice<SocketAddress> = []
     private var resolutionCount: UInt64 = 0
-    private var pause = ReconnectPause()
+    private var reconnectPause = ReconnectPause()
     private var reconnectTimer = TimerIdentifier.none
     var deadlineTimer = TimerIdentifier.none
     var lastReceivedAtMilliseconds: Int64 = 0
@@ -90,20 +90,20 @@ public final class RedisConnection {
     var waitReplySearch = WaitReplySearch()
     /// Whether the unread reply to WAIT says that enough replicas acknowledged. Nil until the connection finds this
     /// reply among the unread ones, and again when it has handled the reply.
-    var areReplicasEnough: Bool?
+    var hasEnoughReplicas: Bool?
 
-    /// Creates a connection that begins to connect only by `connect`. Without an owner, the server is at the first
+    /// Creates a connection that begins to connect only by `connect`. Without a delegate, the server is at the first
     /// location of the configuration's URL.
     ///
     /// - Parameters:
     ///   - handler: held weakly.
-    ///   - owner: held weakly; nil for a single server that the configuration names.
+    ///   - delegate: held weakly; nil for a single server that the configuration names.
     init(
         loop: EventLoop,
         configuration: RedisConfiguration,
         session: any RedisSession,
         handler: (any RedisHandler)?,
-        owner: (any ConnectionOwner)? = nil
+        delegate: (any ConnectionDelegate)? = nil
     ) {
         precondition(!configuration.url.usesTLS || configuration.tls != nil, "a rediss URL needs a TLS context")
         precondition(configuration.outstandingCallsMax > 0)
@@ -112,7 +112,7 @@ public final class RedisConnection {
         self.configuration = configuration
         self.session = session
         self.handler = handler
-        self.owner = owner
+        self.delegate = delegate
         location = configuration.url.location
         outstandingCalls = CallQueue(capacity: configuration.outstandingCallsMax + Self.ownCommandsMax)
         scriptPrefixes = ScriptPrefixes(count: session.scripts.count)
@@ -138,7 +138,7 @@ public final class RedisConnection {
     /// Ends the connection. Calls without a reply fail inside this method. A second call does nothing.
     public func close() {
         guard state != .closed else { return }
-        release()
+        closeStream()
         state = .closed
         loop.cancel(reconnectTimer)
         failOutstandingCalls(RedisError(.closed))
@@ -148,7 +148,7 @@ public final class RedisConnection {
 
     func resolve() {
         state = .resolving
-        if let owner { owner.locate(for: self) } else { continueConnecting(to: location) }
+        if let delegate { delegate.locateServer(for: self) } else { continueConnecting(to: location) }
     }
 
     /// Continues connecting, now that the server's location is known.
@@ -163,12 +163,12 @@ public final class RedisConnection {
             connectToNextAddress()
         case .host(let host, let port):
             resolutionCount += 1
-            let resolution = resolutionCount
+            let resolutionNumber = resolutionCount
             loop.resolve(host: host, port: port) { [weak self] result in
-                guard let self, state == .resolving, resolution == resolutionCount else { return }
+                guard let self, state == .resolving, resolutionNumber == resolutionCount else { return }
                 switch result {
-                case .success(let found):
-                    addresses = found[...]
+                case .success(let foundAddresses):
+                    addresses = foundAddresses[...]
                     connectToNextAddress()
                 case .failure(let error):
                     disconnect(RedisError(.resolve, "Redis host: \(error.reason)"))
@@ -196,28 +196,28 @@ public final class RedisConnection {
     /// connect.
     public func disconnect(_ error: RedisError) {
         guard state != .closed else { return }
-        release()
+        closeStream()
         state = .pausing
         reconnectTimer = loop.schedule(
-            afterMilliseconds: pause.nextMilliseconds(),
+            afterMilliseconds: reconnectPause.nextPauseMilliseconds(),
             handler: self,
             tag: ConnectionTimer.reconnect.rawValue
         )
-        // A connection with an owner can be to any of several servers, so the error for the log names the server.
-        let locatedError = owner == nil ? error : RedisError(error.code, "\(location): \(error.reason)")
-        owner?.connectionWasLost(self)
+        // A connection with a delegate can be to any of several servers, so the error for the log names the server.
+        let locatedError = delegate == nil ? error : RedisError(error.code, "\(location): \(error.reason)")
+        delegate?.connectionWasLost(self)
         guard state != .closed else { return }
         handler?.redisLost(locatedError)
         failOutstandingCalls(error)
     }
 
-    private func release() {
+    private func closeStream() {
         stream?.close()
         stream = nil
         reader = nil
         session.discardCollectedCalls()
         replicaWatch.handleLostConnection()
-        (waitReplySearch, areReplicasEnough) = (WaitReplySearch(), nil)
+        (waitReplySearch, hasEnoughReplicas) = (WaitReplySearch(), nil)
         loop.cancel(deadlineTimer)
         deadlineTimer = .none
     }
@@ -230,19 +230,19 @@ public final class RedisConnection {
 
     func becomeReady() {
         state = .ready
-        owner?.connectionBecameReady(self)
+        delegate?.connectionBecameReady(self)
         handler?.redisReady()
     }
 
     // MARK: - Calls in a cluster
 
-    private static let asking: StaticString = "*1\r\n$6\r\nASKING\r\n"
+    private static let askingCommand: StaticString = "*1\r\n$6\r\nASKING\r\n"
 
     /// Whether the connection has room for ASKING and one more call.
     var hasRoomForAskedCall: Bool {
         guard let stream else { return false }
         return outstandingCalls.count + 1 < configuration.outstandingCallsMax
-            && stream.pendingOutputBytes + Self.asking.utf8CodeUnitCount < Stream.highWaterBytes
+            && stream.pendingOutputBytes + Self.askingCommand.utf8CodeUnitCount < Stream.highWaterBytes
     }
 
     /// Sets the fingerprint of the key of the call that is issued next.
@@ -254,8 +254,8 @@ public final class RedisConnection {
     /// to it. The caller must issue the call at once, so that ASKING applies to it.
     func prepareAskedCall(keyFingerprint: UInt64) {
         precondition(state == .ready && hasRoomForAskedCall && configuration.callsPerCommandMax == 1)
-        stream?.write(UnsafeRawBufferPointer(Self.asking.bytes))
-        append(.asking, batchCount: 1)
+        stream?.write(UnsafeRawBufferPointer(Self.askingCommand.bytes))
+        appendOutstandingCall(.asking, batchCount: 1)
         nextKeyFingerprint = keyFingerprint
     }
 
@@ -276,31 +276,35 @@ public final class RedisConnection {
     /// - Parameters:
     ///   - isWritten: whether the session has already written the call as its own command. If false, a later
     ///     ``write(calls:bytesMax:_:)`` writes it.
-    ///   - asksForReplicas: whether replicas (``RedisConfiguration/replicas``) must acknowledge the call's writes
+    ///   - needsReplicas: whether replicas (``RedisConfiguration/requiredReplicaCount``) must acknowledge the call's writes
     ///     before the session gets the reply, unless replicas have been missing for long. If too few acknowledge, all
     ///     calls of the same command fail with ``RedisError/Code/replicasMissing``. Requires
-    ///     ``acceptsCallsAskingForReplicas``.
-    public func appendCall(isWritten: Bool, asksForReplicas: Bool = false) {
+    ///     ``acceptsCallsThatNeedReplicas``.
+    public func appendCall(isWritten: Bool, needsReplicas: Bool = false) {
         scheduleTurnEnd()
-        append(.call, batchCount: isWritten ? 1 : 0, awaitsReplicas: noteIssuedCall(asksForReplicas: asksForReplicas))
+        appendOutstandingCall(
+            .call,
+            batchCount: isWritten ? 1 : 0,
+            awaitsReplicas: noteIssuedCall(needsReplicas: needsReplicas)
+        )
     }
 
     /// Writes one command.
     ///
     /// - Parameters:
     ///   - calls: the number of calls in the command. They are the last ones that
-    ///     ``appendCall(isWritten:asksForReplicas:)`` added. 0 if the command has one call, which the session adds
+    ///     ``appendCall(isWritten:needsReplicas:)`` added. 0 if the command has one call, which the session adds
     ///     next.
     ///   - body: writes into the reserved room, and returns the number of bytes written.
     public func write(calls: Int, bytesMax: Int, _ body: (UnsafeMutableRawBufferPointer) -> Int) {
         guard let stream else { return }
         stream.commit(body(stream.reserve(bytesMax)))
         guard calls > 0 else { return }
-        let first = outstandingCalls.count - calls
-        outstandingCalls[first].batchCount = UInt8(calls)
+        let firstIndex = outstandingCalls.count - calls
+        outstandingCalls[firstIndex].batchCount = UInt8(calls)
         // The calls share one reply. If one of them waits for replicas, all of them must wait.
         guard !waitCommand.isEmpty else { return }
-        outstandingCalls[first].awaitsReplicas = (first..<outstandingCalls.count)
+        outstandingCalls[firstIndex].awaitsReplicas = (firstIndex..<outstandingCalls.count)
             .contains { outstandingCalls[$0].awaitsReplicas }
     }
 
@@ -314,7 +318,7 @@ public final class RedisConnection {
 
     /// Resets the pause before reconnecting, because the server has answered a call.
     public func resetReconnectPause() {
-        pause.reset()
+        reconnectPause.reset()
     }
 
     // MARK: - The turn's end
@@ -329,7 +333,7 @@ public final class RedisConnection {
 
     // MARK: - The deadline
 
-    func append(_ kind: OutstandingKind, batchCount: UInt8, awaitsReplicas: Bool = false) {
+    func appendOutstandingCall(_ kind: OutstandingCallKind, batchCount: UInt8, awaitsReplicas: Bool = false) {
         outstandingCalls.append(
             OutstandingCall(
                 keyFingerprint: nextKeyFingerprint,
@@ -354,11 +358,11 @@ public final class RedisConnection {
     func checkDeadline() {
         deadlineTimer = .none
         guard let oldest = outstandingCalls.oldest else { return }
-        let limit = configuration.responseDeadlineMilliseconds
-        let age = loop.nowMilliseconds - oldest.issuedAtMicroseconds / 1_000
-        if age < limit {
-            scheduleDeadline(limit - age)
-        } else if lastReceivedAtMilliseconds == loop.nowMilliseconds && age < 2 * limit {
+        let deadlineMilliseconds = configuration.responseDeadlineMilliseconds
+        let ageMilliseconds = loop.nowMilliseconds - oldest.issuedAtMicroseconds / 1_000
+        if ageMilliseconds < deadlineMilliseconds {
+            scheduleDeadline(deadlineMilliseconds - ageMilliseconds)
+        } else if lastReceivedAtMilliseconds == loop.nowMilliseconds && ageMilliseconds < 2 * deadlineMilliseconds {
             // Data has arrived in this turn, so perhaps this process was slow, not the server.
             scheduleDeadline(Self.deadlineGraceMilliseconds)
         } else {

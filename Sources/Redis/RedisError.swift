@@ -117,7 +117,7 @@ extension RedisError {
         for (before, word) in zip(words, words.dropFirst()) where code == nil && before.last == UInt8(ascii: ":") {
             code = Self.code(of: word.first == UInt8(ascii: "-") ? word.dropFirst() : word)
         }
-        if code == nil { code = Self.sentences.first { text.contains($0.part.bytes) }?.code }
+        if code == nil { code = Self.errorPhrases.first { text.contains($0.part.bytes) }?.code }
         switch code {
         case nil, .unknown?, .foreignValue?: self.init(code ?? .unknown, "Redis answered: \(Self.excerpt(text))")
         case let code?: self.init(code)
@@ -125,7 +125,7 @@ extension RedisError {
     }
 
     private static func code(of word: Slice<UnsafeRawBufferPointer>) -> Code? {
-        codes.first { $0.word.utf8CodeUnitCount == word.count && word.elementsEqual($0.word.bytes) }?.code
+        errorWords.first { $0.word.utf8CodeUnitCount == word.count && word.elementsEqual($0.word.bytes) }?.code
     }
 
     /// The maximum number of an error's words that are checked. The error's code is always among the first few.
@@ -133,12 +133,12 @@ extension RedisError {
 
     /// Errors that begin with `ERR` in at least one version of Redis. They are recognized by a part of their
     /// text.
-    private static let sentences: [(part: StaticString, code: Code)] = [
+    private static let errorPhrases: [(part: StaticString, code: Code)] = [
         ("can't run this command", .noPermission), ("can't access at least one of the keys", .noPermission),
         ("the cluster is down", .clusterDown), ("non local key in a cluster node", .clusterEnabled),
     ]
 
-    private static let codes: [(word: StaticString, code: Code)] = [
+    private static let errorWords: [(word: StaticString, code: Code)] = [
         ("LOADING", .loading), ("READONLY", .readOnly), ("MASTERDOWN", .masterDown), ("CLUSTERDOWN", .clusterDown),
         ("MOVED", .moved), ("ASK", .ask), ("TRYAGAIN", .tryAgain), ("NOSCRIPT", .noScript), ("OOM", .outOfMemory),
         ("BUSY", .busy), ("MISCONF", .misconfigured), ("NOREPLICAS", .noReplicas), ("NOAUTH", .noAuthentication),
@@ -149,8 +149,8 @@ extension RedisError {
     /// The beginning of a server's error. It ends before the arguments of the call, which some errors repeat,
     /// because ``reason`` must not contain them.
     private static func excerpt(_ text: UnsafeRawBufferPointer) -> String {
-        let printable = text.prefix(120).map { (0x20...0x7E).contains($0) ? $0 : UInt8(ascii: "?") }
-        let line = String(decoding: printable, as: UTF8.self)
+        let printableBytes = text.prefix(120).map { (0x20...0x7E).contains($0) ? $0 : UInt8(ascii: "?") }
+        let line = String(decoding: printableBytes, as: UTF8.self)
         return line.firstRange(of: ", with args").map { String(line[..<$0.lowerBound]) } ?? line
     }
 }
@@ -177,7 +177,7 @@ extension RedisError.Code {
         case .transactionAborted: "Redis aborted a transaction"
         case .clusterEnabled: "Redis is a server of a cluster: set redis.mode to cluster"
         case .foreignValue: "a key in Redis has a value that Causeway did not write"
-        case .tooOld: "Redis is older than version \(RedisConnection.majorVersionMin)"
+        case .tooOld: "Redis is older than version \(RedisConnection.serverMajorVersionMin)"
         case .unknown: "Redis answered with an error"
         case .resolve: "the Redis host has no address"
         case .stream: "the connection to Redis broke"

@@ -8,7 +8,7 @@ public enum IssueOutcome: Sendable {
     /// Too many calls or too much output wait. Issue the call again after a reply.
     case full
     /// The call asks for replicas, but too few replicas acknowledge. Issue the call again in about a second.
-    case awaitsReplicas
+    case replicasMissing
     /// A part of the call is empty or too long, so the call can never be issued.
     case outOfBounds
 }
@@ -25,8 +25,8 @@ public enum RedisWarning: Sendable, Equatable {
     case versionUnknown(RedisError)
 }
 
-/// Whether enough replicas acknowledge writes. Used only if ``RedisConfiguration/replicas`` is not 0.
-public enum RedisReplicas: Sendable, Equatable {
+/// Whether enough replicas acknowledge writes. Used only if ``RedisConfiguration/requiredReplicaCount`` is not 0.
+public enum RedisReplicaStatus: Sendable, Equatable {
     /// Too few replicas acknowledged in time. Calls that ask for replicas must wait. After 10 seconds
     /// (``ReplicaWatch``), `isGivenUp` is true: these calls then get their replies without an
     /// acknowledgement. `acknowledged` is the number of replicas that did acknowledge.
@@ -34,7 +34,7 @@ public enum RedisReplicas: Sendable, Equatable {
     /// - Parameter RedisError: the server's reply to WAIT, if it was an error.
     case missing(acknowledged: Int, isGivenUp: Bool, RedisError?)
     /// Enough replicas acknowledge again.
-    case following
+    case acknowledging
 }
 
 /// Receives the events of a client's connections, from the loop. Each method may issue calls or close the
@@ -49,16 +49,16 @@ public protocol RedisHandler: AnyObject {
     func redisLost(_ reason: RedisError)
     func redisWarns(_ warning: RedisWarning)
     /// Called after each WAIT that too few replicas acknowledge, and once when enough replicas acknowledge again.
-    func redisReportsReplicas(_ replicas: RedisReplicas)
+    func redisReportsReplicas(_ replicas: RedisReplicaStatus)
     /// A reply to this many calls arrived. The session gets the results after this method returns. The round
     /// trip is as exact as the loop's clock, which the loop normally reads once a turn.
-    func redisAnswered(calls: Int, roundTripMicroseconds: Int64)
+    func redisReplied(calls: Int, roundTripMicroseconds: Int64)
 }
 
 extension RedisHandler {
     /// Does nothing by default, for handlers whose calls ask for no replicas.
-    public func redisReportsReplicas(_ replicas: RedisReplicas) {}
+    public func redisReportsReplicas(_ replicas: RedisReplicaStatus) {}
 
     /// Does nothing by default, for handlers that measure no round trips.
-    public func redisAnswered(calls: Int, roundTripMicroseconds: Int64) {}
+    public func redisReplied(calls: Int, roundTripMicroseconds: Int64) {}
 }

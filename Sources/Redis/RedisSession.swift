@@ -2,7 +2,7 @@
 /// replies.
 ///
 /// A connection has one session, and calls it on the connection's thread. Every call that the session has
-/// announced by ``RedisConnection/appendCall(isWritten:asksForReplicas:)`` gets exactly one reply or failure,
+/// announced by ``RedisConnection/appendCall(isWritten:needsReplicas:)`` gets exactly one reply or failure,
 /// in the order of the calls.
 public protocol RedisSession: AnyObject {
     /// The sources of the scripts. The connection loads them before it is ready. A call names its script by

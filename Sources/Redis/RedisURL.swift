@@ -37,7 +37,7 @@ public struct RedisURL: Sendable, CustomStringConvertible {
         case unix(path: String)
     }
 
-    public static let portDefault: UInt16 = 6379
+    public static let defaultPort: UInt16 = 6379
     public static let sentinelPortDefault: UInt16 = 26_379
     /// The maximum number of hosts in one URL.
     public static let locationsMax = 64
@@ -65,14 +65,14 @@ public struct RedisURL: Sendable, CustomStringConvertible {
     }
 
     /// Returns this URL with only this location.
-    func at(_ location: Location) -> RedisURL {
+    func withLocation(_ location: Location) -> RedisURL {
         var url = self
         url.locations = [location]
         return url
     }
 
-    /// - Parameter portDefault: the port of each host without a port.
-    public init(_ text: String, portDefault: UInt16 = RedisURL.portDefault) throws(RedisURLError) {
+    /// - Parameter defaultPort: the port of each host without a port.
+    public init(_ text: String, defaultPort: UInt16 = RedisURL.defaultPort) throws(RedisURLError) {
         guard let schemeEnd = text.firstRange(of: "://") else { throw .scheme }
         var rest = text[schemeEnd.upperBound...]
         usesTLS = text[..<schemeEnd.lowerBound] == "rediss"
@@ -81,7 +81,7 @@ public struct RedisURL: Sendable, CustomStringConvertible {
         if rest.contains("#") { throw .fragment }
 
         if let at = rest[..<(rest.firstIndex(of: "/") ?? rest.endIndex)].lastIndex(of: "@") {
-            credentials = try Self.credentials(rest[..<at])
+            credentials = try Self.parseCredentials(rest[..<at])
             rest = rest[rest.index(after: at)...]
         }
         if isUnix {
@@ -90,19 +90,19 @@ public struct RedisURL: Sendable, CustomStringConvertible {
                 throw .path
             }
             locations = [.unix(path: path)]
-            database = try parts.count == 1 ? 0 : Self.databaseQuery(parts[1])
+            database = try parts.count == 1 ? 0 : Self.parseDatabaseQuery(parts[1])
         } else {
             if rest.contains("?") { throw .query }
             let parts = rest.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
             let hosts = parts[0].split(separator: ",", omittingEmptySubsequences: false)
             guard hosts.count <= Self.locationsMax else { throw .host }
             locations = []
-            for host in hosts { locations.append(try Self.hostAndPort(host, portDefault)) }
-            database = try parts.count == 1 || parts[1].isEmpty ? 0 : Self.database(parts[1])
+            for host in hosts { locations.append(try Self.parseHostAndPort(host, defaultPort)) }
+            database = try parts.count == 1 || parts[1].isEmpty ? 0 : Self.parseDatabase(parts[1])
         }
     }
 
-    private static func credentials(_ text: Substring) throws(RedisURLError) -> RedisCredentials {
+    private static func parseCredentials(_ text: Substring) throws(RedisURLError) -> RedisCredentials {
         let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
         if parts.count == 1, let username = parts[0].percentDecoded, !username.isEmpty {
             return RedisCredentials(username: username, password: "")
@@ -113,9 +113,9 @@ public struct RedisURL: Sendable, CustomStringConvertible {
         return RedisCredentials(username: username.isEmpty ? nil : username, password: password)
     }
 
-    private static func hostAndPort(_ text: Substring, _ portDefault: UInt16) throws(RedisURLError) -> Location {
+    private static func parseHostAndPort(_ text: Substring, _ defaultPort: UInt16) throws(RedisURLError) -> Location {
         do {
-            let server = try HostAndPort(text, portDefault: portDefault)
+            let server = try HostAndPort(text, defaultPort: defaultPort)
             return .host(server.host, port: server.port)
         } catch {
             switch error {
@@ -125,12 +125,12 @@ public struct RedisURL: Sendable, CustomStringConvertible {
         }
     }
 
-    private static func databaseQuery(_ text: Substring) throws(RedisURLError) -> Int {
+    private static func parseDatabaseQuery(_ text: Substring) throws(RedisURLError) -> Int {
         guard text.hasPrefix("db=") else { throw .query }
-        return try database(text.dropFirst(3))
+        return try parseDatabase(text.dropFirst(3))
     }
 
-    private static func database(_ text: Substring) throws(RedisURLError) -> Int {
+    private static func parseDatabase(_ text: Substring) throws(RedisURLError) -> Int {
         guard text.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let number = Int(text), number <= databaseMax else {
             throw .database
         }

@@ -7,7 +7,7 @@ struct ReplicaWatch {
     enum State: Equatable {
         /// Enough replicas acknowledge, as far as is known. The reply to a call that asks for replicas stays unread
         /// until WAIT is answered.
-        case following
+        case acknowledging
         /// Too few replicas acknowledged. Calls that ask for replicas are refused. After each pause the connection
         /// takes such calls again, until it sends the next WAIT.
         case missing
@@ -21,7 +21,7 @@ struct ReplicaWatch {
         /// Too few replicas acknowledged.
         case missing(isGivenUp: Bool)
         /// Enough replicas acknowledge again.
-        case following
+        case acknowledging
     }
 
     /// How long calls wait for missing replicas before they get their replies without an acknowledgement.
@@ -31,7 +31,7 @@ struct ReplicaWatch {
     static let missingPauseMilliseconds: Int64 = 1_000
     static let givenUpPauseMilliseconds: Int64 = 10_000
 
-    private(set) var state = State.following
+    private(set) var state = State.acknowledging
     /// Whether a WAIT is outstanding.
     private(set) var isWaitOutstanding = false
     /// Whether a call since the last WAIT needs a WAIT.
@@ -70,17 +70,17 @@ struct ReplicaWatch {
     /// Handles the reply to WAIT.
     ///
     /// - Returns: what to report; nil if enough replicas acknowledged, now and before.
-    mutating func handleWaitReply(isEnough: Bool, nowMilliseconds: Int64) -> Change? {
+    mutating func handleWaitReply(areEnough: Bool, nowMilliseconds: Int64) -> Change? {
         isWaitOutstanding = false
-        guard !isEnough else {
-            let wasFollowing = state == .following
-            (state, missingSinceMilliseconds) = (.following, nil)
-            return wasFollowing ? nil : .following
+        guard !areEnough else {
+            let wasAcknowledging = state == .acknowledging
+            (state, missingSinceMilliseconds) = (.acknowledging, nil)
+            return wasAcknowledging ? nil : .acknowledging
         }
-        if state == .following { state = .missing }
-        let since = missingSinceMilliseconds ?? nowMilliseconds
-        missingSinceMilliseconds = since
-        if nowMilliseconds - since >= Self.missingMillisecondsMax { state = .givenUp }
+        if state == .acknowledging { state = .missing }
+        let sinceMilliseconds = missingSinceMilliseconds ?? nowMilliseconds
+        missingSinceMilliseconds = sinceMilliseconds
+        if nowMilliseconds - sinceMilliseconds >= Self.missingMillisecondsMax { state = .givenUp }
         let isGivenUp = state == .givenUp
         waitDueMilliseconds =
             nowMilliseconds + (isGivenUp ? Self.givenUpPauseMilliseconds : Self.missingPauseMilliseconds)

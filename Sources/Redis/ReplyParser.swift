@@ -4,7 +4,7 @@ import CHiredis
 /// field `privdata` of its argument, the task.
 struct ReplyParser: ~Copyable {
     private let reader: UnsafeMutablePointer<redisReader>
-    private let functions: UnsafeMutablePointer<redisReplyObjectFunctions>
+    private let callbacks: UnsafeMutablePointer<redisReplyObjectFunctions>
 
     enum Progress {
         /// The callbacks got all parts of the next reply.
@@ -16,10 +16,10 @@ struct ReplyParser: ~Copyable {
 
     /// Returns nil if memory could not be allocated.
     init?(_ callbacks: redisReplyObjectFunctions, context: UnsafeMutableRawPointer) {
-        functions = .allocate(capacity: 1)
-        functions.initialize(to: callbacks)
-        guard let reader = redisReaderCreateWithFunctions(functions) else {
-            functions.deallocate()
+        self.callbacks = .allocate(capacity: 1)
+        self.callbacks.initialize(to: callbacks)
+        guard let reader = redisReaderCreateWithFunctions(self.callbacks) else {
+            self.callbacks.deallocate()
             return nil
         }
         reader.pointee.privdata = context
@@ -28,7 +28,7 @@ struct ReplyParser: ~Copyable {
 
     deinit {
         redisReaderFree(reader)
-        functions.deallocate()
+        self.callbacks.deallocate()
     }
 
     /// Makes hiredis keep its buffer between replies. Then hiredis never shrinks the buffer, so the caller must limit

@@ -89,9 +89,9 @@ public final class ReplyReader {
     /// - Parameter offset: the position of the reply, counted from the first unread byte. No reply may be
     ///   partly read.
     /// - Returns: the end of the reply, and its value if it is a number; nil if the reply is not complete.
-    func unreadReply(at offset: Int) -> (end: Int, integer: Int64?)? {
+    func findUnreadReply(at offset: Int) -> (end: Int, integer: Int64?)? {
         guard let bytes = parser.unreadBytes else { return nil }
-        return UnreadReplies(bytes).reply(at: offset)
+        return UnreadReplies(bytes).findReply(at: offset)
     }
 
     /// Returns an element of the array that `next` has returned last.

@@ -5,15 +5,15 @@ public final class ScriptPrefixes {
     private static let digestSuffix: StaticString = "\r\n"
     /// The number of arguments in the prefix: `EVALSHA` and the digest.
     public static let argumentCount = 2
-    public static let bytes = digestPrefix.utf8CodeUnitCount + digestBytes + digestSuffix.utf8CodeUnitCount
+    public static let bytesPerPrefix = digestPrefix.utf8CodeUnitCount + digestBytes + digestSuffix.utf8CodeUnitCount
 
     private let memory: UnsafeMutableRawBufferPointer
 
     /// - Parameter count: the number of scripts. A script's number is its index in ``RedisSession/scripts``.
     init(count: Int) {
-        memory = .allocate(byteCount: max(1, count) * Self.bytes, alignment: 1)
+        memory = .allocate(byteCount: max(1, count) * Self.bytesPerPrefix, alignment: 1)
         for script in 0..<count {
-            let start = script * Self.bytes
+            let start = script * Self.bytesPerPrefix
             Self.digestPrefix.withUTF8Buffer { memory[start...].copyBytes(from: $0) }
             memory[(start + Self.digestPrefix.utf8CodeUnitCount)...]
                 .copyBytes(from: repeatElement(0, count: Self.digestBytes))
@@ -28,15 +28,15 @@ public final class ScriptPrefixes {
     }
 
     public subscript(script: Int) -> UnsafeRawBufferPointer {
-        let start = script * Self.bytes
-        return UnsafeRawBufferPointer(rebasing: memory[start..<(start + Self.bytes)])
+        let start = script * Self.bytesPerPrefix
+        return UnsafeRawBufferPointer(rebasing: memory[start..<(start + Self.bytesPerPrefix)])
     }
 
     /// Stores the digest that the server returned to SCRIPT LOAD. Returns false if the bytes do not have a
     /// digest's length.
     public func setDigest(_ digest: UnsafeRawBufferPointer, of script: Int) -> Bool {
         guard digest.count == Self.digestBytes else { return false }
-        let start = script * Self.bytes + Self.digestPrefix.utf8CodeUnitCount
+        let start = script * Self.bytesPerPrefix + Self.digestPrefix.utf8CodeUnitCount
         memory[start...].copyBytes(from: digest)
         return true
     }

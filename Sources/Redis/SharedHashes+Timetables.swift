@@ -4,11 +4,11 @@
 /// more hashes, whose keys have `*` and `=` at the end, may have other data of a name.
 extension SharedHashes {
     /// Names of a timetable that are due. The name that was due earliest comes first.
-    public struct DuePage: Sendable, Equatable {
+    public struct DueNames: Sendable, Equatable {
         /// The server's time, UNIX milliseconds.
         public var nowMilliseconds: Int64
         /// The number of all names in the timetable.
-        public var namesInTimetable: Int
+        public var timetableNameCount: Int
         public var names: [Name]
 
         public struct Name: Sendable, Equatable {
@@ -21,19 +21,19 @@ extension SharedHashes {
             }
         }
 
-        public init(nowMilliseconds: Int64, namesInTimetable: Int, names: [Name]) {
+        public init(nowMilliseconds: Int64, timetableNameCount: Int, names: [Name]) {
             self.nowMilliseconds = nowMilliseconds
-            self.namesInTimetable = namesInTimetable
+            self.timetableNameCount = timetableNameCount
             self.names = names
         }
     }
 
     /// The names that one call has claimed.
-    public struct ClaimPage: Sendable, Equatable {
+    public struct ClaimedNames: Sendable, Equatable {
         /// The server's time, UNIX milliseconds.
         public var nowMilliseconds: Int64
         /// The number of names that are still in the timetable.
-        public var namesInTimetable: Int
+        public var timetableNameCount: Int
         public var claims: [Claim]
     }
 
@@ -48,42 +48,42 @@ extension SharedHashes {
     /// - Parameters:
     ///   - rank: how many names to skip, from the one that was due earliest.
     ///   - limit: the maximum number of names to return.
-    public func dueNames(_ key: [UInt8], from rank: Int, limit: Int) throws(RedisError) -> DuePage {
+    public func readDueNames(_ key: [UInt8], from rank: Int, limit: Int) throws(RedisError) -> DueNames {
         let (now, count, parts) = try callTimetableScript(
-            Self.listScript,
+            Self.dueNamesScript,
             key,
             [rank, limit].map { Array(String($0).utf8) }
         )
-        var page = DuePage(nowMilliseconds: now, namesInTimetable: Int(clamping: count), names: [])
+        var dueNames = DueNames(nowMilliseconds: now, timetableNameCount: Int(clamping: count), names: [])
         for index in stride(from: parts.startIndex, to: parts.endIndex, by: 2) {
             guard case .string(let name) = parts[index], case .integer(let due) = parts[index + 1] else {
                 throw RedisError(.protocolViolation)
             }
-            page.names.append(DuePage.Name(name, dueMilliseconds: due))
+            dueNames.names.append(DueNames.Name(name, dueMilliseconds: due))
         }
-        return page
+        return dueNames
     }
 
     /// Claims those of the names that are still due. After the first claim, a name is due again after
     /// `leaseMilliseconds`. Each further claim doubles this time, up to 32 times `leaseMilliseconds`. If the
     /// time in the name's text is longer ago than `ageMillisecondsMax`, or the name has no valid text, the call
     /// removes the name and its data, and does not claim it.
-    public func claim(
+    public func claimNames(
         _ key: [UInt8],
         _ names: [[UInt8]],
         leaseMilliseconds: Int64,
         ageMillisecondsMax: Int64
-    ) throws(RedisError) -> ClaimPage {
+    ) throws(RedisError) -> ClaimedNames {
         let limitArguments = [leaseMilliseconds, ageMillisecondsMax].map { Array(String($0).utf8) }
         let (now, count, parts) = try callTimetableScript(Self.claimScript, key, limitArguments + names)
-        var page = ClaimPage(nowMilliseconds: now, namesInTimetable: Int(clamping: count), claims: [])
+        var claimedNames = ClaimedNames(nowMilliseconds: now, timetableNameCount: Int(clamping: count), claims: [])
         for index in stride(from: parts.startIndex, to: parts.endIndex, by: 2) {
             guard case .string(let name) = parts[index], case .string(let text) = parts[index + 1] else {
                 throw RedisError(.protocolViolation)
             }
-            page.claims.append(Claim(name: name, text: String(decoding: text, as: UTF8.self)))
+            claimedNames.claims.append(Claim(name: name, text: String(decoding: text, as: UTF8.self)))
         }
-        return page
+        return claimedNames
     }
 
     /// Calls a script that returns the server's time, the number of names in the timetable, and pairs of a
@@ -93,7 +93,8 @@ extension SharedHashes {
         _ key: [UInt8],
         _ arguments: [[UInt8]]
     ) throws(RedisError) -> (nowMilliseconds: Int64, count: Int64, pairs: ArraySlice<RedisValue>) {
-        guard let parts = try call(script, key, arguments).elements, parts.count >= 2, parts.count.isMultiple(of: 2),
+        guard let parts = try callScript(script, key, arguments).elements, parts.count >= 2,
+            parts.count.isMultiple(of: 2),
             case .integer(let now) = parts[0], case .integer(let count) = parts[1]
         else { throw RedisError(.protocolViolation) }
         return (now, count, parts[2...])
@@ -103,10 +104,10 @@ extension SharedHashes {
     ///
     /// - Returns: whether this call has removed the name.
     public func removeClaimedName(_ key: [UInt8], _ claim: Claim) throws(RedisError) -> Bool {
-        try call(Self.removeScript, key, [claim.name, Array(claim.text.utf8)]) == .integer(1)
+        try callScript(Self.removeClaimScript, key, [claim.name, Array(claim.text.utf8)]) == .integer(1)
     }
 
-    private static let removeScript = """
+    private static let removeClaimScript = """
         local timetable, name = KEYS[1], ARGV[1]
         if redis.call('HGET', timetable .. '+', name) ~= ARGV[2] then return 0 end
         redis.call('ZREM', timetable, name)
@@ -114,7 +115,7 @@ extension SharedHashes {
         return 1
         """
 
-    private static let listScript = """
+    private static let dueNamesScript = """
         local time = redis.call('TIME')
         local now = time[1] * 1000 + math.floor(time[2] / 1000)
         local reply = {now, redis.call('ZCARD', KEYS[1])}

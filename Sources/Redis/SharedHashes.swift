@@ -6,7 +6,7 @@
 /// takes a minute, or if the task is cancelled. Not thread-safe. No call is repeated.
 public final class SharedHashes {
     /// Fields with their values, in the server's order.
-    public typealias Hash = [(field: [UInt8], value: [UInt8])]
+    public typealias HashFields = [(field: [UInt8], value: [UInt8])]
 
     private let connections: PrimaryConnections
 
@@ -16,11 +16,11 @@ public final class SharedHashes {
     }
 
     /// Reads all fields in one command; empty if the hash does not exist.
-    public func hash(_ key: [UInt8]) throws(RedisError) -> Hash {
+    public func readHash(_ key: [UInt8]) throws(RedisError) -> HashFields {
         guard let parts = try send(key, ["HGETALL"]).elements, parts.count.isMultiple(of: 2) else {
             throw RedisError(.protocolViolation)
         }
-        var hash: Hash = []
+        var hash: HashFields = []
         for index in stride(from: 0, to: parts.count, by: 2) {
             guard case .string(let field) = parts[index], case .string(let value) = parts[index + 1] else {
                 throw RedisError(.protocolViolation)
@@ -31,7 +31,7 @@ public final class SharedHashes {
     }
 
     /// Reads the value of a field; nil if the hash has no such field.
-    public func value(_ key: [UInt8], _ field: [UInt8]) throws(RedisError) -> [UInt8]? {
+    public func readField(_ key: [UInt8], _ field: [UInt8]) throws(RedisError) -> [UInt8]? {
         switch try send(key, ["HGET"], [field]) {
         case .string(let value): return value
         case .null: return nil
@@ -40,41 +40,43 @@ public final class SharedHashes {
     }
 
     /// Reads the values of several fields in one command; nil for each field that the hash does not have.
-    public func values(_ key: [UInt8], _ fields: [[UInt8]]) throws(RedisError) -> [[UInt8]?] {
+    public func readFields(_ key: [UInt8], _ fields: [[UInt8]]) throws(RedisError) -> [[UInt8]?] {
         guard let parts = try send(key, ["HMGET"], fields).elements, parts.count == fields.count else {
             throw RedisError(.protocolViolation)
         }
         return parts.map { if case .string(let value) = $0 { value } else { nil } }
     }
 
-    public func set(_ key: [UInt8], _ fields: Hash) throws(RedisError) {
+    public func setFields(_ key: [UInt8], _ fields: HashFields) throws(RedisError) {
         _ = try send(key, ["HSET"], fields.flatMap { [$0.field, $0.value] })
     }
 
-    public func remove(_ key: [UInt8], _ fields: [[UInt8]]) throws(RedisError) {
+    public func removeFields(_ key: [UInt8], _ fields: [[UInt8]]) throws(RedisError) {
         if !fields.isEmpty { _ = try send(key, ["HDEL"], fields) }
     }
 
     /// A condition for a call: the field has the value `value`. If the condition holds, the call also sets the field
-    /// to `next`, unless `next` is nil.
+    /// to `newValue`, unless `newValue` is nil.
     public struct FieldCondition {
         var field: [UInt8]
         var value: [UInt8]
-        var next: [UInt8]?
+        var newValue: [UInt8]?
 
-        public init(_ field: [UInt8], _ value: [UInt8], next: [UInt8]? = nil) {
-            (self.field, self.value, self.next) = (field, value, next)
+        public init(_ field: [UInt8], _ value: [UInt8], newValue: [UInt8]? = nil) {
+            (self.field, self.value, self.newValue) = (field, value, newValue)
         }
     }
 
     /// Adds fields that the hash does not have, in one atomic step. Existing fields keep their values.
     ///
     /// - Returns: the number of added fields; nil, without any change, if the condition does not hold.
-    public func add(_ key: [UInt8], _ fields: Hash, if condition: FieldCondition? = nil) throws(RedisError) -> Int? {
-        let conditionArguments = condition.map { [$0.field, $0.value, $0.next ?? []] } ?? [[], [], []]
+    public func addFields(_ key: [UInt8], _ fields: HashFields, if condition: FieldCondition? = nil) throws(RedisError)
+        -> Int?
+    {
+        let conditionArguments = condition.map { [$0.field, $0.value, $0.newValue ?? []] } ?? [[], [], []]
         guard
-            case .integer(let count) = try call(
-                Self.addScript,
+            case .integer(let count) = try callScript(
+                Self.addFieldsScript,
                 key,
                 conditionArguments + fields.flatMap { [$0.field, $0.value] }
             )
@@ -82,7 +84,7 @@ public final class SharedHashes {
         return count < 0 ? nil : Int(count)
     }
 
-    private static let addScript = """
+    private static let addFieldsScript = """
         if ARGV[1] ~= '' and redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return -1 end
         local added = 0
         for index = 4, #ARGV, 2 do
@@ -98,7 +100,9 @@ public final class SharedHashes {
     /// Sets fields of several hashes, and makes Redis delete each hash after `timeToLiveMilliseconds`. The command
     /// for a hash's expiry leaves together with the one for its fields. So no hash stays forever if the process ends
     /// before the reply.
-    public func set(_ hashes: [(key: [UInt8], fields: Hash)], timeToLiveMilliseconds: Int64) throws(RedisError) {
+    public func setFields(_ hashes: [(key: [UInt8], fields: HashFields)], timeToLiveMilliseconds: Int64)
+        throws(RedisError)
+    {
         let timeToLive = Array(String(timeToLiveMilliseconds).utf8)
         _ = try sendAll(
             hashes.flatMap { key, fields -> [KeyCommand] in
@@ -126,27 +130,27 @@ public final class SharedHashes {
 
     /// Makes a lease end `milliseconds` from now. Does nothing if the lease has ended.
     public func extendLease(_ lease: Lease, milliseconds: Int64) throws(RedisError) {
-        _ = try call(Self.extendScript, lease.key, [lease.token, Array(String(milliseconds).utf8)])
+        _ = try callScript(Self.extendLeaseScript, lease.key, [lease.token, Array(String(milliseconds).utf8)])
     }
 
     public func isLeased(_ key: [UInt8]) throws(RedisError) -> Bool { try send(key, ["EXISTS"]) == .integer(1) }
 
     /// Ends a lease. Does nothing if the lease has ended.
     public func releaseLease(_ lease: Lease) throws(RedisError) {
-        _ = try call(Self.releaseScript, lease.key, [lease.token])
+        _ = try callScript(Self.releaseLeaseScript, lease.key, [lease.token])
     }
 
-    private static let extendScript =
+    private static let extendLeaseScript =
         "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end"
-    private static let releaseScript =
+    private static let releaseLeaseScript =
         "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end"
 
     private typealias KeyCommand = (key: [UInt8], command: [String], arguments: [[UInt8]])
 
     private func send(_ key: [UInt8], _ command: [String], _ arguments: [[UInt8]] = []) throws(RedisError) -> RedisValue
     {
-        guard let answer = try sendAll([(key, command, arguments)]).first else { throw RedisError(.closed) }
-        return answer
+        guard let reply = try sendAll([(key, command, arguments)]).first else { throw RedisError(.closed) }
+        return reply
     }
 
     /// Sends all commands at once. If some of them fail, throws the first error.
@@ -154,25 +158,27 @@ public final class SharedHashes {
         try closingConnectionsAfterErrors { () throws(RedisError) in
             var commands: [PrimaryConnections.Command] = []
             for (key, command, arguments) in keyCommands {
-                commands.append((try connections.location(of: key), command.map { Array($0.utf8) } + [key] + arguments))
+                commands.append(
+                    (try connections.findLocation(of: key), command.map { Array($0.utf8) } + [key] + arguments)
+                )
             }
             var values: [RedisValue] = []
-            for answer in connections.send(commands) { values.append(try answer.get().valueOrThrow()) }
+            for reply in connections.send(commands) { values.append(try reply.get().valueOrThrow()) }
             return values
         }
     }
 
     /// Calls a script that has one key. Loads the script first, because the server may not have it.
-    func call(_ script: String, _ key: [UInt8], _ arguments: [[UInt8]]) throws(RedisError) -> RedisValue {
+    func callScript(_ script: String, _ key: [UInt8], _ arguments: [[UInt8]]) throws(RedisError) -> RedisValue {
         try closingConnectionsAfterErrors { () throws(RedisError) in
-            let location = try connections.location(of: key)
+            let location = try connections.findLocation(of: key)
             let loadCommand = ["SCRIPT", "LOAD", script].map { Array($0.utf8) }
             guard let loadReply = connections.send([(location, loadCommand)]).first,
                 case .string(let digest) = try loadReply.get().valueOrThrow()
             else { throw RedisError(.protocolViolation) }
             let words = [Array("EVALSHA".utf8), digest, Array("1".utf8), key] + arguments
-            guard let answer = connections.send([(location, words)]).first else { throw RedisError(.closed) }
-            return try answer.get().valueOrThrow()
+            guard let reply = connections.send([(location, words)]).first else { throw RedisError(.closed) }
+            return try reply.get().valueOrThrow()
         }
     }
 

@@ -11,8 +11,8 @@ struct UnreadReplies {
 
     /// - Returns: the end of the reply at `offset`, and its value if it is a number; nil if the reply is not
     ///   complete.
-    func reply(at offset: Int) -> (end: Int, integer: Int64?)? {
-        guard let line = line(at: offset) else { return nil }
+    func findReply(at offset: Int) -> (end: Int, integer: Int64?)? {
+        guard let line = findLine(at: offset) else { return nil }
         let text = UnsafeRawBufferPointer(rebasing: bytes[(offset + 1)..<line.textEnd])
         let number = Decimal.parse(text).flatMap { Int64(exactly: $0) }
         switch bytes[offset] {
@@ -29,7 +29,7 @@ struct UnreadReplies {
                 // refuses it later.
                 guard end < bytes.count else { return nil }
                 guard bytes[end] != UInt8(ascii: "*") else { return (end, nil) }
-                guard let element = reply(at: end) else { return nil }
+                guard let element = findReply(at: end) else { return nil }
                 end = element.end
             }
             return (end, nil)
@@ -38,7 +38,7 @@ struct UnreadReplies {
         }
     }
 
-    private func line(at offset: Int) -> (textEnd: Int, end: Int)? {
+    private func findLine(at offset: Int) -> (textEnd: Int, end: Int)? {
         guard offset < bytes.count,
             let newline = bytes[offset...].firstIndex(of: UInt8(ascii: "\n")), newline > offset + 1
         else { return nil }

@@ -39,9 +39,11 @@ struct Causeway: AsyncParsableCommand {
 
     static func main() async {
         let arguments = CommandLine.arguments
-        if let refusal = SiblingProgram.lab.refusal(of: arguments) { exit(withError: ValidationError(refusal)) }
-        if let refusal = UnknownCommand.refusal(of: arguments, root: Self.self, other: .lab) {
-            StandardStreams.printError(refusal)
+        if let message = SiblingProgram.lab.wrongProgramMessage(for: arguments) {
+            exit(withError: ValidationError(message))
+        }
+        if let message = UnknownCommand.errorMessage(for: arguments, root: Self.self, other: .lab) {
+            StandardStreams.printError(message)
             exit(withError: ExitCode.validationFailure)
         }
         await main(nil)

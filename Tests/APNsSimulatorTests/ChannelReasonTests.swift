@@ -68,7 +68,7 @@ import Testing
 
     @Test(arguments: broadcasts) func `Broadcasts are refused with each reason`(_ row: Row) async throws {
         try await SimulatorFixture.run { fixture in
-            let channel = try fixture.createChannel(storesNewest: false)
+            let channel = try fixture.createChannel(storesNewestMessage: false)
             var headers = fixture.broadcastHeaders(channel, row.changes)
             headers[0].1 = row.method
             try check(row, headers, fixture.connect(), body: row.body ?? fixture.update(home: 1))
@@ -135,7 +135,7 @@ import Testing
 
     @Test(arguments: requests) func `Management requests are refused with each reason`(_ row: Row) async throws {
         try await SimulatorFixture.run { fixture in
-            let channel = try fixture.createChannel(storesNewest: true)
+            let channel = try fixture.createChannel(storesNewestMessage: true)
             var changes = row.changes
             if row.method != "POST", !changes.keys.contains("apns-channel-id") { changes["apns-channel-id"] = channel }
             let headers = fixture.managementHeaders(row.method, changes)
@@ -148,7 +148,7 @@ import Testing
         for name in row.repeatedFields { fields.append(contentsOf: fields.filter { $0.0 == name }) }
         let response = try client.perform(fields, body: body)
         #expect(response.status == (row.reason == .success ? row.status : row.reason.status))
-        if row.reason != .success { #expect(response.body == "{\"reason\":\"\(row.reason.word)\"}") }
+        if row.reason != .success { #expect(response.body == "{\"reason\":\"\(row.reason.text)\"}") }
         // The simulator returns a channel request's id as `apns-request-id`, and a push's id as `apns-id`. A
         // request with an unknown path is neither, so its response may have either field.
         let identifier = try #require(response.headers["apns-request-id"] ?? response.headers["apns-id"])
@@ -163,7 +163,7 @@ import Testing
 
     @Test func `An app without the broadcast capability is told so, and loses its channels`() async throws {
         try await SimulatorFixture.run { fixture in
-            let channel = try fixture.createChannel(storesNewest: true)
+            let channel = try fixture.createChannel(storesNewestMessage: true)
             let off = #"{"app":"\#(SimulatorFixture.app)","enabled":false}"#
             #expect(try await fixture.control("POST", "/broadcasts", off).status == 200)
             let refusalBody = "{\"reason\":\"FeatureNotEnabled\"}"
@@ -184,7 +184,7 @@ import Testing
 
     @Test func `A busy service says so in two words`() async throws {
         try await SimulatorFixture.run { fixture in
-            let channel = try fixture.createChannel(storesNewest: true)
+            let channel = try fixture.createChannel(storesNewestMessage: true)
             var faults = Faults()
             faults.serviceUnavailableShare = 1
             try await fixture.simulator.setFaults(faults)

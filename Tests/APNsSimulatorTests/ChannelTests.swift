@@ -10,7 +10,8 @@ import Testing
     @Test func `A channel is created, read, listed and deleted`() async throws {
         try await SimulatorFixture.run { fixture in
             let (storingChannel, plainChannel) = (
-                try fixture.createChannel(storesNewest: true), try fixture.createChannel(storesNewest: false)
+                try fixture.createChannel(storesNewestMessage: true),
+                try fixture.createChannel(storesNewestMessage: false)
             )
             let client = try fixture.connectToManagement()
             let pathField = ":path"
@@ -40,10 +41,14 @@ import Testing
         try await SimulatorFixture.run { fixture in
             try await fixture.simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
                 for _ in 0..<9_999 {
-                    _ = try devices.createChannel(app: SimulatorFixture.app, storesNewest: true, nowMilliseconds: now)
+                    _ = try devices.createChannel(
+                        app: SimulatorFixture.app,
+                        storesNewestMessage: true,
+                        nowMilliseconds: now
+                    )
                 }
             }
-            let lastChannel = try fixture.createChannel(storesNewest: true)
+            let lastChannel = try fixture.createChannel(storesNewestMessage: true)
             let client = try fixture.connectToManagement()
             let refusedResponse = try client.perform(
                 fixture.managementHeaders("POST"),
@@ -69,7 +74,8 @@ import Testing
     @Test func `One broadcast reaches all subscribers and nobody else`() async throws {
         try await SimulatorFixture.run { fixture in
             let (channel, otherChannel) = (
-                try fixture.createChannel(storesNewest: true), try fixture.createChannel(storesNewest: true)
+                try fixture.createChannel(storesNewestMessage: true),
+                try fixture.createChannel(storesNewestMessage: true)
             )
             let cursorBefore = try await fixture.simulator.registrations(since: 0).next
             let start =
@@ -132,7 +138,7 @@ import Testing
 
     @Test func `Old states and ends on a channel follow the rules of pushes`() async throws {
         try await SimulatorFixture.run(\.channelRules, ChannelRules(publishBudget: nil)) { fixture in
-            let channel = try fixture.createChannel(storesNewest: true)
+            let channel = try fixture.createChannel(storesNewestMessage: true)
             _ = try await fixture.startByPush("m7", device: "by-push", channel: channel)
             let (client, now) = (try fixture.connect(), time(nil))
             func send(_ body: String) throws {
@@ -152,14 +158,14 @@ import Testing
 
     /// A phone that was offline gets the newest message of a channel with storage once. From a channel without
     /// storage, the phone gets none of the messages that it missed.
-    @Test(arguments: [true, false]) func `A phone that comes back gets the stored message`(_ storesNewest: Bool)
+    @Test(arguments: [true, false]) func `A phone that comes back gets the stored message`(_ storesNewestMessage: Bool)
         async throws
     {
         try await SimulatorFixture.run(\.channelRules, ChannelRules(publishBudget: nil)) { fixture in
-            let channel = try fixture.createChannel(storesNewest: storesNewest)
+            let channel = try fixture.createChannel(storesNewestMessage: storesNewestMessage)
             _ = try await fixture.startByPush("m7", device: "by-push", channel: channel)
             let client = try fixture.connect()
-            let expiration = storesNewest ? "\(time(nil) + 3_600)" : "0"
+            let expiration = storesNewestMessage ? "\(time(nil) + 3_600)" : "0"
             func send(_ home: Int, _ offset: Int) throws {
                 let fields = fixture.broadcastHeaders(channel, ["apns-expiration": expiration])
                 let body = fixture.update(home: home, timestamp: time(nil) + offset)
@@ -176,15 +182,15 @@ import Testing
             try send(3, 2)
             #expect(try await fixture.shownHomeScore("m7") == 1)
             #expect(try await fixture.control("POST", "/online", devices).status == 200)
-            #expect(try await fixture.shownHomeScore("m7") == (storesNewest ? 3 : 1))
+            #expect(try await fixture.shownHomeScore("m7") == (storesNewestMessage ? 3 : 1))
             let effects = try await fixture.effects("m7")
-            #expect(effects["missed"] == 2 && effects["shown"] == (storesNewest ? 2 : 1))
+            #expect(effects["missed"] == 2 && effects["shown"] == (storesNewestMessage ? 2 : 1))
         }
     }
 
     @Test func `A stored message is deleted after its expiration`() async throws {
         try await SimulatorFixture.run { fixture in
-            let channel = try fixture.createChannel(storesNewest: true)
+            let channel = try fixture.createChannel(storesNewestMessage: true)
             _ = try await fixture.startByPush("m7", device: "by-push", channel: channel)
             let devices = #"{"app":"\#(SimulatorFixture.app)","devices":["by-push"]}"#
             #expect(try await fixture.control("POST", "/offline", devices).status == 200)
@@ -200,7 +206,8 @@ import Testing
         let rules = ChannelRules(publishBudget: .init(capacity: 2, refillMilliseconds: 60_000))
         try await SimulatorFixture.run(\.channelRules, rules) { fixture in
             let (channel, otherChannel) = (
-                try fixture.createChannel(storesNewest: true), try fixture.createChannel(storesNewest: true)
+                try fixture.createChannel(storesNewestMessage: true),
+                try fixture.createChannel(storesNewestMessage: true)
             )
             let client = try fixture.connect()
             func status(_ channel: String) throws -> Int {
@@ -217,7 +224,7 @@ import Testing
     /// The management service creates the channel, but resets the stream instead of answering.
     @Test func `Faults of the management interface affect no broadcast`() async throws {
         try await SimulatorFixture.run { fixture in
-            let channel = try fixture.createChannel(storesNewest: true)
+            let channel = try fixture.createChannel(storesNewestMessage: true)
             let faults = #"{"resetShare":1}"#
             #expect(try await fixture.control("PUT", "/management/faults", faults).status == 200)
             let lostResponse = try fixture.connectToManagement()
@@ -231,13 +238,13 @@ import Testing
             }
             #expect(channelIdentifiers.count == 2 && channelIdentifiers.first == channel)
             #expect(try await fixture.control("DELETE", "/management/faults").status == 200)
-            _ = try fixture.createChannel(storesNewest: true)
+            _ = try fixture.createChannel(storesNewestMessage: true)
         }
     }
 
     @Test func `The test may create and delete channels itself`() async throws {
         try await SimulatorFixture.run { fixture in
-            let testChannel = try fixture.createChannel(storesNewest: true)
+            let testChannel = try fixture.createChannel(storesNewestMessage: true)
             let createdResponse = try await fixture.control(
                 "POST",
                 "/channels",
@@ -275,8 +282,8 @@ import Testing
     @Test func `The log names broadcasts and no management requests`() async throws {
         let directory = try TemporaryDirectory()
         let file = directory.path("pushes.jsonl")
-        try await SimulatorFixture.run(\.pushLog, file) { fixture in
-            let channel = try fixture.createChannel(storesNewest: true)
+        try await SimulatorFixture.run(\.pushLogFile, file) { fixture in
+            let channel = try fixture.createChannel(storesNewestMessage: true)
             _ = try fixture.connect().perform(fixture.broadcastHeaders(channel), body: fixture.update(home: 1))
             // The log line is written before the simulator answers a later call of its control interface.
             _ = try await fixture.control("GET", "/stats")

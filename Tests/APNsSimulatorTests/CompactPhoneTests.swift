@@ -35,10 +35,10 @@ import Testing
             let bytes = stride(from: 0, to: digits.count, by: 2)
                 .map { (hexDigitValue(digits[$0]) ?? 0) << 4 | (hexDigitValue(digits[$0 + 1]) ?? 0) }
             let milliseconds = (CompactPhoneTests.now + seconds) * 1_000
-            let (verdict, tokenIndex) = bytes.withUnsafeBytes {
-                model.verdict(token: $0, appIndex: appIndex, nowMilliseconds: milliseconds)
+            let (checkResult, tokenIndex) = bytes.withUnsafeBytes {
+                model.checkToken(token: $0, appIndex: appIndex, nowMilliseconds: milliseconds)
             }
-            guard verdict.reason == .success else { return (verdict.reason, nil) }
+            guard checkResult.reason == .success else { return (checkResult.reason, nil) }
             let effect = Array(json.utf8)
                 .withUnsafeBytes { body in
                     model.deliver(
@@ -121,7 +121,7 @@ import Testing
         let numbers = (1...CompactPhones.alertsMax + 2).map { phones.internAlert(Array("\($0)".utf8)) }
         #expect(numbers.first == 1 && numbers.suffix(3) == [65_535, 65_535, 65_535])
         #expect(numbers[65_533] == 65_534 && phones.internAlert(Array("2".utf8)) == 2)
-        #expect(phones.alerts.count == CompactPhones.alertsMax)
+        #expect(phones.alertNumbersByText.count == CompactPhones.alertsMax)
     }
 
     @Test func `An alert that a phone hears again is counted, whichever state carries it`() throws {
@@ -174,7 +174,7 @@ import Testing
 
     @Test func `A registration has the fields that the worker reads`() throws {
         let fixture = try CrowdFixture(5) { crowd in
-            (crowd.frequentEvery, crowd.identifiers, crowd.timestamp) = (2, .uuid, Self.now)
+            (crowd.frequentUpdatesEvery, crowd.identifierForm, crowd.timestamp) = (2, .uuid, Self.now)
         }
         let records = try fixture.model.registrations(from: 3, limit: 9, of: "fan-", app: "app", nowMilliseconds: 17)
         #expect(records.count == 2)

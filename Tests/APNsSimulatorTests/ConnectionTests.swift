@@ -43,7 +43,7 @@ import Testing
             #expect(streams.allSatisfy { client.responses[$0]?.status == 200 })
             let statistics = try await fixture.simulator.statistics()
             #expect(statistics.requests == 1_001)
-            #expect(statistics.priority5 == 1_001)
+            #expect(statistics.priority5Pushes == 1_001)
         }
     }
 
@@ -122,7 +122,7 @@ import Testing
     }
 
     @Test func `Several threads share the same phones and statistics`() async throws {
-        try await SimulatorFixture.run(\.threads, 3) { fixture in
+        try await SimulatorFixture.run(\.threadCount, 3) { fixture in
             for home in 0..<9 {
                 let response = try fixture.connect().perform(fixture.headers(), body: fixture.update(home: home))
                 #expect(response.status == 200)
@@ -167,7 +167,7 @@ import Testing
             isUnanswered || streams.allSatisfy { client.responses[$0]?.isClosed == true }
         }
         if isUnanswered {
-            try client.runUntilJudged()
+            try client.runUntilPong()
         }
         return streams.reduce(into: [:]) { counts, stream in
             let response = client.responses[stream] ?? .init()

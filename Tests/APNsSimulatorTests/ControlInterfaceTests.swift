@@ -35,13 +35,13 @@ import Testing
 
             let expected = (0..<1_000).map { "\"o-\($0)\":{ \"minutes\" : \($0 == 8 ? 3 : $0 == 7 ? 3 : 9) }" }
                 .joined(separator: ",")
-            let verdict = try await fixture.control(
+            let comparison = try await fixture.control(
                 "POST",
                 "/expect",
                 "{\"app\":\"com.example.shop\",\"activities\":{\(expected),\"none\":null}}"
             )
-            #expect(verdict.object["matching"] as? Int == 999)
-            let mismatches = try #require(verdict.object["mismatches"] as? [Object])
+            #expect(comparison.object["matching"] as? Int == 999)
+            let mismatches = try #require(comparison.object["mismatches"] as? [Object])
             #expect(mismatches.map { $0["activity"] as? String } == ["o-8", "none"])
             #expect((mismatches.first?["shows"] as? Object)?["minutes"] as? Int == 9)
             #expect(mismatches.last?["state"] as? String == "unknown")
@@ -250,7 +250,8 @@ import Testing
             ),
             (
                 "PUT", "/faults",
-                #"{"goAwayAfterRequests":2,"goAwayUnprocessed":1,"goAwayGraceMilliseconds":1}"#, 400, "invalidRequest",
+                #"{"goAwayAfterRequests":2,"goAwayUnprocessed":1,"goAwayGraceMilliseconds":1}"#, 400,
+                "invalidRequest",
                 "goAwayUnprocessed cannot be set with graceMilliseconds: in two steps every request is processed"
             ),
             ("PUT", "/faults", #"{"resetCode":-1}"#, 400, "invalidRequest", "resetCode does not fit"),

@@ -66,10 +66,10 @@ import Testing
                     (hexDigitValue(digits[index]) ?? 0) << 4 | (hexDigitValue(digits[index + 1]) ?? 0)
                 }
             let now = (startSeconds + seconds) * 1_000
-            let (verdict, tokenIndex) = bytes.withUnsafeBytes {
-                model.verdict(token: $0, appIndex: 0, nowMilliseconds: now)
+            let (checkResult, tokenIndex) = bytes.withUnsafeBytes {
+                model.checkToken(token: $0, appIndex: 0, nowMilliseconds: now)
             }
-            guard verdict.reason == .success else { return (verdict.reason, nil) }
+            guard checkResult.reason == .success else { return (checkResult.reason, nil) }
             let effect = Array(json.utf8)
                 .withUnsafeBytes { body in
                     model.deliver(body, token: tokenIndex, priority: priority, tape: &tape, nowMilliseconds: now)
@@ -164,12 +164,12 @@ import Testing
         let alerts = try phone.model.alerts(ofActivity: "m", app: "app")
         #expect(alerts.map(\.timestamp) == [Self.startSeconds + 10], "a push that is too old rings no bell")
         #expect(String(decoding: alerts[0].json, as: UTF8.self) == String(alert.dropFirst(9)))
-        #expect(alerts[0].priority == 10 && alerts[0].atMilliseconds == (Self.startSeconds + 10) * 1_000)
+        #expect(alerts[0].priority == 10 && alerts[0].rangAtMilliseconds == (Self.startSeconds + 10) * 1_000)
         let json = try phone.model.activitiesJSON(
             app: "app",
             since: 0,
             limit: 9,
-            withAlerts: true,
+            includesAlerts: true,
             nowMilliseconds: (Self.startSeconds + 20) * 1_000
         )
         let list = try JSONSerialization.jsonObject(with: Data(json)) as? [String: Any]
@@ -178,7 +178,7 @@ import Testing
         #expect(activity["pushesByPriority"] as? [String: Int] == ["5": 1, "10": 2])
         #expect(activity["leastDistanceMilliseconds"] as? Int == 2_000)
         let summary = phone.model.summary(nowMilliseconds: (Self.startSeconds + 20) * 1_000)
-        #expect(summary.priority10PushesMax == 2 && summary.leastDistanceMilliseconds == 2_000)
+        #expect(summary.priority10PushesMax == 2 && summary.shortestGapMilliseconds == 2_000)
     }
 
     @Test(arguments: rows) func `A phone's rules for updates hold`(_ row: Row) throws {
@@ -250,7 +250,7 @@ import Testing
 
     @Test func `After a rotation the old token is refused, or accepted without effect`() throws {
         for (oldTokenState, outcome) in [
-            (DeviceModel.OldToken.retired, (Reason.expiredToken, PushEffect?.none)),
+            (DeviceModel.ReplacedTokenBehavior.retired, (Reason.expiredToken, PushEffect?.none)),
             (.void, (.success, .acceptedForDeadToken)),
         ] {
             var phone = try ModelledPhone()
@@ -333,7 +333,7 @@ import Testing
         var phone = try ModelledPhone(rules: DeviceRules(startBudget: .init(capacity: 2, refillMilliseconds: 60_000)))
         let channel = try phone.model.createChannel(
             app: "app",
-            storesNewest: true,
+            storesNewestMessage: true,
             nowMilliseconds: Self.startSeconds * 1_000
         )
         #expect(try phone.start(Self.start(["input-push-channel": "\"\(channel)\""])) == .started)

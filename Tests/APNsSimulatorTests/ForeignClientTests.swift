@@ -62,18 +62,18 @@ import Testing
             for (name, value) in fixture.headers(["apns-id": nil as String?]) where !name.hasPrefix(":") {
                 arguments += ["-H", "\(name): \(value)"]
             }
-            var before = rusage()
-            getrusage(RUSAGE_SELF.rawValue, &before)
+            var usageBefore = rusage()
+            getrusage(RUSAGE_SELF.rawValue, &usageBefore)
             let url = "https://127.0.0.1:\(fixture.simulator.port)/3/device/\(fixture.token)"
             let (text, _) = try await output(of: "h2load", arguments + [url])
-            var after = rusage()
-            getrusage(RUSAGE_SELF.rawValue, &after)
+            var usageAfter = rusage()
+            getrusage(RUSAGE_SELF.rawValue, &usageAfter)
             let seconds = { (usage: rusage) in
                 Double(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec)
                     + Double(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6
             }
             let line = text.split(separator: "\n").first { $0.hasPrefix("finished") } ?? ""
-            let microseconds = (seconds(after) - seconds(before)) / Double(count) * 1e6
+            let microseconds = (seconds(usageAfter) - seconds(usageBefore)) / Double(count) * 1e6
             print("simulator under h2load: \(line); \(microseconds) µs of CPU a request in this process")
             let statistics = try await fixture.simulator.statistics()
             let reasons = Reason.allCases.filter { statistics[$0] > 0 }.map { "\($0): \(statistics[$0])" }

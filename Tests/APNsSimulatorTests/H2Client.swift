@@ -226,7 +226,7 @@ final class H2Client {
 
     /// Sends all requests and a PING, and waits for the answer to the PING. The server answers a PING only
     /// after it has processed all earlier requests.
-    func runUntilJudged() throws {
+    func runUntilPong() throws {
         // nghttp2 sends a PING before queued requests, so the requests must be sent first.
         try run { _ in true }
         let expected = pingsAnswered + 1

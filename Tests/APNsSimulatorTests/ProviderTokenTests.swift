@@ -16,7 +16,7 @@ import Testing
                 fixture.headers(["authorization": "bearer " + token]),
                 body: fixture.update(home: 1)
             )
-        let body = reason == .success ? "" : "{\"reason\":\"\(reason.word)\"}"
+        let body = reason == .success ? "" : "{\"reason\":\"\(reason.text)\"}"
         #expect(response.status == reason.status && response.body == body, "\(response)", sourceLocation: location)
     }
 

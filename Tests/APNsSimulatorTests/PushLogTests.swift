@@ -14,7 +14,7 @@ import Testing
     private func log(_ body: (SimulatorFixture) async throws -> Void) async throws -> [Line] {
         let directory = try TemporaryDirectory()
         let file = directory.path("pushes.jsonl")
-        try await SimulatorFixture.run(\.pushLog, file) { fixture in
+        try await SimulatorFixture.run(\.pushLogFile, file) { fixture in
             try await body(fixture)
             // The service handles this call in a later turn than the last push. The log then has all lines.
             #expect(try await fixture.simulator.statistics().pushLogLinesLost == 0)
@@ -67,7 +67,7 @@ import Testing
         let loop = try EventLoop()
         let log = PushLog(file: PushLogFile(descriptor: ends[1]), loop: loop)
         // The loop retains the log until its turn has ended.
-        defer { loop.turn(waitMilliseconds: 0) }
+        defer { loop.runTurn(waitMilliseconds: 0) }
         let lineBytes = 1_000
         // More lines than fit into a pipe.
         let appendedCount = 200
@@ -166,13 +166,13 @@ import Testing
 
     @Test func `A file that cannot be written stops the start`() async throws {
         await #expect(throws: SimulatorError.self) {
-            try await SimulatorFixture.run(\.pushLog, "/nowhere/pushes.jsonl") { _ in }
+            try await SimulatorFixture.run(\.pushLogFile, "/nowhere/pushes.jsonl") { _ in }
         }
     }
 
     @Test func `Without a push log nothing is written`() async throws {
         try await SimulatorFixture.run { fixture in
-            #expect(fixture.simulator.configuration.pushLog == nil)
+            #expect(fixture.simulator.configuration.pushLogFile == nil)
             let response = try fixture.connect().perform(fixture.headers(), body: fixture.update(home: 1))
             #expect(response.status == 200)
         }

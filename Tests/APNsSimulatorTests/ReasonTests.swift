@@ -79,7 +79,7 @@ import Testing
             for name in row.repeatedFields { headers.append(contentsOf: headers.filter { $0.0 == name }) }
             let response = try fixture.connect().perform(headers, body: row.body ?? fixture.update(home: 1))
             #expect(response.status == row.reason.status)
-            #expect(response.body == (row.reason == .success ? "" : "{\"reason\":\"\(row.reason.word)\"}"))
+            #expect(response.body == (row.reason == .success ? "" : "{\"reason\":\"\(row.reason.text)\"}"))
             let sentIdentifier = headers.first { $0.0 == "apns-id" }?.1
             let identifier = try #require(response.headers["apns-id"])
             if let sentIdentifier, sentIdentifier.count == 36 {

@@ -6,7 +6,7 @@ import Testing
 
 /// What a viewer of the phones' Lock Screens gets. Time is an argument.
 @Suite("Screens", .ownThread) struct ScreenTests {
-    private static let birth: Int64 = 1_790_000_000
+    private static let startSeconds: Int64 = 1_790_000_000
 
     /// One response of `DeviceModel.screensJSON`.
     private struct Response {
@@ -40,7 +40,7 @@ import Testing
             )
             try model.declare(app: "app", teamIdentifier: nil, types: [ride])
             for phone in 0..<3 {
-                try model.install(app: "app", device: "phone-\(phone)", nowMilliseconds: birth * 1_000)
+                try model.install(app: "app", device: "phone-\(phone)", nowMilliseconds: startSeconds * 1_000)
             }
             for phone in 0..<2 {
                 try model.start(
@@ -52,14 +52,14 @@ import Testing
                         contentState: #"{"driver":"Ann","status":"coming"}"#
                     ),
                     app: "app",
-                    nowMilliseconds: birth * 1_000
+                    nowMilliseconds: startSeconds * 1_000
                 )
             }
         }
 
         /// Returns what has changed since the last request.
         mutating func screens(at seconds: Int64 = 10, focus: [Int] = []) throws -> Response {
-            let json = model.screensJSON(since: cursor, focus: focus, nowMilliseconds: (birth + seconds) * 1_000)
+            let json = model.screensJSON(since: cursor, focus: focus, nowMilliseconds: (startSeconds + seconds) * 1_000)
             let object = try #require(try JSONSerialization.jsonObject(with: Data(json)) as? [String: Any])
             cursor = object["next"] as? Int ?? 0
             return Response(object: object)
@@ -78,14 +78,14 @@ import Testing
             let digits = Array(token.utf8)
             let bytes = stride(from: 0, to: digits.count, by: 2)
                 .map { (hexDigitValue(digits[$0]) ?? 0) << 4 | (hexDigitValue(digits[$0 + 1]) ?? 0) }
-            let now = (birth + seconds) * 1_000
+            let now = (startSeconds + seconds) * 1_000
             let body =
-                #"{"aps":{"event":"\#(event)","timestamp":\#(birth + (timestamp ?? seconds)),"#
+                #"{"aps":{"event":"\#(event)","timestamp":\#(startSeconds + (timestamp ?? seconds)),"#
                 + #""content-state":{"driver":"Ann","status":"\#(status)"}\#(extraMembers)}}"#
-            let (verdict, tokenIndex) = bytes.withUnsafeBytes {
-                model.verdict(token: $0, appIndex: 0, nowMilliseconds: now)
+            let (checkResult, tokenIndex) = bytes.withUnsafeBytes {
+                model.checkToken(token: $0, appIndex: 0, nowMilliseconds: now)
             }
-            guard verdict.reason == .success else { return nil }
+            guard checkResult.reason == .success else { return nil }
             return Array(body.utf8)
                 .withUnsafeBytes {
                     model.deliver($0, token: tokenIndex, priority: priority, tape: &tape, nowMilliseconds: now)
@@ -116,7 +116,7 @@ import Testing
         #expect(response.tints == ["coming", "here"])
         let screen = try #require(response.screens[0])
         #expect(response.screens.count == 1)
-        #expect(screen[0] == ScreenState.active.rawValue | DeviceModel.urgentBit)
+        #expect(screen[0] == ScreenState.active.rawValue | DeviceModel.priority10Bit)
         #expect(screen[1] == 1 && screen[2] == 1)
         #expect(response.focus.count == 1 && response.focus.first?["priority"] as? Int == 10)
         #expect((response.focus.first?["alert"] as? [String: Any])?["title"] as? String == "Here")
@@ -124,12 +124,17 @@ import Testing
 
     @Test func `Time alone changes what is shown`() throws {
         var fixture = try ScreenFixture()
-        try fixture.push("here", extraMembers: #","stale-date":\#(Self.birth + 20)"#)
+        try fixture.push("here", extraMembers: #","stale-date":\#(Self.startSeconds + 20)"#)
         #expect(try fixture.screens(at: 19).number("stale") == 0)
         let staleScreens = try fixture.screens(at: 20)
         #expect(staleScreens.number("stale") == 1 && staleScreens.screens[0]?[0] == ScreenState.stale.rawValue)
         #expect(
-            try fixture.push("over", at: 21, event: "end", extraMembers: #","dismissal-date":\#(Self.birth + 30)"#)
+            try fixture.push(
+                "over",
+                at: 21,
+                event: "end",
+                extraMembers: #","dismissal-date":\#(Self.startSeconds + 30)"#
+            )
                 == .ended
         )
         #expect(try fixture.screens(at: 22).screens[0]?[0] == ScreenState.ended.rawValue)
@@ -145,8 +150,8 @@ import Testing
         let offlineScreens = try fixture.screens()
         #expect(offlineScreens.number("offline") == 1 && offlineScreens.screens.keys.elementsEqual([0]))
         #expect(offlineScreens.screens[0]?[0] == ScreenState.offline.rawValue)
-        try fixture.model.goOnline(device: "phone-0", app: "app", nowMilliseconds: Self.birth * 1_000)
-        try fixture.model.uninstall(app: "app", device: "phone-1", nowMilliseconds: Self.birth * 1_000)
+        try fixture.model.goOnline(device: "phone-0", app: "app", nowMilliseconds: Self.startSeconds * 1_000)
+        try fixture.model.uninstall(app: "app", device: "phone-1", nowMilliseconds: Self.startSeconds * 1_000)
         let response = try fixture.screens()
         #expect(Set(response.screens.keys) == [0, 1])
         #expect(response.number("active") == 1 && response.number("empty") == 2)
@@ -163,7 +168,7 @@ import Testing
         let response = try fixture.screens()
         #expect(response.number("backInTime") == 1 && response.number("rangTwice") == 1)
         #expect(response.number("startedTwice") == 0)
-        let summary = fixture.model.summary(nowMilliseconds: Self.birth * 1_000)
+        let summary = fixture.model.summary(nowMilliseconds: Self.startSeconds * 1_000)
         #expect(summary.repeatedAlerts == 1 && summary.effects[.ignoredOld] == 1)
     }
 
@@ -172,7 +177,7 @@ import Testing
         var fixture = try ScreenFixture()
         let alert = #","alert":{"title":"Here","body":"Now"}"#
         try fixture.push("here", at: 10, extraMembers: alert)
-        fixture.model.recordLostResponses(atMilliseconds: (Self.birth + lostAt) * 1_000)
+        fixture.model.recordLostResponses(atMilliseconds: (Self.startSeconds + lostAt) * 1_000)
         try fixture.push("here", at: 20, extraMembers: alert)
         let response = try fixture.screens(at: 20)
         #expect(response.number("rangTwice") == twice && response.number("rangInDoubt") == inDoubt)

@@ -48,9 +48,9 @@ extension SimulatorFixture {
     }
 
     /// Creates a channel, as a producer's server does.
-    func createChannel(storesNewest: Bool) throws -> String {
+    func createChannel(storesNewestMessage: Bool) throws -> String {
         let response = try connectToManagement()
-            .perform(managementHeaders("POST"), body: Self.creationBody(storesNewest ? 1 : 0))
+            .perform(managementHeaders("POST"), body: Self.creationBody(storesNewestMessage ? 1 : 0))
         #expect(response.status == 201 && response.body.isEmpty)
         #expect(
             response.headers["apns-request-id"] == SimulatorFixture.requestIdentifier
@@ -61,7 +61,7 @@ extension SimulatorFixture {
 
     /// Installs the app on another phone, and starts an activity on that phone by a push that names the
     /// channel.
-    func startByPush(_ match: String, device: String, channel: String) async throws -> PushEffectRow {
+    func startByPush(_ match: String, device: String, channel: String) async throws -> StartedPhone {
         try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
             try devices.install(app: SimulatorFixture.app, device: device, hasChannels: true, nowMilliseconds: now)
         }
@@ -76,7 +76,7 @@ extension SimulatorFixture {
         let response = try connect().perform(headers(token: token), body: body)
         #expect(response.status == 200)
         let phone = try await control("GET", "/phone?app=\(SimulatorFixture.app)&device=\(device)").object
-        return PushEffectRow(
+        return StartedPhone(
             effects: phone["effects"] as? [String: Int] ?? [:],
             hasChannels: phone["channels"] as? Bool ?? false
         )
@@ -97,7 +97,7 @@ extension SimulatorFixture {
     }
 }
 
-struct PushEffectRow {
+struct StartedPhone {
     var effects: [String: Int]
     var hasChannels: Bool
 }

@@ -23,7 +23,7 @@ struct SimulatorFixture {
     let startToken: String
 
     static func run(_ body: (SimulatorFixture) async throws -> Void) async throws {
-        try await run(\.threads, 1, body)
+        try await run(\.threadCount, 1, body)
     }
 
     /// Runs `body` with the fixture on a simulator with one changed setting, and then stops the simulator.
@@ -101,7 +101,7 @@ struct SimulatorFixture {
         _ path: String,
         _ body: String? = nil
     ) async throws -> (status: Int, object: [String: Any]) {
-        let url = try #require(URL(string: "http://127.0.0.1:\(simulator.interfacePort)\(path)"))
+        let url = try #require(URL(string: "http://127.0.0.1:\(simulator.controlPort)\(path)"))
         var request = URLRequest(url: url)
         request.httpMethod = method
         request.timeoutInterval = 300

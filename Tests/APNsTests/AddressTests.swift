@@ -13,17 +13,17 @@ import Testing
     private final class ChangingZone: Sendable {
         static let addressesBefore = ["127.0.0.1", "127.0.0.2"]
         static let addressesAfter = ["127.0.0.3"]
-        let responsesBefore: Int
-        private let count = Mutex(0)
+        let lookUpsBeforeChange: Int
+        private let lookUpCounter = Mutex(0)
 
-        init(responsesBefore: Int) { self.responsesBefore = responsesBefore }
+        init(lookUpsBeforeChange: Int) { self.lookUpsBeforeChange = lookUpsBeforeChange }
 
-        var lookUps: Int { count.withLock { $0 } }
+        var lookUpCount: Int { lookUpCounter.withLock { $0 } }
 
         func lookUp(_ host: String, _ port: UInt16) -> Resolution {
-            let isBefore = count.withLock { count in
+            let isBefore = lookUpCounter.withLock { count in
                 count += 1
-                return count <= responsesBefore
+                return count <= lookUpsBeforeChange
             }
             return .success(
                 (isBefore ? Self.addressesBefore : Self.addressesAfter)
@@ -58,7 +58,7 @@ import Testing
 
     @Test func `Connections follow the addresses of the name`() async throws {
         try await withServices { fixture, services in
-            let zone = ChangingZone(responsesBefore: 6)
+            let zone = ChangingZone(lookUpsBeforeChange: 6)
             let sent = try await fixture.send(4_000, lookUp: { zone.lookUp($0, $1) }) {
                 $0.host = "apns.example.com"
                 $0.connectionsMax = 4
@@ -67,7 +67,7 @@ import Testing
             #expect(sent.count(.accepted) == 4_000)
             // Each connection makes one look-up. The last look-ups may still run when the last response
             // comes, so there may be more look-ups than opened connections.
-            #expect((0...4).contains(zone.lookUps - sent.connectionsOpened))
+            #expect((0...4).contains(zone.lookUpCount - sent.connectionsOpened))
             var acceptedCounts: [Int] = []
             for service in services {
                 let statistics = try await service.statistics()
@@ -82,7 +82,7 @@ import Testing
     /// A failed look-up is repeated, so every push is still accepted.
     @Test func `A name server that failed is asked again`() async throws {
         try await withServices { fixture, _ in
-            let zone = ChangingZone(responsesBefore: .max)
+            let zone = ChangingZone(lookUpsBeforeChange: .max)
             let failures = Mutex(0)
             let sent = try await fixture.send(
                 1_000,

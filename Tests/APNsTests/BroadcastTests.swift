@@ -62,7 +62,7 @@ import Testing
         #expect(request.value("apns-expiration") == "1790000000")
         #expect(request.value("apns-request-id") == "12345678-9abc-def0-0000-0000000000ab")
         #expect(request.value("authorization")?.hasPrefix("bearer ey") == true)
-        #expect(request.body == fixture.bodyBytes)
+        #expect(request.body == fixture.bodyContent)
     }
 
     /// The header table keeps the entries of the pushes, so that the header blocks of later pushes stay
@@ -96,7 +96,7 @@ import Testing
         for (index, expected) in table.enumerated() {
             rowIndex = index
             fixture.turn(until: { fixture.submit(UInt64(index), toChannel: Self.channel) })
-            fixture.turn(until: { fixture.recorder.responses == index + 1 })
+            fixture.turn(until: { fixture.recorder.responseCount == index + 1 })
             let outcome = try fixture.recorder.only(UInt64(index))
             #expect(outcome.status == expected.status && outcome.reasonText == expected.reason)
             #expect(outcome.disposition == expected.expected, "\(expected.reason)")
@@ -150,7 +150,7 @@ import Testing
         fixture.server.connections[0].isMute = true
         #expect(fixture.submit(0, toChannel: Self.channel, bodyBytes: 5_000))
         for tag in 1...10 { #expect(fixture.submit(UInt64(tag), toChannel: Self.channel)) }
-        #expect(fixture.pool.connections.map(\.sendWindow) == [4_215])
+        #expect(fixture.pool.connections.map(\.sendWindowBytes) == [4_215])
         #expect(!fixture.submit(11, toChannel: Self.channel) && fixture.pool.freeStreams == 0)
         fixture.pool.close()
     }

@@ -28,7 +28,7 @@ import Testing
         port: UInt16,
         timeoutMilliseconds: Int64 = 10_000
     ) throws -> ChannelManagement {
-        let files = try Shared.files.get()
+        let files = try TestCredentials.files.get()
         return ChannelManagement(
             bundleIdentifier: app,
             endpoint: ManagementEndpoint(
@@ -57,14 +57,18 @@ import Testing
 
     @Test func `A channel is created, read, listed and deleted`() async throws {
         try await Self.run { _, management in
-            let newestChannel = try await management.create(storesNewest: true)
-            let none = try await management.create(storesNewest: false)
-            #expect(try await management.list() == [newestChannel, none])
-            #expect(try await management.read(newestChannel) == .init(identifier: newestChannel, storesNewest: true))
-            #expect(try await management.read(none) == .init(identifier: none, storesNewest: false))
+            let newestChannel = try await management.create(storesNewestMessage: true)
+            let plainChannel = try await management.create(storesNewestMessage: false)
+            #expect(try await management.list() == [newestChannel, plainChannel])
+            #expect(
+                try await management.read(newestChannel) == .init(identifier: newestChannel, storesNewestMessage: true)
+            )
+            #expect(
+                try await management.read(plainChannel) == .init(identifier: plainChannel, storesNewestMessage: false)
+            )
             #expect(try await management.delete(newestChannel))
             #expect(try await management.delete(newestChannel) == false)
-            #expect(try await management.list() == [none])
+            #expect(try await management.list() == [plainChannel])
             let error = await Self.failure { () throws(ChannelError) in _ = try await management.read(newestChannel) }
             #expect(error?.cause == .refused(.channelNotRegistered) && error?.isTransient == false)
         }
@@ -76,13 +80,17 @@ import Testing
             #expect(try await management.list() == [])
             let createdChannels = try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
                 for _ in 0..<10_000 {
-                    _ = try devices.createChannel(app: SimulatorFixture.app, storesNewest: true, nowMilliseconds: now)
+                    _ = try devices.createChannel(
+                        app: SimulatorFixture.app,
+                        storesNewestMessage: true,
+                        nowMilliseconds: now
+                    )
                 }
                 return try devices.channelIdentifiers(app: SimulatorFixture.app)
             }
             #expect(try await management.list() == createdChannels)
             let error = await Self.failure { () throws(ChannelError) in
-                _ = try await management.create(storesNewest: true)
+                _ = try await management.create(storesNewestMessage: true)
             }
             #expect(error?.cause == .refused(.cannotCreateChannelConfig) && error?.isTransient == false)
             #expect(error?.text.contains("causeway channels") == true)
@@ -113,7 +121,7 @@ import Testing
             faults.reasonShares = [row.sent: 1]
             try await simulator.setFaults(faults, ofManagement: true)
             let error = await Self.failure { () throws(ChannelError) in
-                _ = try await management.create(storesNewest: true)
+                _ = try await management.create(storesNewestMessage: true)
             }
             #expect(error?.cause == .refused(row.read) && error?.isTransient == row.isTransient)
             #expect(error?.status == row.sent.status)
@@ -128,23 +136,23 @@ import Testing
             unansweredFaults.unansweredShare = 1
             try await simulator.setFaults(unansweredFaults, ofManagement: true)
             let unansweredError = await Self.failure { () throws(ChannelError) in
-                _ = try await management.create(storesNewest: true)
+                _ = try await management.create(storesNewestMessage: true)
             }
             #expect(unansweredError?.cause == .ambiguous)
             var resetFaults = Faults()
             resetFaults.resetShare = 1
             try await simulator.setFaults(resetFaults, ofManagement: true)
             let resetError = await Self.failure { () throws(ChannelError) in
-                _ = try await management.create(storesNewest: true)
+                _ = try await management.create(storesNewestMessage: true)
             }
             #expect(resetError?.cause == .ambiguous)
             var refusedFaults = Faults()
             refusedFaults.refusedShare = 1
             try await simulator.setFaults(refusedFaults, ofManagement: true)
             let refusedError = await Self.failure { () throws(ChannelError) in
-                _ = try await management.create(storesNewest: true)
+                _ = try await management.create(storesNewestMessage: true)
             }
-            #expect(refusedError?.cause == .unsent)
+            #expect(refusedError?.cause == .notProcessed)
             try await simulator.setFaults(Faults(), ofManagement: true)
             // Both ambiguous requests were carried out: their channels exist.
             #expect(try await management.list().count == 2)
@@ -163,12 +171,13 @@ import Testing
         }
     }
 
-    @Test func `A request to a service that does not listen counts as unsent`() async throws {
-        let port = try Listener.unusedLoopbackPort()
+    @Test func `A request to a service that does not listen counts as not processed`() async throws {
+        let port = try Listener.findUnusedLoopbackPort()
         let management = try Self.client(port: port)
-        let error = await Self.failure { () throws(ChannelError) in _ = try await management.create(storesNewest: true)
+        let error = await Self.failure { () throws(ChannelError) in
+            _ = try await management.create(storesNewestMessage: true)
         }
-        #expect(error?.cause == .unsent && error?.isTransient == true)
+        #expect(error?.cause == .notProcessed && error?.isTransient == true)
         #expect(error?.text.contains("localhost:\(port)") == true)
     }
 
@@ -183,7 +192,7 @@ import Testing
     @Test func `Simultaneous requests are all answered`() async throws {
         try await Self.run { _, management in
             let createdChannels = try await withThrowingTaskGroup(of: String.self) { group in
-                for _ in 0..<8 { group.addTask { try await management.create(storesNewest: true) } }
+                for _ in 0..<8 { group.addTask { try await management.create(storesNewestMessage: true) } }
                 return try await group.reduce(into: Set<String>()) { $0.insert($1) }
             }
             #expect(createdChannels.count == 8)
@@ -225,7 +234,7 @@ struct ManagementResponseTests {
 
     @Test func `A body is read even if it has unknown fields`() {
         func list(_ text: String) -> [String]? {
-            StableJSON.decode(ManagementBody.List.self, text.utf8)?.channels
+            StableJSON.decode(ManagementBody.ChannelList.self, text.utf8)?.channels
         }
         #expect(list(#"{"channels":[]}"#) == [])
         #expect(list(#" { "next" : {"channels":["x"]} , "channels" : [ "a+b=" , "c\/d" ] } "#) == ["a+b=", "c/d"])

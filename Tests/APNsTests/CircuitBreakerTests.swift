@@ -45,7 +45,7 @@ import Testing
         #expect(feed(&breaker, .forbidden, 1) == [.opened(.providerToken)])
     }
 
-    /// APNs judges a device token only after it has accepted the provider token.
+    /// APNs checks a device token only after it has accepted the provider token.
     @Test func `An answer about a device token shows that the key is right`() {
         var breaker = CircuitBreaker(CircuitBreakerConfiguration())
         for _ in 0..<3 {
@@ -122,13 +122,13 @@ import Testing
         #expect(fixture.pool.freeStreams == 0)
         #expect(try fixture.recorder.only(29).disposition == .topicSuspect)
 
-        var probes = 0
+        var probeCount = 0
         fixture.recorder.onRoom = { [unowned fixture] pool in
             guard pool.breakerCause != nil else { return }
-            if fixture.submit(100 + UInt64(probes)) { probes += 1 }
+            if fixture.submit(100 + UInt64(probeCount)) { probeCount += 1 }
             #expect(!fixture.submit(99))
         }
-        fixture.turn(until: { probes == 2 })
+        fixture.turn(until: { probeCount == 2 })
         fixture.server.respond = { _ in .accepted }
         fixture.turn(until: { fixture.pool.breakerCause == nil })
         fixture.recorder.onRoom = nil
@@ -142,8 +142,8 @@ import Testing
         let fixture = try PoolFixture()
         #expect(!fixture.pool.trustsTokenRefusals)
         fixture.warmUp()
-        var judgements: [Bool] = []
-        fixture.recorder.onResponse = { [unowned fixture] _ in judgements.append(fixture.pool.trustsTokenRefusals) }
+        var trustResults: [Bool] = []
+        fixture.recorder.onResponse = { [unowned fixture] _ in trustResults.append(fixture.pool.trustsTokenRefusals) }
         func send(_ tag: UInt64) {
             #expect(fixture.submit(tag))
             fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
@@ -154,12 +154,12 @@ import Testing
         send(103)
         fixture.server.respond = { _ in .status(400, reason: "DeviceTokenNotForTopic") }
         for tag in 104..<106 { send(UInt64(tag)) }
-        #expect(judgements == [true, false, false, true, true, false])
+        #expect(trustResults == [true, false, false, true, true, false])
         fixture.recorder.onResponse = nil
     }
 
     @Test func `The backoff doubles up to its limit`() {
-        var generator = Fixed(value: .max)
+        var generator = FixedGenerator(value: .max)
         var backoff = Backoff(baseMilliseconds: 200, maxMilliseconds: 30_000)
         #expect(backoff.delayMilliseconds(using: &generator) == 0)
         var delays: [Int64] = []
@@ -173,7 +173,7 @@ import Testing
     }
 
     /// A generator that always returns the same number.
-    private struct Fixed: RandomNumberGenerator {
+    private struct FixedGenerator: RandomNumberGenerator {
         let value: UInt64
         mutating func next() -> UInt64 { value }
     }

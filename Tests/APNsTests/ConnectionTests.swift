@@ -58,7 +58,7 @@ import Testing
         try #require(fixture.warmUp())
         let peer = try #require(fixture.server.peers.first)
         for tag in 0..<10 { #expect(fixture.submit(UInt64(tag))) }
-        #expect(fixture.turn(until: { peer.received.count { $0.type == FrameType.data } == 11 }))
+        #expect(fixture.turn(until: { peer.receivedFrames.count { $0.type == FrameType.data } == 11 }))
         for stream in last {
             peer.send(frame(FrameType.goAway, bigEndianBytes(UInt32(stream)) + bigEndianBytes(0)))
             let end = frame(FrameType.ping, [UInt8](repeating: UInt8(truncatingIfNeeded: stream), count: 8))
@@ -66,7 +66,9 @@ import Testing
             #expect(
                 fixture.turn(until: {
                     peer.isClosed
-                        || peer.received.contains { $0.type == FrameType.ping && Array(end.suffix(8)) == $0.payload }
+                        || peer.receivedFrames.contains {
+                            $0.type == FrameType.ping && Array(end.suffix(8)) == $0.payload
+                        }
                 })
             )
         }
@@ -90,12 +92,12 @@ import Testing
         try #require(fixture.warmUp())
         let peer = try #require(fixture.server.peers.first)
         for tag in 0..<3 { #expect(fixture.submit(UInt64(tag))) }
-        #expect(fixture.turn(until: { peer.received.count { $0.type == FrameType.data } == 4 }))
+        #expect(fixture.turn(until: { peer.receivedFrames.count { $0.type == FrameType.data } == 4 }))
         peer.send(
             frame(FrameType.resetStream, stream: 5, bigEndianBytes(code)) + acceptedResponse(stream: 3)
                 + acceptedResponse(stream: 7)
         )
-        #expect(fixture.turn(until: { fixture.recorder.responses == 4 }))
+        #expect(fixture.turn(until: { fixture.recorder.responseCount == 4 }))
         #expect(
             try fixture.recorder.only(1).kind == (code == ErrorCode.refusedStream.rawValue ? .notProcessed : .ambiguous)
         )
@@ -169,9 +171,9 @@ import Testing
         fixture.turn(until: { heldRequests.count == 2_000 })
         for request in heldRequests.suffix(1_000) { connection.reply(.accepted, stream: request.stream) }
         fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
-        #expect(fixture.recorder.answeredOnceCount == fixture.recorder.responses)
+        #expect(fixture.recorder.answeredOnceCount == fixture.recorder.responseCount)
         #expect(fixture.recorder.count(.answered) == 2_001)
-        #expect(fixture.server.accepted == 1)
+        #expect(fixture.server.acceptedConnectionCount == 1)
     }
 
     /// The server refuses every second stream, as a server may do after it has lowered its limit of streams. Refused
@@ -183,7 +185,7 @@ import Testing
         for tag in 0..<200 { #expect(fixture.submit(UInt64(tag))) }
         fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
         #expect(fixture.recorder.count(.notProcessed) == 100)
-        #expect(fixture.recorder.answeredOnceCount == fixture.recorder.responses)
+        #expect(fixture.recorder.answeredOnceCount == fixture.recorder.responseCount)
     }
 
     @Test func `An unanswered push is ambiguous at its deadline`() throws {
@@ -201,7 +203,7 @@ import Testing
         #expect(fixture.submit(2))
         fixture.turn(until: { fixture.recorder.outcomes[2] != nil })
         #expect(try fixture.recorder.only(2).status == 200)
-        #expect(fixture.server.accepted == 1)
+        #expect(fixture.server.acceptedConnectionCount == 1)
     }
 
     /// The client receives nothing for half of a push's time limit. It then sends a PING, and closes the connection
@@ -224,7 +226,7 @@ import Testing
     @Test func `An idle connection gets a PING`() throws {
         let fixture = try PoolFixture { $0.pingIdleMilliseconds = 50 }
         fixture.warmUp()
-        fixture.turn(until: { fixture.server.connections[0].pings >= 2 })
+        fixture.turn(until: { fixture.server.connections[0].pingCount >= 2 })
         #expect(fixture.recorder.closeCauses.isEmpty)
         #expect(fixture.submit(1))
     }
@@ -242,7 +244,7 @@ import Testing
         fixture.server.connections[0].closeWithoutNotify()
         fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
         #expect(fixture.recorder.count(.ambiguous) == 50)
-        #expect(fixture.recorder.answeredOnceCount == fixture.recorder.responses)
+        #expect(fixture.recorder.answeredOnceCount == fixture.recorder.responseCount)
         #expect(fixture.recorder.closeCauses == [.connectionLost])
         fixture.server.respond = { _ in .accepted }
         fixture.turn(until: { fixture.submit(100) })
@@ -259,7 +261,7 @@ import Testing
         fixture.server.respond = { _ in nil }
         fixture.server.connections[0].isMute = true
         for tag in 0..<20 { #expect(fixture.submit(UInt64(tag)) == (tag < 6)) }
-        fixture.turn(until: { fixture.server.requests == 6 })
+        fixture.turn(until: { fixture.server.requestCount == 6 })
         fixture.server.connections[0].closeWithoutNotify()
         fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
         #expect(fixture.recorder.count(.ambiguous) == 5)
@@ -279,13 +281,13 @@ import Testing
     }
 
     @Test func `A refused connection is tried again and again`() throws {
-        let port = try Listener.unusedLoopbackPort()
+        let port = try Listener.findUnusedLoopbackPort()
         let fixture = try PoolFixture { $0.port = port }
         fixture.pool.start()
         fixture.turn(until: { fixture.recorder.closeCauses.count >= 3 })
         #expect(fixture.recorder.closeCauses.allSatisfy { $0 == .connectFailed })
         #expect(!fixture.submit(1))
-        #expect(fixture.recorder.responses == 0)
+        #expect(fixture.recorder.responseCount == 0)
     }
 
     @Test func `A certificate for another name is refused`() throws {
@@ -293,7 +295,7 @@ import Testing
         fixture.pool.start()
         fixture.turn(until: { !fixture.recorder.closeCauses.isEmpty })
         #expect(fixture.recorder.closeCauses.first == .certificateRefused)
-        #expect(fixture.server.requests == 0)
+        #expect(fixture.server.requestCount == 0)
     }
 
     @Test func `A connection is replaced before its streams run out`() throws {
@@ -302,9 +304,9 @@ import Testing
         var nextTag: UInt64 = 0
         fixture.turn(until: {
             if nextTag < 35, fixture.submit(nextTag) { nextTag += 1 }
-            return fixture.recorder.responses == 35
+            return fixture.recorder.responseCount == 35
         })
-        #expect(fixture.server.connections.map(\.requests) == [10, 10, 10, 5])
+        #expect(fixture.server.connections.map(\.requestCount) == [10, 10, 10, 5])
         #expect(fixture.recorder.count(.answered) == 35)
         #expect(fixture.recorder.retirementCauses == [.requestsMax, .requestsMax, .requestsMax])
     }
@@ -317,7 +319,7 @@ import Testing
         fixture.recorder.onRoom = { [unowned fixture] _ in while nextTag < 500, fixture.submit(nextTag) { nextTag += 1 }
         }
         while fixture.submit(nextTag) { nextTag += 1 }
-        fixture.turn(until: { fixture.recorder.responses == 501 })
+        fixture.turn(until: { fixture.recorder.responseCount == 501 })
         #expect(fixture.server.connections[0].openStreamsPeak == 7)
         fixture.recorder.onRoom = nil
     }

@@ -21,7 +21,12 @@ final class ForeignClient {
         var configuration = try PoolFixture.configuration(port: port)
         configuration.backoffBaseMilliseconds = 20
         configuration.backoffMillisecondsMax = 20
-        pool = try Pool(loop: loop, configuration: configuration, tokenSource: Shared.tokens(), handler: recorder)
+        pool = try Pool(
+            loop: loop,
+            configuration: configuration,
+            tokenSource: TestCredentials.tokens(),
+            handler: recorder
+        )
         body.initializeMemory(as: UInt8.self, repeating: UInt8(ascii: "x"))
     }
 
@@ -134,7 +139,7 @@ struct ForeignProcess {
         CLinux_posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1)
         var child: pid_t = 0
         var result: Int32 = 0
-        ProgramStart.exclusively { result = posix_spawn(&child, words[0], &actions, nil, vector, environ) }
+        ProgramStart.runExclusively { result = posix_spawn(&child, words[0], &actions, nil, vector, environ) }
         guard result == 0 else { throw SystemError(code: result, operation: "posix_spawn") }
         process = child
     }

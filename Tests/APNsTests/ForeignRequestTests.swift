@@ -11,7 +11,7 @@ import Testing
     private static let app = "com.example.scores"
 
     private static func management(port: UInt16) throws -> ChannelManagement {
-        let files = try Shared.files.get()
+        let files = try TestCredentials.files.get()
         return ChannelManagement(
             bundleIdentifier: app,
             endpoint: ManagementEndpoint(
@@ -19,35 +19,35 @@ import Testing
                 port: port,
                 tls: try TLSContext.client(caFile: files.caFile, applicationProtocols: ["h2"])
             ),
-            tokenSource: try Shared.tokens(),
+            tokenSource: try TestCredentials.tokens(),
             unixSeconds: { Int64(time(nil)) }
         )
     }
 
     /// An nghttpd with its log. It serves a directory of its own, with a file for each path of channel management.
-    private final class Recording {
+    private final class RecordingServer {
         let server: ForeignProcess
         private let log: String
 
         init() throws {
-            let directory = try Shared.files.get().directory + "/\(UUID().uuidString)"
-            let documents = directory + "/1/apps/\(ForeignRequestTests.app)"
-            try FileManager.default.createDirectory(atPath: documents, withIntermediateDirectories: true)
+            let directory = try TestCredentials.files.get().directory + "/\(UUID().uuidString)"
+            let documentRoot = directory + "/1/apps/\(ForeignRequestTests.app)"
+            try FileManager.default.createDirectory(atPath: documentRoot, withIntermediateDirectories: true)
             try writeFile(
-                documents + "/all-channels",
+                documentRoot + "/all-channels",
                 #"{"channels":["\#(ForeignRequestTests.channel)"]}"#,
                 mode: 0o600
             )
-            try writeFile(documents + "/channels", #"{"message-storage-policy":0}"#, mode: 0o600)
+            try writeFile(documentRoot + "/channels", #"{"message-storage-policy":0}"#, mode: 0o600)
             log = directory + "/log"
-            server = try Nghttpd.start(["--verbose", "--hexdump"], documents: directory, log: log)
+            server = try Nghttpd.start(["--verbose", "--hexdump"], documentRoot: directory, log: log)
         }
 
         deinit { server.kill() }
 
         /// Waits until the log has this many requests, and returns them.
         func requests(_ count: Int) throws -> [ReceivedRequest] {
-            try eventualAnswer("\(count) requests in the server's log") {
+            try pollUntilPresent("\(count) requests in the server's log") {
                 let requests = ReceivedRequest.read(try String(contentsOfFile: log, encoding: .utf8))
                 return requests.count >= count ? requests : nil
             }
@@ -68,7 +68,7 @@ import Testing
 
     @Test(.enabled(if: Nghttpd.path != nil, "nghttpd is not installed"))
     func `Broadcasts arrive as documented`() throws {
-        let recording = try Recording()
+        let recording = try RecordingServer()
         let client = try ForeignClient(port: recording.server.port)
         defer { client.pool.close() }
         client.begin(total: 0)
@@ -81,9 +81,9 @@ import Testing
         #expect(
             client.broadcast(largestBody, to: Self.channel, priority: 10, expiration: 1_790_000_060, identifier: (1, 2))
         )
-        #expect(client.turn(until: { client.recorder.responses == 1 }))
+        #expect(client.turn(until: { client.recorder.responseCount == 1 }))
         #expect(client.broadcast(endBody, to: Self.channel, priority: 5, expiration: 0, identifier: (1, 3)))
-        #expect(client.turn(until: { client.recorder.responses == 2 }))
+        #expect(client.turn(until: { client.recorder.responseCount == 2 }))
 
         let requests = try recording.requests(2)
         #expect(requests.map(\.body) == [largestBody, endBody])
@@ -106,16 +106,18 @@ import Testing
 
     @Test(.enabled(if: Nghttpd.path != nil, "nghttpd is not installed"))
     func `Management requests arrive as documented`() async throws {
-        let recording = try Recording()
+        let recording = try RecordingServer()
         let management = try Self.management(port: recording.server.port)
         try await Self.awaitResponses(management)
         let requestsBefore = try recording.requests(1).count
         #expect(try await management.list() == [Self.channel])
-        #expect(try await management.read(Self.channel).storesNewest == false)
+        #expect(try await management.read(Self.channel).storesNewestMessage == false)
         // nghttpd answers every method with a file, so no creation and no deletion gets the answer that Apple
         // documents.
-        for storesNewest in [true, false] {
-            await #expect(throws: ChannelError.self) { _ = try await management.create(storesNewest: storesNewest) }
+        for storesNewestMessage in [true, false] {
+            await #expect(throws: ChannelError.self) {
+                _ = try await management.create(storesNewestMessage: storesNewestMessage)
+            }
         }
         await #expect(throws: ChannelError.self) { try await management.delete(Self.channel) }
 
@@ -150,11 +152,13 @@ import Testing
         defer { server.kill() }
         let management = try Self.management(port: server.port)
         try await Self.awaitResponses(management)
-        #expect(try await management.create(storesNewest: true) == Caddy.channel)
+        #expect(try await management.create(storesNewestMessage: true) == Caddy.channel)
         #expect(try await management.list() == [Caddy.channel])
-        #expect(try await management.read(Caddy.channel).storesNewest)
+        #expect(try await management.read(Caddy.channel).storesNewestMessage)
         #expect(try await management.delete(Caddy.channel))
-        let error = await #expect(throws: ChannelError.self) { _ = try await management.create(storesNewest: false) }
+        let error = await #expect(throws: ChannelError.self) {
+            _ = try await management.create(storesNewestMessage: false)
+        }
         #expect(error?.cause == .refused(.badPath) && error?.status == 404)
     }
 }

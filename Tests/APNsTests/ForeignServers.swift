@@ -6,20 +6,20 @@ enum Nghttpd {
     static let path = ForeignProcess.findExecutable(["/usr/sbin/nghttpd", "/usr/bin/nghttpd", "/usr/local/bin/nghttpd"])
 
     /// - Parameters:
-    ///   - documents: the directory that the server serves.
+    ///   - documentRoot: the directory that the server serves.
     ///   - log: the file for the server's output.
     static func start(
         _ options: [String],
         port wanted: UInt16? = nil,
-        documents: String? = nil,
+        documentRoot: String? = nil,
         log: String = "/dev/null"
     ) throws -> ForeignProcess {
-        let files = try Shared.files.get()
+        let files = try TestCredentials.files.get()
         let path = try #require(Nghttpd.path)
-        let port = if let wanted { wanted } else { try Listener.unusedLoopbackPort() }
+        let port = if let wanted { wanted } else { try Listener.findUnusedLoopbackPort() }
         return try ForeignProcess(
             port: port,
-            [path, "--address=127.0.0.1", "--htdocs=\(documents ?? files.directory)"] + options
+            [path, "--address=127.0.0.1", "--htdocs=\(documentRoot ?? files.directory)"] + options
                 + [String(port), files.keyFile, files.certificateFile],
             log: log
         )
@@ -33,9 +33,9 @@ enum Caddy {
     /// Starts Caddy. It answers 410 to tokens that end in `d`, 400 to tokens that end in `b`, and 200 to all
     /// others.
     static func start(port wanted: UInt16? = nil) throws -> ForeignProcess {
-        let files = try Shared.files.get()
+        let files = try TestCredentials.files.get()
         let path = try #require(Caddy.path)
-        let port = if let wanted { wanted } else { try Listener.unusedLoopbackPort() }
+        let port = if let wanted { wanted } else { try Listener.findUnusedLoopbackPort() }
         let configuration = "\(files.directory)/Caddyfile-\(port)"
         let text = Self.text(port: port, files.certificateFile, files.keyFile)
         try writeFile(configuration, text, mode: 0o600)

@@ -6,7 +6,7 @@ import Testing
 
 /// The reader of HTTP/2 frames, without a connection.
 @Suite(.ownThread) struct FrameReaderTests {
-    private struct Seen: Equatable {
+    private struct SeenFrame: Equatable {
         var type: UInt8
         var flags: UInt8
         var stream: Int32
@@ -51,14 +51,14 @@ import Testing
         #expect(wholeResult.frames.count >= 1)
     }
 
-    private struct Result: Equatable {
-        var frames: [Seen] = []
+    private struct ReadResult: Equatable {
+        var frames: [SeenFrame] = []
         var code: ErrorCode?
     }
 
-    private func read(_ bytes: [UInt8], _ pieceBytes: () -> Int) -> Result {
+    private func read(_ bytes: [UInt8], _ pieceBytes: () -> Int) -> ReadResult {
         var reader = FrameReader()
-        var result = Result()
+        var result = ReadResult()
         var position = 0
         while position < bytes.count {
             let end = min(bytes.count, position + pieceBytes())
@@ -70,7 +70,7 @@ import Testing
                 do throws(ConnectionFault) {
                     while let frame = try reader.next(&input) {
                         result.frames.append(
-                            Seen(
+                            SeenFrame(
                                 type: frame.type,
                                 flags: frame.flags,
                                 stream: frame.stream,

@@ -182,8 +182,8 @@ import Testing
                 let expiration = expirations.randomElement(using: &generator) ?? 0
                 let identifier = (generator.next(), generator.next())
                 if Int.random(in: 0..<4, using: &generator) == 0 {
-                    let written = broadcastBlock(of: &encoder, priority, expiration, identifier)
-                    let fields = try #require(inflater.decode(written), "seed \(seed), round \(round)")
+                    let broadcastBytes = broadcastBlock(of: &encoder, priority, expiration, identifier)
+                    let fields = try #require(inflater.decode(broadcastBytes), "seed \(seed), round \(round)")
                     let authorization = String(decoding: authorization, as: UTF8.self)
                     let expected = broadcastFields(authority, authorization, priority, expiration, identifier)
                     #expect(fields == expected, "seed \(seed), round \(round)")
@@ -192,7 +192,7 @@ import Testing
                 let count = block.withUnsafeMutableBytes { output in
                     token.withUnsafeBytes { token in
                         output.baseAddress.map {
-                            encoder.write(
+                            encoder.writePush(
                                 to: $0,
                                 deviceToken: token,
                                 priority: priority,
@@ -322,7 +322,7 @@ extension ResponseHead {
 
     /// All values of the response as numbers, for comparison.
     var allValues: [UInt64] {
-        let numbers = [Int64(status), Int64(contentBytes)].map(UInt64.init(bitPattern:))
+        let numbers = [Int64(status), Int64(contentLengthBytes)].map(UInt64.init(bitPattern:))
         return numbers + [identifier.0, identifier.1, hasIdentifier ? 1 : 0, isMalformed ? 1 : 0]
     }
 }

@@ -39,7 +39,7 @@ func responseHead(stream: Int32, contentLength text: String, isLast: Bool = fals
 /// A TLS server that sends exactly the bytes that the test gives it, and reads the client's bytes frame by
 /// frame.
 final class HostileServer: ListenerHandler {
-    struct Received: Equatable {
+    struct ReceivedFrame: Equatable {
         var type: UInt8
         var flags: UInt8
         var stream: Int32
@@ -61,7 +61,7 @@ final class HostileServer: ListenerHandler {
     private(set) var peers: [Peer] = []
     /// The bytes that the server sends after the TLS handshake.
     var greeting = frame(FrameType.settings)
-    var onFrame: (Peer, Received) -> Void = { _, _ in }
+    var onFrame: (Peer, ReceivedFrame) -> Void = { _, _ in }
 
     init(loop: EventLoop, tls: TLSContext) throws {
         self.loop = loop
@@ -85,7 +85,7 @@ final class HostileServer: ListenerHandler {
         private var stream: Stream?
         private var input: [UInt8] = []
         private var hasPreface = false
-        private(set) var received: [Received] = []
+        private(set) var receivedFrames: [ReceivedFrame] = []
         private(set) var isClosed = false
 
         init(server: HostileServer, descriptor: Int32) {
@@ -99,7 +99,7 @@ final class HostileServer: ListenerHandler {
 
         func stopReading() { stream?.pauseReading() }
 
-        func reread() { stream?.resumeReading() }
+        func resumeReading() { stream?.resumeReading() }
 
         func close() {
             stream?.close()
@@ -121,14 +121,14 @@ final class HostileServer: ListenerHandler {
                 guard let header else { return }
                 let end = position + FrameHeader.byteCount + header.payloadBytes
                 guard input.count >= end else { break }
-                let frame = Received(
+                let frame = ReceivedFrame(
                     type: header.type,
                     flags: header.flags,
                     stream: header.stream,
                     payload: Array(input[position + FrameHeader.byteCount..<end])
                 )
                 position = end
-                received.append(frame)
+                receivedFrames.append(frame)
                 server.onFrame(self, frame)
             }
             input.removeFirst(position)
@@ -139,8 +139,8 @@ final class HostileServer: ListenerHandler {
         func streamClosed(_ stream: Stream, error: StreamError?) { isClosed = true }
 
         /// The code of the GOAWAY that the client sent.
-        var goAway: UInt32? { received.first { $0.type == FrameType.goAway }?.code }
-        var resets: [UInt32] { received.compactMap { $0.type == FrameType.resetStream ? $0.code : nil } }
+        var goAway: UInt32? { receivedFrames.first { $0.type == FrameType.goAway }?.code }
+        var resets: [UInt32] { receivedFrames.compactMap { $0.type == FrameType.resetStream ? $0.code : nil } }
     }
 }
 
@@ -153,7 +153,7 @@ final class HostileFixture {
     private let body: UnsafeMutableRawBufferPointer
 
     init(bodyBytesMax: Int = 100, _ adjust: (inout PoolConfiguration) -> Void = { _ in }) throws {
-        let files = try Shared.files.get()
+        let files = try TestCredentials.files.get()
         loop = try EventLoop()
         body = .allocate(byteCount: bodyBytesMax, alignment: 16)
         server = try HostileServer(
@@ -169,7 +169,12 @@ final class HostileFixture {
         configuration.backoffMillisecondsMax = 60_000
         configuration.openSpacingMilliseconds = 60_000
         adjust(&configuration)
-        pool = try Pool(loop: loop, configuration: configuration, tokenSource: Shared.tokens(), handler: recorder)
+        pool = try Pool(
+            loop: loop,
+            configuration: configuration,
+            tokenSource: TestCredentials.tokens(),
+            handler: recorder
+        )
         body.initializeMemory(as: UInt8.self, repeating: UInt8(ascii: "b"))
     }
 
@@ -177,7 +182,7 @@ final class HostileFixture {
         pool.close()
         server.stop()
         // The loop and a stream that waits for the end of the turn retain each other. One more turn frees both.
-        loop.turn(waitMilliseconds: 0)
+        loop.runTurn(waitMilliseconds: 0)
         body.deallocate()
     }
 
@@ -207,7 +212,7 @@ final class HostileFixture {
             if frame.type == FrameType.data, frame.stream == 1 { peer.send(acceptedResponse(stream: 1)) }
         }
         pool.start()
-        let isWarm = turn(until: { submit(1_000_000) }) && turn(until: { recorder.responses == 1 })
+        let isWarm = turn(until: { submit(1_000_000) }) && turn(until: { recorder.responseCount == 1 })
         server.onFrame = { _, _ in }
         return isWarm
     }

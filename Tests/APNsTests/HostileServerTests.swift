@@ -145,11 +145,11 @@ import Testing
         try #require(fixture.warmUp())
         for tag in 0..<4 { #expect(fixture.submit(UInt64(tag))) }
         let peer = try #require(fixture.server.peers.first)
-        #expect(fixture.turn(until: { peer.received.count { $0.type == FrameType.data } == 5 }))
+        #expect(fixture.turn(until: { peer.receivedFrames.count { $0.type == FrameType.data } == 5 }))
         // A flood is counted in frames a second. The second is extended here, because a busy machine needs
         // longer to read the frames.
         fixture.pool.connections.first?.framesRefilledAtMilliseconds =
-            fixture.loop.nowMilliseconds + EventLoop.turnLimitMilliseconds
+            fixture.loop.nowMilliseconds + EventLoop.eventTimeoutMilliseconds
         peer.send(attack.bytes)
         #expect(fixture.turn(until: { fixture.recorder.closeCauses == [.protocolError] }))
         // The client may close while the server's flood is unread. TCP is then reset, and the client's GOAWAY
@@ -157,7 +157,7 @@ import Testing
         let isFlood = attack.bytes.count > 100_000
         #expect(fixture.turn(until: { peer.goAway != nil || isFlood && peer.isClosed }))
         #expect(peer.goAway == attack.code.rawValue || isFlood && peer.goAway == nil)
-        #expect(fixture.recorder.responses == 5)
+        #expect(fixture.recorder.responseCount == 5)
         #expect(fixture.recorder.answeredOnceCount == 5)
         #expect(fixture.recorder.count(.ambiguous) == 4)
         #expect(fixture.pool.connections.isEmpty)
@@ -174,7 +174,7 @@ import Testing
         fixture.pool.start()
         #expect(fixture.turn(until: { fixture.recorder.closeCauses == [.protocolError] }))
         #expect(!fixture.submit(1))
-        #expect(fixture.recorder.responses == 0)
+        #expect(fixture.recorder.responseCount == 0)
     }
 
     /// Bytes that violate the rules of one stream. Only this stream must end, with the given code.
@@ -236,9 +236,9 @@ import Testing
         try #require(fixture.warmUp())
         for tag in 0..<4 { #expect(fixture.submit(UInt64(tag))) }
         let peer = try #require(fixture.server.peers.first)
-        #expect(fixture.turn(until: { peer.received.count { $0.type == FrameType.data } == 5 }))
+        #expect(fixture.turn(until: { peer.receivedFrames.count { $0.type == FrameType.data } == 5 }))
         peer.send(attack.bytes + (0..<4).flatMap { acceptedResponse(stream: 3 + 2 * Int32($0)) })
-        #expect(fixture.turn(until: { fixture.recorder.responses == 5 }))
+        #expect(fixture.turn(until: { fixture.recorder.responseCount == 5 }))
         #expect(try fixture.recorder.only(0).kind == .ambiguous)
         for tag in 1..<4 { #expect(try fixture.recorder.only(UInt64(tag)).status == 200) }
         #expect(fixture.turn(until: { peer.resets == [attack.code.rawValue] }))
@@ -254,7 +254,7 @@ import Testing
         try #require(fixture.warmUp())
         for tag in 0..<4 { #expect(fixture.submit(UInt64(tag))) }
         let peer = try #require(fixture.server.peers.first)
-        #expect(fixture.turn(until: { peer.received.count { $0.type == FrameType.data } == 5 }))
+        #expect(fixture.turn(until: { peer.receivedFrames.count { $0.type == FrameType.data } == 5 }))
         var bytes = frame(0xEE, flags: 0xFF, stream: 99, [1, 2, 3])
         bytes += frame(FrameType.settings, setting(0xFFFF, 7) + setting(Setting.headerListSizeMax, 8_000))
         bytes += frame(FrameType.priority, stream: 3, [0, 0, 0, 0, 0])
@@ -279,18 +279,18 @@ import Testing
         if isByteByByte {
             for byte in bytes {
                 peer.send([byte])
-                fixture.loop.turn(waitMilliseconds: 0)
+                fixture.loop.runTurn(waitMilliseconds: 0)
             }
         } else {
             peer.send(bytes)
         }
-        #expect(fixture.turn(until: { fixture.recorder.responses == 5 }))
+        #expect(fixture.turn(until: { fixture.recorder.responseCount == 5 }))
         let deadTokenResponse = try fixture.recorder.only(0)
         #expect(deadTokenResponse.status == 410 && deadTokenResponse.reason == .unregistered)
         #expect(try fixture.recorder.only(1).status == 304)
         for tag in 2..<4 { #expect(try fixture.recorder.only(UInt64(tag)).status == 200) }
-        let pong = HostileServer.Received(type: FrameType.ping, flags: 1, stream: 0, payload: [1, 2, 3, 4, 5, 6, 7, 8])
-        #expect(fixture.turn(until: { peer.received.contains(pong) }))
+        let pong = HostileServer.ReceivedFrame(type: FrameType.ping, flags: 1, stream: 0, payload: Array(1...8))
+        #expect(fixture.turn(until: { peer.receivedFrames.contains(pong) }))
         #expect(fixture.submit(10))
     }
 
@@ -303,7 +303,7 @@ import Testing
         let pings = (0..<9_000).flatMap { _ in frame(FrameType.ping, [UInt8](repeating: 0, count: 8)) }
         let hasEnded = fixture.turn(until: {
             peer.send(pings)
-            fixture.loop.turn(waitMilliseconds: 1)
+            fixture.loop.runTurn(waitMilliseconds: 1)
             return !fixture.recorder.closeCauses.isEmpty
         })
         #expect(hasEnded)
@@ -320,7 +320,7 @@ import Testing
             $0.backoffMillisecondsMax = 1
             $0.openSpacingMilliseconds = 0
             $0.requestTimeoutMilliseconds = 50
-            $0.breaker.failureResponsesMin = 100_000
+            $0.breaker.windowPushesMin = 100_000
         }
         // Answers the first push of every connection, so that the connection accepts pushes in parallel.
         fixture.server.onFrame = { peer, frame in
@@ -333,14 +333,14 @@ import Testing
                 pushCount += 1
             }
             if let peer = fixture.server.peers.last, !peer.isClosed {
-                let streams = peer.received.filter { $0.type == FrameType.headers }.map(\.stream)
+                let streams = peer.receivedFrames.filter { $0.type == FrameType.headers }.map(\.stream)
                 if streams.count > 1 { peer.send(randomFrames(&generator, streams: streams.suffix(20))) }
             }
-            fixture.loop.turn(waitMilliseconds: 2)
+            fixture.loop.runTurn(waitMilliseconds: 2)
         }
         fixture.pool.close()
         #expect(pushCount > 20)
-        #expect(fixture.recorder.responses == Int(pushCount))
+        #expect(fixture.recorder.responseCount == Int(pushCount))
         #expect(fixture.recorder.answeredOnceCount == Int(pushCount))
     }
 

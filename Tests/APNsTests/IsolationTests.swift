@@ -29,15 +29,15 @@ import Testing
     @Test(arguments: Trouble.allCases)
     func `One app's trouble does not affect the others`(_ trouble: Trouble) throws {
         let fixture = try PoolFixture(bodyBytes: 40) {
-            $0.budget = ConnectionBudget(connectionsMax: 2)
+            $0.connectionBudget = ConnectionBudget(connectionsMax: 2)
             $0.requestTimeoutMilliseconds = 60_000
         }
         let troubledApp = try TroubledApp(trouble, beside: fixture)
         defer { troubledApp.end() }
         fixture.warmUp()
-        let warmUpPushes = fixture.recorder.responses
+        let warmUpPushes = fixture.recorder.responseCount
         troubledApp.begin()
-        fixture.turn(until: { troubledApp.isInTrouble })
+        fixture.turn(until: { troubledApp.hasShownTrouble })
 
         let total: UInt64 = 4_000
         var nextTag: UInt64 = 0
@@ -51,7 +51,7 @@ import Testing
             fill()
         }
         fill()
-        fixture.turn(until: { fixture.recorder.responses - warmUpPushes == Int(total) })
+        fixture.turn(until: { fixture.recorder.responseCount - warmUpPushes == Int(total) })
         fixture.recorder.onResponse = nil
 
         #expect((0..<total).allSatisfy { fixture.recorder.outcomes[$0]?.map(\.status) == [200] })
@@ -60,7 +60,7 @@ import Testing
         #expect(slowestMilliseconds < 20_000)
         #expect(fixture.recorder.closeCauses.isEmpty && fixture.recorder.retirementCauses.isEmpty)
         #expect(fixture.pool.breakerCause == nil)
-        #expect(fixture.server.accepted == 1)
+        #expect(fixture.server.acceptedConnectionCount == 1)
         let acceptedCount = troubledApp.recorder.outcomes.values.joined().count { $0.status == 200 }
         #expect(acceptedCount == (trouble == .noAnswers ? 1 : 0))
         #expect(troubledApp.pool.breakerCause == troubledApp.expectedBreaker)
@@ -78,7 +78,7 @@ import Testing
             topicsByConnection[connection, default: []].insert(request.value("apns-topic") ?? "")
             return .accepted
         }
-        let key = try SigningKey(path: Shared.files.get().signingKeyFile)
+        let key = try SigningKey(path: TestCredentials.files.get().signingKeyFile)
         var pools: [Pool] = []
         var recorders: [PushRecorder] = []
         for (team, bundle) in [("TEAM000001", "com.example.a"), ("TEAM000002", "com.example.b")] {
@@ -102,7 +102,7 @@ import Testing
         defer { for pool in pools { pool.close() } }
         for (pool, recorder) in zip(pools, recorders) {
             for tag in 0..<50 { fixture.turn(until: { fixture.submit(UInt64(tag), to: pool) }) }
-            fixture.turn(until: { recorder.responses == 50 })
+            fixture.turn(until: { recorder.responseCount == 50 })
             #expect(recorder.answeredOnceCount == 50)
         }
         #expect(keysByConnection.count == 4)
@@ -142,7 +142,7 @@ private final class TroubledApp {
     let pool: Pool
     private unowned let fixture: PoolFixture
     private let server: PushServer
-    private let silence = Silence()
+    private let silentAcceptor = SilentAcceptor()
     private var silentListener: Listener?
     private var nextTag: UInt64 = 0
 
@@ -151,7 +151,7 @@ private final class TroubledApp {
         self.fixture = fixture
         server = try PushServer(loop: fixture.loop, tls: fixture.server.tls)
         var configuration = try PoolFixture.configuration(port: server.port)
-        configuration.budget = fixture.pool.configuration.budget
+        configuration.connectionBudget = fixture.pool.configuration.connectionBudget
         configuration.requestTimeoutMilliseconds = 60_000
         configuration.settingsTimeoutMilliseconds = 100
         configuration.connectTimeoutMilliseconds = 100
@@ -161,16 +161,16 @@ private final class TroubledApp {
         configuration.connectionsMax = 4
         configuration.connectionsMin = 4
         if trouble == .silentHandshake {
-            let listener = try Listener(loop: fixture.loop, address: .loopback(port: 0), handler: silence)
+            let listener = try Listener(loop: fixture.loop, address: .loopback(port: 0), handler: silentAcceptor)
             silentListener = listener
             configuration.port = listener.port
         }
         // Not the port of a listener that was just closed: a server of another test could get such a port.
-        if trouble == .refusedConnection { configuration.port = try Listener.unusedLoopbackPort() }
+        if trouble == .refusedConnection { configuration.port = try Listener.findUnusedLoopbackPort() }
         pool = try Pool(
             loop: fixture.loop,
             configuration: configuration,
-            tokenSource: Shared.tokens(),
+            tokenSource: TestCredentials.tokens(),
             handler: recorder
         )
         switch trouble {
@@ -200,7 +200,7 @@ private final class TroubledApp {
     }
 
     /// Whether the app's fault has shown an effect.
-    var isInTrouble: Bool {
+    var hasShownTrouble: Bool {
         switch trouble {
         case .refusedConnection, .silentHandshake, .noSettings, .endsAtEachPush: recorder.closeCauses.count >= 2
         case .noAnswers: pool.pushesInFlight >= 1_000
@@ -226,7 +226,7 @@ private final class TroubledApp {
 }
 
 /// Accepts connections and does nothing with them.
-private final class Silence: ListenerHandler {
+private final class SilentAcceptor: ListenerHandler {
     private var descriptors: [Int32] = []
 
     deinit { for descriptor in descriptors { close(descriptor) } }

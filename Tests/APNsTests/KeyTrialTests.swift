@@ -16,27 +16,31 @@ import Testing
         }
         fixture.server.respond = { _ in .accepted }
         fixture.warmUp(connections: 2)
-        let newKeyPath = Shared.keyPath("Next.p8")
+        let newKeyPath = TestCredentials.keyPath("Next.p8")
         try writeFile(newKeyPath, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
         try fixture.pool.tokenSource.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY000")
         #expect(fixture.pool.tokenSource.keyStatus.candidateIdentifier == "NEXTKEY000")
         var tag: UInt64 = 0
         fixture.turn(until: {
             if fixture.submit(tag) { tag += 1 }
-            fixture.loop.turn(waitMilliseconds: 1)
+            fixture.loop.runTurn(waitMilliseconds: 1)
             return fixture.pool.connections.count == 2
-                && fixture.pool.connections.allSatisfy { $0.token?.keyGeneration == 1 && $0.phase == .open }
+                && fixture.pool.connections.allSatisfy { $0.providerToken?.keyGeneration == 1 && $0.phase == .open }
         })
         fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
         #expect(
             fixture.pool.tokenSource.keyStatus
-                == ProviderTokenSource.KeyStatus(keyIdentifier: "NEXTKEY000", candidateIdentifier: nil, refusal: nil)
+                == ProviderTokenSource.KeyStatus(
+                    keyIdentifier: "NEXTKEY000",
+                    candidateIdentifier: nil,
+                    refusalReason: nil
+                )
         )
-        #expect(fixture.recorder.count(.answered) == fixture.recorder.responses)
-        #expect(fixture.recorder.answeredOnceCount == fixture.recorder.responses)
+        #expect(fixture.recorder.count(.answered) == fixture.recorder.responseCount)
+        #expect(fixture.recorder.answeredOnceCount == fixture.recorder.responseCount)
         #expect(fixture.recorder.retirementCauses == [.providerToken, .providerToken])
         // Each connection carried at least one push.
-        #expect(fixture.server.connections.allSatisfy { $0.requests > 0 })
+        #expect(fixture.server.connections.allSatisfy { $0.requestCount > 0 })
     }
 
     /// APNs may send a 429, 500 or 503 before it has checked the provider token. Such a response proves nothing about
@@ -54,7 +58,7 @@ import Testing
         fixture.server.respond = {
             $0.connection === firstConnection ? .accepted : .status(status, reason: reason)
         }
-        let newKeyPath = Shared.keyPath("Trial\(status)\(reason).p8")
+        let newKeyPath = TestCredentials.keyPath("Trial\(status)\(reason).p8")
         try writeFile(newKeyPath, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
         try fixture.pool.tokenSource.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY000")
         var tag: UInt64 = 0
@@ -67,7 +71,7 @@ import Testing
         let status = fixture.pool.tokenSource.keyStatus
         #expect(status.keyIdentifier == (isProof ? "NEXTKEY000" : "ABC123DEFG"))
         #expect(status.candidateIdentifier == (isProof ? nil : "NEXTKEY000"))
-        #expect(status.refusal == nil)
+        #expect(status.refusalReason == nil)
         // The first attempt may have proven nothing. The new key is then used as soon as APNs has accepted
         // one push.
         fixture.server.respond = { _ in .accepted }
@@ -82,14 +86,14 @@ import Testing
     @Test func `An idle pool tries no key`() throws {
         let fixture = try PoolFixture()
         fixture.warmUp()
-        let newKeyPath = Shared.keyPath("Idle.p8")
+        let newKeyPath = TestCredentials.keyPath("Idle.p8")
         try writeFile(newKeyPath, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
         // Waits for the end of the sizing interval in which the pool sent its first push. In the next interval the
         // pool is idle.
-        fixture.turn(until: { fixture.pool.interval.pushesEnded == 0 })
+        fixture.turn(until: { fixture.pool.intervalCounts.pushesEnded == 0 })
         try fixture.pool.tokenSource.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY000")
-        let began = fixture.pool.intervalBeganMilliseconds
-        fixture.turn(until: { fixture.pool.intervalBeganMilliseconds != began })
+        let began = fixture.pool.intervalBeganAtMilliseconds
+        fixture.turn(until: { fixture.pool.intervalBeganAtMilliseconds != began })
         #expect(fixture.pool.trialToken == nil)
         #expect(fixture.pool.tokenSource.takeTrialToken(unixSeconds: fixture.loop.wallMilliseconds / 1_000) != nil)
     }
@@ -100,9 +104,9 @@ import Testing
         let fixture = try PoolFixture()
         fixture.warmUp()
         let firstConnection = fixture.server.connections[0]
-        // The trial gets no verdict, because its push is not answered.
+        // The trial gets no result, because its push is not answered.
         fixture.server.respond = { $0.connection === firstConnection ? .accepted : nil }
-        let newKeyPath = Shared.keyPath("Forsaken.p8")
+        let newKeyPath = TestCredentials.keyPath("Forsaken.p8")
         try writeFile(newKeyPath, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
         try fixture.pool.tokenSource.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY000")
         var tag: UInt64 = 0
@@ -133,7 +137,7 @@ import Testing
         })
         let firstConnection = fixture.server.connections[0]
         fixture.server.respond = { $0.connection === firstConnection ? refusal : .accepted }
-        let newKeyPath = Shared.keyPath("After\(isProvenElsewhere).p8")
+        let newKeyPath = TestCredentials.keyPath("After\(isProvenElsewhere).p8")
         try writeFile(newKeyPath, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
         let tokens = fixture.pool.tokenSource
         try tokens.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY000")
@@ -145,8 +149,8 @@ import Testing
             return fixture.pool.breakerCause == nil
         })
         fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
-        #expect(tokens.keyStatus.keyIdentifier == "NEXTKEY000" && tokens.keyStatus.refusal == nil)
-        #expect(fixture.recorder.answeredOnceCount == fixture.recorder.responses)
+        #expect(tokens.keyStatus.keyIdentifier == "NEXTKEY000" && tokens.keyStatus.refusalReason == nil)
+        #expect(fixture.recorder.answeredOnceCount == fixture.recorder.responseCount)
     }
 
     /// APNs refuses the new key. The trial costs one attempt of one push, and the old key stays in use.
@@ -157,14 +161,14 @@ import Testing
         fixture.server.respond = {
             $0.connection === firstConnection ? .accepted : .status(403, reason: "InvalidProviderToken")
         }
-        let newKeyPath = Shared.keyPath("Wrong.p8")
+        let newKeyPath = TestCredentials.keyPath("Wrong.p8")
         try writeFile(newKeyPath, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
         try fixture.pool.tokenSource.offer(SigningKey(path: newKeyPath), keyIdentifier: "WRONGKEY00")
         var tag: UInt64 = 0
         fixture.turn(until: {
             if fixture.submit(tag) { tag += 1 }
-            fixture.loop.turn(waitMilliseconds: 1)
-            return fixture.pool.tokenSource.keyStatus.refusal != nil
+            fixture.loop.runTurn(waitMilliseconds: 1)
+            return fixture.pool.tokenSource.keyStatus.refusalReason != nil
         })
         fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
         #expect(
@@ -172,11 +176,11 @@ import Testing
                 == ProviderTokenSource.KeyStatus(
                     keyIdentifier: "ABC123DEFG",
                     candidateIdentifier: nil,
-                    refusal: .invalidProviderToken
+                    refusalReason: .invalidProviderToken
                 )
         )
         #expect(fixture.recorder.count(.notProcessed) == 1)
-        #expect(fixture.recorder.count(.answered) == fixture.recorder.responses - 1)
+        #expect(fixture.recorder.count(.answered) == fixture.recorder.responseCount - 1)
         #expect(fixture.pool.breakerCause == nil)
         #expect(fixture.submit(100_000))
     }
@@ -185,7 +189,7 @@ import Testing
     @Test func `A new key is not refused because its token is too old`() throws {
         let fixture = try PoolFixture()
         fixture.warmUp()
-        let newKeyPath = Shared.keyPath("Late.p8")
+        let newKeyPath = TestCredentials.keyPath("Late.p8")
         try writeFile(newKeyPath, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
         let tokens = fixture.pool.tokenSource
         try tokens.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY000")
@@ -202,10 +206,10 @@ import Testing
         tokens.endTrial(of: try #require(connection.trialToken), .inconclusive)
         let oldToken = try #require(tokens.takeTrialToken(unixSeconds: beganAtSeconds))
         connection.trialToken = oldToken
-        connection.token = oldToken
-        connection.encoder.setAuthorization(oldToken.headerValue)
+        connection.providerToken = oldToken
+        connection.headerEncoder.setAuthorization(oldToken.headerValue)
         connection.tokenPinnedAtSeconds = beganAtSeconds
-        connection.tokenReviewAtMilliseconds = fixture.loop.wallMilliseconds
+        connection.newerTokenCheckAtMilliseconds = fixture.loop.wallMilliseconds
         let oldAuthorization = "bearer " + oldToken.text
         fixture.server.respond = {
             $0.value("authorization") == oldAuthorization ? .status(403, reason: "ExpiredProviderToken") : .accepted
@@ -215,7 +219,7 @@ import Testing
             return tokens.keyStatus.candidateIdentifier == nil
         })
         fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
-        #expect(tokens.keyStatus.keyIdentifier == "NEXTKEY000" && tokens.keyStatus.refusal == nil)
-        #expect(fixture.recorder.count(.answered) == fixture.recorder.responses)
+        #expect(tokens.keyStatus.keyIdentifier == "NEXTKEY000" && tokens.keyStatus.refusalReason == nil)
+        #expect(fixture.recorder.count(.answered) == fixture.recorder.responseCount)
     }
 }

@@ -17,7 +17,7 @@ import Testing
         var submittedCount: UInt64 = 0
         while fixture.submit(submittedCount, bodyBytes: 16_384) {
             submittedCount += 1
-            fixture.loop.turn(waitMilliseconds: 0)
+            fixture.loop.runTurn(waitMilliseconds: 0)
         }
         #expect(submittedCount < 1_000)
         return (peer, submittedCount)
@@ -26,7 +26,7 @@ import Testing
     @Test func `A PING beside a full output buffer is acknowledged`() throws {
         let fixture = try HostileFixture(bodyBytesMax: 16_384) { $0.requestTimeoutMilliseconds = 120_000 }
         let (peer, _) = try fillOutput(fixture)
-        let stream = try #require(fixture.pool.connections.first?.openedStream)
+        let stream = try #require(fixture.pool.connections.first?.transportStream)
         let outputBytes = stream.pendingOutputBytes
         try #require(outputBytes > Stream.highWaterBytes)
         let ping: [UInt8] = [1, 2, 3, 4, 5, 6, 7, 8]
@@ -35,14 +35,14 @@ import Testing
             stream.pendingOutputBytes > outputBytes || !fixture.recorder.closeCauses.isEmpty
         })
         try #require(isHandled && fixture.recorder.closeCauses.isEmpty)
-        peer.reread()
-        let pong = HostileServer.Received(
+        peer.resumeReading()
+        let pong = HostileServer.ReceivedFrame(
             type: FrameType.ping,
             flags: FrameFlags.acknowledgement,
             stream: 0,
             payload: ping
         )
-        #expect(fixture.turn(until: { peer.received.contains(pong) }))
+        #expect(fixture.turn(until: { peer.receivedFrames.contains(pong) }))
     }
 
     /// The server reads slowly, but in time: the output buffer becomes full, and no push fails.
@@ -60,7 +60,7 @@ import Testing
                 peer.send(acceptedResponse(stream: frame.stream))
             }
         }
-        peer.reread()
+        peer.resumeReading()
         #expect(fixture.turn(until: { fixture.pool.pushesInFlight == 0 }))
         #expect(fixture.recorder.closeCauses.isEmpty)
         #expect(fixture.recorder.count(.answered) == Int(submittedCount) + 1)
@@ -79,16 +79,16 @@ import Testing
         peer.send(frame(FrameType.settings, setting(Setting.concurrentStreamsMax, 3)))
         #expect(fixture.turn(until: { roomCount == 1 }))
         #expect(fixture.submit(1) && !fixture.submit(2))
-        #expect(fixture.turn(until: { peer.received.contains { $0.type == FrameType.data && $0.stream == 1 } }))
+        #expect(fixture.turn(until: { peer.receivedFrames.contains { $0.type == FrameType.data && $0.stream == 1 } }))
         peer.send(acceptedResponse(stream: 1))
-        #expect(fixture.turn(until: { fixture.recorder.responses == 1 }))
+        #expect(fixture.turn(until: { fixture.recorder.responseCount == 1 }))
         #expect(fixture.submit(2) && fixture.submit(3))
-        #expect(fixture.turn(until: { peer.received.contains { $0.type == FrameType.data && $0.stream == 5 } }))
+        #expect(fixture.turn(until: { peer.receivedFrames.contains { $0.type == FrameType.data && $0.stream == 5 } }))
         peer.send(frame(FrameType.settings, setting(Setting.concurrentStreamsMax, 0)))
         #expect(fixture.turn(until: { fixture.pool.connections.first?.streamsMax == 0 }))
         #expect(!fixture.submit(4))
         peer.send(acceptedResponse(stream: 3) + acceptedResponse(stream: 5))
-        #expect(fixture.turn(until: { fixture.recorder.responses == 3 }))
+        #expect(fixture.turn(until: { fixture.recorder.responseCount == 3 }))
         #expect(!fixture.submit(4))
         peer.send(frame(FrameType.settings, setting(Setting.concurrentStreamsMax, 0x7FFF_FFFF)))
         #expect(fixture.turn(until: { roomCount == 3 }))
@@ -105,7 +105,7 @@ import Testing
         try #require(fixture.warmUp())
         let connection = try #require(fixture.pool.connections.first)
         connection.requestCount = fixture.pool.configuration.requestsPerConnectionMax - 10
-        connection.nextStream = Int32(2 * connection.requestCount + 1)
+        connection.nextStreamIdentifier = Int32(2 * connection.requestCount + 1)
         fixture.server.onFrame = { peer, frame in
             if frame.type == FrameType.data { peer.send(acceptedResponse(stream: frame.stream)) }
         }
@@ -113,11 +113,11 @@ import Testing
         #expect(
             fixture.turn(until: {
                 while nextTag < 20, fixture.submit(nextTag) { nextTag += 1 }
-                return fixture.recorder.responses == 21
+                return fixture.recorder.responseCount == 21
             })
         )
         let streams: [[Int32]] = fixture.server.peers.map { peer in
-            peer.received.filter { $0.type == FrameType.headers }.map(\.stream)
+            peer.receivedFrames.filter { $0.type == FrameType.headers }.map(\.stream)
         }
         let lastStreams: [Int32] = Array(stride(from: 1_999_999_981, to: 2_000_000_000, by: 2))
         let firstStreams: [Int32] = Array(stride(from: 1, to: 20, by: 2))
@@ -135,12 +135,13 @@ import Testing
         let peer = try #require(fixture.server.peers.first)
         peer.send(frame(FrameType.settings, setting(Setting.initialWindowSize, 0)))
         let hasAcknowledged = { (count: Int) in
-            peer.received.count { $0.type == FrameType.settings && $0.flags & FrameFlags.acknowledgement != 0 } == count
+            peer.receivedFrames.count { $0.type == FrameType.settings && $0.flags & FrameFlags.acknowledgement != 0 }
+                == count
         }
         #expect(fixture.turn(until: { hasAcknowledged(2) }))
         #expect(fixture.submit(1) && fixture.submit(2))
         let sentBytes = { (stream: Int32) in
-            peer.received.filter { $0.type == FrameType.data && $0.stream == stream }.map(\.payload.count)
+            peer.receivedFrames.filter { $0.type == FrameType.data && $0.stream == stream }.map(\.payload.count)
         }
         peer.send(frame(FrameType.windowUpdate, stream: 3, bigEndianBytes(1)))
         #expect(fixture.turn(until: { sentBytes(3) == [1] }))
@@ -157,7 +158,7 @@ import Testing
             frame(FrameType.windowUpdate, stream: 3, bigEndianBytes(20))
                 + frame(FrameType.ping, [UInt8](repeating: 7, count: 8))
         )
-        #expect(fixture.turn(until: { peer.received.contains { $0.type == FrameType.ping } }))
+        #expect(fixture.turn(until: { peer.receivedFrames.contains { $0.type == FrameType.ping } }))
         #expect(sentBytes(3) == [1, 40])
         peer.send(acceptedResponse(stream: 5))
         #expect(fixture.turn(until: { fixture.recorder.outcomes[2] != nil }))
@@ -167,6 +168,6 @@ import Testing
         peer.send(acceptedResponse(stream: 3))
         #expect(fixture.turn(until: { fixture.recorder.outcomes[1] != nil }))
         #expect(try fixture.recorder.only(1).status == 200)
-        #expect(peer.received.last { $0.type == FrameType.data }?.flags == FrameFlags.endStream)
+        #expect(peer.receivedFrames.last { $0.type == FrameType.data }?.flags == FrameFlags.endStream)
     }
 }

@@ -16,7 +16,7 @@ final class PoolFixture {
     init(deviceTokenBytes: Int = 64, bodyBytes: Int = 360, _ adjust: (inout PoolConfiguration) -> Void = { _ in })
         throws
     {
-        let files = try Shared.files.get()
+        let files = try TestCredentials.files.get()
         loop = try EventLoop()
         server = try PushServer(
             loop: loop,
@@ -28,7 +28,12 @@ final class PoolFixture {
         )
         var configuration = try PoolFixture.configuration(port: server.port)
         adjust(&configuration)
-        pool = try Pool(loop: loop, configuration: configuration, tokenSource: Shared.tokens(), handler: recorder)
+        pool = try Pool(
+            loop: loop,
+            configuration: configuration,
+            tokenSource: TestCredentials.tokens(),
+            handler: recorder
+        )
         self.deviceTokenBytes = deviceTokenBytes
         body = .allocate(byteCount: bodyBytes, alignment: 16)
         for index in 0..<bodyBytes { body[index] = UInt8(ascii: "a") + UInt8(index % 26) }
@@ -38,7 +43,7 @@ final class PoolFixture {
         pool.close()
         server.stop()
         // The loop and a stream that waits for the end of the turn retain each other. One more turn frees both.
-        loop.turn(waitMilliseconds: 0)
+        loop.runTurn(waitMilliseconds: 0)
         body.deallocate()
     }
 
@@ -46,7 +51,7 @@ final class PoolFixture {
         var configuration = PoolConfiguration(
             host: "127.0.0.1",
             port: port,
-            tls: try .client(caFile: Shared.files.get().caFile, applicationProtocols: ["h2"]),
+            tls: try .client(caFile: TestCredentials.files.get().caFile, applicationProtocols: ["h2"]),
             serverName: "localhost",
             profile: try PushProfile(liveActivitiesOf: "com.example.scores")
         )
@@ -57,7 +62,7 @@ final class PoolFixture {
         return configuration
     }
 
-    var bodyBytes: [UInt8] { Array(body) }
+    var bodyContent: [UInt8] { Array(body) }
 
     /// Returns a device token of 64 hexadecimal digits, or of the requested number, that ends in the tag.
     func deviceToken(_ tag: UInt64) -> [UInt8] {

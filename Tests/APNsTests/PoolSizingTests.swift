@@ -20,13 +20,17 @@ import Testing
         errors: Int = 0,
         roundTripMilliseconds: Int64 = 60
     )
-        -> PoolSizing.Interval
+        -> PoolSizing.IntervalCounts
     {
-        var interval = PoolSizing.Interval()
+        var interval = PoolSizing.IntervalCounts()
         interval.starvedMilliseconds = starvedMilliseconds
         interval.inFlightPeak = peak
         for response in 0..<100 {
-            interval.count(isError: response < errors, isAnswered: true, roundTripMilliseconds: roundTripMilliseconds)
+            interval.countPush(
+                isError: response < errors,
+                isAnswered: true,
+                roundTripMilliseconds: roundTripMilliseconds
+            )
         }
         return interval
     }
@@ -35,18 +39,18 @@ import Testing
     @Test func `The round trip is measured only from answers`() throws {
         var sizing = try sizing()
         var lostInterval = interval(roundTripMilliseconds: 300)
-        for _ in 0..<10 { lostInterval.count(isError: false, isAnswered: false, roundTripMilliseconds: 1) }
+        for _ in 0..<10 { lostInterval.countPush(isError: false, isAnswered: false, roundTripMilliseconds: 1) }
         #expect(sizing.end(lostInterval, openConnections: 1, streamsPerConnection: 1_000, nowMilliseconds: 0) == .none)
         // A round trip of 300 ms is usual here, so 300 ms are not slow.
         var lateInterval = interval(starvedMilliseconds: 1_000, roundTripMilliseconds: 300)
-        for _ in 0..<10 { lateInterval.count(isError: true, isAnswered: false, roundTripMilliseconds: 1_000_000) }
+        for _ in 0..<10 { lateInterval.countPush(isError: true, isAnswered: false, roundTripMilliseconds: 1_000_000) }
         #expect(
             sizing.end(lateInterval, openConnections: 1, streamsPerConnection: 1_000, nowMilliseconds: 1_000) == .grow
         )
         // In this interval no push was answered and none failed.
-        var silentInterval = PoolSizing.Interval()
+        var silentInterval = PoolSizing.IntervalCounts()
         silentInterval.starvedMilliseconds = 1_000
-        silentInterval.count(isError: false, isAnswered: false, roundTripMilliseconds: 1)
+        silentInterval.countPush(isError: false, isAnswered: false, roundTripMilliseconds: 1)
         #expect(
             sizing.end(silentInterval, openConnections: 2, streamsPerConnection: 1_000, nowMilliseconds: 2_000) == .grow
         )
@@ -59,12 +63,12 @@ import Testing
             $0.connection.closeWithoutNotify()
             return nil
         }
-        fixture.pool.interval = PoolSizing.Interval()
+        fixture.pool.intervalCounts = PoolSizing.IntervalCounts()
         for tag in 0..<5 { #expect(fixture.submit(UInt64(tag))) }
         fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
         #expect(fixture.recorder.count(.ambiguous) + fixture.recorder.count(.notProcessed) == 5)
-        #expect(fixture.pool.interval.responses == 0)
-        #expect(fixture.pool.interval.roundTripMillisecondsMin == .max)
+        #expect(fixture.pool.intervalCounts.responses == 0)
+        #expect(fixture.pool.intervalCounts.roundTripMillisecondsMin == .max)
     }
 
     /// The pool wants a second connection, but never gets one, for example because the process has reached its limit of
@@ -287,12 +291,12 @@ import Testing
         budget.release(addresses[1])
         #expect(budget.acquire(preferred: [], all: [otherAddress], isNeeded: false) == nil)
         #expect(budget.acquire(preferred: [], all: addresses, isNeeded: false) != nil)
-        #expect(budget.count == 5)
+        #expect(budget.connectionCount == 5)
         // A connection that the pool needs is opened at the address with the fewest connections.
         #expect(budget.acquire(preferred: [], all: addresses, isNeeded: false) == nil)
         let neededAddress = try #require(budget.acquire(preferred: [], all: addresses, isNeeded: true))
         #expect(neededAddress != otherAddress)
-        #expect(budget.count == 6)
+        #expect(budget.connectionCount == 6)
     }
 
     /// The server delays each response by 20 ms and allows ten streams, so one connection carries 500 pushes a second.
@@ -330,31 +334,31 @@ import Testing
         let fixture = try PoolFixture {
             $0.connectionsMax = 4
             $0.connectionsMin = 4
-            $0.budget = budget
+            $0.connectionBudget = budget
         }
         fixture.pool.start()
-        fixture.turn(until: { fixture.pool.gauges.awaitsRoom })
+        fixture.turn(until: { fixture.pool.gauges.awaitsConnectionBudget })
         #expect(fixture.pool.connections.count == 2)
-        #expect(budget.count == 2)
+        #expect(budget.connectionCount == 2)
         // A pool of another app still gets its first connection.
         let other = PushRecorder()
         var configuration = try PoolFixture.configuration(port: fixture.server.port)
-        configuration.budget = budget
+        configuration.connectionBudget = budget
         configuration.connectionsMax = 4
         configuration.connectionsMin = 4
         let pool = try Pool(
             loop: fixture.loop,
             configuration: configuration,
-            tokenSource: Shared.tokens(),
+            tokenSource: TestCredentials.tokens(),
             handler: other
         )
         pool.start()
-        fixture.turn(until: { pool.gauges.awaitsRoom })
+        fixture.turn(until: { pool.gauges.awaitsConnectionBudget })
         #expect(pool.connections.count == 1)
-        #expect(budget.count == 3)
+        #expect(budget.connectionCount == 3)
         pool.close()
         fixture.pool.close()
-        #expect(budget.count == 0)
+        #expect(budget.connectionCount == 0)
     }
 }
 

@@ -16,7 +16,7 @@ import Testing
         fixture.pool.start()
         #expect(!fixture.submit(7))
         fixture.turn(until: { fixture.submit(7) })
-        fixture.turn(until: { fixture.recorder.responses == 1 })
+        fixture.turn(until: { fixture.recorder.responseCount == 1 })
         let outcome = try fixture.recorder.only(7)
         #expect(outcome.kind == .answered)
         #expect(outcome.status == 200)
@@ -24,7 +24,7 @@ import Testing
         #expect(outcome.disposition == .accepted)
         #expect(outcome.wasSent)
         #expect(outcome.connection == 1)
-        #expect(request?.body == fixture.bodyBytes)
+        #expect(request?.body == fixture.bodyContent)
         #expect(fixture.pool.pushesInFlight == 0)
     }
 
@@ -41,7 +41,7 @@ import Testing
         for tag in 1...50 { #expect(!fixture.submit(UInt64(tag))) }
         fixture.turn(until: { heldRequest != nil })
         for tag in 1...50 { #expect(!fixture.submit(UInt64(tag))) }
-        #expect(fixture.server.requests == 1)
+        #expect(fixture.server.requestCount == 1)
         #expect(fixture.pool.freeStreams == 0)
 
         var hadRoom = false
@@ -74,7 +74,7 @@ import Testing
         for tag in 0..<4 {
             fixture.turn(until: { fixture.submit(UInt64(tag)) })
             #expect(!fixture.submit(99))
-            fixture.turn(until: { fixture.recorder.responses == tag + 1 })
+            fixture.turn(until: { fixture.recorder.responseCount == tag + 1 })
         }
         #expect(fixture.pool.freeStreams == 1_000)
         #expect(try fixture.recorder.only(2).disposition == expected)
@@ -89,7 +89,7 @@ import Testing
         fixture.turn(until: { fixture.submit(1) })
         fixture.turn(until: { fixture.recorder.closeCauses == [.retired] })
         #expect(fixture.recorder.retirementCauses == [.serverClosing])
-        #expect(fixture.pool.opening.waitMilliseconds(nowMilliseconds: fixture.loop.nowMilliseconds) > 0)
+        #expect(fixture.pool.openingSchedule.waitMilliseconds(nowMilliseconds: fixture.loop.nowMilliseconds) > 0)
     }
 
     /// The pool prefers a new connection for the next push. If the connection kept this priority after a 503, an
@@ -146,11 +146,11 @@ import Testing
         }
         fixture.recorder.onRoom = { _ in fill() }
         fill()
-        let before = fixture.recorder.responses
-        fixture.turn(until: { fixture.recorder.responses - before == Int(total) })
+        let responsesBefore = fixture.recorder.responseCount
+        fixture.turn(until: { fixture.recorder.responseCount - responsesBefore == Int(total) })
         #expect(peak == 1_000)
-        #expect(fixture.recorder.answeredOnceCount == fixture.recorder.responses)
-        #expect(fixture.recorder.count(.answered) == fixture.recorder.responses)
+        #expect(fixture.recorder.answeredOnceCount == fixture.recorder.responseCount)
+        #expect(fixture.recorder.count(.answered) == fixture.recorder.responseCount)
         #expect(fixture.pool.pushesInFlight == 0)
         #expect(fixture.pool.statistics.identifierMismatches == 0)
     }
@@ -167,7 +167,7 @@ import Testing
         let counts = fixture.pool.connections.map(\.pushesInFlight)
         #expect(counts == [1_000, 1_000])
         fixture.pool.close()
-        #expect(fixture.recorder.answeredOnceCount == fixture.recorder.responses)
+        #expect(fixture.recorder.answeredOnceCount == fixture.recorder.responseCount)
         #expect(fixture.recorder.count(.ambiguous) + fixture.recorder.count(.notProcessed) == 2_000)
     }
 
@@ -207,9 +207,9 @@ import Testing
         fixture.warmUp(connections: 2)
         let connection = try #require(fixture.pool.connections.first)
         let seconds = fixture.loop.wallMilliseconds / 1_000
-        connection.token = ProviderToken(token: Array("old".utf8), issuedAtSeconds: seconds - 55 * 60)
+        connection.providerToken = ProviderToken(token: Array("old".utf8), issuedAtSeconds: seconds - 55 * 60)
         connection.tokenPinnedAtSeconds = seconds - 60
-        connection.tokenReviewAtMilliseconds = 0
+        connection.newerTokenCheckAtMilliseconds = 0
         // Both connections have the same number of free streams, so the pool now chooses the first one.
         fixture.pool.preferredConnection = nil
         #expect(fixture.submit(1))
@@ -227,7 +227,7 @@ import Testing
         while tag < 1_000, fixture.submit(tag, priority: 1) { tag += 1 }
         #expect(tag == 256 && roomReports == 0)
         // No push is in flight, so only the end of this turn can report room.
-        fixture.loop.turn(waitMilliseconds: 0)
+        fixture.loop.runTurn(waitMilliseconds: 0)
         #expect(fixture.recorder.count(.malformed) == 256 && roomReports == 1)
     }
 
@@ -254,7 +254,7 @@ import Testing
         let probeAtMilliseconds = try #require(fixture.pool.breaker.probeAtMilliseconds)
         fixture.turn(until: { fixture.loop.nowMilliseconds >= probeAtMilliseconds })
         // The timer of the probe fires in this turn at the latest.
-        fixture.loop.turn(waitMilliseconds: 0)
+        fixture.loop.runTurn(waitMilliseconds: 0)
         #expect(!fixture.submit(3))
         var hadRoom = false
         fixture.recorder.onRoom = { _ in hadRoom = true }
@@ -273,7 +273,7 @@ import Testing
     @Test func `A malformed push is answered at the end of the turn`() throws {
         let fixture = try PoolFixture()
         fixture.warmUp()
-        let requestsBefore = fixture.server.requests
+        let requestsBefore = fixture.server.requestCount
         #expect(fixture.submit(1, priority: 1))
         #expect(fixture.submit(2, expiration: -1))
         for (tag, token) in [(3, "abc"), (4, ""), (5, "abcg"), (6, "ABCD"), (7, String(repeating: "a", count: 202))] {
@@ -299,7 +299,7 @@ import Testing
             #expect(outcome.kind == .malformed)
             #expect(outcome.disposition == .rejected)
         }
-        #expect(fixture.server.requests == requestsBefore)
+        #expect(fixture.server.requestCount == requestsBefore)
     }
 
     @Test func `A drain waits for the pushes in flight`() throws {
@@ -320,18 +320,18 @@ import Testing
         for tag in 0..<10 { #expect(try fixture.recorder.only(UInt64(tag)).status == 200) }
         #expect(fixture.recorder.closeCauses == [.retired])
         fixture.turn(until: { fixture.server.openConnections.isEmpty })
-        #expect(fixture.server.connections.map(\.goAways) == [1])
+        #expect(fixture.server.connections.map(\.goAwayCount) == [1])
     }
 
     @Test func `Closing the pool inside an answer answers the other pushes`() throws {
         let fixture = try PoolFixture()
         fixture.warmUp()
-        let before = fixture.recorder.responses
+        let responsesBefore = fixture.recorder.responseCount
         for tag in 0..<100 { #expect(fixture.submit(UInt64(tag))) }
         fixture.recorder.onResponse = { [pool = fixture.pool] _ in pool.close() }
-        fixture.turn(until: { fixture.recorder.responses - before == 100 })
+        fixture.turn(until: { fixture.recorder.responseCount - responsesBefore == 100 })
         #expect(fixture.recorder.count(.ambiguous) > 0)
-        #expect(fixture.recorder.answeredOnceCount == fixture.recorder.responses)
+        #expect(fixture.recorder.answeredOnceCount == fixture.recorder.responseCount)
         #expect(fixture.pool.connections.isEmpty)
     }
 }

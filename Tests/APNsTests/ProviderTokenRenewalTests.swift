@@ -91,14 +91,14 @@ import Testing
         "", "1800000000", "x a.b.c", "1800000000 ", "1800000000 a b", "1800000000 a\r\nb", "99999999999999999999 a",
     ])
     func `An invalid token is not read`(text: String) {
-        #expect(SharedToken(encoded: text) == nil)
+        #expect(SharedToken(encodedText: text) == nil)
     }
 
     // MARK: - The source of provider tokens
 
     /// Returns a source with its own key file, because tests that run in parallel write key files too.
     private func source() throws -> ProviderTokenSource {
-        let file = Shared.keyPath("Shared-\(UInt64.random(in: .min ... .max)).p8")
+        let file = TestCredentials.keyPath("Shared-\(UInt64.random(in: .min ... .max)).p8")
         try writeFile(file, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
         return try ProviderTokenSource(
             key: SigningKey(path: file),
@@ -122,14 +122,14 @@ import Testing
         source.beginSharing()
         source.adopt(SharedToken(text: "a.b.c", issuedAtSeconds: now), keyIdentifier: "OTHERKEY00")
         #expect(source.sharingState.inUseIssuedAtSeconds == nil)
-        #expect(source.signForAll(keyIdentifier: "OTHERKEY00", unixSeconds: now) == nil)
+        #expect(source.signSharedToken(keyIdentifier: "OTHERKEY00", unixSeconds: now) == nil)
     }
 
     @Test func `A token that was signed for all is also used by its signer`() throws {
         let source = try source()
         source.beginSharing()
-        let token = try #require(source.signForAll(keyIdentifier: "ABC123DEFG", unixSeconds: now))
-        #expect(SharedToken(encoded: token.encoded) == token)
+        let token = try #require(source.signSharedToken(keyIdentifier: "ABC123DEFG", unixSeconds: now))
+        #expect(SharedToken(encodedText: token.encodedText) == token)
         #expect(source.currentToken(unixSeconds: now)?.text == token.text)
         source.dropExpired(try #require(source.currentToken(unixSeconds: now)), unixSeconds: now + 1_300)
         #expect(source.sharingState.refusedIssuedAtSeconds == now)
@@ -137,9 +137,9 @@ import Testing
     }
 
     /// A pool that sends nothing cannot try a new key. After 30 s another pool may try it.
-    @Test func `A trial without a verdict is given to another pool`() throws {
+    @Test func `A trial without a result is given to another pool`() throws {
         let source = try source()
-        let file = Shared.keyPath("Trial.p8")
+        let file = TestCredentials.keyPath("Trial.p8")
         try writeFile(file, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
         try source.offer(SigningKey(path: file), keyIdentifier: "NEXTKEY000")
         let first = try #require(source.takeTrialToken(unixSeconds: now))
@@ -151,26 +151,26 @@ import Testing
         #expect(source.keyStatus.keyIdentifier == "NEXTKEY000")
     }
 
-    // MARK: - The seal of shared tokens
+    // MARK: - The encryption of shared tokens
 
-    private func seal(_ text: String) throws -> ProviderTokenSeal {
-        let file = Shared.keyPath("Seal-\(UInt64.random(in: .min ... .max)).key")
+    private func cipher(_ text: String) throws -> ProviderTokenCipher {
+        let file = TestCredentials.keyPath("Seal-\(UInt64.random(in: .min ... .max)).key")
         try writeFile(file, text, mode: 0o600)
-        return try ProviderTokenSeal(keyFile: file)
+        return try ProviderTokenCipher(keyFile: file)
     }
 
-    private func seal(_ bytes: Range<UInt8>) throws -> ProviderTokenSeal {
-        try seal(String(decoding: bytes, as: UTF8.self))
+    private func cipher(_ bytes: Range<UInt8>) throws -> ProviderTokenCipher {
+        try cipher(String(decoding: bytes, as: UTF8.self))
     }
 
     @Test func `A sealed text is opened only with the same key and name`() throws {
         // The same key as bytes and in Base64.
-        let bytes = try seal(0..<32)
-        let base64 = try seal("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n")
+        let bytes = try cipher(0..<32)
+        let base64 = try cipher("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n")
         let ciphertext = try #require(bytes.seal("1800000000 a.b.c", name: "T/K"))
         #expect(base64.open(ciphertext, name: "T/K") == "1800000000 a.b.c")
         #expect(base64.open(ciphertext, name: "T/L") == nil)
-        #expect(try seal(1..<33).open(ciphertext, name: "T/K") == nil)
+        #expect(try cipher(1..<33).open(ciphertext, name: "T/K") == nil)
         #expect(bytes.seal("1800000000 a.b.c", name: "T/K") != ciphertext, "each has a nonce of its own")
         for position in ciphertext.indices {
             var changedCiphertext = ciphertext
@@ -181,7 +181,7 @@ import Testing
     }
 
     @Test func `A sealed text is as long as its parts`() throws {
-        let ciphertext = try #require(try seal(0..<32).seal("abc", name: ""))
+        let ciphertext = try #require(try cipher(0..<32).seal("abc", name: ""))
         #expect(ciphertext.count == 12 + 3 + 16)
     }
 
@@ -189,12 +189,12 @@ import Testing
         "", "short", "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHg==", "!AECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=",
     ])
     func `A key file of another form is named in the error`(text: String) {
-        #expect(throws: ConfigurationError.self) { try seal(text) }
+        #expect(throws: InvalidSettingError.self) { try cipher(text) }
     }
 
     @Test func `A shared token that fits no header is refused, and does not trap`() {
         let bytesMax = HeaderEncoder.authorizationBytesMax - "bearer ".utf8.count
-        #expect(SharedToken(encoded: "1790000000 " + String(repeating: "a", count: bytesMax)) != nil)
-        #expect(SharedToken(encoded: "1790000000 " + String(repeating: "a", count: bytesMax + 1)) == nil)
+        #expect(SharedToken(encodedText: "1790000000 " + String(repeating: "a", count: bytesMax)) != nil)
+        #expect(SharedToken(encodedText: "1790000000 " + String(repeating: "a", count: bytesMax + 1)) == nil)
     }
 }

@@ -6,7 +6,7 @@ import Testing
 
 @Suite(.ownThread) struct ProviderTokenSignatureTests {
     @Test func `A token is signed as Apple requires`() throws {
-        let source = try Shared.tokens()
+        let source = try TestCredentials.tokens()
         let token = try #require(source.currentToken(unixSeconds: 1_790_000_000))
         let value = String(decoding: token.headerValue, as: UTF8.self)
         #expect(value.hasPrefix("bearer "))
@@ -42,14 +42,14 @@ import Testing
 
     /// Verifies a signature with OpenSSL, which gets only the public key.
     private func isVerified(_ message: [UInt8], signature: [UInt8]) throws -> Bool {
-        let bio = try #require(BIO_new_file(Shared.files.get().signingKeyFile, "r"))
+        let bio = try #require(BIO_new_file(TestCredentials.files.get().signingKeyFile, "r"))
         defer { BIO_free(bio) }
         let pair = try #require(PEM_read_bio_PrivateKey(bio, nil, nil, nil))
         defer { EVP_PKEY_free(pair) }
-        let publicText = try pem { PEM_write_bio_PUBKEY($0, pair) }
+        let publicKeyPEM = try pem { PEM_write_bio_PUBKEY($0, pair) }
         let publicBio = try #require(BIO_new(BIO_s_mem()))
         defer { BIO_free(publicBio) }
-        try #require(BIO_puts(publicBio, publicText) > 0)
+        try #require(BIO_puts(publicBio, publicKeyPEM) > 0)
         let key = try #require(PEM_read_bio_PUBKEY(publicBio, nil, nil, nil))
         defer { EVP_PKEY_free(key) }
 

@@ -8,7 +8,7 @@ import Testing
 
 @Suite(.ownThread) struct ProviderTokenTests {
     @Test func `All pools use one token until its renewal`() throws {
-        let source = try Shared.tokens()
+        let source = try TestCredentials.tokens()
         let start: Int64 = 1_790_000_000
         let firstToken = try #require(source.currentToken(unixSeconds: start))
         #expect(source.currentToken(unixSeconds: start + 35 * 60 - 1) === firstToken)
@@ -21,7 +21,7 @@ import Testing
     }
 
     @Test func `A refused token is replaced unless it is young`() throws {
-        let source = try Shared.tokens()
+        let source = try TestCredentials.tokens()
         let start: Int64 = 1_790_000_000
         let firstToken = try #require(source.currentToken(unixSeconds: start))
         source.dropExpired(firstToken, unixSeconds: start + 20 * 60 - 1)
@@ -40,14 +40,14 @@ import Testing
     /// minutes old.
     @Test func `Pinning a token keeps Apple's rules`() {
         for age in stride(from: Int64(0), to: ProviderTokenTimes.renewalAgeSeconds, by: 1) {
-            let review = ProviderTokenTimes.reviewAtSeconds(pinnedAtSeconds: age, issuedAtSeconds: 0)
-            #expect(review - age >= 20 * 60)
-            #expect(review >= 35 * 60)
-            #expect(review <= 55 * 60)
+            let checkAtSeconds = ProviderTokenTimes.newerTokenCheckAtSeconds(pinnedAtSeconds: age, issuedAtSeconds: 0)
+            #expect(checkAtSeconds - age >= 20 * 60)
+            #expect(checkAtSeconds >= 35 * 60)
+            #expect(checkAtSeconds <= 55 * 60)
         }
     }
 
-    @Test func `A connection keeps its token until the review`() throws {
+    @Test func `A connection keeps its token until the checkAtSeconds`() throws {
         let fixture = try PoolFixture()
         var seenAuthorizations: Set<String> = []
         fixture.server.respond = {
@@ -61,18 +61,18 @@ import Testing
         // The connection pins the token in the second in which the token is signed.
         let pinnedAtSeconds = connection.tokenPinnedAtSeconds
         #expect(beganAtSeconds <= pinnedAtSeconds && pinnedAtSeconds <= seconds)
-        #expect(connection.tokenReviewAtMilliseconds == (pinnedAtSeconds + 35 * 60) * 1_000)
+        #expect(connection.newerTokenCheckAtMilliseconds == (pinnedAtSeconds + 35 * 60) * 1_000)
         // Simulates a token that is due for renewal and was pinned long ago.
         let oldToken = ProviderToken(token: Array("old".utf8), issuedAtSeconds: seconds - 36 * 60)
-        connection.token = oldToken
+        connection.providerToken = oldToken
         connection.tokenPinnedAtSeconds = seconds - 20 * 60
-        connection.encoder.setAuthorization(oldToken.headerValue)
+        connection.headerEncoder.setAuthorization(oldToken.headerValue)
         #expect(fixture.submit(1))
-        connection.tokenReviewAtMilliseconds = fixture.loop.wallMilliseconds
+        connection.newerTokenCheckAtMilliseconds = fixture.loop.wallMilliseconds
         #expect(fixture.submit(2))
         fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
         #expect(seenAuthorizations.count == 2 && seenAuthorizations.contains("bearer old"))
-        #expect(connection.token !== oldToken)
+        #expect(connection.providerToken !== oldToken)
     }
 
     /// A connection pinned a token less than 20 minutes ago, and the token is now too old to use. APNs allows the
@@ -88,12 +88,12 @@ import Testing
         let connection = try #require(fixture.pool.connections.first)
         let seconds = fixture.loop.wallMilliseconds / 1_000
         let oldToken = ProviderToken(token: Array("old".utf8), issuedAtSeconds: seconds - 55 * 60)
-        connection.token = oldToken
+        connection.providerToken = oldToken
         connection.tokenPinnedAtSeconds = seconds - 20 * 60 + 60
-        connection.encoder.setAuthorization(oldToken.headerValue)
+        connection.headerEncoder.setAuthorization(oldToken.headerValue)
         tokensByConnection.removeAll()
         #expect(fixture.submit(1))
-        connection.tokenReviewAtMilliseconds = 0
+        connection.newerTokenCheckAtMilliseconds = 0
         #expect(!fixture.submit(2))
         fixture.turn(until: { fixture.submit(3) })
         fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
@@ -107,9 +107,11 @@ import Testing
     /// minutes old. The connection may change its token only 20 minutes after the pinning.
     @Test func `Pinning a token late keeps Apple's rules`() {
         for age in stride(from: ProviderTokenTimes.renewalAgeSeconds, to: ProviderTokenTimes.ageSecondsMax, by: 1) {
-            let review = ProviderTokenTimes.reviewAtSeconds(pinnedAtSeconds: age, issuedAtSeconds: 0)
-            #expect(review <= 55 * 60)
-            #expect(ProviderTokenTimes.permitsChange(pinnedAtSeconds: age, nowSeconds: review) == (age == 35 * 60))
+            let checkAtSeconds = ProviderTokenTimes.newerTokenCheckAtSeconds(pinnedAtSeconds: age, issuedAtSeconds: 0)
+            #expect(checkAtSeconds <= 55 * 60)
+            #expect(
+                ProviderTokenTimes.permitsChange(pinnedAtSeconds: age, nowSeconds: checkAtSeconds) == (age == 35 * 60)
+            )
             #expect(ProviderTokenTimes.permitsChange(pinnedAtSeconds: age, nowSeconds: age + 20 * 60))
         }
     }
@@ -133,7 +135,7 @@ import Testing
     /// The key is replaced in two ways. The symbolic link to its directory gets another target, as Kubernetes does for
     /// a mounted secret. Later, the key file itself is overwritten.
     @Test func `A replaced key file is noticed`() throws {
-        let directory = Shared.keyPath("mounted")
+        let directory = TestCredentials.keyPath("mounted")
         for name in ["", "/one", "/two", "/three"] { mkdir(directory + name, 0o700) }
         let (firstPEM, secondPEM) = try (
             privateKeyPEM(curve: NID_X9_62_prime256v1), privateKeyPEM(curve: NID_X9_62_prime256v1)
@@ -148,7 +150,7 @@ import Testing
             rename(directory + "/data.new", directory + "/data")
         }
         let path = directory + "/key.p8"
-        var file = SigningKeyFile(path: path, lastRead: try SigningKey(path: path))
+        var file = SigningKeyFile(path: path, loadedKey: try SigningKey(path: path))
         #expect(file.poll().name == "unchanged")
         swap(to: "two")
         #expect(file.poll().name == "replaced")
@@ -166,7 +168,7 @@ import Testing
     }
 
     @Test func `Unusable key files are named in the error`() throws {
-        let directory = try Shared.files.get().directory
+        let directory = try TestCredentials.files.get().directory
         let validPEM = try privateKeyPEM(curve: NID_X9_62_prime256v1)
         let cases: [(String, String, mode_t, SigningKeyError.Cause)] = [
             ("text.p8", "not a key", 0o600, .notPrivateKey),
@@ -193,13 +195,13 @@ import Testing
     }
 
     @Test func `Identifiers are checked`() throws {
-        let key = try SigningKey(path: Shared.files.get().signingKeyFile)
+        let key = try SigningKey(path: TestCredentials.files.get().signingKeyFile)
         for identifier in ["", "ABC", "ABC123DEF\"", "ABC123DEFGH"] {
-            let kid = #expect(throws: ConfigurationError.self) {
+            let kid = #expect(throws: InvalidSettingError.self) {
                 try ProviderTokenSource(key: key, keyIdentifier: identifier, teamIdentifier: "DEF123GHIJ")
             }
             #expect(kid?.field == "keyIdentifier")
-            let team = #expect(throws: ConfigurationError.self) {
+            let team = #expect(throws: InvalidSettingError.self) {
                 try ProviderTokenSource(key: key, keyIdentifier: "DEF123GHIJ", teamIdentifier: identifier)
             }
             #expect(team?.field == "teamIdentifier")

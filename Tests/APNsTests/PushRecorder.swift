@@ -17,13 +17,13 @@ struct RecordedResponse: Equatable {
 /// Records every response and every event of a pool.
 final class PushRecorder: PushHandler {
     private(set) var outcomes: [UInt64: [RecordedResponse]] = [:]
-    private(set) var responses = 0
+    private(set) var responseCount = 0
     private(set) var events: [PoolEvent] = []
     var onResponse: ((borrowing PushResponse) -> Void)?
     var onRoom: ((Pool) -> Void)?
 
     func pushAnswered(_ response: borrowing PushResponse) {
-        responses += 1
+        responseCount += 1
         outcomes[response.tag, default: []]
             .append(
                 RecordedResponse(

@@ -57,8 +57,8 @@ final class PushServer: ListenerHandler {
     let tls: TLSContext
     private var listener: Listener?
     private(set) var connections: [ServerConnection] = []
-    private(set) var accepted = 0
-    private(set) var requests = 0
+    private(set) var acceptedConnectionCount = 0
+    private(set) var requestCount = 0
 
     /// Returns the reply to a request; nil leaves it unanswered until `ServerConnection.reply` is called.
     var respond: (ServedRequest) -> Reply? = { _ in .accepted }
@@ -76,12 +76,12 @@ final class PushServer: ListenerHandler {
     var port: UInt16 { listener?.port ?? 0 }
 
     func listenerAccepted(descriptor: Int32, from: SocketAddress?) {
-        accepted += 1
+        acceptedConnectionCount += 1
         connections.append(ServerConnection(server: self, descriptor: descriptor))
     }
 
     func serve(_ request: ServedRequest) -> Reply? {
-        requests += 1
+        requestCount += 1
         return respond(request)
     }
 
@@ -105,9 +105,9 @@ final class ServerConnection: StreamHandler, TurnEndHandler {
     private var isTurnEndScheduled = false
     private(set) var openStreams = 0
     private(set) var openStreamsPeak = 0
-    private(set) var requests = 0
-    private(set) var pings = 0
-    private(set) var goAways = 0
+    private(set) var requestCount = 0
+    private(set) var pingCount = 0
+    private(set) var goAwayCount = 0
     /// Whether the server sends nothing, not even nghttp2's answers to PING frames.
     var isMute = false
 
@@ -255,17 +255,17 @@ final class ServerConnection: StreamHandler, TurnEndHandler {
 
     private func frameReceived(_ header: nghttp2_frame_hd) {
         switch UInt32(header.type) {
-        case NGHTTP2_PING.rawValue: pings += 1
-        case NGHTTP2_GOAWAY.rawValue: goAways += 1
+        case NGHTTP2_PING.rawValue: pingCount += 1
+        case NGHTTP2_GOAWAY.rawValue: goAwayCount += 1
         case NGHTTP2_HEADERS.rawValue, NGHTTP2_DATA.rawValue:
             guard UInt32(header.flags) & NGHTTP2_FLAG_END_STREAM.rawValue != 0,
                 let request = incomingRequests[header.stream_id]
             else { return }
-            requests += 1
+            requestCount += 1
             let servedRequest = ServedRequest(
                 connection: self,
                 stream: header.stream_id,
-                ordinal: server.requests,
+                ordinal: server.requestCount,
                 fields: request.fields,
                 body: request.body
             )
@@ -315,7 +315,7 @@ final class ServerConnection: StreamHandler, TurnEndHandler {
             stream.write(UnsafeRawBufferPointer(start: bytes, count: count))
         }
         if nghttp2_session_want_read(session) == 0, nghttp2_session_want_write(session) == 0 {
-            stream.shutdownAfterFlush()
+            stream.shutDownAfterFlush()
         }
     }
 

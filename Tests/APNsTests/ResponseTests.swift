@@ -42,7 +42,7 @@ import Testing
         for (index, expected) in Self.table.enumerated() {
             rowIndex = index
             fixture.turn(until: { fixture.submit(UInt64(index)) })
-            fixture.turn(until: { fixture.recorder.responses == index + 1 })
+            fixture.turn(until: { fixture.recorder.responseCount == index + 1 })
             let outcome = try fixture.recorder.only(UInt64(index))
             #expect(outcome.kind == .answered)
             #expect(outcome.status == expected.status)
@@ -111,7 +111,7 @@ import Testing
     /// connection still accepts pushes.
     @Test(arguments: [
         // A body in five DATA frames.
-        ShapeCase(
+        ResponseCase(
             Reply(
                 fields: [(":status", "410")],
                 body: Array(#"{"reason":"Unregistered","timestamp":1}"#.utf8),
@@ -121,50 +121,50 @@ import Testing
             410,
             "Unregistered"
         ),
-        ShapeCase(
+        ResponseCase(
             Reply(fields: [(":status", "502")], body: Array("<html>Bad gateway</html>".utf8)),
             .answered,
             502,
             ""
         ),
-        ShapeCase(
+        ResponseCase(
             Reply(fields: [(":status", "500")], body: [UInt8](repeating: 0x78, count: 1 << 20)),
             .answered,
             500,
             ""
         ),
-        ShapeCase(Reply(fields: [(":status", "400")], body: Array(#"{"reason":"BadTop"#.utf8)), .answered, 400, ""),
-        ShapeCase(Reply(isPrecededByHints: true), .answered, 200, ""),
-        ShapeCase(Reply(body: Array("{}".utf8), end: .trailers), .answered, 200, ""),
+        ResponseCase(Reply(fields: [(":status", "400")], body: Array(#"{"reason":"BadTop"#.utf8)), .answered, 400, ""),
+        ResponseCase(Reply(isPrecededByHints: true), .answered, 200, ""),
+        ResponseCase(Reply(body: Array("{}".utf8), end: .trailers), .answered, 200, ""),
         // A response without a valid status is malformed, so its stream fails.
-        ShapeCase(Reply(fields: [("apns-id", "x")]), .ambiguous, 0, ""),
-        ShapeCase(Reply(fields: [(":status", "abc")]), .ambiguous, 0, ""),
-        ShapeCase(.reset(NGHTTP2_REFUSED_STREAM.rawValue), .notProcessed, 0, ""),
-        ShapeCase(.reset(NGHTTP2_INTERNAL_ERROR.rawValue), .ambiguous, 0, ""),
-        ShapeCase(.reset(NGHTTP2_NO_ERROR.rawValue), .ambiguous, 0, ""),
-        ShapeCase(.reset(0xFFFF_FFFF), .ambiguous, 0, ""),
+        ResponseCase(Reply(fields: [("apns-id", "x")]), .ambiguous, 0, ""),
+        ResponseCase(Reply(fields: [(":status", "abc")]), .ambiguous, 0, ""),
+        ResponseCase(.reset(NGHTTP2_REFUSED_STREAM.rawValue), .notProcessed, 0, ""),
+        ResponseCase(.reset(NGHTTP2_INTERNAL_ERROR.rawValue), .ambiguous, 0, ""),
+        ResponseCase(.reset(NGHTTP2_NO_ERROR.rawValue), .ambiguous, 0, ""),
+        ResponseCase(.reset(0xFFFF_FFFF), .ambiguous, 0, ""),
         // A reset after the status does not change the status.
-        ShapeCase(Reply(body: [0x7B], end: .reset(NGHTTP2_INTERNAL_ERROR.rawValue)), .answered, 200, ""),
+        ResponseCase(Reply(body: [0x7B], end: .reset(NGHTTP2_INTERNAL_ERROR.rawValue)), .answered, 200, ""),
     ])
-    func answersOfEveryShape(_ shape: ShapeCase) throws {
+    func responseOfEachForm(_ given: ResponseCase) throws {
         let fixture = try PoolFixture()
         fixture.warmUp()
-        fixture.server.respond = { _ in shape.reply }
+        fixture.server.respond = { _ in given.reply }
         #expect(fixture.submit(1))
         fixture.turn(until: { fixture.recorder.outcomes[1] != nil })
         let outcome = try fixture.recorder.only(1)
-        #expect(outcome.kind == shape.kind)
-        #expect(outcome.status == shape.status)
-        #expect(outcome.reasonText == shape.reason)
+        #expect(outcome.kind == given.kind)
+        #expect(outcome.status == given.status)
+        #expect(outcome.reasonText == given.reason)
         // The connection still accepts pushes.
         fixture.server.respond = { _ in .accepted }
         #expect(fixture.submit(2))
         fixture.turn(until: { fixture.recorder.outcomes[2] != nil })
         #expect(try fixture.recorder.only(2).status == 200)
-        #expect(fixture.server.accepted == 1)
+        #expect(fixture.server.acceptedConnectionCount == 1)
     }
 
-    struct ShapeCase: Sendable {
+    struct ResponseCase: Sendable {
         let reply: Reply
         let kind: PushResponse.Kind
         let status: UInt16

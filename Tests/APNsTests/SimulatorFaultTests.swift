@@ -29,30 +29,30 @@ import Testing
         }
     }
 
-    static let pushes = 2_000
+    static let pushCount = 2_000
 
-    static let ends: [Case] = [
+    static let connectionCases: [Case] = [
         Case("nothing") { _ in
         } expect: { sent, _ in
-            #expect(sent.count(.accepted) == pushes && sent.connectionsOpened == 2)
+            #expect(sent.count(.accepted) == pushCount && sent.connectionsOpened == 2)
         },
         Case("GOAWAY") {
             $0.goAwayAfterRequests = 150
         } expect: { sent, statistics in
-            #expect(sent.count(.accepted) == pushes)
+            #expect(sent.count(.accepted) == pushCount)
             #expect(statistics.goAways >= 10 && sent.closeCauses.allSatisfy { $0 == .retired })
-            #expect(sent.goAways >= 10)
+            #expect(sent.goAwayCount >= 10)
         },
         Case("GOAWAY with ENHANCE_YOUR_CALM, the last 100 unprocessed", timeout: 5_000) {
             $0.goAwayAfterRequests = 250
-            $0.goAwayUnprocessed = 100
+            $0.goAwayUnprocessedRequests = 100
             $0.goAway.code = 11
             $0.latencyMilliseconds = 0...20
         } expect: { sent, statistics in
             // The last connections may carry too few requests to get their GOAWAY. Their pushes may then stay
             // without an answer and be ambiguous.
-            #expect(sent.count(.ambiguous) <= 200 && sent.count(.accepted) + sent.count(.ambiguous) == pushes)
-            #expect(statistics.goAways >= 5 && sent.goAways >= 5)
+            #expect(sent.count(.ambiguous) <= 200 && sent.count(.accepted) + sent.count(.ambiguous) == pushCount)
+            #expect(statistics.goAways >= 5 && sent.goAwayCount >= 5)
             #expect(sent.countResponses { $0.kind == .notProcessed } >= 500)
         },
         Case("GOAWAY in two steps") {
@@ -60,15 +60,15 @@ import Testing
             $0.goAway.graceMilliseconds = 20
             $0.latencyMilliseconds = 0...40
         } expect: { sent, statistics in
-            #expect(sent.count(.accepted) == pushes)
-            #expect(statistics.connectionsAccepted >= 4 && sent.goAways >= 2)
+            #expect(sent.count(.accepted) == pushCount)
+            #expect(statistics.connectionsAccepted >= 4 && sent.goAwayCount >= 2)
         },
         Case("connections cut") {
             $0.cutAfterRequests = 300
             $0.latencyMilliseconds = 0...20
         } expect: { sent, statistics in
             #expect(statistics.connectionsCut >= 2)
-            #expect(sent.count(.ambiguous) >= 100 && sent.count(.accepted) + sent.count(.ambiguous) == pushes)
+            #expect(sent.count(.ambiguous) >= 100 && sent.count(.accepted) + sent.count(.ambiguous) == pushCount)
             #expect(sent.closeCauses.contains(.connectionLost))
         },
         Case("connections half open", timeout: 1_000) {
@@ -77,40 +77,40 @@ import Testing
             #expect(statistics.connectionsSilenced >= 2 && statistics.requestsUnanswered > 0)
             #expect(sent.closeCauses.contains(.pingTimeout))
             #expect(sent.count(.ambiguous) >= statistics.requestsUnanswered)
-            #expect(sent.count(.accepted) + sent.count(.ambiguous) == pushes)
+            #expect(sent.count(.accepted) + sent.count(.ambiguous) == pushCount)
         },
         Case("connections half open and not read", timeout: 1_000) {
             $0.silentAfterRequests = 700
             $0.silentStopsReading = true
         } expect: { sent, statistics in
             #expect(statistics.connectionsSilenced >= 2 && sent.closeCauses.contains(.pingTimeout))
-            #expect(sent.count(.ambiguous) > 0 && sent.count(.accepted) + sent.count(.ambiguous) == pushes)
+            #expect(sent.count(.ambiguous) > 0 && sent.count(.accepted) + sent.count(.ambiguous) == pushCount)
         },
         Case("a small window") {
             $0.connectionWindowBytes = 20_000
             $0.latencyMilliseconds = 5...10
         } expect: { sent, _ in
-            #expect(sent.count(.accepted) == pushes && sent.connectionsOpened == 2)
+            #expect(sent.count(.accepted) == pushCount && sent.connectionsOpened == 2)
             // A window begins with 65,535 bytes, although the server wants 20,000. The server grants no more
             // until the window is below 20,000 bytes. Each connection sends enough to reach that, so at the end no
             // window is larger than 20,000 bytes.
-            #expect(sent.sendWindows.count == 2 && sent.sendWindows.allSatisfy { $0 <= 20_000 })
-            #expect(sent.windowStops > 0)
+            #expect(sent.sendWindowsLeftBytes.count == 2 && sent.sendWindowsLeftBytes.allSatisfy { $0 <= 20_000 })
+            #expect(sent.windowStopCount > 0)
         },
         Case("one stream") {
             $0.concurrentStreams = 1
         } expect: { sent, statistics in
-            #expect(sent.count(.accepted) == pushes && sent.connectionsOpened == 2)
-            #expect(statistics.requests == pushes)
+            #expect(sent.count(.accepted) == pushCount && sent.connectionsOpened == 2)
+            #expect(statistics.requests == pushCount)
             #expect(sent.inFlightPeak <= 2 && sent.streamLimits == [1, 1])
         },
     ]
 
-    static let responses: [Case] = [
+    static let responseCases: [Case] = [
         Case("10 % TooManyRequests, 5 % InternalServerError") {
             $0.reasonShares = [.tooManyRequests: 0.1, .internalServerError: 0.05]
         } expect: { sent, statistics in
-            #expect(sent.count(.accepted) == pushes)
+            #expect(sent.count(.accepted) == pushCount)
             #expect(sent.countResponses { $0.status == 429 } == statistics[.tooManyRequests])
             #expect(sent.countResponses { $0.status == 500 } == statistics[.internalServerError])
             #expect(statistics[.tooManyRequests] > 100 && statistics[.internalServerError] > 40)
@@ -118,7 +118,7 @@ import Testing
         Case("Shutdown and IdleTimeout") {
             $0.reasonShares = [.shutdown: 0.02, .idleTimeout: 0.02]
         } expect: { sent, statistics in
-            #expect(sent.count(.accepted) == pushes)
+            #expect(sent.count(.accepted) == pushCount)
             #expect(sent.connectionsOpened > 2)
             #expect(statistics[.shutdown] > 0 && statistics[.idleTimeout] > 0)
         },
@@ -138,7 +138,7 @@ import Testing
         Case("bodies that are not JSON") {
             $0.notJSONShare = 0.2
         } expect: { sent, statistics in
-            #expect(sent.count(.accepted) == pushes)
+            #expect(sent.count(.accepted) == pushCount)
             #expect(
                 sent.countResponses { $0.status == 503 && $0.reason == .absent } == statistics.undocumentedResponses
             )
@@ -147,7 +147,7 @@ import Testing
         Case("1xx first") {
             $0.informationalShare = 0.5
         } expect: { sent, statistics in
-            #expect(sent.count(.accepted) == pushes && statistics.requests == pushes)
+            #expect(sent.count(.accepted) == pushCount && statistics.requests == pushCount)
             #expect(statistics.informationalResponses > 500)
         },
         Case("answers after the deadline", timeout: 5_000) {
@@ -155,7 +155,7 @@ import Testing
             $0.lateMilliseconds = 10_000
         } expect: { sent, _ in
             #expect((20...400).contains(sent.count(.ambiguous)))
-            #expect(sent.count(.accepted) + sent.count(.ambiguous) == pushes)
+            #expect(sent.count(.accepted) + sent.count(.ambiguous) == pushCount)
             #expect(sent.connectionsOpened == 2)
         },
         Case("no answers", timeout: 1_000) {
@@ -164,12 +164,12 @@ import Testing
         } expect: { sent, statistics in
             #expect(statistics.requestsUnanswered > 40)
             #expect(sent.count(.ambiguous) >= statistics.requestsUnanswered)
-            #expect(sent.count(.accepted) + sent.count(.ambiguous) == pushes)
+            #expect(sent.count(.accepted) + sent.count(.ambiguous) == pushCount)
         },
         Case("refused streams") {
             $0.refusedShare = 0.1
         } expect: { sent, statistics in
-            #expect(sent.count(.accepted) == pushes)
+            #expect(sent.count(.accepted) == pushCount)
             #expect(sent.countResponses { $0.kind == .notProcessed } == statistics.streamsRefused)
             #expect(statistics.streamsRefused > 100)
         },
@@ -179,16 +179,16 @@ import Testing
             $0.faultyRequests = 50
         } expect: { sent, statistics in
             #expect(sent.count(.ambiguous) == 50 && statistics.streamsReset == 50)
-            #expect(sent.count(.accepted) == pushes - 50)
+            #expect(sent.count(.accepted) == pushCount - 50)
         },
     ]
 
-    @Test(arguments: ends + responses) func `Each push gets one outcome`(_ given: Case) async throws {
+    @Test(arguments: connectionCases + responseCases) func `Each push gets one outcome`(_ given: Case) async throws {
         try await SimulatorFixture.run {
             $0.faults = given.faults
         } _: { fixture in
             let timeout = given.requestTimeoutMilliseconds
-            let sent = try await fixture.send(Self.pushes) { $0.requestTimeoutMilliseconds = timeout }
+            let sent = try await fixture.send(Self.pushCount) { $0.requestTimeoutMilliseconds = timeout }
             let statistics = try await fixture.simulator.statistics()
             await fixture.simulator.stop()
             try check(sent, try fixture.log())
@@ -239,7 +239,7 @@ import Testing
     }
 
     /// Checks the expectations that hold for every fault.
-    private func check(_ sent: SentPushes, _ log: [UInt64: [SimulatorFixture.Entry]]) throws {
+    private func check(_ sent: SentPushes, _ log: [UInt64: [SimulatorFixture.LogEntry]]) throws {
         #expect(log.keys.allSatisfy { sent.responses[$0] != nil })
         var faults: [String] = []
         for (tag, responses) in sent.responses {

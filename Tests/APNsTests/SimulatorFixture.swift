@@ -20,7 +20,7 @@ struct SimulatorFixture {
         _ adjust: (inout SimulatorConfiguration) -> Void = { _ in },
         _ body: (SimulatorFixture) async throws -> Void
     ) async throws {
-        let files = try Shared.files.get()
+        let files = try TestCredentials.files.get()
         let logFile = files.directory + "/push-log-\(UUID().uuidString)"
         var configuration = SimulatorConfiguration(
             security: .certificate(certificateFile: files.certificateFile, keyFile: files.keyFile),
@@ -32,8 +32,8 @@ struct SimulatorFixture {
                 )
             ]
         )
-        configuration.interfacePort = nil
-        configuration.pushLog = logFile
+        configuration.controlPort = nil
+        configuration.pushLogFile = logFile
         configuration.seed = 1
         adjust(&configuration)
         let simulator = Simulator(configuration)
@@ -80,7 +80,7 @@ struct SimulatorFixture {
     }
 
     /// The simulator's log line about one attempt.
-    struct Entry {
+    struct LogEntry {
         var status: Int
         var reason: String
         /// Whether the push reached its phone.
@@ -88,15 +88,15 @@ struct SimulatorFixture {
     }
 
     /// Returns the log lines of each push, by its tag. The log is complete only after the simulator has stopped.
-    func log() throws -> [UInt64: [Entry]] {
-        var entries: [UInt64: [Entry]] = [:]
+    func log() throws -> [UInt64: [LogEntry]] {
+        var entries: [UInt64: [LogEntry]] = [:]
         for line in try String(contentsOfFile: logFile, encoding: .utf8).split(separator: "\n") {
             let object = try #require(try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any])
             let identifier = try #require(object["apnsId"] as? String).filter { $0 != "-" }
             let tag = try #require(UInt64(identifier.suffix(16), radix: 16))
             entries[tag, default: []]
                 .append(
-                    Entry(
+                    LogEntry(
                         status: try #require(object["status"] as? Int),
                         reason: object["reason"] as? String ?? "",
                         isApplied: object["effect"] != nil
@@ -111,7 +111,7 @@ struct SimulatorFixture {
         _ count: Int,
         _ adjust: @escaping @Sendable (inout PoolConfiguration) -> Void
     ) async throws -> SentPushes {
-        try await send(count, lookUp: systemLookUp, adjust)
+        try await send(count, lookUp: lookUpWithSystem, adjust)
     }
 
     /// - Parameter lookUp: resolves the pool's host name.
@@ -125,23 +125,23 @@ struct SimulatorFixture {
     }
 }
 
-/// The outcomes of pushes with all their attempts.
+/// What a run of `send` saw: the responses to the attempts of each push, and the events of the pool's connections.
 struct SentPushes: Sendable {
     /// The responses to the attempts of each push, in order, by the push's tag.
     var responses: [UInt64: [RecordedResponse]] = [:]
     var closeCauses: [CloseCause] = []
     var connectionsOpened = 0
     /// The number of GOAWAY notices that the pool got.
-    var goAways = 0
+    var goAwayCount = 0
     /// The stream limit of each connection: when it was authenticated, and after each change.
     var streamLimits: [Int] = []
     /// The maximum number of pushes in flight on all connections together.
     var inFlightPeak = 0
     /// How many times a connection had free streams but too small a send window, after the pool had taken all the
     /// pushes that it could.
-    var windowStops = 0
+    var windowStopCount = 0
     /// The room left in each connection's window after the last answer, in bytes.
-    var sendWindows: [Int64] = []
+    var sendWindowsLeftBytes: [Int64] = []
 
     func count(_ disposition: ResponseDisposition) -> Int {
         responses.values.count { $0.last?.disposition == disposition }
@@ -163,14 +163,14 @@ struct SentPushes: Sendable {
         defer {
             sender.pool.close()
             // The loop retains handlers until the end of a turn, so one more turn frees them.
-            sender.loop.turn(waitMilliseconds: 0)
+            sender.loop.runTurn(waitMilliseconds: 0)
         }
         try sender.run()
         return SentPushes(
             responses: sender.recorder.outcomes,
             closeCauses: sender.recorder.closeCauses,
             connectionsOpened: Int(sender.pool.statistics.connectionsOpened),
-            goAways: sender.recorder.events.count { if case .goAway = $0 { true } else { false } },
+            goAwayCount: sender.recorder.events.count { if case .goAway = $0 { true } else { false } },
             streamLimits: sender.recorder.events.compactMap {
                 switch $0 {
                 case .authenticated(_, let streamsMax), .streamLimitChanged(_, let streamsMax): streamsMax
@@ -178,8 +178,8 @@ struct SentPushes: Sendable {
                 }
             },
             inFlightPeak: sender.inFlightPeak,
-            windowStops: sender.windowStops,
-            sendWindows: sender.sendWindows
+            windowStopCount: sender.windowStopCount,
+            sendWindowsLeftBytes: sender.sendWindowsLeftBytes
         )
     }
 
@@ -191,30 +191,35 @@ struct SentPushes: Sendable {
         let pool: Pool
         private let token: [UInt8]
         private let body: [UInt8]
-        private var waiting: [(tag: UInt64, avoided: UInt32)]
+        private var waitingPushes: [(tag: UInt64, avoided: UInt32)]
         private var unfinishedPushes: Int
         private(set) var inFlightPeak = 0
-        private(set) var windowStops = 0
-        private(set) var sendWindows: [Int64] = []
+        private(set) var windowStopCount = 0
+        private(set) var sendWindowsLeftBytes: [Int64] = []
 
         init(count: Int, port: UInt16, token: String, _ adjust: (inout PoolConfiguration) -> Void) throws {
             loop = try EventLoop()
             self.token = Array(token.utf8)
             body = Array(#"{"aps":{"timestamp":\#(time(nil)),"event":"update","content-state":{"home":1}}}"#.utf8)
-            waiting = (0..<UInt64(count)).reversed().map { ($0, 0) }
+            waitingPushes = (0..<UInt64(count)).reversed().map { ($0, 0) }
             unfinishedPushes = count
             var configuration = try PoolFixture.configuration(port: port)
             configuration.connectionsMax = 2
             configuration.connectionsMin = 2
             adjust(&configuration)
-            pool = try Pool(loop: loop, configuration: configuration, tokenSource: Shared.tokens(), handler: recorder)
+            pool = try Pool(
+                loop: loop,
+                configuration: configuration,
+                tokenSource: TestCredentials.tokens(),
+                handler: recorder
+            )
         }
 
         func run() throws {
             recorder.onResponse = { [unowned self] response in
                 switch response.disposition {
                 case .retryNow, .retryLater, .rateLimited, .refreshProviderToken:
-                    waiting.append((response.tag, response.connection))
+                    waitingPushes.append((response.tag, response.connection))
                 case .accepted, .ambiguous, .rejected, .providerRefused, .tokenDead, .tokenSuspect, .topicSuspect,
                     .channelGone:
                     unfinishedPushes -= 1
@@ -233,7 +238,7 @@ struct SentPushes: Sendable {
                         unfinishedPushes == 0
                     }
                     try #require(isFinished, "\(unfinishedPushes) pushes without an outcome")
-                    sendWindows = pool.connections.map(\.sendWindow)
+                    sendWindowsLeftBytes = pool.connections.map(\.sendWindowBytes)
                     // Waits until the pool has drained, because a second answer to a push would come during
                     // this time.
                     pool.drain()
@@ -243,7 +248,7 @@ struct SentPushes: Sendable {
         }
 
         private func fill(_ token: UnsafeRawBufferPointer, _ body: UnsafeRawBufferPointer) {
-            while let (tag, avoided) = waiting.last {
+            while let (tag, avoided) = waitingPushes.last {
                 let isTaken = pool.submit(
                     PushRequest(
                         tag: tag,
@@ -256,11 +261,11 @@ struct SentPushes: Sendable {
                     )
                 )
                 guard isTaken else { break }
-                waiting.removeLast()
+                waitingPushes.removeLast()
             }
             inFlightPeak = max(inFlightPeak, pool.pushesInFlight)
-            windowStops += pool.connections.count {
-                $0.streamsMax > $0.pushesInFlight && $0.sendWindow < ConnectionLimits.sendWindowBytesMin
+            windowStopCount += pool.connections.count {
+                $0.streamsMax > $0.pushesInFlight && $0.sendWindowBytes < ConnectionLimits.sendWindowBytesMin
             }
         }
     }

@@ -17,36 +17,36 @@ def free_ports(count):
     """Returns ports that are unused now. All are opened before the first is closed, so that they differ."""
     sockets = [socket.socket() for _ in range(count)]
     try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
+        for a_socket in sockets:
+            a_socket.bind(("127.0.0.1", 0))
+        return [a_socket.getsockname()[1] for a_socket in sockets]
     finally:
-        for one in sockets:
-            one.close()
+        for a_socket in sockets:
+            a_socket.close()
 
 
-def wait_until(condition, seconds, what, step=0.05):
+def wait_until(condition, seconds, what, poll_seconds=0.05):
     """Waits until the condition holds. Returns the seconds that it took. Raises Failure if `seconds` were not
     enough."""
     began = time.monotonic()
     while not condition():
         if time.monotonic() - began > seconds:
             raise Failure(f"{what}: not so after {seconds} s")
-        time.sleep(step)
+        time.sleep(poll_seconds)
     return time.monotonic() - began
 
 
 class Process:
     """A child process. Its output is appended to the log, so a log continues when its process is replaced."""
 
-    def __init__(self, name, command, log, environment=None, piped=False):
+    def __init__(self, name, command, log, environment=None, pipes_output=False):
         self.name = name
         self.log = log
         with open(log, "ab") as file:
             self._child = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE if piped else file,
+                stdout=subprocess.PIPE if pipes_output else file,
                 stderr=file,
                 env={**os.environ, **(environment or {})},
             )
@@ -58,7 +58,7 @@ class Process:
         if self.is_running():
             self._child.send_signal(number)
 
-    def first_line(self, seconds):
+    def read_first_json_line(self, seconds):
         """Reads the first line of the process's output as JSON."""
         ready, _, _ = select.select([self._child.stdout], [], [], seconds)
         line = self._child.stdout.readline() if ready else b""

@@ -86,11 +86,11 @@ struct DecodabilityTests {
             let isDecoded = (try? JSONDecoder().decode(RideState.self, from: Data(state.utf8))) != nil
             let mismatch = try Self.mismatch(state, contract)
             if isDecoded { decodedCount += 1 } else { refusedCount += 1 }
-            if isDecoded != (mismatch == nil), !Self.isKnown(state, isDecoded, mismatch) {
+            if isDecoded != (mismatch == nil), !Self.isKnownDifference(state, isDecoded, mismatch) {
                 Issue.record("decoded: \(isDecoded), worker: \(mismatch ?? "fits"): \(state)")
             }
             let isDecodedBySimulator = try Self.simulatorDecodes(state, shape)
-            if isDecoded != isDecodedBySimulator, !Self.isKnown(state, isDecoded, mismatch) {
+            if isDecoded != isDecodedBySimulator, !Self.isKnownDifference(state, isDecoded, mismatch) {
                 Issue.record("decoded: \(isDecoded), simulator: \(isDecodedBySimulator): \(state)")
             }
         }
@@ -102,7 +102,7 @@ struct DecodabilityTests {
     /// and `Amount` is `any`, because a shape describes neither an enum with associated values nor a type's own
     /// decoder. A shape accepts every text that is not empty as a URL, although Foundation refuses a few, and a number
     /// that `Decimal` cannot hold.
-    private static func isKnown(_ state: String, _ isDecoded: Bool, _ mismatch: String?) -> Bool {
+    private static func isKnownDifference(_ state: String, _ isDecoded: Bool, _ mismatch: String?) -> Bool {
         struct CustomFields: Decodable {
             var badge: RideState.Badge
             var amount: RideState.Amount

@@ -60,13 +60,13 @@ import Testing
     }
 
     @Test func `An example that its own type cannot decode is an error`() {
-        struct Liar: Codable {
+        struct UndecodableExample: Codable {
             init() {}
             init(from decoder: any Decoder) throws { throw CocoaError(.coderReadCorrupt) }
             func encode(to encoder: any Encoder) throws { _ = encoder.container(keyedBy: CodingKeys.self) }
             enum CodingKeys: CodingKey { case a }
         }
-        #expect(throws: CocoaError.self) { try ActivityShapes.shape(of: Liar()) }
+        #expect(throws: CocoaError.self) { try ActivityShapes.shape(of: UndecodableExample()) }
     }
 
     @Test func `A type that contains itself ends`() throws {

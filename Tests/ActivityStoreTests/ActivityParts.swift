@@ -26,31 +26,33 @@ extension RedisServer {
 /// accepted `e`, the audiences `a`, the dead token `d`, the last 429 `l`, the start `b` and the held command
 /// `h`.
 func activityParts(_ value: [UInt8]) -> [String: [UInt8]] {
-    let kind = value[StoredRecord.kindOffset]
-    var rest = value[...]
+    let flags = value[StoredRecord.flagsOffset]
+    var unreadBytes = value[...]
     var parts: [String: [UInt8]] = [:]
-    func take(_ name: String, _ count: Int) {
-        if count > 0 { parts[name] = Array(rest.prefix(count)) }
-        rest = rest.dropFirst(count)
+    func takePart(_ name: String, _ count: Int) {
+        if count > 0 { parts[name] = Array(unreadBytes.prefix(count)) }
+        unreadBytes = unreadBytes.dropFirst(count)
     }
-    take("r", StoredRecord.tokenOffset)
+    takePart("r", StoredRecord.tokenOffset)
     // If the newest version keeps its own timestamp, the scripts ignore the bytes of the assigned timestamp,
     // which may then differ from the model's. So the test replaces these bytes with zeros.
     if value[StoredRecord.stateOffset] & StoredRecord.StateBit.isOwnTimestamp != 0 {
         for index in StoredRecord.assignedTimestampOffset..<StoredRecord.registeredAtOffset { parts["r"]?[index] = 0 }
     }
-    let count = Int(LittleEndian.read(value[StoredRecord.tokenCountOffset..<StoredRecord.kindOffset]))
-    take("t", count & ~StoredRecord.countFlags)
-    if count & StoredRecord.acceptedAlertFollows != 0 { take("e", StoredVersion.bytes) }
-    if count & StoredRecord.audiencesFollow != 0 { take("a", 2 + 8 * rest.prefix(2).reduce(0) { $0 + Int($1) }) }
-    if kind & StoredRecord.Flag.retired != 0 {
-        take("d", StoredRecord.retiredBytes)
+    let count = Int(LittleEndian.read(value[StoredRecord.tokenByteCountOffset..<StoredRecord.flagsOffset]))
+    takePart("t", count & ~StoredRecord.countFlags)
+    if count & StoredRecord.acceptedAlertFlag != 0 { takePart("e", StoredVersion.byteCount) }
+    if count & StoredRecord.audiencesFlag != 0 {
+        takePart("a", 2 + 8 * unreadBytes.prefix(2).reduce(0) { $0 + Int($1) })
+    }
+    if flags & StoredRecord.Flag.hasRetiredToken != 0 {
+        takePart("d", StoredRecord.retiredTokenBytes)
         // The model has no fingerprint of the dead token, so this part only says that there is one. The tests
         // also compare replies that depend on which token died.
         parts["d"] = [1]
     }
-    if kind & StoredRecord.Flag.limited != 0 { take("l", 7) }
-    if kind & StoredRecord.Flag.started != 0 { take("b", kind & StoredRecord.Flag.claimed != 0 ? 27 : 13) }
-    take("h", rest.count)
+    if flags & StoredRecord.Flag.hasThrottle != 0 { takePart("l", 7) }
+    if flags & StoredRecord.Flag.hasStart != 0 { takePart("b", flags & StoredRecord.Flag.hasClaim != 0 ? 27 : 13) }
+    takePart("h", unreadBytes.count)
     return parts
 }

@@ -42,7 +42,7 @@ final class AudienceCaller: AudienceStoreHandler {
         try #require(turn { store.isReady })
     }
 
-    func turn(limitMilliseconds: Int64 = EventLoop.turnLimitMilliseconds, until condition: () -> Bool) -> Bool {
+    func turn(limitMilliseconds: Int64 = EventLoop.eventTimeoutMilliseconds, until condition: () -> Bool) -> Bool {
         loop.turn(withinMilliseconds: limitMilliseconds, until: condition)
     }
 
@@ -50,12 +50,12 @@ final class AudienceCaller: AudienceStoreHandler {
     func issue(_ operation: Operation, audience: AudienceDigest = AudienceScene.audience) throws -> UInt64 {
         nextTag += 1
         let call = AudienceCall(tag: nextTag, app: AudienceScene.app, audience: audience, operation: operation)
-        var issue = IssueOutcome.full
+        var outcome = IssueOutcome.full
         _ = turn {
-            issue = call.withBorrowedBytes { store.issue($0) }
-            return issue != .full && issue != .notReady
+            outcome = call.withBorrowedBytes { store.issue($0) }
+            return outcome != .full && outcome != .notReady
         }
-        try #require(issue == .issued)
+        try #require(outcome == .issued)
         return nextTag
     }
 
@@ -66,21 +66,21 @@ final class AudienceCaller: AudienceStoreHandler {
         audience: AudienceDigest = AudienceScene.audience
     ) throws -> AudienceReply<[UInt8]> {
         let tag = try issue(operation, audience: audience)
-        try turnUntilQuiet()
+        try turnUntilIdle()
         return try #require(replies[tag], "\(String(describing: failures[tag]))")
     }
 
-    func turnUntilQuiet() throws {
+    func turnUntilIdle() throws {
         try #require(turn { store.outstandingCount == 0 })
     }
 
     /// Appends all entries. Repeats the calls that fail.
     func join(_ entries: [MemberEntry<[UInt8]>], audience: AudienceDigest = AudienceScene.audience) throws {
-        var waiting = entries
-        while !waiting.isEmpty {
-            let tags = try waiting.map { try issue(.append($0), audience: audience) }
-            try turnUntilQuiet()
-            waiting = zip(waiting, tags).filter { failures[$0.1] != nil }.map(\.0)
+        var waitingEntries = entries
+        while !waitingEntries.isEmpty {
+            let tags = try waitingEntries.map { try issue(.append($0), audience: audience) }
+            try turnUntilIdle()
+            waitingEntries = zip(waitingEntries, tags).filter { failures[$0.1] != nil }.map(\.0)
         }
     }
 
@@ -93,9 +93,9 @@ final class AudienceCaller: AudienceStoreHandler {
         var members: [[UInt8]: [UInt8]] = [:]
         for (index, bound) in bounds.enumerated() {
             let page = try perform(.page(segment: segment, lowerBound: bound), audience: audience).bytes ?? []
-            let (nextBound, found) = try AudienceScene.members(ofPage: page)
+            let (nextBound, pageMembers) = try AudienceScene.members(ofPage: page)
             #expect(nextBound == (index + 1 < bounds.count ? bounds[index + 1] : nil))
-            members.merge(found) { first, _ in
+            members.merge(pageMembers) { first, _ in
                 Issue.record("a member on two pages")
                 return first
             }
@@ -108,7 +108,7 @@ final class AudienceCaller: AudienceStoreHandler {
         replies[tag] = reply.map { Array($0) }
     }
 
-    func audienceFailed(tag: UInt64, error: RedisError) {
+    func audienceCallFailed(tag: UInt64, error: RedisError) {
         if replies[tag] != nil || failures[tag] != nil { Issue.record("a second answer to a call") }
         failures[tag] = error.code
     }
@@ -119,19 +119,22 @@ final class AudienceCaller: AudienceStoreHandler {
 
 extension RedisServer {
     /// Loads scripts that read their time from the keys `seconds` and `microseconds` instead of the server's
-    /// clock. ``tell(milliseconds:)`` sets these keys.
-    func loadAudienceScriptsWithToldTime(_ caller: AudienceCaller) throws {
+    /// clock. ``setTime(milliseconds:)`` sets these keys.
+    func loadAudienceScriptsWithSettableTime(_ caller: AudienceCaller) throws {
         let connection = try #require(
             Array("{app}".utf8).withUnsafeBytes { caller.store.redis.connection(for: $0) }
         )
         for script in AudienceScript.allCases {
-            let timed = script.body.replacing("call('TIME')", with: "redis.call('MGET', 'seconds', 'microseconds')")
-            let digest = try #require(command("SCRIPT", "LOAD", timed).first)
+            let timedSource = script.luaSource.replacing(
+                "call('TIME')",
+                with: "redis.call('MGET', 'seconds', 'microseconds')"
+            )
+            let digest = try #require(command("SCRIPT", "LOAD", timedSource).first)
             #expect(Array(digest.utf8).withUnsafeBytes { connection.scriptPrefixes.setDigest($0, of: script.rawValue) })
         }
     }
 
-    func tell(milliseconds: Int64) {
+    func setTime(milliseconds: Int64) {
         command("MSET", "seconds", String(milliseconds / 1_000), "microseconds", String(milliseconds % 1_000 * 1_000))
     }
 }

@@ -16,9 +16,9 @@ import Testing
     @Test func `Replies about the record are equal to the model's`() throws {
         let server = try RedisServer()
         let caller = try AudienceCaller(server)
-        try server.loadAudienceScriptsWithToldTime(caller)
+        try server.loadAudienceScriptsWithSettableTime(caller)
         var verdicts: Set<AudienceVerdict> = []
-        var grantsWithChannels = 0
+        var grantWithChannelsCount = 0
         for seed in 0..<Self.histories {
             var history = RecordHistory(seed: UInt64(seed), nowMilliseconds: Self.start)
             var model = AudienceStoreModel(nowMilliseconds: Self.start)
@@ -26,26 +26,26 @@ import Testing
             var performedOperations: [AudienceCaller.Operation] = []
             for _ in 0..<80 {
                 if let (channel, environment) = history.nextChannel() {
-                    try server.set(channel, in: environment, of: audience)
-                    model.set(channel, in: environment, of: audience, app: AudienceScene.app)
+                    try server.setChannel(channel, in: environment, of: audience)
+                    model.setChannel(channel, in: environment, of: audience, app: AudienceScene.app)
                 }
-                let operation = history.next()
+                let operation = history.nextOperation()
                 performedOperations.append(operation)
-                server.tell(milliseconds: history.nowMilliseconds)
+                server.setTime(milliseconds: history.nowMilliseconds)
                 model.nowMilliseconds = history.nowMilliseconds
                 let reply = try caller.perform(operation, audience: audience)
-                let expected = model.perform(
+                let expectedReply = model.perform(
                     AudienceCall(tag: 0, app: AudienceScene.app, audience: audience, operation: operation)
                 )
                 try #require(
-                    reply == expected,
+                    reply == expectedReply,
                     "seed \(seed)\n\(performedOperations.suffix(20).map { "\($0)" }.joined(separator: "\n"))"
                 )
                 verdicts.insert(reply.verdict)
-                if reply.grant != nil, reply.channels.count > 0 { grantsWithChannels += 1 }
+                if reply.grant != nil, reply.channels.count > 0 { grantWithChannelsCount += 1 }
             }
         }
-        #expect(grantsWithChannels > 20)
+        #expect(grantWithChannelsCount > 20)
         let segmentVerdicts: Set<AudienceVerdict> = [.pages, .page, .appended]
         #expect(verdicts == Set(AudienceVerdict.allCases).subtracting(segmentVerdicts))
     }
@@ -58,7 +58,7 @@ import Testing
         let audience = AudienceDigest(value: 7)
         let identifier = try #require(ChannelIdentifier("dHN0LXNyY2gtY2hubA=="))
         let channel = AudienceChannel(environment: .sandbox, storage: .none, identifier: identifier)
-        try server.set(channel, in: .sandbox, of: audience)
+        try server.setChannel(channel, in: .sandbox, of: audience)
         var history = RecordHistory(seed: 1, nowMilliseconds: Self.start)
         var admission = history.admission(Version(timestamp: Self.start / 1_000, sequence: 1))
         (admission.isStart, admission.rangeCount) = (false, 1)
@@ -69,26 +69,51 @@ import Testing
         let range = try #require(SegmentRange(index: 0, rangeCount: 1))
         let part = BroadcastPart(environment: .sandbox, rangeCount: 1, broadcastCount: 1)
         var calls: [AudienceCaller.Operation] = [
-            .finishBroadcast(part, version: admission.version, .failed, RoundTimes()),
-            .finish(range, version: admission.version, counts, RoundTimes()),
+            .finishBroadcast(part, version: admission.version, .failed, ResponseTimes()),
+            .finish(range, version: admission.version, counts, ResponseTimes()),
         ]
         if !isRangeLast { calls.reverse() }
-        let first = try caller.perform(calls[0], audience: audience)
-        #expect(first.totals == nil && first.partsLeft == 1)
+        let firstReply = try caller.perform(calls[0], audience: audience)
+        #expect(firstReply.totals == nil && firstReply.unfinishedPartCount == 1)
         // Redis counts a repeated call only once, so its reply stays the same.
-        #expect(try caller.perform(calls[0], audience: audience) == first)
-        let last = try caller.perform(calls[1], audience: audience)
+        #expect(try caller.perform(calls[0], audience: audience) == firstReply)
+        let lastReply = try caller.perform(calls[1], audience: audience)
         var broadcasts = MemberCounts()
         broadcasts[.failed] = 1
-        #expect(last.totals == counts && last.broadcasts == broadcasts)
-        #expect(try caller.perform(calls[0], audience: audience) == last)
+        #expect(lastReply.totals == counts && lastReply.broadcasts == broadcasts)
+        #expect(try caller.perform(calls[0], audience: audience) == lastReply)
+    }
+
+    /// The end belongs to an earlier life. For example, the topic is replayed.
+    @Test func `An end that is older than the newest start is superseded, also after an update`() throws {
+        let caller = try AudienceCaller(try RedisServer())
+        var model = AudienceStoreModel(nowMilliseconds: Self.start)
+        let audience = AudienceDigest(value: 7)
+        func verdict(_ event: Event, _ sequence: UInt64) throws -> AudienceVerdict {
+            var history = RecordHistory(seed: 1, nowMilliseconds: Self.start)
+            var admission = history.admission(Version(timestamp: Self.start / 1_000, sequence: sequence))
+            (admission.isStart, admission.isEnd, admission.digest) = (event == .start, event == .end, sequence)
+            admission.pace = .spaced(0)
+            let verdict = try caller.perform(.admit(admission), audience: audience).verdict
+            let call = AudienceCall(tag: 0, app: AudienceScene.app, audience: audience, operation: .admit(admission))
+            #expect(model.perform(call).verdict == verdict)
+            return verdict
+        }
+        #expect(try verdict(.update, 1) == .send)
+        #expect(try verdict(.start, 5) == .send)
+        #expect(try verdict(.end, 4) == .superseded)
+        #expect(try verdict(.update, 8) == .send)
+        #expect(try verdict(.end, 4) == .superseded)
+        // An update never supersedes an end of its own life.
+        #expect(try verdict(.end, 6) == .send)
+        #expect(try verdict(.update, 9) == .ended)
     }
 
     @Test(arguments: [1, 64]) func `Pages are equal to the model's`(callsPerCommand: Int) throws {
         let server = try RedisServer()
         let caller = try AudienceCaller(server, callsPerCommandMax: callsPerCommand)
-        try server.loadAudienceScriptsWithToldTime(caller)
-        var pages = 0
+        try server.loadAudienceScriptsWithSettableTime(caller)
+        var pageCount = 0
         for seed in 0..<max(4, Self.histories / 10) {
             var random = SplitMix64(seed: UInt64(seed * 64 + callsPerCommand))
             var model = AudienceStoreModel(nowMilliseconds: Self.start)
@@ -97,7 +122,7 @@ import Testing
                 // The server expires keys by its own clock, and the test takes too little time for that. In the
                 // model less than a day passes in total, which is too short for a key to expire.
                 model.nowMilliseconds += Int64(random.below(7_000_000))
-                server.tell(milliseconds: model.nowMilliseconds)
+                server.setTime(milliseconds: model.nowMilliseconds)
                 for _ in 0..<random.below(800) {
                     let entry = Self.entry(&random, now: model.nowMilliseconds)
                     let reply = try caller.perform(.append(entry), audience: audience)
@@ -106,10 +131,10 @@ import Testing
                         AudienceCall(tag: 0, app: AudienceScene.app, audience: audience, operation: .append(entry))
                     )
                 }
-                pages = max(pages, try expectPages(of: model, caller, audience, "seed \(seed)"))
+                pageCount = max(pageCount, try expectPages(of: model, caller, audience, "seed \(seed)"))
             }
         }
-        #expect(pages > 8)
+        #expect(pageCount > 8)
     }
 
     private func expectPages(
@@ -119,14 +144,14 @@ import Testing
         _ note: Comment
     ) throws -> Int {
         var model = model
-        func both(_ operation: AudienceCaller.Operation) throws -> [UInt8] {
-            let found = try caller.perform(operation, audience: audience)
+        func performOnBoth(_ operation: AudienceCaller.Operation) throws -> [UInt8] {
+            let storeBytes = try caller.perform(operation, audience: audience)
             let call = AudienceCall(tag: 0, app: AudienceScene.app, audience: audience, operation: operation)
-            try #require(found == model.perform(call), note)
-            return found.bytes ?? []
+            try #require(storeBytes == model.perform(call), note)
+            return storeBytes.bytes ?? []
         }
-        let bounds = AudienceScene.bounds(ofDirectory: try both(.directory(segment: 0)))
-        for bound in bounds { _ = try both(.page(segment: 0, lowerBound: bound)) }
+        let bounds = AudienceScene.bounds(ofDirectory: try performOnBoth(.directory(segment: 0)))
+        for bound in bounds { _ = try performOnBoth(.page(segment: 0, lowerBound: bound)) }
         return bounds.count
     }
 
@@ -147,7 +172,7 @@ import Testing
 struct RecordHistory {
     var random: SplitMix64
     var nowMilliseconds: Int64
-    private var last: Version?
+    private var lastVersion: Version?
 
     init(seed: UInt64, nowMilliseconds: Int64) {
         random = SplitMix64(seed: seed &+ 1)
@@ -174,7 +199,7 @@ struct RecordHistory {
         return (AudienceChannel(environment: environment, storage: storage, identifier: identifier), environment)
     }
 
-    mutating func next() -> AudienceCaller.Operation {
+    mutating func nextOperation() -> AudienceCaller.Operation {
         nowMilliseconds += random.pick([0, 0, 1, 300, 999, 1_000, 2_500, 60_000, 1_300_000])
         switch random.below(12) {
         case 0...3: return .admit(admission(version()))
@@ -196,8 +221,8 @@ struct RecordHistory {
 
     private let outcomes = MemberOutcome.allCases
 
-    private mutating func times() -> RoundTimes {
-        var times = RoundTimes()
+    private mutating func times() -> ResponseTimes {
+        var times = ResponseTimes()
         if random.below(3) > 0 {
             times.firstResponseMilliseconds = nowMilliseconds - Int64(random.below(5_000))
             times.lastResponseMilliseconds = nowMilliseconds
@@ -233,9 +258,9 @@ struct RecordHistory {
     /// Returns the last version, or another version near the present second. Some of these versions are newer
     /// than all earlier ones, and some are not.
     private mutating func version() -> Version {
-        if let last, random.below(3) == 0 { return last }
+        if let lastVersion, random.below(3) == 0 { return lastVersion }
         let version = anotherVersion()
-        last = version
+        lastVersion = version
         return version
     }
 
@@ -256,7 +281,7 @@ struct RecordHistory {
 extension RedisServer {
     /// Writes a channel as the keeper of channels does: its storage, its creation time and its id. If the channel is
     /// nil, deletes it.
-    fileprivate func set(
+    fileprivate func setChannel(
         _ channel: AudienceChannel?,
         in environment: APNsEnvironment,
         of audience: AudienceDigest
@@ -271,8 +296,8 @@ extension RedisServer {
             _ = command(bytes: [Array("HDEL".utf8), key, field])
             return
         }
-        let created = withUnsafeBytes(of: Int64(1_790_000_000_000).littleEndian) { Array($0) }
-        let value = [channel.storage.rawValue] + created + Array(channel.identifier.description.utf8)
+        let createdAtBytes = withUnsafeBytes(of: Int64(1_790_000_000_000).littleEndian) { Array($0) }
+        let value = [channel.storage.rawValue] + createdAtBytes + Array(channel.identifier.description.utf8)
         _ = command(bytes: [Array("HSET".utf8), key, field, value])
     }
 }

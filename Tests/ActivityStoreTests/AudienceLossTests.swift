@@ -20,7 +20,7 @@ import Testing
         return admission
     }
 
-    private func delivered(_ count: UInt32) -> MemberCounts {
+    private func makeDeliveredCounts(_ count: UInt32) -> MemberCounts {
         var counts = MemberCounts()
         counts[.delivered] = count
         return counts
@@ -35,8 +35,10 @@ import Testing
         let ranges = try (0..<2).map { try #require(SegmentRange(index: $0, rangeCount: 2)) }
         try caller.join(entries)
         let grant = try #require(try caller.perform(.admit(admission())).grant)
-        let firstFinished = try caller.perform(.finish(ranges[0], version: version, delivered(100), RoundTimes()))
-        #expect(firstFinished.partsLeft == 1)
+        let firstFinishReply = try caller.perform(
+            .finish(ranges[0], version: version, makeDeliveredCounts(100), ResponseTimes())
+        )
+        #expect(firstFinishReply.unfinishedPartCount == 1)
         #expect(try caller.perform(.claim(ranges[1], claim: 7)).verdict == .progress)
         server.command("FLUSHALL")
 
@@ -45,12 +47,15 @@ import Testing
         #expect(try caller.perform(.directory(segment: 0)).bytes == [])
         #expect(try caller.perform(.page(segment: 0, lowerBound: 0)).bytes == [])
         let checkpoint = try caller.perform(.checkpoint(ranges[1], claim: 7, text: [1, 2]))
-        #expect(checkpoint.verdict == .lost && checkpoint.newest == nil)
+        #expect(checkpoint.verdict == .lost && checkpoint.newestVersion == nil)
         #expect(try caller.perform(.claim(ranges[1], claim: 8)).bytes == [])
         #expect(try caller.perform(.checkpoint(ranges[1], claim: 7, text: [3])).verdict == .claimedByAnother)
         // Redis has lost the counts of range 0, and does not know that this range is finished. So one range is left
         // when range 1 is finished, and the reply has no totals.
-        #expect(try caller.perform(.finish(ranges[1], version: version, delivered(200), RoundTimes())).partsLeft == 1)
+        #expect(
+            try caller.perform(.finish(ranges[1], version: version, makeDeliveredCounts(200), ResponseTimes()))
+                .unfinishedPartCount == 1
+        )
         #expect(try caller.perform(.newest).verdict == .unknown)
 
         // The lane's cache still has the bounds of pages that no longer exist. Each member must still join
@@ -58,12 +63,14 @@ import Testing
         try caller.join(entries)
         #expect(try caller.members() == AudienceScene.tokens(entries))
         #expect(try caller.perform(.admit(admission())).grant == grant)
-        #expect(try caller.perform(.newest).newest == version)
+        #expect(try caller.perform(.newest).newestVersion == version)
         for (range, count) in zip(ranges, [101, 199] as [UInt32]) {
-            _ = try caller.perform(.finish(range, version: version, delivered(count), RoundTimes()))
+            _ = try caller.perform(.finish(range, version: version, makeDeliveredCounts(count), ResponseTimes()))
         }
-        let again = try caller.perform(.finish(ranges[1], version: version, delivered(199), RoundTimes()))
-        #expect(again.partsLeft == 0 && again.totals == delivered(300))
+        let repeatedFinishReply = try caller.perform(
+            .finish(ranges[1], version: version, makeDeliveredCounts(199), ResponseTimes())
+        )
+        #expect(repeatedFinishReply.unfinishedPartCount == 0 && repeatedFinishReply.totals == makeDeliveredCounts(300))
         #expect(caller.failures.isEmpty)
     }
 
@@ -73,15 +80,15 @@ import Testing
         let entries = AudienceScene.entries(0..<600, at: caller.loop.wallMilliseconds)
         try caller.join(entries)
         let bounds = AudienceScene.bounds(ofDirectory: try caller.perform(.directory(segment: 0)).bytes ?? [])
-        let lost = bounds[bounds.count / 2]
-        let next = bounds[bounds.count / 2 + 1]
-        server.command(bytes: [Array("DEL".utf8), AudienceScene.page(lost)])
-        #expect(try caller.perform(.page(segment: 0, lowerBound: lost)).bytes == [])
+        let lostBound = bounds[bounds.count / 2]
+        let boundAfterLost = bounds[bounds.count / 2 + 1]
+        server.command(bytes: [Array("DEL".utf8), AudienceScene.page(lostBound)])
+        #expect(try caller.perform(.page(segment: 0, lowerBound: lostBound)).bytes == [])
 
-        let isLost = { (entry: MemberEntry<[UInt8]>) in (lost..<next).contains(entry.location.position) }
-        let back = try #require(entries.first(where: isLost))
-        try caller.join([back])
-        let expected = entries.filter { !isLost($0) || $0.identifier == back.identifier }
+        let isLost = { (entry: MemberEntry<[UInt8]>) in (lostBound..<boundAfterLost).contains(entry.location.position) }
+        let returningEntry = try #require(entries.first(where: isLost))
+        try caller.join([returningEntry])
+        let expected = entries.filter { !isLost($0) || $0.identifier == returningEntry.identifier }
         #expect(expected.count < entries.count)
         #expect(try caller.members() == AudienceScene.tokens(expected))
         try caller.join(entries)

@@ -26,19 +26,19 @@ import Testing
 
     private func expectMembers(of model: AudienceStoreModel, _ expected: [[UInt8]: [UInt8]]) throws {
         var model = model
-        var found: [[UInt8]: [UInt8]] = [:]
+        var foundMembers: [[UInt8]: [UInt8]] = [:]
         let bounds = AudienceScene.bounds(&model)
         for (index, bound) in bounds.enumerated() {
             let page = model.perform(AudienceScene.call(.page(segment: 0, lowerBound: bound))).bytes ?? []
             #expect(page.count <= PageLimits.bytesMax)
             let (nextBound, members) = try AudienceScene.members(ofPage: page)
             #expect(nextBound == (index + 1 < bounds.count ? bounds[index + 1] : nil))
-            found.merge(members) { first, _ in
+            foundMembers.merge(members) { first, _ in
                 Issue.record("a member on two pages")
                 return first
             }
         }
-        #expect(found == expected)
+        #expect(foundMembers == expected)
     }
 
     @Test func `Members that are too old to live are dropped when there is no room`() throws {
@@ -98,7 +98,7 @@ struct AudienceScene {
             kind: .activity,
             environment: .production,
             frequentUpdates: false,
-            atMilliseconds: now,
+            changedAtMilliseconds: now,
             identifier: bytes,
             token: isLeaving ? [] : (0..<160).map { _ in random.pick(digits) }
         )
@@ -152,10 +152,10 @@ struct AudienceScene {
         var memory = [UInt8](repeating: 0, count: 256)
         return try bytes.withUnsafeBytes { bytes in
             let page = try #require(MemberPage(bytes))
-            let found = page.members(into: scratch)
-            #expect(found.isWhole)
+            let foundMembers = page.members(into: scratch)
+            #expect(foundMembers.isWhole)
             var members: [[UInt8]: [UInt8]] = [:]
-            for reference in scratch[..<found.count] {
+            for reference in scratch[..<foundMembers.count] {
                 let member = try #require(page[reference])
                 let identifierBytes = memory.withUnsafeMutableBytes { member.writeIdentifier(to: $0) }
                 let identifier = Array(memory[..<identifierBytes])

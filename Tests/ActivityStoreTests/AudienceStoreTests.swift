@@ -44,9 +44,9 @@ import Testing
             }
         try caller.join(entries)
         #expect(try caller.members() == AudienceScene.tokens(entries))
-        let sum =
+        let memorySumScript =
             "local sum = 0 for _, key in ipairs(redis.call('KEYS', '*')) do sum = sum + redis.call('MEMORY', 'USAGE', key) end return sum"
-        let bytes = try #require(Int(server.command("EVAL", sum, "0")[0]))
+        let bytes = try #require(Int(server.command("EVAL", memorySumScript, "0")[0]))
         // The allocators of newer servers round a page's memory up more. A member needed 226 bytes on Redis
         // 7.4 to 8.2 and Valkey 8.1, so the limit for these servers is 240 bytes.
         let information: [String] = server.command("INFO", "server")
@@ -58,7 +58,7 @@ import Testing
         let server = try RedisServer()
         let caller = try AudienceCaller(server)
         var entry = AudienceScene.entries(0..<1, at: caller.loop.wallMilliseconds)[0]
-        func lifetimes() throws -> [Int] {
+        func readExpiries() throws -> [Int] {
             try [AudienceScene.firstPage, AudienceScene.directory]
                 .map { key in
                     try #require(
@@ -67,15 +67,15 @@ import Testing
                 }
         }
         _ = try caller.perform(.append(entry))
-        for left in try lifetimes() { #expect((93_500_000...93_600_000).contains(left)) }
+        for left in try readExpiries() { #expect((93_500_000...93_600_000).contains(left)) }
         entry.kind = .device
         _ = try caller.perform(.append(entry))
-        for left in try lifetimes() { #expect((7_779_500_000...7_779_600_000).contains(left)) }
+        for left in try readExpiries() { #expect((7_779_500_000...7_779_600_000).contains(left)) }
         // A page with a device lives for 90 days. When an activity joins the page, the page must not expire earlier.
         server.command(bytes: [Array("SETRANGE".utf8), AudienceScene.firstPage, Array("12".utf8), [0, 0, 0, 0]])
         entry.kind = .activity
         _ = try caller.perform(.append(entry))
-        for left in try lifetimes() { #expect((7_779_500_000...7_779_600_000).contains(left)) }
+        for left in try readExpiries() { #expect((7_779_500_000...7_779_600_000).contains(left)) }
     }
 
     @Test func `A full page is rearranged before it takes an entry, and a missing page or directory is made`() throws {
@@ -106,18 +106,18 @@ import Testing
         let entry = AudienceScene.entries(0..<1, at: 1)[0]
         func expectRefusal() throws {
             let tag = try caller.issue(.append(entry))
-            try caller.turnUntilQuiet()
+            try caller.turnUntilIdle()
             #expect(caller.failures[tag] == .foreignValue)
         }
         // These three pages are invalid: one has an unknown format, one is too short for a header, and one
         // must be split and has an invalid entry.
-        let header = [MemberPage.Header.format, 0, 0, 0] + [UInt8](repeating: 0, count: 12)
-        let values: [[UInt8]] = [
+        let header = [MemberPage.Header.formatVersion, 0, 0, 0] + [UInt8](repeating: 0, count: 12)
+        let foreignValues: [[UInt8]] = [
             [UInt8](repeating: 7, count: 40), [1, 2, 3],
             [header[0], MemberPage.Flag.isFull] + header[2...] + [UInt8](repeating: 0, count: PageLimits.bytesMax),
         ]
         try caller.join([entry])
-        for value in values {
+        for value in foreignValues {
             server.command(bytes: [Array("SET".utf8), AudienceScene.firstPage, value])
             try expectRefusal()
             #expect(server.command(bytes: [Array("GET".utf8), AudienceScene.firstPage]) == [value])
@@ -129,7 +129,7 @@ import Testing
         // directory still succeeds.
         #expect(try caller.perform(.directory(segment: 0)).bytes == [0, 0, 0, 0])
         let tag = try caller.issue(.page(segment: 0, lowerBound: 0))
-        try caller.turnUntilQuiet()
+        try caller.turnUntilIdle()
         #expect(caller.failures[tag] == .foreignValue)
     }
 
@@ -143,7 +143,7 @@ import Testing
             server.command("FLUSHALL")
             server.command(bytes: [Array("SET".utf8), AudienceScene.directory, value])
             let tags = try (0..<3).map { _ in try caller.issue(.append(entry)) }
-            try caller.turnUntilQuiet()
+            try caller.turnUntilIdle()
             for tag in tags { #expect(caller.failures[tag] == .foreignValue, "\(value)") }
             #expect(server.command(bytes: [Array("GET".utf8), AudienceScene.directory]) == [value])
         }
@@ -167,24 +167,24 @@ import Testing
     @Test func `An entry that cannot be stored is refused`() throws {
         let caller = try AudienceCaller(try RedisServer())
         let entry = AudienceScene.entries(0..<1, at: 1)[0]
-        var long = entry
-        long.identifier = [UInt8](repeating: 0x61, count: Limits.identifierBytesMax + 1)
+        var longEntry = entry
+        longEntry.identifier = [UInt8](repeating: 0x61, count: Limits.identifierBytesMax + 1)
         let range = try #require(SegmentRange(index: 0, rangeCount: 1))
-        let text = [UInt8](repeating: 0, count: AudienceLimits.progressBytes + 1)
+        let text = [UInt8](repeating: 0, count: AudienceLimits.checkpointBytesMax + 1)
         for operation: AudienceCaller.Operation in [
-            .append(long), .settle(version: Version(timestamp: -1, sequence: 0)),
+            .append(longEntry), .settle(version: Version(timestamp: -1, sequence: 0)),
             .checkpoint(range, claim: 1, text: text),
         ] {
             let call = AudienceScene.call(operation)
             #expect(call.withBorrowedBytes { caller.store.issue($0) } == .outOfBounds)
         }
-        let nameless = AudienceCall(
+        let callWithoutApp = AudienceCall(
             tag: 1,
             app: [],
             audience: AudienceScene.audience,
             operation: AudienceCaller.Operation.newest
         )
-        #expect(nameless.withBorrowedBytes { caller.store.issue($0) } == .outOfBounds)
+        #expect(callWithoutApp.withBorrowedBytes { caller.store.issue($0) } == .outOfBounds)
     }
 
     @Test func `A user with a password and only the required rights is enough`() throws {
@@ -217,8 +217,8 @@ import Testing
                 let range = try #require(SegmentRange(index: index, rangeCount: count))
                 #expect(try caller.perform(.claim(range, claim: 1)).verdict == .progress)
                 #expect(try caller.perform(.checkpoint(range, claim: 1, text: [1])).verdict == .settled)
-                let reply = try caller.perform(.finish(range, version: version, MemberCounts(), RoundTimes()))
-                #expect(reply.partsLeft == count - index - 1)
+                let reply = try caller.perform(.finish(range, version: version, MemberCounts(), ResponseTimes()))
+                #expect(reply.unfinishedPartCount == count - index - 1)
             }
             #expect(try caller.perform(.settle(version: version)).verdict == .settled)
         }
@@ -233,9 +233,9 @@ import Testing
         for _ in 0..<EntryAppendTable.capacity { _ = try caller.issue(.append(entry)) }
         #expect(caller.replies.isEmpty)
         #expect(AudienceScene.call(.append(entry)).withBorrowedBytes { caller.store.issue($0) } == .full)
-        try caller.turnUntilQuiet()
+        try caller.turnUntilIdle()
         #expect(caller.replies.count + caller.failures.count == EntryAppendTable.capacity)
-        #expect(caller.replies.count > PageLimits.bytesMax / StoredMember.bytesMax)
+        #expect(caller.replies.count > PageLimits.bytesMax / MemberEntryFormat.bytesMax)
         #expect(caller.failures.values.allSatisfy { $0 == .busy })
         #expect(try caller.members() == AudienceScene.tokens([entry]))
     }

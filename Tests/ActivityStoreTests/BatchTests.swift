@@ -9,7 +9,7 @@ import Testing
 
 /// Many updates, ends and settlements are sent as one Redis command, on a real server. (R15)
 @Suite(.serialized, .ownThread) struct BatchTests {
-    private func update(_ timestamp: UInt64, pace: Policy.Pace = .spaced(0), alert: Bool = false) -> Operation {
+    private func makeUpdate(_ timestamp: UInt64, pace: Policy.Pace = .spaced(0), alert: Bool = false) -> Operation {
         .command(
             event: .update,
             version: .at(timestamp),
@@ -20,11 +20,11 @@ import Testing
         )
     }
 
-    private func settle(_ timestamp: UInt64) -> Operation {
+    private func makeSettlement(_ timestamp: UInt64) -> Operation {
         Operation.settlement(version: .at(timestamp), outcome: .accepted, digest: timestamp)
     }
 
-    private func token(_ time: Int64) -> OwnedToken {
+    private func makeToken(_ time: Int64) -> OwnedToken {
         OwnedToken(token: Array("0af7".utf8), environment: .production, registeredAtMilliseconds: time)
     }
 
@@ -48,63 +48,64 @@ import Testing
         var expected: [StoreCaller.Event] = []
         for tag in 0..<UInt64(calls) {
             let key = TestKey.activity("\(tag)")
-            #expect(caller.store.issue(update(5), key: key, tag: tag) == .issued)
-            expected.append(.admitted(tag, model.perform(key.call(update(5), tag: tag))))
+            #expect(caller.store.issue(makeUpdate(5), key: key, tag: tag) == .issued)
+            expected.append(.admitted(tag, model.perform(key.call(makeUpdate(5), tag: tag))))
         }
         #expect(caller.store.outstandingCount == calls)
         #expect(caller.turn { caller.store.outstandingCount == 0 })
         #expect(caller.events == expected)
-        #expect(server.calls("evalsha") == commands)
+        #expect(server.callCount(of: "evalsha") == commands)
         #expect(caller.answeredCallCounts.count == commands && caller.answeredCallCounts.reduce(0, +) == calls)
         #expect((1..<60_000_000).contains(caller.roundTripMicrosecondsMax))
         // Each Redis command reads the clock once for all its calls.
-        #expect(server.calls("time") == commands)
+        #expect(server.callCount(of: "time") == commands)
         caller.store.close()
     }
 
     @Test func `In a cluster each call is a separate command`() throws {
         let (server, caller) = try connectedCaller(1)
         for tag in 0..<10 as Range<UInt64> {
-            #expect(caller.store.issue(update(5), key: .activity("\(tag)"), tag: tag) == .issued)
+            #expect(caller.store.issue(makeUpdate(5), key: .activity("\(tag)"), tag: tag) == .issued)
         }
         #expect(caller.turn { caller.store.outstandingCount == 0 })
         #expect(caller.events == (0..<10).map { .admitted($0, OwnedReply(.noToken)) })
-        #expect(server.calls("evalsha") == 10)
+        #expect(server.callCount(of: "evalsha") == 10)
         caller.store.close()
     }
 
     @Test func `Other calls in between keep their order`() throws {
         let (server, caller) = try connectedCaller()
         let key = TestKey.activity("one")
-        let register = Operation.register(attributesType: nil, registration: token(1), shows: nil)
-        var sent = OwnedReply(.send)
-        sent.registration = token(1)
-        sent.priority = 5
-        sent.budgetLeft = 15
-        let send = { (timestamp: Int64) in
-            var reply = sent
+        let register = Operation.register(attributesType: nil, registration: makeToken(1), shows: nil)
+        var sendReply = OwnedReply(.send)
+        sendReply.registration = makeToken(1)
+        sendReply.priority = 5
+        sendReply.budgetLeft = 15
+        let makeExpectedReply = { (timestamp: Int64) in
+            var reply = sendReply
             reply.timestamp = timestamp
             return reply
         }
-        #expect(caller.store.issue(update(1), key: key, tag: 1) == .issued)
-        #expect(caller.store.issue(update(1), key: .activity("two"), tag: 2) == .issued)
+        #expect(caller.store.issue(makeUpdate(1), key: key, tag: 1) == .issued)
+        #expect(caller.store.issue(makeUpdate(1), key: .activity("two"), tag: 2) == .issued)
         #expect(caller.store.issue(register, key: key, tag: 3) == .issued)
-        #expect(caller.store.issue(update(2), key: key, tag: 4) == .issued)
-        #expect(caller.store.issue(update(2), key: key, tag: 5) == .issued)
-        #expect(caller.store.issue(settle(2), key: key, tag: 6) == .issued)
-        #expect(caller.store.issue(update(2), key: key, tag: 7) == .issued)
-        #expect(caller.store.issue(update(1), key: key, tag: 8) == .issued)
+        #expect(caller.store.issue(makeUpdate(2), key: key, tag: 4) == .issued)
+        #expect(caller.store.issue(makeUpdate(2), key: key, tag: 5) == .issued)
+        #expect(caller.store.issue(makeSettlement(2), key: key, tag: 6) == .issued)
+        #expect(caller.store.issue(makeUpdate(2), key: key, tag: 7) == .issued)
+        #expect(caller.store.issue(makeUpdate(1), key: key, tag: 8) == .issued)
         #expect(caller.turn { caller.store.outstandingCount == 0 })
         #expect(
             caller.events == [
                 .admitted(1, OwnedReply(.noToken)), .admitted(2, OwnedReply(.noToken)),
-                .admitted(3, OwnedReply(.registered)), .admitted(4, send(2)), .admitted(5, send(2)),
+                .admitted(3, OwnedReply(.registered)), .admitted(4, makeExpectedReply(2)),
+                .admitted(5, makeExpectedReply(2)),
                 .settled(6, false), .admitted(7, OwnedReply(.duplicate)), .admitted(8, OwnedReply(.superseded)),
             ]
         )
         // The server gets three commands: one with the two updates before the registration, one with the
         // registration, and one with all calls after it.
-        #expect(server.calls("evalsha") == 3)
+        #expect(server.callCount(of: "evalsha") == 3)
         caller.store.close()
     }
 
@@ -119,13 +120,13 @@ import Testing
                     digest: round,
                     pace: .spaced(Int64(index + 1) * 100_000),
                     request: PushRequest(requestsHighPriority: false, mayUseReserve: false, carriesAlert: false),
-                    registration: token(1)
+                    registration: makeToken(1)
                 )
                 #expect(caller.store.issue(call, key: .activity("\(index)"), tag: UInt64(index)) == .issued)
             }
             #expect(caller.turn { caller.store.outstandingCount == 0 })
         }
-        #expect(server.calls("evalsha") == 4)
+        #expect(server.callCount(of: "evalsha") == 4)
         #expect(caller.events.count == 2 * (CallBatch.pacesMax + 1))
         for (index, event) in caller.events.dropFirst(CallBatch.pacesMax + 1).enumerated() {
             guard case .replied(UInt64(index), let reply) = event, reply.verdict == .wait else {
@@ -146,12 +147,12 @@ import Testing
         for (index, key) in keys.enumerated() {
             let register = Operation.register(
                 attributesType: nil,
-                registration: token(1),
+                registration: makeToken(1),
                 frequentUpdates: index > 0,
                 shows: nil
             )
             #expect(caller.store.issue(register, key: key, tag: 0) == .issued)
-            #expect(caller.store.issue(update(1), key: key, tag: 0) == .issued)
+            #expect(caller.store.issue(makeUpdate(1), key: key, tag: 0) == .issued)
         }
         #expect(
             caller.store.issue(.unregister(atMilliseconds: 2), key: keys[2], tag: 0) == .issued
@@ -171,11 +172,11 @@ import Testing
             #expect(caller.store.issue(update, key: keys[index], tag: UInt64(tag)) == .issued)
         }
         #expect(caller.turn { caller.store.outstandingCount == 0 })
-        #expect(server.calls("evalsha") == 1)
-        let left = caller.events.map { event in
+        #expect(server.callCount(of: "evalsha") == 1)
+        let budgetsLeft = caller.events.map { event in
             if case .replied(_, let reply) = event, reply.verdict == .send { reply.budgetLeft } else { -1 }
         }
-        #expect(left == [14, 199, -1, 13, -1, 198, 197])
+        #expect(budgetsLeft == [14, 199, -1, 13, -1, 198, 197])
         caller.store.close()
     }
 
@@ -186,7 +187,7 @@ import Testing
         server.command("SET", TestKey.activity("5").text, String(repeating: "9", count: 49))
         server.command("SET", TestKey.activity("6").text, String(repeating: "9", count: 500))
         for tag in 0..<8 as Range<UInt64> {
-            #expect(caller.store.issue(update(5), key: .activity("\(tag)"), tag: tag) == .issued)
+            #expect(caller.store.issue(makeUpdate(5), key: .activity("\(tag)"), tag: tag) == .issued)
         }
         #expect(caller.turn { caller.store.outstandingCount == 0 })
         let expected = (0..<8 as Range<UInt64>)
@@ -195,7 +196,7 @@ import Testing
             }
         #expect(caller.events == expected)
         #expect(caller.lossReasons.dropFirst().first?.contains("WRONGTYPE") == true)
-        #expect(server.calls("evalsha") == 1)
+        #expect(server.callCount(of: "evalsha") == 1)
         for index in 0..<8 where ![0, 3, 5, 6].contains(index) {
             #expect(server.hash(TestKey.activity("\(index)").text)["r"]?.count == StoredRecord.tokenOffset)
         }
@@ -206,17 +207,17 @@ import Testing
     @Test func `A lost connection fails the collected calls and the sent ones, in order`() throws {
         let (server, caller) = try connectedCaller()
         for tag in 0..<100 as Range<UInt64> {
-            #expect(caller.store.issue(update(5), key: .activity("\(tag)"), tag: tag) == .issued)
+            #expect(caller.store.issue(makeUpdate(5), key: .activity("\(tag)"), tag: tag) == .issued)
         }
         server.kill()
         #expect(caller.turn { caller.store.outstandingCount == 0 })
-        let failures = (0..<100 as Range<UInt64>).map { StoreCaller.Event.failed($0, .admit, .stream) }
-        #expect(caller.events.filter { if case .failed = $0 { true } else { false } } == failures)
+        let expectedFailures = (0..<100 as Range<UInt64>).map { StoreCaller.Event.failed($0, .admit, .stream) }
+        #expect(caller.events.filter { if case .failed = $0 { true } else { false } } == expectedFailures)
         try server.start()
         #expect(caller.turnUntilReady())
         caller.events = []
         // The next call gets only its own reply, because the connection has dropped the calls from before the loss.
-        #expect(caller.store.issue(update(5), key: .activity("one"), tag: 1) == .issued)
+        #expect(caller.store.issue(makeUpdate(5), key: .activity("one"), tag: 1) == .issued)
         #expect(caller.turn { caller.store.outstandingCount == 0 })
         #expect(caller.events == [.admitted(1, OwnedReply(.noToken))])
         caller.store.close()
@@ -226,7 +227,7 @@ import Testing
         let (server, caller) = try connectedCaller()
         server.command("CONFIG", "SET", "maxmemory", "1")
         for tag in 0..<20 as Range<UInt64> {
-            #expect(caller.store.issue(update(5), key: .activity("\(tag)"), tag: tag) == .issued)
+            #expect(caller.store.issue(makeUpdate(5), key: .activity("\(tag)"), tag: tag) == .issued)
         }
         #expect(caller.turn { caller.store.outstandingCount == 0 })
         #expect(caller.events == (0..<20).map { .failed($0, .admit, .outOfMemory) })
@@ -237,9 +238,9 @@ import Testing
 
     @Test func `Held commands that do not fit into one reply are asked for again`() throws {
         let (server, caller) = try connectedCaller()
-        let longest = StoreLimits.heldCommandBytesMax
-        let lengths = [longest, 10, 60_000, 70_000, 60_000]
-        for (index, length) in lengths.enumerated() {
+        let longestByteCount = StoreLimits.heldCommandBytesMax
+        let commandByteCounts = [longestByteCount, 10, 60_000, 70_000, 60_000]
+        for (index, length) in commandByteCounts.enumerated() {
             let key = TestKey.activity("\(index)")
             let held = Operation.hold(
                 attributesType: nil,
@@ -247,12 +248,12 @@ import Testing
                 command: Array(repeating: 0x41, count: length),
                 carriesAlert: true
             )
-            #expect(caller.store.issue(update(5, alert: true), key: key, tag: 1) == .issued)
+            #expect(caller.store.issue(makeUpdate(5, alert: true), key: key, tag: 1) == .issued)
             #expect(caller.store.issue(held, key: key, tag: 2) == .issued)
         }
         #expect(caller.turn { caller.store.outstandingCount == 0 })
         // A reply has room for the longest held command alone, or for the first three of the other four.
-        #expect(heldLengths(caller, indices: [0, 1]) == [longest, nil])
+        #expect(heldLengths(caller, indices: [0, 1]) == [longestByteCount, nil])
         #expect(heldLengths(caller, indices: [1, 2, 3, 4]) == [10, 60_000, 70_000, nil])
         #expect(heldLengths(caller, indices: [4]) == [60_000])
         #expect(caller.store.isReady)
@@ -265,7 +266,7 @@ import Testing
     private func heldLengths(_ caller: StoreCaller, indices: [Int]) -> [Int?] {
         caller.events = []
         for index in indices {
-            #expect(caller.store.issue(update(6), key: .activity("\(index)"), tag: UInt64(index)) == .issued)
+            #expect(caller.store.issue(makeUpdate(6), key: .activity("\(index)"), tag: UInt64(index)) == .issued)
         }
         #expect(caller.turn { caller.store.outstandingCount == 0 })
         return caller.events.map { event in
@@ -278,7 +279,7 @@ import Testing
 
 extension RedisServer {
     /// Returns how many times a command ran since the counters were reset, including runs by scripts.
-    func calls(_ command: String) -> Int {
+    func callCount(of command: String) -> Int {
         let statistics = self.command("INFO", "commandstats").joined()
         let line = statistics.split(whereSeparator: \.isNewline).first { $0.hasPrefix("cmdstat_\(command):calls=") }
         return line.flatMap { Int($0.drop { $0 != "=" }.dropFirst().prefix { $0 != "," }) } ?? 0

@@ -22,7 +22,7 @@ import Testing
         for index in 0..<ranges {
             _ = try caller.issue(.claim(range(index), claim: UInt64(index)))
         }
-        try caller.turnUntilQuiet()
+        try caller.turnUntilIdle()
         server.command("CONFIG", "RESETSTAT")
         return (server, caller)
     }
@@ -32,9 +32,9 @@ import Testing
         let (server, caller) = try callerWithClaims(checkpoints)
         let tags = try (0..<checkpoints)
             .map { try caller.issue(.checkpoint(range($0), claim: UInt64($0), text: [UInt8($0)])) }
-        try caller.turnUntilQuiet()
+        try caller.turnUntilIdle()
         #expect(tags.allSatisfy { caller.replies[$0]?.verdict == .settled })
-        #expect(server.calls("evalsha") == commands)
+        #expect(server.callCount(of: "evalsha") == commands)
         for index in 0..<checkpoints {
             #expect(try caller.perform(.claim(range(index), claim: 1)).bytes == [UInt8(index)])
         }
@@ -42,12 +42,12 @@ import Testing
 
     @Test func `Each checkpoint is separately recorded, another worker's, or lost`() throws {
         let (_, caller) = try callerWithClaims(3)
-        let own = try caller.issue(.checkpoint(range(0), claim: 0, text: [1]))
-        let claimedByAnother = try caller.issue(.checkpoint(range(1), claim: 9, text: [2]))
-        let unclaimed = try caller.issue(.checkpoint(range(4), claim: 9, text: [3]))
-        try caller.turnUntilQuiet()
+        let ownTag = try caller.issue(.checkpoint(range(0), claim: 0, text: [1]))
+        let claimedByAnotherTag = try caller.issue(.checkpoint(range(1), claim: 9, text: [2]))
+        let unclaimedTag = try caller.issue(.checkpoint(range(4), claim: 9, text: [3]))
+        try caller.turnUntilIdle()
         #expect(
-            [own, claimedByAnother, unclaimed].map { caller.replies[$0]?.verdict } == [
+            [ownTag, claimedByAnotherTag, unclaimedTag].map { caller.replies[$0]?.verdict } == [
                 .settled, .claimedByAnother, .lost,
             ]
         )
@@ -57,20 +57,20 @@ import Testing
 
     @Test func `Another audience, more bytes and another call begin a command`() throws {
         let (server, caller) = try callerWithClaims(8)
-        let long = [UInt8](repeating: 7, count: AudienceLimits.progressBytes)
+        let longText = [UInt8](repeating: 7, count: AudienceLimits.checkpointBytesMax)
         #expect(try caller.perform(.claim(range(0), claim: 0), audience: Self.otherAudience).verdict == .progress)
-        for index in 0..<8 { _ = try caller.issue(.checkpoint(range(index), claim: UInt64(index), text: long)) }
+        for index in 0..<8 { _ = try caller.issue(.checkpoint(range(index), claim: UInt64(index), text: longText)) }
         _ = try caller.issue(.checkpoint(range(0), claim: 0, text: [1]), audience: Self.otherAudience)
-        let append = try caller.issue(.append(AudienceScene.entries(0..<1, at: 1)[0]))
+        let appendTag = try caller.issue(.append(AudienceScene.entries(0..<1, at: 1)[0]))
         _ = try caller.issue(.checkpoint(range(0), claim: 0, text: [1]))
-        try caller.turnUntilQuiet()
-        #expect(caller.failures.isEmpty && caller.replies[append]?.verdict == .appended)
-        #expect(try caller.perform(.claim(range(7), claim: 1)).bytes == long)
+        try caller.turnUntilIdle()
+        #expect(caller.failures.isEmpty && caller.replies[appendTag]?.verdict == .appended)
+        #expect(try caller.perform(.claim(range(7), claim: 1)).bytes == longText)
         #expect(try caller.perform(.claim(range(0), claim: 1)).bytes == [1])
         #expect(try caller.perform(.claim(range(0), claim: 1), audience: Self.otherAudience).bytes == [1])
         // Three long checkpoints fit into one Redis command, so eight need three commands. The other
         // audience's checkpoint needs one. The entry needs three: its page is missing, so the lane makes the
         // page and sends the entry again. The last checkpoint needs one. The test also makes four claims.
-        #expect(server.calls("evalsha") == 3 + 1 + 3 + 1 + 4)
+        #expect(server.callCount(of: "evalsha") == 3 + 1 + 3 + 1 + 4)
     }
 }

@@ -12,7 +12,7 @@ import Testing
 @Suite(.serialized, .ownThread) struct ConnectionTests {
     private let key = TestKey.activity("one")
 
-    private func update(_ timestamp: UInt64, digest: UInt64 = 1) -> Operation {
+    private func makeUpdate(_ timestamp: UInt64, digest: UInt64 = 1) -> Operation {
         .command(
             event: .update,
             version: Version.at(timestamp, 0),
@@ -24,7 +24,7 @@ import Testing
 
     /// Whether a call gets its reply.
     private func answersCall(_ caller: StoreCaller, tag: UInt64 = 1_000_000) -> Bool {
-        caller.store.issue(update(1), key: .activity("probe"), tag: tag) == .issued
+        caller.store.issue(makeUpdate(1), key: .activity("probe"), tag: tag) == .issued
             && caller.turn {
                 caller.events.contains { if case .replied(tag, _) = $0 { true } else { false } }
             }
@@ -91,7 +91,7 @@ import Testing
 
     @Test func `TLS works, and an untrusted server is refused`() throws {
         let directory = try TemporaryDirectory()
-        let files = try SelfSignedCertificate.write(directory: directory.path, hosts: ["localhost"])
+        let files = try GeneratedCertificate.write(directory: directory.path, hosts: ["localhost"])
         let server = try RedisServer(
             certificateFiles: .init(
                 authority: files.caFile,
@@ -99,22 +99,22 @@ import Testing
                 key: files.keyFile
             )
         )
-        let trusting = try TLSContext.client(caFile: files.caFile, applicationProtocols: [])
+        let trustingContext = try TLSContext.client(caFile: files.caFile, applicationProtocols: [])
         let caller = try StoreCaller(
-            RedisConfiguration(url: RedisURL("rediss://localhost:\(server.tlsPort)"), tls: trusting)
+            RedisConfiguration(url: RedisURL("rediss://localhost:\(server.tlsPort)"), tls: trustingContext)
         )
         #expect(caller.turnUntilReady())
         #expect(answersCall(caller))
         caller.store.close()
 
-        let strict = try TLSContext.client(caFile: nil, applicationProtocols: [])
-        for (host, tls) in [("127.0.0.1", trusting), ("localhost", strict)] {
-            let refused = try StoreCaller(
+        let strictContext = try TLSContext.client(caFile: nil, applicationProtocols: [])
+        for (host, tls) in [("127.0.0.1", trustingContext), ("localhost", strictContext)] {
+            let refusedCaller = try StoreCaller(
                 RedisConfiguration(url: RedisURL("rediss://\(host):\(server.tlsPort)"), tls: tls)
             )
-            #expect(refused.turn { refused.events.first == .lost(.stream) })
-            #expect(!refused.store.isReady)
-            refused.store.close()
+            #expect(refusedCaller.turn { refusedCaller.events.first == .lost(.stream) })
+            #expect(!refusedCaller.store.isReady)
+            refusedCaller.store.close()
         }
     }
 
@@ -126,10 +126,10 @@ import Testing
         #expect(server.command("DBSIZE") == ["0"])
         #expect(server.command("INFO", "keyspace").contains { $0.contains("db3:keys=1") })
         caller.store.close()
-        let wrong = try StoreCaller("\(server.unixURL)?db=99")
-        #expect(wrong.turn { wrong.events.first == .lost(.unknown) })
-        #expect(wrong.lossReasons.first == "Redis answered: ERR DB index is out of range")
-        wrong.store.close()
+        let wrongCaller = try StoreCaller("\(server.unixURL)?db=99")
+        #expect(wrongCaller.turn { wrongCaller.events.first == .lost(.unknown) })
+        #expect(wrongCaller.lossReasons.first == "Redis answered: ERR DB index is out of range")
+        wrongCaller.store.close()
     }
 
     @Test func `An eviction policy causes a warning`() throws {
@@ -169,10 +169,10 @@ import Testing
                 if tag % 3 == 0 {
                     #expect(caller.store.issue(call, key: key, tag: tag) == .issued)
                 } else {
-                    #expect(caller.store.issue(update(tag), key: key, tag: tag) == .issued)
+                    #expect(caller.store.issue(makeUpdate(tag), key: key, tag: tag) == .issued)
                 }
                 // When the server dies, some calls have a reply, some are sent, and some are not sent yet.
-                if tag == tags.lowerBound + 1_000 { caller.loop.turn(waitMilliseconds: 0) }
+                if tag == tags.lowerBound + 1_000 { caller.loop.runTurn(waitMilliseconds: 0) }
                 if tag == tags.lowerBound + 2_000 {
                     #expect(caller.turn { !caller.events.isEmpty })
                     server.kill()
@@ -194,7 +194,7 @@ import Testing
         #expect(caller.turnUntilReady())
         caller.events = []
         for tag in 0..<2_000 as Range<UInt64> {
-            #expect(caller.store.issue(update(tag), key: key, tag: tag) == .issued)
+            #expect(caller.store.issue(makeUpdate(tag), key: key, tag: tag) == .issued)
             if tag == 1_000 {
                 #expect(caller.turn { caller.store.outstandingCount == 0 })
                 server.command("SCRIPT", "FLUSH")
@@ -202,14 +202,16 @@ import Testing
         }
         #expect(caller.turn { caller.store.outstandingCount == 0 })
         #expect(endedTags(caller.events) == Array(0..<2_000))
-        let forgotten = caller.events.count { if case .failed(_, .admit, .noScript) = $0 { true } else { false } }
-        #expect(forgotten == 999)
+        let forgottenCallCount = caller.events.count {
+            if case .failed(_, .admit, .noScript) = $0 { true } else { false }
+        }
+        #expect(forgottenCallCount == 999)
         #expect(caller.store.isReady && answersCall(caller))
         // If the server loses the scripts a second time on one connection, the call fails, and the connection is
         // closed and opened again.
         server.command("SCRIPT", "FLUSH")
         caller.events = []
-        #expect(caller.store.issue(update(1), key: key, tag: 1) == .issued)
+        #expect(caller.store.issue(makeUpdate(1), key: key, tag: 1) == .issued)
         #expect(caller.turn { caller.events == [.failed(1, .admit, .noScript), .lost(.noScript), .ready] })
         #expect(answersCall(caller))
         caller.store.close()
@@ -220,11 +222,11 @@ import Testing
         let caller = try StoreCaller(server.unixURL)
         #expect(caller.turnUntilReady())
         caller.events = []
-        #expect(caller.store.issue(update(5), key: key, tag: 1) == .issued)
-        #expect(caller.store.issue(update(4), key: key, tag: 2) == .issued)
+        #expect(caller.store.issue(makeUpdate(5), key: key, tag: 1) == .issued)
+        #expect(caller.store.issue(makeUpdate(4), key: key, tag: 2) == .issued)
         #expect(caller.turn { caller.store.outstandingCount == 0 })
         server.command("FLUSHALL")
-        #expect(caller.store.issue(update(4), key: key, tag: 3) == .issued)
+        #expect(caller.store.issue(makeUpdate(4), key: key, tag: 3) == .issued)
         #expect(caller.turn { caller.store.outstandingCount == 0 })
         #expect(
             caller.events == [
@@ -254,8 +256,8 @@ import Testing
         #expect(caller.turnUntilReady())
         caller.events = []
         server.command("CLIENT", "PAUSE", "4000", "ALL")
-        #expect(caller.store.issue(update(1), key: key, tag: 1) == .issued)
-        #expect(caller.store.issue(update(2), key: key, tag: 2) == .issued)
+        #expect(caller.store.issue(makeUpdate(1), key: key, tag: 1) == .issued)
+        #expect(caller.store.issue(makeUpdate(2), key: key, tag: 2) == .issued)
         #expect(caller.turn { caller.store.isReady && caller.events.last == .ready })
         #expect(
             caller.events.prefix(3) == [.lost(.deadline), .failed(1, .admit, .deadline), .failed(2, .admit, .deadline)]
@@ -279,12 +281,12 @@ import Testing
                 == .issued
         )
         #expect(caller.turn { caller.store.outstandingCount == 0 })
-        let before = server.hash(key.text)
+        let hashBefore = server.hash(key.text)
         server.command("CONFIG", "SET", "maxmemory", "1")
         caller.events = []
-        #expect(caller.store.issue(update(5), key: key, tag: 2) == .issued)
+        #expect(caller.store.issue(makeUpdate(5), key: key, tag: 2) == .issued)
         #expect(caller.turn { caller.events == [.failed(2, .admit, .outOfMemory)] })
-        #expect(server.hash(key.text) == before)
+        #expect(server.hash(key.text) == hashBefore)
         server.command("CONFIG", "SET", "maxmemory", "0")
         #expect(answersCall(caller))
         caller.store.close()
@@ -296,7 +298,7 @@ import Testing
         #expect(caller.turnUntilReady())
         caller.events = []
         server.command("REPLICAOF", "127.0.0.1", "1")
-        #expect(caller.store.issue(update(5), key: key, tag: 1) == .issued)
+        #expect(caller.store.issue(makeUpdate(5), key: key, tag: 1) == .issued)
         #expect(caller.turn { caller.events.count >= 2 })
         let code = try #require(caller.lossReasons.first)
         #expect(code == RedisError.Code.readOnly.explanation || code == RedisError.Code.masterDown.explanation)

@@ -22,16 +22,19 @@ import Testing
         ProcessInfoVariable.integer("CAUSEWAY_DIFFERENTIAL_HISTORIES") ?? 10 * historiesPerSet
 
     @Test func `Replies and hashes are equal to the model's`() throws {
-        let comparison = try DifferentialStage()
-        let sets = (Self.histories + Self.historiesPerSet - 1) / Self.historiesPerSet
-        for set in 0..<sets {
+        let comparison = try DifferentialRunner()
+        let setCount = (Self.histories + Self.historiesPerSet - 1) / Self.historiesPerSet
+        for set in 0..<setCount {
             // In every second set all histories share one clock, and all use the same two paces. A Redis command has
             // room for few different paces, so many calls of these histories share one command, as a worker's calls
             // do.
             let sharesClockAndPaces = set % 2 == 1
             let seeds = (0..<Self.historiesPerSet).map { UInt64(set * Self.historiesPerSet + $0) }
             let paceSeed = sharesClockAndPaces ? UInt64(set) : nil
-            try comparison.run(seeds.map { History(seed: $0, paceSeed: paceSeed) }, sharesClock: sharesClockAndPaces)
+            try comparison.run(
+                seeds.map { OperationHistory(seed: $0, paceSeed: paceSeed) },
+                sharesClock: sharesClockAndPaces
+            )
         }
         // If a verdict, or a letter for the state of the newest version, never occurs, the histories do not
         // test it.
@@ -39,7 +42,7 @@ import Testing
         #expect(comparison.commands < comparison.calls * 9 / 10)
         let letters = Set("nwabhkilxysf").union("WAHKILXYSF")
         #expect(Set(comparison.letters.keys) == letters, "missing: \(letters.subtracting(comparison.letters.keys))")
-        let histories = sets * Self.historiesPerSet
+        let histories = setCount * Self.historiesPerSet
         print("\(histories) histories, \(comparison.calls) calls in \(comparison.commands) commands: no difference")
     }
 }
@@ -51,7 +54,7 @@ enum ProcessInfoVariable {
 
 /// A caller that acts as a lane, and its server. Compares each reply with the model's. The server's scripts take
 /// their times from a list.
-private final class DifferentialStage {
+private final class DifferentialRunner {
     let server: RedisServer
     let caller: StoreCaller
     private let context: UnsafeMutablePointer<redisContext>
@@ -62,7 +65,7 @@ private final class DifferentialStage {
     private(set) var letters: [Character: Int] = [:]
     private(set) var calls = 0
     /// The number of EVALSHA commands that carried the calls.
-    var commands: Int { server.calls("evalsha") }
+    var commands: Int { server.callCount(of: "evalsha") }
     private var random = SplitMix64(seed: 11)
 
     init() throws {
@@ -91,15 +94,15 @@ private final class DifferentialStage {
         caller.events.removeAll(keepingCapacity: true)
     }
 
-    func run(_ histories: [History], sharesClock: Bool) throws {
+    func run(_ histories: [OperationHistory], sharesClock: Bool) throws {
         var histories = histories
         var model = StoreModel(nowMilliseconds: 0)
-        var operations: [History.Step] = []
+        var operations: [OperationHistory.Step] = []
         var unfinishedHistories = Array(histories.indices)
         while !unfinishedHistories.isEmpty {
-            var pass: [History.Step] = []
+            var pass: [OperationHistory.Step] = []
             unfinishedHistories.removeAll { index in
-                guard let operation = histories[index].next(index) else { return true }
+                guard let operation = histories[index].nextStep(index) else { return true }
                 pass.append(operation)
                 return false
             }
@@ -122,7 +125,7 @@ private final class DifferentialStage {
                     operation.call(tag: UInt64(tag)).withBorrowedBytes { store.issue($0) }
                 }
             )
-            if random.below(60) == 0 { caller.loop.turn(waitMilliseconds: 0) }
+            if random.below(60) == 0 { caller.loop.runTurn(waitMilliseconds: 0) }
         }
         try #require(
             caller.turn(limitMilliseconds: 120_000) { receivedCount == operations.count || !differences.isEmpty }
@@ -132,7 +135,7 @@ private final class DifferentialStage {
         try compare(histories, operations, model)
     }
 
-    private func pushTimes(_ operations: [History.Step]) {
+    private func pushTimes(_ operations: [OperationHistory.Step]) {
         var index = 0
         while index < operations.count {
             let end = min(index + 1_000, operations.count)
@@ -141,7 +144,9 @@ private final class DifferentialStage {
         }
     }
 
-    private func compare(_ histories: [History], _ operations: [History.Step], _ model: StoreModel) throws {
+    private func compare(_ histories: [OperationHistory], _ operations: [OperationHistory.Step], _ model: StoreModel)
+        throws
+    {
         let keys = histories.indices.map { histories[$0].key(at: $0) }
         for key in keys {
             withArguments([key.kind == .activity ? "GET" : "HGETALL", key.text]) { count, pointers, lengths in
@@ -150,47 +155,47 @@ private final class DifferentialStage {
         }
         let expiry = server.hash("expiry")
         for (index, key) in keys.enumerated() {
-            let found = nextState()
+            let storedFields = readNextState()
             let expected: [String: [UInt8]]
-            let expiresAt: Int64?
+            let expectedExpiryMilliseconds: Int64?
             switch key.kind {
             case .activity:
                 expected = model.activities[key.text]?.fields ?? [:]
-                expiresAt = model.activities[key.text]?.expiresAtMilliseconds
-                if let record = found["r"], record.count >= StoredRecord.tokenOffset {
+                expectedExpiryMilliseconds = model.activities[key.text]?.expiresAtMilliseconds
+                if let record = storedFields["r"], record.count >= StoredRecord.tokenOffset {
                     letters[Character(Unicode.Scalar(record[StoredRecord.stateOffset] & 0x7F | 0x40)), default: 0] += 1
                 }
             case .device:
                 expected = model.devices[key.text]?.fields ?? [:]
-                expiresAt = model.devices[key.text]?.expiresAtMilliseconds
+                expectedExpiryMilliseconds = model.devices[key.text]?.expiresAtMilliseconds
             }
-            let mine = { operations.filter { $0.index == index } }
+            let operationsOfKey = { operations.filter { $0.index == index } }
             try #require(
-                found == expected,
-                "\(found.mapValues(text)), the model: \(expected.mapValues(text))\n\(report(mine()))"
+                storedFields == expected,
+                "\(storedFields.mapValues(text)), the model: \(expected.mapValues(text))\n\(report(operationsOfKey()))"
             )
-            let renewed = expiry[key.text].flatMap { Self.expiry(text($0)) }
-            try #require(renewed == expiresAt, "\(report(mine()))")
+            let storedExpiryMilliseconds = expiry[key.text].flatMap { Self.parseExpiry(text($0)) }
+            try #require(storedExpiryMilliseconds == expectedExpiryMilliseconds, "\(report(operationsOfKey()))")
         }
     }
 
     /// Reads an expiry time from the text `microseconds+milliseconds`.
-    private static func expiry(_ text: String) -> Int64? {
+    private static func parseExpiry(_ text: String) -> Int64? {
         let parts = text.split(separator: "+").compactMap { Int64($0) }
         return parts.count == 2 ? parts[0] / 1_000 + parts[1] : nil
     }
 
-    private func report(_ operations: [History.Step]) -> String {
+    private func report(_ operations: [OperationHistory.Step]) -> String {
         operations.count > 100 ? "" : operations.map { "\($0)" }.joined(separator: "\n")
     }
 
     private func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
 
-    private func nextState() -> [String: [UInt8]] {
-        var raw: UnsafeMutableRawPointer?
-        guard redisGetReply(context, &raw) == REDIS_OK, let raw else { return [:] }
-        defer { freeReplyObject(raw) }
-        let reply = raw.assumingMemoryBound(to: redisReply.self).pointee
+    private func readNextState() -> [String: [UInt8]] {
+        var rawReply: UnsafeMutableRawPointer?
+        guard redisGetReply(context, &rawReply) == REDIS_OK, let rawReply else { return [:] }
+        defer { freeReplyObject(rawReply) }
+        let reply = rawReply.assumingMemoryBound(to: redisReply.self).pointee
         if reply.type == REDIS_REPLY_STRING {
             return activityParts(Array(UnsafeRawBufferPointer(start: reply.str, count: Int(reply.len))))
         }
@@ -204,8 +209,8 @@ private final class DifferentialStage {
     }
 
     private func command(_ arguments: [String]) {
-        let raw = withArguments(arguments) { redisCommandArgv(context, $0, $1, $2) }
-        if let raw { freeReplyObject(raw) }
+        let rawReply = withArguments(arguments) { redisCommandArgv(context, $0, $1, $2) }
+        if let rawReply { freeReplyObject(rawReply) }
     }
 
     private func withArguments<Result>(
@@ -220,7 +225,7 @@ private final class DifferentialStage {
     }
 }
 
-extension History.Step {
+extension OperationHistory.Step {
     fileprivate var isCommand: Bool { if case .admit = operation { true } else { false } }
 
     fileprivate func call(tag: UInt64) -> StoreCall<[UInt8]> { key.call(operation, tag: tag) }
@@ -237,7 +242,7 @@ extension ActivityState {
             switch versionState {
             case .waiting: heldCommand == nil ? "w" : "x"
             case .sending where heldCommand == nil: "a"
-            case .sending: holdsNewest ? alert ? "l" : "k" : "y"
+            case .sending: holdsNewestVersion ? alert ? "l" : "k" : "y"
             case .startSending: "b"
             case .held: alert ? "i" : "h"
             case .settled: "s"
@@ -261,8 +266,8 @@ extension ActivityState {
         }
         if retiredToken != nil { fields["d"] = [1] }
         if let heldCommand { fields["h"] = text(heldCommand.version) + heldCommand.command }
-        if let pace, let limitedAt = pace.limitedAtMilliseconds {
-            fields["l"] = bytes(pace.doublings, 1) + bytes(limitedAt, 6)
+        if let pace, let limitedAt = pace.throttledAtMilliseconds {
+            fields["l"] = bytes(pace.spacingDoublings, 1) + bytes(limitedAt, 6)
         }
         if let start {
             fields["b"] = bytes(start.version)
@@ -275,17 +280,17 @@ extension ActivityState {
     }
 
     private func record(tokenForm: UInt8?, tokenCount: Int) -> [UInt8] {
-        var kind = tokenForm.flatMap { form in Array("PSps".utf8).firstIndex(of: form) }.map { $0 + 1 } ?? 0
-        if pace?.allowsFrequentUpdates ?? false { kind += 8 }
-        if pace?.limitedAtMilliseconds != nil { kind += 16 }
-        if start?.claim != nil { kind += 32 }
-        if start != nil { kind += 64 }
-        if retiredToken != nil { kind += 128 }
+        var flags = tokenForm.flatMap { form in Array("PSps".utf8).firstIndex(of: form) }.map { $0 + 1 } ?? 0
+        if pace?.allowsFrequentUpdates ?? false { flags += 8 }
+        if pace?.throttledAtMilliseconds != nil { flags += 16 }
+        if start?.claim != nil { flags += 32 }
+        if start != nil { flags += 64 }
+        if retiredToken != nil { flags += 128 }
         let state = version == nil ? "n" : letter
         let isOwnTimestamp = lastTimestamp == version?.timestamp ?? 0
-        var record = bytes(pace?.endSeconds ?? 0, 4)
+        var record = bytes(pace?.updatesUntilSeconds ?? 0, 4)
         record += bytes(tokenCount + (acceptedAlertVersion == nil ? 0 : 32_768) + (audiences.isEmpty ? 0 : 16_384), 2)
-        record += bytes(kind, 1)
+        record += bytes(flags, 1)
         record += bytes(shownDigest ?? 0, 6)
         record += bytes(Int(state.asciiValue ?? 0) + (hasDrawn ? 128 : 0) - (isOwnTimestamp ? 0 : 64), 1)
         record += bytes(lastSendMilliseconds, 6)
@@ -301,18 +306,18 @@ extension DeviceState {
     var fields: [String: [UInt8]] {
         var fields: [String: [UInt8]] = [:]
         if fullAtMilliseconds != 0 { fields["s"] = Array(padded(fullAtMilliseconds, 13).utf8) }
-        if let given = refundedMilliseconds { fields["s"]? += Array(padded(given, 13).utf8) }
+        if let refundSum = refundedMilliseconds { fields["s"]? += Array(padded(refundSum, 13).utf8) }
         if !leftAudiences.isEmpty {
             fields["l"] = bytes(leftAtMilliseconds, 6) + leftAudiences.flatMap { bytes($0, 8) }
         }
-        for (type, slot) in slots {
-            if !slot.audiences.isEmpty { fields["m:\(type)"] = slot.audiences.flatMap { bytes($0, 8) } }
-            store(slot.token, slot.registeredAtMilliseconds, suffix: ":\(type)", in: &fields)
-            if let retiredToken = slot.retiredToken {
+        for (type, typeState) in statesByAttributesType {
+            if !typeState.audiences.isEmpty { fields["m:\(type)"] = typeState.audiences.flatMap { bytes($0, 8) } }
+            store(typeState.token, typeState.registeredAtMilliseconds, suffix: ":\(type)", in: &fields)
+            if let retiredToken = typeState.retiredToken {
                 fields["d:\(type)"] = Array(encoded(retiredToken.token, retiredToken.environment))
             }
-            if slot.heldStarts.isEmpty { continue }
-            fields["w:\(type)"] = slot.heldStarts.flatMap { start in
+            if typeState.heldStarts.isEmpty { continue }
+            fields["w:\(type)"] = typeState.heldStarts.flatMap { start in
                 let activity = start.activity
                 return bytes(activity.count, 2) + bytes(start.command.count, 4) + text(start.version) + activity
                     + start.command
@@ -341,7 +346,7 @@ private func bytes(_ version: Version) -> [UInt8] {
 
 private func store(_ token: OwnedToken?, _ registeredAt: Int64?, suffix: String, in fields: inout [String: [UInt8]]) {
     guard let registeredAt else { return }
-    var stored = Array(padded(registeredAt, StoredTime.digits).utf8)
+    var stored = Array(padded(registeredAt, StoredTime.digitCount).utf8)
     if let token { stored += encoded(token.token, token.environment) }
     fields["t\(suffix)"] = Array(stored.prefix(64))
     if stored.count > 64 { fields["u\(suffix)"] = Array(stored[64...]) }

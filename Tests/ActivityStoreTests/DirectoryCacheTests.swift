@@ -11,34 +11,36 @@ import Testing
         }
     }
 
-    private func page(of position: UInt32, _ tag: String, in cache: borrowing DirectoryCache) -> PageBounds {
-        Array(tag.utf8).withUnsafeBytes { cache.page(of: position, hashTag: $0) }
+    private func pageBounds(of position: UInt32, _ tag: String, in cache: borrowing DirectoryCache) -> PageBounds {
+        Array(tag.utf8).withUnsafeBytes { cache.pageBounds(of: position, hashTag: $0) }
     }
 
     @Test func `The page of a position, and the first page of an unknown segment`() {
         var cache = DirectoryCache()
         #expect(store([0, 10, 20], of: "a", into: &cache))
-        #expect(page(of: 9, "a", in: cache) == PageBounds(lower: 0, next: 10))
-        #expect(page(of: 10, "a", in: cache) == PageBounds(lower: 10, next: 20))
-        #expect(page(of: .max, "a", in: cache) == PageBounds(lower: 20, next: 0))
-        #expect(page(of: .max, "b", in: cache) == PageBounds(lower: 0, next: 0))
+        #expect(pageBounds(of: 9, "a", in: cache) == PageBounds(lower: 0, nextLower: 10))
+        #expect(pageBounds(of: 10, "a", in: cache) == PageBounds(lower: 10, nextLower: 20))
+        #expect(pageBounds(of: .max, "a", in: cache) == PageBounds(lower: 20, nextLower: 0))
+        #expect(pageBounds(of: .max, "b", in: cache) == PageBounds(lower: 0, nextLower: 0))
         #expect(!store([0, 10, 10], of: "a", into: &cache))
-        #expect(page(of: 10, "a", in: cache) == PageBounds(lower: 10, next: 20))
+        #expect(pageBounds(of: 10, "a", in: cache) == PageBounds(lower: 10, nextLower: 20))
         #expect(store([], of: "a", into: &cache))
-        #expect(page(of: 10, "a", in: cache) == PageBounds(lower: 0, next: 0))
+        #expect(pageBounds(of: 10, "a", in: cache) == PageBounds(lower: 0, nextLower: 0))
     }
 
     @Test func `With more pages than it may remember, it starts again with the last segment`() {
         var cache = DirectoryCache()
         let bounds = (0..<UInt32(PageLimits.pagesMax)).map { $0 * 2 }
-        let fitting = DirectoryCache.boundsMax / bounds.count
-        for segment in 0..<fitting { #expect(store(bounds, of: "\(segment)", into: &cache)) }
+        let fittingDirectoryCount = DirectoryCache.boundsMax / bounds.count
+        for segment in 0..<fittingDirectoryCount { #expect(store(bounds, of: "\(segment)", into: &cache)) }
         // Another segment may have evicted the bounds of segment 0. After this call the cache has them in any case.
         #expect(store(bounds, of: "0", into: &cache))
-        #expect(page(of: 7, "0", in: cache) == PageBounds(lower: 6, next: 8))
-        for segment in 0..<fitting { #expect(store(bounds, of: "other \(segment)", into: &cache)) }
-        #expect(page(of: 7, "other \(fitting - 1)", in: cache) == PageBounds(lower: 6, next: 8))
-        #expect(page(of: 7, "0", in: cache) == PageBounds(lower: 0, next: 0))
+        #expect(pageBounds(of: 7, "0", in: cache) == PageBounds(lower: 6, nextLower: 8))
+        for segment in 0..<fittingDirectoryCount { #expect(store(bounds, of: "other \(segment)", into: &cache)) }
+        #expect(
+            pageBounds(of: 7, "other \(fittingDirectoryCount - 1)", in: cache) == PageBounds(lower: 6, nextLower: 8)
+        )
+        #expect(pageBounds(of: 7, "0", in: cache) == PageBounds(lower: 0, nextLower: 0))
         #expect(!store(bounds + [.max], of: "0", into: &cache))
     }
 }

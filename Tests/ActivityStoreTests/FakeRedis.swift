@@ -5,10 +5,10 @@ import Reactor
 @testable import Redis
 
 /// A Redis server on the lane's own loop. It completes the handshake and replies to no script call, unless the test
-/// sets other replies in ``answer``.
+/// sets other replies in ``makeReply``.
 final class FakeRedis: ListenerHandler, StreamHandler {
     /// Returns the reply to a command, whose first word it gets; nil: the command gets no reply.
-    var answer: (String) -> String? = { _ in nil }
+    var makeReply: (String) -> String? = { _ in nil }
     /// Whether the server keeps its replies, so that ``sendNextByte()`` sends them byte by byte.
     var sendsByteByByte = false
     private(set) var connectionCount = 0
@@ -16,7 +16,7 @@ final class FakeRedis: ListenerHandler, StreamHandler {
     private var listener: Listener?
     private var streams: [(stream: Stream, reader: ReplyReader, unsentBytes: [UInt8])] = []
 
-    static let defaultAnswer: @Sendable (String) -> String? = { word in
+    static let defaultReply: @Sendable (String) -> String? = { word in
         switch word {
         case "CONFIG": "*2\r\n$16\r\nmaxmemory-policy\r\n$10\r\nnoeviction\r\n"
         case "INFO": "$20\r\nredis_version:7.0.1\n\r\n"
@@ -29,7 +29,7 @@ final class FakeRedis: ListenerHandler, StreamHandler {
     init(loop: EventLoop) throws {
         self.loop = loop
         listener = try Listener(loop: loop, address: .loopback(port: 0), handler: self)
-        answer = Self.defaultAnswer
+        makeReply = Self.defaultReply
     }
 
     deinit {
@@ -68,11 +68,11 @@ final class FakeRedis: ListenerHandler, StreamHandler {
         let reader = streams[index].reader
         _ = reader.feed(bytes)
         while case .reply(let command) = reader.next(), case .array(let count) = command.kind, count > 0 {
-            guard let answer = answer(String(decoding: reader.element(0).bytes, as: UTF8.self)) else { continue }
+            guard let reply = makeReply(String(decoding: reader.element(0).bytes, as: UTF8.self)) else { continue }
             if sendsByteByByte {
-                streams[index].unsentBytes += answer.utf8
+                streams[index].unsentBytes += reply.utf8
             } else {
-                Array(answer.utf8).withUnsafeBytes { stream.write($0) }
+                Array(reply.utf8).withUnsafeBytes { stream.write($0) }
             }
         }
     }

@@ -2,7 +2,7 @@
 extension HostileServerTests {
     /// Returns an activity's value as a bulk string of RESP. All bytes are below 128, so that it can be written as a
     /// text.
-    static func value(kind: String, registeredAt: String, token: String) -> String {
+    static func makeValue(kind: String, registeredAt: String, token: String) -> String {
         func zeros(_ count: Int) -> String { String(repeating: "\0", count: count) }
         let count = String(UnicodeScalar(UInt8(token.utf8.count & 0x7F))) + "\0"
         let value = zeros(4) + count + kind + zeros(6) + "a" + zeros(30) + registeredAt + token
@@ -11,7 +11,7 @@ extension HostileServerTests {
 
     /// Returns the reply to a permitted push: the activity's value, and a number that packs the timestamp,
     /// the priority and the pushes left in the budget.
-    static func send(
+    static func makeSendReply(
         timestamp: Int64 = 0x6543_2100,
         priority: Int64 = 3,
         budget: Int64 = 42,
@@ -19,17 +19,17 @@ extension HostileServerTests {
         registeredAt: String = "\u{63}\0\0\0\0\0",
         token: String = "\u{01}\u{02}\u{03}"
     ) -> String {
-        let value = value(kind: kind, registeredAt: registeredAt, token: token)
+        let value = makeValue(kind: kind, registeredAt: registeredAt, token: token)
         return "*2\r\n:\(timestamp << 16 | priority << 14 | budget)\r\n\(value)"
     }
 
     /// Returns the short reply to a permitted push with the requested timestamp and priority: the value and
     /// the clock.
-    static func sendAsAsked(
+    static func makeShortSendReply(
         kind: String = "\u{01}",
         token: String = "\u{01}\u{02}\u{03}",
         clock: String = ":1760000000000\r\n"
     ) -> String {
-        "*2\r\n" + value(kind: kind, registeredAt: "\u{63}\0\0\0\0\0", token: token) + clock
+        "*2\r\n" + makeValue(kind: kind, registeredAt: "\u{63}\0\0\0\0\0", token: token) + clock
     }
 }

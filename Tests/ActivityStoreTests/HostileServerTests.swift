@@ -45,10 +45,11 @@ import Testing
         "$10\r\nregistered\r\n", "$10\r\nduplicates\r\n", "$4\r\nsend\r\n", "$14\r\nsend1700000000\r\n",
         "$4\r\nwait\r\n", "$5\r\nwait0\r\n",
         "$6\r\nwait-1\r\n", "$24\r\nwait99999999999999999999\r\n",
-        send(timestamp: 10_000_000_000), send(timestamp: -1), send(priority: 0), send(budget: 10_001),
+        makeSendReply(timestamp: 10_000_000_000), makeSendReply(timestamp: -1), makeSendReply(priority: 0),
+        makeSendReply(budget: 10_001),
         "*1\r\n:111264530448426\r\n", ":111264530448426\r\n", "*2\r\n:111264530448426\r\n:1\r\n",
-        sendAsAsked(clock: ":-1\r\n"), sendAsAsked(clock: "$1\r\n1\r\n"),
-        String(sendAsAsked().dropFirst("*2\r\n".count)),
+        makeShortSendReply(clock: ":-1\r\n"), makeShortSendReply(clock: "$1\r\n1\r\n"),
+        String(makeShortSendReply().dropFirst("*2\r\n".count)),
         "*2\r\n:111264530448426\r\n$-1\r\n", "*2\r\n:111264530448426\r\n$4\r\nsend\r\n",
         "HTTP/1.1 200 OK\r\n\r\n", "*2\r\n*1\r\n:1\r\n:1\r\n",
     ])
@@ -60,16 +61,16 @@ import Testing
         #expect(caller.turn { caller.events.contains(.lost(.protocolViolation)) })
         // The call with the wrong reply fails first. The report of the lost connection may come before or
         // after it, so the test compares only the failures.
-        let failed = caller.events.filter { if case .failed = $0 { true } else { false } }
-        #expect(failed == [.failed(1, .admit, .protocolViolation), .failed(2, .settle, .protocolViolation)])
+        let failureEvents = caller.events.filter { if case .failed = $0 { true } else { false } }
+        #expect(failureEvents == [.failed(1, .admit, .protocolViolation), .failed(2, .settle, .protocolViolation)])
         caller.store.close()
     }
 
     @Test(arguments: [
-        send(kind: "\u{05}"), send(kind: "\u{08}"), sendAsAsked(kind: "\u{05}"), sendAsAsked(token: ""),
-        send(registeredAt: "\0\0\u{73}\u{4E}\u{18}\u{09}"), send(token: ""),
-        send(token: String(repeating: "a", count: 127) + String(repeating: "a", count: 400)), "$9\r\nalertHeld\r\n",
-        "$39\r\nalertHeld000000000100000000000000000000\r\n",
+        makeSendReply(kind: "\u{05}"), makeSendReply(kind: "\u{08}"), makeShortSendReply(kind: "\u{05}"),
+        makeSendReply(registeredAt: "\0\0\u{73}\u{4E}\u{18}\u{09}"), makeSendReply(token: ""),
+        makeSendReply(token: String(repeating: "a", count: 127) + String(repeating: "a", count: 400)),
+        makeShortSendReply(token: ""), "$9\r\nalertHeld\r\n", "$39\r\nalertHeld000000000100000000000000000000\r\n",
         "$41\r\nalertHeldx000000000100000000000000000000a\r\n",
     ])
     func `A foreign value is an error of that call only`(reply: String) throws {
@@ -114,8 +115,8 @@ import Testing
         #expect(caller.store.issue(settle, key: phone, tag: 4) == .issued)
         fake.send(reply)
         #expect(caller.turn { caller.events.contains(.lost(.protocolViolation)) })
-        let failed = caller.events.filter { if case .failed = $0 { true } else { false } }
-        #expect(failed == (1...4).map { .failed($0, $0 == 4 ? .settle : .admit, .protocolViolation) })
+        let failureEvents = caller.events.filter { if case .failed = $0 { true } else { false } }
+        #expect(failureEvents == (1...4).map { .failed($0, $0 == 4 ? .settle : .admit, .protocolViolation) })
         #expect(caller.events.count == 5)
         caller.store.close()
     }
@@ -128,11 +129,11 @@ import Testing
         #expect(caller.store.issue(settle, key: phone, tag: 4) == .issued)
         fake.send("*3\r\n$5\r\nended\r\n-OOM no\r\n$5\r\nwait7\r\n:1\r\n")
         #expect(caller.turn { caller.store.outstandingCount == 0 })
-        var wait = OwnedReply(.wait)
-        wait.waitMilliseconds = 7
+        var waitReply = OwnedReply(.wait)
+        waitReply.waitMilliseconds = 7
         #expect(
             caller.events == [
-                .admitted(1, OwnedReply(.ended)), .failed(2, .admit, .outOfMemory), .admitted(3, wait),
+                .admitted(1, OwnedReply(.ended)), .failed(2, .admit, .outOfMemory), .admitted(3, waitReply),
                 .settled(4, true),
             ]
         )
@@ -164,7 +165,7 @@ import Testing
         let (caller, fake) = try connectedCaller()
         // The reply arrives before the lane sends the call, so it cannot be the reply to this call.
         fake.send("$9\r\nduplicate\r\n")
-        caller.loop.turn(waitMilliseconds: 0)
+        caller.loop.runTurn(waitMilliseconds: 0)
         #expect(caller.store.issue(update, key: key, tag: 1) == .issued)
         #expect(caller.turn { !caller.events.isEmpty })
         #expect(caller.events == [.lost(.protocolViolation), .failed(1, .admit, .protocolViolation)])
@@ -181,13 +182,13 @@ import Testing
     @Test func `Replies of one byte a turn are read`() throws {
         let (caller, fake) = try connectedCaller()
         fake.sendsByteByByte = true
-        fake.answer = { $0 == "EVALSHA" ? Self.send() : nil }
-        var expected = OwnedReply(.send)
-        expected.timestamp = 0x6543_2100
-        expected.priority = 5
-        expected.isDemoted = true
-        expected.budgetLeft = 42
-        expected.registration = OwnedToken(
+        fake.makeReply = { $0 == "EVALSHA" ? Self.makeSendReply() : nil }
+        var expectedReply = OwnedReply(.send)
+        expectedReply.timestamp = 0x6543_2100
+        expectedReply.priority = 5
+        expectedReply.isDemoted = true
+        expectedReply.budgetLeft = 42
+        expectedReply.registration = OwnedToken(
             token: Array("010203".utf8),
             environment: .production,
             registeredAtMilliseconds: 99
@@ -196,7 +197,7 @@ import Testing
         #expect(
             caller.turn {
                 fake.sendNextByte()
-                return caller.events == [.admitted(1, expected)]
+                return caller.events == [.admitted(1, expectedReply)]
             }
         )
         caller.store.close()
@@ -204,18 +205,18 @@ import Testing
 
     @Test func `A command sent as asked is reported by its value and the clock`() throws {
         let (caller, fake) = try connectedCaller()
-        fake.answer = { $0 == "EVALSHA" ? Self.sendAsAsked() : nil }
-        var expected = OwnedReply(.send)
-        expected.timestamp = 7
-        expected.priority = 5
-        expected.budgetLeft = 15
-        expected.registration = OwnedToken(
+        fake.makeReply = { $0 == "EVALSHA" ? Self.makeShortSendReply() : nil }
+        var expectedReply = OwnedReply(.send)
+        expectedReply.timestamp = 7
+        expectedReply.priority = 5
+        expectedReply.budgetLeft = 15
+        expectedReply.registration = OwnedToken(
             token: Array("010203".utf8),
             environment: .production,
             registeredAtMilliseconds: 99
         )
         #expect(caller.store.issue(update, key: key, tag: 1) == .issued)
-        #expect(caller.turn { caller.events == [.admitted(1, expected)] })
+        #expect(caller.turn { caller.events == [.admitted(1, expectedReply)] })
         caller.store.close()
     }
 
@@ -234,12 +235,12 @@ import Testing
     @Test func `A handshake without a reply is given up`() throws {
         let loop = try EventLoop()
         let fake = try FakeRedis(loop: loop)
-        fake.answer = { $0 == "INFO" ? nil : FakeRedis.defaultAnswer($0) }
+        fake.makeReply = { $0 == "INFO" ? nil : FakeRedis.defaultReply($0) }
         var configuration = RedisConfiguration(url: try RedisURL(fake.url))
         configuration.responseDeadlineMilliseconds = 50
         let caller = try StoreCaller(configuration, loop: loop, server: fake)
         #expect(caller.turn { caller.events == [.lost(.deadline), .lost(.deadline)] })
-        fake.answer = FakeRedis.defaultAnswer
+        fake.makeReply = FakeRedis.defaultReply
         #expect(caller.turnUntilReady())
         caller.store.close()
     }
@@ -247,23 +248,23 @@ import Testing
     @Test func `A server that cannot run the scripts is not used`() throws {
         let loop = try EventLoop()
         let fake = try FakeRedis(loop: loop)
-        fake.answer = { $0 == "INFO" ? "$21\r\nredis_version:4.0.14\n\r\n" : FakeRedis.defaultAnswer($0) }
+        fake.makeReply = { $0 == "INFO" ? "$21\r\nredis_version:4.0.14\n\r\n" : FakeRedis.defaultReply($0) }
         let caller = try StoreCaller(RedisConfiguration(url: RedisURL(fake.url)), loop: loop, server: fake)
         #expect(caller.turn { caller.events == [.lost(.tooOld), .lost(.tooOld)] })
         #expect(caller.lossReasons.first == "Redis is older than version 5")
-        fake.answer = FakeRedis.defaultAnswer
+        fake.makeReply = FakeRedis.defaultReply
         #expect(caller.turnUntilReady())
         caller.store.close()
     }
 
     @Test func `A pause of the caller itself is not the server's fault`() throws {
         let (caller, fake) = try connectedCaller(deadlineMilliseconds: 2_000)
-        fake.answer = { $0 == "EVALSHA" ? "$9\r\nduplicate\r\n" : nil }
+        fake.makeReply = { $0 == "EVALSHA" ? "$9\r\nduplicate\r\n" : nil }
         #expect(caller.store.issue(update, key: key, tag: 1) == .issued)
         // The call is sent and its reply arrives. Then the lane pauses for longer than the deadline, before
         // it reads the reply.
-        caller.loop.turn(waitMilliseconds: 0)
-        caller.loop.turn(waitMilliseconds: 0)
+        caller.loop.runTurn(waitMilliseconds: 0)
+        caller.loop.runTurn(waitMilliseconds: 0)
         usleep(2_500_000)
         caller.loop.refreshClock()
         #expect(caller.turn { !caller.events.isEmpty })
@@ -301,7 +302,7 @@ import Testing
 
     @Test func `A server that always forgets the scripts is not asked forever`() throws {
         let (caller, fake) = try connectedCaller()
-        fake.answer = { $0 == "EVALSHA" ? "-NOSCRIPT none\r\n" : FakeRedis.defaultAnswer($0) }
+        fake.makeReply = { $0 == "EVALSHA" ? "-NOSCRIPT none\r\n" : FakeRedis.defaultReply($0) }
         #expect(caller.store.issue(update, key: key, tag: 1) == .issued)
         #expect(caller.turn { caller.events == [.failed(1, .admit, .noScript)] })
         #expect(caller.store.isReady)
@@ -329,7 +330,7 @@ import Testing
             #expect(caller.store.issue(update, key: key, tag: tag) == .issued)
         }
         caller.onEvent = { [unowned caller] event in if case .replied = event { caller.store.close() } }
-        caller.loop.turn(waitMilliseconds: 0)
+        caller.loop.runTurn(waitMilliseconds: 0)
         fake.send("*3\r\n$9\r\nduplicate\r\n$9\r\nduplicate\r\n$9\r\nduplicate\r\n")
         #expect(caller.turn { caller.events.count >= 3 })
         #expect(
@@ -348,13 +349,13 @@ import Testing
         #expect(caller.store.issue(update, key: key, tag: 1) == .notReady)
         #expect(caller.turnUntilReady())
         let version = Version.at(7, 0)
-        let long = OwnedToken(
+        let longToken = OwnedToken(
             token: Array(repeating: 1, count: StoreLimits.tokenBytesMax + 1),
             environment: .sandbox,
             registeredAtMilliseconds: 0
         )
         let device = TestKey.device("device")
-        let wrong: [(Operation, TestKey)] = [
+        let wrongCalls: [(Operation, TestKey)] = [
             (update, .activity("")), (update, .activity(String(repeating: "x", count: StoreKey.bytesMax))),
             (update, device),
             (.hold(attributesType: nil, version: version, command: []), key),
@@ -368,16 +369,16 @@ import Testing
             (.hold(attributesType: "T", version: version, command: [1]), key),
             (.settlement(version: .at(10_000_000_000), outcome: .accepted, digest: 0), key),
             (.hold(attributesType: nil, version: version, command: [1]), device),
-            (.register(attributesType: nil, registration: long, shows: nil), key),
-            (.lookUpToken(attributesType: "", registration: nil), device),
+            (.register(attributesType: nil, registration: longToken, shows: nil), key),
+            (.takeStartToken(attributesType: "", registration: nil), device),
             (
-                .lookUpToken(
+                .takeStartToken(
                     attributesType: String(repeating: "T", count: StoreLimits.attributesTypeBytesMax + 1),
                     registration: nil
                 ), device
             ),
         ]
-        for (call, key) in wrong { #expect(caller.store.issue(call, key: key, tag: 9) == .outOfBounds, "\(call)") }
+        for (call, key) in wrongCalls { #expect(caller.store.issue(call, key: key, tag: 9) == .outOfBounds, "\(call)") }
         #expect(caller.store.issue(update, key: key, tag: 1) == .issued)
         #expect(caller.store.issue(settle, key: phone, tag: 2) == .issued)
         #expect(caller.store.issue(update, key: key, tag: 3) == .full)
@@ -388,11 +389,11 @@ import Testing
     }
 
     @Test func `The pause grows to its limit and starts over`() {
-        var pause = ReconnectPause()
-        var longest: Int64 = 0
-        for _ in 0..<2_000 { longest = max(longest, pause.nextMilliseconds()) }
-        #expect(longest <= ReconnectPause.capMilliseconds && longest > ReconnectPause.capMilliseconds / 2)
-        pause.reset()
-        #expect(pause.nextMilliseconds() <= ReconnectPause.baseMilliseconds)
+        var reconnectPause = ReconnectPause()
+        var longestPause: Int64 = 0
+        for _ in 0..<2_000 { longestPause = max(longestPause, reconnectPause.nextPauseMilliseconds()) }
+        #expect(longestPause <= ReconnectPause.capMilliseconds && longestPause > ReconnectPause.capMilliseconds / 2)
+        reconnectPause.reset()
+        #expect(reconnectPause.nextPauseMilliseconds() <= ReconnectPause.baseMilliseconds)
     }
 }

@@ -19,7 +19,7 @@ import Testing
         frequentBudget: .filling(intervalMilliseconds: 1_000, pushes: 5, reserved: 1)
     )
 
-    private func command(_ timestamp: UInt64, _ event: Event = .update, alert: Bool = false) -> Operation {
+    private func makeCommand(_ timestamp: UInt64, _ event: Event = .update, alert: Bool = false) -> Operation {
         .command(
             event: event,
             version: .at(timestamp, 7),
@@ -30,58 +30,64 @@ import Testing
         )
     }
 
-    private func fields(_ comparison: ScriptComparison) -> [(field: [UInt8], value: [UInt8])] {
+    private func readFields(_ comparison: ScriptComparison) -> [(field: [UInt8], value: [UInt8])] {
         comparison.server.hash(comparison.key.text).map { (field: Array($0.key.utf8), value: $0.value) }
     }
 
-    private func value(_ comparison: ScriptComparison) -> [UInt8] {
+    private func readValue(_ comparison: ScriptComparison) -> [UInt8] {
         comparison.server.value(comparison.key.text)
     }
 
     @Test func `An activity's whole life is shown`() throws {
         let comparison = try ScriptComparison(nowMilliseconds: Self.now)
-        func activity() throws -> ActivityInspection { try ActivityInspection(value: value(comparison)) }
-        #expect(try activity().newest == nil && activity().budget(pace, nowMilliseconds: Self.now).drawsLeft == 3)
+        func inspectActivity() throws -> ActivityInspection { try ActivityInspection(value: readValue(comparison)) }
+        #expect(
+            try inspectActivity().newestVersion == nil
+                && inspectActivity().budget(pace, nowMilliseconds: Self.now).drawsLeft == 3
+        )
 
-        #expect(comparison.verdict(command(100, alert: true)) == .noToken)
-        #expect(try activity().newest == .init(version: .at(100, 7), isEnd: false, state: .waiting))
+        #expect(comparison.verdict(makeCommand(100, alert: true)) == .noToken)
+        #expect(try inspectActivity().newestVersion == .init(version: .at(100, 7), isEnd: false, state: .waiting))
         let hold = Operation.hold(attributesType: nil, version: .at(100, 7), command: [1, 0], carriesAlert: true)
         #expect(comparison.verdict(hold) == .held)
-        #expect(try activity().heldCommand == .init(version: .at(100, 7), command: [1, 0], carriesAlert: true))
-        #expect(try activity().lastPush == nil)
+        #expect(try inspectActivity().heldCommand == .init(version: .at(100, 7), command: [1, 0], carriesAlert: true))
+        #expect(try inspectActivity().lastPush == nil)
 
         let register = Operation.register(attributesType: nil, registration: token, frequentUpdates: true, shows: nil)
         #expect(comparison.verdict(register) == .registered)
-        #expect(comparison.verdict(command(100, alert: true)) == .send)
-        var shown = try activity()
-        #expect(shown.token == InspectedToken(token: token.token, environment: .sandbox))
-        #expect(shown.registeredAtMilliseconds == 5 && shown.allowsFrequentUpdates)
-        #expect(shown.newest?.state == .sending && shown.shownDigest == nil)
-        #expect(shown.lastPush == .init(timestamp: 100, atMilliseconds: Self.now))
-        #expect(shown.updatesUntilMilliseconds == Self.now + 28_800_999)
-        let budget = shown.budget(pace, nowMilliseconds: Self.now)
+        #expect(comparison.verdict(makeCommand(100, alert: true)) == .send)
+        var inspection = try inspectActivity()
+        #expect(inspection.token == InspectedToken(token: token.token, environment: .sandbox))
+        #expect(inspection.registeredAtMilliseconds == 5 && inspection.allowsFrequentUpdates)
+        #expect(inspection.newestVersion?.state == .sending && inspection.shownDigest == nil)
+        #expect(inspection.lastPush == .init(timestamp: 100, atMilliseconds: Self.now))
+        #expect(inspection.updatesUntilMilliseconds == Self.now + 28_800_999)
+        let budget = inspection.budget(pace, nowMilliseconds: Self.now)
         #expect(budget.drawsLeft == 4 && budget.bucket == pace.frequentBudget)
         #expect(budget.fullAtMilliseconds == Self.now + 1_000)
-        #expect(shown.budget(pace, nowMilliseconds: Self.now + 1_000).fullAtMilliseconds == nil)
+        #expect(inspection.budget(pace, nowMilliseconds: Self.now + 1_000).fullAtMilliseconds == nil)
 
         comparison.settle(.throttle(version: .at(0), pace: pace))
         comparison.settle(Operation.settlement(version: .at(100, 7), outcome: .accepted, digest: .max - 1))
-        shown = try activity()
-        #expect(shown.newest?.state == .settled && shown.shownDigest == (1 << 48) - 2 && shown.heldCommand == nil)
-        #expect(shown.spacingDoublings(pace, nowMilliseconds: Self.now) == 1)
-        #expect(shown.waitUntilMilliseconds(pace, nowMilliseconds: Self.now) == Self.now + 2_000)
-        #expect(shown.waitUntilMilliseconds(pace, nowMilliseconds: Self.now + 2_000) == nil)
-        #expect(shown.spacingDoublings(pace, nowMilliseconds: Self.now + 60_000) == 0)
+        inspection = try inspectActivity()
+        #expect(
+            inspection.newestVersion?.state == .settled && inspection.shownDigest == (1 << 48) - 2
+                && inspection.heldCommand == nil
+        )
+        #expect(inspection.spacingDoublings(pace, nowMilliseconds: Self.now) == 1)
+        #expect(inspection.waitUntilMilliseconds(pace, nowMilliseconds: Self.now) == Self.now + 2_000)
+        #expect(inspection.waitUntilMilliseconds(pace, nowMilliseconds: Self.now + 2_000) == nil)
+        #expect(inspection.spacingDoublings(pace, nowMilliseconds: Self.now + 60_000) == 0)
 
         comparison.advanceClock(3_000)
-        #expect(comparison.verdict(command(99, .end)) == .send)
+        #expect(comparison.verdict(makeCommand(99, .end)) == .send)
         comparison.settle(Operation.settlement(version: .at(99, 7), outcome: .notShown, digest: 0))
-        #expect(try activity().newest == .init(version: .at(99, 7), isEnd: true, state: .notShown))
+        #expect(try inspectActivity().newestVersion == .init(version: .at(99, 7), isEnd: true, state: .notShown))
         #expect(comparison.verdict(.unregister(atMilliseconds: 9)) == .unregistered)
-        #expect(try activity().token == nil && activity().registeredAtMilliseconds == 9)
+        #expect(try inspectActivity().token == nil && inspectActivity().registeredAtMilliseconds == 9)
         comparison.advanceClock(1_000)
         #expect(comparison.verdict(.start(version: .at(200), claim: 1)) == .send)
-        #expect(try activity().newest?.state == .startSending)
+        #expect(try inspectActivity().newestVersion?.state == .startSending)
     }
 
     @Test func `A device's tokens, the starts held for them and its budget are shown`() throws {
@@ -97,16 +103,19 @@ import Testing
             #expect(comparison.verdict(hold) == .held)
         }
         #expect(comparison.verdict(.register(attributesType: "A:B", registration: token, shows: nil)) == .registered)
-        let address = Operation.lookUpToken(attributesType: "A:B", startBudget: pace.budget, registration: nil)
-        let draw = comparison.admit(address).draw
-        #expect(comparison.verdict(address) == .tokenFound)
+        let lookUp = Operation.takeStartToken(attributesType: "A:B", startBudget: pace.budget, registration: nil)
+        let draw = comparison.admit(lookUp).draw
+        #expect(comparison.verdict(lookUp) == .tokenFound)
         comparison.refundStart(pace.budget, draw: draw)
-        let device = try DeviceInspection(fields: fields(comparison))
-        #expect(device.slots.map(\.attributesType) == ["A:B", "Game"])
-        #expect(device.slots[0].token?.token == token.token && device.slots[0].heldStarts.isEmpty)
-        #expect(device.slots[1].token == nil)
+        let device = try DeviceInspection(fields: readFields(comparison))
+        #expect(device.attributesTypeStates.map(\.attributesType) == ["A:B", "Game"])
         #expect(
-            device.slots[1].heldStarts == [
+            device.attributesTypeStates[0].token?.token == token.token
+                && device.attributesTypeStates[0].heldStarts.isEmpty
+        )
+        #expect(device.attributesTypeStates[1].token == nil)
+        #expect(
+            device.attributesTypeStates[1].heldStarts == [
                 .init(activity: Array("match-2".utf8), version: .at(100), command: [2]),
                 .init(activity: Array("match-1".utf8), version: .at(101), command: [1]),
             ]
@@ -120,19 +129,19 @@ import Testing
         let comparison = try ScriptComparison(nowMilliseconds: Self.now)
         #expect(comparison.verdict(.start(version: .at(99), claim: 1)) == .send)
         let register = Operation.register(attributesType: nil, registration: token, frequentUpdates: true, shows: nil)
-        #expect(comparison.verdict(command(100, alert: true)) == .noToken)
+        #expect(comparison.verdict(makeCommand(100, alert: true)) == .noToken)
         let hold = Operation.hold(attributesType: nil, version: .at(100, 7), command: [1], carriesAlert: true)
         #expect(comparison.verdict(hold) == .held)
         #expect(comparison.verdict(register) == .registered)
         comparison.settle(.throttle(version: .at(0), pace: pace))
-        let whole = value(comparison)
-        let parts = activityParts(whole)
+        let wholeValue = readValue(comparison)
+        let parts = activityParts(wholeValue)
         #expect(["r", "t", "l", "b", "h"].map { parts[$0]?.count } == [50, 2, 7, 27, 31])
-        let ends = [(50, "record"), (52, "token"), (59, "limit"), (86, "start"), (117, "held")]
-        for length in 1..<whole.count {
-            let part = ends.first { length < $0.0 }?.1 ?? ""
+        let partEnds = [(50, "record"), (52, "token"), (59, "limit"), (86, "start"), (117, "held")]
+        for length in 1..<wholeValue.count {
+            let part = partEnds.first { length < $0.0 }?.1 ?? ""
             #expect(throws: InspectionError(field: part), "\(length) bytes") {
-                try ActivityInspection(value: Array(whole[..<length]))
+                try ActivityInspection(value: Array(wholeValue[..<length]))
             }
         }
         // Each case changes one byte: in the newest version's timestamp, the assigned timestamp, the newest version's
@@ -140,14 +149,14 @@ import Testing
         for (position, byte, part) in [
             (24, 0xFF, "record"), (43, 0xFF, "record"), (13, 0x9A, "record"), (6, 127, "token"), (5, 0xFF, "token"),
         ] as [(Int, UInt8, String)] {
-            var broken = whole
-            broken[position] = byte
-            #expect(throws: InspectionError(field: part)) { try ActivityInspection(value: broken) }
+            var brokenValue = wholeValue
+            brokenValue[position] = byte
+            #expect(throws: InspectionError(field: part)) { try ActivityInspection(value: brokenValue) }
         }
         // The state now says that the newest command is settled, but the value still has a held command. So
         // the value is invalid.
-        var broken = whole
-        broken[StoredRecord.stateOffset] = UInt8(ascii: "s")
-        #expect(throws: InspectionError(field: "held")) { try ActivityInspection(value: broken) }
+        var brokenValue = wholeValue
+        brokenValue[StoredRecord.stateOffset] = UInt8(ascii: "s")
+        #expect(throws: InspectionError(field: "held")) { try ActivityInspection(value: brokenValue) }
     }
 }

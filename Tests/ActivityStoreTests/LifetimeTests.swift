@@ -14,28 +14,30 @@ import Testing
 
     @Test func `A start's time is exact, and of others the earliest counts`() throws {
         let comparison = try ScriptComparison()
-        func note(_ note: LifetimeEvent) { #expect(comparison.admit(.reportLifetimeEvent(note)).verdict == .settled) }
-        func begins(_ milliseconds: Int64) -> Bool {
+        func reportEvent(_ event: LifetimeEvent) {
+            #expect(comparison.admit(.reportLifetimeEvent(event)).verdict == .settled)
+        }
+        func checkContinues(_ milliseconds: Int64) -> Bool {
             comparison.admit(.checkLifetime(beganMilliseconds: milliseconds, state: nil, leaseMilliseconds: 0)).verdict
                 == .retry
         }
-        #expect(!begins(Self.start))
-        note(.alive(atMilliseconds: Self.start + 5, lifetimeMilliseconds: Self.hour))
-        note(.alive(atMilliseconds: Self.start + 9, lifetimeMilliseconds: Self.hour))
-        #expect(begins(Self.start + 5))
-        note(.alive(atMilliseconds: Self.start + 2, lifetimeMilliseconds: Self.hour))
-        #expect(begins(Self.start + 2))
-        note(.began(atMilliseconds: Self.start + 7, lifetimeMilliseconds: Self.hour))
-        note(.alive(atMilliseconds: Self.start, lifetimeMilliseconds: Self.hour))
-        note(.began(atMilliseconds: Self.start + 6, lifetimeMilliseconds: Self.hour))
-        #expect(begins(Self.start + 7))
-        note(.ended(beganMilliseconds: Self.start + 6, restartMilliseconds: 0))
-        #expect(begins(Self.start + 7))
-        note(.ended(beganMilliseconds: Self.start + 7, restartMilliseconds: Self.start + 9))
-        note(.began(atMilliseconds: Self.start + 7, lifetimeMilliseconds: Self.hour))
-        note(.removed)
-        note(.removed)
-        #expect(!begins(Self.start + 7))
+        #expect(!checkContinues(Self.start))
+        reportEvent(.alive(atMilliseconds: Self.start + 5, lifetimeMilliseconds: Self.hour))
+        reportEvent(.alive(atMilliseconds: Self.start + 9, lifetimeMilliseconds: Self.hour))
+        #expect(checkContinues(Self.start + 5))
+        reportEvent(.alive(atMilliseconds: Self.start + 2, lifetimeMilliseconds: Self.hour))
+        #expect(checkContinues(Self.start + 2))
+        reportEvent(.began(atMilliseconds: Self.start + 7, lifetimeMilliseconds: Self.hour))
+        reportEvent(.alive(atMilliseconds: Self.start, lifetimeMilliseconds: Self.hour))
+        reportEvent(.began(atMilliseconds: Self.start + 6, lifetimeMilliseconds: Self.hour))
+        #expect(checkContinues(Self.start + 7))
+        reportEvent(.ended(beganMilliseconds: Self.start + 6, restartMilliseconds: 0))
+        #expect(checkContinues(Self.start + 7))
+        reportEvent(.ended(beganMilliseconds: Self.start + 7, restartMilliseconds: Self.start + 9))
+        reportEvent(.began(atMilliseconds: Self.start + 7, lifetimeMilliseconds: Self.hour))
+        reportEvent(.removed)
+        reportEvent(.removed)
+        #expect(!checkContinues(Self.start + 7))
     }
 
     /// Compares the script's lives with the model's over random operations. (R11)
@@ -43,11 +45,11 @@ import Testing
         let comparison = try ScriptComparison()
         var random = SplitMix64(seed: 20_260)
         let keys = (0..<40).map { TestKey.activity("activity-\($0)") }
-        var postponed: Set<String> = []
+        var postponedKeys: Set<String> = []
         for _ in 0..<4_000 {
             let at = Self.start + Int64(random.below(6))
             let lifetime = Int64(random.pick([5_000, 28_200_000]))
-            let kept = random.below(2) == 0 ? nil : Self.kept(&random)
+            let keptCommand = random.below(2) == 0 ? nil : Self.randomKeptCommand(&random)
             let call: Operation =
                 switch random.below(12) {
                 case 0: .reportLifetimeEvent(random.below(3) > 0 ? .removed : .endedByAnother(beganMilliseconds: at))
@@ -56,42 +58,49 @@ import Testing
                         .ended(beganMilliseconds: at, restartMilliseconds: random.pick([0, Self.start + 3]))
                     )
                 case 4, 5:
-                    .reportLifetimeEvent(.began(atMilliseconds: at, lifetimeMilliseconds: lifetime), keeping: kept)
-                case 6: .checkLifetime(beganMilliseconds: at, state: kept?.version, leaseMilliseconds: 0)
-                case 7: .reportLifetimeEvent(.updatedAfterEnd, keeping: kept)
-                default: .reportLifetimeEvent(.alive(atMilliseconds: at, lifetimeMilliseconds: lifetime), keeping: kept)
+                    .reportLifetimeEvent(
+                        .began(atMilliseconds: at, lifetimeMilliseconds: lifetime),
+                        keeping: keptCommand
+                    )
+                case 6: .checkLifetime(beganMilliseconds: at, state: keptCommand?.version, leaseMilliseconds: 0)
+                case 7: .reportLifetimeEvent(.updatedAfterEnd, keeping: keptCommand)
+                default:
+                    .reportLifetimeEvent(
+                        .alive(atMilliseconds: at, lifetimeMilliseconds: lifetime),
+                        keeping: keptCommand
+                    )
                 }
             let key = random.pick(keys)
             let verdict = comparison.admit(call, key).verdict
             // A check postpones the next claim by the server's clock, so the due times differ from the
             // model's.
-            if case .checkLifetime = call, verdict == .retry { postponed.insert(key.text) }
+            if case .checkLifetime = call, verdict == .retry { postponedKeys.insert(key.text) }
         }
         var (lives, dues): ([String: String], [String: Int64]) = ([:], [:])
         var (starts, shown): ([String: [UInt8]], [String: [UInt8]]) = ([:], [:])
-        for number in 0..<LifetimeKey.count {
+        for number in 0..<LifetimeKey.timetableCount {
             let key = String(decoding: LifetimeKey.timetableKey(number), as: UTF8.self)
             for (name, life) in comparison.server.hash(key + "+") {
                 lives[name] = String(decoding: life, as: UTF8.self)
             }
             for (name, value) in comparison.server.hash(key + "*") {
-                starts[name] = LifetimeKey.keptCommand(value)?.record
+                starts[name] = LifetimeKey.splitKeptCommand(value)?.record
             }
             for (name, value) in comparison.server.hash(key + "=") {
-                shown[name] = LifetimeKey.keptCommand(value)?.record
+                shown[name] = LifetimeKey.splitKeptCommand(value)?.record
             }
             let scores = comparison.server.command("ZRANGE", key, "0", "-1", "WITHSCORES")
             for index in stride(from: 0, to: scores.count, by: 2) { dues[scores[index]] = Int64(scores[index + 1]) }
         }
         #expect(lives == comparison.model.lives.mapValues(\.text))
-        let known = comparison.model.lives.mapValues(\.dueMilliseconds).filter { !postponed.contains($0.key) }
-        #expect(dues.filter { !postponed.contains($0.key) } == known && known.count > 5)
+        let modelDues = comparison.model.lives.mapValues(\.dueMilliseconds).filter { !postponedKeys.contains($0.key) }
+        #expect(dues.filter { !postponedKeys.contains($0.key) } == modelDues && modelDues.count > 5)
         #expect(starts == comparison.model.lives.compactMapValues(\.start?.record))
         #expect(shown == comparison.model.lives.compactMapValues(\.shownUpdate?.record))
         #expect(lives.count > 10 && starts.count > 5 && shown.count > 5 && lives.values.contains { $0.hasPrefix("r") })
     }
 
-    private static func kept(_ random: inout SplitMix64) -> KeptCommand<[UInt8]> {
+    private static func randomKeptCommand(_ random: inout SplitMix64) -> KeptCommand<[UInt8]> {
         KeptCommand(
             isStart: random.below(2) == 0,
             version: Version(timestamp: 1_790_000_000 + Int64(random.below(3)), sequence: UInt64(random.below(3))),
@@ -102,11 +111,11 @@ import Testing
     @Test func `What was started is kept until its life is over, and the end makes it due to be started again`() throws
     {
         let comparison = try ScriptComparison()
-        func note(_ note: LifetimeEvent, _ kept: KeptCommand<[UInt8]>? = nil) {
-            #expect(comparison.admit(.reportLifetimeEvent(note, keeping: kept)).verdict == .settled)
+        func reportEvent(_ event: LifetimeEvent, _ keptCommand: KeptCommand<[UInt8]>? = nil) {
+            #expect(comparison.admit(.reportLifetimeEvent(event, keeping: keptCommand)).verdict == .settled)
         }
         func life() -> TimetableEntry? { comparison.model.lives.values.first }
-        func command(_ isStart: Bool, _ second: Int64) -> KeptCommand<[UInt8]> {
+        func makeKeptCommand(_ isStart: Bool, _ second: Int64) -> KeptCommand<[UInt8]> {
             KeptCommand(
                 isStart: isStart,
                 version: Version(timestamp: 1_790_000_000 + second, sequence: 0),
@@ -114,18 +123,18 @@ import Testing
             )
         }
         // Redis keeps no command for an activity without a life, so this call stores nothing.
-        note(.updatedAfterEnd, command(false, 9))
+        reportEvent(.updatedAfterEnd, makeKeptCommand(false, 9))
         #expect(life() == nil)
-        note(.began(atMilliseconds: Self.start, lifetimeMilliseconds: Self.hour), command(true, 1))
-        note(.alive(atMilliseconds: Self.start + 1, lifetimeMilliseconds: Self.hour), command(false, 5))
-        note(.alive(atMilliseconds: Self.start + 2, lifetimeMilliseconds: Self.hour), command(false, 4))
-        note(.ended(beganMilliseconds: Self.start, restartMilliseconds: Self.start + 70))
+        reportEvent(.began(atMilliseconds: Self.start, lifetimeMilliseconds: Self.hour), makeKeptCommand(true, 1))
+        reportEvent(.alive(atMilliseconds: Self.start + 1, lifetimeMilliseconds: Self.hour), makeKeptCommand(false, 5))
+        reportEvent(.alive(atMilliseconds: Self.start + 2, lifetimeMilliseconds: Self.hour), makeKeptCommand(false, 4))
+        reportEvent(.ended(beganMilliseconds: Self.start, restartMilliseconds: Self.start + 70))
         #expect(life()?.kind == .restarting && life()?.dueMilliseconds == Self.start + 70)
         #expect(life()?.start?.record == [1] && life()?.shownUpdate?.record == [5])
         // A late registration does not prove that the next life has begun. The next start shows the state
         // that came too late for the old life.
-        note(.alive(atMilliseconds: Self.start + 80, lifetimeMilliseconds: Self.hour))
-        note(.updatedAfterEnd, command(false, 7))
+        reportEvent(.alive(atMilliseconds: Self.start + 80, lifetimeMilliseconds: Self.hour))
+        reportEvent(.updatedAfterEnd, makeKeptCommand(false, 7))
         #expect(
             comparison.admit(.checkLifetime(beganMilliseconds: Self.start + 70, state: nil, leaseMilliseconds: 0))
                 .verdict
@@ -134,23 +143,23 @@ import Testing
         #expect(life()?.shownUpdate?.record == [7])
         // A start that lacks the newest state is `superseded` when it is checked. The life is due at once, so the
         // keeper makes another start.
-        func check(_ second: Int64) -> StoreVerdict {
+        func checkLifetime(_ second: Int64) -> StoreVerdict {
             let state = Version(timestamp: 1_790_000_000 + second, sequence: 0)
             return
                 comparison.admit(.checkLifetime(beganMilliseconds: Self.start + 70, state: state, leaseMilliseconds: 9))
                 .verdict
         }
-        #expect(check(6) == .superseded && check(7) == .retry)
+        #expect(checkLifetime(6) == .superseded && checkLifetime(7) == .retry)
         // This start names the life that waits for it, so it continues this life. A start that names another
         // time begins another life.
-        note(.began(atMilliseconds: Self.start + 70, lifetimeMilliseconds: Self.hour), command(true, 8))
+        reportEvent(.began(atMilliseconds: Self.start + 70, lifetimeMilliseconds: Self.hour), makeKeptCommand(true, 8))
         #expect(life()?.kind == .started && life()?.start?.record == [8] && life()?.shownUpdate?.record == [7])
-        #expect(check(7) == .retry)
-        note(.began(atMilliseconds: Self.start + 90, lifetimeMilliseconds: Self.hour), command(true, 9))
+        #expect(checkLifetime(7) == .retry)
+        reportEvent(.began(atMilliseconds: Self.start + 90, lifetimeMilliseconds: Self.hour), makeKeptCommand(true, 9))
         #expect(life()?.start?.record == [9] && life()?.shownUpdate == nil)
-        note(.removed)
+        reportEvent(.removed)
         #expect(life() == nil)
-        for number in 0..<LifetimeKey.count {
+        for number in 0..<LifetimeKey.timetableCount {
             #expect(
                 comparison.server.command(
                     "KEYS",
@@ -169,7 +178,7 @@ import Testing
         comparison.admit(.reportLifetimeEvent(.began(atMilliseconds: now, lifetimeMilliseconds: Self.hour)), later)
         let shared = try SharedHashes(configuration: RedisConfiguration(url: RedisURL(comparison.server.unixURL)))
         func claim(lease: Int64, ageMax: Int64 = .max) throws -> [String] {
-            try (0..<LifetimeKey.count)
+            try (0..<LifetimeKey.timetableCount)
                 .flatMap { number in
                     try shared.claimDue(LifetimeKey.timetableKey(number), lease: lease, ageMax: ageMax)
                 }
@@ -187,7 +196,7 @@ import Testing
         comparison.admit(.reportLifetimeEvent(.began(atMilliseconds: Self.start + 1, lifetimeMilliseconds: 1)), due)
         #expect(try claim(lease: 0) == ["\(due.text) b \(Self.start + 1) 1"])
         #expect(try claim(lease: 0, ageMax: Self.hour) == [])
-        let names = (0..<LifetimeKey.count)
+        let names = (0..<LifetimeKey.timetableCount)
             .flatMap { comparison.server.hash(String(decoding: LifetimeKey.livesKey($0), as: UTF8.self)).keys }
         #expect(names == [later.text])
     }
@@ -195,24 +204,24 @@ import Testing
     @Test func `A page has the names that are due, from a rank on`() throws {
         let comparison = try ScriptComparison()
         let shared = try SharedHashes(configuration: RedisConfiguration(url: RedisURL(comparison.server.unixURL)))
-        let words = (1...5).flatMap { ["\($0)", "n\($0)"] } + ["9000000000000", "later"]
-        _ = comparison.server.command(bytes: (["ZADD", "timetable"] + words).map { Array($0.utf8) })
-        func page(_ rank: Int, _ limit: Int) throws -> [String] {
-            let page = try shared.dueNames(Array("timetable".utf8), from: rank, limit: limit)
-            #expect(page.namesInTimetable == 6)
+        let arguments = (1...5).flatMap { ["\($0)", "n\($0)"] } + ["9000000000000", "later"]
+        _ = comparison.server.command(bytes: (["ZADD", "timetable"] + arguments).map { Array($0.utf8) })
+        func readPage(_ rank: Int, _ limit: Int) throws -> [String] {
+            let page = try shared.readDueNames(Array("timetable".utf8), from: rank, limit: limit)
+            #expect(page.timetableNameCount == 6)
             return page.names.map { "\(String(decoding: $0.name, as: UTF8.self)) \($0.dueMilliseconds)" }
         }
-        #expect(try page(0, 2) == ["n1 1", "n2 2"])
-        #expect(try page(3, 9) == ["n4 4", "n5 5"])
-        #expect(try page(5, 9) == [] && page(7, 9) == [])
+        #expect(try readPage(0, 2) == ["n1 1", "n2 2"])
+        #expect(try readPage(3, 9) == ["n4 4", "n5 5"])
+        #expect(try readPage(5, 9) == [] && readPage(7, 9) == [])
     }
 
     @Test func `A claimed life is forgotten only if nothing is newly known about it`() throws {
         let comparison = try ScriptComparison()
         let shared = try SharedHashes(configuration: RedisConfiguration(url: RedisURL(comparison.server.unixURL)))
         let key = TestKey.activity("a")
-        let timetable = LifetimeKey.timetableKey(Array(key.text.utf8).withUnsafeBytes(LifetimeKey.number))
-        let start = Self.command(isStart: true)
+        let timetable = LifetimeKey.timetableKey(Array(key.text.utf8).withUnsafeBytes(LifetimeKey.timetableNumber))
+        let start = Self.makeKeptCommand(isStart: true)
         comparison.admit(
             .reportLifetimeEvent(.began(atMilliseconds: Self.start, lifetimeMilliseconds: 1), keeping: start),
             key
@@ -222,14 +231,14 @@ import Testing
                 try shared.claimDue(timetable).first
             )
         }
-        let first = try claim()
-        let second = try claim()
-        #expect(try !shared.removeClaimedName(timetable, first))
+        let firstClaim = try claim()
+        let secondClaim = try claim()
+        #expect(try !shared.removeClaimedName(timetable, firstClaim))
         comparison.admit(.reportLifetimeEvent(.began(atMilliseconds: Self.start + 1, lifetimeMilliseconds: 1)), key)
-        #expect(try !shared.removeClaimedName(timetable, second))
-        let third = try claim()
-        #expect(try shared.removeClaimedName(timetable, third))
-        #expect(try !shared.removeClaimedName(timetable, third))
+        #expect(try !shared.removeClaimedName(timetable, secondClaim))
+        let thirdClaim = try claim()
+        #expect(try shared.removeClaimedName(timetable, thirdClaim))
+        #expect(try !shared.removeClaimedName(timetable, thirdClaim))
         #expect(comparison.server.command("KEYS", String(decoding: timetable, as: UTF8.self) + "*") == [])
     }
 
@@ -239,16 +248,16 @@ import Testing
         let page = try Repository.text("Helm/causeway/README.md")
         let block = try #require(page.split(separator: "ACL SETUSER causeway").last).prefix { $0 != "`" }
         let rights = block.matches(of: #/\+[a-z|]+/#).map { Array($0.output.utf8) }
-        let words = ["ACL", "SETUSER", "causeway", "on", "nopass", "~{*"].map { Array($0.utf8) } + rights
-        try #require(comparison.server.command(bytes: words) == [Array("OK".utf8)])
+        let arguments = ["ACL", "SETUSER", "causeway", "on", "nopass", "~{*"].map { Array($0.utf8) } + rights
+        try #require(comparison.server.command(bytes: arguments) == [Array("OK".utf8)])
         let url = try RedisURL("unix://causeway:any@\(comparison.server.socketPath)")
         let shared = try SharedHashes(configuration: RedisConfiguration(url: url))
-        let forgotten = try (0..<LifetimeKey.count).map(LifetimeKey.timetableKey)
+        let timetablesWithClaims = try (0..<LifetimeKey.timetableCount).map(LifetimeKey.timetableKey)
             .filter { key in try shared.claimDue(key).contains { try shared.removeClaimedName(key, $0) } }
-        #expect(forgotten.count == 1)
+        #expect(timetablesWithClaims.count == 1)
     }
 
-    private static func command(isStart: Bool) -> KeptCommand<[UInt8]> {
+    private static func makeKeptCommand(isStart: Bool) -> KeptCommand<[UInt8]> {
         KeptCommand(isStart: isStart, version: Version(timestamp: 1_790_000_000, sequence: 0), record: [1])
     }
 
@@ -257,29 +266,29 @@ import Testing
     @Test func `A command that is worked on postpones the next claim, and another end is waited for`() throws {
         let comparison = try ScriptComparison()
         let shared = try SharedHashes(configuration: RedisConfiguration(url: RedisURL(comparison.server.unixURL)))
-        func claimed() throws -> Int {
-            try (0..<LifetimeKey.count)
+        func claimDueCount() throws -> Int {
+            try (0..<LifetimeKey.timetableCount)
                 .reduce(0) { count, number in
                     let key = LifetimeKey.timetableKey(number)
                     return try count
                         + shared.claimDue(key).count
                 }
         }
-        func check(lease: Int64) -> StoreVerdict {
+        func checkLifetime(lease: Int64) -> StoreVerdict {
             comparison.admit(.checkLifetime(beganMilliseconds: Self.start, state: nil, leaseMilliseconds: lease))
                 .verdict
         }
         comparison.admit(.reportLifetimeEvent(.began(atMilliseconds: Self.start, lifetimeMilliseconds: 1)))
-        #expect(try claimed() == 1)
-        #expect(check(lease: 60_000) == .retry)
-        #expect(try claimed() == 0)
+        #expect(try claimDueCount() == 1)
+        #expect(checkLifetime(lease: 60_000) == .retry)
+        #expect(try claimDueCount() == 0)
         for claim in 2...4 {
-            #expect(check(lease: 0) == .retry)
+            #expect(checkLifetime(lease: 0) == .retry)
             comparison.admit(.reportLifetimeEvent(.endedByAnother(beganMilliseconds: Self.start)))
-            #expect(try claimed() == 1, "\(claim)")
+            #expect(try claimDueCount() == 1, "\(claim)")
         }
         comparison.admit(.reportLifetimeEvent(.endedByAnother(beganMilliseconds: Self.start)))
-        #expect(try claimed() == 0, "the other end is lost, or was settled")
+        #expect(try claimDueCount() == 0, "the other end is lost, or was settled")
     }
 
     @Test func `An activity's key tells its app and its name`() {
@@ -298,7 +307,7 @@ import Testing
 extension SharedHashes {
     /// Claims the lives that are due in a timetable, at most nine.
     fileprivate func claimDue(_ key: [UInt8], lease: Int64 = 0, ageMax: Int64 = .max) throws -> [Claim] {
-        let names = try dueNames(key, from: 0, limit: 9).names.map(\.name)
-        return try claim(key, names, leaseMilliseconds: lease, ageMillisecondsMax: ageMax).claims
+        let names = try readDueNames(key, from: 0, limit: 9).names.map(\.name)
+        return try claimNames(key, names, leaseMilliseconds: lease, ageMillisecondsMax: ageMax).claims
     }
 }

@@ -17,21 +17,21 @@ import Testing
     @Test func `A value that one worker writes is read by another`() throws {
         let server = try RedisServer()
         let (one, other) = (try tokenStore(server), try tokenStore(server))
-        #expect(try other.read(name) == nil)
+        #expect(try other.readToken(name) == nil)
         // The values are encrypted, so they may hold any bytes.
         let text: [UInt8] = [0, 255, 13, 10, 0x24]
-        try one.write(name, text: text, milliseconds: 100_000)
-        let entry = try #require(try other.read(name))
+        try one.writeToken(name, text: text, milliseconds: 100_000)
+        let entry = try #require(try other.readToken(name))
         #expect(entry.text == text)
         #expect((90_000...100_000).contains(entry.remainingMilliseconds))
-        #expect(try other.read("TEAM123456/KEY7654321") == nil)
+        #expect(try other.readToken("TEAM123456/KEY7654321") == nil)
     }
 
     @Test func `An expired value is deleted`() throws {
         let server = try RedisServer()
         let store = try tokenStore(server)
-        try store.write(name, text: [1], milliseconds: 1)
-        try eventually("a value that has expired", every: .milliseconds(1)) { try store.read(name) == nil }
+        try store.writeToken(name, text: [1], milliseconds: 1)
+        try eventually("a value that has expired", every: .milliseconds(1)) { try store.readToken(name) == nil }
     }
 
     @Test func `Only one of many workers gets the lease`() throws {
@@ -45,16 +45,16 @@ import Testing
     @Test func `A server that was away is found again`() throws {
         let server = try RedisServer()
         let store = try tokenStore(server)
-        try store.write(name, text: [1], milliseconds: 100_000)
+        try store.writeToken(name, text: [1], milliseconds: 100_000)
         server.kill()
-        #expect(throws: RedisError.self) { try store.read(name) }
+        #expect(throws: RedisError.self) { try store.readToken(name) }
         try server.start()
-        #expect(try store.read(name) == nil)
+        #expect(try store.readToken(name) == nil)
     }
 
     @Test func `A write that Redis refuses is an error`() throws {
         let server = try RedisServer()
         let store = try tokenStore(server)
-        #expect(throws: RedisError.self) { try store.write(name, text: [1], milliseconds: 0) }
+        #expect(throws: RedisError.self) { try store.writeToken(name, text: [1], milliseconds: 0) }
     }
 }

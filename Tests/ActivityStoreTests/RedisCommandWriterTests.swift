@@ -9,7 +9,7 @@ import Testing
 
 @Suite(.ownThread) struct RedisCommandWriterTests {
     /// Returns the same command as hiredis writes it.
-    private func formatted(_ arguments: [[UInt8]]) -> [UInt8] {
+    private func formatWithHiredis(_ arguments: [[UInt8]]) -> [UInt8] {
         var target: UnsafeMutablePointer<CChar>?
         let bytes = arguments.flatMap { $0.map { CChar(bitPattern: $0) } }
         let lengths = arguments.map(\.count)
@@ -25,7 +25,7 @@ import Testing
         return Array(UnsafeRawBufferPointer(start: target, count: Int(length)))
     }
 
-    private func written(argumentCount: Int, _ body: (inout RedisCommandWriter) -> Void) -> [UInt8] {
+    private func writeCommand(argumentCount: Int, _ body: (inout RedisCommandWriter) -> Void) -> [UInt8] {
         let room = UnsafeMutableRawBufferPointer.allocate(byteCount: 4096, alignment: 1)
         defer { room.deallocate() }
         var writer = RedisCommandWriter(room, argumentCount: argumentCount)
@@ -38,28 +38,28 @@ import Testing
         let type = Array("GameAttributes".utf8)
         let token = Array(String(repeating: "0f", count: 80).utf8)
         let bucket = Policy.Bucket(pushes: 20_000, refillPerHour: 3_600_000, reservedForAlerts: 50)
-        let other = Policy.Bucket(pushes: 15, refillPerHour: 15, reservedForAlerts: 20)
-        let bytes = written(argumentCount: 15) { writer in
-            key.withUnsafeBytes { writer.argument($0) }
-            writer.argument(letter: UInt8(ascii: "u"))
-            writer.emptyArgument()
-            writer.argument(number: 640)
-            writer.argument(bucket)
-            writer.textArgument(.at(1_760_000_000, 42))
-            writer.argument(claim: 0x0001_2341_4243_4445)
-            type.withUnsafeBytes { writer.argument(attributesType: $0) }
+        let frequentBucket = Policy.Bucket(pushes: 15, refillPerHour: 15, reservedForAlerts: 20)
+        let bytes = writeCommand(argumentCount: 15) { writer in
+            key.withUnsafeBytes { writer.writeArgument($0) }
+            writer.writeArgument(letter: UInt8(ascii: "u"))
+            writer.writeEmptyArgument()
+            writer.writeArgument(number: 640)
+            writer.writeArgument(bucket)
+            writer.writeTextArgument(.at(1_760_000_000, 42))
+            writer.writeArgument(claim: 0x0001_2341_4243_4445)
+            type.withUnsafeBytes { writer.writeArgument(attributesType: $0) }
             token.withUnsafeBytes { token in
-                writer.deviceArguments(
+                writer.writeDeviceArguments(
                     TokenRegistration(token: token, environment: .production, registeredAtMilliseconds: 12)
                 )
-                writer.retirementArguments(
+                writer.writeRetirementArguments(
                     TokenRetirement(token: token, environment: .production, invalidAtMilliseconds: .max)
                 )
             }
-            writer.argument(.accepted, .at(1, 2))
-            writer.refundArgument(other, draw: 1_760_000_000_017)
+            writer.writeArgument(.accepted, .at(1, 2))
+            writer.writeRefundArgument(frequentBucket, draw: 1_760_000_000_017)
         }
-        let packed = [UInt8(ascii: "P")] + [UInt8](repeating: 0x0F, count: 80)
+        let packedToken = [UInt8(ascii: "P")] + [UInt8](repeating: 0x0F, count: 80)
         let texts = [
             "{com.example.scores/match-17}", "u", "",
             "640", "\u{01}\0\0\u{10}\u{27}\u{32}\0", "176000000000000000000000000042",
@@ -67,14 +67,15 @@ import Testing
         ]
         let registered = Array("0000000000012".utf8)
         let tokens = [
-            registered + packed[..<51], Array(packed[51...]), Array(packed[..<51]), Array(packed[51...]),
+            registered + packedToken[..<51], Array(packedToken[51...]), Array(packedToken[..<51]),
+            Array(packedToken[51...]),
             Array("9999999999999".utf8),
         ]
         let numbers: [[UInt8]] = [
             Array("a000000000100000000000000000002".utf8),
             [0x67, 0x80, 0xA9, 0x03, 15, 0, 15, 0] + Array("1760000000017".utf8),
         ]
-        #expect(bytes == formatted(texts.map { Array($0.utf8) } + tokens + numbers))
+        #expect(bytes == formatWithHiredis(texts.map { Array($0.utf8) } + tokens + numbers))
     }
 
     @Test func `A batch is written as hiredis writes it`() {
@@ -109,10 +110,10 @@ import Testing
         let count = Array(prefix.utf8).withUnsafeBytes { batch.write(prefix: $0, to: room) }
         let timestamp: [UInt8] = [0x00, 0x78, 0xE7, 0x68, 0]
         let sequence: [UInt8] = [42, 0, 0, 0, 0, 0, 0, 0]
-        let head = timestamp + sequence
+        let callHead = timestamp + sequence
         let digest = Array("EDCBA\0".utf8)
         let registered: [UInt8] = [80, 0, 12, 0, 0, 0, 0, 0, 2]
-        let packed = [UInt8](repeating: 0x0F, count: 80)
+        let packedToken = [UInt8](repeating: 0x0F, count: 80)
         func pace(_ spacing: UInt8) -> [UInt8] {
             [
                 spacing, 0, 0, 0x80, 0xA9, 0x03, 15, 0, 5, 0, spacing, 0, 0, 0x50, 0x46, 0, 200, 0, 50, 0,
@@ -120,10 +121,10 @@ import Testing
             ]
         }
         let texts = ["EVALSHA", "x", "2", "{app=0}", "{app=1}"].map { Array($0.utf8) }
-        let update: [UInt8] = head + [2, 5] + timestamp + digest
-        let end: [UInt8] = head + [3 + 128 + 64, 8 + 7 + 16] + timestamp + digest
-        let arguments: [[UInt8]] = [update + end + registered + packed, pace(1), pace(2)]
-        #expect(Array(room[..<count]) == formatted(texts + arguments))
+        let update: [UInt8] = callHead + [2, 5] + timestamp + digest
+        let end: [UInt8] = callHead + [3 + 128 + 64, 8 + 7 + 16] + timestamp + digest
+        let arguments: [[UInt8]] = [update + end + registered + packedToken, pace(1), pace(2)]
+        #expect(Array(room[..<count]) == formatWithHiredis(texts + arguments))
         batch.removeAll()
         let isEmpty = batch.count == 0 && batch.hasRoom(for: paces[0])
         #expect(isEmpty)

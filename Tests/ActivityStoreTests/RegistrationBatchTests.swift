@@ -25,7 +25,7 @@ import Testing
         server.command("CONFIG", "RESETSTAT")
     }
 
-    private func register(
+    private func makeRegistration(
         _ text: String = "0af7",
         at: Int64 = 100,
         in audiences: [UInt64]? = nil,
@@ -74,29 +74,33 @@ import Testing
 
     @Test(arguments: [(1, 1), (64, 1), (65, 2), (129, 3)])
     mutating func `One command carries as many registrations as fit`(calls: Int, commands: Int) throws {
-        let registrations = (0..<calls).map { (key: TestKey.activity("\($0)"), operation: register(in: [1, 2])) }
+        let registrations = (0..<calls)
+            .map { (key: TestKey.activity("\($0)"), operation: makeRegistration(in: [1, 2])) }
         perform(registrations)
         let expected = registrations.enumerated()
             .map { StoreCaller.Event.replied(UInt64($0), model.perform($1.key.call($1.operation, tag: UInt64($0)))) }
         #expect(caller.events == expected)
-        #expect(server.calls("evalsha") == commands)
+        #expect(server.callCount(of: "evalsha") == commands)
         caller.store.close()
     }
 
     @Test mutating func `One activity may occur several times, with its confirmations in between`() throws {
         let key = TestKey.activity("one")
         let calls: [(key: TestKey, operation: Operation)] = [
-            (key, register(at: 100, in: [1, 2])), (.activity("other"), register(at: 100, in: nil)),
-            (key, register(at: 200, in: [2])), (key, .confirmDepartures(atMilliseconds: 100)),
-            (key, register("bb", at: 300, in: [2], shows: .at(5))), (key, .confirmDepartures(atMilliseconds: 300)),
-            (.activity("nobody"), .confirmDepartures(atMilliseconds: 1)), (key, register("bb", at: 300, in: [2])),
-            (key, register("cc", at: 299, in: [3])), (key, register("dd", at: 400, in: [], source: .reread)),
+            (key, makeRegistration(at: 100, in: [1, 2])), (.activity("other"), makeRegistration(at: 100, in: nil)),
+            (key, makeRegistration(at: 200, in: [2])), (key, .confirmDepartures(atMilliseconds: 100)),
+            (key, makeRegistration("bb", at: 300, in: [2], shows: .at(5))),
+            (key, .confirmDepartures(atMilliseconds: 300)),
+            (.activity("nobody"), .confirmDepartures(atMilliseconds: 1)),
+            (key, makeRegistration("bb", at: 300, in: [2])),
+            (key, makeRegistration("cc", at: 299, in: [3])),
+            (key, makeRegistration("dd", at: 400, in: [], source: .reread)),
         ]
         perform(calls)
         let expected = calls.enumerated()
             .map { StoreCaller.Event.replied(UInt64($0), model.perform($1.key.call($1.operation, tag: UInt64($0)))) }
         #expect(caller.events == expected)
-        #expect(server.calls("evalsha") == 1)
+        #expect(server.callCount(of: "evalsha") == 1)
         caller.store.close()
     }
 
@@ -105,21 +109,21 @@ import Testing
         server.command("HSET", TestKey.activity("3").text, "not", "an activity")
         server.command("SET", TestKey.activity("5").text, String(repeating: "9", count: 49))
         server.command("SET", TestKey.activity("6").text, String(repeating: "9", count: 500))
-        perform((0..<8).map { (key: .activity("\($0)"), operation: register(in: [1])) })
+        perform((0..<8).map { (key: .activity("\($0)"), operation: makeRegistration(in: [1])) })
         let expected = (0..<8 as Range<UInt64>)
             .map { tag -> StoreCaller.Event in
                 [0, 3, 5, 6].contains(tag)
                     ? .failed(tag, .admit, .foreignValue) : .replied(tag, OwnedReply(.registered))
             }
         #expect(caller.events == expected)
-        #expect(server.calls("evalsha") == 1)
+        #expect(server.callCount(of: "evalsha") == 1)
         #expect(caller.store.isReady)
         caller.store.close()
     }
 
     @Test func `Out of memory, all of a command's calls fail and nothing is written`() throws {
         server.command("CONFIG", "SET", "maxmemory", "1")
-        perform((0..<20).map { (key: .activity("\($0)"), operation: register()) })
+        perform((0..<20).map { (key: .activity("\($0)"), operation: makeRegistration()) })
         #expect(caller.events == (0..<20).map { .failed($0, .admit, .outOfMemory) })
         #expect(server.command("DBSIZE") == ["0"])
         caller.store.close()
@@ -129,24 +133,24 @@ import Testing
         for (index, length) in [StoreLimits.heldCommandBytesMax, 70_000, 61_000, 10].enumerated() {
             try hold(length, of: .activity("\(index)"))
         }
-        func lengths(_ indices: [Int]) -> [Int?] {
-            perform(indices.map { (key: .activity("\($0)"), operation: register()) })
+        func readCommandLengths(_ indices: [Int]) -> [Int?] {
+            perform(indices.map { (key: .activity("\($0)"), operation: makeRegistration()) })
             return caller.events.map { event in
                 guard case .replied(_, let reply) = event else { return -1 }
                 return reply.verdict == .full ? nil : reply.heldCommand?.count ?? -1
             }
         }
         // A reply has room for the longest held command alone, or for the first two of the other three.
-        #expect(lengths([0, 1, 2]) == [StoreLimits.heldCommandBytesMax, nil, nil])
-        #expect(lengths([1, 2, 3]) == [70_000, 61_000, nil])
-        #expect(lengths([3]) == [10])
+        #expect(readCommandLengths([0, 1, 2]) == [StoreLimits.heldCommandBytesMax, nil, nil])
+        #expect(readCommandLengths([1, 2, 3]) == [70_000, 61_000, nil])
+        #expect(readCommandLengths([3]) == [10])
         caller.store.close()
     }
 
     @Test func `Tokens that came with commands are registered one by one, so the held command has room`() throws {
         for index in 0..<2 { try hold(StoreLimits.heldCommandBytesMax, of: .activity("\(index)")) }
         server.command("CONFIG", "RESETSTAT")
-        perform((0..<2).map { (key: .activity("\($0)"), operation: register(source: .command)) })
+        perform((0..<2).map { (key: .activity("\($0)"), operation: makeRegistration(source: .command)) })
         for event in caller.events {
             guard case .replied(_, let reply) = event else {
                 Issue.record("\(event)")
@@ -154,7 +158,7 @@ import Testing
             }
             #expect(reply.heldCommand?.count == StoreLimits.heldCommandBytesMax)
         }
-        #expect(server.calls("evalsha") == 2)
+        #expect(server.callCount(of: "evalsha") == 2)
         caller.store.close()
     }
 }

@@ -23,14 +23,14 @@ import Testing
         .command(event: .update, version: .at(1_700_000_001), digest: 1, spacingMilliseconds: 0, registration: nil)
     }
 
-    private struct Pair {
+    private struct ReplicatedPair {
         let primary: RedisServer
         let replica: RedisServer
         let caller: StoreCaller
     }
 
     /// - Parameter replicas: the number of replicas that must have a write before its reply counts.
-    private func pair(replicas: Int, deadlineMilliseconds: Int64 = 10_000) throws -> Pair {
+    private func makePair(replicas: Int, deadlineMilliseconds: Int64 = 10_000) throws -> ReplicatedPair {
         let primary = try RedisServer(["--repl-diskless-sync-delay", "0"])
         let replica = try RedisServer([
             "--replicaof", "127.0.0.1", String(primary.port), "--repl-diskless-sync-delay", "0", "--repl-timeout",
@@ -38,7 +38,7 @@ import Testing
         ])
         let caller = try makeCaller(primary, replicas: replicas, deadlineMilliseconds: deadlineMilliseconds)
         #expect(caller.turn { isLinked(replica) && hasReplica(primary) })
-        return Pair(primary: primary, replica: replica, caller: caller)
+        return ReplicatedPair(primary: primary, replica: replica, caller: caller)
     }
 
     /// - Parameter deadlineMilliseconds: the deadline of calls. The lane waits for replicas for a tenth of
@@ -51,64 +51,66 @@ import Testing
         var configuration = RedisConfiguration(url: try RedisURL(server.unixURL))
         configuration.connectTimeoutMilliseconds = 60_000
         configuration.responseDeadlineMilliseconds = deadlineMilliseconds
-        configuration.replicas = replicas
+        configuration.requiredReplicaCount = replicas
         let caller = try StoreCaller(configuration)
         try #require(caller.turnUntilReady())
         caller.events = []
         return caller
     }
 
-    private func isLinked(_ replica: RedisServer) -> Bool { says("master_link_status:up", replica) }
+    private func isLinked(_ replica: RedisServer) -> Bool { reportsReplication("master_link_status:up", replica) }
 
     /// Whether the primary has a replica that is on line.
-    private func hasReplica(_ primary: RedisServer) -> Bool { says("state=online", primary) }
+    private func hasReplica(_ primary: RedisServer) -> Bool { reportsReplication("state=online", primary) }
 
-    private func says(_ text: String, _ server: RedisServer) -> Bool {
+    private func reportsReplication(_ text: String, _ server: RedisServer) -> Bool {
         server.command("INFO", "replication").joined().contains(text)
     }
 
     /// Cuts the replica off, so that it gets no further writes.
-    private func cutOff(_ pair: Pair) {
+    private func cutOff(_ pair: ReplicatedPair) {
         pair.replica.suspend()
         pair.primary.command("CLIENT", "KILL", "TYPE", "replica")
     }
 
     /// Issues the call again until it gets a reply, as the core does.
-    private func answer(_ call: Operation, tag: UInt64, _ caller: StoreCaller) -> OwnedReply? {
-        var answer: OwnedReply?
+    private func performUntilReplied(_ call: Operation, tag: UInt64, _ caller: StoreCaller) -> OwnedReply? {
+        var receivedReply: OwnedReply?
         var isOutstanding = false
         _ = caller.turn {
             for case let event in caller.events {
-                if case .replied(tag, let reply) = event { answer = reply }
+                if case .replied(tag, let reply) = event { receivedReply = reply }
                 if case .failed(tag, _, _) = event { isOutstanding = false }
             }
             caller.events.removeAll { if case .failed = $0 { true } else { false } }
-            if !isOutstanding, answer == nil { isOutstanding = caller.store.issue(call, key: key, tag: tag) == .issued }
-            return answer != nil
+            if !isOutstanding, receivedReply == nil {
+                isOutstanding = caller.store.issue(call, key: key, tag: tag) == .issued
+            }
+            return receivedReply != nil
         }
-        return answer
+        return receivedReply
     }
 
     /// Makes the replica the primary, and returns its verdict about the activity.
-    private func verdictAfterFailover(_ pair: Pair) throws -> StoreVerdict? {
+    private func verdictAfterFailover(_ pair: ReplicatedPair) throws -> StoreVerdict? {
         pair.caller.store.close()
         pair.primary.kill()
         pair.replica.resume()
         pair.replica.command("REPLICAOF", "NO", "ONE")
         let caller = try makeCaller(pair.replica, replicas: 0)
         defer { caller.store.close() }
-        return answer(update, tag: 9, caller)?.verdict
+        return performUntilReplied(update, tag: 9, caller)?.verdict
     }
 
     @Test func `Without acknowledgement a failover loses the token`() throws {
-        let pair = try pair(replicas: 0)
+        let pair = try makePair(replicas: 0)
         cutOff(pair)
-        #expect(answer(register, tag: 1, pair.caller)?.verdict == .registered)
+        #expect(performUntilReplied(register, tag: 1, pair.caller)?.verdict == .registered)
         #expect(try verdictAfterFailover(pair) == .noToken)
     }
 
     @Test func `An acknowledged write survives when the primary is killed at once`() throws {
-        let pair = try pair(replicas: 1)
+        let pair = try makePair(replicas: 1)
         cutOff(pair)
         #expect(pair.caller.store.issue(register, key: key, tag: 1) == .issued)
         let isRefused = pair.caller.turn { pair.caller.events.contains(.failed(1, .admit, .replicasMissing)) }
@@ -116,34 +118,34 @@ import Testing
         #expect(pair.caller.events.first == .failed(1, .admit, .replicasMissing))
         #expect(pair.caller.events.contains(.replicas(.missing(acknowledged: 0, isGivenUp: false, nil))))
         // The lane sends the next WAIT after a pause. Until then it takes no call that needs replicas.
-        #expect(pair.caller.store.issue(register, key: key, tag: 2) == .awaitsReplicas)
+        #expect(pair.caller.store.issue(register, key: key, tag: 2) == .replicasMissing)
         pair.replica.resume()
         pair.caller.events = []
-        #expect(answer(register, tag: 3, pair.caller)?.verdict == .registered)
-        #expect(pair.caller.turn { pair.caller.events.contains(.replicas(.following)) })
+        #expect(performUntilReplied(register, tag: 3, pair.caller)?.verdict == .registered)
+        #expect(pair.caller.turn { pair.caller.events.contains(.replicas(.acknowledging)) })
         #expect(try verdictAfterFailover(pair) == .send)
     }
 
     @Test func `A held state is acknowledged, too`() throws {
-        let pair = try pair(replicas: 1)
+        let pair = try makePair(replicas: 1)
         let hold = Operation.hold(attributesType: nil, version: .at(1_700_000_001), command: Array("{}".utf8))
-        #expect(answer(update, tag: 1, pair.caller)?.verdict == .noToken)
-        #expect(answer(hold, tag: 2, pair.caller)?.verdict == .held)
+        #expect(performUntilReplied(update, tag: 1, pair.caller)?.verdict == .noToken)
+        #expect(performUntilReplied(hold, tag: 2, pair.caller)?.verdict == .held)
         pair.caller.store.close()
         pair.primary.kill()
         pair.replica.command("REPLICAOF", "NO", "ONE")
         let caller = try makeCaller(pair.replica, replicas: 0)
-        #expect(answer(register, tag: 3, caller)?.heldCommand == Array("{}".utf8))
+        #expect(performUntilReplied(register, tag: 3, caller)?.heldCommand == Array("{}".utf8))
         caller.store.close()
     }
 
     @Test func `Replies keep their order, one WAIT covers all calls of a turn, and other calls need none`() throws {
         // The deadline is long, because a busy machine may run the replica late.
-        let pair = try pair(replicas: 1, deadlineMilliseconds: 100_000)
+        let pair = try makePair(replicas: 1, deadlineMilliseconds: 100_000)
         let caller = pair.caller
         #expect(caller.store.issue(update, key: .activity("a"), tag: 1) == .issued)
         #expect(caller.turn { caller.store.outstandingCount == 0 })
-        #expect(pair.primary.calls("wait") == 0)
+        #expect(pair.primary.callCount(of: "wait") == 0)
         #expect(caller.store.issue(update, key: .activity("b"), tag: 2) == .issued)
         for tag in 3..<40 as Range<UInt64> {
             #expect(caller.store.issue(register, key: .activity("\(tag)"), tag: tag) == .issued)
@@ -154,23 +156,23 @@ import Testing
         #expect(caller.turn { caller.store.outstandingCount == 0 })
         let tags = caller.events.compactMap { if case .replied(let tag, _) = $0 { tag } else { nil } }
         #expect(tags == Array(1..<60))
-        #expect(pair.primary.calls("wait") == 1)
+        #expect(pair.primary.callCount(of: "wait") == 1)
         caller.store.close()
     }
 
     /// The replica is connected but frozen. A call that needs no replica only waits for the one WAIT that the
     /// lane sends each second.
     @Test func `Other calls go on while a replica is frozen, and after ten seconds all do`() throws {
-        let pair = try pair(replicas: 1)
+        let pair = try makePair(replicas: 1)
         pair.replica.suspend()
-        let began = pair.caller.loop.nowMilliseconds
+        let beganMilliseconds = pair.caller.loop.nowMilliseconds
         #expect(pair.caller.store.issue(register, key: key, tag: 1) == .issued)
         #expect(pair.caller.store.issue(update, key: .activity("other"), tag: 2) == .issued)
         #expect(pair.caller.turn { pair.caller.events.contains(.replied(2, OwnedReply(.noToken))) })
-        #expect(answer(update, tag: 3, pair.caller)?.verdict == .send)
-        #expect(answer(register, tag: 4, pair.caller)?.verdict == .registered)
+        #expect(performUntilReplied(update, tag: 3, pair.caller)?.verdict == .send)
+        #expect(performUntilReplied(register, tag: 4, pair.caller)?.verdict == .registered)
         #expect(pair.caller.events.contains(.replicas(.missing(acknowledged: 0, isGivenUp: true, nil))))
-        #expect(pair.caller.loop.nowMilliseconds - began >= ReplicaWatch.missingMillisecondsMax)
+        #expect(pair.caller.loop.nowMilliseconds - beganMilliseconds >= ReplicaWatch.missingMillisecondsMax)
         // The lane has given up on the replica, so from now on no call waits for it.
         #expect(pair.caller.store.issue(register, key: key, tag: 5) == .issued)
         #expect(pair.caller.turn { pair.caller.store.outstandingCount == 0 })
@@ -180,27 +182,29 @@ import Testing
     }
 
     @Test func `A primary that is killed during WAIT leaves no call without an end`() throws {
-        let pair = try pair(replicas: 1, deadlineMilliseconds: 600_000)
+        let pair = try makePair(replicas: 1, deadlineMilliseconds: 600_000)
         pair.replica.suspend()
         for tag in 0..<20 as Range<UInt64> {
             let call = tag.isMultiple(of: 2) ? register : update
             #expect(pair.caller.store.issue(call, key: .activity("\(tag)"), tag: tag) == .issued)
         }
         // Redis has replied to all calls, but the lane withholds the replies.
-        #expect(pair.caller.turn(limitMilliseconds: 30_000) { pair.primary.calls("evalsha") >= 11 })
-        pair.caller.loop.turn(waitMilliseconds: 20)
+        #expect(pair.caller.turn(limitMilliseconds: 30_000) { pair.primary.callCount(of: "evalsha") >= 11 })
+        pair.caller.loop.runTurn(waitMilliseconds: 20)
         #expect(pair.caller.events.isEmpty)
         pair.primary.kill()
         #expect(pair.caller.turn(limitMilliseconds: 30_000) { pair.caller.events.count >= 21 })
-        let failed = pair.caller.events.compactMap { if case .failed(let tag, _, .stream) = $0 { tag } else { nil } }
-        #expect(failed == Array(0..<20))
+        let failedTags = pair.caller.events.compactMap {
+            if case .failed(let tag, _, .stream) = $0 { tag } else { nil }
+        }
+        #expect(failedTags == Array(0..<20))
         #expect(pair.caller.store.outstandingCount == 0)
         pair.replica.resume()
         try pair.primary.start()
         #expect(pair.caller.turnUntilReady())
         pair.caller.events = []
         #expect(pair.caller.turn { isLinked(pair.replica) })
-        #expect(answer(register, tag: 30, pair.caller)?.verdict == .registered)
+        #expect(performUntilReplied(register, tag: 30, pair.caller)?.verdict == .registered)
         pair.caller.store.close()
     }
 
@@ -209,7 +213,7 @@ import Testing
         let loop = try EventLoop()
         let fake = try FakeRedis(loop: loop)
         let caller = try connectedCaller(fake, loop)
-        fake.answer = { $0 == "EVALSHA" ? "$10\r\nregistered\r\n" : "-NOPERM no\r\n" }
+        fake.makeReply = { $0 == "EVALSHA" ? "$10\r\nregistered\r\n" : "-NOPERM no\r\n" }
         #expect(caller.store.issue(register, key: key, tag: 1) == .issued)
         #expect(caller.turn { caller.events.count == 2 })
         let refusal = RedisError(.noPermission)
@@ -229,8 +233,8 @@ import Testing
         let caller = try connectedCaller(fake, loop)
         fake.sendsByteByByte = true
         for count in ["1", "0"] {
-            let registered = String(repeating: "$10\r\nregistered\r\n", count: 3)
-            fake.answer = { $0 == "EVALSHA" ? "*3\r\n\(registered)" : $0 == "WAIT" ? ":\(count)\r\n" : nil }
+            let registeredReplies = String(repeating: "$10\r\nregistered\r\n", count: 3)
+            fake.makeReply = { $0 == "EVALSHA" ? "*3\r\n\(registeredReplies)" : $0 == "WAIT" ? ":\(count)\r\n" : nil }
             for tag in 1...3 as ClosedRange<UInt64> {
                 #expect(caller.store.issue(register, key: .activity("\(tag)"), tag: tag) == .issued)
             }
@@ -259,7 +263,7 @@ import Testing
         let caller = try connectedCaller(fake, loop)
         let confirm = Operation.confirmDepartures(atMilliseconds: 1)
         for count in ["1", "0"] {
-            fake.answer = {
+            fake.makeReply = {
                 $0 == "EVALSHA"
                     ? "*2\r\n$7\r\nsettled\r\n$10\r\nregistered\r\n" : $0 == "WAIT" ? ":\(count)\r\n" : nil
             }
@@ -278,7 +282,7 @@ import Testing
 
     private func connectedCaller(_ fake: FakeRedis, _ loop: EventLoop) throws -> StoreCaller {
         var configuration = RedisConfiguration(url: try RedisURL(fake.url))
-        configuration.replicas = 1
+        configuration.requiredReplicaCount = 1
         let caller = try StoreCaller(configuration, loop: loop, server: fake)
         #expect(caller.turnUntilReady())
         caller.events = []
@@ -289,77 +293,77 @@ import Testing
 /// Tests when calls wait for missing replicas. Each test sets the time itself.
 @Suite struct ReplicaWatchTests {
     /// A class around the watch, because `#expect` cannot call a mutating method of a value.
-    private final class Watched {
+    private final class ClockedReplicaWatch {
         private var watch = ReplicaWatch()
         var now: Int64 = 0
 
         var acceptsCalls: Bool { watch.acceptsCalls(nowMilliseconds: now) }
         func isWithheld() -> Bool { watch.noteIssuedCall(nowMilliseconds: now) }
         func beginWaitIfNeeded() -> Bool { watch.beginWaitIfNeeded() }
-        func answered(isEnough: Bool) -> ReplicaWatch.Change? {
-            watch.handleWaitReply(isEnough: isEnough, nowMilliseconds: now)
+        func handleWaitReply(areEnough: Bool) -> ReplicaWatch.Change? {
+            watch.handleWaitReply(areEnough: areEnough, nowMilliseconds: now)
         }
         func handleLostConnection() { watch.handleLostConnection() }
     }
 
     @Test func `One question at a time, and one for what was written meanwhile`() {
-        let watched = Watched()
+        let watched = ClockedReplicaWatch()
         #expect(!watched.beginWaitIfNeeded())
         #expect(watched.isWithheld() && watched.isWithheld())
         #expect(watched.beginWaitIfNeeded())
         #expect(watched.isWithheld())
         #expect(!watched.beginWaitIfNeeded())
-        #expect(watched.answered(isEnough: true) == nil)
+        #expect(watched.handleWaitReply(areEnough: true) == nil)
         #expect(watched.beginWaitIfNeeded())
-        #expect(watched.answered(isEnough: true) == nil)
+        #expect(watched.handleWaitReply(areEnough: true) == nil)
         #expect(!watched.beginWaitIfNeeded())
     }
 
     @Test func `Missing replicas are asked each second, then given up, asked seldom, and found again`() {
-        let watched = Watched()
+        let watched = ClockedReplicaWatch()
         for second in 0..<10 {
             #expect(watched.acceptsCalls && watched.isWithheld() && watched.beginWaitIfNeeded(), "\(second)")
             #expect(second == 0 || !watched.acceptsCalls, "one question at a time")
-            #expect(watched.answered(isEnough: false) == .missing(isGivenUp: false), "\(second)")
+            #expect(watched.handleWaitReply(areEnough: false) == .missing(isGivenUp: false), "\(second)")
             watched.now += ReplicaWatch.missingPauseMilliseconds - 1
             #expect(!watched.acceptsCalls)
             watched.now += 1
         }
         #expect(watched.acceptsCalls && watched.isWithheld() && watched.beginWaitIfNeeded())
-        #expect(watched.answered(isEnough: false) == .missing(isGivenUp: true))
+        #expect(watched.handleWaitReply(areEnough: false) == .missing(isGivenUp: true))
         watched.now += ReplicaWatch.givenUpPauseMilliseconds - 1
         #expect(watched.acceptsCalls && !watched.isWithheld() && !watched.beginWaitIfNeeded())
         watched.now += 1
         #expect(!watched.isWithheld() && watched.beginWaitIfNeeded())
         // The watch has given up on the replicas. In this state a write during a WAIT needs no WAIT of its own.
         #expect(!watched.isWithheld())
-        #expect(watched.answered(isEnough: true) == .following)
+        #expect(watched.handleWaitReply(areEnough: true) == .acknowledging)
         #expect(!watched.beginWaitIfNeeded())
         // If the replica is missing again later, calls wait again.
         #expect(watched.isWithheld() && watched.beginWaitIfNeeded())
-        #expect(watched.answered(isEnough: false) == .missing(isGivenUp: false))
+        #expect(watched.handleWaitReply(areEnough: false) == .missing(isGivenUp: false))
     }
 
     /// The next connection may be to another server, whose replicas may acknowledge. So the lane again waits
     /// for up to ten seconds before it gives up on missing replicas.
     @Test func `The replicas get the whole patience again after a lost connection`() {
-        let watched = Watched()
+        let watched = ClockedReplicaWatch()
         #expect(watched.isWithheld() && watched.beginWaitIfNeeded())
-        #expect(watched.answered(isEnough: false) == .missing(isGivenUp: false))
+        #expect(watched.handleWaitReply(areEnough: false) == .missing(isGivenUp: false))
         watched.handleLostConnection()
         watched.now += ReplicaWatch.missingMillisecondsMax
         #expect(watched.acceptsCalls && watched.isWithheld() && watched.beginWaitIfNeeded())
-        #expect(watched.answered(isEnough: false) == .missing(isGivenUp: false))
+        #expect(watched.handleWaitReply(areEnough: false) == .missing(isGivenUp: false))
         watched.now += ReplicaWatch.missingMillisecondsMax
         #expect(watched.isWithheld() && watched.beginWaitIfNeeded())
-        #expect(watched.answered(isEnough: false) == .missing(isGivenUp: true))
+        #expect(watched.handleWaitReply(areEnough: false) == .missing(isGivenUp: true))
         watched.handleLostConnection()
         #expect(watched.acceptsCalls && watched.isWithheld() && watched.beginWaitIfNeeded())
-        #expect(watched.answered(isEnough: true) == .following, "the operator learns that they are back")
+        #expect(watched.handleWaitReply(areEnough: true) == .acknowledging, "the operator learns that they are back")
     }
 
     @Test func `A lost connection asks no more questions`() {
-        let watched = Watched()
+        let watched = ClockedReplicaWatch()
         #expect(watched.isWithheld())
         watched.handleLostConnection()
         #expect(!watched.beginWaitIfNeeded())

@@ -33,7 +33,7 @@ final class ScriptComparison {
     @discardableResult
     func admit(_ call: Operation, _ key: TestKey? = nil) -> OwnedReply {
         let key = key ?? self.key
-        prepare()
+        prepareCall()
         #expect(caller.store.issue(call, key: key, tag: 1) == .issued)
         #expect(caller.turn { !caller.events.isEmpty })
         guard case .replied(1, let reply)? = caller.events.first else {
@@ -41,13 +41,13 @@ final class ScriptComparison {
             return OwnedReply(.stale)
         }
         var expected = model.perform(key.call(call, tag: 1))
-        if !isTimed { (expected.waitMilliseconds, expected.draw) = timed(reply, as: expected.verdict) }
+        if !isTimed { (expected.waitMilliseconds, expected.draw) = clockDependentTimes(reply, as: expected.verdict) }
         #expect(reply == expected)
         return reply
     }
 
     /// Returns the wait and the draw in a reply, which depend on the server's clock.
-    private func timed(_ reply: OwnedReply, as verdict: StoreVerdict) -> (Int64, Int64) {
+    private func clockDependentTimes(_ reply: OwnedReply, as verdict: StoreVerdict) -> (Int64, Int64) {
         (verdict == .wait ? reply.waitMilliseconds : 0, verdict == .tokenFound ? reply.draw : 0)
     }
 
@@ -65,14 +65,14 @@ final class ScriptComparison {
         settle(.refundStart(startBudget: budget, draw: draw))
     }
 
-    private func prepare() {
+    private func prepareCall() {
         caller.events = []
         if isTimed { server.command("RPUSH", "times", String(model.nowMilliseconds * 1_000 + 7)) }
     }
 }
 
 extension RedisServer {
-    private static let set = """
+    private static let setLua = """
         local function set(key, value, _, lifetime, condition)
           redis.call('HSET', 'expiry', key, TIME .. '+' .. lifetime)
           if condition then return redis.pcall("SET", key, value, condition) end
@@ -80,7 +80,7 @@ extension RedisServer {
         end
 
         """
-    private static let nextTime = """
+    private static let nextTimeLua = """
         if index == 1 then
           for _, other in ipairs(redis.call('LRANGE', 'times', 0, count - 2)) do hasOneClock = hasOneClock and other == TIME end
         else
@@ -91,7 +91,7 @@ extension RedisServer {
 
         """
     /// Lua code that the test inserts into the loop over a batch of registrations. It gives each call its own time.
-    private static let nextRegistrationTime = """
+    private static let nextRegistrationTimeLua = """
         if index > 1 then
           TIME = redis.call('LPOP', 'times')
           _, seconds = serverTime()
@@ -102,7 +102,7 @@ extension RedisServer {
     /// Lua code for the place where `admit` replies with the activity's value. If the calls of a batch have different
     /// times, the reply has no common clock from which the lane could compute the pushes left. Then this code
     /// computes them.
-    private static let sentAsAsked = """
+    private static let sendReplyLua = """
         if not hasOneClock then
           local missing = math.max(math.ceil((read('<I6', value, 34) - now) / interval), 0)
           reply = assigned + math.max(pushes - missing, 0) + (isHigh and 32767 or 16384)
@@ -121,21 +121,22 @@ extension RedisServer {
         let clock = "call('TIME')"
         let replacements = [
             (clock, "{string.sub(TIME, 1, 10), tostring(tonumber(string.sub(TIME, 11)))}"),
-            ("local head, assignedAndAsks", Self.nextTime + "local head, assignedAndAsks"),
-            ("local bits, form, length", Self.nextRegistrationTime + "local bits, form, length"),
-            ("reply = value else", "\n\(Self.sentAsAsked)else"),
+            ("local head, assignedAndAsks", Self.nextTimeLua + "local head, assignedAndAsks"),
+            ("local bits, form, length", Self.nextRegistrationTimeLua + "local bits, form, length"),
+            ("reply = value else", "\n\(Self.sendReplyLua)else"),
             ("call('SET', key, ", "set(key, "),
             ("call('PEXPIRE', key, ", "call('HSET', 'expiry', key, TIME .. '+' .. "),
         ]
         for script in StoreScript.allCases {
-            var timed = "local TIME, hasOneClock = redis.call('LPOP', 'times'), true\n\(Self.set)\(script.body)"
+            var timedSource =
+                "local TIME, hasOneClock = redis.call('LPOP', 'times'), true\n\(Self.setLua)\(script.luaSource)"
             for (text, replacement) in replacements {
                 // `admit` has all these texts. The other scripts must at least read the clock.
                 let isExpected = script == .admit || text == clock
-                try #require(timed.contains(text) || !isExpected, "\(script) no longer has the text: \(text)")
-                timed = timed.replacing(text, with: replacement)
+                try #require(timedSource.contains(text) || !isExpected, "\(script) no longer has the text: \(text)")
+                timedSource = timedSource.replacing(text, with: replacement)
             }
-            let digest = try #require(command("SCRIPT", "LOAD", timed).first)
+            let digest = try #require(command("SCRIPT", "LOAD", timedSource).first)
             #expect(Array(digest.utf8).withUnsafeBytes { connection.scriptPrefixes.setDigest($0, of: script.rawValue) })
         }
     }

@@ -11,16 +11,16 @@ extension ScriptTests {
         let comparison = try ScriptComparison(.device("phone"))
         let game = "GameAttributes"
         let race = "RaceAttributes"
-        #expect(comparison.verdict(.lookUpToken(attributesType: game, registration: nil)) == .noToken)
+        #expect(comparison.verdict(.takeStartToken(attributesType: game, registration: nil)) == .noToken)
         #expect(comparison.verdict(.hold(attributesType: game, version: version(100), command: [1])) == .held)
         #expect(comparison.verdict(.hold(attributesType: game, version: version(102), command: [2])) == .held)
         #expect(comparison.verdict(.hold(attributesType: game, version: version(101), command: [3])) == .superseded)
         #expect(
             comparison.admit(.register(attributesType: race, registration: token("cc"), shows: nil)).heldCommand == nil
         )
-        let registered = comparison.admit(.register(attributesType: game, registration: token("aa"), shows: nil))
-        #expect(registered.heldCommand == [2])
-        #expect(comparison.admit(.lookUpToken(attributesType: game, registration: nil)).registration == token("aa"))
+        let registrationReply = comparison.admit(.register(attributesType: game, registration: token("aa"), shows: nil))
+        #expect(registrationReply.heldCommand == [2])
+        #expect(comparison.admit(.takeStartToken(attributesType: game, registration: nil)).registration == token("aa"))
         #expect(comparison.verdict(.hold(attributesType: game, version: version(103), command: [3])) == .retry)
         comparison.settle(
             Operation.settlement(attributesType: game, version: version(102), outcome: .accepted, digest: 0)
@@ -29,15 +29,16 @@ extension ScriptTests {
             comparison.admit(.register(attributesType: game, registration: token("aa"), shows: nil)).heldCommand == nil
         )
         #expect(
-            comparison.admit(.lookUpToken(attributesType: race, registration: token("dd", at: 300))).registration
+            comparison.admit(.takeStartToken(attributesType: race, registration: token("dd", at: 300))).registration
                 == token("dd", at: 300)
         )
         // The unregistration is older than one registration and newer than the other, so it removes only one
         // token.
         #expect(comparison.verdict(.unregister(atMilliseconds: 200)) == .unregistered)
-        #expect(comparison.verdict(.lookUpToken(attributesType: game, registration: nil)) == .noToken)
+        #expect(comparison.verdict(.takeStartToken(attributesType: game, registration: nil)) == .noToken)
         #expect(
-            comparison.admit(.lookUpToken(attributesType: race, registration: nil)).registration == token("dd", at: 300)
+            comparison.admit(.takeStartToken(attributesType: race, registration: nil)).registration
+                == token("dd", at: 300)
         )
         #expect(comparison.verdict(.unregister(atMilliseconds: 200)) == .unregistered)
         #expect(comparison.verdict(.unregister(atMilliseconds: 199)) == .stale)
@@ -56,7 +57,8 @@ extension ScriptTests {
         #expect(register("bb", at: 300).heldCommand == [1])
         #expect(register("aa", at: 200).heldCommand == [1])
         #expect(
-            comparison.admit(.lookUpToken(attributesType: type, registration: nil)).registration == token("bb", at: 300)
+            comparison.admit(.takeStartToken(attributesType: type, registration: nil)).registration
+                == token("bb", at: 300)
         )
         comparison.settle(
             Operation.settlement(attributesType: type, version: version(100), outcome: .accepted, digest: 0)
@@ -95,7 +97,7 @@ extension ScriptTests {
                 )
             )
         }
-        func released(after: HeldStart<[UInt8]>? = nil) -> String? {
+        func releaseHeldStart(after: HeldStart<[UInt8]>? = nil) -> String? {
             let register = Operation.register(
                 attributesType: type,
                 registration: token("aa"),
@@ -113,24 +115,24 @@ extension ScriptTests {
         for number in 3..<StoreLimits.heldStartsMax { #expect(hold("other \(number)", 200) == .held) }
         #expect(hold("one too many", 99) == .full)
         #expect(hold("c", 103) == .held, "in place of its older one")
-        #expect(released() == "a at 101")
-        #expect(released() == "a at 101", "until it is settled")
-        #expect(released(after: Operation.heldStart(type, "a", version(101))) == "b at 102")
-        #expect(released(after: Operation.heldStart(type, "b", version(102))) == "c at 103")
-        #expect(released(after: Operation.heldStart(type, "gone", version(102))) == "b at 102")
-        #expect(released(after: Operation.heldStart(type, "gone", version(201))) == nil)
+        #expect(releaseHeldStart() == "a at 101")
+        #expect(releaseHeldStart() == "a at 101", "until it is settled")
+        #expect(releaseHeldStart(after: Operation.heldStart(type, "a", version(101))) == "b at 102")
+        #expect(releaseHeldStart(after: Operation.heldStart(type, "b", version(102))) == "c at 103")
+        #expect(releaseHeldStart(after: Operation.heldStart(type, "gone", version(102))) == "b at 102")
+        #expect(releaseHeldStart(after: Operation.heldStart(type, "gone", version(201))) == nil)
         settle("a", 100)
         settle("b", 101)
-        #expect(released() == "a at 101", "neither was it")
+        #expect(releaseHeldStart() == "a at 101", "neither was it")
         settle("a", 101)
-        #expect(released() == "b at 102")
+        #expect(releaseHeldStart() == "b at 102")
         settle("b", 102)
-        #expect(released() == "c at 103")
+        #expect(releaseHeldStart() == "c at 103")
         settle("c", 103)
         for number in 3..<StoreLimits.heldStartsMax {
-            #expect(released() == "other \(number) at 200")
+            #expect(releaseHeldStart() == "other \(number) at 200")
             settle("other \(number)", 200)
         }
-        #expect(released() == nil)
+        #expect(releaseHeldStart() == nil)
     }
 }

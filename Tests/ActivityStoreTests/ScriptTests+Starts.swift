@@ -30,35 +30,61 @@ extension ScriptTests {
         #expect(comparison.verdict(command(.end, 150, token: token("aa"))) == .send)
         comparison.settle(acceptedSettlement(150))
         #expect(comparison.admit(start(151)).timestamp == 151)
-        let hash = comparison.server.hash(comparison.key.text)
+        let storedHash = comparison.server.hash(comparison.key.text)
         for _ in 0..<2 {
-            let again = comparison.admit(start(151))
-            #expect(again.verdict == .send && again.timestamp == 151)
+            let repeatedReply = comparison.admit(start(151))
+            #expect(repeatedReply.verdict == .send && repeatedReply.timestamp == 151)
         }
         #expect(comparison.verdict(start(151, claim: 2)) == .unknown)
-        #expect(comparison.server.hash(comparison.key.text) == hash)
+        #expect(comparison.server.hash(comparison.key.text) == storedHash)
         // The start must still be sent after a late registration of the last life, and after an update that
         // waits for the new life's token.
-        #expect(comparison.verdict(register("old", at: 150)) == .registered)
+        #expect(comparison.verdict(makeRegistration("old", at: 150)) == .registered)
         #expect(comparison.admit(start(151)).timestamp == 151)
         #expect(comparison.verdict(.unregister(atMilliseconds: 150)) == .unregistered)
         #expect(comparison.verdict(command(.update, 152)) == .noToken)
         #expect(comparison.admit(start(151)).timestamp == 151)
     }
 
+    /// The end belongs to an earlier life. For example, it was deferred, and the start came before its next reading.
+    @Test(arguments: [true, false])
+    func `An end that is older than the newest start is superseded`(isStartAccepted: Bool) throws {
+        let comparison = try ScriptComparison()
+        #expect(comparison.verdict(start(100)) == .send)
+        if isStartAccepted { comparison.settle(acceptedSettlement(100)) }
+        #expect(comparison.verdict(command(.end, 99)) == .superseded)
+        #expect(comparison.verdict(command(.end, 98, token: token("aa"))) == .superseded)
+        #expect(comparison.verdict(command(.update, 103, digest: 7)) == .send)
+        comparison.settle(acceptedSettlement(103, digest: 7))
+        #expect(comparison.verdict(command(.end, 99)) == .superseded)
+        // An update never supersedes an end of its own life.
+        #expect(comparison.verdict(command(.end, 101)) == .send)
+        comparison.settle(acceptedSettlement(101))
+        #expect(comparison.verdict(command(.update, 104)) == .ended)
+    }
+
+    @Test func `An end that applies to newer lives ends a life whose start is newer`() throws {
+        let comparison = try ScriptComparison()
+        #expect(comparison.verdict(start(100)) == .send)
+        comparison.settle(acceptedSettlement(100))
+        #expect(comparison.verdict(makeRegistration("aa", at: 1)) == .registered)
+        #expect(comparison.verdict(command(.end, 99)) == .superseded)
+        #expect(comparison.verdict(command(.end, 99, endsNewerLife: true)) == .send)
+    }
+
     @Test func `A start whose verdict was lost is superseded by an end, and by signs that the activity lives`() throws {
-        let ended = try ScriptComparison()
-        #expect(ended.verdict(start(100)) == .send)
-        #expect(ended.verdict(command(.end, 101)) == .noToken)
-        #expect(ended.verdict(start(100)) == .superseded)
-        let lives = try ScriptComparison()
-        #expect(lives.verdict(start(100)) == .send)
-        #expect(lives.verdict(command(.update, 101, token: token("aa"))) == .send)
-        #expect(lives.verdict(start(100)) == .superseded)
-        let restarted = try ScriptComparison()
-        #expect(restarted.verdict(start(100)) == .send)
-        #expect(restarted.verdict(start(101, claim: 2)) == .send)
-        #expect(restarted.verdict(start(100)) == .superseded)
+        let endedComparison = try ScriptComparison()
+        #expect(endedComparison.verdict(start(100)) == .send)
+        #expect(endedComparison.verdict(command(.end, 101)) == .noToken)
+        #expect(endedComparison.verdict(start(100)) == .superseded)
+        let liveComparison = try ScriptComparison()
+        #expect(liveComparison.verdict(start(100)) == .send)
+        #expect(liveComparison.verdict(command(.update, 101, token: token("aa"))) == .send)
+        #expect(liveComparison.verdict(start(100)) == .superseded)
+        let restartedComparison = try ScriptComparison()
+        #expect(restartedComparison.verdict(start(100)) == .send)
+        #expect(restartedComparison.verdict(start(101, claim: 2)) == .send)
+        #expect(restartedComparison.verdict(start(100)) == .superseded)
     }
 
     @Test(arguments: [true, false])
@@ -74,7 +100,7 @@ extension ScriptTests {
         if !unknownFirst { comparison.settle(unknownSettlement(100)) }
         #expect(comparison.verdict(start(100, claim: 3)) == .duplicate)
         // The accepted start shows the same state, so the update must not be sent.
-        #expect(comparison.verdict(register("aa")) == .registered)
+        #expect(comparison.verdict(makeRegistration("aa")) == .registered)
         #expect(comparison.verdict(command(.update, 101, digest: 7)) == .unchanged)
     }
 
@@ -86,7 +112,7 @@ extension ScriptTests {
         #expect(comparison.verdict(start(100, claim: 2)) == .unknown)
         comparison.settle(acceptedSettlement(100))
         // The update is still held for the started activity's token.
-        #expect(comparison.admit(register("aa")).heldCommand == [5])
+        #expect(comparison.admit(makeRegistration("aa")).heldCommand == [5])
         #expect(comparison.admit(command(.update, 105)).timestamp == 105)
         #expect(comparison.verdict(start(101)) == .superseded)
     }
@@ -95,9 +121,9 @@ extension ScriptTests {
         let comparison = try ScriptComparison()
         #expect(comparison.verdict(command(.update, 105, token: token("aa"))) == .send)
         #expect(comparison.verdict(start(100)) == .superseded)
-        let ended = try ScriptComparison()
-        #expect(ended.verdict(command(.end, 105)) == .noToken)
-        #expect(ended.verdict(start(100)) == .superseded)
+        let endedComparison = try ScriptComparison()
+        #expect(endedComparison.verdict(command(.end, 105)) == .noToken)
+        #expect(endedComparison.verdict(start(100)) == .superseded)
     }
 
     @Test func `A start opens a new life without the old token`() throws {
@@ -106,8 +132,8 @@ extension ScriptTests {
         comparison.settle(acceptedSettlement(100))
         #expect(comparison.verdict(start(101)) == .send)
         #expect(comparison.verdict(command(.update, 102)) == .noToken)
-        #expect(comparison.verdict(register("old", at: 99)) == .stale)
-        #expect(comparison.verdict(register("bb", at: 101)) == .registered)
+        #expect(comparison.verdict(makeRegistration("old", at: 99)) == .stale)
+        #expect(comparison.verdict(makeRegistration("bb", at: 101)) == .registered)
         #expect(comparison.verdict(command(.update, 102)) == .send)
     }
 }

@@ -6,60 +6,70 @@ import Testing
 
 /// Tokens that commands bring, tokens that APNs has reported as dead, and tokens that an emptied Redis learns again.
 extension ScriptTests {
-    private func update(_ timestamp: Int64, bringing token: OwnedToken) -> Operation {
+    private func makeUpdate(_ timestamp: Int64, bringing token: OwnedToken) -> Operation {
         command(.update, timestamp, digest: UInt64(timestamp), token: token)
     }
 
-    private func retire(_ text: String, _ timestamp: Int64, invalidAt: Int64?) -> Operation {
+    private func makeRetirement(_ text: String, _ timestamp: Int64, invalidAt: Int64?) -> Operation {
         .retire(
             version: version(timestamp),
             TokenRetirement(token: Array(text.utf8), environment: .production, invalidAtMilliseconds: invalidAt)
         )
     }
 
-    private func register(carrying text: String, at: Int64) -> Operation {
+    private func makeRegistration(carrying text: String, at: Int64) -> Operation {
         .register(token(text, at: at), frequentUpdates: nil, shows: nil, source: .command, audiences: nil)
     }
 
     @Test func `A token that comes again counts from its first time`() throws {
         let comparison = try ScriptComparison()
-        #expect(comparison.admit(update(100, bringing: token("aa", at: 1_000))).registration == token("aa", at: 1_000))
-        #expect(comparison.admit(update(101, bringing: token("aa", at: 2_000))).registration == token("aa", at: 1_000))
-        #expect(comparison.verdict(register(carrying: "aa", at: 3_000)) == .registered)
-        #expect(comparison.settle(retire("aa", 101, invalidAt: 1_500)), "it does not outlive its 410")
+        #expect(
+            comparison.admit(makeUpdate(100, bringing: token("aa", at: 1_000))).registration == token("aa", at: 1_000)
+        )
+        #expect(
+            comparison.admit(makeUpdate(101, bringing: token("aa", at: 2_000))).registration == token("aa", at: 1_000)
+        )
+        #expect(comparison.verdict(makeRegistration(carrying: "aa", at: 3_000)) == .registered)
+        #expect(comparison.settle(makeRetirement("aa", 101, invalidAt: 1_500)), "it does not outlive its 410")
     }
 
     @Test func `A dead token that comes again stays dead, and its next registration counts`() throws {
         let comparison = try ScriptComparison()
-        #expect(comparison.verdict(update(100, bringing: token("aa", at: 1_000))) == .send)
-        #expect(comparison.settle(retire("aa", 100, invalidAt: 1_500)))
-        #expect(comparison.verdict(update(101, bringing: token("aa", at: 2_000))) == .noToken)
-        #expect(comparison.verdict(register(carrying: "aa", at: 2_500)) == .stale)
+        #expect(comparison.verdict(makeUpdate(100, bringing: token("aa", at: 1_000))) == .send)
+        #expect(comparison.settle(makeRetirement("aa", 100, invalidAt: 1_500)))
+        #expect(comparison.verdict(makeUpdate(101, bringing: token("aa", at: 2_000))) == .noToken)
+        #expect(comparison.verdict(makeRegistration(carrying: "aa", at: 2_500)) == .stale)
         // A command brings another token, which is valid. After this, a command with the dead token does not replace
         // the valid token.
-        #expect(comparison.admit(update(102, bringing: token("bb", at: 3_000))).registration == token("bb", at: 3_000))
-        #expect(comparison.admit(update(103, bringing: token("aa", at: 4_000))).registration == token("bb", at: 3_000))
-        #expect(comparison.verdict(register(carrying: "aa", at: 4_500)) == .stale)
-        #expect(comparison.verdict(register("aa", at: 5_000)) == .registered)
-        #expect(comparison.admit(update(104, bringing: token("aa", at: 6_000))).registration == token("aa", at: 5_000))
+        #expect(
+            comparison.admit(makeUpdate(102, bringing: token("bb", at: 3_000))).registration == token("bb", at: 3_000)
+        )
+        #expect(
+            comparison.admit(makeUpdate(103, bringing: token("aa", at: 4_000))).registration == token("bb", at: 3_000)
+        )
+        #expect(comparison.verdict(makeRegistration(carrying: "aa", at: 4_500)) == .stale)
+        #expect(comparison.verdict(makeRegistration("aa", at: 5_000)) == .registered)
+        #expect(
+            comparison.admit(makeUpdate(104, bringing: token("aa", at: 6_000))).registration == token("aa", at: 5_000)
+        )
     }
 
     /// Redis was emptied, so it has lost the timestamps that it had raised. (R25)
     @Test func `After a registration is read again, the next timestamp is later than the present second`() throws {
         let present: Int64 = 1_700_000_000
         let comparison = try ScriptComparison(nowMilliseconds: present * 1_000)
-        let again = Operation.register(
+        let repeatedRegistration = Operation.register(
             token("aa", at: 50),
             frequentUpdates: nil,
             shows: nil,
             source: .reread,
             audiences: nil
         )
-        #expect(comparison.verdict(again) == .registered)
+        #expect(comparison.verdict(repeatedRegistration) == .registered)
         #expect(comparison.admit(command(.update, 100, digest: 1)).timestamp == present + 1)
         // Redis knows a token, so it has not lost the timestamps, and it raises none.
         comparison.advanceClock(2_000)
-        #expect(comparison.verdict(again) == .registered)
+        #expect(comparison.verdict(repeatedRegistration) == .registered)
         #expect(comparison.admit(command(.update, present + 1_000, digest: 2)).timestamp == present + 1_000)
     }
 
@@ -119,36 +129,36 @@ extension ScriptTests {
         let comparison = try ScriptComparison(nowMilliseconds: present * 1_000)
         #expect(comparison.verdict(command(.update, 100, digest: 1)) == .noToken)
         #expect(comparison.verdict(.hold(version: version(100), command: [1], carriesAlert: false)) == .held)
-        let again = Operation.register(
+        let repeatedRegistration = Operation.register(
             token("aa", at: 50),
             frequentUpdates: nil,
             shows: nil,
             source: .reread,
             audiences: nil
         )
-        #expect(comparison.admit(again).heldCommand == [1])
+        #expect(comparison.admit(repeatedRegistration).heldCommand == [1])
         #expect(comparison.admit(command(.update, 100, digest: 1)).timestamp == present + 1)
     }
 
     @Test func `The same digits in another environment are another token`() throws {
         let comparison = try ScriptComparison()
-        #expect(comparison.verdict(update(100, bringing: token("aa", at: 1_000))) == .send)
-        #expect(comparison.settle(retire("aa", 100, invalidAt: nil)))
+        #expect(comparison.verdict(makeUpdate(100, bringing: token("aa", at: 1_000))) == .send)
+        #expect(comparison.settle(makeRetirement("aa", 100, invalidAt: nil)))
         let sandbox = OwnedToken(token: Array("aa".utf8), environment: .sandbox, registeredAtMilliseconds: 2_000)
-        #expect(comparison.admit(update(101, bringing: sandbox)).registration == sandbox)
+        #expect(comparison.admit(makeUpdate(101, bringing: sandbox)).registration == sandbox)
     }
 
     @Test func `A command refused by a dead token is held, and the next token brings it back`() throws {
         let comparison = try ScriptComparison()
-        #expect(comparison.verdict(register("aa", at: 1_000)) == .registered)
+        #expect(comparison.verdict(makeRegistration("aa", at: 1_000)) == .registered)
         #expect(comparison.verdict(command(.end, 100)) == .send)
-        #expect(!comparison.settle(retire("bb", 100, invalidAt: nil)), "not the one that counts")
+        #expect(!comparison.settle(makeRetirement("bb", 100, invalidAt: nil)), "not the one that counts")
         #expect(comparison.verdict(.hold(attributesType: nil, version: version(100), command: [1])) == .retry)
-        #expect(comparison.settle(retire("aa", 100, invalidAt: 2_000)))
+        #expect(comparison.settle(makeRetirement("aa", 100, invalidAt: 2_000)))
         #expect(comparison.verdict(.hold(attributesType: nil, version: version(100), command: [1])) == .held)
         #expect(comparison.verdict(command(.update, 101)) == .ended)
-        let registered = comparison.admit(register("bb", at: 3_000))
-        #expect(registered.heldCommand == [1])
+        let registrationReply = comparison.admit(makeRegistration("bb", at: 3_000))
+        #expect(registrationReply.heldCommand == [1])
         #expect(comparison.admit(command(.end, 100)).registration == token("bb", at: 3_000))
         comparison.settle(acceptedSettlement(100))
         #expect(comparison.verdict(command(.end, 100)) == .duplicate)
@@ -159,28 +169,32 @@ extension ScriptTests {
         let comparison = try ScriptComparison()
         #expect(comparison.verdict(start(100)) == .send)
         comparison.settle(acceptedSettlement(100))
-        #expect(comparison.verdict(register("aa", at: 1_000)) == .registered)
+        #expect(comparison.verdict(makeRegistration("aa", at: 1_000)) == .registered)
         #expect(comparison.verdict(command(.update, 101, digest: 2)) == .send)
         comparison.settle(.throttle(version: version(101), pace: .spaced(0)))
-        #expect(comparison.settle(retire("aa", 101, invalidAt: 2_000)))
+        #expect(comparison.settle(makeRetirement("aa", 101, invalidAt: 2_000)))
         #expect(comparison.verdict(.hold(attributesType: nil, version: version(101), command: [7])) == .held)
-        #expect(comparison.verdict(update(101, bringing: token("aa", at: 3_000))) == .held)
-        let inspected = try ActivityInspection(value: comparison.server.value(comparison.key.text))
-        #expect(inspected.token == nil && inspected.heldCommand?.command == [7])
-        #expect(comparison.admit(register("bbbb", at: 4_000)).heldCommand == [7])
+        #expect(comparison.verdict(makeUpdate(101, bringing: token("aa", at: 3_000))) == .held)
+        let inspection = try ActivityInspection(value: comparison.server.value(comparison.key.text))
+        #expect(inspection.token == nil && inspection.heldCommand?.command == [7])
+        #expect(comparison.admit(makeRegistration("bbbb", at: 4_000)).heldCommand == [7])
         #expect(
-            comparison.admit(update(102, bringing: token("aa", at: 5_000))).registration == token("bbbb", at: 4_000)
+            comparison.admit(makeUpdate(102, bringing: token("aa", at: 5_000))).registration == token("bbbb", at: 4_000)
         )
     }
 
     @Test func `A push-to-start token that a start brings again does not outlive its 410`() throws {
         let comparison = try ScriptComparison(.device("phone"))
-        func address(_ text: String, at: Int64) -> Operation {
-            .lookUpToken(attributesType: "T", registration: token(text, at: at))
+        func makeTokenLookup(_ text: String, at: Int64) -> Operation {
+            .takeStartToken(attributesType: "T", registration: token(text, at: at))
         }
-        #expect(comparison.admit(address("aa", at: 1_000)).registration == token("aa", at: 1_000))
-        #expect(comparison.admit(address("aa", at: 2_000)).registration == token("aa", at: 1_000))
-        let dead = TokenRetirement(token: Array("aa".utf8), environment: .production, invalidAtMilliseconds: 1_500)
+        #expect(comparison.admit(makeTokenLookup("aa", at: 1_000)).registration == token("aa", at: 1_000))
+        #expect(comparison.admit(makeTokenLookup("aa", at: 2_000)).registration == token("aa", at: 1_000))
+        let deadTokenRetirement = TokenRetirement(
+            token: Array("aa".utf8),
+            environment: .production,
+            invalidAtMilliseconds: 1_500
+        )
         #expect(
             comparison.settle(
                 .settlement(
@@ -188,22 +202,26 @@ extension ScriptTests {
                     version: version(100),
                     outcome: .notShown,
                     digest: 0,
-                    retirement: dead
+                    retirement: deadTokenRetirement
                 )
             )
         )
-        #expect(comparison.verdict(address("aa", at: 3_000)) == .noToken)
-        let again = Operation.register(
+        #expect(comparison.verdict(makeTokenLookup("aa", at: 3_000)) == .noToken)
+        let repeatedRegistration = Operation.register(
             attributesType: "T",
             registration: token("aa", at: 3_500),
             shows: nil,
             source: .command
         )
-        #expect(comparison.verdict(again) == .stale)
-        #expect(comparison.admit(address("bb", at: 4_000)).registration == token("bb", at: 4_000))
-        #expect(comparison.admit(address("aa", at: 5_000)).registration == token("bb", at: 4_000))
-        let registered = Operation.register(attributesType: "T", registration: token("aa", at: 6_000), shows: nil)
-        #expect(comparison.verdict(registered) == .registered)
-        #expect(comparison.admit(address("aa", at: 7_000)).registration == token("aa", at: 6_000))
+        #expect(comparison.verdict(repeatedRegistration) == .stale)
+        #expect(comparison.admit(makeTokenLookup("bb", at: 4_000)).registration == token("bb", at: 4_000))
+        #expect(comparison.admit(makeTokenLookup("aa", at: 5_000)).registration == token("bb", at: 4_000))
+        let registrationReply = Operation.register(
+            attributesType: "T",
+            registration: token("aa", at: 6_000),
+            shows: nil
+        )
+        #expect(comparison.verdict(registrationReply) == .registered)
+        #expect(comparison.admit(makeTokenLookup("aa", at: 7_000)).registration == token("aa", at: 6_000))
     }
 }

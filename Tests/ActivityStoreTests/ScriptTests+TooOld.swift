@@ -25,11 +25,14 @@ extension ScriptTests {
     func `An old command is not sent to an unknown activity`(event: Event) throws {
         let comparison = try ScriptComparison()
         #expect(comparison.verdict(oldCommand(event, 100)) == .expired)
-        #expect(comparison.verdict(register("aa")) == .registered)
+        #expect(comparison.verdict(makeRegistration("aa")) == .registered)
         #expect(comparison.verdict(oldCommand(event, 101)) == .expired, "a token says nothing of what the phone shows")
         #expect(comparison.verdict(oldCommand(event, 102, token: token("bb", at: 101))) == .expired)
-        let sent = comparison.admit(command(.update, 99))
-        #expect(sent.verdict == .send && sent.registration == token("bb", at: 101), "the token that it brought counts")
+        let sendReply = comparison.admit(command(.update, 99))
+        #expect(
+            sendReply.verdict == .send && sendReply.registration == token("bb", at: 101),
+            "the token that it brought counts"
+        )
         comparison.settle(acceptedSettlement(99))
         #expect(comparison.verdict(oldCommand(event, 103)) == .send, "and is sent where something is known")
     }

@@ -19,13 +19,20 @@ import Testing
         _ sequence: UInt64 = 0,
         digest: UInt64 = 1,
         spacing: Int64 = 0,
+        endsNewerLife: Bool = false,
         token: OwnedToken? = nil
     ) -> Operation {
         .command(
             event: event,
             version: version(timestamp, sequence),
             digest: digest,
-            spacingMilliseconds: spacing,
+            pace: .spaced(spacing),
+            request: PushRequest(
+                requestsHighPriority: false,
+                mayUseReserve: false,
+                carriesAlert: false,
+                endsNewerLife: endsNewerLife
+            ),
             registration: token
         )
     }
@@ -42,7 +49,7 @@ import Testing
         OwnedToken(token: Array(text.utf8), environment: .production, registeredAtMilliseconds: at)
     }
 
-    func register(_ text: String, at: Int64 = 100, shows: Version? = nil) -> Operation {
+    func makeRegistration(_ text: String, at: Int64 = 100, shows: Version? = nil) -> Operation {
         .register(attributesType: nil, registration: token(text, at: at), shows: shows)
     }
 
@@ -54,9 +61,9 @@ import Testing
 
     @Test func `The newest version wins, and a settled one is a duplicate`() throws {
         let comparison = try ScriptComparison()
-        #expect(comparison.verdict(register("aa")) == .registered)
-        let sent = comparison.admit(command(.update, 100))
-        #expect(sent.verdict == .send && sent.timestamp == 100 && sent.registration == token("aa"))
+        #expect(comparison.verdict(makeRegistration("aa")) == .registered)
+        let sendReply = comparison.admit(command(.update, 100))
+        #expect(sendReply.verdict == .send && sendReply.timestamp == 100 && sendReply.registration == token("aa"))
         #expect(comparison.verdict(command(.update, 99, 7)) == .superseded)
         // A worker died, and the next worker reads the command again. The command keeps its timestamp.
         #expect(comparison.admit(command(.update, 100)).timestamp == 100)
@@ -89,16 +96,16 @@ import Testing
         // shorter than the spacing.
         let spacing: Int64 = 3_000
         #expect(comparison.admit(command(.update, 100, spacing: spacing, token: token("aa"))).verdict == .send)
-        let again = comparison.admit(command(.update, 100, spacing: spacing))
-        #expect(again.verdict == .wait && (1...spacing).contains(again.waitMilliseconds))
-        let newer = comparison.caller.store.issue(
+        let repeatedReply = comparison.admit(command(.update, 100, spacing: spacing))
+        #expect(repeatedReply.verdict == .wait && (1...spacing).contains(repeatedReply.waitMilliseconds))
+        let newerOutcome = comparison.caller.store.issue(
             command(.update, 100, 5, digest: 9, spacing: spacing),
             key: comparison.key,
             tag: 7
         )
-        #expect(newer == .issued)
+        #expect(newerOutcome == .issued)
         #expect(comparison.caller.turn { comparison.caller.store.outstandingCount == 0 })
-        let end = comparison.caller.loop.nowMilliseconds + again.waitMilliseconds + 5
+        let end = comparison.caller.loop.nowMilliseconds + repeatedReply.waitMilliseconds + 5
         #expect(comparison.caller.turn { comparison.caller.loop.nowMilliseconds >= end })
         #expect(
             comparison.caller.store.issue(
@@ -109,8 +116,8 @@ import Testing
                 == .issued
         )
         #expect(comparison.caller.turn { comparison.caller.store.outstandingCount == 0 })
-        guard case .replied(8, let sent)? = comparison.caller.events.last else { return #expect(Bool(false)) }
-        #expect(sent.verdict == .send && sent.timestamp == 101)
+        guard case .replied(8, let sendReply)? = comparison.caller.events.last else { return #expect(Bool(false)) }
+        #expect(sendReply.verdict == .send && sendReply.timestamp == 101)
     }
 
     // MARK: - Ends
@@ -156,17 +163,17 @@ import Testing
         #expect(comparison.verdict(.hold(attributesType: nil, version: version(100), command: [1, 0, 255])) == .held)
         #expect(comparison.verdict(command(.update, 100)) == .held)
         for _ in 0..<2 {
-            let registered = comparison.admit(register("aa"))
-            #expect(registered.heldCommand == [1, 0, 255])
+            let registrationReply = comparison.admit(makeRegistration("aa"))
+            #expect(registrationReply.heldCommand == [1, 0, 255])
         }
         #expect(comparison.verdict(.hold(attributesType: nil, version: version(100), command: [1])) == .retry)
         #expect(comparison.verdict(command(.update, 100)) == .send)
         // The worker that sends the command may die. So each registration releases the command again until
         // the command is settled.
-        #expect(comparison.admit(register("aa")).heldCommand != nil)
+        #expect(comparison.admit(makeRegistration("aa")).heldCommand != nil)
         #expect(comparison.admit(command(.update, 100)).timestamp == 100)
         comparison.settle(acceptedSettlement(100))
-        #expect(comparison.admit(register("aa")).heldCommand == nil)
+        #expect(comparison.admit(makeRegistration("aa")).heldCommand == nil)
         #expect(comparison.verdict(.hold(attributesType: nil, version: version(100), command: [1])) == .duplicate)
     }
 
@@ -174,7 +181,7 @@ import Testing
         let comparison = try ScriptComparison()
         #expect(comparison.verdict(command(.update, 100)) == .noToken)
         #expect(comparison.verdict(.hold(attributesType: nil, version: version(100), command: [1])) == .held)
-        #expect(comparison.admit(register("aa", shows: version(100))).heldCommand == nil)
+        #expect(comparison.admit(makeRegistration("aa", shows: version(100))).heldCommand == nil)
         #expect(comparison.verdict(command(.update, 100)) == .duplicate)
     }
 
@@ -183,14 +190,14 @@ import Testing
         #expect(comparison.verdict(command(.update, 100)) == .noToken)
         #expect(comparison.verdict(.hold(attributesType: nil, version: version(100), command: [1])) == .held)
         #expect(comparison.verdict(command(.update, 101)) == .noToken)
-        #expect(comparison.admit(register("aa")).heldCommand == nil)
+        #expect(comparison.admit(makeRegistration("aa")).heldCommand == nil)
         #expect(comparison.verdict(.hold(attributesType: nil, version: version(101), command: [2])) == .retry)
         #expect(comparison.verdict(command(.update, 101)) == .send)
     }
 
     @Test func `A dead token is retired, unless it was registered since`() throws {
         let comparison = try ScriptComparison()
-        #expect(comparison.verdict(register("aa", at: 100)) == .registered)
+        #expect(comparison.verdict(makeRegistration("aa", at: 100)) == .registered)
         for (text, environment, before, retires) in [
             ("aa", APNsEnvironment.production, 100, false), ("bb", .production, 200, false),
             ("aa", .sandbox, 200, false),
@@ -206,73 +213,75 @@ import Testing
         }
         // The registration of the dead token is read again. It does not register the token; a later
         // registration does.
-        #expect(comparison.verdict(register("aa", at: 100)) == .stale)
+        #expect(comparison.verdict(makeRegistration("aa", at: 100)) == .stale)
         #expect(comparison.verdict(command(.update, 100)) == .noToken)
-        #expect(comparison.verdict(register("aa", at: 101)) == .registered)
-        let whenever = TokenRetirement(
+        #expect(comparison.verdict(makeRegistration("aa", at: 101)) == .registered)
+        let retirementAtAnyTime = TokenRetirement(
             token: Array("aa".utf8),
             environment: .production,
             invalidAtMilliseconds: nil
         )
-        #expect(comparison.settle(.settle(version: version(1), .notShown, digest: 0, retirement: whenever)))
+        #expect(comparison.settle(.settle(version: version(1), .notShown, digest: 0, retirement: retirementAtAnyTime)))
     }
 
     @Test func `The later registration counts, in any order of arrival`() throws {
         let comparison = try ScriptComparison()
-        #expect(comparison.verdict(register("aa", at: 200)) == .registered)
-        #expect(comparison.verdict(register("bb", at: 199)) == .stale)
+        #expect(comparison.verdict(makeRegistration("aa", at: 200)) == .registered)
+        #expect(comparison.verdict(makeRegistration("bb", at: 199)) == .stale)
         #expect(
             comparison.admit(command(.update, 100, token: token("cc", at: 150))).registration == token("aa", at: 200)
         )
         #expect(comparison.verdict(.unregister(atMilliseconds: 199)) == .stale)
         #expect(comparison.verdict(.unregister(atMilliseconds: 200)) == .unregistered)
         #expect(comparison.verdict(command(.update, 101)) == .noToken)
-        #expect(comparison.verdict(register("aa", at: 199)) == .stale)
+        #expect(comparison.verdict(makeRegistration("aa", at: 199)) == .stale)
     }
 
     // MARK: - The stored value
 
     @Test func `An activity's value outlives the activity, a device's value outlives many activities`() throws {
         let comparison = try ScriptComparison()
-        func lifetime(_ key: TestKey) -> Int64 {
+        func readExpiry(_ key: TestKey) -> Int64 {
             comparison.server.command("PTTL", key.text).first.flatMap { Int64($0) } ?? -1
         }
         #expect(comparison.verdict(command(.update, 100, spacing: 0, token: token("aa"))) == .send)
-        #expect((24 * 3_600_000...25 * 3_600_000).contains(lifetime(comparison.key)))
+        #expect((24 * 3_600_000...25 * 3_600_000).contains(readExpiry(comparison.key)))
         // The script renews the expiry once in 1,000 seconds of the clock, so in most runs this update does not.
         let now = comparison.caller.loop.wallMilliseconds
         comparison.server.command("PEXPIRE", comparison.key.text, "80000000")
         #expect(comparison.verdict(command(.update, 101)) == .send)
         comparison.caller.loop.refreshClock()
         #expect(
-            lifetime(comparison.key) <= 80_000_000
+            readExpiry(comparison.key) <= 80_000_000
                 || comparison.caller.loop.wallMilliseconds / 1_000_000 != now / 1_000_000
         )
         // Sets the last push back by 1,000 seconds, so that the next update renews the expiry.
-        let setBack = "redis.call('SETRANGE', KEYS[1], '14', struct.pack('<I6', ARGV[1]))"
-        comparison.server.command("EVAL", setBack, "1", comparison.key.text, String(now - 1_000_000))
+        let setBackScript = "redis.call('SETRANGE', KEYS[1], '14', struct.pack('<I6', ARGV[1]))"
+        comparison.server.command("EVAL", setBackScript, "1", comparison.key.text, String(now - 1_000_000))
         #expect(comparison.verdict(command(.update, 102)) == .send)
-        #expect(lifetime(comparison.key) > 80_000_000)
+        #expect(readExpiry(comparison.key) > 80_000_000)
         comparison.server.command("PEXPIRE", comparison.key.text, "80000000")
         comparison.settle(acceptedSettlement(102))
-        #expect(lifetime(comparison.key) <= 80_000_000)
+        #expect(readExpiry(comparison.key) <= 80_000_000)
         comparison.settle(acceptedSettlement(103), .activity("never admitted"))
         #expect(comparison.server.command("DBSIZE") == ["1"])
         let device = TestKey.device("phone")
         _ = comparison.admit(.register(attributesType: "T", registration: token("aa"), shows: nil), device)
-        #expect(lifetime(device) > 89 * 24 * 3_600_000)
+        #expect(readExpiry(device) > 89 * 24 * 3_600_000)
     }
 
     @Test func `An activity takes less than 400 bytes`() throws {
         let comparison = try ScriptComparison(.activity("0c6ef1f2-8f5e-4d0d-9e0c-0b1ff6b2a111"))
-        let registered = OwnedToken(
+        let registeredToken = OwnedToken(
             token: Array(String(repeating: "8f0c", count: 40).utf8),
             environment: .production,
             registeredAtMilliseconds: 1_760_000_000_000
         )
         #expect(comparison.verdict(start(1_760_000_000)) == .send)
         comparison.settle(acceptedSettlement(1_760_000_000))
-        #expect(comparison.verdict(.register(attributesType: nil, registration: registered, shows: nil)) == .registered)
+        #expect(
+            comparison.verdict(.register(attributesType: nil, registration: registeredToken, shows: nil)) == .registered
+        )
         // With this update the value has its usual parts: the token, the accepted alert and the start. It has no held
         // command and no 429. With a 429 (7 bytes), the allocator would give the value a block that is 32 bytes larger.
         let update = Operation.command(
@@ -286,8 +295,8 @@ import Testing
         #expect(comparison.verdict(update) == .send)
         comparison.settle(acceptedSettlement(1_760_000_005, .max, digest: 2))
         // The activity's key is binary. It is the only key, so the script gets it with RANDOMKEY.
-        let usage = "return redis.call('MEMORY', 'USAGE', redis.call('RANDOMKEY'))"
-        let bytes = comparison.server.command("EVAL", usage, "0").first.flatMap { Int($0) }
+        let memoryScript = "return redis.call('MEMORY', 'USAGE', redis.call('RANDOMKEY'))"
+        let bytes = comparison.server.command("EVAL", memoryScript, "0").first.flatMap { Int($0) }
         #expect(try #require(bytes) < 400)
     }
 }

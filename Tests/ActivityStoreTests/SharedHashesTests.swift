@@ -9,10 +9,10 @@ import Testing
     @Test func `A new hash has an expiry as soon as it has its fields`() throws {
         let server = try RedisServer()
         let shared = try SharedHashes(configuration: RedisConfiguration(url: RedisURL(server.unixURL)))
-        let fields: SharedHashes.Hash = [(Array("hp".utf8), Array("channel".utf8))]
+        let fields: SharedHashes.HashFields = [(Array("hp".utf8), Array("channel".utf8))]
         server.command("SET", "a", "text")
         #expect(throws: RedisError.self) {
-            try shared.set(["a", "b"].map { (Array($0.utf8), fields) }, timeToLiveMilliseconds: 60_000)
+            try shared.setFields(["a", "b"].map { (Array($0.utf8), fields) }, timeToLiveMilliseconds: 60_000)
         }
         #expect(server.command("HGET", "b", "hp") == ["channel"])
         #expect(try (1...60_000).contains(Self.lifeMilliseconds(of: "b", on: server)))
@@ -21,23 +21,23 @@ import Testing
     @Test func `A process neither extends nor ends a lease that another has taken since`() throws {
         let server = try RedisServer()
         let configuration = RedisConfiguration(url: try RedisURL(server.unixURL))
-        let former = try SharedHashes(configuration: configuration)
-        let next = try SharedHashes(configuration: configuration)
+        let firstWorker = try SharedHashes(configuration: configuration)
+        let secondWorker = try SharedHashes(configuration: configuration)
         let key = Array("lease".utf8)
-        let lost = try #require(try former.acquireLease(key, milliseconds: 60_000))
-        let isTakenTwice = try next.acquireLease(key, milliseconds: 60_000) != nil
+        let lostLease = try #require(try firstWorker.acquireLease(key, milliseconds: 60_000))
+        let isTakenTwice = try secondWorker.acquireLease(key, milliseconds: 60_000) != nil
         #expect(!isTakenTwice)
         // The lease ends as if its time were over.
         server.command("DEL", "lease")
-        let held = try #require(try next.acquireLease(key, milliseconds: 60_000))
+        let heldLease = try #require(try secondWorker.acquireLease(key, milliseconds: 60_000))
 
-        try former.extendLease(lost, milliseconds: 600_000)
-        try former.releaseLease(lost)
+        try firstWorker.extendLease(lostLease, milliseconds: 600_000)
+        try firstWorker.releaseLease(lostLease)
         #expect(try (1...60_000).contains(Self.lifeMilliseconds(of: "lease", on: server)))
-        try next.extendLease(held, milliseconds: 600_000)
+        try secondWorker.extendLease(heldLease, milliseconds: 600_000)
         #expect(try (60_001...600_000).contains(Self.lifeMilliseconds(of: "lease", on: server)))
-        try next.releaseLease(held)
-        #expect(try !former.isLeased(key))
+        try secondWorker.releaseLease(heldLease)
+        #expect(try !firstWorker.isLeased(key))
     }
 
     private static func lifeMilliseconds(of key: String, on server: RedisServer) throws -> Int64 {

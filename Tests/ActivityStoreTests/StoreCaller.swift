@@ -12,7 +12,7 @@ final class StoreCaller: ActivityStoreHandler {
         case ready
         case lost(RedisError.Code)
         case warning(RedisWarning)
-        case replicas(RedisReplicas)
+        case replicas(RedisReplicaStatus)
         case replied(UInt64, OwnedReply)
         case failed(UInt64, StoreScript, RedisError.Code)
 
@@ -55,19 +55,19 @@ final class StoreCaller: ActivityStoreHandler {
     }
 
     /// Turns the loop until the condition holds. Returns false if it does not hold in time.
-    func turn(limitMilliseconds: Int64 = EventLoop.turnLimitMilliseconds, until condition: () -> Bool) -> Bool {
+    func turn(limitMilliseconds: Int64 = EventLoop.eventTimeoutMilliseconds, until condition: () -> Bool) -> Bool {
         loop.turn(withinMilliseconds: limitMilliseconds, until: condition)
     }
 
     /// Issues a call as soon as the connection has room for it. While the server is slow, the connection may
     /// be full.
     func issueWhenPossible(_ call: (ActivityStore) -> IssueOutcome) -> Bool {
-        var issue = IssueOutcome.full
+        var issueOutcome = IssueOutcome.full
         _ = turn {
-            issue = call(store)
-            return issue != .full
+            issueOutcome = call(store)
+            return issueOutcome != .full
         }
-        return issue == .issued
+        return issueOutcome == .issued
     }
 
     func turnUntilReady() -> Bool { turn { store.isReady } }
@@ -82,11 +82,11 @@ final class StoreCaller: ActivityStoreHandler {
         lossReasons.append("\(reason)")
         record(.lost(reason.code))
     }
-    func redisAnswered(calls: Int, roundTripMicroseconds: Int64) {
+    func redisReplied(calls: Int, roundTripMicroseconds: Int64) {
         answeredCallCounts.append(calls)
         roundTripMicrosecondsMax = max(roundTripMicrosecondsMax, roundTripMicroseconds)
     }
-    func redisReportsReplicas(_ replicas: RedisReplicas) { record(.replicas(replicas)) }
+    func redisReportsReplicas(_ replicas: RedisReplicaStatus) { record(.replicas(replicas)) }
     func redisWarns(_ warning: RedisWarning) { record(.warning(warning)) }
     func storeCallFailed(tag: UInt64, script: StoreScript, error: RedisError) {
         lossReasons.append("\(error)")
@@ -121,6 +121,7 @@ struct PushRequest {
     var carriedAlert: Version?
     var isTooOld = false
     var isReread = false
+    var endsNewerLife = false
 }
 
 /// Short forms of operations for tests. An operation with an attributes type is about a device.
@@ -147,6 +148,7 @@ extension Operation {
                 carriedAlert: request.carriedAlert,
                 isTooOld: request.isTooOld,
                 isReread: request.isReread,
+                endsNewerLife: request.endsNewerLife,
                 registration: registration
             )
         )
@@ -189,12 +191,16 @@ extension Operation {
         )
     }
 
-    static func lookUpToken(
+    static func takeStartToken(
         attributesType: String,
         startBudget: Policy.Bucket = Policy.Pace.spaced(0).budget,
         registration: OwnedToken?
     ) -> Self {
-        .lookUpToken(attributesType: Array(attributesType.utf8), startBudget: startBudget, registration: registration)
+        .takeStartToken(
+            attributesType: Array(attributesType.utf8),
+            startBudget: startBudget,
+            registration: registration
+        )
     }
 
     static func settlement(

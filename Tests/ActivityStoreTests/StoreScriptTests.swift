@@ -5,7 +5,7 @@ import Testing
 @Suite struct StoreScriptTests {
     @Test(arguments: StoreScript.allCases)
     func `Every named constant has its value`(script: StoreScript) {
-        #expect(!script.body.contains("@"), "a name that no constant has")
+        #expect(!script.luaSource.contains("@"), "a name that no constant has")
     }
 
     @Test func `Every constant is used by a script, once named`() {

@@ -34,7 +34,7 @@ import Testing
     @Test func `A channel gets one push`() throws {
         let harness = RoundHarness()
         harness.appendCommand(1, channel: try channel())
-        harness.settle()
+        harness.performPendingWork()
         let sent = harness.send()
         #expect(sent.map(\.member) == [Self.identifier] && sent.map(\.content) == [1])
         let push = try #require(harness.unansweredPushes.first?.push)
@@ -60,12 +60,12 @@ import Testing
         let start = harness.now
         for number in 1...40 {
             harness.appendCommand(number, channel: try channel())
-            harness.settle()
+            harness.performPendingWork()
             sent += harness.send().map { (harness.now - start, $0.content) }
             harness.answerPushes()
-            harness.pass(milliseconds: 100)
+            harness.advanceClock(milliseconds: 100)
         }
-        harness.pass(milliseconds: 1_000)
+        harness.advanceClock(milliseconds: 1_000)
         sent += harness.send().map { (harness.now - start, $0.content) }
         harness.answerPushes()
         #expect(zip(sent, sent.dropFirst()).allSatisfy { $1.at - $0.at >= 1_000 })
@@ -73,7 +73,7 @@ import Testing
         #expect(sent.count == 5 && sent.last?.content == 40)
         #expect((1...40).count { outcome(of: $0, in: harness) == "superseded" } == 35)
         #expect(harness.core.recordsInProgress == 0 && harness.committableOffset == 40)
-        harness.pass(milliseconds: ChannelPace.idleMilliseconds + 1_000)
+        harness.advanceClock(milliseconds: ChannelPace.idleMilliseconds + 1_000)
         #expect(harness.core.channels.count == 0)
     }
 
@@ -85,7 +85,7 @@ import Testing
         harness.appendCommand(1, channel: try channel(), grantedTimestamp: 1_790_000_000 + seconds)
         harness.send()
         harness.answerPushes()
-        harness.pass(milliseconds: 1_000)
+        harness.advanceClock(milliseconds: 1_000)
         harness.appendCommand(2, channel: try channel())
         let sent = harness.send()
         #expect(sent.map(\.content) == [2])
@@ -103,36 +103,36 @@ import Testing
         harness.send()
         harness.answerPushes()
         let record = try #require(harness.log.last)
-        harness.pass(milliseconds: 1_000)
+        harness.advanceClock(milliseconds: 1_000)
         harness.appendCommand(4, event: .end, channel: try channel(), grantedTimestamp: 1_790_000_006)
         #expect(harness.send().map(\.content) == [4])
         harness.answerPushes()
-        harness.pass(milliseconds: 1_000)
+        harness.advanceClock(milliseconds: 1_000)
         harness.log.append(record)
-        harness.read()
+        harness.readLog()
         #expect(harness.send().isEmpty)
-        harness.settle()
+        harness.performPendingWork()
         #expect(harness.core.recordsInProgress == 0)
     }
 
     @Test func `Limits double the spacing, and successes halve it`() throws {
         let harness = RoundHarness()
         harness.appendCommand(1, channel: try channel())
-        harness.settle()
+        harness.performPendingWork()
         for spacing in [2_000, 4_000, 8_000] as [Int64] {
             #expect(harness.send().count == 1)
             harness.answerPushes(.limited, reason: "TooManyRequests")
-            harness.pass(milliseconds: spacing - 1)
+            harness.advanceClock(milliseconds: spacing - 1)
             #expect(harness.send().isEmpty)
-            harness.pass(milliseconds: 1)
+            harness.advanceClock(milliseconds: 1)
         }
         #expect(harness.send().count == 1)
         harness.answerPushes()
         for (number, spacing) in [(2, 8_000), (3, 4_000), (4, 2_000), (5, 1_000)] as [(Int, Int64)] {
             harness.appendCommand(number, channel: try channel())
-            harness.pass(milliseconds: spacing - 1)
+            harness.advanceClock(milliseconds: spacing - 1)
             #expect(harness.send().isEmpty)
-            harness.pass(milliseconds: 1)
+            harness.advanceClock(milliseconds: 1)
             #expect(harness.send().map(\.content) == [number])
             harness.answerPushes()
         }
@@ -142,31 +142,31 @@ import Testing
     @Test func `An alert rides on a newer state`() throws {
         let harness = RoundHarness()
         harness.appendCommand(1, channel: try channel())
-        #expect(harness.finish().map(\.alert) == [nil])
+        #expect(harness.sendAndAcceptPushes().map(\.alert) == [nil])
         harness.appendCommand(2, hasAlert: true, channel: try channel())
         harness.appendCommand(3, channel: try channel())
         harness.appendCommand(4, channel: try channel())
         // The record with the alert settles only when the alert has been sent.
-        harness.settle()
+        harness.performPendingWork()
         #expect(harness.committableOffset == 1 && outcome(of: 2, in: harness) == nil)
-        harness.pass(milliseconds: 1_000)
-        let sent = harness.finish()
+        harness.advanceClock(milliseconds: 1_000)
+        let sent = harness.sendAndAcceptPushes()
         #expect(sent.map(\.content) == [4] && sent.map(\.alert) == [2])
         #expect([2, 3, 4].map { outcome(of: $0, in: harness) } == ["superseded", "superseded", "delivered"])
         harness.appendCommand(5, channel: try channel())
-        harness.pass(milliseconds: 1_000)
-        #expect(harness.finish().map(\.alert) == [nil])
+        harness.advanceClock(milliseconds: 1_000)
+        #expect(harness.sendAndAcceptPushes().map(\.alert) == [nil])
         #expect(harness.committableOffset == 5 && harness.core.recordsInProgress == 0)
     }
 
     @Test func `An expired broadcast is not sent`() throws {
         let harness = RoundHarness()
         harness.appendCommand(1, hasAlert: true, channel: try channel())
-        harness.settle()
+        harness.performPendingWork()
         for _ in 0..<3 {
             harness.send()
             harness.answerPushes(.retryLater)
-            harness.pass(milliseconds: 1_300_000)
+            harness.advanceClock(milliseconds: 1_300_000)
         }
         #expect(harness.send().isEmpty)
         #expect(outcome(of: 1, in: harness) == "expired")
@@ -177,10 +177,10 @@ import Testing
         let harness = RoundHarness()
         let expiration = harness.now / 1_000 + 7_200
         harness.appendCommand(1, hasAlert: true, channel: try channel(), expiration: expiration)
-        harness.settle()
+        harness.performPendingWork()
         #expect(harness.send().map(\.alert) == [1])
         harness.answerPushes(.retryLater)
-        harness.pass(milliseconds: 3_700_000)
+        harness.advanceClock(milliseconds: 3_700_000)
         let sent = harness.send()
         #expect(sent.map(\.content) == [1] && sent.map(\.alert) == [nil])
         harness.answerPushes()
@@ -192,25 +192,25 @@ import Testing
     @Test func `After a fault of the service the broadcast waits`() throws {
         let harness = RoundHarness()
         harness.appendCommand(1, channel: try channel())
-        harness.settle()
+        harness.performPendingWork()
         for disposition in [PushResult.Disposition.retryLater, .retryNow, .ambiguous, .retryLater] {
             #expect(harness.send().map(\.content) == [1])
             harness.answerPushes(disposition)
-            harness.pass(milliseconds: 60_000)
+            harness.advanceClock(milliseconds: 60_000)
         }
         #expect(harness.send().map(\.content) == [1])
         harness.appendCommand(2, channel: try channel())
         harness.answerPushes(.retryLater)
         #expect(outcome(of: 1, in: harness) == "superseded")
-        harness.pass(milliseconds: 60_000)
-        #expect(harness.finish().map(\.content) == [2])
+        harness.advanceClock(milliseconds: 60_000)
+        #expect(harness.sendAndAcceptPushes().map(\.content) == [2])
         #expect(outcome(of: 2, in: harness) == "delivered")
     }
 
     @Test func `The result of a refusal says what to do`() throws {
         let harness = RoundHarness()
         harness.appendCommand(1, channel: try channel())
-        harness.settle()
+        harness.performPendingWork()
         harness.send()
         harness.answerPushes(.rejected, reason: "FeatureNotEnabled", advice: "enable Broadcast Capability")
         #expect(outcome(of: 1, in: harness) == "failed")
@@ -223,7 +223,7 @@ import Testing
     @Test func `A lost channel is replaced`() throws {
         let harness = RoundHarness()
         harness.appendCommand(1, channel: try channel())
-        harness.settle()
+        harness.performPendingWork()
         harness.send()
         harness.answerPushes(.channelGone, reason: "ChannelNotRegistered")
         let gone = try channel()
@@ -233,7 +233,7 @@ import Testing
             ]
         )
         harness.appendCommand(2, channel: try channel())
-        harness.pass(milliseconds: 5_000)
+        harness.advanceClock(milliseconds: 5_000)
         #expect(harness.send().isEmpty)
         harness.core.channelKnown(
             appIndex: 0,
@@ -241,7 +241,7 @@ import Testing
             try channel("bmV3"),
             now: harness.moment
         )
-        #expect(harness.finish().map(\.member) == ["bmV3"])
+        #expect(harness.sendAndAcceptPushes().map(\.member) == ["bmV3"])
         #expect([1, 2].map { outcome(of: $0, in: harness) } == ["superseded", "delivered"])
     }
 
@@ -251,13 +251,13 @@ import Testing
         let harness = RoundHarness()
         let gone = try channel()
         harness.appendCommand(1, channel: gone)
-        harness.settle()
+        harness.performPendingWork()
         harness.send()
         harness.answerPushes(.channelGone, reason: "ChannelNotRegistered")
         #expect(harness.takeChannelNeeds().count == 1)
         if isRefused {
             // The wait begins again with the refusal.
-            harness.pass(milliseconds: 10_000)
+            harness.advanceClock(milliseconds: 10_000)
             harness.core.channelRefused(
                 appIndex: 0,
                 audience: RoundHarness.digest,
@@ -265,9 +265,9 @@ import Testing
                 now: harness.moment
             )
         }
-        harness.pass(milliseconds: Audiences.otherChannelWaitMilliseconds - 1)
+        harness.advanceClock(milliseconds: Audiences.replacementChannelWaitMilliseconds - 1)
         #expect(harness.send().isEmpty)
-        harness.pass(milliseconds: 1)
+        harness.advanceClock(milliseconds: 1)
         #expect(harness.send().map(\.content) == [1])
         harness.answerPushes(.channelGone, reason: "ChannelNotRegistered")
         #expect(
@@ -282,7 +282,7 @@ import Testing
     @Test func `A late answer of the old channel does not replace the new channel`() throws {
         let harness = RoundHarness()
         harness.appendCommand(1, channel: try channel())
-        harness.settle()
+        harness.performPendingWork()
         #expect(harness.send().map(\.member) == [Self.identifier])
         harness.core.channelKnown(
             appIndex: 0,
@@ -292,8 +292,8 @@ import Testing
         )
         harness.answerPushes(.channelGone, reason: "ChannelNotRegistered")
         #expect(harness.takeChannelNeeds().isEmpty)
-        harness.pass(milliseconds: 1_000)
-        #expect(harness.finish().map(\.member) == ["bmV3"])
+        harness.advanceClock(milliseconds: 1_000)
+        #expect(harness.sendAndAcceptPushes().map(\.member) == ["bmV3"])
         #expect(outcome(of: 1, in: harness) == "delivered")
     }
 
@@ -301,7 +301,7 @@ import Testing
     @Test func `If an end's channel is lost, no new channel is requested`() throws {
         let harness = RoundHarness()
         harness.appendCommand(1, event: .end, channel: try channel())
-        harness.settle()
+        harness.performPendingWork()
         harness.send()
         harness.answerPushes(.channelGone, reason: "ChannelNotRegistered")
         #expect(harness.takeChannelNeeds().isEmpty)
@@ -312,11 +312,11 @@ import Testing
     @Test func `An older version is never sent behind a newer one`() throws {
         let harness = RoundHarness()
         harness.appendCommand(2, channel: try channel())
-        #expect(harness.finish().map(\.content) == [2])
+        #expect(harness.sendAndAcceptPushes().map(\.content) == [2])
         harness.appendCommand(1, channel: try channel())
         harness.appendCommand(2, channel: try channel())
-        harness.pass(milliseconds: 500)
-        #expect(harness.finish().isEmpty)
+        harness.advanceClock(milliseconds: 500)
+        #expect(harness.sendAndAcceptPushes().isEmpty)
         #expect(outcome(of: 1, in: harness) == "superseded")
         #expect(harness.committableOffset == 3 && harness.core.recordsInProgress == 0)
     }
@@ -326,8 +326,8 @@ import Testing
         harness.join(SimulatedNames.names[0][0])
         harness.appendCommand(1, channel: try channel(), broadcastCount: 1)
         harness.appendCommand(1, broadcastCount: 1)
-        #expect(harness.finish().count == 2)
-        harness.pass(milliseconds: 1_000)
+        #expect(harness.sendAndAcceptPushes().count == 2)
+        harness.advanceClock(milliseconds: 1_000)
         let sums = harness.results.filter { SimulatedText.contains("\"ranges\"", in: $0) }
         #expect(sums.count == 1)
         #expect(SimulatedText.contains("\"members\":{\"delivered\":1},\"broadcasts\":{\"delivered\":1}", in: sums[0]))
@@ -337,7 +337,7 @@ import Testing
     @Test func `A revoked partition sends nothing more`() throws {
         let harness = RoundHarness()
         harness.appendCommand(1, channel: try channel())
-        harness.settle()
+        harness.performPendingWork()
         #expect(harness.send().count == 1)
         harness.appendCommand(2, channel: try channel())
         #expect(!harness.revoke())
@@ -346,14 +346,14 @@ import Testing
         let isDrained = harness.core.isDrained(0)
         #expect(isDrained && harness.committableOffset == 1)
         #expect(outcome(of: 1, in: harness) == "delivered" && outcome(of: 2, in: harness) == nil)
-        harness.pass(milliseconds: 2_000)
+        harness.advanceClock(milliseconds: 2_000)
         #expect(harness.core.recordsInProgress == 0 && harness.core.channels.count == 0)
     }
 
     @Test func `A released partition forgets its pushes in flight`() throws {
         let harness = RoundHarness()
         harness.appendCommand(1, hasAlert: true, channel: try channel())
-        harness.settle()
+        harness.performPendingWork()
         #expect(harness.send().count == 1)
         harness.appendCommand(2, channel: try channel())
         harness.core.release(partition: 0, now: harness.moment)
@@ -364,12 +364,12 @@ import Testing
     @Test func `A push that finds no stream is sent again`() throws {
         let harness = RoundHarness()
         harness.appendCommand(1, channel: try channel())
-        harness.settle()
+        harness.performPendingWork()
         let pool = PoolIdentifier(appIndex: 0, environment: .production)
-        let offered = harness.core.nextPush(pool, inFlightMax: 10, now: harness.moment)
+        let offered = harness.core.nextPush(pool, pushesInFlightMax: 10, now: harness.moment)
         harness.core.pushReturned(try #require(offered))
-        let inFlight = harness.core.inFlight(pool)
+        let inFlight = harness.core.pushesInFlight(of: pool)
         #expect(inFlight == 0)
-        #expect(harness.finish().map(\.content) == [1])
+        #expect(harness.sendAndAcceptPushes().map(\.content) == [1])
     }
 }

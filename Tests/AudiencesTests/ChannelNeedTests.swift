@@ -25,10 +25,10 @@ import Testing
     ) -> [ChannelNeed.Kind] {
         let harness = RoundHarness(channelRule: rule)
         if let channel {
-            harness.store.set(channel, in: .production, of: RoundHarness.digest, app: RoundHarness.app)
+            harness.store.setChannel(channel, in: .production, of: RoundHarness.digest, app: RoundHarness.app)
         }
         harness.handOver(1, event, expiration: expiration)
-        harness.settle()
+        harness.performPendingWork()
         return harness.takeChannelNeeds().map(\.kind)
     }
 
@@ -61,7 +61,7 @@ import Testing
                 .ended(storedUntilMilliseconds: (now + 60) * 1_000)
             ]
         )
-        let storageEndSeconds = now + ChannelStorage.secondsMax
+        let storageEndSeconds = now + ChannelStorage.storedSecondsMax
         #expect(
             channelNeeds(.end, nil, try channel(), expiration: now + 86_400) == [
                 .ended(storedUntilMilliseconds: storageEndSeconds * 1_000)

@@ -19,9 +19,9 @@ import Testing
 
     /// Writes the channel to the audience's record and notifies the core, as the `ChannelKeeper` does.
     private func create(_ channel: AudienceChannel, _ harness: RoundHarness) {
-        harness.store.set(channel, in: channel.environment, of: RoundHarness.digest, app: RoundHarness.app)
+        harness.store.setChannel(channel, in: channel.environment, of: RoundHarness.digest, app: RoundHarness.app)
         harness.core.channelKnown(appIndex: 0, audience: RoundHarness.digest, channel, now: harness.moment)
-        harness.settle()
+        harness.performPendingWork()
     }
 
     private func refuse(_ environment: APNsEnvironment, _ harness: RoundHarness) {
@@ -32,12 +32,12 @@ import Testing
                 environment: environment,
                 now: harness.moment
             )
-        harness.settle()
+        harness.performPendingWork()
     }
 
     private func handOver(_ number: Int, _ event: Event = .update, to harness: RoundHarness) {
         harness.handOver(number, event)
-        harness.settle()
+        harness.performPendingWork()
     }
 
     @Test func `The first command is broadcast to the channel that it requested`() throws {
@@ -66,9 +66,9 @@ import Testing
         handOver(1, to: harness)
         #expect(!harness.instructions.isEmpty && harness.takeChannelNeeds().isEmpty)
         harness.instructions.removeAll()
-        harness.pass(milliseconds: 30_000)
+        harness.advanceClock(milliseconds: 30_000)
         harness.handOver(40, .update, requestsChannel: true)
-        harness.settle()
+        harness.performPendingWork()
         #expect(harness.instructions.isEmpty)
         #expect(harness.takeChannelNeeds().map(\.kind) == [.wanted])
         create(try channel(), harness)
@@ -85,9 +85,9 @@ import Testing
     @Test func `After two seconds a command continues without a channel`() {
         let harness = harness(.production)
         handOver(1, to: harness)
-        harness.pass(milliseconds: Audiences.channelWaitMilliseconds - 1)
+        harness.advanceClock(milliseconds: Audiences.channelWaitMilliseconds - 1)
         #expect(harness.instructions.isEmpty)
-        harness.pass(milliseconds: 1)
+        harness.advanceClock(milliseconds: 1)
         #expect(!harness.instructions.isEmpty)
         #expect(harness.instructions.allSatisfy { $0.channel == nil && $0.channelAbsence == .notInTime })
         #expect(harness.core.commandsAwaitingChannel == 0)
@@ -96,11 +96,11 @@ import Testing
     @Test func `A channel that comes too late is used by the next command`() throws {
         let harness = harness(.production)
         handOver(1, to: harness)
-        harness.pass(milliseconds: Audiences.channelWaitMilliseconds)
+        harness.advanceClock(milliseconds: Audiences.channelWaitMilliseconds)
         harness.instructions.removeAll()
         create(try channel(), harness)
         #expect(harness.instructions.isEmpty)
-        harness.pass(milliseconds: 30_000)
+        harness.advanceClock(milliseconds: 30_000)
         handOver(40, to: harness)
         #expect(harness.instructions.contains { $0.channel != nil })
         #expect(harness.instructions.allSatisfy { $0.channelAbsence == nil })
@@ -129,17 +129,17 @@ import Testing
     @Test func `Only one command a minute waits`() {
         let harness = harness(.production)
         handOver(1, to: harness)
-        harness.pass(milliseconds: Audiences.channelWaitMilliseconds)
+        harness.advanceClock(milliseconds: Audiences.channelWaitMilliseconds)
         harness.instructions.removeAll()
         for number in [2, 3] {
-            harness.pass(milliseconds: Audiences.channelWaitPauseMilliseconds / 2 - 1)
+            harness.advanceClock(milliseconds: Audiences.channelWaitPauseMilliseconds / 2 - 1)
             handOver(number * 30, to: harness)
             #expect(!harness.instructions.isEmpty)
             #expect(harness.instructions.allSatisfy { $0.channelAbsence == .notAwaited })
             harness.instructions.removeAll()
         }
-        harness.pass(milliseconds: 2)
-        harness.pass(milliseconds: 30_000)
+        harness.advanceClock(milliseconds: 2)
+        harness.advanceClock(milliseconds: 30_000)
         handOver(200, to: harness)
         #expect(harness.instructions.isEmpty, "it waits again")
     }
@@ -158,27 +158,27 @@ import Testing
         let harness = harness(.production)
         for other in 0..<Audiences.channelWaitPausesMax {
             let digest = Array("other \(other)".utf8).withUnsafeBytes { AudienceDigest(of: $0) }
-            harness.core.channelWaitPauses[AudienceKey(appIndex: 7, digest: digest)] =
+            harness.core.channelWaitPauseEndMilliseconds[AudienceKey(appIndex: 7, digest: digest)] =
                 harness.moment.monotonicMilliseconds + Audiences.channelWaitPauseMilliseconds
         }
         handOver(1, to: harness)
         #expect(harness.instructions.contains { $0.channelAbsence == .notAwaited })
         harness.instructions.removeAll()
-        harness.pass(milliseconds: Audiences.channelWaitPauseMilliseconds)
+        harness.advanceClock(milliseconds: Audiences.channelWaitPauseMilliseconds)
         handOver(80, to: harness)
         #expect(harness.instructions.isEmpty, "the command waits")
-        #expect(harness.core.channelWaitPauses.isEmpty)
+        #expect(harness.core.channelWaitPauseEndMilliseconds.isEmpty)
     }
 
     @Test func `The command's result says that there was no channel`() {
         let harness = harness(.production)
         handOver(1, to: harness)
-        harness.pass(milliseconds: Audiences.channelWaitMilliseconds)
+        harness.advanceClock(milliseconds: Audiences.channelWaitMilliseconds)
         harness.log = zip(harness.results, harness.instructions)
             .map { SimulatedFanout(value: Array($0.utf8), instruction: $1) }
         harness.results.removeAll()
-        harness.read()
-        for _ in 0..<4 { harness.pass(milliseconds: 500) }
+        harness.readLog()
+        for _ in 0..<4 { harness.advanceClock(milliseconds: 500) }
         let results = harness.results.filter { $0.contains("\"ranges\"") }
         #expect(results.count == 1)
         #expect(results.allSatisfy { $0.contains(#""channel":"none","channelReason":"notInTime","ranges":1"#) })

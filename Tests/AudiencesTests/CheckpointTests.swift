@@ -13,11 +13,11 @@ import Testing
     private func entry(_ number: Int, start: UInt64, length: UInt64? = nil) -> Checkpoint.Entry {
         var entry = Checkpoint.Entry(
             version: Version(timestamp: 1_790_000_000 + Int64(number), sequence: UInt64(number)),
-            start: start,
-            length: length
+            startPosition: start,
+            positionCount: length
         )
         for outcome in MemberOutcome.allCases { entry.counts[outcome] = UInt32(number * 1_000) }
-        entry.times = RoundTimes(
+        entry.times = ResponseTimes(
             firstResponseMilliseconds: 1_790_000_000_000 + Int64(number),
             lastResponseMilliseconds: 1_790_000_009_000
         )
@@ -29,12 +29,12 @@ import Testing
             watermark: 7 << 32,
             newestSettledVersion: Version(timestamp: 1_790_000_000, sequence: .max)
         )
-        #expect(decoded(try #require(checkpoint.text())) == checkpoint)
+        #expect(decoded(try #require(checkpoint.encode())) == checkpoint)
         checkpoint.entries = [
             entry(1, start: 0), entry(2, start: 5 << 32, length: 17), entry(3, start: 7 << 32, length: 0),
         ]
         checkpoint.parkedPositions = [0, 1, 1, 6 << 32, (7 << 32) - 1]
-        #expect(decoded(try #require(checkpoint.text())) == checkpoint)
+        #expect(decoded(try #require(checkpoint.encode())) == checkpoint)
     }
 
     /// A round with as many open versions as it may have, and as many parked members as stop its other pushes, spread
@@ -48,15 +48,15 @@ import Testing
             checkpoint.entries.append(entry(number, start: 2 << 40 + UInt64(number) << 32))
         }
         checkpoint.parkedPositions = (0..<UInt64(Audiences.parkedMembersPerRoundThreshold)).map { 2 << 40 + $0 << 32 }
-        let text = try #require(checkpoint.text())
-        #expect(text.count <= AudienceLimits.progressBytes)
+        let text = try #require(checkpoint.encode())
+        #expect(text.count <= AudienceLimits.checkpointBytesMax)
         #expect(decoded(text) == checkpoint)
     }
 
     @Test func `A checkpoint that does not fit is not written`() {
         var checkpoint = Checkpoint(watermark: 3 << 40, newestSettledVersion: Version(timestamp: 0, sequence: 0))
         checkpoint.entries = (0..<200).map { entry($0, start: 0) }
-        #expect(checkpoint.text() == nil)
+        #expect(checkpoint.encode() == nil)
     }
 
     /// Bytes from the store may be damaged. They must neither trap nor be read as positions outside the
@@ -68,7 +68,7 @@ import Testing
         )
         checkpoint.entries = [entry(1, start: 0), entry(2, start: 5 << 32, length: 17)]
         checkpoint.parkedPositions = [1, 6 << 32]
-        let text = try #require(checkpoint.text())
+        let text = try #require(checkpoint.encode())
         var random = SplitMix64(simulationSeed: 16)
         var accepted = 0
         for _ in 0..<20_000 {
@@ -79,8 +79,10 @@ import Testing
             if random.chance(100) { hostile.removeLast(random.number(0...hostile.count - 1)) }
             guard let checkpoint = decoded(hostile) else { continue }
             accepted += 1
-            #expect(checkpoint.entries.allSatisfy { $0.start <= checkpoint.watermark })
-            #expect(checkpoint.entries.allSatisfy { $0.start + ($0.length ?? 0) <= checkpoint.watermark })
+            #expect(checkpoint.entries.allSatisfy { $0.startPosition <= checkpoint.watermark })
+            #expect(
+                checkpoint.entries.allSatisfy { $0.startPosition + ($0.positionCount ?? 0) <= checkpoint.watermark }
+            )
             #expect(
                 checkpoint.parkedPositions.allSatisfy { $0 < checkpoint.watermark }
                     && checkpoint.parkedPositions == checkpoint.parkedPositions.sorted()

@@ -12,53 +12,53 @@ import Testing
         let harness = RoundHarness()
         harness.admit(1, timestamp: 1_790_000_000, hasAlert: true)
         harness.register(name)
-        harness.settle()
+        harness.performPendingWork()
         #expect(harness.takeReturnedRegistrations().isEmpty)
         let sent = harness.send()
         #expect(sent == [.init(member: name, content: 1, alert: nil, timestamp: 1_790_000_000, priority: 5)])
         harness.answerPushes()
         #expect(harness.takeReturnedRegistrations() == [1])
-        #expect(harness.core.membershipsInProgress == 0)
+        #expect(harness.core.membershipChangesInProgress == 0)
         // Later commands reach the new member, too.
         harness.appendCommand(2)
-        #expect(harness.finish().map(\.member) == [name])
+        #expect(harness.sendAndAcceptPushes().map(\.member) == [name])
     }
 
     /// After a loss of the store all members join again at once. The round may have passed their positions by
     /// then.
     @Test func `Each of many new members gets the newest state`() {
-        let harness = RoundHarness(membershipsMax: 32)
+        let harness = RoundHarness(membershipChangesMax: 32)
         harness.admit(1, timestamp: 1_790_000_000)
         harness.send()
         let names = Array(SimulatedNames.names[0].prefix(32))
         for (index, name) in names.enumerated() { harness.register(name, record: UInt32(index)) }
-        harness.settle()
-        #expect(Set(harness.finish().map(\.member)) == Set(names))
+        harness.performPendingWork()
+        #expect(Set(harness.sendAndAcceptPushes().map(\.member)) == Set(names))
     }
 
     /// Members whose host accepts no pushes must leave room for members of other hosts.
     @Test func `Members whose host is away take at most half of the room`() {
-        let harness = RoundHarness(membershipsMax: 32)
+        let harness = RoundHarness(membershipChangesMax: 32)
         harness.admit(1, timestamp: 1_790_000_000)
         for (index, name) in SimulatedNames.names[0].prefix(32).enumerated() {
             harness.register(name, record: UInt32(index))
         }
-        harness.settle()
-        harness.pass(milliseconds: 10_000)
-        #expect(harness.core.membershipsInProgress <= 16)
+        harness.performPendingWork()
+        harness.advanceClock(milliseconds: 10_000)
+        #expect(harness.core.membershipChangesInProgress <= 16)
     }
 
     @Test func `Changes are counted when their audiences have stored them`() {
         let harness = RoundHarness()
         harness.register(name)
         #expect(harness.membershipChangeCounts == [0, 0, 0])
-        harness.settle()
+        harness.performPendingWork()
         harness.now += 1
         harness.register(name, record: 2, wasMemberOfAll: true)
-        harness.settle()
+        harness.performPendingWork()
         harness.now += 1
         harness.register(name, record: 3, isLeaving: true)
-        harness.settle()
+        harness.performPendingWork()
         #expect(harness.membershipChangeCounts == [1, 1, 1])
     }
 
@@ -69,7 +69,7 @@ import Testing
         harness.now += 5_000
         harness.admit(2, timestamp: 1_790_000_000)
         harness.register(name)
-        harness.settle()
+        harness.performPendingWork()
         #expect(harness.send().map(\.timestamp) == [1_790_000_001])
     }
 
@@ -77,7 +77,7 @@ import Testing
         let harness = RoundHarness()
         harness.admit(1, timestamp: 1_790_000_000, isEnd: true)
         harness.register(name)
-        harness.settle()
+        harness.performPendingWork()
         #expect(harness.send().map(\.priority) == [10])
     }
 
@@ -85,7 +85,7 @@ import Testing
         let harness = RoundHarness()
         harness.admit(3, timestamp: 1_790_000_000)
         harness.register(name, shows: Version(timestamp: 1_790_000_000, sequence: 3))
-        harness.settle()
+        harness.performPendingWork()
         #expect(harness.send().isEmpty)
         #expect(harness.takeReturnedRegistrations() == [1])
     }
@@ -115,15 +115,15 @@ import Testing
         let harness = RoundHarness()
         harness.admit(1, timestamp: 1_790_000_000)
         harness.register(name)
-        harness.settle()
-        harness.pass(milliseconds: 999)
+        harness.performPendingWork()
+        harness.advanceClock(milliseconds: 999)
         #expect(harness.takeReturnedRegistrations().isEmpty)
-        harness.pass(milliseconds: 1)
+        harness.advanceClock(milliseconds: 1)
         #expect(harness.takeReturnedRegistrations() == [1])
-        harness.pass(milliseconds: 59_000)
-        #expect(harness.core.membershipsInProgress == 1)
-        harness.pass(milliseconds: 1)
-        #expect(harness.core.membershipsInProgress == 0)
+        harness.advanceClock(milliseconds: 59_000)
+        #expect(harness.core.membershipChangesInProgress == 1)
+        harness.advanceClock(milliseconds: 1)
+        #expect(harness.core.membershipChangesInProgress == 0)
         #expect(harness.send().isEmpty)
     }
 
@@ -131,13 +131,13 @@ import Testing
         let harness = RoundHarness()
         harness.admit(1, timestamp: 1_790_000_000)
         harness.register(name)
-        harness.settle()
+        harness.performPendingWork()
         #expect(harness.send().map(\.content) == [1])
         harness.answerPushes(.retryLater)
         #expect(harness.takeReturnedRegistrations() == [1])
         harness.now += 2_000
         harness.admit(2, timestamp: 1_790_000_002)
-        harness.pass(milliseconds: 1)
+        harness.advanceClock(milliseconds: 1)
         #expect(harness.send().map(\.content) == [2])
     }
 
@@ -147,10 +147,10 @@ import Testing
         let harness = RoundHarness()
         harness.admit(1, timestamp: 1_790_000_000)
         harness.register(name, record: 1)
-        harness.settle()
+        harness.performPendingWork()
         harness.now += 1
         harness.register(name, record: 2)
-        harness.settle()
+        harness.performPendingWork()
         #expect(harness.takeReturnedRegistrations() == [1])
         #expect(harness.send().count == 1)
         harness.answerPushes()

@@ -13,17 +13,22 @@ import Testing
     ///
     /// - Returns: the commands in the order in which the core returned them, each with its ending.
     private func endings(of first: Event, later: [Event]) -> [String] {
+        endings(of: (1, first), later: later.enumerated().map { (2 + $0, $1) })
+    }
+
+    /// As the other `endings`, for commands whose numbers are given. A higher number is a newer version.
+    private func endings(of first: (Int, Event), later: [(Int, Event)]) -> [String] {
         let harness = RoundHarness()
         let expiration = harness.now / 1_000 + 3_600
-        harness.handOver(1, first, expiration: first == .start ? expiration : -1)
+        harness.handOver(first.0, first.1, expiration: first.1 == .start ? expiration : -1)
         harness.core.endBatch(now: harness.moment)
         while let call = harness.nextCall() {
             guard case .admit = call.operation else {
                 harness.answer(call)
                 continue
             }
-            for (position, event) in later.enumerated() {
-                harness.handOver(2 + position, event, expiration: event == .start ? expiration : -1)
+            for (number, event) in later {
+                harness.handOver(number, event, expiration: event == .start ? expiration : -1)
             }
             harness.core.endBatch(now: harness.moment)
             var reply = AudienceReply<[UInt8]>(.wait)
@@ -31,8 +36,8 @@ import Testing
             reply.withBorrowedBytes { harness.core.storeReplied(tag: call.tag, $0, now: harness.moment) }
             break
         }
-        harness.settle()
-        for _ in 0..<3 { harness.pass(milliseconds: 60_000) }
+        harness.performPendingWork()
+        for _ in 0..<3 { harness.advanceClock(milliseconds: 60_000) }
         var endings: [String] = []
         while let command = harness.core.nextReturnedCommand() {
             if case .outcome(let outcome) = command.ending {
@@ -46,11 +51,27 @@ import Testing
 
     /// Behind the start, the end would close the new life. (R13)
     @Test func `An end is sent before a start that arrived later, although an update waits between them`() {
-        #expect(endings(of: .end, later: [.update, .start]) == ["2 ended", "1 fannedOut", "3 fannedOut"])
+        #expect(endings(of: .end, later: [.update, .start]) == ["1 fannedOut", "2 ended", "3 fannedOut"])
     }
 
     @Test func `A newer update replaces an update, and is sent before the start`() {
         #expect(endings(of: .update, later: [.update, .start]) == ["1 superseded", "2 fannedOut", "3 fannedOut"])
+    }
+
+    /// Only the newest update waits behind the end, for which Redis decides first.
+    @Test func `An update that waits again is superseded by the newer one behind a late end`() {
+        let endings = endings(of: (7, .update), later: [(3, .end), (8, .update)])
+        #expect(endings == ["7 superseded", "3 fannedOut", "8 ended"])
+    }
+
+    @Test func `A newer end replaces an update and the older end before it`() {
+        let endings = endings(of: (1, .update), later: [(3, .end), (7, .update), (9, .end)])
+        #expect(endings == ["7 superseded", "3 superseded", "1 superseded", "9 fannedOut"])
+    }
+
+    @Test func `Of two ends before an update, the newer one is sent`() {
+        let endings = endings(of: (1, .update), later: [(7, .update), (3, .end), (4, .end)])
+        #expect(endings == ["3 superseded", "1 superseded", "4 fannedOut", "7 ended"])
     }
 
     @Test func `A start is sent before an update that arrived later`() {

@@ -14,13 +14,13 @@ import Testing
         for number in numbers {
             harness.results.removeAll()
             harness.handOver(number, event, channel: Self.channel)
-            harness.settle()
+            harness.performPendingWork()
             harness.log += zip(harness.results, harness.instructions)
                 .map { SimulatedFanout(value: Array($0.utf8), instruction: $1) }
             harness.results.removeAll()
             harness.instructions.removeAll()
-            harness.read()
-            harness.settle()
+            harness.readLog()
+            harness.performPendingWork()
         }
     }
 
@@ -50,7 +50,7 @@ import Testing
         handOver(50, to: harness)
         harness.send()
         harness.answerPushes()
-        harness.pass(milliseconds: 20_000)
+        harness.advanceClock(milliseconds: 20_000)
         // Timestamps count from the test's clock, which is 20 s later now. So command 30 has the version of
         // command 50.
         handOver(30, 10, to: harness)
@@ -65,12 +65,12 @@ import Testing
         harness.send()
         #expect(try #require(harness.unansweredPushes.first?.push).expiration > 0)
         harness.answerPushes(.rejected, reason: "BadExpirationDate")
-        harness.pass(milliseconds: 1_000)
+        harness.advanceClock(milliseconds: 1_000)
         harness.send()
         #expect(harness.unansweredPushes.map(\.push.expiration) == [0])
         harness.answerPushes()
         #expect(harness.results.count { $0.contains(#""outcome":"delivered""#) } == 1)
-        harness.pass(milliseconds: 30_000)
+        harness.advanceClock(milliseconds: 30_000)
         handOver(60, to: harness)
         harness.send()
         #expect(harness.unansweredPushes.map(\.push.expiration) == [0])

@@ -15,14 +15,14 @@ import Testing
         )
         configuration.policies = names.map { Policy(name: $0) }
         configuration.retryMillisecondsMax = retryMillisecondsMax
-        return configuration.settings
+        return configuration.reloadableSettings
     }
 
     @Test func `A command may have a policy that a reload has added`() {
         let harness = RoundHarness()
         harness.core.apply(settings("default", "added"))
         harness.handOver(1, .update, policy: 1)
-        harness.settle()
+        harness.performPendingWork()
         let returned = harness.core.nextReturnedCommand()
         #expect(returned?.ending == .fannedOut)
     }

@@ -31,15 +31,15 @@ import Testing
         let harness = harness(audiences: 200)
         for number in 1...200 {
             harness.appendCommand(number, audience(number))
-            harness.settle()
+            harness.performPendingWork()
         }
         #expect(harness.passedOverCount > 0)
         #expect(harness.core.recordsInProgress + harness.passedOverCount == 200)
-        #expect(harness.gauges.oldestRoundMilliseconds == 1_790_000_000_000)
+        #expect(harness.gauges.oldestRoundWaitingSinceMilliseconds == 1_790_000_000_000)
         for number in 201...260 {
             harness.appendCommand(number, appIndex: 1)
-            #expect(harness.finish(appIndex: 1).map(\.content) == [number])
-            harness.pass(milliseconds: 60_000 / 60)
+            #expect(harness.sendAndAcceptPushes(appIndex: 1).map(\.content) == [number])
+            harness.advanceClock(milliseconds: 60_000 / 60)
         }
         #expect(harness.core.recordBytes <= Self.recordBytesMax)
         #expect(harness.committableOffset == 0)
@@ -52,7 +52,7 @@ import Testing
         for round in 0..<5 {
             for number in 1...60 {
                 harness.appendCommand(round * 60 + number, hasAlert: round == 3, audience(number))
-                harness.settle()
+                harness.performPendingWork()
             }
             harness.now += 15_000
         }
@@ -60,9 +60,9 @@ import Testing
         #expect(harness.rereadings.isEmpty, "there was no room")
         var sent: [RoundHarness.SentPush] = []
         for _ in 0..<100 where harness.core.recordsInProgress + harness.passedOverCount > 0 {
-            sent += harness.finish()
+            sent += harness.sendAndAcceptPushes()
             harness.now += 5_000
-            harness.read()
+            harness.readLog()
         }
         #expect(harness.core.recordsInProgress + harness.passedOverCount == 0)
         #expect(harness.rereadings.count > 1)
@@ -84,7 +84,7 @@ import Testing
                 number += 1
                 harness.appendCommand(number, self.audience(audience))
             }
-            harness.pass(milliseconds: 5_000)
+            harness.advanceClock(milliseconds: 5_000)
         }
         #expect(harness.passedOverCount == 0)
         #expect(harness.core.recordsInProgress == 8)
@@ -103,7 +103,7 @@ import Testing
         checkpoint.entries = [1, 2]
             .map { number in
                 let version = Version(timestamp: 1_790_000_000 + Int64(number), sequence: 0)
-                return Checkpoint.Entry(version: version, start: UInt64(number - 1) * lap, counts: counts)
+                return Checkpoint.Entry(version: version, startPosition: UInt64(number - 1) * lap, counts: counts)
             }
         if hasParked {
             checkpoint.entries[1].counts[.delivered] = 3
@@ -111,14 +111,14 @@ import Testing
         }
         let harness = RoundHarness(recordBytesMax: 100)
         for name in Self.names { harness.join(name) }
-        harness.storeCheckpoint(try #require(checkpoint.text()))
+        harness.storeCheckpoint(try #require(checkpoint.encode()))
         harness.appendCommand(1)
         harness.appendCommand(2)
         #expect(harness.passedOverCount == 1)
-        #expect(harness.finish() == [])
-        harness.pass(milliseconds: 5_000)
-        harness.read()
-        #expect(harness.finish().map(\.member) == (hasParked ? [Self.names[2]] : []))
+        #expect(harness.sendAndAcceptPushes() == [])
+        harness.advanceClock(milliseconds: 5_000)
+        harness.readLog()
+        #expect(harness.sendAndAcceptPushes().map(\.member) == (hasParked ? [Self.names[2]] : []))
         let results = try [1, 2].map { try #require(harness.result(of: $0)) }
         for result in results { #expect(SimulatedText.contains("\"members\":{\"delivered\":4}", in: result)) }
         #expect(harness.committableOffset == 2)
@@ -129,20 +129,20 @@ import Testing
     @Test func `A full ledger stops the partition for a while`() {
         let harness = harness(audiences: 1, window: 64)
         harness.appendCommand(1, audience(1))
-        harness.settle()
+        harness.performPendingWork()
         for number in 2...100 {
             harness.appendCommand(number, appIndex: 1)
-            _ = harness.finish(appIndex: 1)
-            harness.pass(milliseconds: 1_000)
+            _ = harness.sendAndAcceptPushes(appIndex: 1)
+            harness.advanceClock(milliseconds: 1_000)
         }
         #expect(harness.committableOffset == 0)
         #expect(harness.rereadings.allSatisfy { $0 == FanoutRereading(offset: 64, pauseMilliseconds: 5_000) })
         #expect((3...20).contains(harness.rereadings.count))
-        _ = harness.finish()
-        harness.pass(milliseconds: 10_000)
-        harness.read()
-        #expect(harness.finish(appIndex: 1).map(\.content) == [100])
-        harness.pass(milliseconds: 1_000)
+        _ = harness.sendAndAcceptPushes()
+        harness.advanceClock(milliseconds: 10_000)
+        harness.readLog()
+        #expect(harness.sendAndAcceptPushes(appIndex: 1).map(\.content) == [100])
+        harness.advanceClock(milliseconds: 1_000)
         #expect(harness.committableOffset == 100)
     }
 
@@ -151,16 +151,16 @@ import Testing
         let harness = harness(audiences: 60)
         for number in 1...60 {
             harness.appendCommand(number, audience(number))
-            harness.settle()
+            harness.performPendingWork()
         }
         let first = 60 - harness.passedOverCount
-        _ = harness.finish()
-        harness.pass(milliseconds: 5_000)
+        _ = harness.sendAndAcceptPushes()
+        harness.advanceClock(milliseconds: 5_000)
         harness.skipRereading(to: first + 10)
         for _ in 0..<100 where harness.core.recordsInProgress + harness.passedOverCount > 0 {
-            _ = harness.finish()
+            _ = harness.sendAndAcceptPushes()
             harness.now += 5_000
-            harness.read()
+            harness.readLog()
         }
         #expect(harness.committableOffset == 60)
     }
@@ -180,31 +180,31 @@ import Testing
         let harness = RoundHarness(recordsMax: 8)
         for number in 1...40 {
             harness.appendCommand(number, audience(number), channel: try channel())
-            #expect(harness.finish().map(\.content) == [number])
-            harness.pass(milliseconds: 1_000)
+            #expect(harness.sendAndAcceptPushes().map(\.content) == [number])
+            harness.advanceClock(milliseconds: 1_000)
         }
         harness.appendCommand(41, appIndex: 1, channel: try channel())
-        #expect(harness.finish(appIndex: 1).map(\.content) == [41])
+        #expect(harness.sendAndAcceptPushes(appIndex: 1).map(\.content) == [41])
         #expect(harness.core.channels.count == harness.core.channels.limit)
         // Kafka repeats the records of the ten channels that were used last.
         harness.log += harness.log.suffix(10)
-        harness.read()
-        #expect(harness.finish().isEmpty && harness.finish(appIndex: 1).isEmpty)
+        harness.readLog()
+        #expect(harness.sendAndAcceptPushes().isEmpty && harness.sendAndAcceptPushes(appIndex: 1).isEmpty)
         #expect(harness.passedOverCount == 0 && harness.committableOffset == 51)
     }
 
     /// Each push sets a timer for the end of the channel's idle time, 300 s later. The timers of earlier
     /// pushes stay in the queue until the queue is full. (R4)
     @Test func `The timers of a busy channel stay within their limit`() throws {
-        let harness = RoundHarness(recordsMax: 4, membershipsMax: 4, commandsMax: 4)
+        let harness = RoundHarness(recordsMax: 4, membershipChangesMax: 4, commandsMax: 4)
         for number in 1...200 {
             harness.appendCommand(number, channel: try channel())
-            #expect(harness.finish().map(\.content) == [number])
-            harness.pass(milliseconds: 1_000)
+            #expect(harness.sendAndAcceptPushes().map(\.content) == [number])
+            harness.advanceClock(milliseconds: 1_000)
         }
         #expect(harness.core.timers.limit == 2 * (4 + 4 + 8 + 8 + 4))
         #expect(harness.core.channels.count == 1)
-        harness.pass(milliseconds: ChannelPace.idleMilliseconds)
+        harness.advanceClock(milliseconds: ChannelPace.idleMilliseconds)
         #expect(harness.core.channels.count == 0, "the current entry was kept")
     }
 
@@ -214,18 +214,18 @@ import Testing
         let harness = RoundHarness(recordsMax: 4)
         for number in 1...8 {
             harness.appendCommand(number, audience(number), channel: try channel())
-            #expect(harness.finish().map(\.content) == [number])
+            #expect(harness.sendAndAcceptPushes().map(\.content) == [number])
         }
         harness.appendCommand(9, audience(1), channel: try channel())
         #expect(harness.passedOverCount == 0, "the channel has a slot")
         harness.appendCommand(10, audience(10), channel: try channel())
         #expect(harness.passedOverCount == 1)
-        #expect(harness.finish().isEmpty)
-        harness.pass(milliseconds: 1_000)
-        #expect(harness.finish().map(\.content) == [9])
-        harness.pass(milliseconds: 5_000)
-        harness.read()
-        #expect(harness.finish().map(\.content) == [10])
+        #expect(harness.sendAndAcceptPushes().isEmpty)
+        harness.advanceClock(milliseconds: 1_000)
+        #expect(harness.sendAndAcceptPushes().map(\.content) == [9])
+        harness.advanceClock(milliseconds: 5_000)
+        harness.readLog()
+        #expect(harness.sendAndAcceptPushes().map(\.content) == [10])
         #expect(harness.passedOverCount == 0 && harness.committableOffset == 10)
     }
 }

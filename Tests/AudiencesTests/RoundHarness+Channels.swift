@@ -7,7 +7,7 @@ import Testing
 /// Commands that the core itself admits and fans out, and commands that use an audience's channel.
 extension RoundHarness {
     /// Gives the core a command to the audience, or to the channel with the id `channel`, as a lane does. The
-    /// next ``settle()`` lets the core admit it.
+    /// next ``performPendingWork()`` lets the core admit it.
     func handOver(
         _ number: Int,
         _ event: Event,
@@ -30,7 +30,7 @@ extension RoundHarness {
             guard let command = try? Command.decodeWrittenByCauseway(text) else {
                 preconditionFailure("the bench's own command")
             }
-            var body = [UInt8](repeating: 0, count: command.bodyCount)
+            var body = [UInt8](repeating: 0, count: command.bodyByteCount)
             let layout = body.withUnsafeMutableBytes { Body.write(command, from: text, into: $0) }
             let none = UnsafeRawBufferPointer(start: nil, count: 0)
             body.withUnsafeBytes { body in
@@ -69,7 +69,7 @@ extension RoundHarness {
     /// Appends the fan-out record of a start, as another worker would have written it.
     ///
     /// - Parameter members: further members of the `aps` dictionary.
-    func start(_ number: Int, _ members: String = "", on channels: AudienceChannels) throws {
+    func appendStart(_ number: Int, _ members: String = "", on channels: AudienceChannels) throws {
         let timestamp = 1_790_000_000 + Int64(number)
         let value =
             #"{"app":"com.example.match","audience":"match-1","activity":"final-{device}","id":"\#(number)","aps":{\#(members)"timestamp":\#(timestamp),"event":"start","attributes-type":"A","attributes":{},"content-state":{"c":\#(number)},"alert":{"title":"t","body":"b"}}}"#
@@ -88,7 +88,7 @@ extension RoundHarness {
             startChannels: channels
         )
         log.append(SimulatedFanout(value: Array(value.utf8), instruction: instruction))
-        read()
+        readLog()
     }
 
     func takeChannelNeeds() -> [ChannelNeed] {

@@ -43,7 +43,7 @@ extension RoundHarness {
             admittedMilliseconds: now
         )
         log.append(SimulatedFanout(value: value, instruction: instruction))
-        read()
+        readLog()
     }
 
     /// Admits and settles a version in the store's model, which then keeps its body for members that join.
@@ -55,7 +55,7 @@ extension RoundHarness {
         )
         text.withUnsafeBytes { text in
             guard let command = try? Command.decodeWrittenByCauseway(text) else { return }
-            var body = [UInt8](repeating: 0, count: command.bodyCount)
+            var body = [UInt8](repeating: 0, count: command.bodyByteCount)
             let layout = body.withUnsafeMutableBytes { Body.write(command, from: text, into: $0) }
             let (quietBody, quietLayout) = body.withUnsafeBytes { Audiences.bodyWithoutAlert($0, layout) }
             let stored = JoinerBody.storedBytes(quietBody.bytes, quietLayout)

@@ -17,7 +17,7 @@ extension RoundHarness {
     /// Begins to revoke the partition. Returns whether it is drained.
     func revoke() -> Bool {
         core.beginRevoking(partitionIndex, now: moment)
-        settle()
+        performPendingWork()
         return core.isDrained(partitionIndex)
     }
 }

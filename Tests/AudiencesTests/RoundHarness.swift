@@ -33,7 +33,7 @@ final class RoundHarness {
     private var namesByToken: [String: String] = [:]
     private(set) var unansweredPushes: [(push: AudiencePush, sent: SentPush)] = []
 
-    /// Each return to an earlier offset that the core asked for and `read` made.
+    /// Each return to an earlier offset that the core asked for and `readLog` made.
     private(set) var rereadings: [FanoutRereading] = []
     private var pausedUntilMilliseconds = Int64.min
 
@@ -50,7 +50,7 @@ final class RoundHarness {
         recordsMax: Int = 16_384,
         recordBytesMax: Int = 64 << 20,
         ledgerWindowOffsets: Int = 1 << 16,
-        membershipsMax: Int = 4_096,
+        membershipChangesMax: Int = 4_096,
         commandsMax: Int = 4_096,
         channelRule: ChannelRule? = nil
     ) {
@@ -61,7 +61,7 @@ final class RoundHarness {
             $0.recordsMax = recordsMax
             $0.recordBytesMax = recordBytesMax
             $0.ledgerWindowOffsets = ledgerWindowOffsets
-            $0.membershipsMax = membershipsMax
+            $0.membershipChangesMax = membershipChangesMax
             $0.commandsMax = commandsMax
             $0.channelRules[0] = channelRule
         }
@@ -99,7 +99,7 @@ final class RoundHarness {
             environment: environment,
             frequentUpdates: false,
             supportsChannels: supportsChannels,
-            atMilliseconds: now,
+            changedAtMilliseconds: now,
             identifier: Array(name.utf8),
             token: Array(token.utf8)
         )
@@ -136,7 +136,7 @@ final class RoundHarness {
             var (name, token) = (name, token)
             name.withUTF8 { name in
                 token.withUTF8 { token in
-                    let incoming = IncomingMembership(
+                    let incoming = IncomingMembershipChange(
                         member: ChangingMember(record: record, appIndex: 0, kind: .activity),
                         identifier: UnsafeRawBufferPointer(name),
                         joins: AudienceList(isLeaving ? none : digests),
@@ -149,7 +149,7 @@ final class RoundHarness {
                         frequentUpdates: false,
                         shownVersion: shows
                     )
-                    core.receive(membership: incoming, now: moment)
+                    core.receive(membershipChange: incoming, now: moment)
                 }
             }
         }
@@ -166,7 +166,7 @@ final class RoundHarness {
     func resume(_ progress: PartitionProgress?) {
         guard let progress else { return }
         _ = progress.metadata.withUnsafeBytes {
-            core.resume(partitionIndex, at: progress.committableOffset, metadata: $0, logEnd: Int64(log.count))
+            core.resume(partitionIndex, at: progress.committableOffset, metadata: $0, logEndOffset: Int64(log.count))
         }
         nextOffset = Int(progress.committableOffset)
     }
@@ -176,10 +176,10 @@ final class RoundHarness {
         guard let rereading = core.rereading(partitionIndex, now: moment) else { return }
         core.rereadingBegan(partitionIndex, from: rereading.offset, now: moment)
         nextOffset = offset
-        read()
+        readLog()
     }
 
-    func read() {
+    func readLog() {
         if let rereading = core.rereading(partitionIndex, now: moment) {
             core.rereadingBegan(partitionIndex, from: rereading.offset, now: moment)
             rereadings.append(rereading)
@@ -223,7 +223,7 @@ final class RoundHarness {
 
     /// Answers calls and takes productions until none are left. Also waits for page reads that the core
     /// delays to batch them.
-    func settle() {
+    func performPendingWork() {
         core.endBatch(now: moment)
         var isBusy = true
         while isBusy || !core.pageReads.isEmpty {
@@ -245,21 +245,21 @@ final class RoundHarness {
         }
     }
 
-    func pass(milliseconds: Int64) {
+    func advanceClock(milliseconds: Int64) {
         now += milliseconds
-        settle()
+        performPendingWork()
     }
 
     /// Takes all pushes, or at most `count`.
     ///
-    /// - Parameter inFlightMax: how many pushes the pool may have in flight.
+    /// - Parameter pushesInFlightMax: how many pushes the pool may have in flight.
     @discardableResult
-    func send(atMost count: Int = .max, appIndex: UInt16 = 0, inFlightMax: Int = 1_000) -> [SentPush] {
+    func send(atMost count: Int = .max, appIndex: UInt16 = 0, pushesInFlightMax: Int = 1_000) -> [SentPush] {
         let pool = PoolIdentifier(appIndex: appIndex, environment: .production)
         var sent: [SentPush] = []
-        while sent.count < count, let push = core.nextPush(pool, inFlightMax: inFlightMax, now: moment) {
+        while sent.count < count, let push = core.nextPush(pool, pushesInFlightMax: pushesInFlightMax, now: moment) {
             let text = String(decoding: push.body, as: UTF8.self)
-            let token = String(decoding: push.token, as: UTF8.self)
+            let token = String(decoding: push.address, as: UTF8.self)
             let sentPush = SentPush(
                 member: namesByToken[token] ?? token,
                 content: SimulatedText.number(after: "\"c\":", in: text) ?? -1,
@@ -296,17 +296,17 @@ final class RoundHarness {
                 )
             }
         }
-        settle()
+        performPendingWork()
     }
 
     /// Sends and accepts pushes until none are left.
-    func finish(appIndex: UInt16 = 0) -> [SentPush] {
+    func sendAndAcceptPushes(appIndex: UInt16 = 0) -> [SentPush] {
         var all: [SentPush] = []
         var idleTurns = 0
         // `send` may return no push and still make the core read a parked member again. The next turn then returns
         // that member's push, so the loop ends only after two turns without a push.
         while idleTurns < 2 {
-            settle()
+            performPendingWork()
             let sent = send(appIndex: appIndex)
             idleTurns = sent.isEmpty ? idleTurns + 1 : 0
             all += sent

@@ -22,8 +22,8 @@ import Testing
     @Test func `Every member is reached once, and counted`() {
         let harness = harness()
         harness.appendCommand(1)
-        #expect(harness.finish().map(\.member) == names)
-        harness.pass(milliseconds: 1_000)
+        #expect(harness.sendAndAcceptPushes().map(\.member) == names)
+        harness.advanceClock(milliseconds: 1_000)
         #expect(members(of: 1, in: harness) == "{\"delivered\":4}")
         #expect(harness.core.roundsInProgress == 0 && harness.core.recordsInProgress == 0)
         #expect(harness.committableOffset == 1)
@@ -32,7 +32,7 @@ import Testing
     @Test func `The result of a refused member counts its requests to APNs`() throws {
         let harness = harness()
         harness.appendCommand(1)
-        harness.settle()
+        harness.performPendingWork()
         #expect(harness.send(atMost: 1).map(\.member) == [names[0]])
         harness.answerPushes(.rejected, reason: "BadExpirationDate")
         let first = try #require(harness.results.first { SimulatedText.contains("BadExpirationDate", in: $0) })
@@ -43,7 +43,7 @@ import Testing
         var sent = harness.send()
         harness.answerPushes()
         for _ in 0..<20 where !sent.contains(where: { $0.member == names[1] }) {
-            harness.pass(milliseconds: 1_000)
+            harness.advanceClock(milliseconds: 1_000)
             sent = harness.send()
         }
         #expect(sent.map(\.member) == [names[1]])
@@ -57,14 +57,14 @@ import Testing
     @Test func `A newer version continues at the position of the older one`() {
         let harness = harness()
         harness.appendCommand(1)
-        harness.settle()
+        harness.performPendingWork()
         #expect(harness.send(atMost: 2).map(\.content) == [1, 1])
         harness.answerPushes()
         harness.appendCommand(2)
-        let sent = harness.finish()
+        let sent = harness.sendAndAcceptPushes()
         #expect(sent.map(\.member) == [names[2], names[3], names[0], names[1]])
         #expect(sent.map(\.content) == [2, 2, 2, 2])
-        harness.pass(milliseconds: 1_000)
+        harness.advanceClock(milliseconds: 1_000)
         #expect(members(of: 1, in: harness) == "{\"delivered\":2,\"superseded\":2}")
         #expect(members(of: 2, in: harness) == "{\"delivered\":4}")
         #expect(SimulatedText.contains("\"outcome\":\"delivered\"", in: harness.result(of: 2) ?? ""))
@@ -73,10 +73,10 @@ import Testing
     @Test func `A version of which nothing was sent ends at once`() {
         let harness = harness()
         harness.appendCommand(1)
-        harness.settle()
+        harness.performPendingWork()
         harness.appendCommand(2)
-        #expect(harness.finish().map(\.content) == [2, 2, 2, 2])
-        harness.pass(milliseconds: 1_000)
+        #expect(harness.sendAndAcceptPushes().map(\.content) == [2, 2, 2, 2])
+        harness.advanceClock(milliseconds: 1_000)
         #expect(members(of: 1, in: harness) == "{}")
         #expect(SimulatedText.contains("\"outcome\":\"superseded\"", in: harness.result(of: 1) ?? ""))
         #expect(harness.core.recordsInProgress == 0)
@@ -86,15 +86,15 @@ import Testing
     @Test func `An alert rides on for the members that have not heard it`() {
         let harness = harness()
         harness.appendCommand(1, hasAlert: true)
-        harness.settle()
+        harness.performPendingWork()
         #expect(harness.send(atMost: 1).map(\.alert) == [1])
         harness.answerPushes()
         harness.appendCommand(2)
-        harness.settle()
+        harness.performPendingWork()
         #expect(harness.send(atMost: 1).map(\.alert) == [1])
         harness.answerPushes()
         harness.appendCommand(3)
-        let sent = harness.finish()
+        let sent = harness.sendAndAcceptPushes()
         #expect(sent.map(\.member) == [names[2], names[3], names[0], names[1]])
         #expect(sent.map(\.content) == [3, 3, 3, 3])
         #expect(sent.map(\.alert) == [1, 1, nil, nil])
@@ -104,14 +104,14 @@ import Testing
     @Test func `A parked member gets the older alert with the newer state`() {
         let harness = harness()
         harness.appendCommand(1, hasAlert: true)
-        harness.settle()
+        harness.performPendingWork()
         #expect(harness.send().count == 4)
         harness.answerPushes(.retryLater)
         harness.appendCommand(2)
-        harness.pass(milliseconds: 60_000)
-        harness.settle()
+        harness.advanceClock(milliseconds: 60_000)
+        harness.performPendingWork()
         var heard: [String: Int] = [:]
-        for sent in harness.finish() where sent.alert == 1 { heard[sent.member, default: 0] += 1 }
+        for sent in harness.sendAndAcceptPushes() where sent.alert == 1 { heard[sent.member, default: 0] += 1 }
         #expect(heard == Dictionary(uniqueKeysWithValues: names.map { ($0, 1) }))
     }
 
@@ -121,18 +121,18 @@ import Testing
         for name in many { harness.join(name) }
         for number in 1...40 {
             harness.appendCommand(number)
-            harness.settle()
+            harness.performPendingWork()
             #expect(harness.send(atMost: 1).map(\.content) == [number])
             harness.answerPushes()
-            harness.pass(milliseconds: 600)
+            harness.advanceClock(milliseconds: 600)
         }
         // A version that the round has closed keeps its record until a checkpoint has recorded its counts. So
         // there may be one record more.
         #expect(harness.core.recordsInProgress <= Audiences.versionsPerRoundMax + 1)
         #expect(members(of: 1, in: harness) == "{\"delivered\":1,\"superseded\":31}")
         #expect(SimulatedText.contains("\"outcome\":\"superseded\"", in: harness.result(of: 1) ?? ""))
-        #expect(Set(harness.finish().map(\.content)) == [40])
-        harness.pass(milliseconds: 1_000)
+        #expect(Set(harness.sendAndAcceptPushes().map(\.content)) == [40])
+        harness.advanceClock(milliseconds: 1_000)
         #expect(members(of: 40, in: harness) == "{\"delivered\":60}")
         #expect(harness.core.recordsInProgress == 0)
     }
@@ -144,26 +144,26 @@ import Testing
     @Test func `A lost round is claimed again`() {
         let first = harness()
         first.appendCommand(1)
-        first.settle()
+        first.performPendingWork()
         #expect(first.send().count == 4)
         let second = RoundHarness(store: first.store, seed: 2)
         second.log = first.log
-        second.read()
-        second.settle()
+        second.readLog()
+        second.performPendingWork()
         #expect(second.send().count == 4)
 
         first.store = second.store
         first.answerPushes()
-        first.pass(milliseconds: 100)
+        first.advanceClock(milliseconds: 100)
         #expect(first.core.counters.roundsLost == 1)
         #expect(first.send().isEmpty)
         #expect(first.result(of: 1) == nil)
 
         second.answerPushes()
-        second.pass(milliseconds: 1_000)
+        second.advanceClock(milliseconds: 1_000)
         #expect(members(of: 1, in: second) == "{\"delivered\":4}")
         first.store = second.store
-        first.pass(milliseconds: 1_000)
+        first.advanceClock(milliseconds: 1_000)
         #expect(first.send().isEmpty)
         #expect(first.core.recordsInProgress == 0 && first.core.roundsInProgress == 0)
     }
@@ -171,7 +171,7 @@ import Testing
     @Test func `The next owner continues from the checkpoint`() {
         let first = harness()
         first.appendCommand(1)
-        first.settle()
+        first.performPendingWork()
         #expect(first.send(atMost: 2).count == 2)
         first.answerPushes()
         #expect(first.revoke())
@@ -179,9 +179,9 @@ import Testing
         let second = RoundHarness(store: first.store, seed: 2)
         for name in names { second.join(name) }
         second.log = first.log
-        second.read()
-        #expect(second.finish().map(\.member) == [names[2], names[3]])
-        second.pass(milliseconds: 1_000)
+        second.readLog()
+        #expect(second.sendAndAcceptPushes().map(\.member) == [names[2], names[3]])
+        second.advanceClock(milliseconds: 1_000)
         #expect(members(of: 1, in: second) == "{\"delivered\":4}")
     }
 
@@ -257,7 +257,7 @@ import Testing
             mostPages = max(mostPages, harness.core.pages.count)
             #expect(harness.core.queues[0].pageBytes <= 8 * PageSlot.bytesMax)
             for call in calls { harness.answer(call) }
-            if calls.isEmpty { sent += harness.finish() }
+            if calls.isEmpty { sent += harness.sendAndAcceptPushes() }
         }
         #expect(mostPages > 100)
         #expect(sent.count == 40 * names.count)
@@ -270,14 +270,14 @@ import Testing
         let all = SimulatedNames.longNames[0]
         for name in all { harness.join(name) }
         harness.appendCommand(1, hasAlert: true)
-        harness.settle()
+        harness.performPendingWork()
         let first = harness.send()
         #expect((1..<all.count).contains(first.count))
         harness.appendCommand(2)
-        harness.settle()
+        harness.performPendingWork()
         harness.answerPushes()
-        let sent = harness.finish()
-        harness.pass(milliseconds: 1_000)
+        let sent = harness.sendAndAcceptPushes()
+        harness.advanceClock(milliseconds: 1_000)
         #expect(sent.count == all.count && Set(sent.map(\.member)) == Set(all))
         #expect((first + sent).filter { $0.alert == 1 }.count == all.count)
         #expect(members(of: 2, in: harness) == "{\"delivered\":80}")

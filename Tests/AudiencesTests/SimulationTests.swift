@@ -45,7 +45,7 @@ import Testing
         for seed in Self.seeds.seeds(ofChunk: chunk) {
             if Self.knownGaps.contains(where: { $0 == (kind, seed) }) { continue }
             let violations = Simulation(seed: seed, kind: kind).run()
-            if let report = SimulationSeeds.report(kind, seed, violations) {
+            if let report = SimulationSeeds.violationReport(kind, seed, violations) {
                 Issue.record("\(report)")
                 return
             }
@@ -61,13 +61,13 @@ import Testing
 
     /// Some of the workers have room for only a few records.
     @Test func `Records are passed over and read again`() {
-        let rereadings = (1...20 as ClosedRange<UInt64>)
+        let rereadingCounts = (1...20 as ClosedRange<UInt64>)
             .map { seed in
                 let simulation = Simulation(seed: seed, kind: .crashes)
                 #expect(simulation.run() == [], "\(seed)")
-                return simulation.rereadings
+                return simulation.rereadingCount
             }
-        #expect(rereadings.contains { $0 > 0 })
+        #expect(rereadingCounts.contains { $0 > 0 })
     }
 
     /// Prints every step of the seed that `CAUSEWAY_SIMULATION_SEED` names, of the kind that `CAUSEWAY_SIMULATION_KIND`

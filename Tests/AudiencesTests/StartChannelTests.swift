@@ -28,8 +28,8 @@ import Testing
         ] {
             harness.join(device, kind: .device, environment: environment, supportsChannels: supportsChannels)
         }
-        try harness.start(1, members, on: channels)
-        harness.settle()
+        try harness.appendStart(1, members, on: channels)
+        harness.performPendingWork()
         var addresses: [String: [String]] = [:]
         for start in harness.results where start.contains(#""device":""#) {
             let device = try #require(start.split(separator: #""device":""#).last?.split(separator: "\"").first)
@@ -39,7 +39,7 @@ import Testing
             try Array(start.utf8)
                 .withUnsafeBytes { text in
                     let command = try Command.decode(text)
-                    #expect(command.event == .start && command.bodyCount <= Limits.bodyBytesMax)
+                    #expect(command.event == .start && command.bodyByteCount <= Limits.bodyBytesMax)
                 }
         }
         return addresses
@@ -81,23 +81,23 @@ import Testing
         func filled(_ count: Int) -> String { "\"x\":\"\(String(repeating: "x", count: count))\"," }
         // For each of the two addresses: the longest body that has room for the address, and a body that is
         // one byte longer.
-        let base = try bodyCount(filled(0))
+        let base = try bodyByteCount(filled(0))
         let identifier = try #require(ChannelIdentifier(Self.identifier))
-        let onChannel = Limits.bodyBytesMax - base - StartAddress.channel(identifier).count + 1
-        let onToken = Limits.bodyBytesMax - base - StartAddress.token.count + 1
+        let onChannel = Limits.bodyBytesMax - base - StartAddress.channel(identifier).byteCount + 1
+        let onToken = Limits.bodyBytesMax - base - StartAddress.token.byteCount + 1
         #expect(try addresses(filled(onChannel), on: production)["new"] == channel)
         #expect(try addresses(filled(onChannel + 1), on: production)["new"] == token)
         #expect(try addresses(filled(onToken), on: production)["new"] == token)
         #expect(try addresses(filled(onToken + 1), on: production)["new"] == [])
     }
 
-    private func bodyCount(_ members: String) throws -> Int {
+    private func bodyByteCount(_ members: String) throws -> Int {
         let harness = RoundHarness()
         harness.join("new", kind: .device)
-        try harness.start(1, members, on: AudienceChannels())
-        harness.settle()
+        try harness.appendStart(1, members, on: AudienceChannels())
+        harness.performPendingWork()
         let start = try #require(harness.results.first { $0.contains(#""device":""#) })
-        return try Array(start.utf8).withUnsafeBytes { try Command.decode($0).bodyCount }
+        return try Array(start.utf8).withUnsafeBytes { try Command.decode($0).bodyByteCount }
     }
 
     /// Redis knows the audience's channels when it admits the start. The fan-out records bring them to the
@@ -105,15 +105,15 @@ import Testing
     @Test func `The fanout records of a start name the channels`() throws {
         let harness = RoundHarness()
         let channels = try channels(.production)
-        harness.store.set(channels.production, in: .production, of: RoundHarness.digest, app: RoundHarness.app)
+        harness.store.setChannel(channels.production, in: .production, of: RoundHarness.digest, app: RoundHarness.app)
         harness.handOver(1, .start)
-        harness.settle()
+        harness.performPendingWork()
         #expect(!harness.instructions.isEmpty)
         #expect(harness.instructions.allSatisfy { $0.startChannels == channels && $0.channel == nil })
         harness.instructions.removeAll()
-        harness.pass(milliseconds: 30_000)
+        harness.advanceClock(milliseconds: 30_000)
         harness.handOver(2, .update)
-        harness.settle()
+        harness.performPendingWork()
         #expect(harness.instructions.contains { $0.channel == channels.production })
         #expect(harness.instructions.allSatisfy { $0.startChannels.count == 0 })
     }

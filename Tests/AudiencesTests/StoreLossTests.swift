@@ -17,23 +17,23 @@ import Testing
         let harness = RoundHarness()
         for name in Self.members { harness.join(name) }
         harness.appendCommand(1, hasAlert: true)
-        harness.settle()
+        harness.performPendingWork()
         let reached = Set(harness.send(atMost: 30).map(\.member))
         harness.answerPushes()
-        harness.pass(milliseconds: 1_000)
+        harness.advanceClock(milliseconds: 1_000)
         harness.store = AudienceStoreModel(nowMilliseconds: harness.now)
         harness.core.membersLastCompleteMilliseconds = .min
         harness.send(atMost: 1)
         harness.answerPushes()
-        harness.pass(milliseconds: 1_000)
+        harness.advanceClock(milliseconds: 1_000)
         return (harness, reached)
     }
 
     @Test func `After a loss of the store a round waits for its members, and reaches them with the alert`() throws {
         let (harness, reached) = harnessAfterLoss()
         for _ in 0..<20 {
-            harness.pass(milliseconds: 500)
-            _ = harness.finish()
+            harness.advanceClock(milliseconds: 500)
+            _ = harness.sendAndAcceptPushes()
         }
         #expect(harness.result(of: 1) == nil, "pages without members end no range")
 
@@ -41,8 +41,8 @@ import Testing
         harness.core.membersLastCompleteMilliseconds = harness.moment.monotonicMilliseconds
         var sent: [RoundHarness.SentPush] = []
         for _ in 0..<10 {
-            harness.pass(milliseconds: 500)
-            sent += harness.finish()
+            harness.advanceClock(milliseconds: 500)
+            sent += harness.sendAndAcceptPushes()
         }
         #expect(Set(sent.map(\.member)) == Set(Self.members).subtracting(reached))
         #expect(sent.allSatisfy { $0.alert == 1 })
@@ -67,7 +67,7 @@ import Testing
     @Test func `A poll from before a lost connection proves nothing`() {
         let harness = RoundHarness()
         harness.core.membersLastCompleteMilliseconds = harness.moment.monotonicMilliseconds
-        harness.pass(milliseconds: 10)
+        harness.advanceClock(milliseconds: 10)
         harness.core.storeLostMilliseconds = harness.moment.monotonicMilliseconds
         admit(1, in: harness)
         #expect(Set(passUntilMembersReturn(to: harness).map(\.member)) == Set(Self.members))
@@ -78,8 +78,8 @@ import Testing
         let harness = RoundHarness()
         harness.core.membersLastCompleteMilliseconds = harness.moment.monotonicMilliseconds
         harness.appendCommand(1, hasAlert: true)
-        harness.settle()
-        harness.pass(milliseconds: 10)
+        harness.performPendingWork()
+        harness.advanceClock(milliseconds: 10)
         #expect(Set(passUntilMembersReturn(to: harness).map(\.member)) == Set(Self.members))
     }
 
@@ -89,13 +89,13 @@ import Testing
         for name in Self.members { harness.join(name) }
         harness.core.membersLastCompleteMilliseconds = .min
         admit(1, in: harness)
-        harness.pass(milliseconds: 590_000)
-        #expect(harness.finish().isEmpty)
-        harness.pass(milliseconds: 11_000)
+        harness.advanceClock(milliseconds: 590_000)
+        #expect(harness.sendAndAcceptPushes().isEmpty)
+        harness.advanceClock(milliseconds: 11_000)
         var sent: [RoundHarness.SentPush] = []
         for _ in 0..<10 {
-            harness.pass(milliseconds: 500)
-            sent += harness.finish()
+            harness.advanceClock(milliseconds: 500)
+            sent += harness.sendAndAcceptPushes()
         }
         #expect(Set(sent.map(\.member)) == Set(Self.members))
     }
@@ -108,9 +108,9 @@ import Testing
         var sent: [RoundHarness.SentPush] = []
         for _ in 0..<20 {
             harness.core.membersLastCompleteMilliseconds = harness.moment.monotonicMilliseconds
-            harness.pass(milliseconds: 1_000)
+            harness.advanceClock(milliseconds: 1_000)
             harness.core.storeLostMilliseconds = harness.moment.monotonicMilliseconds
-            sent += harness.finish()
+            sent += harness.sendAndAcceptPushes()
         }
         #expect(Set(sent.map(\.member)) == Set(Self.members))
     }
@@ -131,21 +131,21 @@ import Testing
         )
         #expect(harness.store.perform(harness.call(.admit(admission))).verdict == .send)
         harness.appendCommand(number, hasAlert: true)
-        harness.settle()
+        harness.performPendingWork()
     }
 
     private func passUntilMembersReturn(to harness: RoundHarness) -> [RoundHarness.SentPush] {
         for _ in 0..<20 {
-            harness.pass(milliseconds: 500)
-            #expect(harness.finish().isEmpty)
+            harness.advanceClock(milliseconds: 500)
+            #expect(harness.sendAndAcceptPushes().isEmpty)
         }
         #expect(harness.result(of: 1) == nil, "pages without members end no range")
         for name in Self.members { harness.join(name) }
         harness.core.membersLastCompleteMilliseconds = harness.moment.monotonicMilliseconds
         var sent: [RoundHarness.SentPush] = []
         for _ in 0..<10 {
-            harness.pass(milliseconds: 500)
-            sent += harness.finish()
+            harness.advanceClock(milliseconds: 500)
+            sent += harness.sendAndAcceptPushes()
         }
         return sent
     }
@@ -154,12 +154,12 @@ import Testing
     @Test func `A check before the loss releases no round`() {
         let (harness, reached) = harnessAfterLoss()
         harness.core.membersLastCompleteMilliseconds = harness.moment.monotonicMilliseconds - 3_000
-        harness.pass(milliseconds: 10_000)
-        #expect(harness.finish().isEmpty)
+        harness.advanceClock(milliseconds: 10_000)
+        #expect(harness.sendAndAcceptPushes().isEmpty)
         for name in Self.members { harness.join(name) }
         harness.core.membersLastCompleteMilliseconds = harness.moment.monotonicMilliseconds
-        harness.pass(milliseconds: 1_000)
-        #expect(Set(harness.finish().map(\.member)) == Set(Self.members).subtracting(reached))
+        harness.advanceClock(milliseconds: 1_000)
+        #expect(Set(harness.sendAndAcceptPushes().map(\.member)) == Set(Self.members).subtracting(reached))
     }
 
     @Test func `A newer version takes over as usual`() throws {
@@ -169,8 +169,8 @@ import Testing
         harness.core.membersLastCompleteMilliseconds = harness.moment.monotonicMilliseconds
         var sent: [RoundHarness.SentPush] = []
         for _ in 0..<10 {
-            harness.pass(milliseconds: 500)
-            sent += harness.finish()
+            harness.advanceClock(milliseconds: 500)
+            sent += harness.sendAndAcceptPushes()
         }
         #expect(Set(sent.filter { $0.content == 2 }.map(\.member)) == Set(Self.members))
         #expect(harness.result(of: 2) != nil)
@@ -183,8 +183,8 @@ import Testing
         let harness = RoundHarness()
         for name in Self.members { harness.join(name) }
         for number in 1...3 { harness.handOver(number, .update) }
-        harness.settle()
-        harness.pass(milliseconds: 2_000)
+        harness.performPendingWork()
+        harness.advanceClock(milliseconds: 2_000)
         #expect(harness.instructions.map(\.offset) == [3])
     }
 }

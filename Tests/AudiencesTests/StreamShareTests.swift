@@ -6,17 +6,20 @@ import Testing
 @Suite struct StreamShareTests {
     @Test(arguments: [(1_000, 900), (100, 90), (11, 9), (10, 9), (2, 1), (1, 1)])
     func `Waiting single commands get a tenth of the streams`(streams: Int, share: Int) {
-        #expect(Audiences.inFlightMax(streams: streams, singleCommandsWait: true) == share)
-        #expect(Audiences.inFlightMax(streams: streams, singleCommandsWait: false) == streams)
+        #expect(Audiences.pushesInFlightMax(streams: streams, areSingleCommandsWaiting: true) == share)
+        #expect(Audiences.pushesInFlightMax(streams: streams, areSingleCommandsWaiting: false) == streams)
     }
 
     @Test func `A round leaves the last tenth of the streams while a single command waits`() {
         let harness = RoundHarness()
         for name in SimulatedNames.names[0].prefix(24) { harness.join(name) }
         harness.appendCommand(1)
-        harness.settle()
+        harness.performPendingWork()
         func send(whileSingleCommandsWait isWaiting: Bool) -> Int {
-            harness.send(inFlightMax: Audiences.inFlightMax(streams: 10, singleCommandsWait: isWaiting)).count
+            harness.send(
+                pushesInFlightMax: Audiences.pushesInFlightMax(streams: 10, areSingleCommandsWaiting: isWaiting)
+            )
+            .count
         }
         #expect(send(whileSingleCommandsWait: true) == 9)
         #expect(send(whileSingleCommandsWait: true) == 0)

@@ -16,7 +16,7 @@ import Testing
         let harness = RoundHarness()
         for name in Self.names { harness.join(name) }
         harness.appendCommand(1, hasAlert: hasAlert)
-        harness.settle()
+        harness.performPendingWork()
         #expect(harness.send(atMost: 2).count == 2)
         harness.answerPushes(answer)
         return harness
@@ -29,7 +29,7 @@ import Testing
         var mostRecords = 0
         for number in numbers {
             harness.appendCommand(number)
-            harness.pass(milliseconds: Self.periodMilliseconds)
+            harness.advanceClock(milliseconds: Self.periodMilliseconds)
             mostRecords = max(mostRecords, harness.core.recordsInProgress)
         }
         #expect(mostRecords <= recordsMax)
@@ -43,8 +43,8 @@ import Testing
         sendCommandsForAnHour(harness, recordsMax: 4)
         #expect(harness.core.recordsInProgress == 1)
         #expect(harness.committableOffset == 719, "the newest is not settled, and all before it are")
-        #expect(harness.finish().map(\.content) == [720, 720, 720, 720])
-        harness.pass(milliseconds: 1_000)
+        #expect(harness.sendAndAcceptPushes().map(\.content) == [720, 720, 720, 720])
+        harness.advanceClock(milliseconds: 1_000)
         #expect(harness.core.recordsInProgress == 0 && harness.core.roundsInProgress == 0)
         #expect(SimulatedText.contains("\"outcome\":\"superseded\"", in: harness.result(of: 1) ?? ""))
     }
@@ -57,10 +57,10 @@ import Testing
         sendCommandsForAnHour(harness, 2...600, recordsMax: 4)
         #expect(harness.core.recordsInProgress == 2)
         #expect(harness.committableOffset == 0)
-        let heard = harness.finish().filter { $0.alert == 1 }.map(\.member)
+        let heard = harness.sendAndAcceptPushes().filter { $0.alert == 1 }.map(\.member)
         #expect(Set(heard) == Set(answer == .accepted ? Array(Self.names[2...]) : Self.names))
         #expect(heard.count == Set(heard).count)
-        harness.pass(milliseconds: 1_000)
+        harness.advanceClock(milliseconds: 1_000)
         #expect(harness.core.recordsInProgress == 0 && harness.core.roundsInProgress == 0)
     }
 
@@ -84,20 +84,20 @@ import Testing
         for name in Self.names { second.join(name) }
         second.log = first.log
         second.resume(progress)
-        second.read()
-        let sent = second.finish()
+        second.readLog()
+        let sent = second.sendAndAcceptPushes()
         #expect(Set(sent.map(\.content)) == [100])
         #expect(Set(sent.filter { $0.alert == 1 }.map(\.member)) == Set(Self.names))
-        second.pass(milliseconds: 1_000)
+        second.advanceClock(milliseconds: 1_000)
         #expect(second.core.recordsInProgress == 0 && second.core.roundsInProgress == 0)
     }
 
     /// The pool takes no push, so only the expiration can settle the version.
     @Test func `An expired version settles without the host`() {
         let harness = harness(hasAlert: false, answer: .accepted)
-        harness.pass(milliseconds: 3_500_000)
+        harness.advanceClock(milliseconds: 3_500_000)
         #expect(harness.core.recordsInProgress == 1)
-        for _ in 0..<10 { harness.pass(milliseconds: 30_000) }
+        for _ in 0..<10 { harness.advanceClock(milliseconds: 30_000) }
         #expect(harness.core.recordsInProgress == 0 && harness.core.roundsInProgress == 0)
         #expect(harness.committableOffset == 1)
         #expect(SimulatedText.contains("\"members\":{\"delivered\":2,\"expired\":2}", in: harness.result(of: 1) ?? ""))

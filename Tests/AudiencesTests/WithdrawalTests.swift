@@ -32,7 +32,7 @@ import Testing
         let harness = harnessWithCarriedAlert()
         harness.core.withdraw { $0 == 2 }
         #expect(takeReturns(harness) == [Return(record: 2, ending: .withdrawn)])
-        harness.settle()
+        harness.performPendingWork()
         #expect(takeReturns(harness) == [Return(record: 1, ending: .fannedOut)])
         let record = try #require(harness.results.first)
         #expect(record.contains(#""c":1"#) && record.contains(#""alert""#))
@@ -44,8 +44,8 @@ import Testing
         harness.handOver(3, .start, expiration: harness.now / 1_000 + 3_600)
         harness.core.withdraw { $0 == 2 }
         #expect(takeReturns(harness) == [Return(record: 2, ending: .withdrawn)])
-        harness.settle()
-        harness.pass(milliseconds: 60_000)
+        harness.performPendingWork()
+        harness.advanceClock(milliseconds: 60_000)
         let returns = takeReturns(harness)
         #expect(returns.map(\.record) == [1, 3] && returns.allSatisfy { $0.ending == .fannedOut })
     }
@@ -55,7 +55,7 @@ import Testing
         harness.core.withdraw { _ in true }
         let returns = takeReturns(harness)
         #expect(Set(returns.map(\.record)) == [1, 2] && returns.allSatisfy { $0.ending == .withdrawn })
-        harness.settle()
+        harness.performPendingWork()
         #expect(harness.instructions.isEmpty)
     }
 
@@ -63,7 +63,7 @@ import Testing
         let harness = harnessWithCarriedAlert()
         harness.core.withdraw { $0 == 1 }
         #expect(takeReturns(harness) == [])
-        harness.settle()
+        harness.performPendingWork()
         let endings = takeReturns(harness)
         #expect(endings.contains(Return(record: 2, ending: .fannedOut)))
         #expect(endings.contains(Return(record: 1, ending: .outcome(.superseded))))

@@ -85,7 +85,7 @@ struct CommandTests {
         var command = RideCommand.update(app: Self.app, .audience("final"), at: Self.time, contentState: Self.state)
         command.asksForChannel = asks
         let value = try command.value()
-        #expect(Worker.commandFault(value) == nil)
+        #expect(WorkerCodec.commandFault(value) == nil)
         #expect(String(decoding: value, as: UTF8.self).contains(#""channel":\#(asks)"#))
         #expect(try RideCommand(value: value).asksForChannel == asks)
     }
@@ -149,7 +149,7 @@ struct CommandTests {
     @Test func `Commands are accepted by the worker, and read again as they were`() throws {
         for command in try Self.commands() {
             let value = try command.value()
-            #expect(Worker.commandFault(value) == nil, "\(String(decoding: value, as: UTF8.self))")
+            #expect(WorkerCodec.commandFault(value) == nil, "\(String(decoding: value, as: UTF8.self))")
             #expect(try RideCommand(value: value).value() == value)
             #expect(try RideCommand(value: value).key == command.key)
         }
@@ -167,7 +167,7 @@ struct CommandTests {
                 alert: Self.alert
             )
         )
-        let body = try #require(JSONSerialization.jsonObject(with: Worker.body(command.value())) as? [String: Any])
+        let body = try #require(JSONSerialization.jsonObject(with: WorkerCodec.body(command.value())) as? [String: Any])
         let aps = try #require(body["aps"] as? [String: Any])
         #expect(aps["timestamp"] as? Int == 1_790_000_000)
         #expect(aps["stale-date"] as? Int == 1_790_000_120)
@@ -197,9 +197,9 @@ struct CommandTests {
         let first = RideCommand.update(app: Self.app, .activity("a"), at: Self.time, contentState: Self.state)
         var second = first
         second.timestamp += 5
-        #expect(try Worker.digest(first.value()) == Worker.digest(second.value()))
+        #expect(try WorkerCodec.digest(first.value()) == WorkerCodec.digest(second.value()))
         second.contentState?.distanceRemaining = 3
-        #expect(try Worker.digest(first.value()) != Worker.digest(second.value()))
+        #expect(try WorkerCodec.digest(first.value()) != WorkerCodec.digest(second.value()))
     }
 
     @Test func `Commands cannot hold a state that JSON cannot represent`() {

@@ -27,7 +27,7 @@ struct RecordTests {
                     audiences: audiences
                 )
                 let value = try registration.value()
-                #expect(Worker.registrationFault(value) == nil, "\(String(decoding: value, as: UTF8.self))")
+                #expect(WorkerCodec.registrationFault(value) == nil, "\(String(decoding: value, as: UTF8.self))")
                 let decodedRegistration = try Registration(value: value)
                 #expect(decodedRegistration == registration)
                 #expect(decodedRegistration.token.digits == "00017fff")
@@ -58,8 +58,9 @@ struct RecordTests {
 
     @Test func `Results that the worker writes are read, with every field`() throws {
         let values = [
-            Worker.commandResult(), Worker.invalidResult(), try Worker.rangeResult(), Worker.audienceResult(),
-            try Worker.broadcastResult(),
+            WorkerCodec.commandResult(), WorkerCodec.invalidResult(), try WorkerCodec.rangeResult(),
+            WorkerCodec.audienceResult(),
+            try WorkerCodec.broadcastResult(),
         ]
         let results = try values.map { try LiveActivityResult(value: $0) }
         for (result, value) in zip(results, values) { try expectSame(result, value) }
@@ -86,12 +87,12 @@ struct RecordTests {
             .accepted, .unchanged, .duplicate, .superseded, .held, .ended, .expired, .invalid, .unregistered, .failed,
             .unknown, .delivered, .started,
         ]
-        #expect(Set(constants.map(\.rawValue)) == Worker.outcomes)
+        #expect(Set(constants.map(\.rawValue)) == WorkerCodec.outcomes)
     }
 
     @Test(arguments: [true, false])
     func `Invalidations that the worker writes are read`(ofDevice: Bool) throws {
-        let value = Worker.invalidation(ofDevice: ofDevice)
+        let value = WorkerCodec.invalidation(ofDevice: ofDevice)
         let record = try Invalidation(value: value)
         try expectSame(record, value)
         #expect(record.key == "00ff00ff")
@@ -101,7 +102,7 @@ struct RecordTests {
 
     @Test(arguments: [true, false])
     func `Channels that the worker writes are read`(isEnded: Bool) throws {
-        let (key, value) = Worker.channel(isEnded: isEnded)
+        let (key, value) = WorkerCodec.channel(isEnded: isEnded)
         let record = try Channel(value: value)
         try expectSame(record, value)
         #expect(record.key == key)

@@ -17,7 +17,7 @@ struct ValidationTests {
     private func faults(_ command: Command) throws -> [String] {
         do {
             try command.validate(now: Self.now)
-            #expect(try Worker.commandFault(command.value()) == nil)
+            #expect(try WorkerCodec.commandFault(command.value()) == nil)
             return []
         } catch let invalid as InvalidRecord {
             return invalid.faults.map(\.description)
@@ -67,7 +67,7 @@ struct ValidationTests {
         for (command, limit) in [(tooLarge, 4_096), (toChannel, 5_120)] {
             let found = try faults(command)
             #expect(found.count == 1 && found[0].hasSuffix(" bytes, \(limit) are allowed"))
-            #expect(try Worker.commandFault(command.value())?.contains(found[0]) == true, "\(found)")
+            #expect(try WorkerCodec.commandFault(command.value())?.contains(found[0]) == true, "\(found)")
         }
         let tooLong = try faults(Self.update { $0.contentState = ["a": .string(String(repeating: "a", count: 8_193))] })
         #expect(tooLong.first == "aps.content-state.a: a string has 8193 bytes, 8192 are allowed")

@@ -48,9 +48,12 @@ struct AudiencePlanTests {
     }
 
     @Test func `Updates beyond one a second are not sent`() throws {
-        let often = try AudiencePlan(demand: AudienceDemand(members: 10_000, updatesPerMinute: 6_000))
-        let each = try AudiencePlan(demand: AudienceDemand(members: 10_000, updatesPerMinute: 60))
-        #expect(often.coresHundredths == each.coresHundredths && often.text.contains("replace waiting ones"))
+        let frequentPlan = try AudiencePlan(demand: AudienceDemand(members: 10_000, updatesPerMinute: 6_000))
+        let everySecondPlan = try AudiencePlan(demand: AudienceDemand(members: 10_000, updatesPerMinute: 60))
+        #expect(
+            frequentPlan.coresHundredths == everySecondPlan.coresHundredths
+                && frequentPlan.text.contains("replace waiting ones")
+        )
     }
 
     @Test func `The largest numbers do not overflow`() throws {

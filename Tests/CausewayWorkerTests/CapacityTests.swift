@@ -14,11 +14,11 @@ struct CapacityTests {
         let plan = try CapacityPlan(demand: demand)
         func records(_ mebibytes: Int64) -> Int {
             let budget = try? MemoryBudget(
-                totalBytes: (mebibytes << 20) / 100 * MemoryBudget.groupPercent,
+                totalBytes: (mebibytes << 20) / 100 * MemoryBudget.controlGroupPercent,
                 laneCount: Int(cores),
                 connectionsMax: Int(cores * pools * plan.connectionsPerPool)
             )
-            return budget.map { min($0.recordsMax(configured: .max), $0.blockBytesMax / 1_024) } ?? 0
+            return budget.map { min($0.recordsMax(configured: .max), $0.usedBlockBytesMax / 1_024) } ?? 0
         }
         #expect(records(plan.podMebibytes) >= MemoryBudget.plannedRecordsPerLane)
         #expect(records(plan.podMebibytes - 64) < MemoryBudget.plannedRecordsPerLane)
@@ -123,7 +123,7 @@ struct CapacityTests {
 
     @Test func `The page is the planner's`() throws {
         let page = try Repository.text("Helm/causeway/CAPACITY.md")
-        let expected = try CapacityPage.markdown()
+        let expected = try CapacityPage.makeMarkdown()
         #expect(page == expected, "write it again: causeway capacity-page > Helm/causeway/CAPACITY.md")
     }
 }

@@ -10,7 +10,7 @@ import Testing
 
     @Test func `Requests that wait for their audience's first one leave the slots to others`() {
         let queues = ChannelRequestQueues()
-        for _ in 0..<ChannelRequestQueues.slotsMax + 1 { queues.add(request("slow")) }
+        for _ in 0..<ChannelRequestQueues.permitsMax + 1 { queues.add(request("slow")) }
         queues.add(request("other"))
         #expect(queues.nextReadyRequest() == request("slow"))
         #expect(queues.nextReadyRequest() == request("other"))
@@ -42,10 +42,10 @@ import Testing
 
     @Test func `No more slots are given than there are`() {
         let queues = ChannelRequestQueues()
-        for _ in 0..<ChannelRequestQueues.slotsMax { #expect(queues.acquireSlot()) }
-        #expect(!queues.acquireSlot())
-        queues.releaseSlot()
-        #expect(queues.acquireSlot())
+        for _ in 0..<ChannelRequestQueues.permitsMax { #expect(queues.acquirePermit()) }
+        #expect(!queues.acquirePermit())
+        queues.releasePermit()
+        #expect(queues.acquirePermit())
     }
 
     @Test(.timeLimit(.minutes(1))) @MainActor func `A request without room waits until another one ends`() async {

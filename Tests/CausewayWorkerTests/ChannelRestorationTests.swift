@@ -12,7 +12,7 @@ import Testing
     private static let appEnvironment = AppEnvironment(app: "com.example.ride", environment: "production")
 
     /// A keeper with a Redis server and a broker of its own.
-    private final class Scene {
+    private final class KeeperFixture {
         private let directory: TemporaryDirectory
         private let broker: EmbeddedBroker
         private let server: RedisServer
@@ -25,7 +25,7 @@ import Testing
             broker = try EmbeddedBroker()
             server = try RedisServer()
             try broker.createTopic("causeway.channels", partitions: 1)
-            let certificate = try SelfSignedCertificate.write(directory: directory.path("key"), hosts: ["localhost"])
+            let certificate = try GeneratedCertificate.write(directory: directory.path("key"), hosts: ["localhost"])
             let text = """
                 kafka: {bootstrapServers: "\(broker.bootstrapServers)"}
                 redis: {url: "\(server.unixURL)"}
@@ -57,20 +57,20 @@ import Testing
     }
 
     @Test func `A restoration that its last attempt completes has succeeded`() async throws {
-        let scene = try Scene()
-        defer { withExtendedLifetime(scene) {} }
-        let keeper = try #require(scene.keeper)
+        let fixture = try KeeperFixture()
+        defer { withExtendedLifetime(fixture) {} }
+        let keeper = try #require(fixture.keeper)
         let entry = ChannelEntry(
             app: Self.appEnvironment.app,
             environment: Self.appEnvironment.environment,
             audience: "final",
             channel: "dHN0LXNyY2gtY2hubA==",
             storage: .newest,
-            createdAt: 1
+            createdAtMilliseconds: 1
         )
-        try scene.publish(entry)
+        try fixture.publish(entry)
         try await Self.restore(by: keeper, attemptsMax: 1)
-        let channels = try await keeper.entries(Self.appEnvironment).map(\.channel)
+        let channels = try await keeper.readEntries(Self.appEnvironment).map(\.channel)
         #expect(channels == [entry.channel])
     }
 }

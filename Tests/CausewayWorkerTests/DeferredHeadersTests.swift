@@ -13,7 +13,7 @@ import Testing
         recordMilliseconds: 1_790_000_000_001,
         receivedMilliseconds: 1_790_000_000_002,
         attempts: 4,
-        resultsBefore: 1,
+        earlierResultCount: 1,
         supersededCount: 12,
         registeredAtMilliseconds: 1_790_000_000_003,
         claim: .max,
@@ -29,7 +29,7 @@ import Testing
     @Test func `Headers keep what the next reading needs`() {
         let plain = Deferral(topic: .registrations, partition: 0, offset: 0, count: 1)
         for deferral in [Self.deferral, plain] {
-            #expect(DeferredHeaders.deferral(DeferredHeaders.state(of: deferral)) == deferral)
+            #expect(DeferredHeaders.parseDeferral(DeferredHeaders.stateText(of: deferral)) == deferral)
         }
     }
 
@@ -38,22 +38,22 @@ import Testing
     func `A record with any time is read again`(milliseconds: Int64) throws {
         var deferral = Self.deferral
         (deferral.recordMilliseconds, deferral.registeredAtMilliseconds) = (milliseconds, milliseconds)
-        let read = try #require(DeferredHeaders.deferral(DeferredHeaders.state(of: deferral)))
+        let read = try #require(DeferredHeaders.parseDeferral(DeferredHeaders.stateText(of: deferral)))
         #expect(read.receivedMilliseconds == deferral.receivedMilliseconds && read.claim == deferral.claim)
         #expect((read.recordMilliseconds < 0) == (milliseconds < 0))
     }
 
     @Test func `Headers that no lane has written are refused`() {
-        var numbers = DeferredHeaders.state(of: Self.deferral).split(separator: " ").map(String.init)
-        #expect(DeferredHeaders.deferral(numbers.dropLast().joined(separator: " ")) == nil)
-        #expect(DeferredHeaders.deferral("") == nil)
+        var numbers = DeferredHeaders.stateText(of: Self.deferral).split(separator: " ").map(String.init)
+        #expect(DeferredHeaders.parseDeferral(numbers.dropLast().joined(separator: " ")) == nil)
+        #expect(DeferredHeaders.parseDeferral("") == nil)
         for position in numbers.indices {
             let positionsWrong = position == Self.alertTimestamp ? ["0", "5"] : []
             for wrong in ["", "x", "-2", "\(Int64.min)", "99999999999999999999"] + positionsWrong {
                 let right = numbers[position]
                 numbers[position] = wrong
                 // A number outside its range is refused, because arithmetic with it could overflow.
-                let read = DeferredHeaders.deferral(numbers.joined(separator: " "))
+                let read = DeferredHeaders.parseDeferral(numbers.joined(separator: " "))
                 if position == Self.alertTimestamp, wrong.hasPrefix("-") {
                     #expect(read?.alertVersion == nil)
                 } else {
@@ -63,7 +63,7 @@ import Testing
             }
         }
         numbers[0] = "\(RecordTopic.deferred.rawValue)"
-        #expect(DeferredHeaders.deferral(numbers.joined(separator: " ")) == nil)
+        #expect(DeferredHeaders.parseDeferral(numbers.joined(separator: " ")) == nil)
     }
 
     /// The position of the alert's timestamp in the header. Any negative number there means that there is no

@@ -35,7 +35,7 @@ import Testing
         for instruction in [
             try Self.instruction(range: (255, 256)), try Self.instruction(range: (0, 2)), try Self.plain(),
         ] {
-            #expect(FanoutHeaders.instruction(FanoutHeaders.state(of: instruction)) == instruction)
+            #expect(FanoutHeaders.parseInstruction(FanoutHeaders.stateText(of: instruction)) == instruction)
         }
     }
 
@@ -48,18 +48,18 @@ import Testing
         let channel = AudienceChannel(environment: environment, storage: storage, identifier: identifier)
         instruction.channel = channel
         instruction.grant.broadcastCount = 2
-        let state = FanoutHeaders.state(of: instruction)
+        let state = FanoutHeaders.stateText(of: instruction)
         let text = FanoutHeaders.text(of: channel, count: 2)
-        #expect(FanoutHeaders.instruction(state, channel: text) == instruction)
+        #expect(FanoutHeaders.parseInstruction(state, channel: text) == instruction)
         // A record of a broadcast must have the header that names the channel. Without the header, it is not
         // read as a record of a range.
-        #expect(FanoutHeaders.instruction(state) == nil)
+        #expect(FanoutHeaders.parseInstruction(state) == nil)
         let others = [text.replacing("=", with: "-"), text.replacing(" 2 ", with: " 3 ")]
         for wrong in ["", "production", "\(text) x"] + others {
-            #expect(FanoutHeaders.instruction(state, channel: wrong) == nil)
+            #expect(FanoutHeaders.parseInstruction(state, channel: wrong) == nil)
         }
         instruction.channel = nil
-        #expect(FanoutHeaders.instruction(FanoutHeaders.state(of: instruction), channel: text) == nil)
+        #expect(FanoutHeaders.parseInstruction(FanoutHeaders.stateText(of: instruction), channel: text) == nil)
     }
 
     @Test func `A start brings the channels of its audience`() throws {
@@ -70,41 +70,41 @@ import Testing
             storage: .none,
             identifier: identifier
         )
-        let state = FanoutHeaders.state(of: instruction)
+        let state = FanoutHeaders.stateText(of: instruction)
         let one = FanoutHeaders.text(of: instruction.startChannels)
-        #expect(FanoutHeaders.instruction(state, startChannels: one) == instruction)
+        #expect(FanoutHeaders.parseInstruction(state, startChannels: one) == instruction)
         instruction.startChannels.production =
             AudienceChannel(environment: .production, storage: .newest, identifier: identifier)
         let both = FanoutHeaders.text(of: instruction.startChannels)
-        #expect(FanoutHeaders.instruction(state, startChannels: both) == instruction)
+        #expect(FanoutHeaders.parseInstruction(state, startChannels: both) == instruction)
         for wrong in ["", ";", "\(both);", "\(both);\(one)", "\(one);\(one)", both.replacing("=", with: "-")] {
-            #expect(FanoutHeaders.instruction(state, startChannels: wrong) == nil, "\(wrong)")
+            #expect(FanoutHeaders.parseInstruction(state, startChannels: wrong) == nil, "\(wrong)")
         }
     }
 
     @Test(arguments: ChannelAbsence.allCases)
     func `Headers keep the reason why there is no channel`(absence: ChannelAbsence) throws {
         var instruction = try Self.instruction(range: (0, 4))
-        let state = FanoutHeaders.state(of: instruction)
-        #expect(FanoutHeaders.instruction(state, absence: "later") == instruction)
+        let state = FanoutHeaders.stateText(of: instruction)
+        #expect(FanoutHeaders.parseInstruction(state, absence: "later") == instruction)
         instruction.channelAbsence = absence
-        #expect(FanoutHeaders.instruction(state, absence: "\(absence.name)") == instruction)
+        #expect(FanoutHeaders.parseInstruction(state, absence: "\(absence.name)") == instruction)
     }
 
     @Test func `Headers that no lane has written are refused`() throws {
-        var numbers = FanoutHeaders.state(of: try Self.instruction(range: (3, 16))).split(separator: " ")
+        var numbers = FanoutHeaders.stateText(of: try Self.instruction(range: (3, 16))).split(separator: " ")
             .map(String.init)
-        #expect(FanoutHeaders.instruction(numbers.joined(separator: " ")) != nil)
-        #expect(FanoutHeaders.instruction(numbers.dropLast().joined(separator: " ")) == nil)
-        #expect(FanoutHeaders.instruction((numbers + ["0"]).joined(separator: " ")) == nil)
-        #expect(FanoutHeaders.instruction("") == nil)
-        #expect(FanoutHeaders.instruction(String(repeating: " ", count: 100_000)) == nil)
+        #expect(FanoutHeaders.parseInstruction(numbers.joined(separator: " ")) != nil)
+        #expect(FanoutHeaders.parseInstruction(numbers.dropLast().joined(separator: " ")) == nil)
+        #expect(FanoutHeaders.parseInstruction((numbers + ["0"]).joined(separator: " ")) == nil)
+        #expect(FanoutHeaders.parseInstruction("") == nil)
+        #expect(FanoutHeaders.parseInstruction(String(repeating: " ", count: 100_000)) == nil)
         for position in numbers.indices {
             for wrong in ["", "x", "-2", "\(Int64.min)", "99999999999999999999", "1\u{0}", "١"] {
                 let right = numbers[position]
                 numbers[position] = wrong
                 #expect(
-                    FanoutHeaders.instruction(numbers.joined(separator: " ")) == nil,
+                    FanoutHeaders.parseInstruction(numbers.joined(separator: " ")) == nil,
                     "number \(position): \(wrong)"
                 )
                 numbers[position] = right
@@ -118,7 +118,10 @@ import Testing
         ] {
             let right = numbers[position]
             numbers[position] = wrong
-            #expect(FanoutHeaders.instruction(numbers.joined(separator: " ")) == nil, "number \(position): \(wrong)")
+            #expect(
+                FanoutHeaders.parseInstruction(numbers.joined(separator: " ")) == nil,
+                "number \(position): \(wrong)"
+            )
             numbers[position] = right
         }
     }

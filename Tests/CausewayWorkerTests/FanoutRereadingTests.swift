@@ -5,7 +5,7 @@ import Testing
 
 /// A lane asks for records of the fan-out topic again, while older records are still on their way to it.
 @Suite struct FanoutRereadingTests {
-    private static let partition = TopicPartition(topic: TopicIdentifier(index: Intake.fanoutTopic), partition: 3)
+    private static let partition = TopicPartition(topic: TopicIdentifier(index: Intake.fanoutTopicIndex), partition: 3)
 
     private var table: AssignmentTable
 
@@ -20,20 +20,20 @@ import Testing
             .map {
                 InboxEntry(
                     messageAddress: 0,
-                    assignment: $0.assignmentNumber,
-                    readingNumber: $0.readingNumber,
-                    topic: Intake.fanoutTopic,
+                    assignmentNumber: $0.assignmentNumber,
+                    rereadRequestCount: $0.rereadRequestCount,
+                    topic: Intake.fanoutTopicIndex,
                     partition: Self.partition.partition,
                     bytes: 100
                 )
             }
     }
 
-    private func report(_ assignment: UInt32) -> LaneReport {
+    private func report(_ assignmentNumber: UInt32) -> LaneReport {
         LaneReport(
-            topic: Intake.fanoutTopic,
+            topic: Intake.fanoutTopicIndex,
             partition: Self.partition.partition,
-            assignment: assignment,
+            assignmentNumber: assignmentNumber,
             progress: nil,
             isDrained: false
         )
@@ -44,24 +44,24 @@ import Testing
     @Test func `Records from before the new reading are dropped`() throws {
         var tests = self
         let firstEntry = try #require(tests.dealRecord())
-        #expect(firstEntry.topic == Intake.fanoutTopic && firstEntry.partition == 3)
+        #expect(firstEntry.topic == Intake.fanoutTopicIndex && firstEntry.partition == 3)
         var lanePartition = LanePartitions.Entry(
             coreIndex: 0,
-            assignment: firstEntry.assignment,
-            topic: Intake.fanoutTopic,
+            assignmentNumber: firstEntry.assignmentNumber,
+            topic: Intake.fanoutTopicIndex,
             partition: 3,
             assumedBehindUntilMilliseconds: 0
         )
         #expect(lanePartition.expects(firstEntry))
-        lanePartition.readingNumber &+= 1
+        lanePartition.rereadRequestCount &+= 1
         #expect(!lanePartition.expects(firstEntry))
-        let isAccepted = tests.table.noteRereadRequest(report(firstEntry.assignment))
+        let isAccepted = tests.table.noteRereadRequest(report(firstEntry.assignmentNumber))
         #expect(isAccepted)
         let secondEntry = try #require(tests.dealRecord())
         #expect(lanePartition.expects(secondEntry) && !lanePartition.expects(firstEntry))
-        lanePartition.readingNumber &+= 1
+        lanePartition.rereadRequestCount &+= 1
         #expect(!lanePartition.expects(secondEntry))
-        let isAcceptedAgain = tests.table.noteRereadRequest(report(firstEntry.assignment))
+        let isAcceptedAgain = tests.table.noteRereadRequest(report(firstEntry.assignmentNumber))
         let thirdEntry = try #require(tests.dealRecord())
         #expect(isAcceptedAgain && lanePartition.expects(thirdEntry))
     }
@@ -71,8 +71,8 @@ import Testing
         let firstEntry = try #require(tests.dealRecord())
         tests.table.remove(Self.partition)
         _ = tests.table.insert(Self.partition, lane: 0)
-        let isAccepted = tests.table.noteRereadRequest(report(firstEntry.assignment))
+        let isAccepted = tests.table.noteRereadRequest(report(firstEntry.assignmentNumber))
         #expect(!isAccepted)
-        #expect(tests.table[Self.partition]?.readingNumber == 0)
+        #expect(tests.table[Self.partition]?.rereadRequestCount == 0)
     }
 }

@@ -10,7 +10,7 @@ import Testing
     private func partitions(_ change: (inout LanePartitions.Entry) -> Void) -> LanePartitions {
         var entry = LanePartitions.Entry(
             coreIndex: 0,
-            assignment: 1,
+            assignmentNumber: 1,
             topic: 0,
             partition: 3,
             assumedBehindUntilMilliseconds: 2_000
@@ -24,7 +24,8 @@ import Testing
     private func lag(at nowMilliseconds: Int64, _ change: (inout LanePartitions.Entry) -> Void) -> (
         Int64, isAssumed: Bool
     ) {
-        partitions(change).recordsBehind(at: 0, assumedRecords: Self.assumedRecords, nowMilliseconds: nowMilliseconds)
+        partitions(change)
+            .countRecordsBehind(at: 0, assumedRecords: Self.assumedRecords, nowMilliseconds: nowMilliseconds)
     }
 
     @Test func `The lag is the number of records that the lane has not read`() {
@@ -55,52 +56,52 @@ import Testing
     @Test func `The lag counts the records of the log that no lane has received`() {
         var table = AssignmentTable()
         for number in 0..<4 { _ = table.insert(partition(Int32(number)), lane: number % 2) }
-        #expect(table.recordsBehind(of: 0) == 0, "nothing is known")
+        #expect(table.countRecordsBehind(of: 0) == 0, "nothing is known")
         for (number, high) in [(0, 10), (1, 100), (2, 50), (3, 6)] as [(Int32, Int64)] {
             let reportedEntry = table.setHighWatermark(high, of: partition(number))
             #expect(reportedEntry?.lane == Int(number) % 2)
         }
-        #expect(table.recordsBehind(of: 0) == 0, "nothing was dealt: the positions are not known")
-        for number in 0..<4 { table.noteDealt(0, Int32(number), offset: 5) }
-        #expect(table.recordsBehind(of: 0) == 4 + 94 + 44)
-        #expect(table.partitionsBehind(of: 0) == [partition(0), partition(1), partition(2)])
-        table.noteDealt(0, 1, offset: 120)
-        #expect(table.recordsBehind(of: 0) == 4 + 44, "a position past what was heard counts as none")
+        #expect(table.countRecordsBehind(of: 0) == 0, "nothing was dealt: the positions are not known")
+        for number in 0..<4 { table.noteDealtRecord(0, Int32(number), offset: 5) }
+        #expect(table.countRecordsBehind(of: 0) == 4 + 94 + 44)
+        #expect(table.findPartitionsBehind(of: 0) == [partition(0), partition(1), partition(2)])
+        table.noteDealtRecord(0, 1, offset: 120)
+        #expect(table.countRecordsBehind(of: 0) == 4 + 44, "a position past what was heard counts as none")
         table.remove(partition(0))
-        #expect(table.partitionsBehind(of: 0) == [partition(2)])
-        #expect(table.recordsBehind(of: 1) == 0)
-        #expect(table.partitionsBehind(of: 1).isEmpty)
+        #expect(table.findPartitionsBehind(of: 0) == [partition(2)])
+        #expect(table.countRecordsBehind(of: 1) == 0)
+        #expect(table.findPartitionsBehind(of: 1).isEmpty)
     }
 
     @Test func `A log that was read to its end has no lag`() {
         var table = AssignmentTable()
         _ = table.insert(partition(0), lane: 0)
-        table.noteDealt(0, 0, offset: 9)
+        table.noteDealtRecord(0, 0, offset: 9)
         // Offset 10 is a transaction's marker, and at offset 11 an open transaction begins.
         #expect(table.setHighWatermark(20, of: partition(0))?.highWatermark == 20)
-        #expect(table.recordsBehind(of: 0) == 10)
+        #expect(table.countRecordsBehind(of: 0) == 10)
         table.noteLogEnd(of: partition(0), offset: 11)
         #expect(table.setHighWatermark(20, of: partition(0))?.highWatermark == 10, "what its lane is told")
-        #expect(table.recordsBehind(of: 0) == 0 && table.partitionsBehind(of: 0).isEmpty)
+        #expect(table.countRecordsBehind(of: 0) == 0 && table.findPartitionsBehind(of: 0).isEmpty)
         #expect(table.setHighWatermark(30, of: partition(0)) == nil, "told already")
-        table.noteDealt(0, 0, offset: 11)
+        table.noteDealtRecord(0, 0, offset: 11)
         #expect(table.setHighWatermark(30, of: partition(0))?.highWatermark == 30)
-        #expect(table.recordsBehind(of: 0) == 18)
+        #expect(table.countRecordsBehind(of: 0) == 18)
     }
 
     @Test func `A broker may report any number`() {
         var table = AssignmentTable()
         for number in Int32(0)..<4 {
             _ = table.insert(partition(number), lane: 0)
-            table.noteDealt(0, number, offset: 0)
+            table.noteDealtRecord(0, number, offset: 0)
             _ = table.setHighWatermark(.max, of: partition(number))
         }
-        #expect(table.recordsBehind(of: 0) == .max)
+        #expect(table.countRecordsBehind(of: 0) == .max)
         for number in Int32(0)..<4 { _ = table.setHighWatermark(.min, of: partition(number)) }
-        #expect(table.recordsBehind(of: 0) == 0)
+        #expect(table.countRecordsBehind(of: 0) == 0)
         for offset in [Int64.min, -1, .max] { table.noteLogEnd(of: partition(0), offset: offset) }
         #expect(table[partition(0)]?.logEndOffset == -1)
-        table.noteDealt(0, 0, offset: AssignmentTable.validOffsets.upperBound)
+        table.noteDealtRecord(0, 0, offset: AssignmentTable.validOffsets.upperBound)
         #expect(!AssignmentTable.validOffsets.contains(.max) && !AssignmentTable.validOffsets.contains(-1))
     }
 
@@ -123,7 +124,12 @@ import Testing
 /// The values of `causeway_consumer_lag_records`.
 @Suite struct PartitionLagTests {
     private func lag(unsettled: Int64 = -1, start: SeekPosition?, low: Int64 = 0, high: Int64) -> Int64? {
-        PartitionLag.records(unsettledOffset: unsettled, start: start, low: low, high: high)
+        PartitionLag.countRecords(
+            firstUnsettledOffset: unsettled,
+            startPosition: start,
+            lowWatermark: low,
+            highWatermark: high
+        )
     }
 
     @Test func `The lag counts from the first unsettled record`() {
@@ -143,11 +149,11 @@ import Testing
     @Test func `After reading to the end of the log the lag is the unsettled records`() {
         func lag(unsettled: Int64, dealtUpTo next: Int64) -> Int64? {
             let logEnd = PartitionLag.LogEnd(nextOffset: next, endOffset: 101)
-            return PartitionLag.records(
-                unsettledOffset: unsettled,
-                start: .offset(90),
-                low: 0,
-                high: 500,
+            return PartitionLag.countRecords(
+                firstUnsettledOffset: unsettled,
+                startPosition: .offset(90),
+                lowWatermark: 0,
+                highWatermark: 500,
                 logEnd: logEnd
             )
         }
@@ -170,14 +176,14 @@ import Testing
 }
 
 @Suite struct FetchTriggerTests {
-    private static let lowQueue = FetchTrigger.queuedRecordsMax
+    private static let lowQueueRecords = FetchTrigger.queuedRecordsMax
 
     @Test func `A queue that runs low is reported at intervals`() {
         var trigger = FetchTrigger()
         let moments = [0, 1, FetchTrigger.intervalMilliseconds - 1, FetchTrigger.intervalMilliseconds]
         let triggers = moments.map { moment in
             trigger.triggerIfDue(
-                queuedRecords: Self.lowQueue,
+                queuedRecords: Self.lowQueueRecords,
                 recordsBehind: 1_000_000,
                 nowMilliseconds: 5_000 + moment
             )
@@ -188,7 +194,7 @@ import Testing
     @Test func `A full queue and a completely fetched log are not reported`() {
         var trigger = FetchTrigger()
         let isTriggeredIfFull = trigger.triggerIfDue(
-            queuedRecords: Self.lowQueue + 1,
+            queuedRecords: Self.lowQueueRecords + 1,
             recordsBehind: 1_000_000,
             nowMilliseconds: 1
         )

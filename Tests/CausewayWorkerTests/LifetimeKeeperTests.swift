@@ -19,7 +19,7 @@ import Testing
     private let beganMilliseconds = Int64(Date().timeIntervalSince1970 * 1_000) - 60_000
 
     /// A keeper with a Redis server of its own and without Kafka.
-    private final class Scene {
+    private final class KeeperFixture {
         private let directory: TemporaryDirectory
         private let server: RedisProcess
         let keeper: LifetimeKeeper
@@ -42,7 +42,7 @@ import Testing
                 configuration,
                 redis: RedisConfiguration(url: RedisURL("unix://\(socket)")),
                 status: LifetimeStatus(),
-                log: SharedKindLog(logger: logger, events: events)
+                log: SharedLimitedLog(logger: logger, events: events)
             )
         }
 
@@ -53,15 +53,15 @@ import Testing
 
         private func command(_ words: [[UInt8]]) -> [[UInt8]] {
             guard let client = BlockingClient(socketPath: directory.path("redis.sock")) else { return [] }
-            client.append(bytes: words)
-            return client.replyBytes()
+            client.appendCommand(bytes: words)
+            return client.readReplyBytes()
         }
 
         private static func words(_ texts: String...) -> [[UInt8]] { texts.map { Array($0.utf8) } }
 
         /// Puts a life that is due into the timetable to which the activity's key belongs.
         func putLife(_ key: [UInt8], _ life: String, dueMilliseconds: Int64 = 1, start: [UInt8]? = nil) {
-            let number = key.withUnsafeBytes(LifetimeKey.number)
+            let number = key.withUnsafeBytes(LifetimeKey.timetableNumber)
             putLives([key], in: number, life, dueMilliseconds: dueMilliseconds)
             guard let start else { return }
             _ = command(Self.words("HSET") + [LifetimeKey.keptCommandKeys(number).starts, key, start])
@@ -74,15 +74,19 @@ import Testing
         }
 
         func life(_ key: [UInt8]) -> String? {
-            text(Self.words("HGET") + [LifetimeKey.livesKey(key.withUnsafeBytes(LifetimeKey.number)), key])
+            text(Self.words("HGET") + [LifetimeKey.livesKey(key.withUnsafeBytes(LifetimeKey.timetableNumber)), key])
         }
 
         func dueMilliseconds(_ key: [UInt8]) -> Int64? {
-            text(Self.words("ZSCORE") + [LifetimeKey.timetableKey(key.withUnsafeBytes(LifetimeKey.number)), key])
-                .flatMap { Int64($0) }
+            text(
+                Self.words("ZSCORE") + [
+                    LifetimeKey.timetableKey(key.withUnsafeBytes(LifetimeKey.timetableNumber)), key,
+                ]
+            )
+            .flatMap { Int64($0) }
         }
 
-        func namesInTimetable(_ number: Int) -> Int? {
+        func timetableNameCount(_ number: Int) -> Int? {
             text(Self.words("ZCARD") + [LifetimeKey.timetableKey(number)]).flatMap { Int($0) }
         }
 
@@ -99,17 +103,17 @@ import Testing
     }
 
     @Test func `A life whose start is missing or damaged leaves the timetable`() async throws {
-        let scene = try Scene()
-        scene.putLife(Self.activityKey("missing"), "r \(beganMilliseconds) 0")
-        scene.putLife(Self.activityKey("damaged"), "r \(beganMilliseconds) 0", start: Array("?".utf8))
-        scene.putLife(Array("foreign".utf8), "b \(beganMilliseconds) 0")
-        await scene.keeper.poll()
-        #expect(scene.keys == [])
-        #expect(scene.events[.lifetimeForgotten].count == 3 && scene.events[.lifetimesAway].count == 0)
-        let details = scene.events[.lifetimeForgotten].lastDetail
+        let fixture = try KeeperFixture()
+        fixture.putLife(Self.activityKey("missing"), "r \(beganMilliseconds) 0")
+        fixture.putLife(Self.activityKey("damaged"), "r \(beganMilliseconds) 0", start: Array("?".utf8))
+        fixture.putLife(Array("foreign".utf8), "b \(beganMilliseconds) 0")
+        await fixture.keeper.poll()
+        #expect(fixture.keys == [])
+        #expect(fixture.events[.lifetimeForgotten].count == 3 && fixture.events[.lifetimesAway].count == 0)
+        let details = fixture.events[.lifetimeForgotten].lastDetail
         #expect(details.contains("error="), "\(details)")
-        await scene.keeper.poll()
-        #expect(scene.events[.lifetimeForgotten].count == 3)
+        await fixture.keeper.poll()
+        #expect(fixture.events[.lifetimeForgotten].count == 3)
     }
 
     private static func keyOfUnknownApp(_ name: String) -> [UInt8] {
@@ -119,76 +123,77 @@ import Testing
     /// This worker's configuration lacks the app; another worker may have it. This worker cannot end the activity, and
     /// a claim would only postpone the end. So this worker makes no claim until the life is long overdue.
     @Test func `A life of an app that the worker does not have is left as it is`() async throws {
-        let scene = try Scene()
+        let fixture = try KeeperFixture()
         let key = Self.keyOfUnknownApp("a")
         let due = Int64(Date().timeIntervalSince1970 * 1_000) - 1
-        scene.putLife(key, "b \(beganMilliseconds) 0", dueMilliseconds: due)
-        for _ in 1...3 { await scene.keeper.poll() }
-        #expect(scene.life(key) == "b \(beganMilliseconds) 0")
-        #expect(scene.dueMilliseconds(key) == due)
-        #expect(scene.events[.lifetimesAway].count == 0 && scene.events[.lifetimeForgotten].count == 0)
-        let unknown = scene.events[.lifetimesUnknownApp]
+        fixture.putLife(key, "b \(beganMilliseconds) 0", dueMilliseconds: due)
+        for _ in 1...3 { await fixture.keeper.poll() }
+        #expect(fixture.life(key) == "b \(beganMilliseconds) 0")
+        #expect(fixture.dueMilliseconds(key) == due)
+        #expect(fixture.events[.lifetimesAway].count == 0 && fixture.events[.lifetimeForgotten].count == 0)
+        let unknown = fixture.events[.lifetimesUnknownApp]
         #expect(unknown.count == 1 && unknown.lastDetail.contains("com.example.other"), "\(unknown)")
     }
 
     @Test func `A life of any app leaves the timetable when it is overdue for too long`() async throws {
-        let scene = try Scene()
-        scene.putLife(Self.keyOfUnknownApp("a"), "b \(beganMilliseconds - LifetimeKeeper.ageMillisecondsMax) 0")
-        await scene.keeper.poll()
-        #expect(scene.keys == [])
+        let fixture = try KeeperFixture()
+        fixture.putLife(Self.keyOfUnknownApp("a"), "b \(beganMilliseconds - LifetimeKeeper.ageMillisecondsMax) 0")
+        await fixture.keeper.poll()
+        #expect(fixture.keys == [])
     }
 
     /// Lives of other apps are due first and stay in the timetable. The worker must still find the lives of
     /// its own apps.
     @Test func `Lives of other apps delay no end`() async throws {
-        let scene = try Scene()
+        let fixture = try KeeperFixture()
         let key = Self.activityKey("own")
-        let number = key.withUnsafeBytes(LifetimeKey.number)
+        let number = key.withUnsafeBytes(LifetimeKey.timetableNumber)
         let now = Int64(Date().timeIntervalSince1970 * 1_000)
         let unknownAppCount = 3 * LifetimeKeeper.pageNamesMax
-        scene.putLife(key, "r \(beganMilliseconds) 0", dueMilliseconds: now - 1)
-        scene.putLives(
+        fixture.putLife(key, "r \(beganMilliseconds) 0", dueMilliseconds: now - 1)
+        fixture.putLives(
             (0..<unknownAppCount).map { Self.keyOfUnknownApp("\($0)") },
             in: number,
             "b \(beganMilliseconds) 0",
             dueMilliseconds: now - 2
         )
-        for _ in 1...4 { await scene.keeper.poll() }
+        for _ in 1...4 { await fixture.keeper.poll() }
         // The event shows that the keeper has found its own app's life: it forgets a life whose start Redis
         // lacks. The keeper would need Kafka only to produce a command.
-        #expect(scene.events[.lifetimeForgotten].count == 1)
-        #expect(scene.namesInTimetable(number) == unknownAppCount)
+        #expect(fixture.events[.lifetimeForgotten].count == 1)
+        #expect(fixture.timetableNameCount(number) == unknownAppCount)
     }
 
     /// A life may be before the rank at which the keeper reads next, for example because it is due earlier than the
     /// lives that the keeper has passed.
     @Test func `A life before the rank that the keeper has reached is found soon`() async throws {
-        let scene = try Scene()
+        let fixture = try KeeperFixture()
         let now = Int64(Date().timeIntervalSince1970 * 1_000)
-        scene.putLives(
+        fixture.putLives(
             (0..<20 * LifetimeKeeper.pageNamesMax).map { Self.keyOfUnknownApp("\($0)") },
             in: 0,
             "b \(beganMilliseconds) 0",
             dueMilliseconds: now
         )
-        for _ in 1...2 { await scene.keeper.poll() }
-        scene.putLives([Self.activityKey("own")], in: 0, "r \(beganMilliseconds) 0", dueMilliseconds: now - 1)
-        for _ in 1...8 { await scene.keeper.poll() }
-        #expect(scene.events[.lifetimeForgotten].count == 1)
+        for _ in 1...2 { await fixture.keeper.poll() }
+        fixture.putLives([Self.activityKey("own")], in: 0, "r \(beganMilliseconds) 0", dueMilliseconds: now - 1)
+        for _ in 1...8 { await fixture.keeper.poll() }
+        #expect(fixture.events[.lifetimeForgotten].count == 1)
     }
 }
 
 /// Which due activities of a page the keeper claims. (R35)
-@Suite struct DueActivitiesTests {
+@Suite struct DueActivitySelectionTests {
     private static let now: Int64 = 1_790_000_000_000
 
-    private static func dueActivities(_ page: [String], from rank: Int, overdueMilliseconds: Int64 = 1) -> DueActivities
+    private static func dueActivities(_ page: [String], from rank: Int, overdueMilliseconds: Int64 = 1)
+        -> DueActivitySelection
     {
         let names = page.map {
-            SharedHashes.DuePage.Name(Array($0.utf8), dueMilliseconds: now &- overdueMilliseconds)
+            SharedHashes.DueNames.Name(Array($0.utf8), dueMilliseconds: now &- overdueMilliseconds)
         }
-        return DueActivities(
-            SharedHashes.DuePage(nowMilliseconds: now, namesInTimetable: 100, names: names),
+        return DueActivitySelection(
+            SharedHashes.DueNames(nowMilliseconds: now, timetableNameCount: 100, names: names),
             from: rank,
             pageNamesMax: 4,
             claimsMax: 2,
@@ -197,7 +202,7 @@ import Testing
         )
     }
 
-    private static func texts(_ due: DueActivities) -> [String] {
+    private static func texts(_ due: DueActivitySelection) -> [String] {
         due.names.map { String(decoding: $0, as: UTF8.self) }
     }
 

@@ -6,15 +6,15 @@ import Testing
 @Suite struct MarkStepTests {
     private func status(
         startOffset: Int64? = 40,
-        settledBelow: Int64 = 100,
-        _ rereading: (number: UInt64, isComplete: Bool)? = nil
+        settledEndOffset: Int64 = 100,
+        _ rereading: (identifier: UInt64, isComplete: Bool)? = nil
     ) -> PartitionStatus {
         PartitionStatus(
             topic: 0,
             partition: 3,
-            assignment: 7,
+            assignmentNumber: 7,
             startOffset: startOffset,
-            settledBelow: settledBelow,
+            settledEndOffset: settledEndOffset,
             rereading: rereading
         )
     }
@@ -25,7 +25,7 @@ import Testing
         isFirstCheck: Bool = false
     ) -> MarkStep {
         let marks = primaries.map { ($0.runIdentifier, $0.text.flatMap { PartitionMark($0) }) }
-        return MarkStep.next(status, primaries: marks, isFirstCheck: isFirstCheck)
+        return MarkStep.decide(status, primaries: marks, isFirstCheck: isFirstCheck)
     }
 
     @Test func `Nothing is done for an unchanged primary`() {
@@ -88,9 +88,9 @@ import Testing
 
     @Test func `A mark is read as it was written`() {
         for mark in [
-            PartitionMark(runIdentifier: "0a1b", storedBelow: 0),
-            .init(runIdentifier: "", storedBelow: nil, rereadingNumber: .max),
-            .init(runIdentifier: "f", storedBelow: .max, rereadingNumber: 1),
+            PartitionMark(runIdentifier: "0a1b", storedEndOffset: 0),
+            .init(runIdentifier: "", storedEndOffset: nil, rereadingIdentifier: .max),
+            .init(runIdentifier: "f", storedEndOffset: .max, rereadingIdentifier: 1),
         ] {
             #expect(PartitionMark(mark.text) == mark)
         }

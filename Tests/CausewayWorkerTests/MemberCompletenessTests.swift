@@ -6,31 +6,31 @@ import Testing
 @Suite struct MemberCompletenessTests {
     private static let completeMarks = [PartitionMark("a 100 -"), PartitionMark("a 0 -")]
 
-    private func verdict(_ primaries: (String, [PartitionMark?])...) -> MemberCompleteness.Verdict {
+    private func status(_ primaries: (String, [PartitionMark?])...) -> MemberCompleteness.Status {
         var members = MemberCompleteness()
         return members.evaluate(primaries.map { ($0.0, $0.1) }, nowMilliseconds: 0)
     }
 
     @Test func `Members are complete if every partition has its mark on every primary`() {
-        #expect(verdict(("a", Self.completeMarks)) == .complete)
+        #expect(status(("a", Self.completeMarks)) == .complete)
         #expect(
-            verdict(("a", Self.completeMarks), ("b", [PartitionMark("b 100 -"), PartitionMark("b 7 -")])) == .complete
+            status(("a", Self.completeMarks), ("b", [PartitionMark("b 100 -"), PartitionMark("b 7 -")])) == .complete
         )
-        #expect(verdict(("a", [])) == .complete, "there are no registrations")
-        #expect(verdict(("", Self.completeMarks)) == .complete, "a primary that does not tell its run id")
+        #expect(status(("a", [])) == .complete, "there are no registrations")
+        #expect(status(("", Self.completeMarks)) == .complete, "a primary that does not tell its run id")
     }
 
     @Test(arguments: ["- - 7", "a 90 7", "b 100 -", "what is this"]) func `An incomplete mark means missing members`(
         text: String
     ) {
-        #expect(verdict(("a", [PartitionMark("a 100 -"), PartitionMark(text)])) == .missing)
-        #expect(verdict(("a", Self.completeMarks), ("b", [nil, nil])) == .missing)
+        #expect(status(("a", [PartitionMark("a 100 -"), PartitionMark(text)])) == .missing)
+        #expect(status(("a", Self.completeMarks), ("b", [nil, nil])) == .missing)
     }
 
     @Test func `The wait for members ends`() {
         var members = MemberCompleteness()
         let end = 1_000 + MemberCompleteness.waitMillisecondsMax
-        func evaluate(_ marks: [PartitionMark?], _ nowMilliseconds: Int64) -> MemberCompleteness.Verdict {
+        func evaluate(_ marks: [PartitionMark?], _ nowMilliseconds: Int64) -> MemberCompleteness.Status {
             members.evaluate([("a", marks)], nowMilliseconds: nowMilliseconds)
         }
         #expect(evaluate([nil], 1_000) == .missing)

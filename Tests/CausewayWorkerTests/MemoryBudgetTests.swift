@@ -36,7 +36,7 @@ struct MemoryBudgetTests {
         let small = try budget(256, lanes: 2, connections: 8)
         let records = small.recordsMax(configured: 131_072)
         #expect((1_000..<131_072).contains(records))
-        #expect(Int64(records * Delivery.bytesPerRecord + small.blockBytesMax) <= small.laneBytes)
+        #expect(Int64(records * Delivery.bytesPerRecord + small.usedBlockBytesMax) <= small.laneBytes)
     }
 
     @Test func `Each record needs places in the ring of delivery reports`() throws {
@@ -57,27 +57,27 @@ struct MemoryBudgetTests {
 
     @Test func `The configuration overrides the control group, and the control group the default`() throws {
         var configuration = WorkerConfiguration()
-        let shareWithoutLimit = MemoryShare(
+        let noLimit = MemoryLimit(
             groups: ControlGroups(unifiedRoot: "/nowhere", memoryRoot: "/nowhere", membershipFile: "/nowhere")
         )
         #expect(
-            try MemoryBudget(configuration, laneCount: 1, share: shareWithoutLimit).totalBytes
+            try MemoryBudget(configuration, laneCount: 1, limit: noLimit).totalBytes
                 == MemoryBudget.defaultTotalBytes
         )
-        let groups = try MemoryGroups(member: "0::/\n", files: ["unified/memory.max": "1000000000"])
-        let limited = try MemoryBudget(configuration, laneCount: 1, share: groups.share)
+        let groups = try MemoryGroupFiles(member: "0::/\n", files: ["unified/memory.max": "1000000000"])
+        let limited = try MemoryBudget(configuration, laneCount: 1, limit: groups.limit)
         #expect(limited.totalBytes == 850_000_000)
         configuration.worker.memoryMebibytes = 300
-        #expect(try MemoryBudget(configuration, laneCount: 1, share: groups.share).totalBytes == 300 << 20)
+        #expect(try MemoryBudget(configuration, laneCount: 1, limit: groups.limit).totalBytes == 300 << 20)
     }
 }
 
 @Suite("The limit of the process's memory")
-struct MemoryShareTests {
+struct MemoryLimitTests {
     @Test func `The smallest limit on the way up counts, for version 2 and for version 1`() throws {
         let member = "12:cpu,memory:/old/pod\n0::/pods/worker\n"
         #expect(
-            try MemoryGroups(
+            try MemoryGroupFiles(
                 member: member,
                 files: [
                     "unified/memory.max": "max", "unified/pods/memory.max": "700",
@@ -87,7 +87,7 @@ struct MemoryShareTests {
             .limitBytes == 700
         )
         #expect(
-            try MemoryGroups(
+            try MemoryGroupFiles(
                 member: member,
                 files: [
                     "memory/old/memory.limit_in_bytes": "800",
@@ -98,19 +98,19 @@ struct MemoryShareTests {
         )
         // A container sees its own control group as the root.
         #expect(
-            try MemoryGroups(member: member, files: ["memory/memory.limit_in_bytes": "600"]).limitBytes == 600
+            try MemoryGroupFiles(member: member, files: ["memory/memory.limit_in_bytes": "600"]).limitBytes == 600
         )
     }
 
     @Test(arguments: ["max", "", "0", "-1", "x", "9223372036854771712"])
     func `A text that is no limit counts as no limit`(text: String) throws {
-        let groups = try MemoryGroups(member: "0::/\n", files: ["unified/memory.max": text])
+        let groups = try MemoryGroupFiles(member: "0::/\n", files: ["unified/memory.max": text])
         #expect(groups.limitBytes == nil)
     }
 }
 
 /// A hierarchy of control groups, made of files.
-private final class MemoryGroups {
+private final class MemoryGroupFiles {
     private let directory: TemporaryDirectory
     var url: URL { directory.url }
 
@@ -127,11 +127,11 @@ private final class MemoryGroups {
         try member.write(to: url.appendingPathComponent("self"), atomically: true, encoding: .utf8)
     }
 
-    /// The limit of ``share``. Unlike `share.limitBytes`, this keeps the files until the limit has been read.
-    var limitBytes: Int64? { share.limitBytes }
+    /// The limit of ``limit``. Unlike `limit.bytes`, this keeps the files until the limit has been read.
+    var limitBytes: Int64? { limit.bytes }
 
-    var share: MemoryShare {
-        MemoryShare(
+    var limit: MemoryLimit {
+        MemoryLimit(
             groups: ControlGroups(
                 unifiedRoot: url.appendingPathComponent("unified").path,
                 memoryRoot: url.appendingPathComponent("memory").path,
@@ -142,17 +142,17 @@ private final class MemoryGroups {
 }
 
 @Suite("The bytes of a lane's inbox")
-struct InboxBytesTests {
+struct InboxByteLimiterTests {
     /// Deals a record of this size if the inbox has room. `untakenEntries` is the number of dealt entries that the lane
     /// has not taken.
-    private func deal(_ bytes: Int, untakenEntries: Int, to inbox: inout InboxBytes) -> Bool {
+    private func deal(_ bytes: Int, untakenEntries: Int, to inbox: inout InboxByteLimiter) -> Bool {
         guard inbox.hasRoom(for: bytes, untakenEntries: untakenEntries) else { return false }
         inbox.append(bytes)
         return true
     }
 
     @Test func `After an inbox was full, it has room again for what the lane takes`() {
-        var inbox = InboxBytes(bytesMax: 1_000, capacity: 8)
+        var inbox = InboxByteLimiter(bytesMax: 1_000, capacity: 8)
         let dealt = (0..<5).map { deal(250, untakenEntries: $0, to: &inbox) }
         #expect(dealt == [true, true, true, true, false])
         let isHalf = (isAtMostHalfFull(inbox, untakenEntries: 3), isAtMostHalfFull(inbox, untakenEntries: 2))
@@ -161,13 +161,13 @@ struct InboxBytesTests {
         #expect(again == (true, false))
     }
 
-    private func isAtMostHalfFull(_ inbox: InboxBytes, untakenEntries: Int) -> Bool {
+    private func isAtMostHalfFull(_ inbox: InboxByteLimiter, untakenEntries: Int) -> Bool {
         var inbox = inbox
         return inbox.isAtMostHalfFull(untakenEntries: untakenEntries)
     }
 
     @Test func `A single record always has room, and no more records than the ring has places`() {
-        var inbox = InboxBytes(bytesMax: 1_000, capacity: 2)
+        var inbox = InboxByteLimiter(bytesMax: 1_000, capacity: 2)
         let large = [
             deal(5_000, untakenEntries: 0, to: &inbox), deal(1, untakenEntries: 1, to: &inbox),
             deal(1, untakenEntries: 0, to: &inbox),

@@ -21,27 +21,27 @@ import Testing
             table.insert(partition(topic, number), lane: lane).lane
         }
         let limit = Delivery.partitionsMax
-        let lanes = (0..<limit + 2).map { lane(Intake.commandsTopic, $0) }
+        let lanes = (0..<limit + 2).map { lane(Intake.commandsTopicIndex, $0) }
         #expect(lanes.prefix(limit).allSatisfy { $0 == 0 })
         #expect(lanes.suffix(2) == [nil, nil])
-        #expect(table.partitions(of: 0).count == limit && table.all.count == limit + 2)
-        let otherCores = [lane(Intake.fanoutTopic, 0), lane(Intake.commandsTopic, limit + 2, lane: 1)]
+        #expect(table.partitions(of: 0).count == limit && table.assignedPartitions.count == limit + 2)
+        let otherCores = [lane(Intake.fanoutTopicIndex, 0), lane(Intake.commandsTopicIndex, limit + 2, lane: 1)]
         #expect(otherCores == [0, 1])
 
         // The end of an assignment makes room only if the lane had the partition.
-        table.remove(partition(Intake.commandsTopic, limit))
-        let laneBefore = lane(Intake.deferredTopic, 0)
-        table.remove(partition(Intake.commandsTopic, 0))
-        let laneAfter = lane(Intake.deferredTopic, 0)
+        table.remove(partition(Intake.commandsTopicIndex, limit))
+        let laneBefore = lane(Intake.deferredTopicIndex, 0)
+        table.remove(partition(Intake.commandsTopicIndex, 0))
+        let laneAfter = lane(Intake.deferredTopicIndex, 0)
         #expect(laneBefore == nil && laneAfter == 0)
-        let laneAgain = lane(Intake.deferredTopic, 0)
+        let laneAgain = lane(Intake.deferredTopicIndex, 0)
         #expect(laneAgain == 0, "a partition that is assigned again keeps its place")
     }
 
     /// The test takes no orders, so all of them are in the ring at once.
     @Test func `A lane's ring has room for the orders about all partitions of large topics`() throws {
         try withIntake { intake, setup, _ in
-            let topics = [Intake.commandsTopic, Intake.registrationsTopic, Intake.fanoutTopic]
+            let topics = [Intake.commandsTopicIndex, Intake.registrationsTopicIndex, Intake.fanoutTopicIndex]
             let partitions = topics.flatMap { topic in (0..<6_000).map { partition(topic, $0) } }
             intake.partitionsAssigned(partitions)
             let orders = setup.mailboxes[0].orders
@@ -72,7 +72,7 @@ import Testing
                 setup.stopLanes()
                 thread.join()
             }
-            let partitions = (0..<Delivery.partitionsMax + 4).map { partition(Intake.commandsTopic, $0) }
+            let partitions = (0..<Delivery.partitionsMax + 4).map { partition(Intake.commandsTopicIndex, $0) }
             intake.partitionsAssigned(partitions)
             let beganMilliseconds = EventLoop.monotonicMilliseconds
             intake.drain(partitions)
@@ -85,7 +85,7 @@ import Testing
     /// Makes the Kafka thread's part of a worker with one lane. No broker answers, and the test starts the lane.
     private func withIntake(_ body: (Intake, WorkerSetup, LaneSetup) throws -> Void) throws {
         let directory = try TemporaryDirectory()
-        let keyFile = try SelfSignedCertificate.write(directory: directory.path("key"), hosts: ["localhost"]).keyFile
+        let keyFile = try GeneratedCertificate.write(directory: directory.path("key"), hosts: ["localhost"]).keyFile
         let text = """
             kafka: {bootstrapServers: "127.0.0.1:1"}
             redis: {url: "redis://127.0.0.1:1"}

@@ -13,14 +13,19 @@ struct ReconciliationTests {
             audience: audience,
             channel: channel,
             storage: .newest,
-            createdAt: now - ageSeconds * 1_000
+            createdAtMilliseconds: now - ageSeconds * 1_000
         )
         entry.isPublished = true
         return entry
     }
 
     private static func intent(_ number: Int) -> ChannelIntent {
-        ChannelIntent(identifier: "\(number)", audience: "m\(number)", createdAt: now - 600_000, worker: "host/1")
+        ChannelIntent(
+            identifier: "\(number)",
+            audience: "m\(number)",
+            createdAtMilliseconds: now - 600_000,
+            worker: "host/1"
+        )
     }
 
     private func reconciliation(
@@ -44,10 +49,13 @@ struct ReconciliationTests {
     }
 
     @Test func `A channel that APNs and Redis both know is kept`() {
-        var nothing = reconciliation(listed: [])
-        #expect(nothing == reconciliation(listed: ["a", "b"], entries: [Self.entry("x", "a"), Self.entry("y", "b")]))
-        nothing.unknownChannels = ["z"]
-        #expect(nothing == reconciliation(listed: ["z"], foreign: ["z"]))
+        var emptyReconciliation = reconciliation(listed: [])
+        #expect(
+            emptyReconciliation
+                == reconciliation(listed: ["a", "b"], entries: [Self.entry("x", "a"), Self.entry("y", "b")])
+        )
+        emptyReconciliation.unknownChannels = ["z"]
+        #expect(emptyReconciliation == reconciliation(listed: ["z"], foreign: ["z"]))
     }
 
     @Test func `A channel of an interrupted attempt is an orphan`() {
@@ -57,7 +65,7 @@ struct ReconciliationTests {
             intents: [Self.intent(1)]
         )
         #expect(
-            reconciliation.orphans == ["o"] && reconciliation.resolvedIntents == [Self.intent(1)]
+            reconciliation.orphanChannels == ["o"] && reconciliation.resolvedIntents == [Self.intent(1)]
                 && reconciliation.unknownChannels.isEmpty
                 && !reconciliation.hasCreationUnderWay
         )
@@ -69,17 +77,17 @@ struct ReconciliationTests {
             entries: [Self.entry("x", "a")],
             intents: [Self.intent(1), Self.intent(2)]
         )
-        #expect(reconciliation.orphans.isEmpty && reconciliation.resolvedIntents.count == 2)
+        #expect(reconciliation.orphanChannels.isEmpty && reconciliation.resolvedIntents.count == 2)
     }
 
     /// The outcome of two creations is unknown. APNs lists three unknown channels. At most two of them are ours, but
     /// the worker cannot know which ones, so it keeps all three unless an operator has unknown channels deleted.
     @Test func `A young attempt is not resolved, because APNs may still carry it out`() {
-        var young = Self.intent(2)
-        young.createdAt = Self.now - Reconciliation.clockSkewMillisecondsMax + 1
-        #expect(reconciliation(listed: [], intents: [Self.intent(1), young]).resolvedIntents == [Self.intent(1)])
+        var youngIntent = Self.intent(2)
+        youngIntent.createdAtMilliseconds = Self.now - Reconciliation.clockSkewMillisecondsMax + 1
+        #expect(reconciliation(listed: [], intents: [Self.intent(1), youngIntent]).resolvedIntents == [Self.intent(1)])
         // Its channel is listed, so nothing is left to carry out.
-        #expect(reconciliation(listed: ["o"], intents: [young]).resolvedIntents == [young])
+        #expect(reconciliation(listed: ["o"], intents: [youngIntent]).resolvedIntents == [youngIntent])
     }
 
     @Test func `A comparison for intents leaves the entries unchanged`() {
@@ -89,32 +97,37 @@ struct ReconciliationTests {
             intents: [Self.intent(1)]
         )
         #expect(comparison.lostEntries.map(\.channel) == ["a"])
-        comparison.leaveEntriesUnchanged()
-        #expect(comparison.lostEntries.isEmpty && comparison.orphans == ["o"])
+        comparison.dropEntryChanges()
+        #expect(comparison.lostEntries.isEmpty && comparison.orphanChannels == ["o"])
     }
 
     @Test func `More unknown channels than attempts are reported and kept`() {
         let intents = [Self.intent(1), Self.intent(2)]
-        let careful = reconciliation(listed: ["o", "p", "q"], intents: intents)
-        #expect(careful.orphans.isEmpty && careful.unknownChannels == ["o", "p", "q"])
-        #expect(careful.resolvedIntents.isEmpty && careful.newForeignChannels.isEmpty)
-        let told = reconciliation(listed: ["o", "p", "q"], intents: intents, deletesUnknown: true)
-        #expect(told.orphans == ["o", "p", "q"] && told.resolvedIntents == intents && told.unknownChannels.isEmpty)
+        let keepingReconciliation = reconciliation(listed: ["o", "p", "q"], intents: intents)
+        #expect(
+            keepingReconciliation.orphanChannels.isEmpty && keepingReconciliation.unknownChannels == ["o", "p", "q"]
+        )
+        #expect(keepingReconciliation.resolvedIntents.isEmpty && keepingReconciliation.newForeignChannels.isEmpty)
+        let deletingReconciliation = reconciliation(listed: ["o", "p", "q"], intents: intents, deletesUnknown: true)
+        #expect(
+            deletingReconciliation.orphanChannels == ["o", "p", "q"]
+                && deletingReconciliation.resolvedIntents == intents && deletingReconciliation.unknownChannels.isEmpty
+        )
     }
 
     @Test func `Unknown channels without an attempt belong to others`() {
         let first = reconciliation(listed: ["z"])
-        #expect(first.newForeignChannels == ["z"] && first.unknownChannels == ["z"] && first.orphans.isEmpty)
+        #expect(first.newForeignChannels == ["z"] && first.unknownChannels == ["z"] && first.orphanChannels.isEmpty)
         // A channel that was once found foreign never counts as ours. Only an operator can have the channel deleted.
-        let later = reconciliation(listed: ["z", "o"], intents: [Self.intent(1)], foreign: ["z"])
-        #expect(later.orphans == ["o"] && later.unknownChannels == ["z"])
-        #expect(reconciliation(listed: ["z"], foreign: ["z"], deletesUnknown: true).orphans == ["z"])
+        let laterReconciliation = reconciliation(listed: ["z", "o"], intents: [Self.intent(1)], foreign: ["z"])
+        #expect(laterReconciliation.orphanChannels == ["o"] && laterReconciliation.unknownChannels == ["z"])
+        #expect(reconciliation(listed: ["z"], foreign: ["z"], deletesUnknown: true).orphanChannels == ["z"])
     }
 
     @Test func `No unknown channel is touched while one is being created`() {
         let reconciliation = reconciliation(listed: ["o"], intents: [Self.intent(1)], isUnderWay: true)
         #expect(
-            reconciliation.hasCreationUnderWay && reconciliation.orphans.isEmpty
+            reconciliation.hasCreationUnderWay && reconciliation.orphanChannels.isEmpty
                 && reconciliation.resolvedIntents.isEmpty
                 && reconciliation.newForeignChannels.isEmpty
         )
@@ -123,12 +136,12 @@ struct ReconciliationTests {
     @Test func `An intent needs one comparison that came a minute after it or later`() {
         var content = Reconciliation.RegisterContent()
         content.intents = [Self.intent(1)]
-        let createdAt = Self.intent(1).createdAt
-        #expect(!content.hasUncomparedIntent(nowMilliseconds: createdAt + 59_999))
-        #expect(content.hasUncomparedIntent(nowMilliseconds: createdAt + 60_000))
-        content.reconciledAtMilliseconds = createdAt + 59_999
+        let createdAtMilliseconds = Self.intent(1).createdAtMilliseconds
+        #expect(!content.hasUncomparedIntent(nowMilliseconds: createdAtMilliseconds + 59_999))
+        #expect(content.hasUncomparedIntent(nowMilliseconds: createdAtMilliseconds + 60_000))
+        content.reconciledAtMilliseconds = createdAtMilliseconds + 59_999
         #expect(content.hasUncomparedIntent(nowMilliseconds: Self.now))
-        content.reconciledAtMilliseconds = createdAt + 60_000
+        content.reconciledAtMilliseconds = createdAtMilliseconds + 60_000
         #expect(!content.hasUncomparedIntent(nowMilliseconds: Self.now))
         content.reconciledAtMilliseconds = .min
         #expect(!content.hasUncomparedIntent(nowMilliseconds: Self.now), "a time that no worker has written")
@@ -137,20 +150,20 @@ struct ReconciliationTests {
     }
 
     @Test func `A channel that somebody else deleted is lost, unless it is younger than the list`() {
-        let old = Self.entry("x", "a")
-        #expect(reconciliation(listed: [], entries: [old]).lostEntries == [old])
+        let oldEntry = Self.entry("x", "a")
+        #expect(reconciliation(listed: [], entries: [oldEntry]).lostEntries == [oldEntry])
         #expect(reconciliation(listed: [], entries: [Self.entry("x", "a", ageSeconds: 30)]).lostEntries.isEmpty)
     }
 
     @Test func `A due channel is deleted whether or not APNs lists it`() {
-        var due = Self.entry("x", "a")
-        due.deleteAfter = Self.now
-        var later = Self.entry("y", "b")
-        later.deleteAfter = Self.now + 1
-        var begun = Self.entry("z", "c")
-        begun.state = .deleting
-        let reconciliation = reconciliation(listed: ["a", "b"], entries: [due, later, begun])
-        #expect(reconciliation.entriesToDelete == [due, begun] && reconciliation.lostEntries.isEmpty)
+        var dueEntry = Self.entry("x", "a")
+        dueEntry.deleteAfterMilliseconds = Self.now
+        var laterEntry = Self.entry("y", "b")
+        laterEntry.deleteAfterMilliseconds = Self.now + 1
+        var deletingEntry = Self.entry("z", "c")
+        deletingEntry.state = .deleting
+        let reconciliation = reconciliation(listed: ["a", "b"], entries: [dueEntry, laterEntry, deletingEntry])
+        #expect(reconciliation.entriesToDelete == [dueEntry, deletingEntry] && reconciliation.lostEntries.isEmpty)
     }
 
     @Test func `A channel that is missing in the topic is published`() {
@@ -161,7 +174,7 @@ struct ReconciliationTests {
 
     @Test func `Entries are read as they were written`() throws {
         var entry = Self.entry("match/42", "a+b/c==")
-        entry.deleteAfter = 17
+        entry.deleteAfterMilliseconds = 17
         #expect(ChannelEntry(json: entry.json) == entry)
         let text = String(decoding: entry.topicValue, as: UTF8.self)
         #expect(

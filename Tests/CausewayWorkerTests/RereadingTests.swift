@@ -7,35 +7,37 @@ import Testing
 @Suite struct RereadingTests {
     private let topicPartition = TopicPartition(topic: TopicIdentifier(index: 0), partition: 5)
 
-    private func table(end: Int64) -> (AssignmentTable, number: UInt32) {
+    private func makeTable(end: Int64) -> (AssignmentTable, number: UInt32) {
         var table = AssignmentTable()
         let number = table.insert(topicPartition, lane: 0).assignmentNumber
-        table.beginRereading(of: topicPartition, number: 9, endOffset: end)
+        table.beginRereading(of: topicPartition, identifier: 9, endOffset: end)
         return (table, number)
     }
 
     private func reportSettled(_ table: inout AssignmentTable, _ number: UInt32, _ offset: Int64) -> Bool {
-        let report = LaneReport(topic: 0, partition: 5, assignment: number, progress: nil, isDrained: false)
+        let report = LaneReport(topic: 0, partition: 5, assignmentNumber: number, progress: nil, isDrained: false)
         return table.apply(report, committableOffset: offset)
     }
 
     @Test func `Nothing below the settled offset is committed again`() {
-        var (table, number) = table(end: 100)
-        for offset in 20..<100 as Range<Int64> { table.noteDealt(0, 5, offset: offset) }
+        var (table, number) = makeTable(end: 100)
+        for offset in 20..<100 as Range<Int64> { table.noteDealtRecord(0, 5, offset: offset) }
         let isCommittable60 = reportSettled(&table, number, 60)
         #expect(!isCommittable60)
-        #expect(table[topicPartition]?.unsettledOffset == 100 && table[topicPartition]?.rereading?.isComplete == false)
+        #expect(
+            table[topicPartition]?.firstUnsettledOffset == 100 && table[topicPartition]?.rereading?.isComplete == false
+        )
         let isCommittable100 = reportSettled(&table, number, 100)
         #expect(isCommittable100)
         #expect(table[topicPartition]?.rereading?.isComplete == true)
         let isCommittable101 = reportSettled(&table, number, 101)
-        #expect(isCommittable101 && table[topicPartition]?.unsettledOffset == 101)
+        #expect(isCommittable101 && table[topicPartition]?.firstUnsettledOffset == 101)
     }
 
     /// The last records were deleted from the log, or are transaction markers that no reader gets.
     @Test func `An end that no record reaches is reached at the log's end`() {
-        var (table, number) = table(end: 100)
-        table.noteDealt(0, 5, offset: 95)
+        var (table, number) = makeTable(end: 100)
+        table.noteDealtRecord(0, 5, offset: 95)
         let isCommittable96 = reportSettled(&table, number, 96)
         #expect(!isCommittable96)
         #expect(table[topicPartition]?.rereading?.isComplete == false)
@@ -43,7 +45,7 @@ import Testing
         let isCommittableAtLogEnd = reportSettled(&table, number, 96)
         #expect(!isCommittableAtLogEnd)
         #expect(table[topicPartition]?.rereading?.isComplete == true)
-        #expect(table[topicPartition]?.unsettledOffset == 100)
+        #expect(table[topicPartition]?.firstUnsettledOffset == 100)
     }
 
     /// Before a worker reads a new partition, the committed offset tells it which records are settled. If the worker
@@ -51,14 +53,14 @@ import Testing
     @Test func `Records committed before the assignment count as settled`() {
         var table = AssignmentTable()
         _ = table.insert(topicPartition, lane: 0)
-        #expect(table[topicPartition]?.settledBelow(startOffset: 500) == 500)
-        table.beginRereading(of: topicPartition, number: 9, endOffset: 500)
+        #expect(table[topicPartition]?.settledEndOffset(startOffset: 500) == 500)
+        table.beginRereading(of: topicPartition, identifier: 9, endOffset: 500)
         // The partition is read from offset 20 on.
-        #expect(table[topicPartition]?.settledBelow(startOffset: 20) == 500)
+        #expect(table[topicPartition]?.settledEndOffset(startOffset: 20) == 500)
         // An end of 0: no record needs to be read again. The settled offset must stay 500.
         _ = table.insert(topicPartition, lane: 0)
-        table.beginRereading(of: topicPartition, number: 9, endOffset: 0)
-        #expect(table[topicPartition]?.settledBelow(startOffset: 500) == 500)
+        table.beginRereading(of: topicPartition, identifier: 9, endOffset: 0)
+        #expect(table[topicPartition]?.settledEndOffset(startOffset: 500) == 500)
     }
 
     /// A rereading usually begins at a mark or at the first recent record. Both may be above the settled offset, below
@@ -70,12 +72,13 @@ import Testing
     }
 
     @Test func `A log without remaining records is completely read at once`() {
-        var (table, _) = table(end: 100)
+        var (table, _) = makeTable(end: 100)
         table.noteLogEnd(of: topicPartition, offset: 100)
         #expect(table[topicPartition]?.rereading?.isComplete == true)
-        let (nothing, _) = self.table(end: 0)
+        let (nothing, _) = self.makeTable(end: 0)
         #expect(
-            nothing[topicPartition]?.rereading?.isComplete == true && nothing[topicPartition]?.unsettledOffset == -1
+            nothing[topicPartition]?.rereading?.isComplete == true
+                && nothing[topicPartition]?.firstUnsettledOffset == -1
         )
     }
 }

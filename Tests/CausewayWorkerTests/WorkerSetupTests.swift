@@ -23,7 +23,7 @@ import Testing
 
     /// Writes a signing key, and returns its file. The P-256 key of a certificate serves as one.
     private func writeKey(_ name: String, in directory: String) throws -> String {
-        try SelfSignedCertificate.write(directory: "\(directory)/\(name)", hosts: ["localhost"]).keyFile
+        try GeneratedCertificate.write(directory: "\(directory)/\(name)", hosts: ["localhost"]).keyFile
     }
 
     private func configuration(keyFile: String, lanes: Int = 1, apps: Int = 1) throws -> WorkerConfiguration {
@@ -64,7 +64,7 @@ import Testing
         let keys = ConfigurationSchema.keys.filter { $0.isReloadable && $0.name.hasPrefix("worker.") }
         #expect(keys.count >= 5)
         for key in keys {
-            guard case .integer(let range) = key.shape, case .integer(let number)? = key.value(runningConfiguration)
+            guard case .integer(let range) = key.valueKind, case .integer(let number)? = key.value(runningConfiguration)
             else {
                 Issue.record("\(key.name) is not a number")
                 continue
@@ -72,7 +72,7 @@ import Testing
             var changedConfiguration = runningConfiguration
             key.assign(&changedConfiguration, .integer(number < range.upperBound ? number + 1 : number - 1))
             let settings = [runningConfiguration, changedConfiguration]
-                .map { String(describing: WorkerSetup.delivery($0).settings) }
+                .map { String(describing: WorkerSetup.makeDeliveryConfiguration($0).reloadableSettings) }
             #expect(settings[0] != settings[1], "\(key.name)")
         }
     }
@@ -113,11 +113,11 @@ import Testing
     @Test func `A file beside the key has the key's id`() throws {
         try withKey { _, keyFile in
             let key = AppKey(teamIdentifier: "TEAM123456", configuredIdentifier: "KEY1234567", file: keyFile)
-            #expect(try key.identifier() == "KEY1234567")
+            #expect(try key.readIdentifier() == "KEY1234567")
             try "OTHERKEY00\n".write(toFile: keyFile + ".id", atomically: true, encoding: .utf8)
-            #expect(try key.identifier() == "OTHERKEY00")
+            #expect(try key.readIdentifier() == "OTHERKEY00")
             try "".write(toFile: keyFile + ".id", atomically: true, encoding: .utf8)
-            #expect(throws: SecretFileError.self) { try key.identifier() }
+            #expect(throws: SecretFileError.self) { try key.readIdentifier() }
         }
     }
 
@@ -132,7 +132,7 @@ import Testing
     @Test func `An invalid key id prevents the start`() throws {
         try withKey { _, keyFile in
             try "too long an id".write(toFile: keyFile + ".id", atomically: true, encoding: .utf8)
-            let error = #expect(throws: APNs.ConfigurationError.self) { try setup(configuration(keyFile: keyFile)) }
+            let error = #expect(throws: APNs.InvalidSettingError.self) { try setup(configuration(keyFile: keyFile)) }
             #expect(error?.field == "keyIdentifier")
         }
     }
@@ -148,8 +148,8 @@ import Testing
             let key = AppKey(teamIdentifier: "TEAM123456", configuredIdentifier: "KEY1234567", file: keyFile)
             let configuration = try configuration(keyFile: keyFile)
             let registry = try setup(configuration).registry
-            let log = SharedKindLog(logger: logger, events: registry.events)
-            var watch = KeyFileWatch([key: source], apps: configuration.apps, registry: registry, log: log)
+            let log = SharedLimitedLog(logger: logger, events: registry.events)
+            var watch = KeyFileWatcher([key: source], apps: configuration.apps, registry: registry, log: log)
             watch.poll()
             #expect(source.keyStatus.candidateIdentifier == nil)
             let next = try String(contentsOfFile: self.writeKey("second", in: directory), encoding: .utf8)
@@ -174,11 +174,11 @@ import Testing
             let key = AppKey(teamIdentifier: "TEAM123456", configuredIdentifier: "KEY1234567", file: keyFile)
             let configuration = try configuration(keyFile: keyFile)
             let registry = try setup(configuration).registry
-            let log = SharedKindLog(logger: logger, events: registry.events)
-            let source = try WorkerSetup.signer(key)
+            let log = SharedLimitedLog(logger: logger, events: registry.events)
+            let source = try WorkerSetup.makeSigner(key)
             let next = try String(contentsOfFile: self.writeKey("second", in: directory), encoding: .utf8)
             try next.write(toFile: keyFile, atomically: true, encoding: .utf8)
-            var watch = KeyFileWatch([key: source], apps: configuration.apps, registry: registry, log: log)
+            var watch = KeyFileWatcher([key: source], apps: configuration.apps, registry: registry, log: log)
             watch.poll()
             #expect(source.keyStatus.candidateIdentifier == "KEY1234567")
         }
@@ -201,10 +201,10 @@ import Testing
             defer { _ = producer.close(deadlineMilliseconds: 1_000) }
             let pools = try setup.makeLaneSetup(producer).pools
             #expect(pools.count == apps * 2, "one for each environment")
-            let budget = try #require(pools.first).configuration.budget
-            #expect(pools.allSatisfy { $0.configuration.budget === budget })
-            #expect(budget.connectionsMax == connectionsMax)
-            #expect(budget.connectionsPerAddressMax == perAddressMax)
+            let connectionBudget = try #require(pools.first).configuration.connectionBudget
+            #expect(pools.allSatisfy { $0.configuration.connectionBudget === connectionBudget })
+            #expect(connectionBudget.connectionsMax == connectionsMax)
+            #expect(connectionBudget.connectionsPerAddressMax == perAddressMax)
         }
     }
 }

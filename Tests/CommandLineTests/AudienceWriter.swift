@@ -42,7 +42,7 @@ final class AudienceWriter: AudienceStoreHandler {
                 guard call.withBorrowedBytes({ store?.issue($0) }) == .issued else { break }
                 waiting.removeLast()
             }
-            loop.turn(waitMilliseconds: 20)
+            loop.runTurn(waitMilliseconds: 20)
             try #require(loop.nowMilliseconds < end, "the store answers")
         }
         defer { replies = [:] }
@@ -57,7 +57,7 @@ final class AudienceWriter: AudienceStoreHandler {
         replies[tag] = reply.map { Array($0) }
     }
 
-    func audienceFailed(tag: UInt64, error: RedisError) { Issue.record("\(error)") }
+    func audienceCallFailed(tag: UInt64, error: RedisError) { Issue.record("\(error)") }
     func audienceStoreReady() {}
     func audienceStoreLost(_ reason: RedisError) {}
 }

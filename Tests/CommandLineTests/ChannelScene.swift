@@ -21,7 +21,7 @@ final class ChannelScene: @unchecked Sendable {  // Nothing changes after `init`
         for topic in ["commands", "registrations", "results", "invalidations", "dead-letters", "deferred", "fanout"] {
             try broker.createTopic("causeway.\(topic)", partitions: 1)
         }
-        let (server, port) = try RunningProgram.redis(directory: directory)
+        let (server, port) = try RunningProgram.startRedis(directory: directory)
         redis = RedisCommandLine(port: port)
         let simulator = try RunningProgram(
             ProgramRun.process(
@@ -31,7 +31,7 @@ final class ChannelScene: @unchecked Sendable {  // Nothing changes after `init`
             )
         )
         programs = [server, simulator]
-        let readiness = try simulator.readiness()
+        let readiness = try simulator.readReadiness()
         control = "http://127.0.0.1:\(try #require(readiness["controlPort"] as? Int))"
         let (pushes, management) = (
             try #require(readiness["apnsPort"] as? Int), try #require(readiness["managementPort"] as? Int)
@@ -102,7 +102,7 @@ final class ChannelScene: @unchecked Sendable {  // Nothing changes after `init`
     /// Repeats the body until its value is not nil, and returns this value. Throws after a time limit.
     @discardableResult
     func await<Value>(_ what: String, _ body: () throws -> Value?) throws -> Value {
-        try eventualAnswer("\(what)\n\(log)", body)
+        try pollUntilPresent("\(what)\n\(log)", body)
     }
 
     /// The worker's log.
@@ -128,7 +128,7 @@ final class ChannelScene: @unchecked Sendable {  // Nothing changes after `init`
             }
     }
 
-    func channels() throws -> [String] { try listedChannels().map(\.identifier) }
+    func channelIdentifiers() throws -> [String] { try listedChannels().map(\.identifier) }
 
     /// Creates a channel as another program would.
     func createForeignChannel() throws -> String {
@@ -147,10 +147,10 @@ final class ChannelScene: @unchecked Sendable {  // Nothing changes after `init`
     }
 
     /// Lets channel management carry out each request at once, but answer only after the given time.
-    func delayAnswers(milliseconds: Int) throws {
+    func delayResponses(milliseconds: Int) throws {
         let faults = #"{"lateShare":1,"lateMilliseconds":\#(milliseconds)}"#
         _ = try curl("-X", "PUT", "--data", faults, "\(control)/management/faults")
     }
 
-    func stopDelayingAnswers() throws { _ = try curl("-X", "DELETE", "\(control)/management/faults") }
+    func stopDelayingResponses() throws { _ = try curl("-X", "DELETE", "\(control)/management/faults") }
 }

@@ -31,10 +31,10 @@ struct ChannelWorkerTests {
     }
 
     /// Waits until the worker has compared the register with APNs' list, as one of the workers does once a day.
-    private func awaitFirstReconciliation(_ scene: ChannelScene, noting foreign: String) throws {
+    private func awaitFirstReconciliation(_ scene: ChannelScene, noting foreignChannel: String) throws {
         let key = "{channels:\(ChannelScene.app):production}"
         try scene.await("the foreign channel is noted") {
-            try scene.redis.ask("HEXISTS", key, "f:\(foreign)") == "1" ? true : nil
+            try scene.redis.ask("HEXISTS", key, "f:\(foreignChannel)") == "1" ? true : nil
         }
     }
 
@@ -57,17 +57,19 @@ struct ChannelWorkerTests {
     /// another channel.
     @Test func `A worker that dies before APNs' answer leaves no channel behind a reconciliation`() throws {
         let scene = try ChannelScene()
-        let foreign = try scene.createForeignChannel()
+        let foreignChannel = try scene.createForeignChannel()
         let worker = try scene.startWorker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.longRequestTimeout)
-        try awaitFirstReconciliation(scene, noting: foreign)
+        try awaitFirstReconciliation(scene, noting: foreignChannel)
         // The test itself reconciles, so no worker may do so on account of the intent.
         try lease("intents", scene)
 
-        try scene.delayAnswers(milliseconds: 5_000)
+        try scene.delayResponses(milliseconds: 5_000)
         try scene.send(command(1))
-        let orphan = try scene.await("a second channel") { try scene.channels().first { $0 != foreign } }
+        let orphanChannel = try scene.await("a second channel") {
+            try scene.channelIdentifiers().first { $0 != foreignChannel }
+        }
         worker.killAtOnce()
-        try scene.stopDelayingAnswers()
+        try scene.stopDelayingResponses()
         #expect(try registeredChannel(scene) == nil, "the kill came too late")
 
         let successor = try scene.startWorker(
@@ -75,26 +77,26 @@ struct ChannelWorkerTests {
             environment: Self.longRequestTimeout
         )
         try scene.send(command(2))
-        let own = try scene.await("a channel in the register") { try registeredChannel(scene) }
-        #expect(own != orphan)
-        #expect(try Set(scene.channels()) == [foreign, orphan, own])
+        let ownChannel = try scene.await("a channel in the register") { try registeredChannel(scene) }
+        #expect(ownChannel != orphanChannel)
+        #expect(try Set(scene.channelIdentifiers()) == [foreignChannel, orphanChannel, ownChannel])
         // On a slow machine the second command may have been sent without the channel, so the test sends
         // commands until one is broadcast.
         var number = 2
         try scene.await("a broadcast") {
             number += 1
             try scene.send(command(number))
-            return try scene.listedChannels().contains { $0.identifier == own && $0.broadcasts > 0 } ? true : nil
+            return try scene.listedChannels().contains { $0.identifier == ownChannel && $0.broadcasts > 0 } ? true : nil
         }
 
         let summary = try reconcile(scene)
         #expect(summary.contains("deleted without an owner: 1,") && summary.contains("of others: 1"), "\(summary)")
-        #expect(try scene.channels() == [foreign, own])
+        #expect(try scene.channelIdentifiers() == [foreignChannel, ownChannel])
         #expect(try reconcile(scene).contains("deleted without an owner: 0,"))
 
         let all = try scene.run("reconcile", "--delete-unknown")
         #expect(all.exitCode == 0 && all.output.contains("deleted without an owner: 1,"))
-        #expect(try scene.channels() == [own] && registeredChannel(scene) == own)
+        #expect(try scene.channelIdentifiers() == [ownChannel] && registeredChannel(scene) == ownChannel)
         #expect(successor.terminate() == 0)
     }
 
@@ -102,16 +104,16 @@ struct ChannelWorkerTests {
     /// attempt. In the test, the daily comparison was three minutes ago, and the attempt began a minute later.
     @Test func `A channel that an interrupted attempt left is deleted before the next daily reconciliation`() throws {
         let scene = try ChannelScene()
-        let own = try scene.createChannel(of: "semifinal")
-        let orphan = try scene.createForeignChannel()
+        let ownChannel = try scene.createChannel(of: "semifinal")
+        let orphanChannel = try scene.createForeignChannel()
         let now = Int64(Date().timeIntervalSince1970 * 1_000)
         let intent = #"{"audience":"final","createdAt":\#(now - 120_000),"identifier":"1","worker":"host/1"}"#
         let key = "{channels:\(ChannelScene.app):production}"
         _ = try scene.redis.ask("HSET", key, "i:1", intent, "r:", "\(now - 180_000)")
         try lease("daily", scene)
-        try #require(scene.channels() == [own, orphan])
+        try #require(scene.channelIdentifiers() == [ownChannel, orphanChannel])
         let worker = try scene.startWorker(["CHANNELS_AUDIENCES": Self.audience])
-        try scene.await("the channel is deleted") { try scene.channels() == [own] ? true : nil }
+        try scene.await("the channel is deleted") { try scene.channelIdentifiers() == [ownChannel] ? true : nil }
         try scene.await("the intent is removed") { try scene.redis.ask("HEXISTS", key, "i:1") == "0" ? true : nil }
         #expect(worker.terminate() == 0)
     }
@@ -120,26 +122,30 @@ struct ChannelWorkerTests {
     /// none is created twice.
     @Test func `A worker that dies before it has published a channel leaves that to a reconciliation`() throws {
         let scene = try ChannelScene()
-        let foreign = try scene.createForeignChannel()
+        let foreignChannel = try scene.createForeignChannel()
         let worker = try scene.startWorker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.longRequestTimeout)
-        try awaitFirstReconciliation(scene, noting: foreign)
+        try awaitFirstReconciliation(scene, noting: foreignChannel)
 
-        try scene.delayAnswers(milliseconds: 2_000)
+        try scene.delayResponses(milliseconds: 2_000)
         try scene.send(command(1))
         // APNs has the channel. Kafka becomes unreachable before the worker gets APNs' answer.
-        let own = try scene.await("a second channel") { try scene.channels().first { $0 != foreign } }
+        let ownChannel = try scene.await("a second channel") {
+            try scene.channelIdentifiers().first { $0 != foreignChannel }
+        }
         try scene.broker.takeDown()
-        let recorded = try scene.await("a channel in the register") { try registeredChannel(scene) }
+        let recordedChannel = try scene.await("a channel in the register") { try registeredChannel(scene) }
         worker.killAtOnce()
-        try scene.stopDelayingAnswers()
+        try scene.stopDelayingResponses()
         try scene.broker.bringUp()
-        #expect(recorded == own)
+        #expect(recordedChannel == ownChannel)
 
         let summary = try reconcile(scene)
         #expect(summary.contains("deleted without an owner: 0,") && summary.contains("published: 1,"), "\(summary)")
         let record = try TopicReader(scene.broker, topic: "causeway.channels").read(1)[0]
-        #expect(record.key == "\(ChannelScene.app)/production/\(Self.audience)" && record.value.contains(own))
-        #expect(try scene.channels() == [foreign, own] && registeredChannel(scene) == own)
+        #expect(record.key == "\(ChannelScene.app)/production/\(Self.audience)" && record.value.contains(ownChannel))
+        #expect(
+            try scene.channelIdentifiers() == [foreignChannel, ownChannel] && registeredChannel(scene) == ownChannel
+        )
     }
 
     /// While APNs stores the end for phones that are offline, the channel must stay.
@@ -155,11 +161,11 @@ struct ChannelWorkerTests {
         }
         #expect(try scene.run("list").output.contains("deleted in "))
         #expect(try scene.run("reconcile").output.contains("deleted when due: 0,"))
-        #expect(try scene.channels() == [channel])
+        #expect(try scene.channelIdentifiers() == [channel])
         try #require(Int(Date().timeIntervalSince1970) < expiration, "too slow to tell")
 
         // The worker deletes the channel when it next checks the register.
-        try scene.await("the channel is deleted") { try scene.channels().isEmpty ? true : nil }
+        try scene.await("the channel is deleted") { try scene.channelIdentifiers().isEmpty ? true : nil }
         #expect(Int(Date().timeIntervalSince1970) >= expiration)
         try scene.await("the register forgets the channel") { try registeredChannel(scene) == nil ? true : nil }
         let reader = try TopicReader(scene.broker, topic: "causeway.channels")
@@ -184,14 +190,14 @@ struct ChannelWorkerTests {
             try scene.run("list").output.contains("deleted in ") ? true : nil
         }
         #expect(try scene.run("reconcile").output.contains("deleted when due: 0,"))
-        #expect(try scene.channels() == [channel])
+        #expect(try scene.channelIdentifiers() == [channel])
         try #require(Date().timeIntervalSince(ended) < 10, "too slow to tell")
 
         try scene.await("the channel is due") {
             try scene.run("reconcile").output.contains("deleted when due: 1,") ? true : nil
         }
         #expect(Date().timeIntervalSince(ended) >= 10)
-        #expect(try scene.channels().isEmpty && registeredChannel(scene) == nil)
+        #expect(try scene.channelIdentifiers().isEmpty && registeredChannel(scene) == nil)
         #expect(worker.terminate() == 0)
     }
 
@@ -230,13 +236,13 @@ struct ChannelWorkerTests {
 
     @Test func `A daily reconciliation that fails is tried again with the next poll`() throws {
         let scene = try ChannelScene()
-        let foreign = try scene.createForeignChannel()
+        let foreignChannel = try scene.createForeignChannel()
         // APNs answers later than the worker waits.
-        try scene.delayAnswers(milliseconds: 20_000)
+        try scene.delayResponses(milliseconds: 20_000)
         let worker = try scene.startWorker(["CHANNELS_AUDIENCES": Self.audience])
         try scene.await("a reconciliation that fails") { scene.log.contains("channel-trouble") ? true : nil }
-        try scene.stopDelayingAnswers()
-        try awaitFirstReconciliation(scene, noting: foreign)
+        try scene.stopDelayingResponses()
+        try awaitFirstReconciliation(scene, noting: foreignChannel)
         #expect(worker.terminate() == 0)
     }
 
@@ -248,7 +254,7 @@ struct ChannelWorkerTests {
         throws
     {
         let scene = try ChannelScene()
-        let foreign = try scene.createForeignChannel()
+        let foreignChannel = try scene.createForeignChannel()
         let channel = try scene.createChannel(of: "semifinal")
         let key = "{channels:\(ChannelScene.app):production}"
         let due = try scene.redis.ask("HGET", key, "a:semifinal")
@@ -260,8 +266,10 @@ struct ChannelWorkerTests {
         _ = try scene.redis.ask("HSET", key, "a:semifinal", due, "a:a-quarterfinal", refused)
 
         let worker = try scene.startWorker(["CHANNELS_AUDIENCES": Self.audience])
-        _ = try scene.await("the good channel is deleted") { try scene.channels() == [foreign] ? true : nil }
-        try awaitFirstReconciliation(scene, noting: foreign)
+        _ = try scene.await("the good channel is deleted") {
+            try scene.channelIdentifiers() == [foreignChannel] ? true : nil
+        }
+        try awaitFirstReconciliation(scene, noting: foreignChannel)
         _ = try scene.await("the refusal is logged") { scene.log.contains("channel-trouble") ? true : nil }
         #expect(worker.terminate() == 0)
     }
@@ -270,18 +278,18 @@ struct ChannelWorkerTests {
     /// audience has already ended.
     @Test func `An audience that ends while its channel is created keeps the channel no longer than others`() throws {
         let scene = try ChannelScene()
-        let foreign = try scene.createForeignChannel()
+        let foreignChannel = try scene.createForeignChannel()
         let worker = try scene.startWorker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.longRequestTimeout)
-        try awaitFirstReconciliation(scene, noting: foreign)
-        try scene.delayAnswers(milliseconds: 5_000)
+        try awaitFirstReconciliation(scene, noting: foreignChannel)
+        try scene.delayResponses(milliseconds: 5_000)
         try scene.send(command(1))
         // If both commands were in one batch, the end would replace the first command, and no channel would
         // be requested.
         let key = "{channels:\(ChannelScene.app):production}create:\(Self.audience)"
         try scene.await("a creation") { try scene.redis.ask("EXISTS", key) == "1" ? true : nil }
         try scene.send(command(2, "end"))
-        try scene.await("a second channel") { try scene.channels().first { $0 != foreign } }
-        try scene.stopDelayingAnswers()
+        try scene.await("a second channel") { try scene.channelIdentifiers().first { $0 != foreignChannel } }
+        try scene.stopDelayingResponses()
         try scene.await("a deletion that is planned") {
             try scene.run("list").output.contains("deleted in ") ? true : nil
         }
@@ -293,10 +301,10 @@ struct ChannelWorkerTests {
         throws
     {
         let scene = try ChannelScene()
-        let foreign = try scene.createForeignChannel()
+        let foreignChannel = try scene.createForeignChannel()
         let worker = try scene.startWorker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.longRequestTimeout)
-        try awaitFirstReconciliation(scene, noting: foreign)
-        try scene.delayAnswers(milliseconds: 5_000)
+        try awaitFirstReconciliation(scene, noting: foreignChannel)
+        try scene.delayResponses(milliseconds: 5_000)
         let creation = try RunningProgram(
             scene.process(["create", Self.audience], environment: Self.longRequestTimeout)
         )
@@ -334,7 +342,7 @@ struct ChannelWorkerTests {
         }
         #expect(ended?["outcome"] as? String == "failed" && ended?["reason"] as? String == "ChannelNotRegistered")
         _ = try reconcile(scene)
-        #expect(try scene.channels().isEmpty && registeredChannel(scene) == nil)
+        #expect(try scene.channelIdentifiers().isEmpty && registeredChannel(scene) == nil)
         #expect(worker.terminate() == 0)
     }
 

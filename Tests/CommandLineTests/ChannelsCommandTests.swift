@@ -10,7 +10,7 @@ import Testing
         let scene = try ChannelScene()
         let channel = try scene.createChannel(of: "final")
         #expect(try scene.createChannel(of: "final") == channel)
-        #expect(try scene.channels() == [channel])
+        #expect(try scene.channelIdentifiers() == [channel])
         let list = try scene.run("list")
         #expect(list.outputLines.count == 2 && list.outputLines[0].hasPrefix("final \(channel) storage=newest active"))
         #expect(list.outputLines[1] == "com.example.ride has 1 of at most 10000 channels in production")
@@ -24,7 +24,7 @@ import Testing
         #expect(try scene.run("list", "--json").outputLines == [record.value])
 
         #expect(try scene.run("delete", "final").exitCode == 0)
-        #expect(try scene.channels().isEmpty)
+        #expect(try scene.channelIdentifiers().isEmpty)
         #expect(try scene.run("delete", "final").exitCode == 1)
         #expect(try scene.run("list").outputLines.count == 1)
         #expect(try topic.read(2).map { $0.value.isEmpty } == [false, true])
@@ -75,15 +75,15 @@ import Testing
         throws
     {
         let scene = try ChannelScene()
-        let foreign = try scene.createForeignChannel()
-        let own = try scene.createChannel(of: "semifinal")
-        try scene.delayAnswers(milliseconds: 1_400)
+        let foreignChannel = try scene.createForeignChannel()
+        let ownChannel = try scene.createChannel(of: "semifinal")
+        try scene.delayResponses(milliseconds: 1_400)
         let creation = try RunningProgram(scene.process(["create", "final"]))
-        try eventually("a channel that is created") { try scene.channels().count == 3 }
+        try eventually("a channel that is created") { try scene.channelIdentifiers().count == 3 }
         creation.killAtOnce()
-        try scene.stopDelayingAnswers()
-        let orphan = try #require(try scene.channels().last)
-        #expect(try !scene.run("list").output.contains(orphan))
+        try scene.stopDelayingResponses()
+        let orphanChannel = try #require(try scene.channelIdentifiers().last)
+        #expect(try !scene.run("list").output.contains(orphanChannel))
         // Only after the attempt's time limit can a reconciliation know that the killed process creates
         // nothing more.
         var run = try scene.run("reconcile")
@@ -93,9 +93,9 @@ import Testing
             return run.exitCode == 0
         }
         #expect(run.output.contains("deleted without an owner: 1,") && run.output.contains("of others: 1"))
-        let left = try scene.channels()
-        #expect(left.count == 2 && left.contains(own) && !left.contains(orphan))
-        #expect(left.contains(foreign))
+        let left = try scene.channelIdentifiers()
+        #expect(left.count == 2 && left.contains(ownChannel) && !left.contains(orphanChannel))
+        #expect(left.contains(foreignChannel))
         let again = try scene.run("reconcile")
         #expect(again.exitCode == 0 && again.output.contains("deleted without an owner: 0,"))
         #expect(try scene.run("create", "final").exitCode == 0)
@@ -103,7 +103,7 @@ import Testing
 
     @Test func `A worker that starts with an empty Redis restores the channels of the topic`() throws {
         let scene = try ChannelScene()
-        let kept = try scene.createChannel(of: "final")
+        let keptChannel = try scene.createChannel(of: "final")
         _ = try scene.createChannel(of: "semifinal")
         #expect(try scene.run("delete", "semifinal").exitCode == 0)
         #expect(try scene.redis.ask("FLUSHALL").hasPrefix("OK"))
@@ -113,39 +113,41 @@ import Testing
             try scene.redis.ask("HEXISTS", key, "a:final") == "1"
         }
         let list = try scene.run("list")
-        #expect(list.outputLines.count == 2 && list.outputLines[0].hasPrefix("final \(kept) storage=newest active"))
+        #expect(
+            list.outputLines.count == 2 && list.outputLines[0].hasPrefix("final \(keptChannel) storage=newest active")
+        )
         #expect(worker.terminate() == 0)
         // Restoring the register neither creates nor deletes a channel.
-        #expect(try scene.channels() == [kept])
+        #expect(try scene.channelIdentifiers() == [keptChannel])
     }
 
     @Test func `Commands read the topic before they say that an emptied Redis has no channel, or create one`() throws {
         let scene = try ChannelScene()
-        let kept = try scene.createChannel(of: "final")
+        let keptChannel = try scene.createChannel(of: "final")
         _ = try scene.createChannel(of: "semifinal")
         #expect(try scene.run("delete", "semifinal").exitCode == 0)
         for arguments in [["list"], ["show", "final"], ["create", "final"], ["reconcile"]] {
             #expect(try scene.redis.ask("FLUSHALL").hasPrefix("OK"))
             let run = try ProgramRun.run(scene.process(arguments))
             #expect(run.exitCode == 0, "\(arguments): \(run.errors)")
-            #expect(try scene.run("list").output.contains("final \(kept) "))
-            #expect(try scene.channels() == [kept], "\(arguments)")
+            #expect(try scene.run("list").output.contains("final \(keptChannel) "))
+            #expect(try scene.channelIdentifiers() == [keptChannel], "\(arguments)")
         }
         // Redis is empty, and without the topic the command cannot know whether the channel exists.
         #expect(try scene.redis.ask("FLUSHALL").hasPrefix("OK"))
         try scene.broker.takeDown()
         let refused = try scene.run("create", "semifinal")
         #expect(refused.exitCode == 1 && refused.errors.contains("cannot be read from Kafka"), "\(refused.errors)")
-        #expect(try scene.channels() == [kept])
+        #expect(try scene.channelIdentifiers() == [keptChannel])
         try scene.broker.bringUp()
         #expect(try scene.run("delete", "final").exitCode == 0)
-        #expect(try scene.channels().isEmpty)
+        #expect(try scene.channelIdentifiers().isEmpty)
     }
 
     @Test func `A worker whose Redis is emptied tells admission of channels that no command asks for`() throws {
         let scene = try ChannelScene()
         let worker = try scene.startWorker(["CHANNELS_AUDIENCES": "semi*"])
-        let kept = try scene.createChannel(of: "final")
+        let keptChannel = try scene.createChannel(of: "final")
         #expect(try scene.redis.ask("FLUSHALL").hasPrefix("OK"))
         try eventually("the channel in the audience's record: \(scene.log)") {
             let run = try ProgramRun.run(
@@ -157,9 +159,9 @@ import Testing
                 "--audience",
                 "final"
             )
-            return run.output.contains(kept)
+            return run.output.contains(keptChannel)
         }
-        #expect(try scene.channels() == [kept])
+        #expect(try scene.channelIdentifiers() == [keptChannel])
         #expect(worker.terminate() == 0)
     }
 

@@ -42,9 +42,9 @@ struct CheckTests {
         throws
     {
         let directory = try TemporaryDirectory()
-        let whole = try Repository.text("Config/causeway.yaml")
+        let yaml = try Repository.text("Config/causeway.yaml")
         func warnings(_ consumer: String) throws -> [String] {
-            try directory.write(whole.replacing("  consumer: {}", with: "  consumer: {\(consumer)}"), to: "c.yaml")
+            try directory.write(yaml.replacing("  consumer: {}", with: "  consumer: {\(consumer)}"), to: "c.yaml")
             let run = try ProgramRun.run("check", "--config", directory.path("c.yaml"))
             #expect(run.exitCode == 0 && run.output.isEmpty && run.errorLines.last == "configuration: no faults")
             return run.errorLines.dropLast().map { $0.replacing(directory.path("c.yaml"), with: "c.yaml") }

@@ -16,7 +16,7 @@ struct FirstCommandTests {
         for topic in ["commands", "registrations", "results", "invalidations", "dead-letters", "deferred", "fanout"] {
             try broker.createTopic("causeway.\(topic)", partitions: 1)
         }
-        let (redis, redisPort) = try RunningProgram.redis(directory: directory)
+        let (redis, redisPort) = try RunningProgram.startRedis(directory: directory)
         let shapes = Repository.path("Config/examples/ride/shapes.json")
         let simulator = try RunningProgram(
             ProgramRun.process(
@@ -25,7 +25,7 @@ struct FirstCommandTests {
                 of: .lab
             )
         )
-        let readiness = try simulator.readiness()
+        let readiness = try simulator.readReadiness()
         let control = "http://127.0.0.1:\(try #require(readiness["controlPort"] as? Int))"
         try directory.write(
             """

@@ -47,17 +47,19 @@ struct HelpTests {
 
     @Test func `The plan says that it rounds the commands for each push`() throws {
         #expect(try ProgramRun.run("plan", "--help").output.contains("rounded to hundredths"))
-        let load = ["--updates-per-minute", "600000", "--activities", "2000000"]
+        let loadArguments = ["--updates-per-minute", "600000", "--activities", "2000000"]
         let plans = try ["1.234", "1.23"]
-            .map { try ProgramRun.run(ProgramRun.process(["plan"] + load + ["--commands-per-push", $0])).output }
+            .map {
+                try ProgramRun.run(ProgramRun.process(["plan"] + loadArguments + ["--commands-per-push", $0])).output
+            }
         #expect(plans[0].contains(#/commands for a push +1\.23\n/#))
         #expect(plans[0] == plans[1])
     }
 
     @Test(arguments: [("1e20", "1e+20"), ("0.001", "0"), ("nan", "nan")])
     func `The plan refuses a number of commands outside its range by its value`(number: String, shown: String) throws {
-        let load = ["--updates-per-minute", "600000", "--activities", "2000000"]
-        let run = try ProgramRun.run(ProgramRun.process(["plan"] + load + ["--commands-per-push", number]))
+        let loadArguments = ["--updates-per-minute", "600000", "--activities", "2000000"]
+        let run = try ProgramRun.run(ProgramRun.process(["plan"] + loadArguments + ["--commands-per-push", number]))
         #expect(run.exitCode == 64)
         #expect(run.errors.contains("--commands-per-push: is \(shown), must be 1 to 1000"))
     }
@@ -117,36 +119,38 @@ struct HelpTests {
     }
 
     /// The programs, and each of their commands that has commands of its own.
-    private static let branches: [(ProgramRun.Program, [String], [String])] = {
-        func branches(_ command: any ParsableCommand.Type, _ path: [String]) -> [([String], [String])] {
+    private static let commandsWithSubcommands: [(ProgramRun.Program, [String], [String])] = {
+        func findCommandsWithSubcommands(_ command: any ParsableCommand.Type, _ path: [String]) -> [(
+            [String], [String]
+        )] {
             let commands = command.configuration.subcommands
             guard !commands.isEmpty else { return [] }
             let names = commands.filter { $0.configuration.shouldDisplay }.map { $0._commandName }
-            return [(path, names)] + commands.flatMap { branches($0, path + [$0._commandName]) }
+            return [(path, names)] + commands.flatMap { findCommandsWithSubcommands($0, path + [$0._commandName]) }
         }
-        return branches(Causeway.self, []).map { (.causeway, $0, $1) }
-            + branches(CausewayLab.self, []).map { (.lab, $0, $1) }
+        return findCommandsWithSubcommands(Causeway.self, []).map { (.causeway, $0, $1) }
+            + findCommandsWithSubcommands(CausewayLab.self, []).map { (.lab, $0, $1) }
     }()
 
-    @Test(arguments: branches)
+    @Test(arguments: commandsWithSubcommands)
     func `A wrong command names what it could be, and the usage and the help of the command above it`(
         program: ProgramRun.Program,
         path: [String],
         names: [String]
     ) throws {
-        let above = ([program.rawValue] + path).joined(separator: " ")
-        let usage = ["Usage: \(above) <subcommand>", "  See '\(above) --help' for more information."]
+        let parentCommand = ([program.rawValue] + path).joined(separator: " ")
+        let usage = ["Usage: \(parentCommand) <subcommand>", "  See '\(parentCommand) --help' for more information."]
         for name in names {
             // A name with one letter too many is closest to the name itself.
             for arguments in [path + [name + "x"], ["help"] + path + [name + "x"], path + [name + "x", "--help"]] {
                 let run = try ProgramRun.run(ProgramRun.process(arguments, of: program))
                 #expect(run.exitCode == 64 && run.output.isEmpty)
-                let error = "Error: \(above) has no command \(name)x; did you mean \(above) \(name)?"
+                let error = "Error: \(parentCommand) has no command \(name)x; did you mean \(parentCommand) \(name)?"
                 #expect(run.errorLines == [error] + usage, "\(arguments)")
             }
         }
         let run = try ProgramRun.run(ProgramRun.process(path + ["12345678"], of: program))
-        let error = "Error: \(above) has no command 12345678; its commands are \(names.joined(separator: ", "))"
+        let error = "Error: \(parentCommand) has no command 12345678; its commands are \(names.joined(separator: ", "))"
         #expect(run.exitCode == 64 && run.errorLines == [error] + usage)
     }
 

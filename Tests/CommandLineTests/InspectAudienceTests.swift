@@ -11,7 +11,7 @@ import Testing
 @testable import causeway
 
 /// An audience as lanes store it: 1,000 members joined and nine left; one version is finished, one is in progress.
-private final class AudienceStage {
+private final class AudienceScene {
     static let app = "com.example.match"
     static let audience = "final-2026"
     static let olderVersion = Version(timestamp: 1_790_000_000, sequence: 0)
@@ -24,7 +24,7 @@ private final class AudienceStage {
 
     init() throws {
         directory = try TemporaryDirectory()
-        (server, port) = try RunningProgram.redis(directory: directory)
+        (server, port) = try RunningProgram.startRedis(directory: directory)
         try directory.write(
             """
             kafka: {bootstrapServers: "127.0.0.1:1"}
@@ -57,7 +57,7 @@ private final class AudienceStage {
                     environment: number % 4 == 0 ? .sandbox : .production,
                     frequentUpdates: number % 2 == 0,
                     supportsChannels: number % 2 == 0,
-                    atMilliseconds: now,
+                    changedAtMilliseconds: now,
                     identifier: identifier,
                     token: Array("\(10_000_000 + number)".utf8)
                 )
@@ -104,7 +104,7 @@ private final class AudienceStage {
 
     func finishRanges(of version: Version) throws {
         for index in 0..<4 {
-            let times = RoundTimes(firstResponseMilliseconds: 5_000, lastResponseMilliseconds: 8_000)
+            let times = ResponseTimes(firstResponseMilliseconds: 5_000, lastResponseMilliseconds: 8_000)
             let counts = Self.counts(delivered: 240, superseded: UInt32(index))
             _ = try writer.perform(.finish(range(index), version: version, counts, times))
         }
@@ -112,7 +112,7 @@ private final class AudienceStage {
 
     func finishBroadcast(of version: Version) throws {
         let part = BroadcastPart(environment: .production, rangeCount: 4, broadcastCount: 1)
-        _ = try writer.perform(.finishBroadcast(part, version: version, .delivered, RoundTimes()))
+        _ = try writer.perform(.finishBroadcast(part, version: version, .delivered, ResponseTimes()))
     }
 
     /// Begins a second version. Range 0 has finished the version, but the last checkpoint of this range is older. Range
@@ -120,16 +120,16 @@ private final class AudienceStage {
     private func beginRound() throws {
         try admit(Self.newerVersion, ranges: 4)
         let now = Int64(Date().timeIntervalSince1970 * 1_000)
-        let times = RoundTimes(firstResponseMilliseconds: now - 2_000, lastResponseMilliseconds: now)
+        let times = ResponseTimes(firstResponseMilliseconds: now - 2_000, lastResponseMilliseconds: now)
         for (index, delivered) in [(0, 248), (1, 62)] as [(Int, UInt32)] {
             let range = try range(index)
             let lap = range.ordinals.upperBound - range.ordinals.lowerBound
             var checkpoint = Checkpoint(watermark: lap + lap / 4, newestSettledVersion: Self.olderVersion)
             let counts = Self.counts(delivered: delivered)
-            checkpoint.entries = [.init(version: Self.newerVersion, start: lap, counts: counts, times: times)]
+            checkpoint.entries = [.init(version: Self.newerVersion, startPosition: lap, counts: counts, times: times)]
             checkpoint.parkedPositions = [5, 6]
             _ = try writer.perform(.claim(range, claim: 1))
-            _ = try writer.perform(.checkpoint(range, claim: 1, text: try #require(checkpoint.text())))
+            _ = try writer.perform(.checkpoint(range, claim: 1, text: try #require(checkpoint.encode())))
         }
         _ = try writer.perform(.finish(range(0), version: Self.newerVersion, Self.counts(delivered: 248), times))
     }
@@ -147,7 +147,7 @@ private final class AudienceStage {
                     audience: Self.audience,
                     channel: channel,
                     storage: storage,
-                    createdAt: milliseconds
+                    createdAtMilliseconds: milliseconds
                 )
             )
     }
@@ -168,8 +168,8 @@ private final class AudienceStage {
 @Suite("causeway inspect --audience, with what lanes write", .serialized, .ownThread)
 struct InspectAudienceTests {
     @Test func `In words: members, the newest command, rounds and their counts`() throws {
-        let stage = try AudienceStage()
-        let run = try stage.inspect("--audience", AudienceStage.audience)
+        let stage = try AudienceScene()
+        let run = try stage.inspect("--audience", AudienceScene.audience)
         #expect(run.exitCode == 0, "\(run.errors)")
         let lines = run.outputLines
         func indentedLines(after label: String) throws -> [String] {
@@ -196,8 +196,8 @@ struct InspectAudienceTests {
     }
 
     @Test func `For machines; only as many rounds as requested`() throws {
-        let stage = try AudienceStage()
-        let run = try stage.inspect("--json", "--audience", AudienceStage.audience, "--results", "0")
+        let stage = try AudienceScene()
+        let run = try stage.inspect("--json", "--audience", AudienceScene.audience, "--results", "0")
         #expect(run.outputLines.count == 1)
         let report = try #require(JSONSerialization.jsonObject(with: Data(run.output.utf8)) as? [String: Any])
         let members = try #require(report["members"] as? [String: Any])
@@ -211,14 +211,14 @@ struct InspectAudienceTests {
     }
 
     @Test func `The audience's channels, in words and for machines`() throws {
-        let stage = try AudienceStage()
+        let stage = try AudienceScene()
         #expect(
-            try stage.inspect("--audience", AudienceStage.audience).outputLines.allSatisfy { !$0.hasPrefix("channel") }
+            try stage.inspect("--audience", AudienceScene.audience).outputLines.allSatisfy { !$0.hasPrefix("channel") }
         )
         let created = Int64(Date().timeIntervalSince1970 * 1_000) - 7_200_000
         try stage.announce("c2FuZGJveA==", "sandbox", .newest, at: created)
         try stage.announce("cHJvZHVjdGlvbg==", "production", .none, at: created)
-        let lines = try stage.inspect("--audience", AudienceStage.audience).outputLines
+        let lines = try stage.inspect("--audience", AudienceScene.audience).outputLines
             .filter { $0.hasPrefix("channel ") }
         try #require(lines.count == 2, "\(lines)")
         #expect(
@@ -227,7 +227,7 @@ struct InspectAudienceTests {
         )
         #expect(lines[1].contains(/^channel   c2FuZGJveA==, sandbox, storage newest; created 2 h/), "\(lines)")
 
-        let run = try stage.inspect("--json", "--audience", AudienceStage.audience)
+        let run = try stage.inspect("--json", "--audience", AudienceScene.audience)
         let report = try #require(JSONSerialization.jsonObject(with: Data(run.output.utf8)) as? [String: Any])
         let channels = try #require(report["channels"] as? [[String: Any]])
         #expect(channels.map { $0["channel"] as? String } == ["cHJvZHVjdGlvbg==", "c2FuZGJveA=="])
@@ -239,48 +239,48 @@ struct InspectAudienceTests {
     /// A broadcast may wait for hours, for example for a new channel. Until the broadcast ends, the command has no
     /// result over all its ranges.
     @Test func `A round is under way until its broadcast has ended`() throws {
-        let stage = try AudienceStage()
+        let stage = try AudienceScene()
         let version = Version(timestamp: 1_790_000_002, sequence: 0)
         try stage.announce("cHJvZHVjdGlvbg==", "production", .none, at: 1_790_000_000_000)
         try stage.admit(version, ranges: 4)
         try stage.finishRanges(of: version)
-        let open = try stage.inspect("--audience", AudienceStage.audience).outputLines
+        let open = try stage.inspect("--audience", AudienceScene.audience).outputLines
         #expect(
             open.contains { $0.hasPrefix("round ") && $0.hasSuffix("4 of 4 ranges finished, broadcasts not finished") },
             "\(open)"
         )
         #expect(open.last?.contains("1790000000") == true, "\(open)")
         try stage.finishBroadcast(of: version)
-        let over = try stage.inspect("--audience", AudienceStage.audience).outputLines
+        let over = try stage.inspect("--audience", AudienceScene.audience).outputLines
         #expect(!over.contains { $0.contains("4 of 4 ranges finished") }, "\(over)")
         #expect(over.contains { $0.contains(/1790000002  3 s +960 +6/) }, "\(over)")
     }
 
     @Test func `More pages than are read at once: an estimate; and pages that lanes did not write`() throws {
-        let stage = try AudienceStage()
+        let stage = try AudienceScene()
         let queries = try RedisQueries(
             configuration: RedisConfiguration(url: RedisURL("redis://127.0.0.1:\(stage.port)"))
         )
         defer { queries.close() }
-        let segments = try #require(InspectedAudienceKeys(app: AudienceStage.app, audience: AudienceStage.audience))
+        let segments = try #require(InspectedAudienceKeys(app: AudienceScene.app, audience: AudienceScene.audience))
         let part = try AudienceCensus(of: segments, pagesMax: 100, queries)
-        #expect(!part.isComplete && part.pagesRead == 100 && part.memberCount < 991)
+        #expect(!part.isComplete && part.pagesRead == 100 && part.membersRead < 991)
         #expect((700...1_300).contains(part.estimatedMemberCount), "\(part.estimatedMemberCount)")
         #expect(part.membersBySegment.count { $0 > 0 } > 80)
         let all = try AudienceCensus(of: segments, pagesMax: nil, queries)
-        #expect(all.memberCount == 991 && all.unreadableCount == 0)
+        #expect(all.membersRead == 991 && all.unreadableCount == 0)
         let directory = String(decoding: segments.directoryKey(segment: 7), as: UTF8.self)
         try RedisCommandLine(port: stage.port).ask("SET", directory, "other")
         let rest = try AudienceCensus(of: segments, pagesMax: nil, queries)
-        #expect(rest.unreadableCount == 1 && rest.memberCount == 991 - all.membersBySegment[7])
+        #expect(rest.unreadableCount == 1 && rest.membersRead == 991 - all.membersBySegment[7])
     }
 
     @Test func `An unknown audience, and options that exclude each other`() throws {
-        let stage = try AudienceStage()
+        let stage = try AudienceScene()
         let run = try stage.inspect("--audience", "nobody")
         #expect(run.exitCode == 1)
         #expect(run.errorLines == ["causeway inspect: Redis knows no audience nobody of com.example.match"])
-        #expect(try stage.inspect("--audience", AudienceStage.audience, "activity").exitCode == 64)
+        #expect(try stage.inspect("--audience", AudienceScene.audience, "activity").exitCode == 64)
         #expect(try stage.inspect("--all-members").exitCode == 64)
         #expect(try stage.inspect("--audience", "").exitCode == 64)
     }

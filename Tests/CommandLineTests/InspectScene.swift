@@ -26,7 +26,7 @@ final class InspectScene: @unchecked Sendable {  // Nothing changes after `init`
         for topic in ["commands", "registrations", "results", "invalidations", "dead-letters", "deferred", "fanout"] {
             try broker.createTopic("causeway.\(topic)", partitions: topic == "results" ? 3 : 1)
         }
-        let (server, port) = try RunningProgram.redis(directory: directory)
+        let (server, port) = try RunningProgram.startRedis(directory: directory)
         self.server = server
         redis = RedisCommandLine(port: port)
         let simulator = try RunningProgram(
@@ -37,7 +37,7 @@ final class InspectScene: @unchecked Sendable {  // Nothing changes after `init`
                 of: .lab
             )
         )
-        let readiness = try simulator.readiness()
+        let readiness = try simulator.readReadiness()
         let control = "http://127.0.0.1:\(try #require(readiness["controlPort"] as? Int))"
         try writeConfiguration(apnsPort: try #require(readiness["apnsPort"] as? Int))
         let process = ProgramRun.process(["worker", "--config", directory.path("causeway.yaml")])

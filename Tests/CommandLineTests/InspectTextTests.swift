@@ -17,7 +17,7 @@ struct InspectTextTests {
             app: "com.example.match",
             activity: "final",
             nowMilliseconds: Self.now,
-            policy: "sports",
+            policyName: "sports",
             pace: .init(spacingMilliseconds: 5_000, spacingDoublings: 0, nextPushAtMilliseconds: nil),
             budget: .init(drawsLeft: 15, drawsMax: 15, drawsReserved: 5, fullAtMilliseconds: nil)
         )
@@ -92,7 +92,7 @@ struct InspectTextTests {
     }
 
     @Test func `The newest version and its state`() {
-        func newestLine(_ state: ActivityInspection.State, sequence: UInt64 = 0, isEnd: Bool = false) -> String {
+        func newestLine(_ state: ActivityInspection.VersionState, sequence: UInt64 = 0, isEnd: Bool = false) -> String {
             line("newest") {
                 $0.newestVersion = .init(
                     version: Version(timestamp: 1_789_999_996, sequence: sequence),
@@ -121,7 +121,7 @@ struct InspectTextTests {
                 .hasSuffix("; what is shown is not known")
         )
         let version = Version(timestamp: 1_789_999_900, sequence: 0)
-        func waitingLine(_ state: ActivityInspection.State, _ held: HeldCommand) -> String {
+        func waitingLine(_ state: ActivityInspection.VersionState, _ held: HeldCommand) -> String {
             line("waits") {
                 $0.newestVersion = .init(version: version, isEnd: false, state: state)
                 $0.heldCommand = held
@@ -202,11 +202,11 @@ struct InspectTextTests {
             (61_000, "1 min 1 s"), (601_000, "10 min"), (3_600_000, "1 h"), (86_399_000, "23 h 59 min"),
             (90_000_000, "1 d 1 h"), (-5, "0 s"),
         ] {
-            #expect(TimeText.span(milliseconds) == text)
+            #expect(TimeText.duration(milliseconds) == text)
         }
         for moment in [Int64.min, -1, 0, .max, UnixSeconds.milliseconds(ofSeconds: .max)] {
             #expect(!TimeText.relative(moment, to: Self.now).isEmpty)
-            #expect(!TimeText.clock(moment, now: Self.now).isEmpty)
+            #expect(!TimeText.timeOfDay(moment, now: Self.now).isEmpty)
         }
         #expect(TimeText.relative(.max, to: -1).hasPrefix("in "))
         #expect(UnixSeconds.milliseconds(ofSeconds: .min) == .min)
@@ -236,7 +236,7 @@ struct InspectTextTests {
         }
         overview.addUnreadable()
         #expect(overview.activityCount == 31)
-        #expect(overview.withTokenCount == 15)
+        #expect(overview.activitiesWithTokenCount == 15)
         #expect(overview.throttledCount == 3)
         #expect(overview.heldCount == 1)
         #expect(overview.endedCount == 4)

@@ -22,7 +22,7 @@ struct KafkaAwayTests {
     }
 
     /// Expects the message that every command prints, with the seconds that it has waited.
-    private func expectWords(_ line: String?, of command: String, seconds: ClosedRange<Int>) throws {
+    private func expectMessage(_ line: String?, of command: String, seconds: ClosedRange<Int>) throws {
         let found = try #require(line)
         let pattern =
             /(causeway [a-z ]+): no Kafka broker answered at 127\.0\.0\.1:1 within ([0-9]+) s \(Connection refused\)/
@@ -37,16 +37,16 @@ struct KafkaAwayTests {
             run.errorLines.first
                 == "causeway topics: no Kafka broker answers at 127.0.0.1:1 (Connection refused); still trying"
         )
-        try expectWords(run.errorLines.last, of: "causeway topics", seconds: 29...34)
+        try expectMessage(run.errorLines.last, of: "causeway topics", seconds: 29...34)
     }
 
     @Test func `The command results names the address and the cause, and ends when it says so`() throws {
         let clock = ContinuousClock()
         var run: ProgramRun?
         let duration = try clock.measure { run = try ProgramRun.run("results", "-b", "127.0.0.1:1") }
-        let ended = try #require(run)
-        #expect(ended.exitCode == 1 && ended.output.isEmpty)
-        try expectWords(ended.errorLines.last, of: "causeway results", seconds: 29...32)
+        let finishedRun = try #require(run)
+        #expect(finishedRun.exitCode == 1 && finishedRun.output.isEmpty)
+        try expectMessage(finishedRun.errorLines.last, of: "causeway results", seconds: 29...32)
         #expect(duration < Self.timeLimit, "\(duration)")
     }
 
@@ -59,12 +59,12 @@ struct KafkaAwayTests {
         throws
     {
         let directory = try TemporaryDirectory()
-        let (server, port) = try RunningProgram.redis(directory: directory)
+        let (server, port) = try RunningProgram.startRedis(directory: directory)
         let path = try configuration(directory, redisPort: UInt16(port))
         let run = try ProgramRun.run(ProgramRun.process(["replay", arguments[0], "-c", path] + arguments.dropFirst()))
         #expect(run.exitCode == 1 && run.output.isEmpty, "\(run.output)")
         #expect(run.errorLines.count == 2, "\(run.errors)")
-        try expectWords(run.errorLines.last, of: "causeway replay \(arguments[0])", seconds: 29...34)
+        try expectMessage(run.errorLines.last, of: "causeway replay \(arguments[0])", seconds: 29...34)
         withExtendedLifetime(server) {}
     }
 }

@@ -10,24 +10,27 @@ import Testing
     /// librdkafka may report a record that it drops only after the sender has stopped waiting.
     @Test func `A record without a report counts as failed, with its tag`() {
         var tally = RecordSender.Tally()
-        for tag in [1, 2, 0, 3, 4] as [UInt64] { tally.countTaken(tag: tag) }
-        tally.countRefused("too large", tag: 5)
+        for tag in [1, 2, 0, 3, 4] as [UInt64] { tally.countQueuedRecord(tag: tag) }
+        tally.countRefusedRecord("too large", tag: 5)
         tally.countReport(tag: 2, error: 0)
         // Error -192 means that the message timed out.
         tally.countReport(tag: 4, error: -192)
-        #expect(tally.failedTags == [5, 4] && tally.failed == 2)
-        tally.countUnreported("no answer")
+        #expect(tally.failedTags == [5, 4] && tally.failedCount == 2)
+        tally.countUnreportedRecords("no answer")
         #expect(tally.failedTags == [5, 4, 1, 3])
-        #expect(tally.sent == 6 && tally.acknowledged == 1 && tally.failed == 5)
-        #expect(tally.reason == "too large")
+        #expect(tally.sentCount == 6 && tally.acknowledgedCount == 1 && tally.failedCount == 5)
+        #expect(tally.failureReason == "too large")
     }
 
     @Test func `Nothing has failed if every record was acknowledged`() {
         var tally = RecordSender.Tally()
-        tally.countTaken(tag: 1)
+        tally.countQueuedRecord(tag: 1)
         tally.countReport(tag: 1, error: 0)
-        tally.countUnreported("no answer")
-        #expect(tally.acknowledged == 1 && tally.failed == 0 && tally.failedTags.isEmpty && tally.reason == nil)
+        tally.countUnreportedRecords("no answer")
+        #expect(
+            tally.acknowledgedCount == 1 && tally.failedCount == 0 && tally.failedTags.isEmpty
+                && tally.failureReason == nil
+        )
     }
 
     @Test func `A sender whose brokers do not answer names all records as failed`() throws {
@@ -37,9 +40,9 @@ import Testing
             let isTaken = sender.send([1], key: nil, copy: nil, tag: tag) { false }
             #expect(isTaken)
         }
-        let tally = sender.finish(flushMilliseconds: 0)
-        #expect(tally.sent == 3 && tally.acknowledged == 0 && tally.failed == 3)
+        let tally = sender.finish(flushTimeoutMilliseconds: 0)
+        #expect(tally.sentCount == 3 && tally.acknowledgedCount == 0 && tally.failedCount == 3)
         #expect(tally.failedTags == [3, 7])
-        #expect(tally.reason == "no answer within 0 s")
+        #expect(tally.failureReason == "no answer within 0 s")
     }
 }

@@ -71,13 +71,13 @@ struct RecordSplitterTests {
         let command =
             #"{"app":"x","activity":"a","aps":{"event":"update", "timestamp" : 1790000000 ,"#
             + #""content-state":{"timestamp":1}}}"#
-        var stamp = RecordStamp()
+        var timestampUpdater = TimestampUpdater()
         let microseconds: Int64 = 1_800_000_001_000_025
-        let stamped = stamp.withCurrentTimestamp(Array(command.utf8), unixMicroseconds: microseconds)
+        let updatedRecord = timestampUpdater.withCurrentTimestamp(Array(command.utf8), unixMicroseconds: microseconds)
         let expected = "{\"sequence\":25," + command.replacing("1790000000", with: "1800000001").dropFirst()
-        #expect(String(decoding: stamped, as: UTF8.self) == expected)
+        #expect(String(decoding: updatedRecord, as: UTF8.self) == expected)
         let other = Array(#"{"timestamp":1790000000}"#.utf8)
-        #expect(stamp.withCurrentTimestamp(other, unixMicroseconds: microseconds) == other)
+        #expect(timestampUpdater.withCurrentTimestamp(other, unixMicroseconds: microseconds) == other)
     }
 
     @Test(arguments: [
@@ -89,11 +89,14 @@ struct RecordSplitterTests {
             + #""content-state":{},"alert":{"title":"t","body":"b"}}}"#,
     ])
     func `A command without a timestamp gets the present one, and nothing else of it changes`(command: String) throws {
-        var stamp = RecordStamp()
-        let stamped = stamp.withCurrentTimestamp(Array(command.utf8), unixMicroseconds: 1_800_000_001_000_025)
-        let version = try stamped.withUnsafeBytes { try Command.decode($0).version }
+        var timestampUpdater = TimestampUpdater()
+        let updatedRecord = timestampUpdater.withCurrentTimestamp(
+            Array(command.utf8),
+            unixMicroseconds: 1_800_000_001_000_025
+        )
+        let version = try updatedRecord.withUnsafeBytes { try Command.decode($0).version }
         #expect(version == Version(timestamp: 1_800_000_001, sequence: command.contains("sequence") ? 4 : 25))
-        let text = String(decoding: stamped, as: UTF8.self)
+        let text = String(decoding: updatedRecord, as: UTF8.self)
         #expect(
             text.replacing("\"sequence\":25,", with: "").replacing("\"timestamp\":1800000001,", with: "") == command
         )
@@ -105,8 +108,11 @@ struct RecordSplitterTests {
         #"{"app":"x","activity":"a","aps":{"event":"end","timestamp":"now"}}"#, "nonsense",
     ])
     func `A command that is wrong in another way gets no timestamp`(record: String) {
-        var stamp = RecordStamp()
-        let stamped = stamp.withCurrentTimestamp(Array(record.utf8), unixMicroseconds: 1_800_000_001_000_025)
-        #expect(String(decoding: stamped, as: UTF8.self) == record)
+        var timestampUpdater = TimestampUpdater()
+        let updatedRecord = timestampUpdater.withCurrentTimestamp(
+            Array(record.utf8),
+            unixMicroseconds: 1_800_000_001_000_025
+        )
+        #expect(String(decoding: updatedRecord, as: UTF8.self) == record)
     }
 }

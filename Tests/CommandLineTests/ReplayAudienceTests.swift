@@ -37,9 +37,10 @@ extension ReplayScene {
         alert: Bool = false,
         others: String = ""
     ) -> Record {
-        let ring = alert ? #","alert":{"title":"Goal","body":"2:1"}"# : ""
+        let alertMember = alert ? #","alert":{"title":"Goal","body":"2:1"}"# : ""
         let start = event == "start" ? #","attributes-type":"Ride","attributes":{}"# : ""
-        let aps = #"{"event":"\#(event)","timestamp":\#(timestamp),"content-state":{"n":\#(state)}\#(ring)\#(start)}"#
+        let aps =
+            #"{"event":"\#(event)","timestamp":\#(timestamp),"content-state":{"n":\#(state)}\#(alertMember)\#(start)}"#
         let value = #"{"app":"\#(Self.app)","audience":"\#(audience)",\#(others)"aps":\#(aps)}"#
         return Record(key: audience, value: value, milliseconds: timestamp * 1_000)
     }
@@ -79,12 +80,12 @@ extension ReplayScene {
         return members
     }
 
-    fileprivate func record(of audience: String) throws -> AudienceInspection {
+    fileprivate func inspection(ofAudience audience: String) throws -> AudienceInspection {
         let url = try RedisURL("redis://127.0.0.1:\(redis.port)")
         let queries = try RedisQueries(configuration: RedisConfiguration(url: url))
         defer { queries.close() }
         let segments = try #require(InspectedAudienceKeys(app: Self.app, audience: audience))
-        return try AudienceInspection(fields: queries.hash(segments.recordKey))
+        return try AudienceInspection(fields: queries.readHash(segments.recordKey))
     }
 
     fileprivate func admission(
@@ -156,9 +157,9 @@ struct ReplayAudienceTests {
         try scene.produce(commands)
         try scene.commit([0: 4])
 
-        let dry = try scene.replay("rebuild", "--offsets", "0:0-4", "--json")
-        #expect(dry.exitCode == 0, "\(dry.errors)")
-        #expect(try rebuiltCounts(dry)["audiencesWritten"] == 1 && rebuiltCounts(dry)["membersJoined"] == 9)
+        let dryRun = try scene.replay("rebuild", "--offsets", "0:0-4", "--json")
+        #expect(dryRun.exitCode == 0, "\(dryRun.errors)")
+        #expect(try rebuiltCounts(dryRun)["audiencesWritten"] == 1 && rebuiltCounts(dryRun)["membersJoined"] == 9)
         #expect(try scene.redis.contents().isEmpty)
 
         let run = try scene.replay("rebuild", "--offsets", "0:0-4", "--json", "--execute")
@@ -174,15 +175,15 @@ struct ReplayAudienceTests {
         #expect(try scene.count() == Int64(commands.count))
 
         let newest = Version(timestamp: now - 100, sequence: 0)
-        let record = try scene.record(of: "final")
+        let record = try scene.inspection(ofAudience: "final")
         #expect(
-            record.newest?.version == newest && record.newest?.isSettled == true
+            record.newestVersion?.version == newest && record.newestVersion?.isSettled == true
                 && record.fanOuts.allSatisfy(\.isFinished)
         )
         let writer = try scene.writer("final")
         let shown = try writer.perform(.newest)
         let body = String(decoding: shown.bytes ?? [], as: UTF8.self)
-        #expect(shown.newest == newest && body.contains(#""n":2"#) && !body.contains("alert"))
+        #expect(shown.newestVersion == newest && body.contains(#""n":2"#) && !body.contains("alert"))
         #expect(try writer.perform(.admit(scene.admission(at: now - 150))).verdict == .superseded)
         #expect(try writer.perform(.admit(scene.admission(at: now - 100))).verdict == .duplicate)
         let next = try writer.perform(.admit(scene.admission(at: now - 20, digest: 0x5A)))
@@ -200,7 +201,7 @@ struct ReplayAudienceTests {
         #expect(try rebuiltCounts(tokens)["membersJoined"] == 9, "\(tokens.errors)")
         let members = try scene.members(of: "final")
         #expect(members.keys.sorted() == ["ended", "moved", "phone", "stays"])
-        #expect(try scene.record(of: "final").newest == nil)
+        #expect(try scene.inspection(ofAudience: "final").newestVersion == nil)
 
         #expect(try rebuiltCounts(scene.replay("rebuild", "--execute", "--json"))["audiencesWritten"] == 1)
         let second = try scene.replay("rebuild", "--execute", "--json")

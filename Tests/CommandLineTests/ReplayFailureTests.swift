@@ -34,9 +34,9 @@ struct ReplayFailureTests {
         #expect(lines(run).map { $0["source"]?.text } == ["\(Self.deadLetters)/0/1", "\(Self.deadLetters)/0/2"])
         #expect(lines(run).map { $0["code"]?.text } == ["unknownApp", "truncated"])
         #expect(lines(run).map { $0["activity"]?.text } == ["b", nil])
-        let words = try ProgramRun.run(scene.process(range))
-        #expect(words.output.contains("\(Self.deadLetters)/0/1  com.example.other  b  invalid: unknownApp"))
-        #expect(words.output.contains("\(Self.deadLetters)/0/2  -  -  invalid: truncated"))
+        let textReport = try ProgramRun.run(scene.process(range))
+        #expect(textReport.output.contains("\(Self.deadLetters)/0/1  com.example.other  b  invalid: unknownApp"))
+        #expect(textReport.output.contains("\(Self.deadLetters)/0/2  -  -  invalid: truncated"))
     }
 
     @Test func `Commands and registrations of an app that was not configured: first the tokens, then the commands`()
@@ -56,7 +56,7 @@ struct ReplayFailureTests {
         #expect(rebuild.exitCode == 0, "\(rebuild.errors)")
         #expect(rebuild.output.contains(/registrations written +1/) && !rebuild.output.contains("states"))
         // A rebuild of registrations alone does not mark the command as sent, unlike a full rebuild.
-        #expect(try scene.value("a").token != nil && scene.value("a").newest == nil)
+        #expect(try scene.inspection(of: "a").token != nil && scene.inspection(of: "a").newestVersion == nil)
         #expect(try scene.counts(ProgramRun.run(scene.process(send))) == ["send": 1, "registration": 1])
         #expect(try scene.records(from: 1).map(\.value) == [update.value])
         #expect(try scene.replay("rebuild", "--registrations", "--from", "1h").exitCode == 64)
@@ -139,8 +139,8 @@ struct ReplayFailureTests {
         process.waitUntilExit()
         #expect(process.terminationReason == .exit && process.terminationStatus == 1)
         #expect(text.contains("stopped before the end") && !text.contains("Redis"), "\(text)")
-        let words = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-        #expect(words.contains("causeway.commands: 1 records"))
+        let textReport = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+        #expect(textReport.contains("causeway.commands: 1 records"))
     }
 
     @Test func `Nobody reads the output: a second Ctrl-C ends the wait`() throws {

@@ -13,10 +13,15 @@ struct ReplayRangeTests {
     }
 
     @Test func `Times and durations are read`() throws {
-        #expect(try range("2h") == .times(from: Self.now - 7_200_000, to: nil))
-        #expect(try range("3d", "90s") == .times(from: Self.now - 259_200_000, to: Self.now - 90_000))
-        #expect(try range("2026-09-21T14:13:19Z") == .times(from: Self.now - 1_000, to: nil))
-        #expect(try range("2026-09-21T16:13:19.500+02:00") == .times(from: Self.now - 500, to: nil))
+        #expect(try range("2h") == .times(fromMilliseconds: Self.now - 7_200_000, toMilliseconds: nil))
+        #expect(
+            try range("3d", "90s")
+                == .times(fromMilliseconds: Self.now - 259_200_000, toMilliseconds: Self.now - 90_000)
+        )
+        #expect(try range("2026-09-21T14:13:19Z") == .times(fromMilliseconds: Self.now - 1_000, toMilliseconds: nil))
+        #expect(
+            try range("2026-09-21T16:13:19.500+02:00") == .times(fromMilliseconds: Self.now - 500, toMilliseconds: nil)
+        )
         let hour = try range("1h", "30m")
         #expect(hour.contains(timestampMilliseconds: Self.now - 3_600_000))
         #expect(!hour.contains(timestampMilliseconds: Self.now - 1_800_000))
@@ -56,16 +61,16 @@ struct ReplayRangeTests {
     }
 
     @Test func `A rate allows the commands of the elapsed time, and one at the start`() {
-        let rate = RecordRate(recordsPerSecond: 2)
-        #expect(rate.secondsUntil(another: 0, elapsedSeconds: 0) == 0)
-        #expect(rate.secondsUntil(another: 1, elapsedSeconds: 0.25) == 0.25)
-        #expect(rate.secondsUntil(another: 1, elapsedSeconds: 0.5) == 0)
-        #expect(rate.secondsUntil(another: 200, elapsedSeconds: 99.75) == 0.25)
-        #expect(RecordRate(recordsPerSecond: nil).secondsUntil(another: .max, elapsedSeconds: 0) == 0)
+        let rate = RecordRateLimit(recordsPerSecond: 2)
+        #expect(rate.secondsUntilNext(sentCount: 0, elapsedSeconds: 0) == 0)
+        #expect(rate.secondsUntilNext(sentCount: 1, elapsedSeconds: 0.25) == 0.25)
+        #expect(rate.secondsUntilNext(sentCount: 1, elapsedSeconds: 0.5) == 0)
+        #expect(rate.secondsUntilNext(sentCount: 200, elapsedSeconds: 99.75) == 0.25)
+        #expect(RecordRateLimit(recordsPerSecond: nil).secondsUntilNext(sentCount: .max, elapsedSeconds: 0) == 0)
     }
 
     @Test func `The progress bar shows the share`() {
-        #expect(ReplayProgress.line("reading", 5, of: 10) == "reading  ███████████████░░░░░░░░░░░░░░░  5 of 10")
-        #expect(ReplayProgress.line("reading", 11, of: 0).contains("░") == false)
+        #expect(ReplayProgressBar.line("reading", 5, of: 10) == "reading  ███████████████░░░░░░░░░░░░░░░  5 of 10")
+        #expect(ReplayProgressBar.line("reading", 11, of: 0).contains("░") == false)
     }
 }

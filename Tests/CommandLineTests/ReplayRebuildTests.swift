@@ -35,8 +35,8 @@ struct ReplayRebuildTests {
         try scene.produce(commands)
         try scene.commit([0: 5])
 
-        let dry = try scene.replay("rebuild", "--offsets", "0:0-4", "--json")
-        #expect(dry.exitCode == 0 && dry.errors.contains("nothing was written"), "\(dry.errors)")
+        let dryRun = try scene.replay("rebuild", "--offsets", "0:0-4", "--json")
+        #expect(dryRun.exitCode == 0 && dryRun.errors.contains("nothing was written"), "\(dryRun.errors)")
         #expect(try scene.redis.contents().isEmpty)
 
         // The workers have not read the last command yet, so the rebuild leaves this command to them.
@@ -48,16 +48,16 @@ struct ReplayRebuildTests {
                 "statesWritten": 1, "statesHeld": 2, "startsPassedOver": 1,
             ]
         )
-        #expect(try counts(dry) == counts(run), "what would be written is what is")
+        #expect(try counts(dryRun) == counts(run), "what would be written is what is")
         #expect(try scene.count() == Int64(commands.count))
 
-        let known = try scene.value("a")
-        #expect(known.token != nil && known.newest?.state == .settled)
+        let known = try scene.inspection(of: "a")
+        #expect(known.token != nil && known.newestVersion?.state == .settled)
         #expect(known.acceptedAlertVersion == Version(timestamp: now - 100, sequence: 0))
-        #expect(try scene.value("gone").token == nil && scene.value("old").token == nil)
+        #expect(try scene.inspection(of: "gone").token == nil && scene.inspection(of: "old").token == nil)
         #expect(try scene.admit("a", at: now - 150, alert: true) == .superseded)
         #expect(try scene.admit("a", at: now - 100) == .duplicate)
-        let held = try #require(try scene.value("tokenless").heldCommand)
+        let held = try #require(try scene.inspection(of: "tokenless").heldCommand)
         #expect(!held.carriesAlert)
         let record = String(decoding: held.command, as: UTF8.self)
         #expect(record.contains(#""n":1"#) && !record.contains("alert"))
@@ -72,10 +72,10 @@ struct ReplayRebuildTests {
         try scene.produce([scene.update("a", at: scene.now - 50)])
         try scene.commit([0: 1])
         try scene.admitAndSettle("a", at: scene.now - 20)
-        let version = try scene.value("a").newest
+        let version = try scene.inspection(of: "a").newestVersion
         let run = try scene.replay("rebuild", "--execute")
         #expect(run.exitCode == 0 && run.output.contains(/states known +1/), "\(run.output)")
-        #expect(try scene.value("a").newest == version)
+        #expect(try scene.inspection(of: "a").newestVersion == version)
     }
 
     @Test func `A command that was held for a token that is known again is reported`() throws {
@@ -87,11 +87,11 @@ struct ReplayRebuildTests {
         #expect(try scene.admit("a", at: scene.now - 50) == .noToken)
         let version = Version(timestamp: scene.now - 50, sequence: 0)
         let command = Array((update.value ?? "").utf8)
-        #expect(try scene.ask("a", .hold(version: version, command: command, carriesAlert: false)).verdict == .held)
+        #expect(try scene.perform("a", .hold(version: version, command: command, carriesAlert: false)).verdict == .held)
         let run = try scene.replay("rebuild", "--execute", "--json")
         #expect(try counts(run)["heldWithToken"] == 1, "\(run.output) \(run.errors)")
         // The command is still held, so it was never sent.
-        #expect(try scene.value("a").newest?.state == .held)
+        #expect(try scene.inspection(of: "a").newestVersion?.state == .held)
         #expect(try scene.counts(scene.replay("report", "--from", "1h", "--json")) == ["send": 1])
     }
 }

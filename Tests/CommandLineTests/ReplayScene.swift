@@ -38,7 +38,7 @@ final class ReplayScene: ConsumerHandler {
         for topic in ["commands", "registrations", "dead-letters"] {
             try broker.createTopic("causeway.\(topic)", partitions: topic == "commands" ? partitions : 1)
         }
-        let (server, port) = try RunningProgram.redis(directory: directory)
+        let (server, port) = try RunningProgram.startRedis(directory: directory)
         self.server = server
         redis = RedisCommandLine(port: port)
         try directory.write(
@@ -65,8 +65,8 @@ final class ReplayScene: ConsumerHandler {
         app: String = ReplayScene.app,
         others: String = ""
     ) -> Record {
-        let ring = alert ? #","alert":{"title":"Goal","body":"2:1"}"# : ""
-        let aps = #"{"event":"update","timestamp":\#(timestamp),"content-state":{"n":\#(state)}\#(ring)}"#
+        let alertMember = alert ? #","alert":{"title":"Goal","body":"2:1"}"# : ""
+        let aps = #"{"event":"update","timestamp":\#(timestamp),"content-state":{"n":\#(state)}\#(alertMember)}"#
         let value = #"{"app":"\#(app)","activity":"\#(activity)",\#(others)"aps":\#(aps)}"#
         return Record(key: activity, value: value, milliseconds: timestamp * 1_000)
     }
@@ -135,10 +135,10 @@ final class ReplayScene: ConsumerHandler {
             topics: [Self.commands],
             handler: self
         )
-        consumer.setWakeup(descriptor: wakeup.writing)
+        consumer.setWakeup(descriptor: wakeup.writeDescriptor)
         while assignedPartitions.isEmpty {
             if case .none = consumer.poll(), assignedPartitions.isEmpty {
-                try #require(wakeup.waitHere(milliseconds: 120_000), "no partition was assigned")
+                try #require(wakeup.waitBlocking(milliseconds: 120_000), "no partition was assigned")
             }
         }
         for (partition, offset) in offsets {
@@ -157,7 +157,7 @@ final class ReplayScene: ConsumerHandler {
     func count(of topic: String = ReplayScene.commands, partition: Int32 = 0) throws -> Int64 {
         let reader = try PartitionReader(properties: [("bootstrap.servers", broker.bootstrapServers)], topic: topic)
         defer { _ = reader.close(deadlineMilliseconds: 5_000) }
-        return try reader.watermarks(of: partition, timeoutMilliseconds: 60_000).high
+        return try reader.fetchWatermarks(of: partition, timeoutMilliseconds: 60_000).high
     }
 
     /// Returns the records of the first commands partition from an offset on, each with the header that names
@@ -184,7 +184,7 @@ final class ReplayScene: ConsumerHandler {
     // MARK: - Redis
 
     @discardableResult
-    func ask(_ activity: String, _ operation: StoreCall<[UInt8]>.Operation) throws -> StoreReply<[UInt8]> {
+    func perform(_ activity: String, _ operation: StoreCall<[UInt8]>.Operation) throws -> StoreReply<[UInt8]> {
         let url = try RedisURL("redis://127.0.0.1:\(redis.port)")
         let store = try BlockingStore(configuration: RedisConfiguration(url: url))
         defer { store.close() }
@@ -194,7 +194,7 @@ final class ReplayScene: ConsumerHandler {
 
     func register(_ activity: String) throws {
         let token = TokenRegistration(token: Array("0af7".utf8), environment: .sandbox, registeredAtMilliseconds: 5)
-        try ask(activity, .register(token, frequentUpdates: nil, shows: nil, source: .record, audiences: nil))
+        try perform(activity, .register(token, frequentUpdates: nil, shows: nil, source: .record, audiences: nil))
     }
 
     func admit(_ activity: String, at timestamp: Int64, digest: UInt64 = 3, alert: Bool = false) throws -> StoreVerdict
@@ -210,7 +210,7 @@ final class ReplayScene: ConsumerHandler {
             isTooOld: false,
             registration: nil
         )
-        return try ask(activity, .admit(admission)).verdict
+        return try perform(activity, .admit(admission)).verdict
     }
 
     /// Registers a token, lets Redis admit a command of this timestamp, and settles the command.
@@ -218,15 +218,15 @@ final class ReplayScene: ConsumerHandler {
         try register(activity)
         #expect(try admit(activity, at: timestamp) == .send)
         let version = Version(timestamp: timestamp, sequence: 0)
-        try ask(activity, .settle(version: version, settlement, digest: 3, retirement: nil))
+        try perform(activity, .settle(version: version, settlement, digest: 3, retirement: nil))
     }
 
-    func value(_ activity: String) throws -> ActivityInspection {
+    func inspection(of activity: String) throws -> ActivityInspection {
         let url = try RedisURL("redis://127.0.0.1:\(redis.port)")
         let queries = try RedisQueries(configuration: RedisConfiguration(url: url))
         defer { queries.close() }
         let key = ActivityKey.key(app: Array(Self.app.utf8), activity: Array(activity.utf8))
-        return try ActivityInspection(value: queries.values([key])[0])
+        return try ActivityInspection(value: queries.readStrings([key])[0])
     }
 
     // MARK: - The program

@@ -64,12 +64,12 @@ struct ReplayTableTests {
             }
         }
         #expect(dropReasons == [.tableFull] && table.wasFull && table.entries.count == 2)
-        #expect(table.bytes == table.bytesMax)
+        #expect(table.usedBytes == table.bytesMax)
         table.insert(candidate(.update, 2, bytes: 100), of: Self.activity, appIndex: 0) { dropReasons.append($0) }
         #expect(table.entries[Self.activity]?.state?.value.count == 100, "as large as the one before")
         table.insert(candidate(.update, 3, bytes: 101), of: Self.activity, appIndex: 0) { dropReasons.append($0) }
         #expect(table.entries[Self.activity]?.state?.version.timestamp == 3)
         #expect(table.entries[Self.activity]?.state?.value.isEmpty == true)
-        #expect(table.bytes == table.bytesMax - 100)
+        #expect(table.usedBytes == table.bytesMax - 100)
     }
 }

@@ -63,10 +63,10 @@ struct ReplayTests {
         #expect(try scene.redis.contents() == before)
         #expect(try scene.count() == end)
 
-        let words = try scene.replay("report", "--from", "10h", "--app", ReplayScene.app)
-        #expect(words.exitCode == 0 && words.errors.isEmpty)
-        #expect(words.output.contains(/would be sent again +1  the newest, which expired/))
-        #expect(words.output.contains("1 of other apps or activities passed over"))
+        let textReport = try scene.replay("report", "--from", "10h", "--app", ReplayScene.app)
+        #expect(textReport.exitCode == 0 && textReport.errors.isEmpty)
+        #expect(textReport.output.contains(/would be sent again +1  the newest, which expired/))
+        #expect(textReport.output.contains("1 of other apps or activities passed over"))
         let one = try scene.replay("report", "--from", "1h", "--activity", "newer", "--starts", "--verbose")
         #expect(one.output.contains("newer  update"))
         #expect(!one.output.contains("failed"))
@@ -78,8 +78,8 @@ struct ReplayTests {
     {
         let (scene, end) = try scene()
         let before = try scene.redis.contents()
-        let dry = try scene.replay("send", "--from", "1h", "--json")
-        #expect(dry.exitCode == 0 && dry.errors.contains("--execute"))
+        let dryRun = try scene.replay("send", "--from", "1h", "--json")
+        #expect(dryRun.exitCode == 0 && dryRun.errors.contains("--execute"))
         #expect(try scene.redis.contents() == before && scene.count() == end)
 
         let run = try scene.replay("send", "--from", "1h", "--execute", "--rate", "1000")
@@ -105,7 +105,7 @@ struct ReplayTests {
         let run = try scene.replay("send", "--from", "1h", "--activity", "failed", "--execute")
         #expect(run.exitCode == 1)
         #expect(run.output.contains("1 sent, 0 acknowledged, 1 failed"))
-        #expect(try scene.value("failed").newest?.state == .notShown)
+        #expect(try scene.inspection(of: "failed").newestVersion?.state == .notShown)
     }
 
     /// Makes commands that bring their token, so that Redis need not know it.
@@ -118,7 +118,7 @@ struct ReplayTests {
 
     @Test func `If Kafka refuses everything, the sending ends`() throws {
         let scene = try ReplayScene()
-        let count = 2 * ReplaySending.failuresMax
+        let count = 2 * ReplaySender.failuresMax
         try scene.produce(commandsWithTokens(count, of: scene))
         try scene.commit([0: Int64(count)])
         scene.broker.fail(.produce, with: [Int32](repeating: 10, count: count))
@@ -127,7 +127,7 @@ struct ReplayTests {
         #expect(run.errors.contains("stopped while sending"))
         let report = try #require(run.outputLines.last.flatMap { JSONValue(parsing: Array($0.utf8)) })
         let sent = try #require(report["sent"]?["sent"]?.integerValue)
-        #expect(sent >= ReplaySending.failuresMax && sent < count)
+        #expect(sent >= ReplaySender.failuresMax && sent < count)
         #expect(report["sent"]?["failed"]?.integerValue == sent && report["isComplete"] == .boolean(false))
     }
 

@@ -56,7 +56,7 @@ struct ResultTailTests {
         try produce(records, to: broker)
         func tail(of activity: String, _ count: Int) throws -> ResultTail {
             // The time limit is long, so that even a busy machine reads everything.
-            try ResultTail(of: activity, app: "m", count: count, kafka: kafka(broker), limitMilliseconds: 120_000)
+            try ResultTail(of: activity, app: "m", count: count, kafka: kafka(broker), searchMillisecondsMax: 120_000)
         }
         let last = try tail(of: "final", 1)
         #expect(commands(last) == ["12000"])

@@ -24,7 +24,7 @@ final class RunningProgram {
     }
 
     /// Reads the JSON object that the program prints when it is ready.
-    func readiness() throws -> [String: Any] {
+    func readReadiness() throws -> [String: Any] {
         var line = Data()
         while line.last != UInt8(ascii: "\n") {
             let byte = try output.fileHandleForReading.read(upToCount: 1)
@@ -51,10 +51,10 @@ final class RunningProgram {
     }
 
     /// Starts a redis-server that stores nothing on disk. Does not wait until the server accepts connections.
-    static func redis(directory: TemporaryDirectory) throws -> (server: RunningProgram, port: UInt16) {
+    static func startRedis(directory: TemporaryDirectory) throws -> (server: RunningProgram, port: UInt16) {
         let process = Process()
         process.executableURL = URL(fileURLWithPath: "/usr/bin/redis-server")
-        let port = try Listener.unusedLoopbackPort()
+        let port = try Listener.findUnusedLoopbackPort()
         process.arguments =
             ["--bind", "127.0.0.1", "--port", "\(port)", "--save", "", "--appendonly", "no"]
             + ["--dir", directory.url.path]

@@ -163,22 +163,22 @@ struct SendTests {
         for (earlier, later) in zip(versions, versions.dropFirst()) { #expect(earlier < later) }
     }
 
-    @Test func `The stamp leaves a sequence of the producer alone, and each command is newer than the last`() throws {
-        var stamp = RecordStamp()
+    @Test func `The updater leaves a sequence of the producer alone, and each command is newer than the last`() throws {
+        var timestampUpdater = TimestampUpdater()
         let second: Int64 = 1_795_000_000
-        func stampedVersion(_ text: String, _ microseconds: Int64) throws -> Version {
-            let record = stamp.withCurrentTimestamp(Array(text.utf8), unixMicroseconds: microseconds)
+        func updatedVersion(_ text: String, _ microseconds: Int64) throws -> Version {
+            let record = timestampUpdater.withCurrentTimestamp(Array(text.utf8), unixMicroseconds: microseconds)
             return try record.withUnsafeBytes { try Command.decode($0).version }
         }
         let plain = command("a")
         #expect(
-            try stampedVersion(plain, second * 1_000_000 + 999_999) == Version(timestamp: second, sequence: 999_999)
+            try updatedVersion(plain, second * 1_000_000 + 999_999) == Version(timestamp: second, sequence: 999_999)
         )
-        #expect(try stampedVersion(plain, second * 1_000_000 + 999_999) == Version(timestamp: second + 1, sequence: 0))
-        #expect(try stampedVersion(plain, second * 1_000_000) == Version(timestamp: second + 1, sequence: 1))
+        #expect(try updatedVersion(plain, second * 1_000_000 + 999_999) == Version(timestamp: second + 1, sequence: 0))
+        #expect(try updatedVersion(plain, second * 1_000_000) == Version(timestamp: second + 1, sequence: 1))
         let own = "{\"sequence\":7," + plain.dropFirst()
-        #expect(try stampedVersion(own, second * 1_000_000 + 2_000_000) == Version(timestamp: second + 2, sequence: 7))
-        #expect(stamp.withCurrentTimestamp(Array("{}".utf8), unixMicroseconds: 0) == Array("{}".utf8))
+        #expect(try updatedVersion(own, second * 1_000_000 + 2_000_000) == Version(timestamp: second + 2, sequence: 7))
+        #expect(timestampUpdater.withCurrentTimestamp(Array("{}".utf8), unixMicroseconds: 0) == Array("{}".utf8))
     }
 
     @Test func `No broker: after some seconds it says where it looks and why, and in the end that nobody answered`()
@@ -216,7 +216,7 @@ struct SendTests {
         ("Local: Broker transport failure", "Broker transport failure"),
     ])
     func `The causes in librdkafka's words`(reason: String, cause: String) {
-        #expect(BrokerContact.cause(in: reason) == cause)
+        #expect(BrokerMonitor.extractCause(from: reason) == cause)
     }
 
     @Test func `No broker: failed after the delivery timeout, exit code 1`() throws {
@@ -245,7 +245,7 @@ struct SendTests {
 
     @Test func `The broker prints its address, serves its topics, and ends on SIGTERM or with its input`() throws {
         let broker = try RunningProgram(ProgramRun.process(["broker", "--topic", "extra:2"], of: .lab))
-        let servers = try #require(try broker.readiness()["bootstrapServers"] as? String)
+        let servers = try #require(try broker.readReadiness()["bootstrapServers"] as? String)
         #expect(servers.hasPrefix("127.0.0.1:"))
         for topic in ["causeway.commands", "extra"] {
             let run = try ProgramRun.run("send", "-b", servers, "-t", topic, input: command("a"))
@@ -254,7 +254,7 @@ struct SendTests {
         #expect(broker.terminate() == 0)
         // The program's input is empty, so the program ends at once.
         let child = try RunningProgram(ProgramRun.process(["broker", "--until-input-ends"], of: .lab))
-        _ = try child.readiness()
+        _ = try child.readReadiness()
         #expect(child.exitCode() == 0)
     }
 }

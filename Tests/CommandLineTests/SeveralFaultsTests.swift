@@ -8,7 +8,7 @@ import Testing
 @Suite("causeway check, several faults in one record", .ownThread)
 struct SeveralFaultsTests {
     @Test func `Each field that a producer may write has a sample for the repair`() {
-        let fields = Set(Field.allCases).subtracting(RecordRepair.samples.keys)
+        let fields = Set(Field.allCases).subtracting(RecordRepair.sampleValues.keys)
         #expect(fields == [.record, .body, .alertTimestamp, .alertSequence])
     }
 

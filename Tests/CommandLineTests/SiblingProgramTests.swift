@@ -6,11 +6,11 @@ import Testing
 
     @Test(arguments: [["causeway", "demo"], ["causeway", "help", "demo"], ["causeway", "demo", "--followers", "1"]])
     func `A command of the other program is named`(arguments: [String]) {
-        #expect(lab.refusal(of: arguments) == "demo is a command of another program: causeway-lab demo")
+        #expect(lab.wrongProgramMessage(for: arguments) == "demo is a command of another program: causeway-lab demo")
     }
 
     @Test(arguments: [["causeway"], ["causeway", "help"], ["causeway", "worker"], ["causeway", "send", "demo"]])
     func `Every other line is this program's own`(arguments: [String]) {
-        #expect(lab.refusal(of: arguments) == nil)
+        #expect(lab.wrongProgramMessage(for: arguments) == nil)
     }
 }

@@ -14,7 +14,7 @@ struct SimulatorCommandTests {
         let simulator = try RunningProgram(
             ProgramRun.process(["simulator", "--directory", directory.path("apns"), "--shapes", shapes], of: .lab)
         )
-        let readiness = try simulator.readiness()
+        let readiness = try simulator.readReadiness()
         let port = try #require(readiness["apnsPort"] as? Int)
         let control = "http://127.0.0.1:\(try #require(readiness["controlPort"] as? Int))"
         #expect(readiness["caFile"] as? String == directory.path("apns/ca.pem"))
@@ -45,7 +45,7 @@ struct SimulatorCommandTests {
         let simulator = try RunningProgram(
             ProgramRun.process(["simulator", "--latency", "1-2", "--seed", "7"], of: .lab)
         )
-        let file = try #require(try simulator.readiness()["caFile"] as? String)
+        let file = try #require(try simulator.readReadiness()["caFile"] as? String)
         #expect(FileManager.default.fileExists(atPath: file))
         #expect(simulator.terminate() == 0)
         #expect(!FileManager.default.fileExists(atPath: file))

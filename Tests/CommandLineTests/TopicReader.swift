@@ -24,7 +24,7 @@ final class TopicReader: ConsumerHandler {
             topics: [topic],
             handler: self
         )
-        consumer.setWakeup(descriptor: wakeup.writing)
+        consumer.setWakeup(descriptor: wakeup.writeDescriptor)
         self.consumer = consumer
     }
 
@@ -50,7 +50,7 @@ final class TopicReader: ConsumerHandler {
                 )
             case .none:
                 try #require(
-                    wakeup.waitHere(milliseconds: Self.limitMilliseconds),
+                    wakeup.waitBlocking(milliseconds: Self.limitMilliseconds),
                     "no more than \(records.count) records come"
                 )
             case .partitionEnd:

@@ -7,7 +7,7 @@ import Testing
 @Suite("causeway topics", .timeLimit(.minutes(10)), .ownThread)
 struct TopicsTests {
     /// The independent broker, and the requests that it got.
-    private final class Broker {
+    private final class IndependentBroker {
         private let process = Process()
         private let output: URL
         let address: String
@@ -21,7 +21,7 @@ struct TopicsTests {
             process.standardInput = FileHandle.nullDevice
             try process.start()
             let (process, output) = (process, output)
-            let port = try eventualAnswer("the broker's port") {
+            let port = try pollUntilPresent("the broker's port") {
                 try #require(process.isRunning)
                 let text = try String(contentsOf: output, encoding: .utf8)
                 return text.contains("\n") ? text.split(separator: "\n").first : nil
@@ -36,7 +36,7 @@ struct TopicsTests {
         }
 
         /// Returns the topics that clients asked the broker to create, by name.
-        func requests() throws -> [String: [String: Any]] {
+        func createTopicRequests() throws -> [String: [String: Any]] {
             var requests: [String: [String: Any]] = [:]
             for line in try String(contentsOf: output, encoding: .utf8).split(separator: "\n").dropFirst() {
                 let request = try #require(
@@ -117,7 +117,7 @@ struct TopicsTests {
 
     @Test func `Missing topics are created as printed, existing ones stay, and a second run changes nothing`() throws {
         let directory = try TemporaryDirectory()
-        let broker = try Broker(directory, topics: ["causeway.results:4", "other:1"])
+        let broker = try IndependentBroker(directory, topics: ["causeway.results:4", "other:1"])
         let first = try ProgramRun.run("topics", "--create", "-b", broker.address)
         #expect(first.exitCode == 0, "\(first.errors)")
         #expect(
@@ -129,7 +129,7 @@ struct TopicsTests {
                 "causeway.channels created, partitions=6",
             ]
         )
-        let requests = try broker.requests()
+        let requests = try broker.createTopicRequests()
         #expect(requests.count == 7)
         for line in try ProgramRun.run("topics").outputLines where !line.hasPrefix("causeway.results ") {
             let words = line.split(separator: " ").map(String.init)
@@ -143,12 +143,12 @@ struct TopicsTests {
         let again = try ProgramRun.run("topics", "--create", "-b", broker.address)
         #expect(again.exitCode == 0)
         #expect(again.outputLines.count { $0.contains(" exists, partitions=") } == 8)
-        #expect(try broker.requests().count == 7)
+        #expect(try broker.createTopicRequests().count == 7)
     }
 
     @Test func `A topic that the brokers refuse is named, the others are created: exit code 1`() throws {
         let directory = try TemporaryDirectory()
-        let broker = try Broker(directory)
+        let broker = try IndependentBroker(directory)
         try directory.write(
             """
             kafka: {bootstrapServers: "\(broker.address)", topics: {results: denied.results}}
@@ -169,6 +169,6 @@ struct TopicsTests {
         #expect(run.exitCode == 1)
         #expect(run.errorLines == ["denied.results: TOPIC_AUTHORIZATION_FAILED: refused here"])
         #expect(run.outputLines.count == 7)
-        #expect(try broker.requests().values.count { $0["replicationFactor"] as? Int == -1 } == 8)
+        #expect(try broker.createTopicRequests().values.count { $0["replicationFactor"] as? Int == -1 } == 8)
     }
 }

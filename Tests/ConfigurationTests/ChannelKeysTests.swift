@@ -5,7 +5,7 @@ import Testing
 
 /// The keys of broadcast channels.
 struct ChannelKeysTests {
-    private static let file = """
+    private static let configurationText = """
         kafka: {bootstrapServers: "localhost:9092"}
         redis: {url: "redis://localhost"}
         apps:
@@ -19,13 +19,13 @@ struct ChannelKeysTests {
 
     private func load(_ channels: String, environment: [String: String] = [:]) throws -> WorkerConfiguration.Channels {
         let loader = ConfigurationLoader(environment: environment, requiresFiles: false)
-        return try loader.load(text: Self.file + channels, file: "c.yaml").apps[0].channels
+        return try loader.load(text: Self.configurationText + channels, file: "c.yaml").apps[0].channels
     }
 
     private func faults(_ channels: String, environment: [String: String] = [:]) -> [String] {
         let loader = ConfigurationLoader(environment: environment, requiresFiles: false)
         do {
-            _ = try loader.load(text: Self.file + channels, file: "c.yaml")
+            _ = try loader.load(text: Self.configurationText + channels, file: "c.yaml")
             return []
         } catch {
             return error.faults.map { "\($0.key): \($0.message)" }

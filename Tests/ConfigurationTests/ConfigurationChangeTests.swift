@@ -22,7 +22,8 @@ struct ConfigurationChangeTests {
         let runningConfiguration = try load(smallestFile)
         for key in ConfigurationSchema.keys {
             var newConfiguration = runningConfiguration
-            guard let value = otherValue(than: key.display(runningConfiguration), for: key.shape, of: key.name) else {
+            guard let value = otherValue(than: key.display(runningConfiguration), for: key.valueKind, of: key.name)
+            else {
                 Issue.record("\(key.name): no other value")
                 continue
             }
@@ -45,7 +46,7 @@ struct ConfigurationChangeTests {
             guard
                 let value = otherValue(
                     than: key.display(runningConfiguration[keyPath: path]),
-                    for: key.shape,
+                    for: key.valueKind,
                     of: key.name
                 )
             else {
@@ -72,11 +73,11 @@ struct ConfigurationChangeTests {
 
     /// All values that a reload sends to a lane, as a text.
     private func numbers(_ configuration: WorkerConfiguration) -> String {
-        "\(WorkerSetup.delivery(configuration).settings)"
+        "\(WorkerSetup.makeDeliveryConfiguration(configuration).reloadableSettings)"
     }
 
-    private func otherValue(than shown: String?, for shape: KeyShape, of name: String) -> KeyValue? {
-        switch shape {
+    private func otherValue(than shown: String?, for valueKind: KeyValueKind, of name: String) -> KeyValue? {
+        switch valueKind {
         case .text: .text("other")
         case .integer(let range): [range.lowerBound, range.upperBound].first { "\($0)" != shown }.map { .integer($0) }
         case .choice(let names): names.first { $0 != shown }.map { .text($0) }

@@ -128,7 +128,7 @@ struct ConfigurationLoadingTests {
     @Test func `Each key has the variable that swift-configuration looks for`() throws {
         for key in ConfigurationSchema.keys {
             let variable = ConfigurationNames.variable(of: key.name)
-            switch key.shape {
+            switch key.valueKind {
             case .integer(let range):
                 let lines = faults(of: smallestFile, environment: [variable: "\(range.upperBound + 1)"])
                 #expect(

@@ -14,12 +14,12 @@ struct ConfigurationPageTests {
         let number: SchemaKey<WorkerConfiguration> =
             .integer("one.two.port", \.http.port, 1...9_999, "First.\n\nSecond.")
             .source("Our choice.")
-            .reloadable
+            .asReloadable
         let unset: SchemaKey<WorkerConfiguration> =
             .optional("one.two.url", \.tracing.endpoint, .collectorURL, "An address.")
             .otherwise("nothing is sent")
         let properties: SchemaKey<WorkerConfiguration> = .properties("three", \.kafka.consumer, "Properties.")
-            .samples("a: 1", "b: 2")
+            .exampleLines("a: 1", "b: 2")
         let list: SchemaKey<WorkerConfiguration.App> = .environments("environments", \.environments, "A list.")
         return [required, number, unset, properties].map { KeyDescription($0, of: WorkerConfiguration()) }
             + [KeyDescription(list, of: WorkerConfiguration.App(name: "x"), below: "apps.*.")]
@@ -99,7 +99,7 @@ struct ConfigurationPageTests {
     }
 
     @Test func `JSON Schema: types, limits, patterns, defaults, and what is required`() throws {
-        let schema = try parsed(JSONSchemaPage.file(PageSection(name: "", keys: keys)))
+        let schema = try parsed(JSONSchemaPage.fileSchema(of: PageSection(name: "", keys: keys)))
         #expect(schema["required"] as? [String] == ["one", "apps"])
         let one = try member(["one"], of: schema)
         #expect(one["type"] as? String == "object")
@@ -115,7 +115,7 @@ struct ConfigurationPageTests {
         let apps = try member(["apps"], of: schema)
         #expect((apps["patternProperties"] as? [String: Any])?.keys.map(\.self) == ["^[a-z0-9]{1,32}$"])
         #expect([apps["minProperties"] as? Int, apps["maxProperties"] as? Int] == [1, 255])
-        let chart = try parsed(JSONSchemaPage.chart(PageSection(name: "", keys: keys)))
+        let chart = try parsed(JSONSchemaPage.chartSchema(of: PageSection(name: "", keys: keys)))
         #expect(try member(["one", "two", "port"], of: chart)["default"] == nil)
     }
 

@@ -124,7 +124,7 @@ struct DocumentedKeysTests {
                     if case .section(let inner) = member { sections(of: inner) } else { [String]() }
                 }
         }
-        let names = sections(of: .file)
+        let names = sections(of: .wholeFile)
         #expect(names.count == Set(names).count)
         #expect(Set(names.dropFirst()) == ConfigurationNames.sections)
     }
@@ -132,10 +132,10 @@ struct DocumentedKeysTests {
     @Test func `Defaults are valid, and no key's variable looks like an address that Kubernetes sets`() {
         func check<Root>(_ keys: [SchemaKey<Root>], _ root: Root) {
             for key in keys {
-                if case .integer(let range) = key.shape {
+                if case .integer(let range) = key.valueKind {
                     #expect(key.display(root).flatMap(Int.init).map(range.contains) == true, "\(key.name)")
                 }
-                if key.shape == .text, let shown = key.example ?? key.display(root) {
+                if key.valueKind == .text, let shown = key.example ?? key.display(root) {
                     #expect(key.rule.fault(shown) == nil, "\(key.name)")
                 }
             }

@@ -14,7 +14,7 @@ struct PolicyTests {
 
     @Test func `Every number reaches its policy, and the rest has the built-in default`() throws {
         for key in ConfigurationSchema.policyKeys {
-            guard case .integer(let range) = key.shape else {
+            guard case .integer(let range) = key.valueKind else {
                 #expect(["oversize", "afterLifetime"].contains(key.name), "\(key.name) is no number")
                 continue
             }
@@ -155,12 +155,12 @@ struct PolicyTests {
     }
 
     @Test func `Too many policies`() {
-        func file(_ count: Int) -> String {
+        func configurationText(_ count: Int) -> String {
             smallestFile + "policies: {\((0..<count).map { "p\($0): {}" }.joined(separator: ", "))}\n"
         }
-        #expect(faults(of: file(63)).isEmpty)
+        #expect(faults(of: configurationText(63)).isEmpty)
         #expect(
-            faults(of: file(64)) == [
+            faults(of: configurationText(64)) == [
                 "c.yaml: policies: must have 1 to 64 policies (or CAUSEWAY_POLICIES in the environment)"
             ]
         )

@@ -13,7 +13,7 @@ struct PropertyFileTests {
 
         init() throws { directory = try TemporaryDirectory() }
 
-        func file(_ name: String, _ bytes: Data, mode: Int = 0o600) throws -> String {
+        func writeFile(_ name: String, _ bytes: Data, mode: Int = 0o600) throws -> String {
             let path = url.appendingPathComponent(name).path
             try bytes.write(to: URL(fileURLWithPath: path))
             try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: path)
@@ -21,7 +21,7 @@ struct PropertyFileTests {
         }
     }
 
-    private func file(_ files: [String], below: String = "") -> String {
+    private func configurationText(_ files: [String], below: String = "") -> String {
         smallestFile.replacing(
             "  bootstrapServers: broker:9092\n",
             with: "  bootstrapServers: broker:9092\n\(below)  propertyFiles:\n"
@@ -37,10 +37,10 @@ struct PropertyFileTests {
         throws
     {
         let directory = try Directory()
-        let password = try directory.file("password", Data("hunter2\n".utf8))
-        let key = try directory.file("key", Data("-----BEGIN\nAAAA\r\n-----END\r\n".utf8))
+        let password = try directory.writeFile("password", Data("hunter2\n".utf8))
+        let key = try directory.writeFile("key", Data("-----BEGIN\nAAAA\r\n-----END\r\n".utf8))
         let kafka = try load(
-            file(
+            configurationText(
                 ["sasl.password: \(password)", "ssl.key.pem: \(key)"],
                 below: "  producer: {sasl.password: other}\n"
             ),
@@ -65,12 +65,12 @@ struct PropertyFileTests {
 
     @Test func `An unreadable file is a fault that names the key and the file, and never the content`() throws {
         let directory = try Directory()
-        let long = try directory.file("long", Data(repeating: 0x61, count: PropertyValueFile.bytesMax + 1))
-        let binary = try directory.file("binary", Data([0x61, 0xFF]))
-        let empty = try directory.file("empty", Data("\n".utf8))
+        let longFile = try directory.writeFile("long", Data(repeating: 0x61, count: PropertyValueFile.bytesMax + 1))
+        let binaryFile = try directory.writeFile("binary", Data([0x61, 0xFF]))
+        let emptyFile = try directory.writeFile("empty", Data("\n".utf8))
         let lines = faults(
-            of: file([
-                "a.gone: /nowhere", "b.long: \(long)", "c.binary: \(binary)", "d.empty: \(empty)",
+            of: configurationText([
+                "a.gone: /nowhere", "b.long: \(longFile)", "c.binary: \(binaryFile)", "d.empty: \(emptyFile)",
                 "e.directory: \(directory.url.path)", "f.unnamed: ''",
             ]),
             requiresFiles: true
@@ -79,27 +79,32 @@ struct PropertyFileTests {
         #expect(
             lines == [
                 "c.yaml:4:5: kafka.propertyFiles.a.gone: /nowhere: No such file or directory",
-                "c.yaml:5:5: kafka.propertyFiles.b.long: \(long): is longer than 65536 bytes",
-                "c.yaml:6:5: kafka.propertyFiles.c.binary: \(binary): has no text",
-                "c.yaml:7:5: kafka.propertyFiles.d.empty: \(empty): has no text",
+                "c.yaml:5:5: kafka.propertyFiles.b.long: \(longFile): is longer than 65536 bytes",
+                "c.yaml:6:5: kafka.propertyFiles.c.binary: \(binaryFile): has no text",
+                "c.yaml:7:5: kafka.propertyFiles.d.empty: \(emptyFile): has no text",
                 "c.yaml:8:5: kafka.propertyFiles.e.directory: \(directory.url.path): is not a file",
                 "c.yaml:9:5: kafka.propertyFiles.f.unnamed: must name a file",
             ]
         )
         // `check` may run on a machine without these files. A command that connects to Kafka reports the
         // missing file.
-        let kafka = try load(file(["a.gone: /nowhere"])).kafka
+        let kafka = try load(configurationText(["a.gone: /nowhere"])).kafka
         let error = #expect(throws: KafkaError.self) { try kafka.consumerProperties }
         #expect(error?.reason == "property a.gone: kafka.propertyFiles: /nowhere: No such file or directory")
     }
 
     @Test func `A property has one value, and properties with their own key have none`() {
         #expect(
-            faults(of: file(["ssl.key.password: f", "group.id: g"], below: "  properties: {ssl.key.password: x}\n"))
+            faults(
+                of: configurationText(
+                    ["ssl.key.password: f", "group.id: g"],
+                    below: "  properties: {ssl.key.password: x}\n"
+                )
+            )
                 == ["c.yaml:6:5: kafka.propertyFiles.group.id: is set by kafka.groupId"]
         )
         #expect(
-            faults(of: file(["ssl.key.password: f"], below: "  properties: {ssl.key.password: x}\n"))
+            faults(of: configurationText(["ssl.key.password: f"], below: "  properties: {ssl.key.password: x}\n"))
                 == ["c.yaml:5:5: kafka.propertyFiles.ssl.key.password: has a value in kafka.properties too"]
         )
     }
@@ -107,7 +112,7 @@ struct PropertyFileTests {
     @Test(arguments: [(0o644, true), (0o640, false), (0o400, false)])
     func `A file that other users may read is recognized`(mode: Int, isReadable: Bool) throws {
         let directory = try Directory()
-        let path = try directory.file("password", Data("x".utf8), mode: mode)
+        let path = try directory.writeFile("password", Data("x".utf8), mode: mode)
         #expect(SecretFile.isReadableByOthers(path) == isReadable)
     }
 }

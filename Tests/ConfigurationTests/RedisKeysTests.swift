@@ -7,7 +7,7 @@ import Testing
 
 @Suite("Keys of Redis")
 struct RedisKeysTests {
-    private func file(_ redis: String) -> String {
+    private func configurationText(_ redis: String) -> String {
         smallestFile.replacing(
             "  url: redis://cache\n",
             with: redis.split(separator: "\n").map { "  \($0)\n" }.joined()
@@ -15,7 +15,7 @@ struct RedisKeysTests {
     }
 
     private func redis(_ text: String) throws -> RedisConfiguration {
-        try RedisConfiguration(load(file(text)).redis)
+        try RedisConfiguration(load(configurationText(text)).redis)
     }
 
     @Test func `One server, by host or by socket`() throws {
@@ -102,11 +102,13 @@ struct RedisKeysTests {
         ),
     ])
     func `What the mode does not allow is a fault at its place`(redis: String, line: String) {
-        #expect(faults(of: file(redis)) == [line])
+        #expect(faults(of: configurationText(redis)) == [line])
     }
 
     @Test func `A wrong Sentinel URL is not repeated`() {
-        let lines = faults(of: file("url: redis://m\nmode: sentinel\nsentinelURL: redis://:hunter2@s:port"))
+        let lines = faults(
+            of: configurationText("url: redis://m\nmode: sentinel\nsentinelURL: redis://:hunter2@s:port")
+        )
         #expect(lines.count == 1 && lines[0].hasPrefix("c.yaml:6:16: redis.sentinelURL: Redis URL: port must be"))
         #expect(!lines[0].contains("hunter2"))
     }

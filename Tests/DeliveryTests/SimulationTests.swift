@@ -77,7 +77,7 @@ import Testing
     func `Every seed keeps the invariants`(kind: SimulationParameters.Kind, chunk: Int) {
         for seed in Self.seeds.seeds(ofChunk: chunk) {
             let violations = Simulation(seed: seed, kind: kind).run()
-            if let report = SimulationSeeds.report(kind, seed, violations) {
+            if let report = SimulationSeeds.violationReport(kind, seed, violations) {
                 Issue.record("\(report)")
                 return
             }
@@ -90,7 +90,7 @@ import Testing
     ) {
         for seed in seeds {
             for results in SupersededResultMode.allCases {
-                for commits in [nil, SimulatedCommits.withoutMetadata, .withMetadata] {
+                for commits in [nil, CommitParameters.withoutMetadata, .withMetadata] {
                     let simulation = Simulation(
                         seed: seed,
                         kind: kind,

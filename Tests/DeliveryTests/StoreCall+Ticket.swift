@@ -24,7 +24,7 @@ extension StoreCall {
     var registration: TokenRegistration<Bytes>? {
         switch operation {
         case .admit(let admission): admission.registration
-        case .lookUpToken(_, _, let registration): registration
+        case .takeStartToken(_, _, let registration): registration
         case .register(let registration, _, _, _, _): registration
         case .registerDevice(_, let registration, _, _): registration
         default: nil

@@ -10,15 +10,15 @@ import Testing
 struct ChannelAudienceTests {
     private static let app = "com.example.match"
     private static let audience = "cup-final"
-    private static let onChannel = (0..<6).map { "new-\($0)" }
-    private static let onTokens = (0..<6).map { "old-\($0)" }
-    private static let devices = onChannel + onTokens
+    private static let channelDevices = (0..<6).map { "new-\($0)" }
+    private static let tokenDevices = (0..<6).map { "old-\($0)" }
+    private static let devices = channelDevices + tokenDevices
 
-    private func run() throws -> ExampleRun {
+    private func makeRun() throws -> ExampleRun {
         try ExampleRun(["match"], configure: ExampleRun.withChannels("cup-*", of: Self.app))
     }
 
-    private func command(_ number: Int, _ event: String, goals: Int) -> JSONObject {
+    private func makeCommand(_ number: Int, _ event: String, goals: Int) -> JSONObject {
         var aps: JSONObject = [
             "event": event, "timestamp": Int(Date().timeIntervalSince1970),
             "content-state": [
@@ -41,8 +41,8 @@ struct ChannelAudienceTests {
 
     /// Sends a command and waits for its result.
     private func send(_ number: Int, _ event: String, goals: Int = 0, _ run: ExampleRun) throws -> JSONObject {
-        try run.send(command(number, event, goals: goals))
-        func result() -> JSONObject? { run.results.results["final-\(number)"]?.first { $0["ranges"] != nil } }
+        try run.send(makeCommand(number, event, goals: goals))
+        func result() -> JSONObject? { run.results.byCommand["final-\(number)"]?.first { $0["ranges"] != nil } }
         try run.await("the result of \(event) \(number)") {
             try run.takeResults(milliseconds: 20)
             return result() != nil
@@ -51,23 +51,23 @@ struct ChannelAudienceTests {
     }
 
     private func awaitRegistrations(_ count: Int, _ run: ExampleRun) throws {
-        try run.relay(until: count)
+        try run.relayRegistrations(until: count)
         try run.awaitMetrics("\(count) registrations that are settled") {
             $0.sum("causeway_records_received_total", ["topic": "registrations"]) == Double(count)
                 && $0.sum("causeway_records_in_progress") == 0 && $0.highest("causeway_oldest_unsettled_seconds") == 0
         }
     }
 
-    private func activities(_ run: ExampleRun) throws -> [String: JSONObject] {
+    private func readActivities(_ run: ExampleRun) throws -> [String: JSONObject] {
         var activities: [String: JSONObject] = [:]
         for device in Self.devices {
-            activities[device] = try? run.activity("\(device)-MatchAttributes-0", app: Self.app)
+            activities[device] = try? run.readActivity("\(device)-MatchAttributes-0", app: Self.app)
         }
         return activities
     }
 
     private func areShown(_ goals: Int, _ state: String, _ run: ExampleRun) throws -> Bool {
-        try activities(run).values
+        try readActivities(run).values
             .count {
                 ($0["contentState"] as? JSONObject)?["homeGoals"] as? Int == goals && $0["state"] as? String == state
             } == Self.devices.count
@@ -80,8 +80,8 @@ struct ChannelAudienceTests {
         }
     }
 
-    private func join(_ run: ExampleRun) throws {
-        for (devices, supportsChannels) in [(Self.onChannel, true), (Self.onTokens, false)] {
+    private func registerDevices(_ run: ExampleRun) throws {
+        for (devices, supportsChannels) in [(Self.channelDevices, true), (Self.tokenDevices, false)] {
             try run.post(
                 "/phones",
                 ["app": Self.app, "devices": devices, "channels": supportsChannels, "audiences": [Self.audience]]
@@ -91,7 +91,7 @@ struct ChannelAudienceTests {
     }
 
     /// Returns all channels that APNs has or had.
-    private func channels(_ run: ExampleRun) throws -> [JSONObject] {
+    private func readChannels(_ run: ExampleRun) throws -> [JSONObject] {
         let body = try ControlClient(port: run.deployment.simulator.controlPort)
             .successfulResponseBody("GET", "/channels?app=\(Self.app)")
         let object = try #require(try JSONSerialization.jsonObject(with: Data(body)) as? JSONObject)
@@ -103,19 +103,19 @@ struct ChannelAudienceTests {
     @Test(arguments: [false, true])
     func `The channel continues after Redis was emptied`(isReplaced: Bool) async throws {
         try await onOwnThread {
-            let run = try run()
+            let run = try makeRun()
             defer { run.close() }
-            try join(run)
+            try registerDevices(run)
             _ = try send(1, "start", run)
-            try awaitRegistrations(Self.devices.count + Self.onTokens.count, run)
+            try awaitRegistrations(Self.devices.count + Self.tokenDevices.count, run)
             _ = try send(2, "update", goals: 1, run)
             try awaitShown(1, "active", run)
             try run.awaitMarks()
 
             if isReplaced { try run.deployment.replaceRedis() } else { try run.deployment.wipeRedis() }
             // On a slow machine the first command may stop waiting for the channel, and be sent without it.
-            let first = try send(3, "update", goals: 2, run)
-            if first["channel"] == nil { try awaitShown(2, "active", run) }
+            let firstResult = try send(3, "update", goals: 2, run)
+            if firstResult["channel"] == nil { try awaitShown(2, "active", run) }
             var number = 4
             try run.await("3 goals on every phone") {
                 number += 1
@@ -125,36 +125,36 @@ struct ChannelAudienceTests {
             }
             _ = try send(number + 1, "end", goals: 4, run)
             try awaitShown(4, "ended", run)
-            #expect(try channels(run).count == 1)
+            #expect(try readChannels(run).count == 1)
         }
     }
 
     @Test func `Each single command reaches every phone`() async throws {
         try await onOwnThread {
-            let run = try run()
+            let run = try makeRun()
             defer { run.close() }
-            try join(run)
+            try registerDevices(run)
 
-            let started = try send(1, "start", run)
-            #expect(started["members"] as? [String: Int] == ["started": 12])
-            #expect(started["channel"] == nil, "the first command has waited for the channel")
+            let startResult = try send(1, "start", run)
+            #expect(startResult["members"] as? [String: Int] == ["started": 12])
+            #expect(startResult["channel"] == nil, "the first command has waited for the channel")
             // Activities on a channel do not register; only those with tokens do.
-            try awaitRegistrations(Self.devices.count + Self.onTokens.count, run)
-            for (device, activity) in try activities(run) {
-                #expect((activity["channel"] != nil) == Self.onChannel.contains(device), "\(device)")
+            try awaitRegistrations(Self.devices.count + Self.tokenDevices.count, run)
+            for (device, activity) in try readActivities(run) {
+                #expect((activity["channel"] != nil) == Self.channelDevices.contains(device), "\(device)")
             }
 
             for goals in 1...3 {
                 let result = try send(1 + goals, "update", goals: goals, run)
                 #expect(result["broadcasts"] as? [String: Int] == ["delivered": 1])
-                #expect((result["members"] as? [String: Int])?["delivered"] == Self.onTokens.count)
+                #expect((result["members"] as? [String: Int])?["delivered"] == Self.tokenDevices.count)
                 try awaitShown(goals, "active", run)
             }
-            let ended = try send(9, "end", goals: 4, run)
-            #expect(ended["broadcasts"] as? [String: Int] == ["delivered": 1])
+            let endResult = try send(9, "end", goals: 4, run)
+            #expect(endResult["broadcasts"] as? [String: Int] == ["delivered": 1])
             try awaitShown(4, "ended", run)
 
-            for (device, activity) in try activities(run) {
+            for (device, activity) in try readActivities(run) {
                 #expect(activity["effects"] as? [String: Int] == ["started": 1, "shown": 3, "ended": 1], "\(device)")
                 for count in ["regressions", "equalTimestamps"] { #expect(activity[count] as? Int == 0, "\(device)") }
             }

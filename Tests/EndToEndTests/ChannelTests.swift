@@ -10,12 +10,12 @@ import Testing
 struct ChannelTests {
     private static let audience = "ride-all"
 
-    private func run() throws -> ExampleRun {
+    private func makeRun() throws -> ExampleRun {
         try ExampleRun(["ride"], configure: ExampleRun.withChannels("ride-*", of: "com.example.ride"))
     }
 
     /// Returns the channels that APNs has now, each with its number of broadcasts.
-    private func channels(_ run: ExampleRun) throws -> [(channel: String, broadcasts: Int)] {
+    private func readChannels(_ run: ExampleRun) throws -> [(channel: String, broadcasts: Int)] {
         let control = ControlClient(port: run.deployment.simulator.controlPort)
         let body = try control.successfulResponseBody("GET", "/channels?app=com.example.ride")
         let object = try #require(try JSONSerialization.jsonObject(with: Data(body)) as? JSONObject)
@@ -25,14 +25,14 @@ struct ChannelTests {
     }
 
     /// Returns the section of /statusz that shows channels.
-    private func status(_ run: ExampleRun) throws -> [JSONObject] {
-        let body = try ControlClient(port: run.deployment.httpPort, server: "the worker")
+    private func readChannelStatus(_ run: ExampleRun) throws -> [JSONObject] {
+        let body = try ControlClient(port: run.deployment.httpPort, serverName: "the worker")
             .successfulResponseBody("GET", "/statusz?format=json")
         let object = try #require(try JSONSerialization.jsonObject(with: Data(body)) as? JSONObject)
         return try #require(object["channels"] as? [JSONObject])
     }
 
-    private func update(_ number: Int, event: String = "update") -> JSONObject {
+    private func makeUpdate(_ number: Int, event: String = "update") -> JSONObject {
         [
             "app": "com.example.ride", "audience": Self.audience, "id": "state-\(number)", "sequence": number,
             "aps": [
@@ -44,44 +44,46 @@ struct ChannelTests {
 
     @Test func `A worker creates the channel, broadcasts to it and replaces it`() async throws {
         try await onOwnThread {
-            let run = try run()
+            let run = try makeRun()
             defer { run.close() }
-            try run.send(update(1))
-            try run.await("a channel") { try channels(run).count == 1 }
-            let first = try #require(try channels(run).first?.channel)
+            try run.send(makeUpdate(1))
+            try run.await("a channel") { try readChannels(run).count == 1 }
+            let firstChannel = try #require(try readChannels(run).first?.channel)
 
             // The command that requested the channel waits up to two seconds until APNs has created the channel.
             var number = 1
             try run.await("a broadcast") {
                 try run.takeResults(milliseconds: 100)
-                return try channels(run).first?.broadcasts ?? 0 > 0
+                return try readChannels(run).first?.broadcasts ?? 0 > 0
             }
 
             // At its start the worker compared the register with APNs' list, before the channel existed.
-            try run.await("the section of /statusz") { try status(run).first?["reconciledSecondsAgo"] is NSNumber }
-            let row = try #require(try status(run).first)
+            try run.await("the section of /statusz") {
+                try readChannelStatus(run).first?["reconciledSecondsAgo"] is NSNumber
+            }
+            let row = try #require(try readChannelStatus(run).first)
             #expect(row["app"] as? String == "ride" && row["environment"] as? String == "sandbox")
             #expect(row["lastError"] is NSNull, "\(row)")
 
             // A command may also name a channel by its id.
             try run.send([
-                "app": "com.example.ride", "channel": first, "environment": "sandbox", "id": "own",
-                "aps": update(90)["aps"] as? JSONObject ?? [:],
+                "app": "com.example.ride", "channel": firstChannel, "environment": "sandbox", "id": "own",
+                "aps": makeUpdate(90)["aps"] as? JSONObject ?? [:],
             ])
             try run.results.await(["own"], outcome: "delivered") { try run.takeResults(milliseconds: 20) }
             let own = try #require(run.results.lastResult("own"))
-            #expect(own["channel"] as? String == first && own["environment"] as? String == "sandbox")
-            #expect(own["audience"] == nil && run.results.results["own"]?.count == 1)
+            #expect(own["channel"] as? String == firstChannel && own["environment"] as? String == "sandbox")
+            #expect(own["audience"] == nil && run.results.byCommand["own"]?.count == 1)
 
             let control = ControlClient(port: run.deployment.simulator.controlPort)
-            let gone = Array(#"{"app":"com.example.ride","channel":"\#(first)"}"#.utf8)
-            _ = try control.successfulResponseBody("POST", "/channels/delete", body: gone)
+            let deletionBody = Array(#"{"app":"com.example.ride","channel":"\#(firstChannel)"}"#.utf8)
+            _ = try control.successfulResponseBody("POST", "/channels/delete", body: deletionBody)
             number += 1
-            try run.send(update(number))
+            try run.send(makeUpdate(number))
             // The state that waits is sent to the new channel, without another command.
             try run.await("a broadcast to another channel") {
                 try run.takeResults(milliseconds: 100)
-                return try channels(run).contains { $0.channel != first && $0.broadcasts > 0 }
+                return try readChannels(run).contains { $0.channel != firstChannel && $0.broadcasts > 0 }
             }
         }
     }

@@ -8,14 +8,14 @@ import Testing
 struct ContractTests {
     /// Returns a command whose date range is an object. APNs would answer 200, but the phone could not decode
     /// the state.
-    private static func trap(_ id: String) throws -> JSONObject {
-        var trap = try #require(try ExampleFiles("ride").records("traps/eta-as-an-object.jsonl").first)
-        trap["id"] = id
-        return trap
+    private static func undecodableCommand(id: String) throws -> JSONObject {
+        var command = try #require(try ExampleFiles("ride").records("traps/eta-as-an-object.jsonl").first)
+        command["id"] = id
+        return command
     }
 
     /// Starts a run of the ride example. The worker's configuration has the app's shapes.
-    private static func run(mode: String) throws -> ExampleRun {
+    private static func makeRun(mode: String) throws -> ExampleRun {
         try ExampleRun(["ride"]) { text, _ in
             let line = "environments: [sandbox]"
             let shapes = #"shapes: {file: "\#(ExampleFiles("ride").path("shapes.json"))", mode: \#(mode)}"#
@@ -29,15 +29,15 @@ struct ContractTests {
         async throws
     {
         try await onOwnThread {
-            let run = try Self.run(mode: "refuse")
+            let run = try Self.makeRun(mode: "refuse")
             defer { run.close() }
-            let log = try HeaderLog(run)
-            defer { log.close() }
-            try run.send(try Self.trap("trap"))
-            try run.results.await(["trap"], outcome: "invalid") { try run.deployment.check() }
+            let receivedHeaders = try ReceivedHeaders(run)
+            defer { receivedHeaders.close() }
+            try run.send(try Self.undecodableCommand(id: "trap"))
+            try run.results.await(["trap"], outcome: "invalid") { try run.deployment.checkProcesses() }
             #expect(run.results.lastResult("trap")?["reason"] as? String == "undecodable")
-            try log.await { $0.deadLetters.count == 1 }
-            let letter = try #require(log.deadLetters.first)
+            try receivedHeaders.await { $0.deadLetterHeaders.count == 1 }
+            let letter = try #require(receivedHeaders.deadLetterHeaders.first)
             #expect(letter["error"] == "undecodable")
             let detail = "aps.content-state.eta: an object must be dateRange, an array of two numbers of seconds "
             #expect(letter["detail"]?.hasPrefix(detail) == true, "\(letter)")
@@ -50,11 +50,11 @@ struct ContractTests {
 
     @Test func `Where the app only warns, such commands are counted and logged, and are still sent`() async throws {
         try await onOwnThread {
-            let run = try Self.run(mode: "warn")
+            let run = try Self.makeRun(mode: "warn")
             defer { run.close() }
-            try run.send(try Self.trap("trap"))
+            try run.send(try Self.undecodableCommand(id: "trap"))
             // The activity has no registration, so its state is held.
-            try run.results.await(["trap"], outcome: "held") { try run.deployment.check() }
+            try run.results.await(["trap"], outcome: "held") { try run.deployment.checkProcesses() }
             try run.awaitMetrics("the counted mismatch") {
                 $0.sum("causeway_undecodable_total", ["app": "ride"]) == 1
                     && $0.sum("causeway_dead_letters_total", ["app": "ride"]) == 0
@@ -80,8 +80,8 @@ struct ContractTests {
                 )
             }
             defer { run.close() }
-            try run.send(try Self.trap("before"))
-            try run.results.await(["before"], outcome: "held") { try run.deployment.check() }
+            try run.send(try Self.undecodableCommand(id: "before"))
+            try run.results.await(["before"], outcome: "held") { try run.deployment.checkProcesses() }
             let worker = try #require(run.deployment.worker)
             let log = { try String(contentsOfFile: run.deployment.path("worker.log"), encoding: .utf8) }
             try "{".write(toFile: run.deployment.path("shapes.json"), atomically: true, encoding: .utf8)
@@ -94,12 +94,12 @@ struct ContractTests {
             try shapes.write(toFile: run.deployment.path("shapes.json"), atomically: true, encoding: .utf8)
             worker.signal(SIGHUP)
             try run.await("the reloading") { try log().contains("configuration reloaded") }
-            var later = try Self.trap("after")
+            var later = try Self.undecodableCommand(id: "after")
             var aps = try #require(later["aps"] as? JSONObject)
             aps["timestamp"] = 1_790_000_003
             later["aps"] = aps
             try run.send(later)
-            try run.results.await(["after"], outcome: "invalid") { try run.deployment.check() }
+            try run.results.await(["after"], outcome: "invalid") { try run.deployment.checkProcesses() }
         }
     }
 }

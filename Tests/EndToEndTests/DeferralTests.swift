@@ -9,11 +9,12 @@ import Testing
 @Suite("Commands that cannot be sent soon", .serialized, .timeLimit(.minutes(10)))
 struct DeferralTests {
     /// A tenth of the default times, so that the test is short.
-    private static let times = "\nworker:\n  deferAfterMilliseconds: 1000\n  deferredDelayMilliseconds: 3000\n"
+    private static let deferralSettings =
+        "\nworker:\n  deferAfterMilliseconds: 1000\n  deferredDelayMilliseconds: 3000\n"
 
     @Test func `A host that does not answer holds back no other app`() async throws {
         try await onOwnThread {
-            let host = try Relay()
+            let apnsRelay = try TCPRelay()
             let run = try ExampleRun(["ride", "trip"]) { text, _ in
                 guard let trip = text.range(of: "\n  trip:") else { throw Timeout(what: "the second app") }
                 return
@@ -21,40 +22,40 @@ struct DeferralTests {
                     + text[trip.lowerBound...].replacingOccurrences(of: "[sandbox]", with: "[production]"))
                     .replacingOccurrences(
                         of: "\napns:\n",
-                        with: "\napns:\n  production:\n    host: localhost\n    port: \(host.port)\n"
+                        with: "\napns:\n  production:\n    host: localhost\n    port: \(apnsRelay.port)\n"
                     )
-                    .replacingOccurrences(of: "\nworker:\n", with: Self.times)
+                    .replacingOccurrences(of: "\nworker:\n", with: Self.deferralSettings)
             }
             defer { run.close() }
-            let traffic = try Traffic(run)
-            try traffic.awaitToken()
-            let trip = try Trip(run)
+            let updates = try RideUpdates(run)
+            try updates.awaitToken()
+            let trip = try TripUpdates(run)
 
-            var slowest = 0.0
+            var slowestSeconds = 0.0
             for _ in 0..<10 {
                 try trip.send()
-                let began = Date()
-                try traffic.sendOne()
-                slowest = max(slowest, Date().timeIntervalSince(began))
+                let startDate = Date()
+                try updates.sendOne()
+                slowestSeconds = max(slowestSeconds, Date().timeIntervalSince(startDate))
             }
             // The spacing allows one update a second, so each update may wait up to 1 s. The limit adds 4 s
             // for a slow machine.
-            #expect(slowest < 5, "the other app's updates are as fresh as ever")
+            #expect(slowestSeconds < 5, "the other app's updates are as fresh as ever")
             try run.awaitMetrics("a commands topic of which everything is settled") {
                 $0.sum("causeway_consumer_lag_records", ["topic": "commands"]) == 0
                     && ($0.sum("causeway_deferred_total", ["app": "trip"]) ?? 0) > 1
             }
             #expect(!trip.outcomes.contains("accepted"))
 
-            try host.begin(to: run.deployment.simulator.apnsPort, on: run.deployment)
-            let newest = try trip.send()
-            try run.awaitAccepted([newest])
+            try apnsRelay.start(to: run.deployment.simulator.apnsPort, on: run.deployment)
+            let newestCommand = try trip.send()
+            try run.awaitAccepted([newestCommand])
             try run.await("every result") {
                 try run.takeResults(milliseconds: 10)
                 return !trip.outcomes.contains("none")
             }
             #expect(trip.outcomes.dropLast().allSatisfy { $0 == "superseded" }, "\(trip.outcomes)")
-            let result = try #require(run.results.lastResult(newest))
+            let result = try #require(run.results.lastResult(newestCommand))
             #expect((result["source"] as? JSONObject)?["topic"] as? String == "causeway.commands", "\(result)")
             try run.awaitMetrics("nothing that waits") {
                 $0.sum("causeway_records_in_progress") == 0 && $0.sum("causeway_consumer_lag_records") == 0
@@ -65,10 +66,10 @@ struct DeferralTests {
 }
 
 /// Updates to one activity of the second app. The commands carry its token.
-private final class Trip {
+private final class TripUpdates {
     private let run: ExampleRun
     private let command: JSONObject
-    private var sent: [String] = []
+    private var sentIdentifiers: [String] = []
 
     init(_ run: ExampleRun) throws {
         self.run = run
@@ -77,7 +78,7 @@ private final class Trip {
         let starts = try files.object("app-starts.json")
         try run.post("/activities", starts)
         let activity = try #require((starts["activities"] as? [JSONObject])?.first?["activity"] as? String)
-        let registration = try #require(try run.registrations().first { $0["activity"] as? String == activity })
+        let registration = try #require(try run.readRegistrations().first { $0["activity"] as? String == activity })
         var command = try #require(
             try files.records("commands.jsonl").first { ($0["aps"] as? JSONObject)?["event"] as? String == "update" }
         )
@@ -87,19 +88,19 @@ private final class Trip {
         self.command = command
     }
 
-    var outcomes: [String] { sent.map { run.results.outcome($0) ?? "none" } }
+    var outcomes: [String] { sentIdentifiers.map { run.results.outcome($0) ?? "none" } }
 
     /// - Returns: the command's id.
     @discardableResult
     func send() throws -> String {
-        let identifier = "trip-\(sent.count)"
+        let identifier = "trip-\(sentIdentifiers.count)"
         var (command, aps) = (command, command["aps"] as? JSONObject ?? [:])
         aps["timestamp"] = Int(Date().timeIntervalSince1970)
-        aps["relevance-score"] = sent.count
+        aps["relevance-score"] = sentIdentifiers.count
         command["aps"] = aps
         command["id"] = identifier
-        command["sequence"] = sent.count + 1
-        sent.append(identifier)
+        command["sequence"] = sentIdentifiers.count + 1
+        sentIdentifiers.append(identifier)
         try run.send(command)
         return identifier
     }

@@ -6,9 +6,9 @@ import Testing
 
 /// A run of `causeway-lab demo` as a process.
 struct DemoRun {
-    var code: Int32
+    var exitCode: Int32
     /// All of its output.
-    var page: String
+    var output: String
     /// The figures that the demo printed; nil if it printed none.
     var figures: DemoFigures?
 
@@ -20,23 +20,23 @@ struct DemoRun {
             let directory = try WorkDirectory()
             defer { directory.remove(keeping: false) }
             let json = "\(directory.path)/figures.json"
-            let output = try outputOf(ExampleRun.programs.lab, ["demo", "--json", json, "--data", data] + arguments)
+            let output = try runProgram(ExampleRun.programs.lab, ["demo", "--json", json, "--data", data] + arguments)
             let figures = (try? TextFile.read(json))
                 .flatMap { try? JSONDecoder().decode(DemoFigures.self, from: Data($0)) }
             #expect(SecretSearch().findings(in: output.text) == [])
             #expect(!output.text.contains(/[0-9A-Fa-f]{48,}/), "what looks like a device token")
-            return DemoRun(code: output.code, page: output.text, figures: figures)
+            return DemoRun(exitCode: output.exitCode, output: output.text, figures: figures)
         }
     }
 }
 
 /// Runs a program to its end, and returns its exit code and both outputs. A program that exceeds the time limit of all
 /// tests is ended with SIGTERM and gets the code 124, or is killed 10 s later and gets 137.
-func outputOf(
+func runProgram(
     _ program: String,
     _ arguments: [String],
     directory: String? = nil
-) throws -> (code: Int32, text: String) {
+) throws -> (exitCode: Int32, text: String) {
     let process = Process()
     process.executableURL = URL(fileURLWithPath: "/usr/bin/timeout")
     process.arguments = ["--kill-after=10", "580", program] + arguments

@@ -14,30 +14,32 @@ struct DependencyTests {
     @Test func `Start order does not matter`() async throws {
         try await onOwnThread {
             let broker = try EmbeddedBroker()
-            let (kafka, apns) = (try Relay(), try Relay())
+            let (kafkaRelay, apnsRelay) = (try TCPRelay(), try TCPRelay())
             let run = try ExampleRun(["ride"], broker: broker) { text, deployment in
                 try broker.takeDown()
                 try deployment.takeRedisAway()
-                return text.replacingOccurrences(of: deployment.bootstrapServers, with: "127.0.0.1:\(kafka.port)")
-                    .replacingOccurrences(of: "port: \(deployment.simulator.apnsPort)", with: "port: \(apns.port)")
+                return text.replacingOccurrences(of: deployment.bootstrapServers, with: "127.0.0.1:\(kafkaRelay.port)")
+                    .replacingOccurrences(of: "port: \(deployment.simulator.apnsPort)", with: "port: \(apnsRelay.port)")
             }
             defer { run.close() }
-            let alone = try run.awaitMetrics("a worker that is alone") { $0.sum("causeway_redis_ready") == 0 }
-            #expect(alone.sum("causeway_kafka_ready") == 0 && alone.sum("causeway_partitions_assigned") == 0)
-            #expect(alone.sum("causeway_consumer_lag_records") == nil, "not known, which is not zero")
+            let lonelyScrape = try run.awaitMetrics("a worker that is alone") { $0.sum("causeway_redis_ready") == 0 }
+            #expect(
+                lonelyScrape.sum("causeway_kafka_ready") == 0 && lonelyScrape.sum("causeway_partitions_assigned") == 0
+            )
+            #expect(lonelyScrape.sum("causeway_consumer_lag_records") == nil, "not known, which is not zero")
             #expect(try run.status(of: "/livez") == 200)
             try run.await("readiness that waits for Kafka") {
-                let page = try Page("/readyz", port: run.deployment.httpPort)
+                let page = try WorkerPage("/readyz", port: run.deployment.httpPort)
                 return page.status == 200 && page.text.contains("waits for Kafka, which is away")
             }
             #expect(Set(try run.findings()).isSuperset(of: ["CausewayKafkaAway", "CausewayRedisAway"]))
 
-            try kafka.begin(to: try run.brokerPort, on: run.deployment)
+            try kafkaRelay.start(to: try run.brokerPort, on: run.deployment)
             try broker.bringUp()
             try run.awaitMetrics("partitions") { ($0.sum("causeway_partitions_assigned") ?? 0) > 0 }
             #expect(try run.status(of: "/readyz") == 200)
-            let traffic = try Traffic(run)
-            try traffic.sendWithoutWaiting()
+            let updates = try RideUpdates(run)
+            try updates.sendWithoutWaiting()
             try run.awaitMetrics("a command that waits for Redis") {
                 ($0.sum("causeway_records_waiting", ["for": "redis"]) ?? 0) > 0
                     && ($0.sum("causeway_consumer_lag_records", ["topic": "commands"]) ?? 0) == 1
@@ -49,12 +51,12 @@ struct DependencyTests {
 
             try run.deployment.restartRedis()
             try run.awaitMetrics("a push that waits for APNs") { $0.sum("causeway_pushes_waiting") == 1 }
-            let status = try Page("/statusz", port: run.deployment.httpPort).text
+            let status = try WorkerPage("/statusz", port: run.deployment.httpPort).text
             #expect(status.contains("No APNs connection is ready for ride in sandbox"))
             try run.await("every lane's Redis") { try !run.findings().contains("CausewayRedisAway") }
 
-            try apns.begin(to: run.deployment.simulator.apnsPort, on: run.deployment)
-            try traffic.awaitAll()
+            try apnsRelay.start(to: run.deployment.simulator.apnsPort, on: run.deployment)
+            try updates.awaitAll()
             try run.awaitMetrics("no lag") { $0.hasAllDependencies && $0.sum("causeway_consumer_lag_records") == 0 }
             try run.await("nothing to find") { try run.findings().isEmpty }
             try run.deployment.stopWorker(graceMilliseconds: 90_000)
@@ -68,50 +70,50 @@ struct DependencyTests {
             let broker = try EmbeddedBroker()
             let run = try ExampleRun(["ride"], broker: broker)
             defer { run.close() }
-            let traffic = try Traffic(run)
-            try traffic.sendOne()
-            for _ in 0..<20 { try traffic.sendWithoutWaiting() }
+            let updates = try RideUpdates(run)
+            try updates.sendOne()
+            for _ in 0..<20 { try updates.sendWithoutWaiting() }
             try broker.takeDown()
-            for _ in 0..<20 { try traffic.sendWithoutWaiting() }
-            try Self.expectAbsence(run)
+            for _ in 0..<20 { try updates.sendWithoutWaiting() }
+            try Self.expectKafkaAway(run)
             // The outage is longer than the session timeout, so that the worker also loses its partitions.
             try run.takeResults(milliseconds: 7_000)
-            try Self.expectAbsence(run)
+            try Self.expectKafkaAway(run)
             try broker.bringUp()
             try run.await("every result") {
                 try run.takeResults(milliseconds: 10)
-                return !traffic.outcomes.contains("none")
+                return !updates.outcomes.contains("none")
             }
             // A command may have been settled but not committed when its partition was lost. Such a command
             // is read again, and is then a `duplicate`.
-            let outcomes = traffic.outcomes
+            let outcomes = updates.outcomes
             #expect(Set(outcomes).isSubset(of: ["accepted", "superseded", "duplicate"]), "\(outcomes)")
             #expect(outcomes.last != "superseded", "\(outcomes)")
             try run.awaitMetrics("no lag") { $0.hasAllDependencies && $0.sum("causeway_consumer_lag_records") == 0 }
 
             try run.deployment.takeRedisAway()
-            try traffic.floodOnePartition(activities: 0..<50)
+            try updates.floodOnePartition(activities: 0..<50)
             // Another partition may have lag too, because a record is read again if its commit did not reach
             // Kafka in time. So the condition looks at each partition, and not at the sum.
-            let waiting: (Scrape) -> Bool = { scrape in
+            let isLagging: (Scrape) -> Bool = { scrape in
                 scrape.series.contains { $0.key.hasPrefix("causeway_consumer_lag_records{") && $0.value == 50 }
             }
             try run.awaitMetrics(
                 "fifty records that wait",
                 meanwhile: { try run.takeResults(milliseconds: 10) },
-                waiting
+                isLagging
             )
             try broker.takeDown()
-            try Self.expectAbsence(run)
+            try Self.expectKafkaAway(run)
             try run.takeResults(milliseconds: 7_000)
             try broker.bringUp()
             // The embedded broker assigns the partitions again after the session timeout.
             try run.awaitMetrics("partitions again") {
                 $0.sum("causeway_kafka_ready") == 1 && ($0.sum("causeway_partitions_assigned") ?? 0) > 0
             }
-            let began = ContinuousClock.now
-            try run.awaitMetrics("the same lag") { $0.sum("causeway_kafka_ready") == 1 && waiting($0) }
-            #expect(ContinuousClock.now - began < .seconds(25))
+            let startInstant = ContinuousClock.now
+            try run.awaitMetrics("the same lag") { $0.sum("causeway_kafka_ready") == 1 && isLagging($0) }
+            #expect(ContinuousClock.now - startInstant < .seconds(25))
             #expect(try !run.findings().contains("CausewayKafkaAway"))
             try run.deployment.restartRedis()
             try run.awaitMetrics("nothing that waits") {
@@ -124,7 +126,7 @@ struct DependencyTests {
 
     /// Checks that the worker reports the outage of Kafka, and stays alive and ready. A restart would not
     /// help.
-    private static func expectAbsence(_ run: ExampleRun) throws {
+    private static func expectKafkaAway(_ run: ExampleRun) throws {
         try run.awaitMetrics("no broker") { $0.sum("causeway_kafka_ready") == 0 }
         #expect(try run.status(of: "/livez") == 200)
         #expect(try run.status(of: "/readyz") == 200)
@@ -136,7 +138,7 @@ extension ExampleRun {
     /// Waits until the condition holds, and fails if a process of the deployment has ended.
     func await(_ what: @autoclosure () -> String, until isMet: () throws -> Bool) throws {
         try eventually(what()) {
-            try deployment.check()
+            try deployment.checkProcesses()
             return try isMet()
         }
     }

@@ -20,8 +20,9 @@ private struct DerbyConfiguration {
         let port = "    port: \(deployment.simulator.apnsPort)\n"
         let app = "    bundleId: com.example.derby\n"
         try #require(text.contains(port) && text.contains(app) && block.contains("derby-*"))
-        let management = "    managementHost: localhost\n    managementPort: \(deployment.simulator.managementPort)\n"
-        return text.replacingOccurrences(of: port, with: port + management)
+        let managementSettings =
+            "    managementHost: localhost\n    managementPort: \(deployment.simulator.managementPort)\n"
+        return text.replacingOccurrences(of: port, with: port + managementSettings)
             .replacingOccurrences(of: app, with: app + block)
     }
 }
@@ -52,7 +53,7 @@ struct DerbyTests {
     }
 
     private func awaitRegistrations(_ count: Int, _ run: ExampleRun) throws {
-        try run.relay(until: count)
+        try run.relayRegistrations(until: count)
         try run.awaitMetrics("\(count) registrations that are settled") {
             $0.sum("causeway_records_received_total", ["topic": "registrations"]) == Double(count)
                 && $0.sum("causeway_records_in_progress") == 0 && $0.highest("causeway_oldest_unsettled_seconds") == 0
@@ -66,26 +67,30 @@ struct DerbyTests {
         let isToAudience = command["audience"] != nil
         try run.await("the result of \(identifier)") {
             try run.takeResults(milliseconds: 20)
-            return (run.results.results[identifier] ?? []).contains { !isToAudience || $0["ranges"] != nil }
+            return (run.results.byCommand[identifier] ?? []).contains { !isToAudience || $0["ranges"] != nil }
         }
     }
 
     /// Checks that `registrations.jsonl` shows the records that the apps post, except for tokens, times and `shows`.
     private func checkRegistrations(_ run: ExampleRun) throws {
-        let real = try run.registrations()
+        let receivedRegistrations = try run.readRegistrations()
         let records = try files.records("registrations.jsonl")
-        #expect(real.count == records.count)
+        #expect(receivedRegistrations.count == records.count)
         for record in records {
-            let same = real.filter {
+            let matchingRegistrations = receivedRegistrations.filter {
                 isSameJSON($0["activity"], record["activity"]) && isSameJSON($0["device"], record["device"])
             }
-            #expect(same.count == 1, "\(record)")
-            let told = Set(record.keys).subtracting(["token", "registeredAt", "shows"])
+            #expect(matchingRegistrations.count == 1, "\(record)")
+            let comparedKeys = Set(record.keys).subtracting(["token", "registeredAt", "shows"])
             #expect(
-                same.allSatisfy { post in told.allSatisfy { isSameJSON(post[$0], record[$0]) } },
-                "\(record), \(same)"
+                matchingRegistrations.allSatisfy { post in comparedKeys.allSatisfy { isSameJSON(post[$0], record[$0]) }
+                },
+                "\(record), \(matchingRegistrations)"
             )
-            #expect(same.allSatisfy { isSameJSON($0["channels"], record["channels"]) }, "\(same)")
+            #expect(
+                matchingRegistrations.allSatisfy { isSameJSON($0["channels"], record["channels"]) },
+                "\(matchingRegistrations)"
+            )
         }
     }
 
@@ -95,28 +100,39 @@ struct DerbyTests {
         let expected = try files.records("results.jsonl")
         for record in expected {
             let command = try #require(record["command"] as? String)
-            let found = (run.results.results[command] ?? [])
+            let matchCount = (run.results.byCommand[command] ?? [])
                 .count { result in record.allSatisfy { isSameJSON(result[$0.key], $0.value) } }
-            #expect(found == 1, "\(record): \(run.results.results[command] ?? [])")
+            #expect(matchCount == 1, "\(record): \(run.results.byCommand[command] ?? [])")
         }
         for command in Set(expected.compactMap { $0["command"] as? String }) {
-            let ofCommand = (run.results.results[command] ?? []).filter { $0["device"] == nil }
-            #expect(ofCommand.count == expected.count { $0["command"] as? String == command }, "\(ofCommand)")
+            let commandResults = (run.results.byCommand[command] ?? []).filter { $0["device"] == nil }
+            #expect(commandResults.count == expected.count { $0["command"] as? String == command }, "\(commandResults)")
         }
     }
 
     private func checkPhone(_ device: Int, _ run: ExampleRun) throws {
-        let shown = try run.activity("phone-\(device)-MatchAttributes-0", app: app)
-        let last = try #require(try files.records("commands.jsonl").last?["aps"] as? JSONObject)
-        #expect(isSameJSON(shown["contentState"], last["content-state"]), "phone-\(device)")
-        #expect(shown["state"] as? String == "ended" && shown["alertCount"] as? Int == 4, "phone-\(device)")
+        let shownActivity = try run.readActivity("phone-\(device)-MatchAttributes-0", app: app)
+        let lastAps = try #require(try files.records("commands.jsonl").last?["aps"] as? JSONObject)
+        #expect(isSameJSON(shownActivity["contentState"], lastAps["content-state"]), "phone-\(device)")
+        #expect(
+            shownActivity["state"] as? String == "ended" && shownActivity["alertCount"] as? Int == 4,
+            "phone-\(device)"
+        )
         let isOnChannel = device < 33
-        #expect((shown["channel"] != nil) == isOnChannel && (shown["token"] == nil) == isOnChannel, "phone-\(device)")
+        #expect(
+            (shownActivity["channel"] != nil) == isOnChannel && (shownActivity["token"] == nil) == isOnChannel,
+            "phone-\(device)"
+        )
         // The command to a single activity reaches only phone 33, which has a token, so this phone shows one
         // update more than the other phones.
         let updates = device == 33 ? 3 : 2
-        #expect(shown["effects"] as? [String: Int] == ["started": 1, "shown": updates, "ended": 1], "phone-\(device)")
-        if isOnChannel { #expect(shown["broadcastsReceived"] as? Int == 3, "phone-\(device)") }
-        for count in ["suspiciousDates", "regressions", "equalTimestamps"] { #expect(shown[count] as? Int == 0) }
+        #expect(
+            shownActivity["effects"] as? [String: Int] == ["started": 1, "shown": updates, "ended": 1],
+            "phone-\(device)"
+        )
+        if isOnChannel { #expect(shownActivity["broadcastsReceived"] as? Int == 3, "phone-\(device)") }
+        for count in ["suspiciousDates", "regressions", "equalTimestamps"] {
+            #expect(shownActivity[count] as? Int == 0)
+        }
     }
 }

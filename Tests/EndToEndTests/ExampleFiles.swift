@@ -7,15 +7,15 @@ typealias JSONObject = [String: Any]
 struct ExampleFiles {
     static let names = ["ride", "restaurant", "pizza", "trip"]
     /// The time that counts as the present in the files, in seconds since 1970.
-    private static let base = 1_790_000_000
-    private static let referenceDate = 978_307_200
+    private static let presentSeconds = 1_790_000_000
+    private static let appleReferenceSeconds = 978_307_200
 
     let directory: URL
-    private let shift: Int
+    private let shiftSeconds: Int
 
     init(_ name: String, now: Int = Int(Date().timeIntervalSince1970)) {
         directory = Repository.url("Config/examples/\(name)")
-        shift = now - Self.base
+        shiftSeconds = now - Self.presentSeconds
     }
 
     func path(_ file: String) -> String { directory.appendingPathComponent(file).path }
@@ -50,12 +50,14 @@ struct ExampleFiles {
         case let number as NSNumber:
             let day = 86_400.0
             let seconds = number.doubleValue
-            if abs(seconds - Double(Self.base)) < day { return NSNumber(value: number.intValue + shift) }
-            if abs(seconds / 1_000 - Double(Self.base)) < day {
-                return NSNumber(value: number.intValue + shift * 1_000)
+            if abs(seconds - Double(Self.presentSeconds)) < day {
+                return NSNumber(value: number.intValue + shiftSeconds)
             }
-            if abs(seconds - Double(Self.base - Self.referenceDate)) < day {
-                return NSNumber(value: seconds + Double(shift))
+            if abs(seconds / 1_000 - Double(Self.presentSeconds)) < day {
+                return NSNumber(value: number.intValue + shiftSeconds * 1_000)
+            }
+            if abs(seconds - Double(Self.presentSeconds - Self.appleReferenceSeconds)) < day {
+                return NSNumber(value: seconds + Double(shiftSeconds))
             }
             return number
         default: return value

@@ -8,14 +8,14 @@ import Testing
 /// A run of one or more example apps with real processes. Used from one thread.
 final class ExampleRun {
     let deployment: Deployment
-    let results: ResultLog
+    let results: ReceivedResults
     let phones: SimulatedPhones
     private let commandProducer: CommandProducer
-    private var relay: RegistrationRelay
+    private var registrationRelay: RegistrationRelay
     private let directory: WorkDirectory
 
     /// The programs that were built with these tests.
-    static var programs: ProgramFiles { get throws(LabError) { try ProgramFiles() } }
+    static var programs: ProgramPaths { get throws(LabError) { try ProgramPaths() } }
 
     /// - Parameters:
     ///   - apps: for each app: a short name, which the worker's configuration uses; the bundle id; and the path of the
@@ -30,7 +30,7 @@ final class ExampleRun {
         directory = try WorkDirectory()
         deployment = try Deployment(directory: directory.path, programs: Self.programs)
         do {
-            if let broker { try Self.use(broker, on: deployment) } else { try deployment.startBroker() }
+            if let broker { try Self.useBroker(broker, on: deployment) } else { try deployment.startBroker() }
             try deployment.startRedis()
             try deployment.startSimulator(shapes: apps.map(\.shapes))
             let configuration = WorkerConfigurationText.text(
@@ -54,8 +54,8 @@ final class ExampleRun {
             deployment.stop()
             throw error
         }
-        relay = RegistrationRelay(phones: phones)
-        results = try ResultLog(bootstrapServers: deployment.bootstrapServers)
+        registrationRelay = RegistrationRelay(phones: phones)
+        results = try ReceivedResults(bootstrapServers: deployment.bootstrapServers)
     }
 
     convenience init(
@@ -70,7 +70,7 @@ final class ExampleRun {
         )
     }
 
-    private static func use(_ broker: EmbeddedBroker, on deployment: Deployment) throws {
+    private static func useBroker(_ broker: EmbeddedBroker, on deployment: Deployment) throws {
         try broker.createTopic(CommandProducer.commandsTopicName, partitions: Deployment.commandPartitions)
         for topic in [
             CommandProducer.registrationsTopicName, ResultsReader.resultsTopic, "causeway.invalidations",
@@ -89,19 +89,19 @@ final class ExampleRun {
     ) -> (_ text: String, _ deployment: Deployment) throws -> String {
         { text, deployment in
             let port = "    port: \(deployment.simulator.apnsPort)\n"
-            let management =
+            let managementSettings =
                 "    managementHost: localhost\n    managementPort: \(deployment.simulator.managementPort)\n"
             let appLine = "    bundleId: \(app)\n"
             let channels = "    channels: {audiences: [\"\(audiences)\"], environments: [sandbox]}\n"
             try #require(text.contains(port) && text.contains(appLine))
-            return text.replacingOccurrences(of: port, with: port + management)
+            return text.replacingOccurrences(of: port, with: port + managementSettings)
                 .replacingOccurrences(of: appLine, with: appLine + channels)
         }
     }
 
     /// For `configure`: lets a push wait for its answer for a minute, so that a test on a slow machine can
     /// hold the answer back.
-    static func waitingForResponses(_ text: String, _ deployment: Deployment) -> String {
+    static func withLongResponseTimeout(_ text: String, _ deployment: Deployment) -> String {
         text.replacingOccurrences(of: "\napns:\n", with: "\napns:\n  requestTimeoutMilliseconds: 60000\n")
             .replacingOccurrences(of: "\nworker:\n", with: "\nworker:\n  drainMilliseconds: 50000\n")
     }
@@ -129,12 +129,13 @@ final class ExampleRun {
         _ = try phones.client.successfulResponseBody("PUT", "/faults", body: Array(json))
     }
 
-    func activity(_ identifier: String, app: String) throws -> JSONObject {
+    func readActivity(_ identifier: String, app: String) throws -> JSONObject {
         try Self.object(phones.client.successfulResponseBody("GET", "/activity?app=\(app)&activity=\(identifier)"))
     }
 
-    func registrations() throws -> [JSONObject] {
-        try phones.registrations(since: 0, limit: 1_000, waitMilliseconds: 0).records.map { try Self.object($0.value) }
+    func readRegistrations() throws -> [JSONObject] {
+        try phones.readRegistrations(since: 0, limit: 1_000, waitMilliseconds: 0).records
+            .map { try Self.object($0.value) }
     }
 
     private static func object(_ json: [UInt8]) throws -> JSONObject {
@@ -147,12 +148,13 @@ final class ExampleRun {
     // MARK: - Kafka
 
     /// Relays the apps' registrations to the worker, until this many have been relayed in total.
-    func relay(until count: Int) throws {
+    func relayRegistrations(until count: Int) throws {
         let limitMilliseconds = Int64(eventLimit / .milliseconds(1))
-        try relay.copyRegistrations(upTo: count, to: commandProducer, withinMilliseconds: limitMilliseconds) {
+        try registrationRelay.copyRegistrations(upTo: count, to: commandProducer, withinMilliseconds: limitMilliseconds)
+        {
             () throws(LabError) in
-            try deployment.check()
-            commandProducer.takeReports()
+            try deployment.checkProcesses()
+            commandProducer.takeDeliveryReports()
         }
     }
 
@@ -184,40 +186,40 @@ final class ExampleRun {
     /// Reads results for the given time.
     func takeResults(milliseconds: Int) throws {
         try results.take(milliseconds: milliseconds) {
-            commandProducer.takeReports()
-            try deployment.check()
+            commandProducer.takeDeliveryReports()
+            try deployment.checkProcesses()
         }
     }
 
     func awaitAccepted(_ commands: [String]) throws {
         try results.await(commands, outcome: "accepted") {
-            commandProducer.takeReports()
-            try deployment.check()
+            commandProducer.takeDeliveryReports()
+            try deployment.checkProcesses()
         }
     }
 
     // MARK: - Redis
 
     /// Performs an action, and waits until Redis has another value for the activity.
-    func awaitingChange(of activity: String, app: String, _ body: () throws -> Void) throws {
-        let before = try memory(of: activity, app: app)
+    func awaitRedisChange(of activity: String, app: String, _ body: () throws -> Void) throws {
+        let before = try redisValue(of: activity, app: app)
         try body()
         try self.await("a change of \(activity) in Redis") {
-            commandProducer.takeReports()
-            return try memory(of: activity, app: app) != before
+            commandProducer.takeDeliveryReports()
+            return try redisValue(of: activity, app: app) != before
         }
     }
 
     /// Waits until Redis has a value for the activity.
-    func awaitMemory(of activity: String, app: String) throws {
+    func awaitRedisValue(of activity: String, app: String) throws {
         try self.await("\(activity) in Redis") {
-            commandProducer.takeReports()
+            commandProducer.takeDeliveryReports()
             // redis-cli prints an empty line for a missing key, so only a longer output is a value.
-            return try memory(of: activity, app: app).count > 1
+            return try redisValue(of: activity, app: app).count > 1
         }
     }
 
-    private func memory(of activity: String, app: String) throws -> Data {
+    private func redisValue(of activity: String, app: String) throws -> Data {
         let process = Process()
         process.executableURL = URL(fileURLWithPath: "/usr/bin/redis-cli")
         process.arguments = ["-p", String(deployment.redisPort), "GET", "{\(app)=\(activity)}"]

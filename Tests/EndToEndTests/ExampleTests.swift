@@ -11,7 +11,7 @@ struct ExampleTests {
         try await onOwnThread {
             let run = try ExampleRun([name])
             defer { run.close() }
-            try Journey(name, run).travel()
+            try ExamplePlayback(name, run).playAll()
             try run.deployment.stopWorker(graceMilliseconds: 90_000)
         }
     }
@@ -20,14 +20,14 @@ struct ExampleTests {
         try await onOwnThread {
             let run = try ExampleRun(["ride"])
             defer { run.close() }
-            let journey = try Journey("ride", run)
-            try journey.begin()
-            let before = try run.activity("ride-1042", app: journey.app)
-            try journey.sendTrap("traps/eta-as-an-object.jsonl")
-            let after = try run.activity("ride-1042", app: journey.app)
-            #expect(isSameJSON(after["contentState"], before["contentState"]))
-            #expect((after["effects"] as? JSONObject)?["undecodable"] as? Int == 1)
-            #expect((after["lastProblem"] as? String)?.hasPrefix("eta: ") == true)
+            let playback = try ExamplePlayback("ride", run)
+            try playback.beginActivities()
+            let activityBefore = try run.readActivity("ride-1042", app: playback.app)
+            try playback.sendCommand(in: "traps/eta-as-an-object.jsonl")
+            let activityAfter = try run.readActivity("ride-1042", app: playback.app)
+            #expect(isSameJSON(activityAfter["contentState"], activityBefore["contentState"]))
+            #expect((activityAfter["effects"] as? JSONObject)?["undecodable"] as? Int == 1)
+            #expect((activityAfter["lastProblem"] as? String)?.hasPrefix("eta: ") == true)
         }
     }
 
@@ -35,80 +35,82 @@ struct ExampleTests {
         try await onOwnThread {
             let run = try ExampleRun(["trip"])
             defer { run.close() }
-            let journey = try Journey("trip", run)
-            try journey.begin()
-            #expect(try run.activity("XK-9", app: journey.app)["suspiciousDates"] as? Int == 0)
-            try journey.sendTrap("traps/unix-date.jsonl")
-            #expect(try run.activity("XK-9", app: journey.app)["suspiciousDates"] as? Int == 1)
+            let playback = try ExamplePlayback("trip", run)
+            try playback.beginActivities()
+            #expect(try run.readActivity("XK-9", app: playback.app)["suspiciousDates"] as? Int == 0)
+            try playback.sendCommand(in: "traps/unix-date.jsonl")
+            #expect(try run.readActivity("XK-9", app: playback.app)["suspiciousDates"] as? Int == 1)
         }
     }
 }
 
 /// One example, from its first registration to the last dismissal of an activity.
-private final class Journey {
+private final class ExamplePlayback {
     let app: String
     private let run: ExampleRun
     private let files: ExampleFiles
     private let commands: [JSONObject]
-    private let posted: [JSONObject]
+    private let expectedRegistrations: [JSONObject]
 
     init(_ name: String, _ run: ExampleRun) throws {
         self.run = run
         files = ExampleFiles(name)
         commands = try files.records("commands.jsonl")
-        posted = try files.records("registrations.jsonl")
+        expectedRegistrations = try files.records("registrations.jsonl")
         app = try #require(commands.first?["app"] as? String)
     }
 
     /// Installs the app on the phones, starts the activities that the app itself starts, and relays the tokens of both
     /// to the worker.
-    func begin() throws {
+    func beginActivities() throws {
         let phones = try files.object("phones.json")
         try run.post("/phones", phones)
         try run.post("/activities", try files.object("app-starts.json"))
         let devices = try #require(phones["devices"] as? [String])
-        try run.relay(until: devices.count + appStarted.count)
+        try run.relayRegistrations(until: devices.count + appStartedActivities.count)
     }
 
-    func sendTrap(_ file: String) throws {
-        let trap = try #require(try files.records(file).first)
-        try run.send(trap)
-        try run.awaitAccepted([try #require(trap["id"] as? String)])
+    func sendCommand(in file: String) throws {
+        let command = try #require(try files.records(file).first)
+        try run.send(command)
+        try run.awaitAccepted([try #require(command["id"] as? String)])
     }
 
-    func travel() throws {
-        try begin()
-        var registrations = try run.registrations().count
+    func playAll() throws {
+        try beginActivities()
+        var registrations = try run.readRegistrations().count
         let steps = Set(commands.map { timestamp($0) }).sorted()
         for (number, step) in steps.enumerated() {
             if number == 2 {
                 // iOS gives the app another token for the activity.
-                let activity = try #require(rotated)
+                let activity = try #require(rotatedActivity)
                 registrations += 1
-                try run.awaitingChange(of: activity, app: app) {
+                try run.awaitRedisChange(of: activity, app: app) {
                     try run.post("/rotate", ["app": app, "activity": activity])
-                    try run.relay(until: registrations)
+                    try run.relayRegistrations(until: registrations)
                 }
             }
             let due = commands.filter { timestamp($0) == step }
             for command in due { try run.send(command) }
             try run.awaitAccepted(due.compactMap { $0["id"] as? String })
-            for born in due.filter({ event($0) == "start" }).compactMap({ $0["activity"] as? String }) {
+            for startedActivity in due.filter({ event($0) == "start" }).compactMap({ $0["activity"] as? String }) {
                 registrations += 1
-                try run.awaitingChange(of: born, app: app) { try run.relay(until: registrations) }
+                try run.awaitRedisChange(of: startedActivity, app: app) {
+                    try run.relayRegistrations(until: registrations)
+                }
             }
         }
         try checkRegistrations()
-        for activity in Set(commands.compactMap { $0["activity"] as? String }).sorted() { try check(activity) }
+        for activity in Set(commands.compactMap { $0["activity"] as? String }).sorted() { try checkActivity(activity) }
     }
 
-    private var appStarted: [JSONObject] {
+    private var appStartedActivities: [JSONObject] {
         ((try? files.object("app-starts.json"))?["activities"] as? [JSONObject]) ?? []
     }
 
     /// The activity that has two registrations.
-    private var rotated: String? {
-        let activities = posted.compactMap { $0["activity"] as? String }
+    private var rotatedActivity: String? {
+        let activities = expectedRegistrations.compactMap { $0["activity"] as? String }
         return activities.first { activity in activities.count { $0 == activity } == 2 }
     }
 
@@ -118,51 +120,56 @@ private final class Journey {
 
     /// Checks that the file shows the records that the apps register, except for tokens and times.
     private func checkRegistrations() throws {
-        let real = try run.registrations()
-        for record in posted {
+        let receivedRegistrations = try run.readRegistrations()
+        for record in expectedRegistrations {
             let name = record["activity"] ?? record["device"]
-            let same = real.filter { isSameJSON($0["activity"] ?? $0["device"], name) }
-            #expect(!same.isEmpty, "\(name ?? "?")")
+            let matchingRegistrations = receivedRegistrations.filter {
+                isSameJSON($0["activity"] ?? $0["device"], name)
+            }
+            #expect(!matchingRegistrations.isEmpty, "\(name ?? "?")")
             for key in record.keys where key != "token" && key != "registeredAt" {
-                #expect(same.allSatisfy { isSameJSON($0[key], record[key]) }, "\(name ?? "?"): \(key)")
+                #expect(matchingRegistrations.allSatisfy { isSameJSON($0[key], record[key]) }, "\(name ?? "?"): \(key)")
             }
         }
-        let tokens = real.filter { $0["activity"] as? String == rotated }.compactMap { $0["token"] as? String }
+        let tokens = receivedRegistrations.filter { $0["activity"] as? String == rotatedActivity }
+            .compactMap { $0["token"] as? String }
         #expect(Set(tokens).count == 2)
     }
 
-    private func check(_ activity: String) throws {
+    private func checkActivity(_ activity: String) throws {
         let own = commands.filter { $0["activity"] as? String == activity }
-        let shown = try run.activity(activity, app: app)
-        let last = try #require(own.last)
-        #expect(event(last) == "end")
-        #expect(isSameJSON(shown["contentState"], aps(last)["content-state"]), "\(activity)")
-        #expect(shown["startedBy"] as? String == (own.contains { event($0) == "start" } ? "push" : "app"))
-        #expect(shown["alertCount"] as? Int == own.count { aps($0)["alert"] != nil })
-        let score = own.compactMap { aps($0)["relevance-score"] as? Int }.last
-        #expect((shown["relevanceScore"] as? NSNumber)?.intValue == score)
-        for count in ["suspiciousDates", "regressions", "equalTimestamps"] { #expect(shown[count] as? Int == 0) }
-        let effects = shown["effects"] as? [String: Int] ?? [:]
+        let shownActivity = try run.readActivity(activity, app: app)
+        let lastCommand = try #require(own.last)
+        #expect(event(lastCommand) == "end")
+        #expect(isSameJSON(shownActivity["contentState"], aps(lastCommand)["content-state"]), "\(activity)")
+        #expect(shownActivity["startedBy"] as? String == (own.contains { event($0) == "start" } ? "push" : "app"))
+        #expect(shownActivity["alertCount"] as? Int == own.count { aps($0)["alert"] != nil })
+        let relevanceScore = own.compactMap { aps($0)["relevance-score"] as? Int }.last
+        #expect((shownActivity["relevanceScore"] as? NSNumber)?.intValue == relevanceScore)
+        for count in ["suspiciousDates", "regressions", "equalTimestamps"] {
+            #expect(shownActivity[count] as? Int == 0)
+        }
+        let effects = shownActivity["effects"] as? [String: Int] ?? [:]
         #expect(effects["ended"] == 1 && (effects["shown"] ?? 0) == own.count { event($0) == "update" })
         #expect(Set(effects.keys).isSubset(of: ["shown", "ended", "started"]), "\(effects)")
-        try checkDismissal(shown, date: aps(last)["dismissal-date"] as? Int)
+        try checkDismissal(shownActivity, date: aps(lastCommand)["dismissal-date"] as? Int)
         for command in own { try checkResult(command) }
     }
 
     /// Checks when the phone removes the ended activity: four hours after the end by default, at once, or at
     /// the given date.
-    private func checkDismissal(_ shown: JSONObject, date: Int?) throws {
-        let ended = try #require(shown["endedAt"] as? Int)
+    private func checkDismissal(_ shownActivity: JSONObject, date: Int?) throws {
+        let ended = try #require(shownActivity["endedAt"] as? Int)
         guard let date else {
-            #expect(shown["state"] as? String == "ended")
-            #expect(shown["dismissalAt"] as? Int == ended + 4 * 3_600_000)
+            #expect(shownActivity["state"] as? String == "ended")
+            #expect(shownActivity["dismissalAt"] as? Int == ended + 4 * 3_600_000)
             return
         }
         if date * 1_000 <= ended {
-            #expect(shown["state"] as? String == "gone")
+            #expect(shownActivity["state"] as? String == "gone")
         } else {
-            #expect(shown["state"] as? String == "ended")
-            #expect(shown["dismissalAt"] as? Int == date * 1_000)
+            #expect(shownActivity["state"] as? String == "ended")
+            #expect(shownActivity["dismissalAt"] as? Int == date * 1_000)
         }
     }
 

@@ -15,11 +15,11 @@ struct FanoutRunTests {
             let directory = try WorkDirectory()
             defer { directory.remove(keeping: false) }
             let file = "\(directory.path)/fanout.json"
-            let run = try outputOf(
+            let run = try runProgram(
                 try ExampleRun.programs.lab,
                 ["fanout", "--members", "2000", "--h2load-pushes", "0", "--beside", "20", "--json", file] + options
             )
-            #expect(run.code == 0, "\(run.text)")
+            #expect(run.exitCode == 0, "\(run.text)")
             let json = try JSONSerialization.jsonObject(with: Data(TextFile.read(file))) as? JSONObject
             let figures = try #require(json)
             for figure in ["wrong", "reversed", "alertedTwice", "unalerted"] {

@@ -24,24 +24,24 @@ struct LaneCountTests {
                 lanes: 0
             )
             try TextFile.write(text, to: deployment.path("causeway.yaml"))
-            let worker = ["worker", "--config", deployment.path("causeway.yaml")]
+            let workerArguments = ["worker", "--config", deployment.path("causeway.yaml")]
             deployment.parts.append(
                 try ChildProcess(
                     name: "worker",
                     command: (processors.map { ["/usr/bin/taskset", "-c", $0] } ?? []) + [ExampleRun.programs.causeway]
-                        + worker,
+                        + workerArguments,
                     logFile: deployment.path("worker.log")
                 )
             )
             var log = ""
             try eventually("the worker's start") {
-                try deployment.check()
+                try deployment.checkProcesses()
                 log = try String(contentsOfFile: deployment.path("worker.log"), encoding: .utf8)
                 return log.contains("worker started")
             }
             // Without a fixed number, a worker has at most as many lanes as the process may use processors; a
             // CPU quota may lower the number.
-            let usable = try #require(Int(try outputOf("/usr/bin/nproc", []).text.filter(\.isNumber)))
+            let usable = try #require(Int(try runProgram("/usr/bin/nproc", []).text.filter(\.isNumber)))
             let lanes = try #require(log.firstMatch(of: /worker started .*lanes=([0-9]+)/).flatMap { Int($0.1) })
             #expect(expected.map { lanes == $0 } ?? (1...usable).contains(lanes))
         }

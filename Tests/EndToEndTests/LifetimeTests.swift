@@ -9,43 +9,44 @@ import Testing
 struct LifetimeTests {
     private static let lifetimeSeconds = 12
 
-    private static func limited(_ text: String, _ deployment: Deployment) -> String {
+    private static func withLifetime(_ text: String, _ deployment: Deployment) -> String {
         text + "policies:\n  default:\n    lifetimeSeconds: \(lifetimeSeconds)\n"
     }
 
     /// Sets a lifetime of 20 s, so that the restarted activity lives long enough for an update.
-    private static func restarting(_ text: String, _ deployment: Deployment) -> String {
+    private static func withRestart(_ text: String, _ deployment: Deployment) -> String {
         text + "policies:\n  default:\n    lifetimeSeconds: 20\n    afterLifetime: restart\n"
     }
 
-    private static let deferring = "\nworker:\n  deferAfterMilliseconds: 1000\n  deferredDelayMilliseconds: 3000\n"
+    private static let deferralSettings =
+        "\nworker:\n  deferAfterMilliseconds: 1000\n  deferredDelayMilliseconds: 3000\n"
 
     /// The worker that wrote the timetables is killed. When the activities are due, the lifetime keepers of
     /// two other workers read the timetables.
     @Test func `Activities end once, with their last state, after the worker was killed`() async throws {
         try await onOwnThread {
-            let run = try ExampleRun(["ride"], configure: Self.limited)
+            let run = try ExampleRun(["ride"], configure: Self.withLifetime)
             defer { run.close() }
-            let crowd = try RegisteredPhones(run, count: 8)
-            try crowd.send(to: crowd.activities)
+            let registeredPhones = try RegisteredPhones(run, count: 8)
+            try registeredPhones.send(to: registeredPhones.activities)
             try run.awaitAccepted((1...8).map { "crowd-\($0)" })
-            let shown = try crowd.activities.map { try run.content(of: $0) }
-            try run.deployment.crashWorker()
-            let second = try run.startSecondWorker()
-            defer { second.stop(graceMilliseconds: 0) }
+            let contentsBefore = try registeredPhones.activities.map { try run.readContentState(of: $0) }
+            try run.deployment.killAndRestartWorker()
+            let secondWorker = try run.startSecondWorker()
+            defer { secondWorker.stop(graceMilliseconds: 0) }
 
             try run.await("the ends") {
                 try run.takeResults(milliseconds: 10)
-                return run.results.ends.count == 8
+                return run.results.lifetimeEndOutcomes.count == 8
             }
-            let ends = run.results.ends
+            let ends = run.results.lifetimeEndOutcomes
             #expect(ends.values.allSatisfy { $0.filter { $0 == "accepted" }.count == 1 }, "\(ends)")
-            for (activity, content) in zip(crowd.activities, shown) {
-                let phone = try run.activity(activity, app: "com.example.ride")
+            for (activity, content) in zip(registeredPhones.activities, contentsBefore) {
+                let phone = try run.readActivity(activity, app: "com.example.ride")
                 #expect(phone["state"] as? String == "ended", "\(phone)")
-                #expect(try run.content(of: activity) == content)
+                #expect(try run.readContentState(of: activity) == content)
             }
-            try run.await("empty timetables") { try run.timetables() == "0" }
+            try run.await("empty timetables") { try run.timetableLifeCount() == "0" }
         }
     }
 
@@ -54,26 +55,26 @@ struct LifetimeTests {
     /// sent again; its token is dead by then, so its result is `unregistered`.
     @Test func `An end that was under way when the worker was killed is finished by the next`() async throws {
         try await onOwnThread {
-            let run = try ExampleRun(["ride"], configure: Self.limited)
+            let run = try ExampleRun(["ride"], configure: Self.withLifetime)
             defer { run.close() }
-            let crowd = try RegisteredPhones(run, count: 20)
-            try crowd.send(to: crowd.activities)
+            let registeredPhones = try RegisteredPhones(run, count: 20)
+            try registeredPhones.send(to: registeredPhones.activities)
             try run.awaitAccepted((1...20).map { "crowd-\($0)" })
             try run.await("the first end") {
                 try run.takeResults(milliseconds: 2)
-                return !run.results.ends.isEmpty
+                return !run.results.lifetimeEndOutcomes.isEmpty
             }
-            for _ in 0..<2 { try run.deployment.crashWorker() }
-            let told: Set = ["accepted", "duplicate", "unregistered"]
+            for _ in 0..<2 { try run.deployment.killAndRestartWorker() }
+            let expectedOutcomes: Set = ["accepted", "duplicate", "unregistered"]
             try run.await("all ends") {
                 try run.takeResults(milliseconds: 10)
-                let ends = run.results.ends
-                return ends.count == 20 && ends.values.allSatisfy { $0.contains { told.contains($0) } }
+                let ends = run.results.lifetimeEndOutcomes
+                return ends.count == 20 && ends.values.allSatisfy { $0.contains { expectedOutcomes.contains($0) } }
             }
-            for activity in crowd.activities {
-                #expect(try run.activity(activity, app: "com.example.ride")["state"] as? String == "ended")
+            for activity in registeredPhones.activities {
+                #expect(try run.readActivity(activity, app: "com.example.ride")["state"] as? String == "ended")
             }
-            try run.await("empty timetables") { try run.timetables() == "0" }
+            try run.await("empty timetables") { try run.timetableLifeCount() == "0" }
         }
     }
 
@@ -81,24 +82,24 @@ struct LifetimeTests {
     /// state again, and accepts updates.
     @Test func `An activity is started again after its lifetime, with its last state`() async throws {
         try await onOwnThread {
-            let run = try ExampleRun(["restaurant"], configure: Self.restarting)
+            let run = try ExampleRun(["restaurant"], configure: Self.withRestart)
             defer { run.close() }
             let (order, start) = try run.startOrder()
-            let shown = try run.content(of: order, app: "com.example.restaurant")
+            let contentsBefore = try run.readContentState(of: order, app: "com.example.restaurant")
 
             try run.await("the end") {
                 try run.takeResults(milliseconds: 2)
-                return run.results.ends[order] != nil
+                return run.results.lifetimeEndOutcomes[order] != nil
             }
-            try run.deployment.crashWorker()
+            try run.deployment.killAndRestartWorker()
             // Relays the new activity's token.
-            try run.relay(until: 4)
-            #expect(try run.activity(order, app: "com.example.restaurant")["state"] as? String == "active")
-            #expect(try run.content(of: order, app: "com.example.restaurant") == shown)
+            try run.relayRegistrations(until: 4)
+            #expect(try run.readActivity(order, app: "com.example.restaurant")["state"] as? String == "active")
+            #expect(try run.readContentState(of: order, app: "com.example.restaurant") == contentsBefore)
             let state: JSONObject = ["courier": "Ben", "deliveryState": "completed", "timestamp": 1]
-            try run.send(start.now(id: "again", activity: order, state: state))
+            try run.send(start.movedToNow(id: "again", activity: order, state: state))
             try run.awaitAccepted(["again"])
-            let starts = run.results.results.values.joined().filter { $0["cause"] != nil && $0["device"] != nil }
+            let starts = run.results.byCommand.values.joined().filter { $0["cause"] != nil && $0["device"] != nil }
             #expect(starts.filter { $0["outcome"] as? String == "accepted" }.count == 1, "\(starts)")
         }
     }
@@ -108,7 +109,7 @@ struct LifetimeTests {
     @Test func `APNs answers 503 for longer than a claim lasts when an activity is due`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["restaurant"]) { text, deployment in
-                Self.restarting(text, deployment).replacingOccurrences(of: "\nworker:\n", with: Self.deferring)
+                Self.withRestart(text, deployment).replacingOccurrences(of: "\nworker:\n", with: Self.deferralSettings)
             }
             defer { run.close() }
             let (order, _) = try run.startOrder()
@@ -120,12 +121,12 @@ struct LifetimeTests {
             _ = try run.phones.client.successfulResponseBody("DELETE", "/faults")
             try run.await("the end") {
                 try run.takeResults(milliseconds: 2)
-                return run.results.ends[order] != nil
+                return run.results.lifetimeEndOutcomes[order] != nil
             }
             // Relays the new activity's token.
-            try run.relay(until: 4)
-            #expect(try run.activity(order, app: "com.example.restaurant")["state"] as? String == "active")
-            #expect(run.results.ends[order]?.first == "accepted", "\(run.results.ends)")
+            try run.relayRegistrations(until: 4)
+            #expect(try run.readActivity(order, app: "com.example.restaurant")["state"] as? String == "active")
+            #expect(run.results.lifetimeEndOutcomes[order]?.first == "accepted", "\(run.results.lifetimeEndOutcomes)")
         }
     }
 
@@ -133,26 +134,27 @@ struct LifetimeTests {
     /// again.
     @Test func `Redis loses all data before the activities are due`() async throws {
         try await onOwnThread {
-            let run = try ExampleRun(["ride"], configure: Self.limited)
+            let run = try ExampleRun(["ride"], configure: Self.withLifetime)
             defer { run.close() }
-            let crowd = try RegisteredPhones(run, count: 4)
-            try crowd.send(to: crowd.activities)
+            let registeredPhones = try RegisteredPhones(run, count: 4)
+            try registeredPhones.send(to: registeredPhones.activities)
             try run.awaitAccepted((1...4).map { "crowd-\($0)" })
             try run.awaitMarks()
             try run.deployment.replaceRedis()
             try run.await("the ends") {
                 try run.takeResults(milliseconds: 10)
-                return run.results.ends.count == 4 && run.results.ends.values.allSatisfy { $0.contains("accepted") }
+                return run.results.lifetimeEndOutcomes.count == 4
+                    && run.results.lifetimeEndOutcomes.values.allSatisfy { $0.contains("accepted") }
             }
         }
     }
 }
 
-extension ResultLog {
+extension ReceivedResults {
     /// The outcomes of the commands that ended each activity because of its lifetime, by activity.
-    fileprivate var ends: [String: [String]] {
+    fileprivate var lifetimeEndOutcomes: [String: [String]] {
         var ends: [String: [String]] = [:]
-        for result in results.values.joined() where result["cause"] as? String == "lifetime" {
+        for result in byCommand.values.joined() where result["cause"] as? String == "lifetime" {
             guard let activity = result["activity"] as? String, let outcome = result["outcome"] as? String else {
                 continue
             }
@@ -168,36 +170,36 @@ extension ExampleRun {
     fileprivate func startOrder() throws -> (activity: String, start: JSONObject) {
         let files = ExampleFiles("restaurant")
         try post("/phones", try files.object("phones.json"))
-        try relay(until: 2)
+        try relayRegistrations(until: 2)
         let commands = try files.records("commands.jsonl")
         let order = "order-89"
         let start = try #require(commands.first { $0["activity"] as? String == order })
         let update = try #require(commands.last { $0["activity"] as? String == "order-88" && !$0.isEnd })
-        try send(start.now(id: "start"))
+        try send(start.movedToNow(id: "start"))
         try awaitAccepted(["start"])
-        try relay(until: 3)
-        try send(update.now(id: "update", activity: order))
+        try relayRegistrations(until: 3)
+        try send(update.movedToNow(id: "update", activity: order))
         try awaitAccepted(["update"])
         return (order, start)
     }
 
-    fileprivate func content(of activity: String, app: String = "com.example.ride") throws -> NSDictionary {
-        try #require(try self.activity(activity, app: app)["contentState"] as? NSDictionary)
+    fileprivate func readContentState(of activity: String, app: String = "com.example.ride") throws -> NSDictionary {
+        try #require(try self.readActivity(activity, app: app)["contentState"] as? NSDictionary)
     }
 
     /// Returns the number of activities in all timetables.
-    fileprivate func timetables() throws -> String {
+    fileprivate func timetableLifeCount() throws -> String {
         let script =
             "local n = 0 for i = 0, 31 do n = n + redis.call('ZCARD', '{causeway:lifetimes:' .. i .. '}') end return n"
         return String(
-            try #require(Deployment.answer(port: deployment.redisPort, to: "EVAL \"\(script)\" 0")).dropFirst()
+            try #require(Deployment.redisReply(port: deployment.redisPort, to: "EVAL \"\(script)\" 0")).dropFirst()
         )
     }
 
     /// Starts a second worker of the same group.
     fileprivate func startSecondWorker() throws -> ChildProcess {
         let text = try String(contentsOfFile: deployment.path("causeway.yaml"), encoding: .utf8)
-        let port = try LoopbackPort.free()
+        let port = try LoopbackPort.findFree()
         try TextFile.write(
             text.replacingOccurrences(of: "  port: \(deployment.httpPort)\n", with: "  port: \(port)\n"),
             to: deployment.path("second.yaml")
@@ -215,7 +217,7 @@ extension JSONObject {
 
     /// Returns the command with the present time, for another activity or with another state if they are
     /// given.
-    fileprivate func now(id: String, activity: String? = nil, state: JSONObject? = nil) -> JSONObject {
+    fileprivate func movedToNow(id: String, activity: String? = nil, state: JSONObject? = nil) -> JSONObject {
         var (command, aps) = (self, self["aps"] as? JSONObject ?? [:])
         let seconds = Int(Date().timeIntervalSince1970)
         aps["timestamp"] = seconds

@@ -10,62 +10,64 @@ struct MatchTests {
         try await onOwnThread {
             let run = try ExampleRun(["match"])
             defer { run.close() }
-            let scene = try MatchScene(run)
-            let commands = try scene.files.records("commands.jsonl")
+            let example = try MatchExample(run)
+            let commands = try example.files.records("commands.jsonl")
             for (number, command) in commands.enumerated() {
-                if number == 2 { try scene.rotate("final-phone-22") }
+                if number == 2 { try example.rotate("final-phone-22") }
                 try run.send(command)
                 let identifier = try #require(command["id"] as? String)
                 if command["audience"] != nil {
-                    try scene.awaitDelivered(identifier)
+                    try example.awaitDelivered(identifier)
                 } else {
                     try run.awaitAccepted([identifier])
                 }
             }
-            try Self.checkRegistrations(scene)
-            try Self.checkResults(scene)
-            for follower in scene.followers { try Self.check(follower, commands, scene) }
+            try Self.checkRegistrations(example)
+            try Self.checkResults(example)
+            for follower in example.followers { try Self.checkFollower(follower, commands, example) }
             let toAll = Double(commands.count { $0["audience"] != nil })
-            try Self.checkMetrics(run, commands: toAll, members: toAll * Double(scene.followers.count))
+            try Self.checkMetrics(run, commands: toAll, members: toAll * Double(example.followers.count))
             try run.deployment.stopWorker(graceMilliseconds: 90_000)
         }
     }
 
     /// Checks that `registrations.jsonl` shows the records that the apps register, except for tokens and
     /// times.
-    private static func checkRegistrations(_ scene: MatchScene) throws {
-        let real = try scene.run.registrations()
-        for record in try scene.files.records("registrations.jsonl") {
-            let same = real.filter { isSameJSON($0["activity"], record["activity"]) }
-            #expect(!same.isEmpty)
+    private static func checkRegistrations(_ example: MatchExample) throws {
+        let receivedRegistrations = try example.run.readRegistrations()
+        for record in try example.files.records("registrations.jsonl") {
+            let matchingRegistrations = receivedRegistrations.filter { isSameJSON($0["activity"], record["activity"]) }
+            #expect(!matchingRegistrations.isEmpty)
             for key in record.keys where key != "token" && key != "registeredAt" {
-                #expect(same.allSatisfy { isSameJSON($0[key], record[key]) }, "\(key)")
+                #expect(matchingRegistrations.allSatisfy { isSameJSON($0[key], record[key]) }, "\(key)")
             }
         }
     }
 
     /// Checks that each result in `results.jsonl` came with all its fields, and that no other result came.
-    private static func checkResults(_ scene: MatchScene) throws {
-        let expected = try scene.files.records("results.jsonl")
+    private static func checkResults(_ example: MatchExample) throws {
+        let expected = try example.files.records("results.jsonl")
         for record in expected {
             let command = try #require(record["command"] as? String)
-            let found = (scene.run.results.results[command] ?? [])
+            let matchCount = (example.run.results.byCommand[command] ?? [])
                 .count { result in record.allSatisfy { isSameJSON(result[$0.key], $0.value) } }
-            #expect(found == 1, "\(record): \(scene.run.results.results[command] ?? [])")
+            #expect(matchCount == 1, "\(record): \(example.run.results.byCommand[command] ?? [])")
         }
-        #expect(scene.run.results.results.values.reduce(0) { $0 + $1.count } == expected.count)
+        #expect(example.run.results.byCommand.values.reduce(0) { $0 + $1.count } == expected.count)
     }
 
-    private static func check(_ follower: String, _ commands: [JSONObject], _ scene: MatchScene) throws {
+    private static func checkFollower(_ follower: String, _ commands: [JSONObject], _ example: MatchExample) throws {
         let own = commands.filter { $0["audience"] != nil || $0["activity"] as? String == follower }
             .compactMap { $0["aps"] as? JSONObject }
-        let shown = try scene.run.activity(follower, app: scene.app)
-        #expect(isSameJSON(shown["contentState"], own.last?["content-state"]), "\(follower)")
-        #expect(shown["alertCount"] as? Int == own.count { $0["alert"] != nil })
-        #expect(shown["state"] as? String == "ended")
-        let effects = shown["effects"] as? [String: Int] ?? [:]
+        let shownActivity = try example.run.readActivity(follower, app: example.app)
+        #expect(isSameJSON(shownActivity["contentState"], own.last?["content-state"]), "\(follower)")
+        #expect(shownActivity["alertCount"] as? Int == own.count { $0["alert"] != nil })
+        #expect(shownActivity["state"] as? String == "ended")
+        let effects = shownActivity["effects"] as? [String: Int] ?? [:]
         #expect(effects == ["shown": own.count - 1, "ended": 1], "\(follower)")
-        for count in ["suspiciousDates", "regressions", "equalTimestamps"] { #expect(shown[count] as? Int == 0) }
+        for count in ["suspiciousDates", "regressions", "equalTimestamps"] {
+            #expect(shownActivity[count] as? Int == 0)
+        }
     }
 
     private static func checkMetrics(_ run: ExampleRun, commands: Double, members: Double) throws {

@@ -14,7 +14,7 @@ struct MetricsTests {
     @Test func `The sums of the metrics are equal to the work done`() async throws {
         try await onOwnThread {
             let season = ExampleFiles("season")
-            let run = try ExampleRun([("cricket", MatchRecords.app, season.path("shapes.json"))])
+            let run = try ExampleRun([("cricket", MatchCommands.app, season.path("shapes.json"))])
             defer { run.close() }
             let matches = Array(try SeasonFiles(directory: season.directory.path).season.matches.prefix(1))
             var feed = SeasonFeed(matches: matches, followers: 20, durationMilliseconds: 4_000)
@@ -24,24 +24,24 @@ struct MetricsTests {
             let reader = try ResultsReader(bootstrapServers: run.deployment.bootstrapServers)
             defer { reader.close() }
             try phones.createPhones(for: feed)
-            try run.relay(until: 30)
+            try run.relayRegistrations(until: 30)
             try feed.sendStarts(to: commandProducer.commandsTopic, of: commandProducer.producer)
-            try run.relay(until: 40)
-            let early = try run.awaitMetrics("pushes") { ($0.sum("causeway_pushes_total") ?? 0) > 0 }
+            try run.relayRegistrations(until: 40)
+            let earlyScrape = try run.awaitMetrics("pushes") { ($0.sum("causeway_pushes_total") ?? 0) > 0 }
 
-            let began = Clock.milliseconds
+            let beganMilliseconds = Clock.monotonicMilliseconds
             try eventually(
                 "\(feed.commands) results, there are \(reader.tally.commands)",
                 every: .milliseconds(1)
             ) {
                 _ = try feed.advance(
-                    to: Clock.milliseconds - began,
+                    to: Clock.monotonicMilliseconds - beganMilliseconds,
                     limit: 1_000,
                     topic: commandProducer.commandsTopic,
                     producer: commandProducer.producer
                 )
-                commandProducer.takeReports()
-                try run.deployment.check()
+                commandProducer.takeDeliveryReports()
+                try run.deployment.checkProcesses()
                 while try reader.drain(limit: 1_000) {}
                 return feed.isFinished && reader.tally.commands >= feed.commands
             }
@@ -55,7 +55,7 @@ struct MetricsTests {
                     && $0.sum("causeway_consumer_lag_records") == 0 && $0.sum("causeway_records_in_progress") == 0
             }
             try compare(scrape, with: reader, commands: feed.commands)
-            try compare(scrape, with: try service(of: run))
+            try compare(scrape, with: try simulatorStatistics(of: run))
             #expect(scrape.sum("causeway_oldest_unsettled_seconds") == 0)
             #expect(
                 scrape.sum("causeway_partitions_assigned")
@@ -65,29 +65,31 @@ struct MetricsTests {
             #expect(try run.status(of: "/readyz") == 200)
 
             // Thousands of commands add no new series, and no series names an activity.
-            let known = scrape.names.filter { !Self.isLate($0) }
-            #expect(known == early.names.filter { !Self.isLate($0) })
+            let knownSeries = scrape.names.filter { !Self.isEventDriven($0) }
+            #expect(knownSeries == earlyScrape.names.filter { !Self.isEventDriven($0) })
             #expect(!scrape.text.contains(feed.activity(match: 0, follower: 1)))
-            try promtool(scrape.text)
+            try checkWithPromtool(scrape.text)
             #expect(try metricsOfAlertsAndDashboard().filter { scrape.sum($0) == nil } == [])
         }
     }
 
     /// Metrics that have no series until their event happens. A run may be without these events.
-    private static let later: Set<String> = [
+    private static let eventDrivenMetrics: Set<String> = [
         "causeway_apns_goaway_total", "causeway_redis_errors_total", "causeway_kafka_errors_total",
         "causeway_log_lines_suppressed_total",
     ]
 
-    private static func isLate(_ series: String) -> Bool { later.contains(String(series.prefix { $0 != "{" })) }
+    private static func isEventDriven(_ series: String) -> Bool {
+        eventDrivenMetrics.contains(String(series.prefix { $0 != "{" }))
+    }
 
-    /// Returns the metrics that alerts and the dashboard read, without the metrics in ``later``.
+    /// Returns the metrics that alerts and the dashboard read, without the metrics in ``eventDrivenMetrics``.
     private func metricsOfAlertsAndDashboard() throws -> Set<String> {
         let text = try ["rules.yaml", "dashboard.json"].map { try Repository.text("Helm/causeway/files/\($0)") }
             .joined()
         let names = Set(text.matches(of: /(?:causeway|process)_[a-z_]+/).map { String($0.output) })
         #expect(names.count > 30)
-        return names.subtracting(Self.later)
+        return names.subtracting(Self.eventDrivenMetrics)
     }
 
     private func compare(_ scrape: Scrape, with reader: ResultsReader, commands: Int) throws {
@@ -108,18 +110,18 @@ struct MetricsTests {
         #expect(scrape.sum("causeway_redis_servers_away") == 0)
     }
 
-    private func service(of run: ExampleRun) throws -> JSONObject {
+    private func simulatorStatistics(of run: ExampleRun) throws -> JSONObject {
         let client = ControlClient(port: run.deployment.simulator.controlPort)
         let answer = try JSONSerialization.jsonObject(with: Data(try client.successfulResponseBody("GET", "/stats")))
         return try #require(answer as? JSONObject)
     }
 
-    private func compare(_ scrape: Scrape, with service: JSONObject) throws {
-        let requests = try #require(service["requests"] as? Double)
-        let byPriority = try #require(service["acceptedByPriority"] as? JSONObject)
+    private func compare(_ scrape: Scrape, with statistics: JSONObject) throws {
+        let requests = try #require(statistics["requests"] as? Double)
+        let byPriority = try #require(statistics["acceptedByPriority"] as? JSONObject)
         // At least the ten starts and the twenty ends are sent, however slow the machine is.
         #expect(requests >= 30)
-        #expect(scrape.sum("causeway_pushes_total", ["status": "200"]) == service["accepted"] as? Double)
+        #expect(scrape.sum("causeway_pushes_total", ["status": "200"]) == statistics["accepted"] as? Double)
         #expect(scrape.sum("causeway_pushes_total") == requests)
         #expect(scrape.sum("causeway_apns_round_trip_seconds_count") == requests)
         #expect(scrape.sum("causeway_budget_spent_total") == byPriority["10"] as? Double)
@@ -127,23 +129,23 @@ struct MetricsTests {
     }
 
     /// Checks with promtool that Prometheus can parse the text.
-    private func promtool(_ text: String) throws {
+    private func checkWithPromtool(_ text: String) throws {
         let directory = try WorkDirectory()
         defer { directory.remove(keeping: false) }
         let file = "\(directory.path)/metrics.txt"
         try text.write(toFile: file, atomically: true, encoding: .utf8)
-        let check = try outputOf("/bin/sh", ["-c", "exec \(Promtool.path) check metrics < '\(file)'"])
-        #expect(check.code == 0 && check.text.isEmpty, "\(check.text)")
+        let check = try runProgram("/bin/sh", ["-c", "exec \(Promtool.path) check metrics < '\(file)'"])
+        #expect(check.exitCode == 0 && check.text.isEmpty, "\(check.text)")
     }
 
     /// The worker gets the signal to stop while a push has no answer. It reports at once that it drains, and
     /// stays alive until the answer comes.
     @Test func `A draining worker is alive, but not ready`() async throws {
         try await onOwnThread {
-            let run = try ExampleRun(["ride"], configure: ExampleRun.waitingForResponses)
+            let run = try ExampleRun(["ride"], configure: ExampleRun.withLongResponseTimeout)
             defer { run.close() }
-            let traffic = try Traffic(run)
-            try traffic.sendOne()
+            let updates = try RideUpdates(run)
+            try updates.sendOne()
             try run.awaitMetrics("its partitions") { ($0.sum("causeway_partitions_assigned") ?? 0) > 0 }
             #expect(try run.status(of: "/readyz") == 200)
             #expect(try run.scrape().sum("causeway_draining") == 0)
@@ -151,7 +153,7 @@ struct MetricsTests {
             let simulator = try #require(run.deployment.parts.first { $0.name == "simulator" })
             simulator.signal(SIGSTOP)
             defer { simulator.signal(SIGCONT) }
-            try traffic.sendWithoutWaiting()
+            try updates.sendWithoutWaiting()
             try run.awaitMetrics("a push on its way") {
                 $0.sum("causeway_pushes_in_flight") == 1 && $0.sum("causeway_records_waiting", ["for": "apns"]) == 1
             }
@@ -191,26 +193,35 @@ struct MetricsTests {
             defer { run.close() }
             let configuration = run.deployment.path("causeway.yaml")
             try run.awaitMetrics("its partitions") { $0.sum("causeway_partitions_assigned") == 40 }
-            let health = try [ExampleRun.programs.causeway, "health"]
-            let live = try outputOf(health[0], ["health", "--config", configuration])
-            #expect(live.code == 0 && live.text.hasSuffix("\nok\n"), "\(live.text)")
-            let ready = try outputOf(
-                health[0],
+            let program = try ExampleRun.programs.causeway
+            let liveOutput = try runProgram(program, ["health", "--config", configuration])
+            #expect(liveOutput.exitCode == 0 && liveOutput.text.hasSuffix("\nok\n"), "\(liveOutput.text)")
+            let readyOutput = try runProgram(
+                program,
                 ["health", "--url", "http://127.0.0.1:\(run.deployment.httpPort)/readyz"]
             )
-            #expect(ready.code == 0 && ready.text.contains("[+] group: reads 40 partitions\n"), "\(ready.text)")
-            let named = try outputOf(
-                health[0],
+            #expect(
+                readyOutput.exitCode == 0 && readyOutput.text.contains("[+] group: reads 40 partitions\n"),
+                "\(readyOutput.text)"
+            )
+            let namedHostOutput = try runProgram(
+                program,
                 ["health", "--url", "http://localhost:\(run.deployment.httpPort)/readyz"]
             )
-            #expect(named.code == 0 && named.text == ready.text, "\(named.text)")
-            let nobody = try outputOf(
-                health[0],
+            #expect(
+                namedHostOutput.exitCode == 0 && namedHostOutput.text == readyOutput.text,
+                "\(namedHostOutput.text)"
+            )
+            let unknownHostOutput = try runProgram(
+                program,
                 ["health", "--url", "http://nobody.invalid:\(run.deployment.httpPort)/readyz"]
             )
-            #expect(nobody.code == 1 && nobody.text.contains("nobody.invalid: "), "\(nobody.text)")
-            let wrong = try outputOf(
-                health[0],
+            #expect(
+                unknownHostOutput.exitCode == 1 && unknownHostOutput.text.contains("nobody.invalid: "),
+                "\(unknownHostOutput.text)"
+            )
+            let errorOutput = try runProgram(
+                program,
                 ["health", "--url", "http://127.0.0.1:\(run.deployment.httpPort)/ready"]
             )
             let pages = """
@@ -218,46 +229,49 @@ struct MetricsTests {
                 its pages are /livez, /readyz, /statusz and /metrics
 
                 """
-            #expect(wrong.code == 1 && wrong.text.contains(pages), "\(wrong.text)")
-            try askTheProcess(of: run)
-            let page = try Page("/statusz?format=html", port: run.deployment.httpPort)
+            #expect(errorOutput.exitCode == 1 && errorOutput.text.contains(pages), "\(errorOutput.text)")
+            try checkHealthOfProcess(of: run)
+            let page = try WorkerPage("/statusz?format=html", port: run.deployment.httpPort)
             #expect(page.status == 200 && page.text.hasPrefix("<!doctype html>"))
-            let status = try outputOf(
-                health[0],
+            let statusOutput = try runProgram(
+                program,
                 ["health", "--url", "http://127.0.0.1:\(run.deployment.httpPort)/statusz"]
             )
-            #expect(status.code == 0 && status.text.contains("What flows\n"), "\(status.text)")
+            #expect(statusOutput.exitCode == 0 && statusOutput.text.contains("What flows\n"), "\(statusOutput.text)")
             try run.deployment.stopWorker(graceMilliseconds: 90_000)
-            let gone = try outputOf(health[0], ["health", "--config", configuration])
-            #expect(gone.code == 1 && gone.text.contains("no server answers at 127.0.0.1:"), "\(gone.text)")
+            let stoppedOutput = try runProgram(program, ["health", "--config", configuration])
+            #expect(
+                stoppedOutput.exitCode == 1 && stoppedOutput.text.contains("no server answers at 127.0.0.1:"),
+                "\(stoppedOutput.text)"
+            )
         }
     }
 
     /// `health` asks the worker at the address where it listens. The configuration file may have become
     /// invalid, or may take effect only at the next start.
-    private func askTheProcess(of run: ExampleRun) throws {
+    private func checkHealthOfProcess(of run: ExampleRun) throws {
         let path = run.deployment.path("causeway.yaml")
         let text = try String(contentsOfFile: path, encoding: .utf8)
         let process = try #require(run.deployment.worker?.identifier)
-        let moved = text.replacingOccurrences(of: "port: \(run.deployment.httpPort)", with: "port: 1")
-        for edited in [moved, "no: configuration\n"] {
+        let movedConfiguration = text.replacingOccurrences(of: "port: \(run.deployment.httpPort)", with: "port: 1")
+        for edited in [movedConfiguration, "no: configuration\n"] {
             try edited.write(toFile: path, atomically: true, encoding: .utf8)
-            let live = try outputOf(ExampleRun.programs.causeway, ["health", "--process", "\(process)"])
-            #expect(live.code == 0 && live.text.hasSuffix("\nok\n"), "\(live.text)")
+            let liveOutput = try runProgram(ExampleRun.programs.causeway, ["health", "--process", "\(process)"])
+            #expect(liveOutput.exitCode == 0 && liveOutput.text.hasSuffix("\nok\n"), "\(liveOutput.text)")
         }
-        let wrong = try outputOf(ExampleRun.programs.causeway, ["health", "--config", path])
-        #expect(wrong.code == 78, "\(wrong.text)")
+        let errorOutput = try runProgram(ExampleRun.programs.causeway, ["health", "--config", path])
+        #expect(errorOutput.exitCode == 78, "\(errorOutput.text)")
         try text.write(toFile: path, atomically: true, encoding: .utf8)
-        let none = try outputOf(ExampleRun.programs.causeway, ["health", "--process", "\(getpid())"])
-        #expect(none.code == 1, "\(none.text)")
+        let otherProcessOutput = try runProgram(ExampleRun.programs.causeway, ["health", "--process", "\(getpid())"])
+        #expect(otherProcessOutput.exitCode == 1, "\(otherProcessOutput.text)")
         #expect(WorkerProcess.all.map(\.identifier).contains(process) == false, "the tests are another program")
         for (line, host, port) in [
             ("0100007F:24F8", "127.0.0.1", 9_464), ("00000000:0050", "0.0.0.0", 80),
             ("00000000000000000000000001000000:24F8", "::1", 9_464),
         ] as [(Substring, String, UInt16)] {
-            let address = try #require(WorkerProcess.address(line))
+            let address = try #require(WorkerProcess.parseKernelAddress(line))
             #expect(address.host == host && address.port == port)
         }
-        #expect(WorkerProcess.address("0100007F") == nil && WorkerProcess.address("01:1") == nil)
+        #expect(WorkerProcess.parseKernelAddress("0100007F") == nil && WorkerProcess.parseKernelAddress("01:1") == nil)
     }
 }

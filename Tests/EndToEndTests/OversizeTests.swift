@@ -8,16 +8,16 @@ import Testing
 /// simulator refuses bodies that are too large.
 @Suite("States that are too large", .timeLimit(.minutes(10)))
 struct OversizeTests {
-    private static let long = String(repeating: "x", count: 6_000)
+    private static let longText = String(repeating: "x", count: 6_000)
 
-    private func run() throws -> ExampleRun {
+    private func makeRun() throws -> ExampleRun {
         try ExampleRun(["ride"]) { text, deployment in
             let port = "    port: \(deployment.simulator.apnsPort)\n"
-            let management =
+            let managementSettings =
                 "    managementHost: localhost\n    managementPort: \(deployment.simulator.managementPort)\n"
             let app = "    bundleId: com.example.ride\n"
             try #require(text.contains(port) && text.contains(app) && !text.contains("\npolicies:"))
-            return text.replacingOccurrences(of: port, with: port + management)
+            return text.replacingOccurrences(of: port, with: port + managementSettings)
                 .replacingOccurrences(
                     of: app,
                     with: app + "    channels: {audiences: [\"ride-*\"], environments: [sandbox]}\n"
@@ -26,9 +26,9 @@ struct OversizeTests {
     }
 
     /// Returns a command whose content state fits only without `map.tiles`.
-    private func command(_ identifier: String, _ address: JSONObject, like update: JSONObject) -> JSONObject {
+    private func makeCommand(_ identifier: String, _ address: JSONObject, like update: JSONObject) -> JSONObject {
         var state = (update["aps"] as? JSONObject)?["content-state"] as? JSONObject ?? [:]
-        state["map"] = ["zoom": 3, "tiles": Self.long] as JSONObject
+        state["map"] = ["zoom": 3, "tiles": Self.longText] as JSONObject
         let aps: JSONObject = [
             "event": "update", "timestamp": Int(Date().timeIntervalSince1970), "content-state": state,
         ]
@@ -38,29 +38,35 @@ struct OversizeTests {
 
     @Test func `An activity, an audience and a channel get the rest, and results name what was dropped`() async throws {
         try await onOwnThread {
-            let run = try run()
+            let run = try makeRun()
             defer { run.close() }
-            let traffic = try Traffic(run)
-            try traffic.awaitToken()
-            try run.send(command("single", ["activity": traffic.activity], like: traffic.update))
+            let updates = try RideUpdates(run)
+            try updates.awaitToken()
+            try run.send(makeCommand("single", ["activity": updates.activity], like: updates.exampleUpdate))
             try run.awaitAccepted(["single"])
             #expect(run.results.lastResult("single")?["dropped"] as? [String] == ["map.tiles"])
-            let shown = try run.activity(traffic.activity, app: "com.example.ride")
-            let map = try #require((shown["contentState"] as? JSONObject)?["map"] as? JSONObject)
+            let shownActivity = try run.readActivity(updates.activity, app: "com.example.ride")
+            let map = try #require((shownActivity["contentState"] as? JSONObject)?["map"] as? JSONObject)
             #expect(map as NSDictionary == ["zoom": 3])
 
-            try run.send(command("many", ["audience": "ride-all"], like: traffic.update))
+            try run.send(makeCommand("many", ["audience": "ride-all"], like: updates.exampleUpdate))
             try run.results.await(["many"], outcome: "delivered") { try run.takeResults(milliseconds: 100) }
-            let broadcast = try #require(run.results.results["many"]?.first { $0["environment"] != nil })
+            let broadcast = try #require(run.results.byCommand["many"]?.first { $0["environment"] != nil })
             #expect(broadcast["dropped"] as? [String] == ["map.tiles"], "\(broadcast)")
             let channel = try #require(broadcast["channel"] as? String)
 
-            try run.send(command("own", ["channel": channel, "environment": "sandbox"], like: traffic.update))
+            try run.send(
+                makeCommand("own", ["channel": channel, "environment": "sandbox"], like: updates.exampleUpdate)
+            )
             try run.results.await(["own"], outcome: "delivered") { try run.takeResults(milliseconds: 20) }
             #expect(run.results.lastResult("own")?["dropped"] as? [String] == ["map.tiles"])
 
             try run.send(
-                command("never", ["activity": traffic.activity, "payload": ["more": Self.long]], like: traffic.update)
+                makeCommand(
+                    "never",
+                    ["activity": updates.activity, "payload": ["more": Self.longText]],
+                    like: updates.exampleUpdate
+                )
             )
             try run.results.await(["never"], outcome: "invalid") { try run.takeResults(milliseconds: 20) }
             #expect(run.results.lastResult("never")?["reason"] as? String == "bodyTooLarge")

@@ -9,27 +9,29 @@ struct PrometheusAlertAudienceTests {
     /// APNs answers after two seconds, and a command comes every second. A round therefore takes longer than
     /// the time between two commands.
     @Test func `Commands that come faster than rounds run cause an alert`() async throws {
-        try await withAlerts(apps: ["match"]) { run, history in
-            let scene = try MatchScene(run)
-            let goal = try #require(try scene.files.records("commands.jsonl").first { $0["audience"] != nil })
-            var sent = 0
+        try await evaluatingAlerts(apps: ["match"]) { run, history in
+            let example = try MatchExample(run)
+            let goalCommand = try #require(try example.files.records("commands.jsonl").first { $0["audience"] != nil })
+            var sentCount = 0
             func send() throws {
-                var (command, aps) = (goal, goal["aps"] as? JSONObject ?? [:])
-                sent += 1
+                var (command, aps) = (goalCommand, goalCommand["aps"] as? JSONObject ?? [:])
+                sentCount += 1
                 aps["timestamp"] = Int(Date().timeIntervalSince1970)
-                aps["relevance-score"] = sent
+                aps["relevance-score"] = sentCount
                 command["aps"] = aps
-                command["id"] = "state-\(sent)"
-                command["sequence"] = sent
+                command["id"] = "state-\(sentCount)"
+                command["sequence"] = sentCount
                 try run.send(command)
             }
             try send()
-            try scene.awaitDelivered("state-1")
-            let well = try run.awaitState("a round that has ended") { $0.sum("causeway_audience_rounds") == 0 }
-            history.addQuiet(well, minutes: 15)
-            try run.fault(#"{"latencyMillisecondsMin":2000,"latencyMillisecondsMax":2000}"#)
+            try example.awaitDelivered("state-1")
+            let healthyScrape = try run.awaitSteadyState("a round that has ended") {
+                $0.sum("causeway_audience_rounds") == 0
+            }
+            history.addQuiet(healthyScrape, minutes: 15)
+            try run.setFaults(json: #"{"latencyMillisecondsMin":2000,"latencyMillisecondsMax":2000}"#)
             var due = Date()
-            let slow = try run.awaitState(
+            let slowScrape = try run.awaitSteadyState(
                 "a round that has not ended for a minute",
                 alerting: [.roundsSlow],
                 meanwhile: {
@@ -40,11 +42,11 @@ struct PrometheusAlertAudienceTests {
                 }
             ) { ($0.sum("causeway_audience_members_total", ["outcome": "delivered"]) ?? 0) > 60 }
             #expect(try run.findings().contains("CausewayRoundsSlow"))
-            history.add(slow, minutes: 6, firing: "CausewayRoundsSlow")
-            try run.endFaults()
-            let over = try run.awaitState("no round") { $0.sum("causeway_audience_rounds") == 0 }
+            history.add(slowScrape, minutes: 6, firing: "CausewayRoundsSlow")
+            try run.clearFaults()
+            let endScrape = try run.awaitSteadyState("no round") { $0.sum("causeway_audience_rounds") == 0 }
             #expect(try !run.findings().contains("CausewayRoundsSlow"))
-            history.addQuiet(over, minutes: 10)
+            history.addQuiet(endScrape, minutes: 10)
         }
     }
 }

@@ -9,50 +9,50 @@ import Testing
 @Suite("The causes of alerts", .timeLimit(.minutes(10)))
 struct PrometheusAlertCauseTests {
     @Test func `An outage of Redis causes an alert until it is back`() async throws {
-        try await withAlerts { run, history in
-            let traffic = try Traffic(run)
-            try traffic.sendOne()
-            history.add(try run.awaitState("Redis") { $0.hasAllDependencies }, minutes: 15)
+        try await evaluatingAlerts { run, history in
+            let updates = try RideUpdates(run)
+            try updates.sendOne()
+            history.add(try run.awaitSteadyState("Redis") { $0.hasAllDependencies }, minutes: 15)
             history.expect()
             try run.deployment.takeRedisAway()
             try run.awaitMetrics("Redis gone") { $0.sum("causeway_redis_ready") == 0 }
             #expect(try run.status(of: "/readyz") == 200)
             #expect(try run.status(of: "/livez") == 200)
             #expect(try run.findings().contains("CausewayRedisAway"))
-            try traffic.sendWithoutWaiting()
-            let waiting = try run.awaitState("a command that waits for Redis", alerting: [.redisAway]) {
+            try updates.sendWithoutWaiting()
+            let waitingScrape = try run.awaitSteadyState("a command that waits for Redis", alerting: [.redisAway]) {
                 $0.sum("causeway_records_waiting", ["for": "redis"]) == 1
                     && ($0.sum("causeway_oldest_unsettled_seconds") ?? 0) > 0.5
             }
-            history.add(waiting, minutes: 5, firing: "CausewayRedisAway")
+            history.add(waitingScrape, minutes: 5, firing: "CausewayRedisAway")
             try run.deployment.restartRedis()
-            let back = try run.awaitMetrics("Redis again") { $0.sum("causeway_redis_ready") == 1 }
-            #expect(try #require(back.sum("causeway_redis_reconnects_total")) >= 1)
-            try traffic.awaitAll()
-            let well = try run.awaitState("nothing that waits") {
+            let backScrape = try run.awaitMetrics("Redis again") { $0.sum("causeway_redis_ready") == 1 }
+            #expect(try #require(backScrape.sum("causeway_redis_reconnects_total")) >= 1)
+            try updates.awaitAll()
+            let healthyScrape = try run.awaitSteadyState("nothing that waits") {
                 $0.sum("causeway_records_in_progress") == 0 && $0.sum("causeway_oldest_unsettled_seconds") == 0
             }
             #expect(try !run.findings().contains("CausewayRedisAway"))
-            history.addQuiet(well, minutes: 5)
+            history.addQuiet(healthyScrape, minutes: 5)
         }
     }
 
     /// Redis has no memory left for a while. Commands wait and are sent afterwards.
     @Test func `Errors of Redis cause an alert`() async throws {
-        try await withAlerts { run, history in
-            let traffic = try Traffic(run)
-            try traffic.sendOne()
-            history.addQuiet(try run.awaitState("no error") { $0.hasAllDependencies }, minutes: 15)
+        try await evaluatingAlerts { run, history in
+            let updates = try RideUpdates(run)
+            try updates.sendOne()
+            history.addQuiet(try run.awaitSteadyState("no error") { $0.hasAllDependencies }, minutes: 15)
             try run.deployment.runRedisCommand("CONFIG SET maxmemory 1")
-            try traffic.sendWithoutWaiting()
+            try updates.sendWithoutWaiting()
             // The worker repeats the refused call, so the number of errors grows from reading to reading.
-            var seen = 0.0
+            var seenErrors = 0.0
             for _ in 0..<10 {
-                let refused = try run.awaitState("another error") {
-                    ($0.sum("causeway_redis_errors_total", ["code": "outOfMemory"]) ?? 0) > seen
+                let refusedScrape = try run.awaitSteadyState("another error") {
+                    ($0.sum("causeway_redis_errors_total", ["code": "outOfMemory"]) ?? 0) > seenErrors
                 }
-                seen = refused.sum("causeway_redis_errors_total") ?? 0
-                history.add(refused, minutes: 1)
+                seenErrors = refusedScrape.sum("causeway_redis_errors_total") ?? 0
+                history.add(refusedScrape, minutes: 1)
             }
             history.expect(firing: "CausewayRedisErrors")
             #expect(try run.findings().contains("CausewayRedisErrors"))
@@ -60,179 +60,186 @@ struct PrometheusAlertCauseTests {
                 try String(contentsOfFile: run.deployment.path("worker.log"), encoding: .utf8).contains("redis-error")
             )
             try run.deployment.runRedisCommand("CONFIG SET maxmemory 0")
-            try traffic.awaitAll()
+            try updates.awaitAll()
         }
     }
 
     /// `redis.replicas` requires one replica, but there is none. Registrations wait for ten seconds, and then
     /// continue without it.
     @Test func `Missing replicas of Redis cause an alert`() async throws {
-        try await withAlerts(replicas: 1) { run, history in
-            let traffic = try Traffic(run)
-            var (seen, turns) = (0.0, 0)
+        try await evaluatingAlerts(replicas: 1) { run, history in
+            let updates = try RideUpdates(run)
+            var (seenErrors, turns) = (0.0, 0)
             for _ in 0..<4 {
                 // The worker asks for replicas only with a call that requires them, so each reading needs
                 // another call.
-                let missing = try run.awaitState(
+                let missingScrape = try run.awaitSteadyState(
                     "another question",
                     meanwhile: {
                         turns += 1
-                        if turns % 50 == 0 { try traffic.floodOnePartition(activities: 0..<1) }
+                        if turns % 50 == 0 { try updates.floodOnePartition(activities: 0..<1) }
                     }
                 ) {
-                    ($0.sum("causeway_redis_errors_total", ["code": "replicasMissing"]) ?? 0) > seen
+                    ($0.sum("causeway_redis_errors_total", ["code": "replicasMissing"]) ?? 0) > seenErrors
                 }
-                seen = missing.sum("causeway_redis_errors_total") ?? 0
-                history.add(missing, minutes: 1)
+                seenErrors = missingScrape.sum("causeway_redis_errors_total") ?? 0
+                history.add(missingScrape, minutes: 1)
             }
             history.expect(firing: "CausewayRedisReplicasMissing")
             #expect(try run.findings().contains("CausewayRedisReplicasMissing"))
             let log = try String(contentsOfFile: run.deployment.path("worker.log"), encoding: .utf8)
             #expect(log.contains("redis-replicas-missing"))
-            try traffic.sendOne()
-            let settled = try run.awaitState("registrations that are settled") {
+            try updates.sendOne()
+            let settledScrape = try run.awaitSteadyState("registrations that are settled") {
                 $0.hasAllDependencies && $0.sum("causeway_consumer_lag_records") == 0
                     && $0.highest("causeway_oldest_unsettled_seconds") == 0
             }
-            history.addQuiet(settled, minutes: 10)
+            history.addQuiet(settledScrape, minutes: 10)
         }
     }
 
     /// An empty Redis server replaces the first one at the same address.
     @Test func `The loss of all data in Redis causes an alert`() async throws {
-        try await withAlerts { run, history in
-            let traffic = try Traffic(run)
-            try traffic.sendOne()
-            history.addQuiet(try run.awaitState("a push") { $0.hasAllDependencies }, minutes: 20)
+        try await evaluatingAlerts { run, history in
+            let updates = try RideUpdates(run)
+            try updates.sendOne()
+            history.addQuiet(try run.awaitSteadyState("a push") { $0.hasAllDependencies }, minutes: 20)
             try run.awaitMarks()
             try run.deployment.replaceRedis()
             try run.await("the finding") { try run.findings().contains("CausewayRedisLost") }
-            let healed = try run.awaitState("that all is read again") {
+            let healedScrape = try run.awaitSteadyState("that all is read again") {
                 $0.hasAllDependencies && ($0.sum("causeway_redis_losses_total", ["cause": "emptied"]) ?? 0) >= 1
                     && $0.sum("causeway_partitions_rereading") == 0
             }
-            try traffic.sendOne()
-            history.add(healed, minutes: 5, firing: "CausewayRedisLost")
-            history.addQuiet(healed, minutes: 20)
+            try updates.sendOne()
+            history.add(healedScrape, minutes: 5, firing: "CausewayRedisLost")
+            history.addQuiet(healedScrape, minutes: 20)
         }
     }
 
     /// Commands name activities that have no registration.
     @Test func `Commands without a known token cause an alert`() async throws {
-        try await withAlerts { run, history in
-            let traffic = try Traffic(run)
-            try traffic.sendOne()
-            history.addQuiet(try run.awaitState("a push") { $0.hasAllDependencies }, minutes: 15)
-            try traffic.floodOnePartition(activities: 0..<60)
-            let held = try run.awaitState("held commands") {
+        try await evaluatingAlerts { run, history in
+            let updates = try RideUpdates(run)
+            try updates.sendOne()
+            history.addQuiet(try run.awaitSteadyState("a push") { $0.hasAllDependencies }, minutes: 15)
+            try updates.floodOnePartition(activities: 0..<60)
+            let heldScrape = try run.awaitSteadyState("held commands") {
                 $0.sum("causeway_outcomes_total", ["outcome": "held"]) == 60
             }
             #expect(try run.findings().contains("CausewayTokensUnknown"))
-            history.add(held, minutes: 8, firing: "CausewayTokensUnknown")
-            history.addQuiet(held, minutes: 12)
+            history.add(heldScrape, minutes: 8, firing: "CausewayTokensUnknown")
+            history.addQuiet(heldScrape, minutes: 12)
         }
     }
 
     @Test func `An outage of the broker causes an alert`() async throws {
-        try await withAlerts { run, history in
-            let well = try run.awaitState("a broker, and partitions") { $0.hasAllDependencies }
-            history.addQuiet(well, minutes: 15)
+        try await evaluatingAlerts { run, history in
+            let healthyScrape = try run.awaitSteadyState("a broker, and partitions") { $0.hasAllDependencies }
+            history.addQuiet(healthyScrape, minutes: 15)
             try run.stopForGood("broker")
-            let away = try run.awaitState("no broker", alerting: [.kafkaAway]) {
+            let awayScrape = try run.awaitSteadyState("no broker", alerting: [.kafkaAway]) {
                 ($0.sum("causeway_kafka_errors_total", ["code": "_ALL_BROKERS_DOWN"]) ?? 0) >= 1
             }
             #expect(try run.status(of: "/readyz") == 200)
             #expect(try run.status(of: "/livez") == 200)
             #expect(try run.findings().contains("CausewayKafkaAway"))
-            history.add(away, minutes: 5, firing: "CausewayKafkaAway")
+            history.add(awayScrape, minutes: 5, firing: "CausewayKafkaAway")
         }
     }
 
     /// First, a file without a key replaces the key file, until the right key returns. Then a key that APNs does not
     /// know replaces the right key, and the worker is restarted.
     @Test func `Unusable keys cause an alert`() async throws {
-        try await withAlerts { run, history in
-            let traffic = try Traffic(run)
-            try traffic.sendOne()
+        try await evaluatingAlerts { run, history in
+            let updates = try RideUpdates(run)
+            try updates.sendOne()
             let file = run.deployment.simulator.keyFile
-            let known = try String(contentsOfFile: file, encoding: .utf8)
-            let well = try run.awaitState("no rejected key") {
+            let knownKey = try String(contentsOfFile: file, encoding: .utf8)
+            let healthyScrape = try run.awaitSteadyState("no rejected key") {
                 $0.sum("causeway_key_file_rejected", ["app": "ride"]) == 0
             }
-            history.addQuiet(well, minutes: 15)
+            history.addQuiet(healthyScrape, minutes: 15)
             try "no key".write(toFile: file, atomically: true, encoding: .utf8)
-            let rejected = try run.awaitState("a rejected key", alerting: [.keyFileRejected]) {
+            let rejectedScrape = try run.awaitSteadyState("a rejected key", alerting: [.keyFileRejected]) {
                 $0.sum("causeway_key_file_rejected", ["app": "ride"]) == 1
             }
-            history.add(rejected, minutes: 8, firing: "CausewayKeyFileRejected")
+            history.add(rejectedScrape, minutes: 8, firing: "CausewayKeyFileRejected")
             #expect(try run.findings().contains("CausewayKeyFileRejected"))
-            try known.write(toFile: file, atomically: true, encoding: .utf8)
-            let accepted = try run.awaitState("a key that was accepted", meanwhile: { try traffic.sendOne() }) {
+            try knownKey.write(toFile: file, atomically: true, encoding: .utf8)
+            let acceptedScrape = try run.awaitSteadyState(
+                "a key that was accepted",
+                meanwhile: { try updates.sendOne() }
+            ) {
                 $0.sum("causeway_key_file_rejected") == 0
             }
-            history.addQuiet(accepted, minutes: 15)
+            history.addQuiet(acceptedScrape, minutes: 15)
 
-            let strangers = try SimulatorDirectory(path: nil)
-            defer { strangers.removeIfTemporary() }
-            let unknown = try String(contentsOfFile: strangers.ownKey().file, encoding: .utf8)
-            try unknown.write(toFile: file, atomically: true, encoding: .utf8)
-            try run.deployment.crashWorker()
-            let open = try run.awaitState(
+            let unknownKeyDirectory = try SimulatorDirectory(path: nil)
+            defer { unknownKeyDirectory.removeIfTemporary() }
+            let unknownKey = try String(contentsOfFile: unknownKeyDirectory.ownKey().file, encoding: .utf8)
+            try unknownKey.write(toFile: file, atomically: true, encoding: .utf8)
+            try run.deployment.killAndRestartWorker()
+            let openScrape = try run.awaitSteadyState(
                 "an open breaker",
                 alerting: [.breakerOpen],
-                meanwhile: { try traffic.sendWithoutWaiting() }
+                meanwhile: { try updates.sendWithoutWaiting() }
             ) {
                 $0.sum("causeway_breaker_open", ["app": "ride", "environment": "sandbox"]) == 1
             }
             #expect(
-                try #require(open.sum("causeway_pushes_total", ["status": "403", "reason": "InvalidProviderToken"])) > 0
+                try #require(
+                    openScrape.sum("causeway_pushes_total", ["status": "403", "reason": "InvalidProviderToken"])
+                ) > 0
             )
             #expect(try run.findings().contains("CausewayBreakerOpen"))
             #expect(try run.status(of: "/readyz") == 503, "APNs refuses the key of every app")
             // The refusals opened the breaker, so the alert about refusals fires too.
-            history.add(open, minutes: 8, firing: "CausewayBreakerOpen", "CausewayPushesRefused")
+            history.add(openScrape, minutes: 8, firing: "CausewayBreakerOpen", "CausewayPushesRefused")
         }
     }
 
     /// APNs refuses the stream of every push until the retry budget is empty. Then people end their activities, so APNs
     /// answers 410 to the producer's further updates.
     @Test func `Failing pushes cause an alert`() async throws {
-        try await withAlerts(lanes: 1) { run, history in
-            let crowd = try RegisteredPhones(run, count: 60)
-            try crowd.send(to: crowd.activities)
+        try await evaluatingAlerts(lanes: 1) { run, history in
+            let registeredPhones = try RegisteredPhones(run, count: 60)
+            try registeredPhones.send(to: registeredPhones.activities)
             let labels = ["app": "ride", "environment": "sandbox"]
-            let before = try run.awaitState("a push each") {
+            let initialScrape = try run.awaitSteadyState("a push each") {
                 $0.sum("causeway_pushes_total", ["status": "200"]) == 60
             }
             // The rule needs the increase from 0, so the series must exist before the first 410.
-            #expect(before.sum("causeway_pushes_total", ["status": "410", "reason": "ExpiredToken"]) == 0)
-            #expect(before.sum("causeway_retry_budget_ratio", ["app": "ride"]) == 1)
-            history.addQuiet(before, minutes: 15)
+            #expect(initialScrape.sum("causeway_pushes_total", ["status": "410", "reason": "ExpiredToken"]) == 0)
+            #expect(initialScrape.sum("causeway_retry_budget_ratio", ["app": "ride"]) == 1)
+            history.addQuiet(initialScrape, minutes: 15)
 
-            try run.fault(#"{"refusedShare":1}"#)
-            try crowd.send(to: crowd.activities)
-            let retried = try run.awaitState("a budget that is spent") {
+            try run.setFaults(json: #"{"refusedShare":1}"#)
+            try registeredPhones.send(to: registeredPhones.activities)
+            let retriedScrape = try run.awaitSteadyState("a budget that is spent") {
                 ($0.sum("causeway_retry_budget_ratio", ["app": "ride"]) ?? 1) < 0.1
             }
-            #expect(try #require(retried.sum("causeway_push_retries_total", ["app": "ride"])) > 90)
-            history.add(retried, minutes: 8, firing: "CausewayRetryBudgetSpent")
+            #expect(try #require(retriedScrape.sum("causeway_push_retries_total", ["app": "ride"])) > 90)
+            history.add(retriedScrape, minutes: 8, firing: "CausewayRetryBudgetSpent")
             // The alert needs an empty budget and recent retries. Now the budget is empty, but nothing is
             // retried.
-            history.addQuiet(retried, minutes: 12)
-            try run.endFaults()
+            history.addQuiet(retriedScrape, minutes: 12)
+            try run.clearFaults()
             try run.awaitMetrics("nothing that waits") { $0.sum("causeway_records_in_progress") == 0 }
 
-            for (wave, activities) in [crowd.activities.prefix(30), crowd.activities.suffix(30)].enumerated() {
+            for (wave, activities) in [registeredPhones.activities.prefix(30), registeredPhones.activities.suffix(30)]
+                .enumerated()
+            {
                 for activity in activities {
                     try run.post("/dismiss", ["app": "com.example.ride", "activity": activity])
                 }
-                try crowd.send(to: activities)
-                let dead = try run.awaitState("dead tokens") {
+                try registeredPhones.send(to: activities)
+                let deadScrape = try run.awaitSteadyState("dead tokens") {
                     $0.sum("causeway_pushes_total", labels.merging(["status": "410"]) { $1 }) == Double(30 * (wave + 1))
                         && $0.sum("causeway_invalidations_total", ["app": "ride"]) == Double(30 * (wave + 1))
                         && $0.sum("causeway_outcomes_total", ["outcome": "held"]) == Double(30 * (wave + 1))
                 }
-                history.add(dead, minutes: 10)
+                history.add(deadScrape, minutes: 10)
             }
             // The commands with dead tokens are held, so most commands of the hour wait for a token. This
             // causes the alert `CausewayTokensUnknown`.
@@ -242,39 +249,40 @@ struct PrometheusAlertCauseTests {
 
     /// Sends a record that is no command, and more pushes of priority 10 than the policy's budget allows.
     @Test func `Invalid records and exhausted budgets cause an alert`() async throws {
-        try await withAlerts { run, history in
-            let small = "{pushes: 2, refillPerHour: 1, reservedForAlerts: 0}"
+        try await evaluatingAlerts { run, history in
+            let smallBudget = "{pushes: 2, refillPerHour: 1, reservedForAlerts: 0}"
             try run.restart(
                 replacing: "\nworker:\n",
-                with: "\npolicies:\n  default:\n    budget: \(small)\n    frequentBudget: \(small)\nworker:\n"
+                with:
+                    "\npolicies:\n  default:\n    budget: \(smallBudget)\n    frequentBudget: \(smallBudget)\nworker:\n"
             )
-            let traffic = try Traffic(run)
+            let updates = try RideUpdates(run)
             history.add(
-                try run.awaitState("no push") { $0.sum("causeway_pushes_total") == 0 },
+                try run.awaitSteadyState("no push") { $0.sum("causeway_pushes_total") == 0 },
                 minutes: 20
             )
             history.expect()
-            for _ in 0..<5 { try traffic.sendOne() }
+            for _ in 0..<5 { try updates.sendOne() }
             let labels = ["app": "ride", "policy": "default"]
-            let spent = try run.awaitState("demoted pushes") {
+            let spentScrape = try run.awaitSteadyState("demoted pushes") {
                 ($0.sum("causeway_budget_demotions_total", labels) ?? 0) > 2
             }
-            #expect(try #require(spent.sum("causeway_budget_spent_total", labels)) <= 2)
-            history.add(spent, minutes: 10)
-            try traffic.sendOne()
-            let more = try run.awaitState("one more") {
+            #expect(try #require(spentScrape.sum("causeway_budget_spent_total", labels)) <= 2)
+            history.add(spentScrape, minutes: 10)
+            try updates.sendOne()
+            let laterScrape = try run.awaitSteadyState("one more") {
                 $0.sum("causeway_budget_demotions_total", labels)
-                    == (spent.sum("causeway_budget_demotions_total", labels) ?? 0) + 1
+                    == (spentScrape.sum("causeway_budget_demotions_total", labels) ?? 0) + 1
             }
-            history.add(more, minutes: 10, firing: "CausewayBudgetExhausted")
+            history.add(laterScrape, minutes: 10, firing: "CausewayBudgetExhausted")
             // The rule needs the increase from 0, so the series must exist before the first dead letter.
-            #expect(spent.sum("causeway_dead_letters_total", ["app": "none"]) == 0)
+            #expect(spentScrape.sum("causeway_dead_letters_total", ["app": "none"]) == 0)
             try run.send(["app": "com.example.unknown", "activity": "a"])
-            let dead = try run.awaitState("a dead letter") {
+            let deadScrape = try run.awaitSteadyState("a dead letter") {
                 $0.sum("causeway_dead_letters_total", ["app": "none"]) == 1
             }
-            history.addQuiet(more, minutes: 20)
-            history.add(dead, minutes: 5, firing: "CausewayDeadLetters")
+            history.addQuiet(laterScrape, minutes: 20)
+            history.add(deadScrape, minutes: 5, firing: "CausewayDeadLetters")
         }
     }
 }

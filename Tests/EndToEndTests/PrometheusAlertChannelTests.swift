@@ -18,9 +18,13 @@ struct PrometheusAlertChannelTests {
             }
             defer { run.close() }
             var history = PrometheusAlertHistory()
-            let full = try run.awaitState("a list of channels") { $0.highest("causeway_channels_listed") > 8_000 }
-            history.add(full, minutes: 12, firing: "CausewayChannelsNearLimit")
-            #expect(full.highest("causeway_channels_listed") == 8_001 && full.highest("causeway_channels") == 0)
+            let fullScrape = try run.awaitSteadyState("a list of channels") {
+                $0.highest("causeway_channels_listed") > 8_000
+            }
+            history.add(fullScrape, minutes: 12, firing: "CausewayChannelsNearLimit")
+            #expect(
+                fullScrape.highest("causeway_channels_listed") == 8_001 && fullScrape.highest("causeway_channels") == 0
+            )
             try history.evaluate()
         }
     }

@@ -30,13 +30,13 @@ enum WorkerFaults {
     ///
     /// - Parameter faults: the file that lists the faults.
     /// - Returns: the program with arguments that starts a worker with the library.
-    static func program(faults: String, on deployment: Deployment) throws -> [String] {
+    static func makeProgram(faults: String, on deployment: Deployment) throws -> [String] {
         let library = deployment.path("faults.so")
-        let built = try outputOf(
+        let compilation = try runProgram(
             "/usr/bin/env",
             ["clang", "-shared", "-fPIC", "-Wall", "-Werror", "-o", library, source]
         )
-        try #require(built.code == 0, "\(built.text)")
+        try #require(compilation.exitCode == 0, "\(compilation.text)")
         // A sanitizer's run may already preload a library, so both libraries are preloaded.
         let preloaded = ProcessInfo.processInfo.environment["LD_PRELOAD"].map { "\(library):\($0)" } ?? library
         return ["/usr/bin/env", "LD_PRELOAD=\(preloaded)", "WORKER_FAULTS=\(faults)"]
@@ -67,7 +67,7 @@ enum RedisCluster {
                         "/usr/bin/redis-server", "--bind", "127.0.0.1", "--port", "\(port)", "--save", "",
                         "--appendonly",
                         "no", "--dir", deployment.directory, "--cluster-enabled", "yes", "--cluster-config-file",
-                        "nodes-\(port).conf", "--cluster-port", "\(try LoopbackPort.free())",
+                        "nodes-\(port).conf", "--cluster-port", "\(try LoopbackPort.findFree())",
                         "--cluster-require-full-coverage", "no", "--cluster-allow-replica-migration", "no",
                     ],
                     logFile: deployment.path("redis-\(port).log")
@@ -75,7 +75,7 @@ enum RedisCluster {
             )
         }
         func ask(_ port: UInt16, _ arguments: String...) throws -> String {
-            try outputOf("/usr/bin/redis-cli", ["-p", "\(port)"] + arguments).text
+            try runProgram("/usr/bin/redis-cli", ["-p", "\(port)"] + arguments).text
         }
         for port in ports { try eventually("redis-server \(port)") { try ask(port, "PING").contains("PONG") } }
         let halves = [("0", "8191"), ("8192", "16383")]
@@ -83,11 +83,11 @@ enum RedisCluster {
             try #require(try ask(port, "CLUSTER", "ADDSLOTSRANGE", half.0, half.1).contains("OK"))
         }
         let bus = try ask(ports[1], "CONFIG", "GET", "cluster-port").split(separator: "\n").last.map(String.init) ?? ""
-        var meetings = 0
+        var meetCommandCount = 0
         try eventually("a cluster") {
             // Redis forgets a CLUSTER MEET that is not answered in time, so the command is repeated.
-            if meetings % 100 == 0 { _ = try ask(ports[0], "CLUSTER", "MEET", "127.0.0.1", "\(ports[1])", bus) }
-            meetings += 1
+            if meetCommandCount % 100 == 0 { _ = try ask(ports[0], "CLUSTER", "MEET", "127.0.0.1", "\(ports[1])", bus) }
+            meetCommandCount += 1
             return try ports.allSatisfy { port in
                 let text = try ask(port, "CLUSTER", "INFO")
                 return text.contains("cluster_state:ok") && text.contains("cluster_known_nodes:2")
@@ -98,7 +98,7 @@ enum RedisCluster {
 }
 
 /// A consumer that joins the workers' group while no worker is a member, so that it can commit an offset.
-final class CommitBeyondLogEnd: ConsumerHandler {
+final class OffsetPastEndCommitter: ConsumerHandler {
     private var assignedPartitions: [TopicPartition] = []
 
     func partitionsAssigned(_ partitions: [TopicPartition]) { assignedPartitions += partitions }
@@ -106,7 +106,7 @@ final class CommitBeyondLogEnd: ConsumerHandler {
 
     /// Commits an offset far beyond the end of the log, for the first partition of commands.
     static func commit(on run: ExampleRun) throws {
-        let member = CommitBeyondLogEnd()
+        let member = OffsetPastEndCommitter()
         let wakeup = WakeupPipe()
         let consumer = try Consumer(
             properties: [
@@ -118,10 +118,10 @@ final class CommitBeyondLogEnd: ConsumerHandler {
         )
         defer { _ = consumer.close(deadlineMilliseconds: 5_000) }
         let first = TopicPartition(topic: TopicIdentifier(index: 0), partition: 0)
-        consumer.setWakeup(descriptor: wakeup.writing)
+        consumer.setWakeup(descriptor: wakeup.writeDescriptor)
         while !member.assignedPartitions.contains(first) {
             if case .none = consumer.poll(), !member.assignedPartitions.contains(first) {
-                try #require(wakeup.waitHere(milliseconds: 180_000), "no partition was assigned")
+                try #require(wakeup.waitBlocking(milliseconds: 180_000), "no partition was assigned")
             }
         }
         try #require(consumer.storeOffset(topic: first.topic, partition: 0, nextOffset: 1_000_000) == nil)

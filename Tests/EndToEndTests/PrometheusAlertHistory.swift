@@ -8,11 +8,11 @@ import Testing
 ///
 /// The values come from the worker. Each reading counts for several minutes, so that the test need not wait
 /// for a rule's `for`. Therefore a reading must show a lasting state:
-/// ``ExampleRun/awaitState(_:alerting:ignoring:within:meanwhile:_:)`` waits for one.
+/// ``ExampleRun/awaitSteadyState(_:alerting:ignoring:within:meanwhile:_:)`` waits for one.
 struct PrometheusAlertHistory {
     private static let secondsBetweenSamples = 30
     private static let rules = Repository.url("Helm/causeway/files/rules.yaml")
-    private static let readByRules: Set<String> = {
+    private static let metricsReadByRules: Set<String> = {
         let text = (try? String(contentsOf: rules, encoding: .utf8)) ?? ""
         return Set(text.matches(of: /(?:causeway|process)_[a-z_]+/).map { String($0.output) })
     }()
@@ -34,18 +34,19 @@ struct PrometheusAlertHistory {
     }
 
     func evaluate(sourceLocation: SourceLocation = #_sourceLocation) throws {
-        try #require(!expectations.isEmpty && Self.readByRules.count > 10)
+        try #require(!expectations.isEmpty && Self.metricsReadByRules.count > 10)
         let directory = try WorkDirectory()
         defer { directory.remove(keeping: false) }
         let file = "\(directory.path)/tests.yaml"
-        try document.write(toFile: file, atomically: true, encoding: .utf8)
-        let done = try outputOf(Promtool.path, ["test", "rules", file])
+        try promtoolDocument.write(toFile: file, atomically: true, encoding: .utf8)
+        let promtoolRun = try runProgram(Promtool.path, ["test", "rules", file])
         // Joins the differences in one line, because reports show only the first line of an issue.
-        let differences = done.code == 0 ? "" : done.text.split { $0.isWhitespace }.joined(separator: " ")
+        let differences =
+            promtoolRun.exitCode == 0 ? "" : promtoolRun.text.split { $0.isWhitespace }.joined(separator: " ")
         #expect(differences == "", sourceLocation: sourceLocation)
     }
 
-    private var document: String {
+    private var promtoolDocument: String {
         var text = """
             rule_files: ['\(Self.rules.path)']
             evaluation_interval: \(Self.secondsBetweenSamples)s
@@ -72,12 +73,12 @@ struct PrometheusAlertHistory {
     private var series: [String: String] {
         let names = readings.reduce(into: Set<String>()) { $0.formUnion($1.scrape.map { Set($0.series.keys) } ?? []) }
         var series: [String: String] = [:]
-        for name in names where Self.readByRules.contains(String(name.prefix { $0 != "{" })) {
+        for name in names where Self.metricsReadByRules.contains(String(name.prefix { $0 != "{" })) {
             let labels = name.drop { $0 != "{" }.dropFirst().dropLast()
             let metric = name.prefix { $0 != "{" }
             let target = "namespace=\"push\",job=\"causeway\",pod=\"a\""
-            let full = "\(metric){\(labels)\(labels.isEmpty ? "" : ",")\(target)}"
-            series[full] =
+            let fullName = "\(metric){\(labels)\(labels.isEmpty ? "" : ",")\(target)}"
+            series[fullName] =
                 readings.map { scrape, minutes in
                     let count = minutes * 60 / Self.secondsBetweenSamples
                     guard let value = scrape?.series[name] else { return "_x\(count)" }

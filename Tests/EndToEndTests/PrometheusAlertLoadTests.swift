@@ -10,49 +10,54 @@ import Testing
 struct PrometheusAlertLoadTests {
     /// Redis does not answer for more than a minute, while commands keep coming.
     @Test func `A growing lag during an outage of Redis causes an alert`() async throws {
-        try await withAlerts { run, history in
-            let traffic = try Traffic(run)
-            try traffic.sendOne()
-            history.add(try run.awaitState("no lag") { $0.sum("causeway_consumer_lag_records") == 0 }, minutes: 15)
+        try await evaluatingAlerts { run, history in
+            let updates = try RideUpdates(run)
+            try updates.sendOne()
+            history.add(
+                try run.awaitSteadyState("no lag") { $0.sum("causeway_consumer_lag_records") == 0 },
+                minutes: 15
+            )
             history.expect()
             try run.deployment.takeRedisAway()
-            try traffic.floodOnePartition(activities: 0..<1_200)
-            let some = try run.awaitState("a lag", alerting: [.redisAway, .lagGrows]) {
+            try updates.floodOnePartition(activities: 0..<1_200)
+            let someScrape = try run.awaitSteadyState("a lag", alerting: [.redisAway, .lagGrows]) {
                 ($0.sum("causeway_consumer_lag_records") ?? 0) >= 1_200
             }
-            history.add(some, minutes: 9)
-            try traffic.floodOnePartition(activities: 1_200..<1_800)
-            let old = try run.awaitState(
+            history.add(someScrape, minutes: 9)
+            try updates.floodOnePartition(activities: 1_200..<1_800)
+            let oldScrape = try run.awaitSteadyState(
                 "commands that are a minute old",
                 alerting: [.redisAway, .commandsStale, .lagGrows]
             ) { ($0.sum("causeway_consumer_lag_records") ?? 0) >= 1_800 }
             #expect(try run.findings().contains("CausewayCommandsStale"))
-            history.add(old, minutes: 5, firing: "CausewayRedisAway", "CausewayCommandsStale", "CausewayLagGrows")
+            history.add(oldScrape, minutes: 5, firing: "CausewayRedisAway", "CausewayCommandsStale", "CausewayLagGrows")
             try run.deployment.restartRedis()
-            let well = try run.awaitState("nothing that waits") {
+            let healthyScrape = try run.awaitSteadyState("nothing that waits") {
                 $0.sum("causeway_records_in_progress") == 0 && $0.sum("causeway_consumer_lag_records") == 0
             }
-            history.addQuiet(well, minutes: 15)
+            history.addQuiet(healthyScrape, minutes: 15)
         }
     }
 
     /// APNs takes more than five seconds for each answer.
     @Test func `Slow answers cause an alert`() async throws {
-        try await withAlerts { run, history in
-            let crowd = try RegisteredPhones(run, count: 16)
-            try crowd.send(to: crowd.activities)
-            let well = try run.awaitState("a push each") { $0.sum("causeway_freshness_seconds_count") == 16 }
-            history.addQuiet(well, minutes: 15)
-            let slow = #"{"latencyMillisecondsMin":5500,"latencyMillisecondsMax":5500}"#
-            try run.fault(slow)
+        try await evaluatingAlerts { run, history in
+            let registeredPhones = try RegisteredPhones(run, count: 16)
+            try registeredPhones.send(to: registeredPhones.activities)
+            let healthyScrape = try run.awaitSteadyState("a push each") {
+                $0.sum("causeway_freshness_seconds_count") == 16
+            }
+            history.addQuiet(healthyScrape, minutes: 15)
+            let slowFaults = #"{"latencyMillisecondsMin":5500,"latencyMillisecondsMax":5500}"#
+            try run.setFaults(json: slowFaults)
             // The next reading must count more late answers than the last one, so the test sends further
             // pushes.
             for start in stride(from: 0, to: 16, by: 4) {
-                try crowd.send(to: crowd.activities[start..<start + 4])
-                let late = try run.awaitState("answers that were late") {
+                try registeredPhones.send(to: registeredPhones.activities[start..<start + 4])
+                let lateScrape = try run.awaitSteadyState("answers that were late") {
                     $0.sum("causeway_freshness_seconds_count") == Double(16 + start + 4)
                 }
-                history.add(late, minutes: 4)
+                history.add(lateScrape, minutes: 4)
             }
             history.expect(firing: "CausewayFreshnessSlow")
         }
@@ -60,17 +65,17 @@ struct PrometheusAlertLoadTests {
 
     /// Large records come faster than one lane processes them.
     @Test func `More records than a lane can process cause an alert`() async throws {
-        try await withAlerts(lanes: 1) { run, history in
+        try await evaluatingAlerts(lanes: 1) { run, history in
             // Other tests run at the same time and need the processors, so this worker gets a lower priority.
             try run.replaceWorker(by: ["/usr/bin/nice", "-n", "5"])
-            let traffic = try Traffic(run)
-            try traffic.sendOne()
-            history.add(try run.awaitState("idleness") { $0.hasAllDependencies }, minutes: 15)
+            let updates = try RideUpdates(run)
+            try updates.sendOne()
+            history.add(try run.awaitSteadyState("idleness") { $0.hasAllDependencies }, minutes: 15)
             history.expect()
             // Sends the next flood when the worker has fewer records left than one flood. The lane processes
             // 1,000 records faster than this test sends the next ones, so a flood must be larger.
             let recordsPerFlood = 8_000
-            let busy = try run.awaitState(
+            let busyScrape = try run.awaitSteadyState(
                 "a busy lane",
                 alerting: [.laneBusy],
                 ignoring: [.lagGrows],
@@ -78,36 +83,38 @@ struct PrometheusAlertLoadTests {
                     guard let scrape = try? run.scrape(),
                         (scrape.sum("causeway_consumer_lag_records") ?? 0) < Double(recordsPerFlood)
                     else { return }
-                    try traffic.flood(recordsPerFlood, membersInPayload: 150)
+                    try updates.sendFlood(recordsPerFlood, membersInPayload: 150)
                 }
             ) {
                 ($0.sum("causeway_lane_busy_ratio") ?? 0) > 0.85
             }
-            #expect(try #require(busy.sum("causeway_kafka_thread_busy_ratio")) > 0)
-            history.add(busy, minutes: 16, firing: "CausewayLaneBusy")
+            #expect(try #require(busyScrape.sum("causeway_kafka_thread_busy_ratio")) > 0)
+            history.add(busyScrape, minutes: 16, firing: "CausewayLaneBusy")
         }
     }
 
     /// The worker is restarted three times, the third time with the names of topics that do not exist. At last it is
     /// stopped.
     @Test func `Restarts, missing topics and missing workers cause an alert`() async throws {
-        try await withAlerts { run, history in
-            let well = try run.awaitState("partitions") { $0.hasAllDependencies }
-            history.addQuiet(well, minutes: 30)
-            var start = well.sum("process_start_time_seconds")
+        try await evaluatingAlerts { run, history in
+            let healthyScrape = try run.awaitSteadyState("partitions") { $0.hasAllDependencies }
+            history.addQuiet(healthyScrape, minutes: 30)
+            var start = healthyScrape.sum("process_start_time_seconds")
             for _ in 0..<2 {
-                try run.deployment.crashWorker()
-                let another = try run.awaitState("another start") { $0.sum("process_start_time_seconds") != start }
-                start = another.sum("process_start_time_seconds")
-                history.add(another, minutes: 2)
+                try run.deployment.killAndRestartWorker()
+                let anotherScrape = try run.awaitSteadyState("another start") {
+                    $0.sum("process_start_time_seconds") != start
+                }
+                start = anotherScrape.sum("process_start_time_seconds")
+                history.add(anotherScrape, minutes: 2)
             }
             history.expect()
             let topics = "  groupId: nothing-to-read\n  topics: {commands: not.made, registrations: not.made.either}\n"
             try run.restart(replacing: "\nkafka:\n", with: "\nkafka:\n\(topics)")
-            let idle = try run.awaitState("a broker, and nothing to read", alerting: [.noPartitions]) {
+            let idleScrape = try run.awaitSteadyState("a broker, and nothing to read", alerting: [.noPartitions]) {
                 $0.sum("process_start_time_seconds") != start
             }
-            history.add(idle, minutes: 15, firing: "CausewayNoPartitions", "CausewayRestarting")
+            history.add(idleScrape, minutes: 15, firing: "CausewayNoPartitions", "CausewayRestarting")
             #expect(try run.findings().contains("CausewayNoPartitions"))
             #expect(try run.status(of: "/livez") == 200)
 
@@ -115,54 +122,55 @@ struct PrometheusAlertLoadTests {
             #expect(throws: (any Error).self) { try run.scrape() }
             history.add(nil, minutes: 20, firing: "CausewayGone")
             history.add(nil, minutes: 24 * 60, firing: "CausewayGone")
-            history.addQuiet(well, minutes: 6)
+            history.addQuiet(healthyScrape, minutes: 6)
         }
     }
 
     /// The group has committed an offset beyond the end of the log. The worker stops reading this partition, and
     /// reports that.
     @Test func `A committed offset that the log does not have causes an alert`() async throws {
-        try await withAlerts { run, history in
-            let well = try run.awaitState("partitions") { $0.hasAllDependencies }
-            history.addQuiet(well, minutes: 15)
+        try await evaluatingAlerts { run, history in
+            let healthyScrape = try run.awaitSteadyState("partitions") { $0.hasAllDependencies }
+            history.addQuiet(healthyScrape, minutes: 15)
             try run.deployment.stopWorker(graceMilliseconds: 90_000)
-            try CommitBeyondLogEnd.commit(on: run)
+            try OffsetPastEndCommitter.commit(on: run)
             try run.deployment.startWorker()
-            let still = try run.awaitState("a partition that is stopped", alerting: [.partitionStandsStill]) {
+            let stillScrape = try run.awaitSteadyState("a partition that is stopped", alerting: [.partitionStandsStill])
+            {
                 $0.hasAllDependencies && $0.sum("causeway_partitions_standing_still") == 1
             }
             let partition = ["topic": "commands", "partition": "0"]
-            #expect(still.sum("causeway_consumer_lag_records", partition) == nil, "not known, which is not zero")
+            #expect(stillScrape.sum("causeway_consumer_lag_records", partition) == nil, "not known, which is not zero")
             #expect(try run.findings().contains("CausewayPartitionStandsStill"))
-            history.add(still, minutes: 5, firing: "CausewayPartitionStandsStill")
+            history.add(stillScrape, minutes: 5, firing: "CausewayPartitionStandsStill")
         }
     }
 
     /// The worker's clock advances by almost an hour, and OpenSSL signs no new token. Pushes wait, and the metric shows
     /// the last token's age. Without a push that needs a token, the metric would show nothing.
     @Test func `A provider token that is not renewed causes an alert`() async throws {
-        try await withAlerts { run, history in
+        try await evaluatingAlerts { run, history in
             let faults = run.deployment.path("faults")
             func write(_ text: String) throws { try text.write(toFile: faults, atomically: true, encoding: .utf8) }
             try write("0 0")
-            try run.replaceWorker(by: WorkerFaults.program(faults: faults, on: run.deployment))
-            let traffic = try Traffic(run)
-            try traffic.sendOne()
+            try run.replaceWorker(by: WorkerFaults.makeProgram(faults: faults, on: run.deployment))
+            let updates = try RideUpdates(run)
+            try updates.sendOne()
             let age = { (scrape: Scrape) in scrape.sum("causeway_provider_token_age_seconds") ?? 0 }
-            history.add(try run.awaitState("a young token") { (0.001..<300).contains(age($0)) }, minutes: 15)
+            history.add(try run.awaitSteadyState("a young token") { (0.001..<300).contains(age($0)) }, minutes: 15)
             history.expect()
             try write("3400 1")
-            try traffic.sendWithoutWaiting()
-            let old = try run.awaitState("an old token", alerting: [.providerTokenOld]) {
+            try updates.sendWithoutWaiting()
+            let oldScrape = try run.awaitSteadyState("an old token", alerting: [.providerTokenOld]) {
                 $0.sum("causeway_pushes_waiting") == 1
             }
             #expect(try run.findings().contains("CausewayProviderTokenOld"))
-            history.add(old, minutes: 5, firing: "CausewayProviderTokenOld")
+            history.add(oldScrape, minutes: 5, firing: "CausewayProviderTokenOld")
             // Signing must still fail when the clock is set back. A token that was signed with the later
             // clock would be from the future, and APNs refuses such a token.
             try write("0 1")
-            try traffic.awaitAll()
-            history.add(try run.awaitState("a young token again") { age($0) < 300 }, minutes: 5)
+            try updates.awaitAll()
+            history.add(try run.awaitSteadyState("a young token again") { age($0) < 300 }, minutes: 5)
             history.expect()
         }
     }
@@ -171,18 +179,18 @@ struct PrometheusAlertLoadTests {
     /// rest of Redis is ready.
     @Test func `An outage of one server of a cluster causes an alert`() async throws {
         try await onOwnThread {
-            let servers = try [LoopbackPort.free(), LoopbackPort.free()]
+            let servers = try [LoopbackPort.findFree(), LoopbackPort.findFree()]
             let run = try ExampleRun(["ride"], onClusterOf: servers, mode: "cluster")
             defer { run.close() }
             var history = PrometheusAlertHistory()
-            let well = try run.awaitState("both servers") { $0.hasAllDependencies }
-            history.addQuiet(well, minutes: 15)
+            let healthyScrape = try run.awaitSteadyState("both servers") { $0.hasAllDependencies }
+            history.addQuiet(healthyScrape, minutes: 15)
             try run.stopForGood("redis \(servers[1])")
-            let away = try run.awaitState("one server away", alerting: [.redisServerAway]) {
+            let awayScrape = try run.awaitSteadyState("one server away", alerting: [.redisServerAway]) {
                 $0.sum("causeway_redis_servers_away") == 1 && $0.sum("causeway_redis_ready") == 1
             }
             #expect(try run.findings().contains("CausewayRedisServerAway"))
-            history.add(away, minutes: 5, firing: "CausewayRedisServerAway")
+            history.add(awayScrape, minutes: 5, firing: "CausewayRedisServerAway")
             try history.evaluate()
         }
     }

@@ -10,43 +10,45 @@ import Testing
 /// (`Tests/Acceptance/season`).
 @Suite("Seasons faster than their phones", .serialized, .timeLimit(.minutes(10)))
 struct PromiseTests {
-    private static let acceptance = Repository.path("Tests/Acceptance")
+    private static let acceptanceDirectory = Repository.path("Tests/Acceptance")
 
     /// Runs a season, and then the checker over its logs.
-    private func season(
+    private func runSeason(
         _ arguments: [String],
-        allowing checks: [String] = []
+        allowing checkerOptions: [String] = []
     ) async throws -> (figures: DemoFigures, report: String) {
         let directory = try WorkDirectory()
         defer { directory.remove(keeping: false) }
         let run = try await DemoRun.run(arguments + ["--evidence", directory.path])
-        #expect(run.code == 0, "\(run.page)")
-        let figures = try #require(run.figures, "\(run.page)")
+        #expect(run.exitCode == 0, "\(run.output)")
+        let figures = try #require(run.figures, "\(run.output)")
         #expect(figures.phonesWithFinalScore == figures.phones)
         #expect(figures.outcomes.reduce(0) { $0 + $1.count } == figures.commands)
         // Other programs may use the same processors, so a push that was sent in time may arrive up to 0.7 s
         // late. The checker still finds a worker that repeatedly sends too early: it compares each push with
         // all earlier pushes, so the errors add up and exceed the tolerance.
-        let patience = ["--tolerance", "700"] + (checks.contains("--wait-spacings") ? [] : ["--wait-spacings", "5"])
+        let toleranceOptions =
+            ["--tolerance", "700"] + (checkerOptions.contains("--wait-spacings") ? [] : ["--wait-spacings", "5"])
         let check = try await onOwnThread {
-            try outputOf(
+            try runProgram(
                 "/usr/bin/env",
-                ["python3", "-B", "\(Self.acceptance)/season/check.py", directory.path] + patience + checks
+                ["python3", "-B", "\(Self.acceptanceDirectory)/season/check.py", directory.path] + toleranceOptions
+                    + checkerOptions
             )
         }
-        #expect(check.code == 0, "\(check.text)")
+        #expect(check.exitCode == 0, "\(check.text)")
         return (figures, check.text)
     }
 
-    @Test func `The checker catches each law's breach`() async throws {
+    @Test func `The checker catches each violated invariant`() async throws {
         let run = try await onOwnThread {
-            try outputOf(
+            try runProgram(
                 "/usr/bin/env",
                 ["python3", "-B", "-m", "unittest", "season/test_check.py"],
-                directory: Self.acceptance
+                directory: Self.acceptanceDirectory
             )
         }
-        #expect(run.code == 0, "\(run.text)")
+        #expect(run.exitCode == 0, "\(run.text)")
         #expect(run.text.contains("\nOK") && run.text.contains(/Ran [1-9][0-9]* tests/))
     }
 
@@ -55,7 +57,7 @@ struct PromiseTests {
         supersededResults: SupersededResultMode
     ) async throws {
         let choice = ["--superseded-results", supersededResults.rawValue]
-        let run = try await season(
+        let run = try await runSeason(
             ["--matches", "3", "--followers", "50", "--seconds", "25", "--budget", "8"] + choice,
             allowing: choice
         )
@@ -67,7 +69,7 @@ struct PromiseTests {
     @Test func `An outage of Redis for ten seconds loses nothing`() async throws {
         // Nothing is sent while Redis does not answer. A push that was in flight at that moment may be sent
         // again.
-        let run = try await season(
+        let run = try await runSeason(
             [
                 "--matches", "2", "--followers", "20", "--seconds", "22", "--budget", "8", "--redis-away-at", "5",
             ],
@@ -79,7 +81,7 @@ struct PromiseTests {
     /// The worker is killed together with Redis. The next worker reads again the records whose data Redis has
     /// lost. An alert of the last second may ring twice, because its offset was not committed.
     @Test func `After Redis is wiped, the phones still end with the right state`() async throws {
-        let run = try await season(
+        let run = try await runSeason(
             [
                 "--matches", "2", "--followers", "20", "--seconds", "22", "--budget", "8", "--wipe-at", "8",
                 "--crash-at", "8",
@@ -98,7 +100,7 @@ struct PromiseTests {
         defer { directory.remove(keeping: false) }
         let json = "\(directory.path)/figures.json"
         let run = try await onOwnThread {
-            try outputOf(
+            try runProgram(
                 ExampleRun.programs.lab,
                 [
                     "backlog", "--commands", "200000", "--activities", "2000", "--json", json, "--unhurried",
@@ -106,7 +108,7 @@ struct PromiseTests {
                 ]
             )
         }
-        #expect(run.code == 0, "\(run.text)")
+        #expect(run.exitCode == 0, "\(run.text)")
         let figures = try JSONDecoder().decode(BacklogFigures.self, from: Data(try TextFile.read(json)))
         #expect(figures.pushes == 2_000 && figures.phonesWithFinalScore == 2_000)
         #expect(figures.outcomes.reduce(0) { $0 + $1.count } == 200_000)

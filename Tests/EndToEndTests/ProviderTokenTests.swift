@@ -29,23 +29,23 @@ struct ProviderTokenTests {
             )
             // The first worker's configuration has no key file for sharing, so another worker replaces the
             // first one.
-            try run.deployment.crashWorker()
-            let traffic = try Traffic(run)
-            for _ in 0..<2 { try traffic.sendOne() }
+            try run.deployment.killAndRestartWorker()
+            let updates = try RideUpdates(run)
+            for _ in 0..<2 { try updates.sendOne() }
             func lines(_ text: String, in file: String) throws -> Int {
                 try String(contentsOfFile: run.deployment.path(file), encoding: .utf8).components(separatedBy: text)
                     .count
                     - 1
             }
             try run.await("the other worker") { try lines("worker started", in: "other.log") > 0 }
-            let signed = "signed the fleet's provider token"
-            #expect(try lines(signed, in: "worker.log") + lines(signed, in: "other.log") == 1)
-            let entry = try outputOf(
+            let signedMessage = "signed the fleet's provider token"
+            #expect(try lines(signedMessage, in: "worker.log") + lines(signedMessage, in: "other.log") == 1)
+            let storedToken = try runProgram(
                 "/usr/bin/redis-cli",
                 ["-p", String(run.deployment.redisPort), "GET", "{causeway/provider-token/SIMULATION/SIMULATION}"]
             )
-            #expect(entry.text.utf8.count > 100)
-            #expect(!entry.text.contains("eyJ"), "not to be read by who can read Redis")
+            #expect(storedToken.text.utf8.count > 100)
+            #expect(!storedToken.text.contains("eyJ"), "not to be read by who can read Redis")
             try run.deployment.stopWorker(graceMilliseconds: 90_000)
         }
     }
@@ -56,27 +56,27 @@ struct ProviderTokenTests {
         try await onOwnThread {
             let run = try ExampleRun(["ride"])
             defer { run.close() }
-            let traffic = try Traffic(run)
+            let updates = try RideUpdates(run)
             let file = run.deployment.simulator.keyFile
-            let known = try String(contentsOfFile: file, encoding: .utf8)
-            try traffic.sendOne()
+            let knownKey = try String(contentsOfFile: file, encoding: .utf8)
+            try updates.sendOne()
 
             try "no key".write(toFile: file, atomically: true, encoding: .utf8)
-            try traffic.send(untilLogHas: "not an unencrypted private key in PEM")
+            try updates.send(untilLogHas: "not an unencrypted private key in PEM")
 
-            let strangers = try SimulatorDirectory(path: nil)
-            defer { strangers.removeIfTemporary() }
-            let unknown = try String(contentsOfFile: strangers.ownKey().file, encoding: .utf8)
-            try unknown.write(toFile: file, atomically: true, encoding: .utf8)
-            try traffic.send(untilLogHas: "APNs refuses it: invalidProviderToken")
+            let unknownKeyDirectory = try SimulatorDirectory(path: nil)
+            defer { unknownKeyDirectory.removeIfTemporary() }
+            let unknownKey = try String(contentsOfFile: unknownKeyDirectory.ownKey().file, encoding: .utf8)
+            try unknownKey.write(toFile: file, atomically: true, encoding: .utf8)
+            try updates.send(untilLogHas: "APNs refuses it: invalidProviderToken")
 
-            try known.write(toFile: file, atomically: true, encoding: .utf8)
-            try traffic.send(untilLogHas: "APNs accepts the new key, which is now in use")
+            try knownKey.write(toFile: file, atomically: true, encoding: .utf8)
+            try updates.send(untilLogHas: "APNs accepts the new key, which is now in use")
             // The worker replaces the connection that uses the old key's token.
-            try traffic.send(untilLogHas: "cause=providerToken", after: "APNs refuses it: invalidProviderToken")
-            for _ in 0..<3 { try traffic.sendOne() }
+            try updates.send(untilLogHas: "cause=providerToken", after: "APNs refuses it: invalidProviderToken")
+            for _ in 0..<3 { try updates.sendOne() }
 
-            #expect(traffic.outcomes.allSatisfy { $0 == "accepted" }, "\(traffic.outcomes)")
+            #expect(updates.outcomes.allSatisfy { $0 == "accepted" }, "\(updates.outcomes)")
             try run.deployment.stopWorker(graceMilliseconds: 90_000)
         }
     }

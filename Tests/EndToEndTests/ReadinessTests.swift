@@ -14,7 +14,7 @@ struct ReadinessTests {
             defer { run.close() }
             var pages: [String] = []
             try run.await("readiness") {
-                guard let page = try? Page("/readyz", port: run.deployment.httpPort) else { return false }
+                guard let page = try? WorkerPage("/readyz", port: run.deployment.httpPort) else { return false }
                 if pages.last != page.text { pages.append(page.text) }
                 return page.status == 200
             }
@@ -28,19 +28,19 @@ struct ReadinessTests {
     @Test func `A worker is not ready if its only key is refused`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"]) { text, deployment in
-                let strangers = try SimulatorDirectory(path: nil)
-                defer { strangers.removeIfTemporary() }
-                try String(contentsOfFile: strangers.ownKey().file, encoding: .utf8)
+                let unknownKeyDirectory = try SimulatorDirectory(path: nil)
+                defer { unknownKeyDirectory.removeIfTemporary() }
+                try String(contentsOfFile: unknownKeyDirectory.ownKey().file, encoding: .utf8)
                     .write(toFile: deployment.simulator.keyFile, atomically: true, encoding: .utf8)
                 return text
             }
             defer { run.close() }
             try run.await("readiness before anything was sent") { (try? run.status(of: "/readyz")) == 200 }
-            let traffic = try Traffic(run)
-            try traffic.sendWithoutWaiting()
+            let updates = try RideUpdates(run)
+            try updates.sendWithoutWaiting()
             try run.await("a refusal") {
                 try run.takeResults(milliseconds: 10)
-                let page = try Page("/readyz", port: run.deployment.httpPort)
+                let page = try WorkerPage("/readyz", port: run.deployment.httpPort)
                 return page.status == 503 && page.text.contains("[-] keys: APNs refuses every app's")
             }
             #expect(try run.status(of: "/livez") == 200, "a restart would not help")
@@ -54,9 +54,9 @@ struct ReadinessTests {
             let run = try ExampleRun(["ride"])
             defer { run.close() }
             try run.await("readiness before anything was sent") { (try? run.status(of: "/readyz")) == 200 }
-            let traffic = try Traffic(run)
+            let updates = try RideUpdates(run)
             try run.setFaults(["reasonShares": ["Forbidden": 1]])
-            try traffic.sendWithoutWaiting()
+            try updates.sendWithoutWaiting()
             try run.await("a refusal") { (try? run.status(of: "/readyz")) == 503 }
             try run.setFaults(["serviceUnavailableShare": 1])
             // A lane notes the answers in order. When the second 503 is counted, the lane has already
@@ -65,7 +65,8 @@ struct ReadinessTests {
                 (try Scrape(port: run.deployment.httpPort).sum("causeway_pushes_total", ["status": "503"]) ?? 0) >= 2
             }
             #expect(
-                try Page("/readyz", port: run.deployment.httpPort).text.contains("[-] keys: APNs refuses every app's")
+                try WorkerPage("/readyz", port: run.deployment.httpPort).text
+                    .contains("[-] keys: APNs refuses every app's")
             )
             try run.setFaults([:])
             try run.await("an accepted push") { (try? run.status(of: "/readyz")) == 200 }

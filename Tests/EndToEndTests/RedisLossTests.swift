@@ -9,11 +9,11 @@ import Testing
 @Suite("Redis loses all data", .timeLimit(.minutes(10)))
 struct RedisLossTests {
     @Test func `After Redis is killed and comes back empty, nothing is lost`() async throws {
-        try await Self.withCrowd { run, crowd in
+        try await Self.withRegisteredPhones { run, registeredPhones in
             try run.awaitMarks()
             try run.deployment.replaceRedis()
-            try crowd.send(to: crowd.activities)
-            try Self.awaitHealed(run, pushes: 80)
+            try registeredPhones.send(to: registeredPhones.activities)
+            try Self.awaitRecovery(run, pushes: 80)
             #expect(
                 try String(contentsOfFile: run.deployment.path("worker.log"), encoding: .utf8).contains("redis-emptied")
             )
@@ -22,30 +22,30 @@ struct RedisLossTests {
 
     /// No connection breaks, so only the missing marks show the loss.
     @Test func `After an operator emptied Redis, nothing is lost`() async throws {
-        try await Self.withCrowd { run, crowd in
+        try await Self.withRegisteredPhones { run, registeredPhones in
             try run.awaitMarks()
             try run.deployment.wipeRedis()
-            try Self.awaitHealed(run, pushes: 40)
-            try crowd.send(to: crowd.activities)
+            try Self.awaitRecovery(run, pushes: 40)
+            try registeredPhones.send(to: registeredPhones.activities)
             try Self.awaitAccepted(run, 80)
         }
     }
 
     /// The worker starts after Redis has lost its data, and notices the loss.
     @Test func `After Redis is emptied while no worker runs, nothing is lost`() async throws {
-        try await Self.withCrowd { run, crowd in
+        try await Self.withRegisteredPhones { run, registeredPhones in
             try run.deployment.stopWorker(graceMilliseconds: 90_000)
             try run.deployment.replaceRedis()
             try run.deployment.startWorker()
-            try crowd.send(to: crowd.activities)
-            try Self.awaitHealed(run, pushes: 40)
+            try registeredPhones.send(to: registeredPhones.activities)
+            try Self.awaitRecovery(run, pushes: 40)
         }
     }
 
     /// Redis has kept its data. The worker notices the new process and reads records again, but the phones get no
     /// second push.
     @Test func `After a restart of Redis with its data, no push is repeated`() async throws {
-        try await Self.withCrowd { run, crowd in
+        try await Self.withRegisteredPhones { run, registeredPhones in
             try run.awaitMarks()
             try run.deployment.takeRedisAway()
             try run.deployment.restartRedis()
@@ -53,7 +53,7 @@ struct RedisLossTests {
                 ($0.sum("causeway_redis_losses_total", ["cause": "replaced"]) ?? 0) >= 1
                     && $0.sum("causeway_partitions_rereading") == 0
             }
-            try crowd.send(to: crowd.activities)
+            try registeredPhones.send(to: registeredPhones.activities)
             try Self.awaitAccepted(run, 80)
             let scrape = try run.scrape()
             #expect(scrape.sum("causeway_pushes_total") == 80)
@@ -63,7 +63,11 @@ struct RedisLossTests {
 
     @Test func `A server of a cluster is refused if a single server is configured`() async throws {
         try await onOwnThread {
-            let run = try ExampleRun(["ride"], onClusterOf: [LoopbackPort.free(), LoopbackPort.free()], mode: "single")
+            let run = try ExampleRun(
+                ["ride"],
+                onClusterOf: [LoopbackPort.findFree(), LoopbackPort.findFree()],
+                mode: "single"
+            )
             defer { run.close() }
             #expect(run.deployment.worker?.wait(milliseconds: 60_000) == .exited(78))
             let log = try String(contentsOfFile: run.deployment.path("worker.log"), encoding: .utf8)
@@ -72,14 +76,16 @@ struct RedisLossTests {
     }
 
     /// Runs the body after 40 activities have had one push each.
-    private static func withCrowd(_ body: @Sendable (ExampleRun, RegisteredPhones) throws -> Void) async throws {
+    private static func withRegisteredPhones(_ body: @Sendable (ExampleRun, RegisteredPhones) throws -> Void)
+        async throws
+    {
         try await onOwnThread {
             let run = try ExampleRun(["ride"])
             defer { run.close() }
-            let crowd = try RegisteredPhones(run, count: 40)
-            try crowd.send(to: crowd.activities)
+            let registeredPhones = try RegisteredPhones(run, count: 40)
+            try registeredPhones.send(to: registeredPhones.activities)
             try awaitAccepted(run, 40)
-            try body(run, crowd)
+            try body(run, registeredPhones)
         }
     }
 
@@ -92,7 +98,7 @@ struct RedisLossTests {
     /// Waits until Redis has everything again after its loss.
     ///
     /// - Parameter pushes: the minimum number of pushes so far.
-    private static func awaitHealed(_ run: ExampleRun, pushes: Int) throws {
+    private static func awaitRecovery(_ run: ExampleRun, pushes: Int) throws {
         try run.awaitMetrics("a Redis that has everything again") {
             ($0.sum("causeway_redis_losses_total", ["cause": "emptied"]) ?? 0) >= 1
                 && $0.sum("causeway_partitions_rereading") == 0

@@ -8,7 +8,7 @@ final class RegisteredPhones {
     let activities: [String]
     private let run: ExampleRun
     private let update: JSONObject
-    private var sent = 0
+    private var sentCount = 0
 
     /// - Parameter registrations: the number of registrations that were relayed before.
     init(_ run: ExampleRun, count: Int, registrations: Int = 0) throws {
@@ -22,7 +22,7 @@ final class RegisteredPhones {
         starts["activities"] = zip(activities, devices)
             .map { activity, device in start.merging(["activity": activity, "device": device]) { $1 } }
         try run.post("/activities", starts)
-        try run.relay(until: registrations + 2 * count)
+        try run.relayRegistrations(until: registrations + 2 * count)
         update = try #require(
             try files.records("commands.jsonl").first { ($0["aps"] as? JSONObject)?["event"] as? String == "update" }
         )
@@ -31,14 +31,14 @@ final class RegisteredPhones {
     /// Sends an update to each of these activities. Any outcome is allowed.
     func send(to some: some Sequence<String>, payload: JSONObject? = nil) throws {
         for activity in some {
-            sent += 1
+            sentCount += 1
             var (command, aps) = (update, update["aps"] as? JSONObject ?? [:])
             aps["timestamp"] = Int(Date().timeIntervalSince1970)
-            aps["relevance-score"] = sent
+            aps["relevance-score"] = sentCount
             command["aps"] = aps
             command["activity"] = activity
-            command["id"] = "crowd-\(sent)"
-            command["sequence"] = sent
+            command["id"] = "crowd-\(sentCount)"
+            command["sequence"] = sentCount
             command["expiration"] = nil
             command["payload"] = payload
             try run.send(command)

@@ -11,48 +11,51 @@ struct ReloadTests {
     /// signal.
     @Test func `A change of the spacing loses no command`() async throws {
         try await onOwnThread {
-            let run = try ExampleRun(["ride"]) { text, _ in text + Self.policy(spacing: 1_000) }
+            let run = try ExampleRun(["ride"]) { text, _ in text + Self.policy(spacingMilliseconds: 1_000) }
             defer { run.close() }
-            let flow = try Flow(run)
+            let updates = try ContinuousUpdates(run)
             let worker = try #require(run.deployment.worker)
             let text = try String(contentsOfFile: run.deployment.path("causeway.yaml"), encoding: .utf8)
             func write(_ text: String) throws {
                 try text.write(toFile: run.deployment.path("causeway.yaml"), atomically: true, encoding: .utf8)
             }
 
-            try flow.send(untilAccepted: 3)
-            let slower = text.replacingOccurrences(of: Self.policy(spacing: 1_000), with: Self.policy(spacing: 3_000))
-            try write(slower)
+            try updates.send(untilAccepted: 3)
+            let slowerConfiguration = text.replacingOccurrences(
+                of: Self.policy(spacingMilliseconds: 1_000),
+                with: Self.policy(spacingMilliseconds: 3_000)
+            )
+            try write(slowerConfiguration)
             worker.signal(SIGHUP)
-            try flow.send(untilLogHas: "configuration reloaded changed=policies.default.spacingMilliseconds")
-            let slowed = Date().timeIntervalSince1970 * 1_000
-            try flow.send(untilAccepted: flow.accepted.count + 3)
+            try updates.send(untilLogHas: "configuration reloaded changed=policies.default.spacingMilliseconds")
+            let slowedAtMilliseconds = Date().timeIntervalSince1970 * 1_000
+            try updates.send(untilAccepted: updates.acceptedMilliseconds.count + 3)
 
             // The file has one error and valid numbers; the whole file is rejected.
-            try write(slower.replacingOccurrences(of: "3000", with: "1000") + "wroker: {}\n")
+            try write(slowerConfiguration.replacingOccurrences(of: "3000", with: "1000") + "wroker: {}\n")
             worker.signal(SIGHUP)
-            try flow.send(untilLogHas: "the configuration was not reloaded")
-            #expect(try flow.log().contains("wroker: is not a key; did you mean worker?"))
-            try flow.send(untilAccepted: flow.accepted.count + 2)
+            try updates.send(untilLogHas: "the configuration was not reloaded")
+            #expect(try updates.log().contains("wroker: is not a key; did you mean worker?"))
+            try updates.send(untilAccepted: updates.acceptedMilliseconds.count + 2)
 
             // The log names the keys that need a restart; the other keys are applied. No signal is sent.
             try write(
-                slower.replacingOccurrences(of: "kafka:\n", with: "kafka:\n  groupId: other\n")
+                slowerConfiguration.replacingOccurrences(of: "kafka:\n", with: "kafka:\n  groupId: other\n")
                     .replacingOccurrences(of: "  level: debug\n", with: "  level: info\n")
             )
-            try flow.send(untilLogHas: "configuration reloaded changed=log.level")
-            #expect(try flow.log().contains("has changes that need a restart keys=kafka.groupId"))
+            try updates.send(untilLogHas: "configuration reloaded changed=log.level")
+            #expect(try updates.log().contains("has changes that need a restart keys=kafka.groupId"))
 
-            try flow.settle()
-            #expect(Set(flow.outcomes) == ["accepted", "superseded"])
-            let times = flow.accepted
-            let gaps = zip(times, times.dropFirst()).map { (at: $1, milliseconds: $1 - $0) }
-            Self.expect(gaps.map { $0.milliseconds }, spacing: 1_000)
-            #expect(gaps.contains { $0.at < slowed && $0.milliseconds < 2_600 }, "\(gaps)")
+            try updates.awaitAllResults()
+            #expect(Set(updates.outcomes) == ["accepted", "superseded"])
+            let pushMilliseconds = updates.acceptedMilliseconds
+            let gaps = zip(pushMilliseconds, pushMilliseconds.dropFirst()).map { (at: $1, milliseconds: $1 - $0) }
+            Self.expectSpacing(gaps.map { $0.milliseconds }, atLeast: 1_000)
+            #expect(gaps.contains { $0.at < slowedAtMilliseconds && $0.milliseconds < 2_600 }, "\(gaps)")
             // The first push after the reload may have waited with the old spacing, so it is left out.
-            let after = gaps.filter { $0.at > slowed }.dropFirst()
-            #expect(after.count >= 4, "\(gaps)")
-            Self.expect(after.map { $0.milliseconds }, spacing: 3_000)
+            let gapsAfterReload = gaps.filter { $0.at > slowedAtMilliseconds }.dropFirst()
+            #expect(gapsAfterReload.count >= 4, "\(gaps)")
+            Self.expectSpacing(gapsAfterReload.map { $0.milliseconds }, atLeast: 3_000)
             try run.deployment.stopWorker(graceMilliseconds: 90_000)
         }
     }
@@ -62,23 +65,27 @@ struct ReloadTests {
     /// worker.
     @Test func `A policy that a reload adds serves activities and audiences`() async throws {
         try await onOwnThread {
-            let run = try ExampleRun(["ride"]) { text, _ in text + Self.policy(spacing: 1_000) }
+            let run = try ExampleRun(["ride"]) { text, _ in text + Self.policy(spacingMilliseconds: 1_000) }
             defer { run.close() }
-            let traffic = try Traffic(run)
-            try traffic.sendOne()
+            let updates = try RideUpdates(run)
+            try updates.sendOne()
             let text = try String(contentsOfFile: run.deployment.path("causeway.yaml"), encoding: .utf8)
-            let addition = text.replacingOccurrences(
+            let changedConfiguration = text.replacingOccurrences(
                 of: "policies: {",
                 with: "policies: {added: {spacingMilliseconds: 1000}, "
             )
-            try addition.write(toFile: run.deployment.path("causeway.yaml"), atomically: true, encoding: .utf8)
+            try changedConfiguration.write(
+                toFile: run.deployment.path("causeway.yaml"),
+                atomically: true,
+                encoding: .utf8
+            )
             try #require(run.deployment.worker).signal(SIGHUP)
             try run.await("the reload") {
                 try String(contentsOfFile: run.deployment.path("worker.log"), encoding: .utf8)
                     .contains("configuration reloaded changed=policies.added")
             }
 
-            var (command, aps) = (traffic.update, traffic.update["aps"] as? JSONObject ?? [:])
+            var (command, aps) = (updates.exampleUpdate, updates.exampleUpdate["aps"] as? JSONObject ?? [:])
             aps["timestamp"] = Int(Date().timeIntervalSince1970)
             aps["relevance-score"] = 77
             command["aps"] = aps
@@ -86,7 +93,7 @@ struct ReloadTests {
             command["priority"] = 10
             command["expiration"] = nil
             command["id"] = "to-activity"
-            command["activity"] = traffic.activity
+            command["activity"] = updates.activity
             command["sequence"] = 100
             try run.send(command)
             try run.awaitAccepted(["to-activity"])
@@ -108,52 +115,54 @@ struct ReloadTests {
 
     /// Checks the gaps between pushes. Redis spaces the permissions by its own clock. A permitted push may be
     /// sent late, and the next one on time, so a gap may be shorter by this lateness.
-    private static func expect(_ gaps: [Double], spacing: Double) {
+    private static func expectSpacing(_ gaps: [Double], atLeast spacing: Double) {
         let latenessMilliseconds = 900.0
         #expect(gaps.allSatisfy { $0 >= spacing - latenessMilliseconds }, "\(gaps)")
         #expect(gaps.reduce(0, +) >= spacing * Double(gaps.count) - latenessMilliseconds, "\(gaps)")
     }
 
-    private static func policy(spacing: Int) -> String {
-        "policies: {default: {spacingMilliseconds: \(spacing), throttledSpacingMillisecondsMax: 60000}}\n"
+    private static func policy(spacingMilliseconds: Int) -> String {
+        "policies: {default: {spacingMilliseconds: \(spacingMilliseconds), throttledSpacingMillisecondsMax: 60000}}\n"
     }
 }
 
 /// Sends up to ten updates a second to one activity. Any outcome is allowed.
-private final class Flow {
+private final class ContinuousUpdates {
     private let run: ExampleRun
     private let update: JSONObject
     private let activity: String
-    private var sent: [String] = []
+    private var sentIdentifiers: [String] = []
     private let deadline = Date(timeIntervalSinceNow: 480)
 
     init(_ run: ExampleRun) throws {
         self.run = run
-        let traffic = try Traffic(run)
-        activity = traffic.activity
-        update = traffic.update
+        let updates = try RideUpdates(run)
+        activity = updates.activity
+        update = updates.exampleUpdate
     }
 
     /// The times at which accepted updates were pushed, in UNIX milliseconds.
-    var accepted: [Double] {
-        sent.filter { run.results.outcome($0) == "accepted" }
+    var acceptedMilliseconds: [Double] {
+        sentIdentifiers.filter { run.results.outcome($0) == "accepted" }
             .compactMap { ((run.results.lastResult($0)?["times"] as? JSONObject)?["sent"] as? NSNumber)?.doubleValue }
             .sorted()
     }
 
-    var outcomes: [String] { sent.map { run.results.outcome($0) ?? "none" } }
+    var outcomes: [String] { sentIdentifiers.map { run.results.outcome($0) ?? "none" } }
 
     func log() throws -> String { try String(contentsOfFile: run.deployment.path("worker.log"), encoding: .utf8) }
 
     func send(untilAccepted count: Int) throws {
-        while accepted.count < count { try sendOne("\(count) accepted updates, there are \(accepted.count)") }
+        while acceptedMilliseconds.count < count {
+            try sendOne("\(count) accepted updates, there are \(acceptedMilliseconds.count)")
+        }
     }
 
     func send(untilLogHas text: String) throws {
         while try !log().contains(text) { try sendOne("\(text) in the worker's log:\n\(try log())") }
     }
 
-    func settle() throws {
+    func awaitAllResults() throws {
         while outcomes.contains("none") {
             guard Date() < deadline else { throw Timeout(what: "all results: \(outcomes)") }
             try run.takeResults(milliseconds: 20)
@@ -162,16 +171,16 @@ private final class Flow {
 
     private func sendOne(_ what: @autoclosure () throws -> String) throws {
         guard Date() < deadline else { throw Timeout(what: try what()) }
-        let identifier = "flow-\(sent.count)"
+        let identifier = "flow-\(sentIdentifiers.count)"
         var (command, aps) = (update, update["aps"] as? JSONObject ?? [:])
         aps["timestamp"] = Int(Date().timeIntervalSince1970)
-        aps["relevance-score"] = sent.count
+        aps["relevance-score"] = sentIdentifiers.count
         command["aps"] = aps
         command["activity"] = activity
         command["id"] = identifier
-        command["sequence"] = sent.count + 1
+        command["sequence"] = sentIdentifiers.count + 1
         command["expiration"] = nil
-        sent.append(identifier)
+        sentIdentifiers.append(identifier)
         try run.send(command)
         try run.takeResults(milliseconds: 100)
     }

@@ -11,7 +11,7 @@ struct Scrape {
     let text: String
 
     init(port: UInt16) throws {
-        text = try Page("/metrics", port: port).text
+        text = try WorkerPage("/metrics", port: port).text
         for line in text.split(separator: "\n") where !line.hasPrefix("#") {
             guard let space = line.lastIndex(of: " "), let value = Double(line[line.index(after: space)...]) else {
                 throw Timeout(what: "a sample in \(line)")
@@ -49,7 +49,7 @@ struct Scrape {
 }
 
 /// The answer to a request for one page of a worker.
-struct Page {
+struct WorkerPage {
     let status: Int
     let text: String
 
@@ -64,7 +64,7 @@ struct Page {
 extension ExampleRun {
     func scrape() throws -> Scrape { try Scrape(port: deployment.httpPort) }
 
-    func status(of path: String) throws -> Int { try Page(path, port: deployment.httpPort).status }
+    func status(of path: String) throws -> Int { try WorkerPage(path, port: deployment.httpPort).status }
 
     /// Polls until the metrics meet the condition.
     @discardableResult
@@ -74,7 +74,7 @@ extension ExampleRun {
         meanwhile: () throws -> Void = {},
         _ isMet: (Scrape) -> Bool
     ) throws -> Scrape {
-        try eventualAnswer("\(what) in\n\((try? scrape())?.text ?? "no metrics")", within: limit) {
+        try pollUntilPresent("\(what) in\n\((try? scrape())?.text ?? "no metrics")", within: limit) {
             // A worker that has just started does not listen yet, so a failed request is repeated.
             if let scrape = try? scrape(), isMet(scrape) { return scrape }
             try meanwhile()
@@ -84,7 +84,7 @@ extension ExampleRun {
 
     /// Returns the findings of /statusz, each by its alert's name; empty if no alert belongs to the finding.
     func findings() throws -> [String] {
-        let json = try Page("/statusz?format=json", port: deployment.httpPort).text
+        let json = try WorkerPage("/statusz?format=json", port: deployment.httpPort).text
         let report = try JSONSerialization.jsonObject(with: Data(json.utf8)) as? JSONObject
         return (report?["findings"] as? [JSONObject] ?? []).compactMap { $0["alert"] as? String }
     }

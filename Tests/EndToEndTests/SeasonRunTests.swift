@@ -10,11 +10,11 @@ struct SeasonRunTests {
     private static let followers = 6
 
     /// Runs `causeway-lab demo` with the small season.
-    private func demo(_ arguments: [String]) async throws -> DemoRun {
+    private func runDemo(_ arguments: [String]) async throws -> DemoRun {
         try await DemoRun.run(["--matches", "\(Self.matches)", "--followers", "\(Self.followers)"] + arguments)
     }
 
-    private func check(_ figures: DemoFigures) throws {
+    private func checkFigures(_ figures: DemoFigures) throws {
         let files = try SeasonFiles(directory: ExampleFiles("season").directory.path)
         let balls = files.season.matches.prefix(Self.matches).reduce(0) { $0 + $1.balls.count }
         let starts = Self.matches * Self.followers / 2
@@ -31,11 +31,11 @@ struct SeasonRunTests {
     }
 
     @Test func `Every phone shows the final score`() async throws {
-        let run = try await demo(["--seconds", "8"])
-        #expect(run.code == 0, "\(run.page)")
-        #expect(run.page.contains("18 of 18 phones show the final score; 0 went back in time"), "\(run.page)")
+        let run = try await runDemo(["--seconds", "8"])
+        #expect(run.exitCode == 0, "\(run.output)")
+        #expect(run.output.contains("18 of 18 phones show the final score; 0 went back in time"), "\(run.output)")
         let figures = try #require(run.figures)
-        try check(figures)
+        try checkFigures(figures)
         #expect(figures.repeatedResults == 0 && figures.disturbances.isEmpty)
         #expect(figures.pushes < figures.commands)
         let freshness = try #require(figures.freshness)
@@ -43,10 +43,10 @@ struct SeasonRunTests {
     }
 
     @Test func `A worker killed in the middle of the season loses nothing`() async throws {
-        let run = try await demo(["--seconds", "10", "--crash-at", "4"])
-        #expect(run.code == 0, "\(run.page)")
+        let run = try await runDemo(["--seconds", "10", "--crash-at", "4"])
+        #expect(run.exitCode == 0, "\(run.output)")
         let figures = try #require(run.figures)
-        try check(figures)
+        try checkFigures(figures)
         #expect(figures.disturbances == [.init(what: "worker killed on purpose", count: 1)])
     }
 
@@ -67,18 +67,18 @@ struct SeasonRunTests {
     }
 
     @Test func `One command reaches all followers of a match`() async throws {
-        let run = try await demo(["--audiences", "--seconds", "8"])
-        #expect(run.code == 0, "\(run.page)")
-        #expect(run.page.contains("18 of 18 phones show the final score; 0 went back in time"), "\(run.page)")
-        #expect(run.page.contains("one command a ball, to the audience of its match"), "\(run.page)")
+        let run = try await runDemo(["--audiences", "--seconds", "8"])
+        #expect(run.exitCode == 0, "\(run.output)")
+        #expect(run.output.contains("18 of 18 phones show the final score; 0 went back in time"), "\(run.output)")
+        #expect(run.output.contains("one command a ball, to the audience of its match"), "\(run.output)")
         let figures = try #require(run.figures)
         try checkAudiences(figures)
         #expect(figures.repeatedResults == 0 && figures.disturbances.isEmpty && figures.freshness != nil)
     }
 
     @Test func `Audiences outlive a worker and Redis`() async throws {
-        let run = try await demo(["--audiences", "--seconds", "14", "--crash-at", "3", "--wipe-at", "9"])
-        #expect(run.code == 0, "\(run.page)")
+        let run = try await runDemo(["--audiences", "--seconds", "14", "--crash-at", "3", "--wipe-at", "9"])
+        #expect(run.exitCode == 0, "\(run.output)")
         let figures = try #require(run.figures)
         try checkAudiences(figures)
         #expect(figures.disturbances.map(\.count) == [1, 1])
@@ -87,11 +87,11 @@ struct SeasonRunTests {
     /// Half of the phones have no update tokens, so they get their states by broadcast. The worker deletes the channels
     /// after the matches.
     @Test func `Half of the phones are on channels`() async throws {
-        let run = try await demo(["--channels", "--seconds", "8"])
-        #expect(run.code == 0, "\(run.page)")
-        #expect(run.page.contains("18 of 18 phones show the final score; 0 went back in time"), "\(run.page)")
-        #expect(run.page.contains("9 of 9 phones on channels got broadcasts"), "\(run.page)")
-        #expect(run.page.contains("3 channels created, 3 deleted, 0 left"), "\(run.page)")
+        let run = try await runDemo(["--channels", "--seconds", "8"])
+        #expect(run.exitCode == 0, "\(run.output)")
+        #expect(run.output.contains("18 of 18 phones show the final score; 0 went back in time"), "\(run.output)")
+        #expect(run.output.contains("9 of 9 phones on channels got broadcasts"), "\(run.output)")
+        #expect(run.output.contains("3 channels created, 3 deleted, 0 left"), "\(run.output)")
         let figures = try #require(run.figures)
         try checkAudiences(figures)
         let channels = try #require(figures.channels)
@@ -107,17 +107,17 @@ struct SeasonRunTests {
         [["--evidence", "evidence"], ["--superseded-results", "counted"]]
     )
     func `Options that audiences do not have are refused`(flag: String, option: [String]) async throws {
-        let run = try await demo([flag] + option)
-        #expect(run.code == 64)
-        #expect(run.page.contains("\(option[0])") && run.page.contains("with \(flag)"), "\(run.page)")
+        let run = try await runDemo([flag] + option)
+        #expect(run.exitCode == 64)
+        #expect(run.output.contains("\(option[0])") && run.output.contains("with \(flag)"), "\(run.output)")
     }
 
     @Test func `Missing data is reported`() async throws {
         let run = try await DemoRun.run(data: "/nowhere")
-        #expect(run.code == 1)
+        #expect(run.exitCode == 1)
         #expect(
-            run.page.contains("causeway-lab demo: /nowhere/ipl-2018-matches.csv: No such file or directory"),
-            "\(run.page)"
+            run.output.contains("causeway-lab demo: /nowhere/ipl-2018-matches.csv: No such file or directory"),
+            "\(run.output)"
         )
     }
 
@@ -126,6 +126,6 @@ struct SeasonRunTests {
         ["--lanes", "257"],
     ])
     func `Wrong options are refused`(arguments: [String]) async throws {
-        #expect(try await demo(arguments).code == 64)
+        #expect(try await runDemo(arguments).exitCode == 64)
     }
 }

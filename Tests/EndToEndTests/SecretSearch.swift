@@ -43,7 +43,7 @@ extension ExampleRun {
     func secretFindings() throws -> [String] {
         var search = SecretSearch()
         try search.add(keyFile: deployment.simulator.keyFile)
-        for registration in try registrations() {
+        for registration in try readRegistrations() {
             search.add(token: try #require(registration["token"] as? String))
         }
         var findings: [String] = []
@@ -57,10 +57,10 @@ extension ExampleRun {
         // The worker's pages can be read only while the worker runs. Some tests have stopped it.
         if let worker = deployment.worker, worker.poll() == nil {
             for path in ["/statusz", "/statusz?format=html", "/statusz?format=json", "/metrics", "/livez", "/readyz"] {
-                collect(try Page(path, port: deployment.httpPort).text, path)
+                collect(try WorkerPage(path, port: deployment.httpPort).text, path)
             }
         }
-        for (command, objects) in results.results {
+        for (command, objects) in results.byCommand {
             for object in objects {
                 // JSON may escape slashes, which occur in Base64. Here slashes must be written as in the
                 // secret.

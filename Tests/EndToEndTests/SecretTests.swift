@@ -9,7 +9,7 @@ struct SecretTests {
     private static let token = "00ff5a3c0e8f4b21d7c6a9908877665544332211ffeeddccbbaa998877665544"
 
     /// Texts that hold a secret, by the kind of the secret.
-    private static let secrets = [
+    private static let secretExamples = [
         "a token": "x \(token) y", "a token in capitals": token.uppercased(),
         "a token in Base64": "AP9aPA6PSyHXxqmQiHdmVUQzIhH/7t3Mu6qZiHdmVUQ=",
         "a provider token": "bearer eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJURUFNIn0.c2lnbmF0dXJl",
@@ -17,9 +17,9 @@ struct SecretTests {
     ]
 
     /// A search that finds nothing would accept every run, so each kind must be found.
-    @Test(arguments: secrets.keys.sorted())
+    @Test(arguments: secretExamples.keys.sorted())
     func `The search finds every kind of secret`(secret: String) throws {
-        let text = try #require(Self.secrets[secret])
+        let text = try #require(Self.secretExamples[secret])
         var search = SecretSearch()
         search.add(token: Self.token)
         search.add("a key", ["MIGTAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBHkwdwIBAQQg"])
@@ -34,24 +34,24 @@ struct SecretTests {
         try await onOwnThread {
             let run = try ExampleRun(["ride"])
             defer { run.close() }
-            try Traffic(run).sendOne()
+            try RideUpdates(run).sendOne()
             #expect(try run.secretFindings() == [])
-            let registered = try #require(try run.registrations().first?["token"] as? String)
+            let registeredToken = try #require(try run.readRegistrations().first?["token"] as? String)
             for name in ["planted.log", "planted.jsonl"] {
-                try TextFile.write("\(registered)\n", to: run.deployment.path(name))
+                try TextFile.write("\(registeredToken)\n", to: run.deployment.path(name))
                 #expect(try run.secretFindings().contains("\(name): a device token"))
                 try FileManager.default.removeItem(atPath: run.deployment.path(name))
             }
             let script = Repository.path(".ci/secret-search")
-            let printed = run.deployment.path("printed")
-            for (secret, text) in Self.secrets where secret != "a token in Base64" {
+            let outputFile = run.deployment.path("printed")
+            for (secret, text) in Self.secretExamples where secret != "a token in Base64" {
                 let argument = "\u{25C7} Test case passing 1 argument text \u{2192} \"\(text)\" to it started.\n"
-                try TextFile.write("\(argument)\u{2714} Test it passed.\n", to: printed)
-                #expect(try outputOf(script, [printed]).code == 0, "\(secret) is a test's own argument")
-                try TextFile.write("\(argument)\u{2714} Test it passed.\nINFO \(text)\n", to: printed)
-                let found = try outputOf(script, [printed])
-                #expect(found.code == 1 && found.text.hasPrefix("\(printed):3: a "), "\(secret)")
-                #expect(!found.text.contains(Self.token), "it names the place alone")
+                try TextFile.write("\(argument)\u{2714} Test it passed.\n", to: outputFile)
+                #expect(try runProgram(script, [outputFile]).exitCode == 0, "\(secret) is a test's own argument")
+                try TextFile.write("\(argument)\u{2714} Test it passed.\nINFO \(text)\n", to: outputFile)
+                let searchRun = try runProgram(script, [outputFile])
+                #expect(searchRun.exitCode == 1 && searchRun.text.hasPrefix("\(outputFile):3: a "), "\(secret)")
+                #expect(!searchRun.text.contains(Self.token), "it names the place alone")
             }
         }
     }
@@ -71,12 +71,12 @@ struct SecretTests {
                 )
             }
             defer { run.close() }
-            let log = try HeaderLog(run)
-            defer { log.close() }
-            let traffic = try Traffic(run)
-            try traffic.sendOne()
+            let receivedHeaders = try ReceivedHeaders(run)
+            defer { receivedHeaders.close() }
+            let updates = try RideUpdates(run)
+            try updates.sendOne()
 
-            var command = traffic.update
+            var command = updates.exampleUpdate
             command["activity"] = "stranger"
             command["id"] = "unknown-token"
             // A command whose token APNs does not know may wait until its pool has accepted another token. The
@@ -96,12 +96,12 @@ struct SecretTests {
             command["token"] = Self.token
             command[Self.token] = 1
             try run.send(command)
-            try log.await { $0.deadLetters.count == 3 && $0.results["unknown-token"] != nil }
+            try receivedHeaders.await { $0.deadLetterHeaders.count == 3 && $0.resultHeaders["unknown-token"] != nil }
 
             var search = SecretSearch()
             search.add(token: Self.token)
             search.add("the password", [password])
-            for headers in log.deadLetters {
+            for headers in receivedHeaders.deadLetterHeaders {
                 #expect(search.findings(in: "\(headers)") == [], "\(headers)")
             }
             try run.deployment.stopWorker(graceMilliseconds: 90_000)
@@ -110,7 +110,7 @@ struct SecretTests {
             #expect(text.contains("kafka.propertyFiles.sasl.password"), "the file is readable by others")
             #expect(text.contains(" DEBUG "), "nothing is held back")
             #expect(search.findings(in: text) == [])
-            for objects in run.results.results.values {
+            for objects in run.results.byCommand.values {
                 #expect(search.findings(in: "\(objects)") == [], "\(objects)")
             }
         }

@@ -13,7 +13,7 @@ struct ShutdownTests {
     /// commands above the committed offset that were settled while an earlier command waited for its spacing.
     @Test func `A worker drains under load, and loses nothing`() async throws {
         try await onOwnThread {
-            let match = try Match(followers: 150, configure: ExampleRun.waitingForResponses)
+            let match = try MatchPlayback(followers: 150, configure: ExampleRun.withLongResponseTimeout)
             defer { match.close() }
             let deployment = match.run.deployment
             let simulator = try #require(deployment.parts.first { $0.name == "simulator" })
@@ -36,12 +36,15 @@ struct ShutdownTests {
             #expect(worker.wait(milliseconds: 90_000) == .exited(0))
             try deployment.startWorker()
             try match.read { match.reader.tally.commands == match.feed.commands }
-            let counted = try match.run.awaitMetrics("outcomes of the second worker") {
+            let secondWorkerScrape = try match.run.awaitMetrics("outcomes of the second worker") {
                 $0.sum("causeway_outcomes_total") ?? 0 > 0
             }
-            let left = counted.sum("causeway_outcomes_total") ?? 0
+            let secondWorkerOutcomes = secondWorkerScrape.sum("causeway_outcomes_total") ?? 0
             #expect(match.reader.tally.repeatedResults == 0)
-            #expect(left < Double(match.feed.commands), "the second began behind what the first had committed")
+            #expect(
+                secondWorkerOutcomes < Double(match.feed.commands),
+                "the second began behind what the first had committed"
+            )
             try match.expectFinalStates()
             try match.expectEachPushToHaveOneResult()
         }
@@ -51,7 +54,7 @@ struct ShutdownTests {
     /// next worker reads the unfinished commands again, and nothing is lost.
     @Test(arguments: [SIGTERM, SIGINT]) func `A second signal ends the drain without loss`(second: Int32) async throws {
         try await onOwnThread {
-            let match = try Match(followers: 20, configure: ExampleRun.waitingForResponses)
+            let match = try MatchPlayback(followers: 20, configure: ExampleRun.withLongResponseTimeout)
             defer { match.close() }
             let deployment = match.run.deployment
             let simulator = try #require(deployment.parts.first { $0.name == "simulator" })
@@ -90,17 +93,17 @@ struct ShutdownTests {
                 text.replacingOccurrences(of: "\nworker:\n", with: "\nworker:\n  drainMilliseconds: 8000\n")
             }
             defer { run.close() }
-            let traffic = try Traffic(run)
-            try traffic.sendOne()
+            let updates = try RideUpdates(run)
+            try updates.sendOne()
             let part = try #require(run.deployment.parts.first { $0.name == name })
             let simulator = try #require(run.deployment.parts.first { $0.name == "simulator" })
             // Lets the frozen programs continue, because closing the run first waits for each program's end.
             defer { for part in [part, simulator] { part.signal(SIGCONT) } }
             if name == "redis-server" { part.signal(SIGSTOP) } else { simulator.signal(SIGSTOP) }
-            try traffic.sendWithoutWaiting()
-            let waitsFor = name == "redis-server" ? "redis" : "apns"
+            try updates.sendWithoutWaiting()
+            let awaitedDependency = name == "redis-server" ? "redis" : "apns"
             try run.awaitMetrics("a command that waits", meanwhile: { try run.takeResults(milliseconds: 10) }) {
-                ($0.sum("causeway_records_waiting", ["for": waitsFor]) ?? 0) > 0
+                ($0.sum("causeway_records_waiting", ["for": awaitedDependency]) ?? 0) > 0
             }
             if name == "broker" {
                 part.signal(SIGSTOP)
@@ -113,17 +116,17 @@ struct ShutdownTests {
             let start = ContinuousClock.now
             worker.signal(SIGTERM)
             #expect(worker.wait(milliseconds: 60_000) == .exited(0))
-            let took = ContinuousClock.now - start
+            let elapsed = ContinuousClock.now - start
             // The limit includes two seconds for the end of the process on a busy machine.
-            #expect(took < .milliseconds(10_000), "\(name) is frozen: \(took)")
+            #expect(elapsed < .milliseconds(10_000), "\(name) is frozen: \(elapsed)")
         }
     }
 }
 
 /// The commands of a match, and their results. Used from one thread.
-private final class Match {
+private final class MatchPlayback {
     /// The time limit of a whole match during which a worker is restarted.
-    private static let limit: Duration = .seconds(480)
+    private static let matchTimeout: Duration = .seconds(480)
 
     let run: ExampleRun
     let reader: ResultsReader
@@ -136,7 +139,7 @@ private final class Match {
     {
         let season = ExampleFiles("season")
         run = try ExampleRun(
-            [("cricket", MatchRecords.app, season.path("shapes.json"))],
+            [("cricket", MatchCommands.app, season.path("shapes.json"))],
             configure: configure
         )
         let matches = Array(try SeasonFiles(directory: season.directory.path).season.matches.prefix(1))
@@ -146,9 +149,9 @@ private final class Match {
         reader = try ResultsReader(bootstrapServers: run.deployment.bootstrapServers)
         try phones.createPhones(for: feed)
         // The app starts half of the activities; pushes start the other half.
-        try run.relay(until: followers + followers / 2)
+        try run.relayRegistrations(until: followers + followers / 2)
         try feed.sendStarts(to: commandProducer.commandsTopic, of: commandProducer.producer)
-        try run.relay(until: 2 * followers)
+        try run.relayRegistrations(until: 2 * followers)
     }
 
     /// Sends commands without a pause until `count` commands were sent in total, or the match is over.
@@ -161,7 +164,7 @@ private final class Match {
                 topic: commandProducer.commandsTopic,
                 producer: commandProducer.producer
             )
-            commandProducer.takeReports()
+            commandProducer.takeDeliveryReports()
         }
     }
 
@@ -175,11 +178,11 @@ private final class Match {
     func read(until isDone: () -> Bool) throws {
         try eventually(
             "\(feed.commands) results, there are \(reader.tally.commands)",
-            within: Self.limit,
+            within: Self.matchTimeout,
             every: .milliseconds(1)
         ) {
-            commandProducer.takeReports()
-            try run.deployment.check()
+            commandProducer.takeDeliveryReports()
+            try run.deployment.checkProcesses()
             while try reader.drain(limit: 1_000) {}
             return isDone()
         }
@@ -192,7 +195,7 @@ private final class Match {
     }
 
     func expectEachPushToHaveOneResult() throws {
-        let pushes = try phones.acceptedCounts().pushes
+        let pushes = try phones.readAcceptedCounts().pushes
         try read { reader.tally.pushes >= pushes }
         #expect(reader.tally.pushes == pushes)
     }
@@ -200,8 +203,8 @@ private final class Match {
     /// Waits until every phone shows its final state. A command that is held for its token already has a result, so its
     /// push may come after the last result.
     func expectFinalStates() throws {
-        try eventually("the final state on \(feed.phones) phones", within: Self.limit) {
-            try run.deployment.check()
+        try eventually("the final state on \(feed.phones) phones", within: Self.matchTimeout) {
+            try run.deployment.checkProcesses()
             return try phones.compare(with: feed).matchingPhones == feed.phones
         }
     }

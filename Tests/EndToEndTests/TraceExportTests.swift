@@ -9,23 +9,23 @@ import Testing
 /// the collector fails, the worker still sends pushes and still stops in time.
 @Suite("Traces on their way to a collector", .serialized, .timeLimit(.minutes(10)))
 struct TraceExportTests {
-    private static let sampled = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
-    private static let unsampled = "00-4bf92f3577b34da6a3ce929d0e0e4737-00f067aa0ba902b7-00"
+    private static let sampledTraceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    private static let unsampledTraceparent = "00-4bf92f3577b34da6a3ce929d0e0e4737-00f067aa0ba902b7-00"
 
     /// The collector refuses the first two requests for the moment (503, 429). No refused trace is lost.
     @Test func `A sampled trace becomes spans, and its result names them`() async throws {
         try await onOwnThread {
-            let (run, collector) = try Self.run(refusals: [503, 429], samplesPerMillion: 0)
+            let (run, collector) = try Self.makeRun(refusals: [503, 429], samplesPerMillion: 0)
             defer { run.close() }
-            let log = try HeaderLog(run)
-            defer { log.close() }
-            let traffic = try Traffic(run)
-            try traffic.awaitToken()
-            let sampled = try traffic.sendOne(headers: [("traceparent", Self.sampled)])
-            try traffic.sendOne(headers: [("traceparent", Self.unsampled)])
-            try traffic.sendOne()
-            try log.await { $0.results.count == 3 }
-            let spans = try collector.await(3)
+            let receivedHeaders = try ReceivedHeaders(run)
+            defer { receivedHeaders.close() }
+            let updates = try RideUpdates(run)
+            try updates.awaitToken()
+            let sampledCommand = try updates.sendOne(headers: [("traceparent", Self.sampledTraceparent)])
+            try updates.sendOne(headers: [("traceparent", Self.unsampledTraceparent)])
+            try updates.sendOne()
+            try receivedHeaders.await { $0.resultHeaders.count == 3 }
+            let spans = try collector.awaitSpans(count: 3)
             // Unsampled and untraced commands export nothing. All sampled spans are exported before the
             // worker ends.
             try run.deployment.stopWorker(graceMilliseconds: 90_000)
@@ -35,24 +35,28 @@ struct TraceExportTests {
                 print("not checked by the protocol's own messages: Python's opentelemetry-proto is not installed")
             }
             let byName = Dictionary(grouping: spans) { $0["name"] as? String ?? "" }
-            let consume = try #require(byName["consume causeway.commands"]?.first)
-            let admit = try #require(byName["admit"]?.first)
+            let consumeSpan = try #require(byName["consume causeway.commands"]?.first)
+            let admitSpan = try #require(byName["admit"]?.first)
             let send = try #require(byName["send"]?.first)
-            let span = try #require(consume["spanId"] as? String)
-            #expect(consume["parentSpanId"] as? String == "00f067aa0ba902b7")
-            for child in [admit, send] { #expect(child["parentSpanId"] as? String == span) }
+            let span = try #require(consumeSpan["spanId"] as? String)
+            #expect(consumeSpan["parentSpanId"] as? String == "00f067aa0ba902b7")
+            for child in [admitSpan, send] { #expect(child["parentSpanId"] as? String == span) }
             #expect(spans.allSatisfy { $0["traceId"] as? String == "4bf92f3577b34da6a3ce929d0e0e4736" })
             #expect(Set(spans.compactMap { $0["spanId"] as? String }).count == 3)
-            #expect(log.results[sampled] == ["traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-\(span)-01"])
-            #expect(consume["kind"] as? Int == 5 && send["kind"] as? Int == 3)
-            #expect(Self.attributes(consume)["causeway.outcome"] == "accepted")
-            #expect(Self.attributes(consume)["causeway.app"] == "com.example.ride")
+            #expect(
+                receivedHeaders.resultHeaders[sampledCommand] == [
+                    "traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-\(span)-01"
+                ]
+            )
+            #expect(consumeSpan["kind"] as? Int == 5 && send["kind"] as? Int == 3)
+            #expect(Self.attributes(consumeSpan)["causeway.outcome"] == "accepted")
+            #expect(Self.attributes(consumeSpan)["causeway.app"] == "com.example.ride")
             #expect(Self.attributes(send)["http.response.status_code"] == "200")
-            for (outer, inner) in [(consume, admit), (consume, send)] {
-                #expect(Self.time(outer, "start") <= Self.time(inner, "start"))
-                #expect(Self.time(inner, "end") <= Self.time(outer, "end"))
+            for (outer, inner) in [(consumeSpan, admitSpan), (consumeSpan, send)] {
+                #expect(Self.seconds(of: outer, "start") <= Self.seconds(of: inner, "start"))
+                #expect(Self.seconds(of: inner, "end") <= Self.seconds(of: outer, "end"))
             }
-            #expect(abs(Self.time(consume, "end") - Date().timeIntervalSince1970) < 120)
+            #expect(abs(Self.seconds(of: consumeSpan, "end") - Date().timeIntervalSince1970) < 120)
         }
     }
 
@@ -60,35 +64,39 @@ struct TraceExportTests {
     /// span of the range.
     @Test func `The ranges of a command are spans inside it`() async throws {
         try await onOwnThread {
-            let (run, collector) = try Self.run(apps: ["match"], refusals: [], samplesPerMillion: 0)
+            let (run, collector) = try Self.makeRun(apps: ["match"], refusals: [], samplesPerMillion: 0)
             defer { run.close() }
-            let log = try HeaderLog(run)
-            defer { log.close() }
-            let scene = try MatchScene(run)
-            let goal = try #require(try scene.files.records("commands.jsonl").first { $0["audience"] != nil })
-            try run.send(goal, headers: [("traceparent", Self.sampled)])
-            let identifier = try #require(goal["id"] as? String)
-            try scene.awaitDelivered(identifier)
-            try log.await { $0.results[identifier] != nil }
-            let spans = try collector.await(3)
+            let receivedHeaders = try ReceivedHeaders(run)
+            defer { receivedHeaders.close() }
+            let example = try MatchExample(run)
+            let goalCommand = try #require(try example.files.records("commands.jsonl").first { $0["audience"] != nil })
+            try run.send(goalCommand, headers: [("traceparent", Self.sampledTraceparent)])
+            let identifier = try #require(goalCommand["id"] as? String)
+            try example.awaitDelivered(identifier)
+            try receivedHeaders.await { $0.resultHeaders[identifier] != nil }
+            let spans = try collector.awaitSpans(count: 3)
             let byName = Dictionary(grouping: spans) { $0["name"] as? String ?? "" }
-            let consume = try #require(byName["consume causeway.commands"]?.first)
-            let admit = try #require(byName["admit"]?.first)
-            let range = try #require(byName["consume causeway.fanout"]?.first)
-            #expect(consume["parentSpanId"] as? String == "00f067aa0ba902b7")
-            for child in [admit, range] {
-                #expect(child["parentSpanId"] as? String == consume["spanId"] as? String)
+            let consumeSpan = try #require(byName["consume causeway.commands"]?.first)
+            let admitSpan = try #require(byName["admit"]?.first)
+            let rangeSpan = try #require(byName["consume causeway.fanout"]?.first)
+            #expect(consumeSpan["parentSpanId"] as? String == "00f067aa0ba902b7")
+            for child in [admitSpan, rangeSpan] {
+                #expect(child["parentSpanId"] as? String == consumeSpan["spanId"] as? String)
             }
             #expect(
                 spans.count == 3 && spans.allSatisfy { $0["traceId"] as? String == "4bf92f3577b34da6a3ce929d0e0e4736" }
             )
-            #expect(Self.attributes(consume)["causeway.outcome"] == "fannedOut")
-            #expect(Self.attributes(range)["causeway.outcome"] == "delivered")
-            #expect(Self.attributes(range)["causeway.members"] == "3")
-            #expect(Self.attributes(range)["causeway.app"] == "com.example.match")
-            #expect(Self.time(consume, "start") <= Self.time(range, "start"))
-            let span = try #require(range["spanId"] as? String)
-            #expect(log.results[identifier] == ["traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-\(span)-01"])
+            #expect(Self.attributes(consumeSpan)["causeway.outcome"] == "fannedOut")
+            #expect(Self.attributes(rangeSpan)["causeway.outcome"] == "delivered")
+            #expect(Self.attributes(rangeSpan)["causeway.members"] == "3")
+            #expect(Self.attributes(rangeSpan)["causeway.app"] == "com.example.match")
+            #expect(Self.seconds(of: consumeSpan, "start") <= Self.seconds(of: rangeSpan, "start"))
+            let span = try #require(rangeSpan["spanId"] as? String)
+            #expect(
+                receivedHeaders.resultHeaders[identifier] == [
+                    "traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-\(span)-01"
+                ]
+            )
             try run.deployment.stopWorker(graceMilliseconds: 90_000)
             #expect(try collector.spans().count == 3)
         }
@@ -97,32 +105,32 @@ struct TraceExportTests {
     /// APNs refuses the command's broadcast for the moment, until the range has ended.
     @Test func `A command whose broadcast ends last names its own span in its result`() async throws {
         try await onOwnThread {
-            let (run, collector) = try Self.run(
+            let (run, collector) = try Self.makeRun(
                 refusals: [],
                 samplesPerMillion: 0,
                 configure: ExampleRun.withChannels("ride-*", of: "com.example.ride")
             )
             defer { run.close() }
-            let log = try HeaderLog(run)
-            defer { log.close() }
+            let receivedHeaders = try ReceivedHeaders(run)
+            defer { receivedHeaders.close() }
             // On a slow machine the first command may stop waiting for the channel, and be sent without it.
             var number = 0
             try run.await("a broadcast") {
                 number += 1
                 let identifier = try Self.sendUpdate(number, run)
-                return try Self.totals(of: identifier, run)["broadcasts"] != nil
+                return try Self.awaitTotals(of: identifier, run)["broadcasts"] != nil
             }
             try run.setFaults(["serviceUnavailableShare": 1])
-            let identifier = try Self.sendUpdate(number + 1, run, headers: [("traceparent", Self.sampled)])
-            let spans = try collector.await(3)
+            let identifier = try Self.sendUpdate(number + 1, run, headers: [("traceparent", Self.sampledTraceparent)])
+            let spans = try collector.awaitSpans(count: 3)
             try run.setFaults([:])
-            try log.await { $0.totals[identifier] != nil }
-            #expect(try Self.totals(of: identifier, run)["broadcasts"] != nil)
-            let consume = try #require(spans.first { $0["name"] as? String == "consume causeway.commands" })
+            try receivedHeaders.await { $0.totalResultHeaders[identifier] != nil }
+            #expect(try Self.awaitTotals(of: identifier, run)["broadcasts"] != nil)
+            let consumeSpan = try #require(spans.first { $0["name"] as? String == "consume causeway.commands" })
             #expect(spans.contains { $0["name"] as? String == "consume causeway.fanout" })
-            let span = try #require(consume["spanId"] as? String)
-            let named = "00-4bf92f3577b34da6a3ce929d0e0e4736-\(span)-01"
-            #expect(log.totals[identifier] == ["traceparent": named])
+            let span = try #require(consumeSpan["spanId"] as? String)
+            let expectedTraceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-\(span)-01"
+            #expect(receivedHeaders.totalResultHeaders[identifier] == ["traceparent": expectedTraceparent])
             try run.deployment.stopWorker(graceMilliseconds: 90_000)
             #expect(try collector.spans().count == 3)
         }
@@ -149,8 +157,8 @@ struct TraceExportTests {
     }
 
     /// Waits for the result of a command over all its ranges and broadcasts.
-    private static func totals(of command: String, _ run: ExampleRun) throws -> JSONObject {
-        func totals() -> JSONObject? { run.results.results[command]?.first { $0["ranges"] != nil } }
+    private static func awaitTotals(of command: String, _ run: ExampleRun) throws -> JSONObject {
+        func totals() -> JSONObject? { run.results.byCommand[command]?.first { $0["ranges"] != nil } }
         try run.await("the result of \(command)") {
             try run.takeResults(milliseconds: 20)
             return totals() != nil
@@ -160,19 +168,19 @@ struct TraceExportTests {
 
     @Test func `With a share of one million in a million, each command begins its own trace`() async throws {
         try await onOwnThread {
-            let (run, collector) = try Self.run(refusals: [], samplesPerMillion: 1_000_000)
+            let (run, collector) = try Self.makeRun(refusals: [], samplesPerMillion: 1_000_000)
             defer { run.close() }
-            let log = try HeaderLog(run)
-            defer { log.close() }
-            let traffic = try Traffic(run)
-            try traffic.awaitToken()
-            let commands = try (0..<3).map { _ in try traffic.sendOne() }
-            try log.await { $0.results.count == 3 }
-            let roots = try collector.await(9).filter { $0["parentSpanId"] == nil }
-            #expect(Set(roots.compactMap { $0["traceId"] as? String }).count == 3)
-            #expect(roots.allSatisfy { $0["name"] as? String == "consume causeway.commands" })
-            let headers = commands.compactMap { log.results[$0]?["traceparent"] }
-            let expected = roots.map { "00-\($0["traceId"] ?? "")-\($0["spanId"] ?? "")-03" }
+            let receivedHeaders = try ReceivedHeaders(run)
+            defer { receivedHeaders.close() }
+            let updates = try RideUpdates(run)
+            try updates.awaitToken()
+            let commands = try (0..<3).map { _ in try updates.sendOne() }
+            try receivedHeaders.await { $0.resultHeaders.count == 3 }
+            let rootSpans = try collector.awaitSpans(count: 9).filter { $0["parentSpanId"] == nil }
+            #expect(Set(rootSpans.compactMap { $0["traceId"] as? String }).count == 3)
+            #expect(rootSpans.allSatisfy { $0["name"] as? String == "consume causeway.commands" })
+            let headers = commands.compactMap { receivedHeaders.resultHeaders[$0]?["traceparent"] }
+            let expected = rootSpans.map { "00-\($0["traceId"] ?? "")-\($0["spanId"] ?? "")-03" }
             #expect(Set(headers) == Set(expected) && headers.count == 3)
             try run.deployment.stopWorker(graceMilliseconds: 90_000)
         }
@@ -185,10 +193,10 @@ struct TraceExportTests {
                 text + "tracing: {endpoint: \"http://127.0.0.1:1/base\", samplesPerMillion: 1000000}\n"
             }
             defer { run.close() }
-            let traffic = try Traffic(run)
-            try traffic.send(untilLogHas: "traces cannot be exported")
-            try traffic.send(untilLogHas: "traces were dropped")
-            #expect(traffic.outcomes.allSatisfy { $0 == "accepted" })
+            let updates = try RideUpdates(run)
+            try updates.send(untilLogHas: "traces cannot be exported")
+            try updates.send(untilLogHas: "traces were dropped")
+            #expect(updates.outcomes.allSatisfy { $0 == "accepted" })
             try run.deployment.stopWorker(graceMilliseconds: 90_000)
         }
     }
@@ -197,25 +205,28 @@ struct TraceExportTests {
     /// authority: it exports nothing, and logs and counts the failure. Then it trusts the right authority.
     @Test func `Traces go over TLS to a collector with a valid certificate`() async throws {
         try await onOwnThread {
-            var collector: Collector?
+            var collector: TraceCollector?
             let run = try ExampleRun(["ride"]) { text, deployment in
                 let hosts = ["localhost"]
-                let files = try SelfSignedCertificate.write(directory: deployment.path("collector-tls"), hosts: hosts)
-                let strangers = try SelfSignedCertificate.write(directory: deployment.path("strangers"), hosts: hosts)
-                try Self.copy(strangers.caFile, to: deployment.path("authorities.pem"))
-                try TextFile.write("Authorization: \(Self.authorization)\n", to: deployment.path("headers"))
-                let made = try Collector(
+                let files = try GeneratedCertificate.write(directory: deployment.path("collector-tls"), hosts: hosts)
+                let foreignCertificate = try GeneratedCertificate.write(
+                    directory: deployment.path("strangers"),
+                    hosts: hosts
+                )
+                try Self.copy(foreignCertificate.caFile, to: deployment.path("authorities.pem"))
+                try TextFile.write("Authorization: \(Self.authorizationHeader)\n", to: deployment.path("headers"))
+                let newCollector = try TraceCollector(
                     deployment,
                     refusals: [],
                     options: [
                         "--certificate", files.certificateFile, "--key", files.keyFile, "--authorization",
-                        Self.authorization,
+                        Self.authorizationHeader,
                     ]
                 )
-                collector = made
+                collector = newCollector
                 return text + """
                     tracing:
-                      endpoint: https://localhost:\(made.port)/base
+                      endpoint: https://localhost:\(newCollector.port)/base
                       caFile: \(deployment.path("authorities.pem"))
                       headersFile: \(deployment.path("headers"))
                       samplesPerMillion: 1000000
@@ -224,31 +235,34 @@ struct TraceExportTests {
             }
             defer { run.close() }
             let spans = try #require(collector)
-            let traffic = try Traffic(run)
-            try traffic.send(untilLogHas: "traces cannot be exported")
-            let failed = try run.awaitMetrics("a refused certificate") {
+            let updates = try RideUpdates(run)
+            try updates.send(untilLogHas: "traces cannot be exported")
+            let failedScrape = try run.awaitMetrics("a refused certificate") {
                 ($0.sum("causeway_trace_posts_failed_total", ["reason": "certificate"]) ?? 0) > 0
             }
-            #expect(failed.sum("causeway_traces_exported_total") == 0)
+            #expect(failedScrape.sum("causeway_traces_exported_total") == 0)
             #expect(try spans.spans().isEmpty)
             #expect(
-                try Page("/statusz", port: run.deployment.httpPort).text.contains("requests to the collector failed")
+                try WorkerPage("/statusz", port: run.deployment.httpPort).text
+                    .contains("requests to the collector failed")
             )
 
             try Self.copy(run.deployment.path("collector-tls/ca.pem"), to: run.deployment.path("authorities.pem"))
-            try run.deployment.crashWorker()
-            try traffic.sendOne()
+            try run.deployment.killAndRestartWorker()
+            try updates.sendOne()
             // Commands that were not committed before the crash are read again. Their spans may be exported
             // first, and have no push.
-            let wanted = ["consume causeway.commands", "send"]
+            let expectedSpanNames = ["consume causeway.commands", "send"]
             _ = try spans.awaitSpans("the spans of a push") { all in
-                wanted.allSatisfy { name in all.contains { $0["name"] as? String == name } }
+                expectedSpanNames.allSatisfy { name in all.contains { $0["name"] as? String == name } }
             }
-            let taken = try run.awaitMetrics("exported traces") { ($0.sum("causeway_traces_exported_total") ?? 0) > 0 }
-            #expect(taken.sum("causeway_trace_posts_failed_total") == 0)
+            let exportedScrape = try run.awaitMetrics("exported traces") {
+                ($0.sum("causeway_traces_exported_total") ?? 0) > 0
+            }
+            #expect(exportedScrape.sum("causeway_trace_posts_failed_total") == 0)
             try run.deployment.stopWorker(graceMilliseconds: 90_000)
             let log = try String(contentsOfFile: run.deployment.path("worker.log"), encoding: .utf8)
-            #expect(log.contains("its certificate: ") && !log.contains(Self.authorization))
+            #expect(log.contains("its certificate: ") && !log.contains(Self.authorizationHeader))
         }
     }
 
@@ -256,11 +270,11 @@ struct TraceExportTests {
     /// signal the worker ends.
     @Test func `A second signal does not wait for the collector`() async throws {
         try await onOwnThread {
-            let (run, collector) = try Self.run(refusals: [0], samplesPerMillion: 1_000_000)
+            let (run, collector) = try Self.makeRun(refusals: [0], samplesPerMillion: 1_000_000)
             defer { run.close() }
-            let traffic = try Traffic(run)
-            try traffic.sendOne()
-            _ = try collector.await(1)
+            let updates = try RideUpdates(run)
+            try updates.sendOne()
+            _ = try collector.awaitSpans(count: 1)
             let worker = try #require(run.deployment.worker)
             worker.signal(SIGTERM)
             #expect(worker.wait(milliseconds: 1_000) == nil, "it waits for the collector's answer")
@@ -276,21 +290,21 @@ struct TraceExportTests {
         try TextFile.write(String(decoding: try TextFile.read(source), as: UTF8.self), to: destination)
     }
 
-    private static let authorization = "Bearer correct-horse-battery-staple"
+    private static let authorizationHeader = "Bearer correct-horse-battery-staple"
 
-    private static func run(
+    private static func makeRun(
         apps: [String] = ["ride"],
         refusals: [Int],
         samplesPerMillion: Int,
         configure: (_ text: String, _ deployment: Deployment) throws -> String = { text, _ in text }
-    ) throws -> (ExampleRun, Collector) {
-        var collector: Collector?
+    ) throws -> (ExampleRun, TraceCollector) {
+        var collector: TraceCollector?
         let run = try ExampleRun(apps) { text, deployment in
-            let made = try Collector(deployment, refusals: refusals)
-            collector = made
+            let newCollector = try TraceCollector(deployment, refusals: refusals)
+            collector = newCollector
             return try configure(text, deployment) + """
                 tracing:
-                  endpoint: http://127.0.0.1:\(made.port)/base
+                  endpoint: http://127.0.0.1:\(newCollector.port)/base
                   samplesPerMillion: \(samplesPerMillion)
 
                 """
@@ -307,13 +321,13 @@ struct TraceExportTests {
         return attributes
     }
 
-    private static func time(_ span: JSONObject, _ end: String) -> Double {
+    private static func seconds(of span: JSONObject, _ end: String) -> Double {
         (span["\(end)TimeUnixNano"] as? String).flatMap(Double.init).map { $0 / 1e9 } ?? .nan
     }
 }
 
 /// `Tests/Acceptance/tools/collector/collector.py` as a process of a deployment.
-private final class Collector {
+private final class TraceCollector {
     let port: Int
     private let file: String
     private let deployment: Deployment
@@ -345,12 +359,12 @@ private final class Collector {
             }
     }
 
-    func await(_ count: Int) throws -> [JSONObject] { try awaitSpans("\(count) spans") { $0.count >= count } }
+    func awaitSpans(count: Int) throws -> [JSONObject] { try awaitSpans("\(count) spans") { $0.count >= count } }
 
     func awaitSpans(_ what: String, until isMet: ([JSONObject]) -> Bool) throws -> [JSONObject] {
         var spans: [JSONObject] = []
         try eventually("\(what), there are \(spans.count)") {
-            try deployment.check()
+            try deployment.checkProcesses()
             spans = try self.spans()
             return isMet(spans)
         }

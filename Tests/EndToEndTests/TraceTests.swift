@@ -6,34 +6,38 @@ import Testing
 
 @Suite("A trace that comes with a command", .timeLimit(.minutes(10)))
 struct TraceTests {
-    private static let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00"
+    private static let traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00"
 
     @Test func `A trace continues in the result and the dead letter`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"])
             defer { run.close() }
-            let log = try HeaderLog(run)
-            defer { log.close() }
-            let traffic = try Traffic(run)
-            try traffic.awaitToken()
-            let traced = try traffic.sendOne(headers: [
-                ("other", "x"), ("traceparent", Self.parent), ("tracestate", "congo=t61rcWkgMzE"),
+            let receivedHeaders = try ReceivedHeaders(run)
+            defer { receivedHeaders.close() }
+            let updates = try RideUpdates(run)
+            try updates.awaitToken()
+            let tracedCommand = try updates.sendOne(headers: [
+                ("other", "x"), ("traceparent", Self.traceparent), ("tracestate", "congo=t61rcWkgMzE"),
             ])
-            let bare = try traffic.sendOne()
-            let wrong = try traffic.sendOne(headers: [("traceparent", Self.parent.uppercased())])
-            let long = try traffic.sendOne(headers: [
-                ("traceparent", Self.parent), ("tracestate", String(repeating: "x", count: 513)),
+            let untracedCommand = try updates.sendOne()
+            let invalidTraceCommand = try updates.sendOne(headers: [("traceparent", Self.traceparent.uppercased())])
+            let longStateCommand = try updates.sendOne(headers: [
+                ("traceparent", Self.traceparent), ("tracestate", String(repeating: "x", count: 513)),
             ])
-            try run.send(Data("{".utf8), key: "k", headers: [("traceparent", Self.parent)])
-            try log.await { $0.results.count == 5 && $0.deadLetters.count == 1 }
+            try run.send(Data("{".utf8), key: "k", headers: [("traceparent", Self.traceparent)])
+            try receivedHeaders.await { $0.resultHeaders.count == 5 && $0.deadLetterHeaders.count == 1 }
 
-            #expect(log.results[traced] == ["traceparent": Self.parent, "tracestate": "congo=t61rcWkgMzE"])
-            #expect(log.results[bare] == [:])
-            #expect(log.results[wrong] == [:])
-            #expect(log.results[long] == ["traceparent": Self.parent])
-            let dead = try #require(log.deadLetters.first)
-            #expect(dead["traceparent"] == Self.parent && dead["error"] != nil)
-            #expect(dead["source"].map { log.results[$0] } == ["traceparent": Self.parent])
+            #expect(
+                receivedHeaders.resultHeaders[tracedCommand] == [
+                    "traceparent": Self.traceparent, "tracestate": "congo=t61rcWkgMzE",
+                ]
+            )
+            #expect(receivedHeaders.resultHeaders[untracedCommand] == [:])
+            #expect(receivedHeaders.resultHeaders[invalidTraceCommand] == [:])
+            #expect(receivedHeaders.resultHeaders[longStateCommand] == ["traceparent": Self.traceparent])
+            let deadLetter = try #require(receivedHeaders.deadLetterHeaders.first)
+            #expect(deadLetter["traceparent"] == Self.traceparent && deadLetter["error"] != nil)
+            #expect(deadLetter["source"].map { receivedHeaders.resultHeaders[$0] } == ["traceparent": Self.traceparent])
             try run.deployment.stopWorker(graceMilliseconds: 90_000)
         }
     }

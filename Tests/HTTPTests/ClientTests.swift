@@ -16,10 +16,10 @@ struct ClientTests {
         var limits = HTTPServerLimits()
         limits.bodyBytesMax = 32 << 20
         limits.totalBodyBytesMax = 32 << 20
-        let answering: TestServer.Answering = { exchange in
+        let responder: TestServer.Responder = { exchange in
             HTTPResponse(status: exchange.head.method == "PUT" ? 200 : 404, contentType: "x/y", body: exchange.body)
         }
-        try await TestServer.run(limits, answering: answering) { server in
+        try await TestServer.run(limits, responder: responder) { server in
             for count in [0, 1, 100_000, 32 << 20] {
                 let body = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 31) }
                 var client = Self.client(server.port)
@@ -35,13 +35,13 @@ struct ClientTests {
     @Test func `Chunked answers are read`() async throws {
         var limits = HTTPServerLimits()
         limits.streamsMax = 1
-        let answering: TestServer.Answering = { exchange in
-            let stream = exchange.stream(HTTPResponse(status: 200, text: "1"))
+        let responder: TestServer.Responder = { exchange in
+            let stream = exchange.openStream(HTTPResponse(status: 200, text: "1"))
             stream?.append([UInt8(ascii: "2")])
             stream?.finish()
             return nil
         }
-        try await TestServer.run(limits, answering: answering) { server in
+        try await TestServer.run(limits, responder: responder) { server in
             let response = try Self.client(server.port).request()
             #expect(response.body == Array("12".utf8))
         }
@@ -68,46 +68,48 @@ struct ClientTests {
         ("HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Hints\r\nLink: x\r\n\r\nHTTP/1.1 201 Made\r\n\r\n{}", 201),
     ])
     func `Answers of other servers are read`(_ text: String, _ status: Int) async throws {
-        let response = try await ScriptedPeer.answering(text) { try Self.client($0).request() }
+        let response = try await ScriptedPeer.serve(text) { try Self.client($0).request() }
         #expect(response.status == status && response.body == Array("{}".utf8))
     }
 
     @Test(arguments: [
         ("", HTTPClientError.Cause.connectionLost), ("HTTP/1.1 200 OK\r\n", .connectionLost),
-        ("SSH-2.0-OpenSSH\r\n\r\n", .malformed),
-        ("HTTP/1.1 abc\r\n\r\n", .malformed), ("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n{}", .connectionLost),
-        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n", .connectionLost), ("220 mail", .malformed),
-        ("HTTP/1.1 200 OK\r\nContent-Length: 999999999\r\n\r\n", .tooLarge),
+        ("SSH-2.0-OpenSSH\r\n\r\n", .responseMalformed),
+        ("HTTP/1.1 abc\r\n\r\n", .responseMalformed),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n{}", .connectionLost),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n", .connectionLost),
+        ("220 mail", .responseMalformed),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 999999999\r\n\r\n", .responseTooLarge),
     ])
     func `The error says why an answer is invalid`(_ text: String, _ cause: HTTPClientError.Cause) async throws {
         let error = await #expect(throws: HTTPClientError.self) {
-            try await ScriptedPeer.answering(text) { try Self.client($0).request() }
+            try await ScriptedPeer.serve(text) { try Self.client($0).request() }
         }
         #expect(error?.cause == cause)
     }
 
     @Test func `The error says that nobody listens`() async throws {
-        let port = try Listener.unusedLoopbackPort()
+        let port = try Listener.findUnusedLoopbackPort()
         let error = #expect(throws: HTTPClientError.self) { try Self.client(port).request() }
-        #expect(error?.cause == .unconnected)
+        #expect(error?.cause == .connectFailed)
         #expect(error?.description == "no server answers at 127.0.0.1:\(port): Connection refused")
     }
 
     @Test(arguments: [true, false]) func `A request ends in time`(isInterrupted: Bool) async throws {
-        let keptExchanges = Handover<HTTPExchange>()
-        let answering: TestServer.Answering = {
+        let keptExchanges = AsyncQueue<HTTPExchange>()
+        let responder: TestServer.Responder = {
             keptExchanges.send($0)
             return nil
         }
         let interruption = try Wakeup()
-        try await TestServer.run(answering: answering) { server in
+        try await TestServer.run(responder: responder) { server in
             var client = Self.client(server.port)
             if isInterrupted { interruption.signal() } else { client.timeoutMilliseconds = 200 }
             client.interruption = interruption
             let error = #expect(throws: HTTPClientError.self) { try client.request() }
             #expect(error?.cause == (isInterrupted ? .interrupted : .timedOut))
             // An interruption may come before the client sends its request, so the server may get no request.
-            if !isInterrupted { try await keptExchanges.next().answer(.plain(200)) }
+            if !isInterrupted { try await keptExchanges.next().respond(.plain(200)) }
         }
     }
 
@@ -132,13 +134,13 @@ struct ClientTests {
 
 /// A listener that sends one text to its only client, whatever the client asks, and closes.
 private enum ScriptedPeer {
-    static func answering<Value: Sendable>(
+    static func serve<Value: Sendable>(
         _ text: String,
         _ body: @Sendable @escaping (UInt16) throws -> Value
     ) async throws -> Value {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         defer { close(descriptor) }
-        let address = Reactor.SocketAddress.loopback(port: try Listener.unusedLoopbackPort())
+        let address = Reactor.SocketAddress.loopback(port: try Listener.findUnusedLoopbackPort())
         try #require(address.withSockaddr { bind(descriptor, $0, $1) } == 0 && listen(descriptor, 1) == 0)
         async let value = onOwnThread { try body(address.port) }
         try await onOwnThread {

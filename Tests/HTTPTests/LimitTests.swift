@@ -20,46 +20,46 @@ struct LimitTests {
             let idleClients = try (0..<20).map { _ in try server.connect() }
             #expect(try server.connect().get("/").status == 200)
             // The server has closed the oldest idle connection to make room.
-            #expect(idleClients[0].rest() == "")
-            #expect(server.server.usage.connections <= 8)
+            #expect(idleClients[0].readToEnd() == "")
+            #expect(server.server.usage.connectionCount <= 8)
         }
     }
 
     /// A connection whose request waits for an answer is not closed to make room. A further client is
     /// refused.
     @Test func `A request that waits keeps its connection`() async throws {
-        let exchanges = Handover<HTTPExchange>()
-        let answering: TestServer.Answering = {
+        let exchanges = AsyncQueue<HTTPExchange>()
+        let responder: TestServer.Responder = {
             exchanges.send($0)
             return nil
         }
-        try await TestServer.run(Self.limits { $0.connectionsMax = 2 }, answering: answering) { server in
+        try await TestServer.run(Self.limits { $0.connectionsMax = 2 }, responder: responder) { server in
             let clients = try (0..<2).map { _ in try server.connect() }
             var waitingExchanges: [HTTPExchange] = []
             for client in clients {
                 client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
                 waitingExchanges.append(try await exchanges.next())
             }
-            #expect(try server.connect().rest() == "")
-            for exchange in waitingExchanges { exchange.answer(.plain(200)) }
-            for client in clients { #expect(try client.answer().status == 200) }
+            #expect(try server.connect().readToEnd() == "")
+            for exchange in waitingExchanges { exchange.respond(.plain(200)) }
+            for client in clients { #expect(try client.readResponse().status == 200) }
         }
     }
 
     @Test func `The number of waiting requests is limited`() async throws {
-        let exchanges = Handover<HTTPExchange>()
-        let answering: TestServer.Answering = {
+        let exchanges = AsyncQueue<HTTPExchange>()
+        let responder: TestServer.Responder = {
             exchanges.send($0)
             return nil
         }
-        try await TestServer.run(Self.limits { $0.exchangesMax = 1 }, answering: answering) { server in
+        try await TestServer.run(Self.limits { $0.exchangesMax = 1 }, responder: responder) { server in
             var disconnectedClient: RawHTTPClient? = try server.connect()
             disconnectedClient?.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
             let exchange = try await exchanges.next()
             // The client has closed its connection. Its request still counts, because the handler keeps the exchange.
             disconnectedClient = nil
             #expect(try server.connect().get("/").status == 503)
-            exchange.answer(.plain(200))
+            exchange.respond(.plain(200))
         }
     }
 
@@ -75,7 +75,7 @@ struct LimitTests {
         try await TestServer.run(limits) { server in
             let client = try server.connect()
             client.send(request)
-            #expect(client.rest().hasPrefix(response))
+            #expect(client.readToEnd().hasPrefix(response))
         }
     }
 
@@ -89,7 +89,7 @@ struct LimitTests {
             try await eventuallyInTask("the end of the connection", every: .milliseconds(20)) {
                 client.send("x")
                 sentBytes += 1
-                return server.server.usage.connections == 0
+                return server.server.usage.connectionCount == 0
             }
             #expect(sentBytes > 2)
         }
@@ -99,22 +99,22 @@ struct LimitTests {
         try await TestServer.run(Self.limits { $0.idleTimeoutMilliseconds = 300 }) { server in
             let client = try server.connect()
             #expect(try client.get("/").status == 200)
-            #expect(client.rest() == "")
+            #expect(client.readToEnd() == "")
         }
     }
 
     @Test func `The server does not wait for a slow handler`() async throws {
         let keptExchange = Mutex<HTTPExchange?>(nil)
-        let answering: TestServer.Answering = { exchange in
+        let responder: TestServer.Responder = { exchange in
             keptExchange.withLock { $0 = exchange }
             return nil
         }
-        try await TestServer.run(Self.limits { $0.responseTimeoutMilliseconds = 300 }, answering: answering) { server in
+        try await TestServer.run(Self.limits { $0.responseTimeoutMilliseconds = 300 }, responder: responder) { server in
             let client = try server.connect()
             client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-            #expect(client.rest().hasPrefix("HTTP/1.1 503 "))
+            #expect(client.readToEnd().hasPrefix("HTTP/1.1 503 "))
             keptExchange.withLock { exchange in
-                exchange?.answer(.plain(200))
+                exchange?.respond(.plain(200))
                 exchange = nil
             }
         }
@@ -127,19 +127,19 @@ struct LimitTests {
             let client = try server.connect()
             client.send("PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3e8\r\n")
             client.send(String(repeating: "x", count: 1_000) + "\r\n1\r\n")
-            #expect(client.rest().hasPrefix("HTTP/1.1 413 "))
+            #expect(client.readToEnd().hasPrefix("HTTP/1.1 413 "))
         }
     }
 
     /// The bodies of several clients are each small enough, but together too large.
     @Test func `The size of all bodies together is limited`() async throws {
-        let exchanges = Handover<HTTPExchange>()
-        let answering: TestServer.Answering = {
+        let exchanges = AsyncQueue<HTTPExchange>()
+        let responder: TestServer.Responder = {
             exchanges.send($0)
             return nil
         }
         let limits = Self.limits { ($0.bodyBytesMax, $0.totalBodyBytesMax) = (1_000, 1_500) }
-        try await TestServer.run(limits, answering: answering) { server in
+        try await TestServer.run(limits, responder: responder) { server in
             let putRequest =
                 "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n" + String(repeating: "x", count: 1_000)
             let firstClient = try server.connect()
@@ -148,38 +148,38 @@ struct LimitTests {
             #expect(server.server.usage.bodyBytes == 1_000)
             let secondClient = try server.connect()
             secondClient.send(putRequest)
-            #expect(secondClient.rest().hasPrefix("HTTP/1.1 503 "))
-            exchange?.answer(.plain(200))
+            #expect(secondClient.readToEnd().hasPrefix("HTTP/1.1 503 "))
+            exchange?.respond(.plain(200))
             exchange = nil
-            #expect(try firstClient.answer().status == 200)
+            #expect(try firstClient.readResponse().status == 200)
             firstClient.send(putRequest)
             exchange = try await exchanges.next()
             #expect(exchange?.body.count == 1_000)
             exchange = nil
-            #expect(try firstClient.answer().status == 500)
+            #expect(try firstClient.readResponse().status == 500)
         }
     }
 
     /// A request waits for an answer (long poll) while the server stops. An answer in time is still sent;
     /// otherwise the connection closes.
     @Test(arguments: [true, false]) func `The server stops during a long poll`(isAnswered: Bool) async throws {
-        let exchanges = Handover<HTTPExchange>()
-        let answering: TestServer.Answering = {
+        let exchanges = AsyncQueue<HTTPExchange>()
+        let responder: TestServer.Responder = {
             exchanges.send($0)
             return nil
         }
         let beganAt = ContinuousClock.now
-        try await TestServer.run(answering: answering) { server in
+        try await TestServer.run(responder: responder) { server in
             let (client, idleClient) = (try server.connect(), try server.connect())
             client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
             let exchange = try await exchanges.next()
             server.server.requestStop()
-            if isAnswered { exchange.answer(HTTPResponse(status: 200, text: "late")) }
-            let response = client.rest()
+            if isAnswered { exchange.respond(HTTPResponse(status: 200, text: "late")) }
+            let response = client.readToEnd()
             #expect(
                 response.hasSuffix("Connection: close\r\n\r\nlate") == isAnswered && response.isEmpty == !isAnswered
             )
-            #expect(idleClient.rest() == "")
+            #expect(idleClient.readToEnd() == "")
         }
         #expect(ContinuousClock.now - beganAt < .seconds(60))
     }

@@ -24,15 +24,15 @@ struct StreamTests {
     /// Runs a server that answers each request with a stream, and gives the streams to the test.
     private static func run(
         _ limits: HTTPServerLimits = limits(),
-        _ body: @Sendable @escaping (TestServer, Handover<HTTPResponseStream>) async throws -> Void
+        _ body: @Sendable @escaping (TestServer, AsyncQueue<HTTPResponseStream>) async throws -> Void
     ) async throws {
-        let streams = Handover<HTTPResponseStream>()
-        let answering: TestServer.Answering = { exchange in
-            guard let stream = exchange.stream(eventStreamHead) else { return .plain(503) }
+        let streams = AsyncQueue<HTTPResponseStream>()
+        let responder: TestServer.Responder = { exchange in
+            guard let stream = exchange.openStream(eventStreamHead) else { return .plain(503) }
             streams.send(stream)
             return nil
         }
-        try await TestServer.run(limits, answering: answering) { try await body($0, streams) }
+        try await TestServer.run(limits, responder: responder) { try await body($0, streams) }
     }
 
     @Test func `Appended data arrives in chunks`() async throws {
@@ -50,7 +50,7 @@ struct StreamTests {
             }
             stream.append(Array("data: last\n\n".utf8))
             stream.finish()
-            #expect(client.rest().hasSuffix("data: last\n\n\r\n0\r\n\r\n"))
+            #expect(client.readToEnd().hasSuffix("data: last\n\n\r\n0\r\n\r\n"))
             #expect(stream.append([0]) == .ended)
             try await server.awaitConnections(0)
             #expect(stream.hasEnded)
@@ -64,7 +64,7 @@ struct StreamTests {
             let stream = try await streams.next()
             stream.append(Array("data: 1\n\n".utf8))
             stream.finish()
-            let all = client.rest()
+            let all = client.readToEnd()
             #expect(all.hasSuffix("\r\n\r\n: begin\n\ndata: 1\n\n") && !all.contains("chunked"))
         }
     }
@@ -76,7 +76,7 @@ struct StreamTests {
             client?.send("GET /events HTTP/1.1\r\nHost: a\r\n\r\n")
             let stream = try await streams.next()
             #expect(try server.connect().get("/events").status == 503)
-            let ends = Handover<Int>()
+            let ends = AsyncQueue<Int>()
             stream.onEnd { ends.send(1) }
             client = nil
             #expect(try await ends.next() == 1)
@@ -86,7 +86,7 @@ struct StreamTests {
             let otherClient = try server.connect()
             otherClient.send("GET /events HTTP/1.1\r\nHost: a\r\n\r\n")
             try await streams.next().finish()
-            #expect(otherClient.rest().hasSuffix(": begin\n\n\r\n0\r\n\r\n"))
+            #expect(otherClient.readToEnd().hasSuffix(": begin\n\n\r\n0\r\n\r\n"))
         }
     }
 
@@ -112,7 +112,7 @@ struct StreamTests {
                     try await Task.sleep(for: .milliseconds(1))
                 case .ended:
                     #expect(takenCount > 10 && skippedCount > 0)
-                    return #expect(client.rest().utf8.count < (takenCount + skippedCount) * 10_000)
+                    return #expect(client.readToEnd().utf8.count < (takenCount + skippedCount) * 10_000)
                 }
             }
         }
@@ -127,10 +127,10 @@ struct StreamTests {
             // Meanwhile an ordinary connection is idle for too long, and is closed.
             let idleClient = try server.connect()
             #expect(try idleClient.get("/").status == 503)
-            _ = idleClient.rest()
+            _ = idleClient.readToEnd()
             #expect(stream.append(Array("data: 1\n\n".utf8)) == .taken)
             stream.finish()
-            #expect(client.rest().hasSuffix("data: 1\n\n\r\n0\r\n\r\n"))
+            #expect(client.readToEnd().hasSuffix("data: 1\n\n\r\n0\r\n\r\n"))
         }
     }
 
@@ -140,12 +140,12 @@ struct StreamTests {
             client.send("GET /events HTTP/1.1\r\nHost: a\r\n\r\n")
             let stream = try await streams.next()
             _ = try client.read(until: ": begin\n\n")
-            let ends = Handover<Int>()
+            let ends = AsyncQueue<Int>()
             stream.onEnd { ends.send(1) }
             server.server.requestStop()
             _ = try await ends.next()
             #expect(stream.append([0]) == .ended)
-            #expect(client.rest() == "\r\n")
+            #expect(client.readToEnd() == "\r\n")
         }
     }
 

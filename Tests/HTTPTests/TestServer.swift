@@ -7,7 +7,7 @@ import Testing
 
 /// A server for a test. Its handler gives each request to a closure.
 struct TestServer: Sendable {
-    typealias Answering = @Sendable (HTTPExchange) -> HTTPResponse?
+    typealias Responder = @Sendable (HTTPExchange) -> HTTPResponse?
 
     let port: UInt16
     let server: HTTPServer
@@ -15,13 +15,13 @@ struct TestServer: Sendable {
     /// Runs a server while the test's body runs on a thread of its own. Then stops the server.
     static func run(
         _ limits: HTTPServerLimits = HTTPServerLimits(),
-        answering: @escaping Answering = { .init(status: 200, text: $0.head.path) },
+        responder: @escaping Responder = { .init(status: 200, text: $0.head.path) },
         _ body: @Sendable @escaping (TestServer) async throws -> Void
     ) async throws {
         let server = try HTTPServer(name: "http", address: .loopback(port: 0), limits: limits)
         try await withThrowingTaskGroup(of: Void.self) { group in
-            group.addTask { try await server.run { _ in Handler(answering) } }
-            let port = try await server.port()
+            group.addTask { try await server.run { _ in Handler(responder) } }
+            let port = try await server.awaitPort()
             defer { server.requestStop() }
             try await onOwnThread { try await body(TestServer(port: port, server: server)) }
             server.requestStop()
@@ -31,7 +31,9 @@ struct TestServer: Sendable {
     }
 
     func awaitConnections(_ count: Int) async throws {
-        try await eventuallyInTask("\(count) connections, not \(server.usage)") { server.usage.connections == count }
+        try await eventuallyInTask("\(count) connections, not \(server.usage)") {
+            server.usage.connectionCount == count
+        }
     }
 
     func connect(receiveBytes: Int32? = nil) throws -> RawHTTPClient {
@@ -39,17 +41,17 @@ struct TestServer: Sendable {
     }
 
     private final class Handler: HTTPRequestHandler {
-        private let answering: Answering
+        private let responder: Responder
 
-        init(_ answering: @escaping Answering) { self.answering = answering }
+        init(_ responder: @escaping Responder) { self.responder = responder }
 
-        func answer(_ exchange: HTTPExchange) -> HTTPResponse? { answering(exchange) }
+        func respond(to exchange: HTTPExchange) -> HTTPResponse? { responder(exchange) }
         func refusal(status: Int) -> HTTPResponse { .plain(status) }
     }
 }
 
 /// Passes values from a server's handler to the test, in order.
-final class Handover<Value: Sendable>: Sendable {
+final class AsyncQueue<Value: Sendable>: Sendable {
     private let values: AsyncStream<Value>
     private let continuation: AsyncStream<Value>.Continuation
 
@@ -59,8 +61,8 @@ final class Handover<Value: Sendable>: Sendable {
 
     func next() async throws -> Value {
         for await value in values { return value }
-        throw Missing()
+        throw QueueHasEnded()
     }
 
-    struct Missing: Error {}
+    struct QueueHasEnded: Error {}
 }

@@ -96,12 +96,12 @@ import Testing
         }
         #expect(await producer.awaitReports(3 * sizes.count))
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
-        #expect(await reader.run { $0.received.count == 3 * sizes.count })
+        #expect(await reader.run { $0.receivedRecords.count == 3 * sizes.count })
         let header = ReceivedRecord.Header(name: "h", value: [1])
-        #expect(reader.received.map(\.headers) == sizes.flatMap { _ in [[], [header], []] })
+        #expect(reader.receivedRecords.map(\.headers) == sizes.flatMap { _ in [[], [header], []] })
         // Two records of each size have no headers, and this must be recognized. Size 0 is an exception:
         // librdkafka has no pointer for an empty value.
-        #expect(reader.received.filter(\.certainlyHasNoHeaders).count == 2 * (sizes.count - 1))
+        #expect(reader.receivedRecords.filter(\.certainlyHasNoHeaders).count == 2 * (sizes.count - 1))
         #expect(reader.close() == .closed)
         producer.close()
     }

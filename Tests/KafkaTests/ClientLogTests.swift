@@ -4,7 +4,7 @@ import Testbed
 import Testing
 
 @Suite(.ownThread) struct ClientLogTests {
-    final class Log: ClientLogHandler {
+    final class LogRecorder: ClientLogHandler {
         let thread = pthread_self()
         var lines: [String] = []
         var errors: [KafkaError] = []
@@ -33,17 +33,17 @@ import Testing
     @Test func `The producer logs on the polling thread`() throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("results", partitions: 1)
-        let log = Log()
+        let log = LogRecorder()
         let wakeup = WakeupPipe()
         let producer = try Producer(
             properties: [("bootstrap.servers", broker.bootstrapServers), ("statistics.interval.ms", "20")],
             logHandler: log
         )
-        producer.setWakeup(descriptor: wakeup.writing)
-        let limit = monotonicMilliseconds() + eventLimitMilliseconds
+        producer.setWakeup(descriptor: wakeup.writeDescriptor)
+        let deadlineMilliseconds = monotonicMilliseconds() + eventLimitMilliseconds
         func poll(until condition: () -> Bool) {
-            while !condition(), monotonicMilliseconds() < limit {
-                _ = wakeup.waitHere(milliseconds: limit - monotonicMilliseconds())
+            while !condition(), monotonicMilliseconds() < deadlineMilliseconds {
+                _ = wakeup.waitBlocking(milliseconds: deadlineMilliseconds - monotonicMilliseconds())
                 producer.pollReports { _, _, _ in }
             }
         }
@@ -66,8 +66,8 @@ import Testing
     @Test func `The consumer logs on the polling thread`() throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)
-        let log = Log()
-        let handler = ConfigurationTests.NoHandler()
+        let log = LogRecorder()
+        let handler = ConfigurationTests.IgnoringHandler()
         let wakeup = WakeupPipe()
         let consumer = try Consumer(
             properties: [("bootstrap.servers", broker.bootstrapServers), ("group.id", "g"), ("debug", "cgrp")],
@@ -75,10 +75,10 @@ import Testing
             handler: handler,
             logHandler: log
         )
-        consumer.setWakeup(descriptor: wakeup.writing)
-        let limit = monotonicMilliseconds() + eventLimitMilliseconds
-        while consumer.assignment.isEmpty, monotonicMilliseconds() < limit {
-            _ = wakeup.waitHere(milliseconds: limit - monotonicMilliseconds())
+        consumer.setWakeup(descriptor: wakeup.writeDescriptor)
+        let deadlineMilliseconds = monotonicMilliseconds() + eventLimitMilliseconds
+        while consumer.assignment.isEmpty, monotonicMilliseconds() < deadlineMilliseconds {
+            _ = wakeup.waitBlocking(milliseconds: deadlineMilliseconds - monotonicMilliseconds())
             while true {
                 if case .none = consumer.poll() { break }
             }

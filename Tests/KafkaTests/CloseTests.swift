@@ -18,10 +18,10 @@ import Testing
         try broker.createTopic("commands", partitions: 1)
         try broker.takeDown()
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
-        let start = monotonicMilliseconds()
+        let startMilliseconds = monotonicMilliseconds()
         #expect(reader.close(deadlineMilliseconds: 300) == .unfinished)
         // Without a deadline, the close would wait forever for the assignment.
-        #expect((300..<60_000).contains(monotonicMilliseconds() - start))
+        #expect((300..<60_000).contains(monotonicMilliseconds() - startMilliseconds))
         #expect(reader.assignedEvents.isEmpty)
         #expect(reader.revokedEvents.isEmpty)
     }
@@ -43,16 +43,16 @@ import Testing
         let producer = try TestProducer(broker)
         try await producer.fill("commands", count: 2)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
-        #expect(await reader.run { !$0.received.isEmpty })
-        guard let held = await reader.nextMessage() else {
+        #expect(await reader.run { !$0.receivedRecords.isEmpty })
+        guard let heldMessage = await reader.nextMessage() else {
             Issue.record("no second record")
             return
         }
-        let start = monotonicMilliseconds()
+        let startMilliseconds = monotonicMilliseconds()
         #expect(reader.close(deadlineMilliseconds: 500) == .unfinished)
         // Without a deadline, the close would wait forever for the record that the test holds.
-        #expect(monotonicMilliseconds() - start < 60_000)
-        #expect(held.offset == 1)
+        #expect(monotonicMilliseconds() - startMilliseconds < 60_000)
+        #expect(heldMessage.offset == 1)
         producer.close()
     }
 
@@ -84,17 +84,17 @@ import Testing
         let producer = try TestProducer(broker)
         try await producer.fill("commands", partition: 2, count: 10)
         let properties = [(name: "partition.assignment.strategy", value: "range")]
-        let first = try TestConsumer(broker, group: "g", topics: ["commands"], properties)
-        #expect(await first.run { $0.received.count == 10 })
+        let firstConsumer = try TestConsumer(broker, group: "g", topics: ["commands"], properties)
+        #expect(await firstConsumer.run { $0.receivedRecords.count == 10 })
         let topic = TopicIdentifier(index: 0)
-        #expect(first.consumer.storeOffset(topic: topic, partition: 2, nextOffset: 8) == nil)
-        #expect(first.close() == .closed)
+        #expect(firstConsumer.consumer.storeOffset(topic: topic, partition: 2, nextOffset: 8) == nil)
+        #expect(firstConsumer.close() == .closed)
         let all = Set((0..<3).map { TopicPartition(topic: topic, partition: $0) })
-        #expect(first.revokedEvents.map { Set($0.partitions) } == [all])
-        let second = try TestConsumer(broker, group: "g", topics: ["commands"], properties)
-        #expect(await second.run { $0.received.count == 2 })
-        #expect(second.received.numbers == [8, 9])
-        #expect(second.close() == .closed)
+        #expect(firstConsumer.revokedEvents.map { Set($0.partitions) } == [all])
+        let secondConsumer = try TestConsumer(broker, group: "g", topics: ["commands"], properties)
+        #expect(await secondConsumer.run { $0.receivedRecords.count == 2 })
+        #expect(secondConsumer.receivedRecords.numbers == [8, 9])
+        #expect(secondConsumer.close() == .closed)
         producer.close()
     }
 }

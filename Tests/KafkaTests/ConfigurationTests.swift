@@ -3,7 +3,7 @@ import Testbed
 import Testing
 
 @Suite(.ownThread) struct ConfigurationTests {
-    final class NoHandler: ConsumerHandler {
+    final class IgnoringHandler: ConsumerHandler {
         func partitionsAssigned(_ partitions: [TopicPartition]) {}
         func partitionsRevoked(_ partitions: [TopicPartition], areLost: Bool) {}
     }
@@ -16,7 +16,7 @@ import Testing
     /// before it gets an assignment.
     private func consumerError(_ properties: [(name: String, value: String)], topics: [String] = ["t"]) -> KafkaError? {
         do throws(KafkaError) {
-            let consumer = try Consumer(properties: properties, topics: topics, handler: NoHandler())
+            let consumer = try Consumer(properties: properties, topics: topics, handler: IgnoringHandler())
             _ = consumer.close(deadlineMilliseconds: 0)
             return nil
         } catch {

@@ -6,7 +6,7 @@ import Testing
     private static let partition = TopicPartition(topic: TopicIdentifier(index: 0), partition: 0)
 
     /// Returns a broker with a topic whose first partition has numbered records.
-    private static func brokerWithRecords(partitions: Int = 1, count: Int) async throws -> (
+    private static func makeBrokerWithRecords(partitions: Int = 1, count: Int) async throws -> (
         EmbeddedBroker, TestProducer
     ) {
         let broker = try EmbeddedBroker()
@@ -17,26 +17,26 @@ import Testing
     }
 
     private static func expectTheNextMember(of broker: EmbeddedBroker, toRead numbers: [Int]) async throws {
-        let next = try TestConsumer(broker, group: "g", topics: ["commands"])
-        #expect(await next.run { $0.received.count == numbers.count })
-        #expect(next.received.numbers == numbers)
-        #expect(next.close() == .closed)
+        let nextConsumer = try TestConsumer(broker, group: "g", topics: ["commands"])
+        #expect(await nextConsumer.run { $0.receivedRecords.count == numbers.count })
+        #expect(nextConsumer.receivedRecords.numbers == numbers)
+        #expect(nextConsumer.close() == .closed)
     }
 
     @Test func `Only stored offsets are committed`() async throws {
-        let (broker, producer) = try await Self.brokerWithRecords(count: 100)
+        let (broker, producer) = try await Self.makeBrokerWithRecords(count: 100)
 
-        let first = try TestConsumer(broker, group: "g", topics: ["commands"])
-        #expect(await first.run { $0.received.count == 100 })
-        #expect(try first.consumer.fetchCommittedOffsets(of: [Self.partition]).map { try $0.get() } == [nil])
-        #expect(first.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 37) == nil)
-        #expect(first.consumer.commitStored() == nil)
-        #expect(try first.consumer.fetchCommittedOffsets(of: [Self.partition]).map { try $0.get() } == [37])
+        let firstConsumer = try TestConsumer(broker, group: "g", topics: ["commands"])
+        #expect(await firstConsumer.run { $0.receivedRecords.count == 100 })
+        #expect(try firstConsumer.consumer.fetchCommittedOffsets(of: [Self.partition]).map { try $0.get() } == [nil])
+        #expect(firstConsumer.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 37) == nil)
+        #expect(firstConsumer.consumer.commitStored() == nil)
+        #expect(try firstConsumer.consumer.fetchCommittedOffsets(of: [Self.partition]).map { try $0.get() } == [37])
         // The close also commits an offset that was stored without a commit request.
-        #expect(first.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 42) == nil)
-        #expect(first.close() == .closed)
-        #expect(first.revokedEvents.map(\.partitions) == [[Self.partition]])
-        #expect(first.revokedEvents.map(\.areLost) == [false])
+        #expect(firstConsumer.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 42) == nil)
+        #expect(firstConsumer.close() == .closed)
+        #expect(firstConsumer.revokedEvents.map(\.partitions) == [[Self.partition]])
+        #expect(firstConsumer.revokedEvents.map(\.areLost) == [false])
 
         try await Self.expectTheNextMember(of: broker, toRead: Array(42..<100))
         producer.close()
@@ -45,13 +45,13 @@ import Testing
     /// A coordinator refuses commits during a rebalance. A consumer that leaves its group could not commit
     /// later, so it repeats the commit first.
     @Test func `A commit that is refused during a rebalance is repeated before a member leaves`() async throws {
-        let (broker, producer) = try await Self.brokerWithRecords(count: 10)
-        let first = try TestConsumer(broker, group: "g", topics: ["commands"])
-        #expect(await first.run { $0.received.count == 10 })
-        #expect(first.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 7) == nil)
+        let (broker, producer) = try await Self.makeBrokerWithRecords(count: 10)
+        let firstConsumer = try TestConsumer(broker, group: "g", topics: ["commands"])
+        #expect(await firstConsumer.run { $0.receivedRecords.count == 10 })
+        #expect(firstConsumer.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 7) == nil)
         let rebalanceInProgress: Int32 = 27
         broker.fail(.offsetCommit, with: [rebalanceInProgress, rebalanceInProgress])
-        #expect(first.close() == .closed)
+        #expect(firstConsumer.close() == .closed)
 
         try await Self.expectTheNextMember(of: broker, toRead: [7, 8, 9])
         producer.close()
@@ -59,21 +59,21 @@ import Testing
 
     /// A coordinator can refuse to give the committed offset of a single partition. The embedded broker does
     /// this in versions 0 and 1 of the request OffsetFetch, and these properties select version 1 or older.
-    private static let oldVersion = [("api.version.request", "false"), ("broker.version.fallback", "0.9.0")]
+    private static let oldProtocolProperties = [("api.version.request", "false"), ("broker.version.fallback", "0.9.0")]
     private static let topicAuthorizationFailed: Int32 = 29
 
     /// Returns the only consumer of a group. It has read 10 records, and has committed offset 3.
-    private static func groupWithReader() async throws -> (EmbeddedBroker, TestProducer, TestConsumer) {
-        let (broker, producer) = try await brokerWithRecords(count: 10)
-        let reader = try TestConsumer(broker, group: "g", topics: ["commands"], oldVersion)
-        #expect(await reader.run { $0.received.count == 10 })
+    private static func makeGroupWithReader() async throws -> (EmbeddedBroker, TestProducer, TestConsumer) {
+        let (broker, producer) = try await makeBrokerWithRecords(count: 10)
+        let reader = try TestConsumer(broker, group: "g", topics: ["commands"], oldProtocolProperties)
+        #expect(await reader.run { $0.receivedRecords.count == 10 })
         #expect(reader.consumer.storeOffset(topic: partition.topic, partition: 0, nextOffset: 3) == nil)
         #expect(reader.consumer.commitStored() == nil)
         return (broker, producer, reader)
     }
 
     @Test func `A partition that the coordinator refuses does not look like one without an offset`() async throws {
-        let (broker, producer, reader) = try await Self.groupWithReader()
+        let (broker, producer, reader) = try await Self.makeGroupWithReader()
         #expect(try reader.consumer.fetchCommittedOffsets(of: [Self.partition]).map { try $0.get() } == [3])
         broker.fail(.offsetFetch, with: [Self.topicAuthorizationFailed])
         #expect {
@@ -87,16 +87,19 @@ import Testing
     }
 
     @Test func `The positions of a group are unknown if the coordinator refuses a partition`() async throws {
-        let (broker, producer, reader) = try await Self.groupWithReader()
-        let positions = try GroupPositions(
-            properties: [("bootstrap.servers", broker.bootstrapServers), ("group.id", "g")] + Self.oldVersion,
+        let (broker, producer, reader) = try await Self.makeGroupWithReader()
+        let positions = try GroupPositionReader(
+            properties: [("bootstrap.servers", broker.bootstrapServers), ("group.id", "g")]
+                + Self.oldProtocolProperties,
             topic: "commands",
             partitions: 1
         )
-        #expect(try positions.positions(timeoutMilliseconds: 10_000) == [.init(committed: 3, end: 10)])
+        #expect(
+            try positions.readPositions(timeoutMilliseconds: 10_000) == [.init(committedOffset: 3, logEndOffset: 10)]
+        )
         broker.fail(.offsetFetch, with: [Self.topicAuthorizationFailed])
         #expect {
-            _ = try positions.positions(timeoutMilliseconds: 10_000)
+            _ = try positions.readPositions(timeoutMilliseconds: 10_000)
         } throws: { error in
             (error as? KafkaError)?.code == Self.topicAuthorizationFailed && "\(error)".contains("commands [0]")
         }
@@ -106,9 +109,9 @@ import Testing
     }
 
     @Test func `Offset zero can be stored`() async throws {
-        let (broker, producer) = try await Self.brokerWithRecords(count: 3)
+        let (broker, producer) = try await Self.makeBrokerWithRecords(count: 3)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
-        #expect(await reader.run { $0.received.count == 3 })
+        #expect(await reader.run { $0.receivedRecords.count == 3 })
         #expect(reader.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 0) == nil)
         #expect(reader.consumer.commitStored() == nil)
         #expect(try reader.consumer.fetchCommittedOffsets(of: [Self.partition]).map { try $0.get() } == [0])
@@ -120,11 +123,11 @@ import Testing
     /// most that a broker accepts by default.
     @Test(arguments: ["cooperative-sticky", "range", "roundrobin"])
     func `Metadata is read back with the offset`(strategy: String) async throws {
-        let (broker, producer) = try await Self.brokerWithRecords(partitions: 2, count: 10)
+        let (broker, producer) = try await Self.makeBrokerWithRecords(partitions: 2, count: 10)
         let metadata = [UInt8](repeating: UInt8(ascii: "o"), count: 4_096)
         let properties = [("auto.offset.reset", "error"), ("partition.assignment.strategy", strategy)]
-        let first = try TestConsumer(broker, group: "g", topics: ["commands"], properties)
-        first.record.onRevoked = { [consumer = first.consumer] _ in
+        let firstConsumer = try TestConsumer(broker, group: "g", topics: ["commands"], properties)
+        firstConsumer.recorder.onRevoked = { [consumer = firstConsumer.consumer] _ in
             let error = consumer.storeOffset(
                 topic: Self.partition.topic,
                 partition: 0,
@@ -133,46 +136,46 @@ import Testing
             )
             #expect(error == nil)
         }
-        #expect(await first.run { !$0.assignedEvents.isEmpty })
-        #expect(first.consumer.committedOffsets.isEmpty)
-        #expect(first.close() == .closed)
+        #expect(await firstConsumer.run { !$0.assignedEvents.isEmpty })
+        #expect(firstConsumer.consumer.committedOffsets.isEmpty)
+        #expect(firstConsumer.close() == .closed)
 
-        let second = try TestConsumer(broker, group: "g", topics: ["commands"], properties)
-        #expect(await second.run { !$0.assignedEvents.isEmpty })
-        let committed = try #require(second.consumer.committedOffsets[Self.partition])
+        let secondConsumer = try TestConsumer(broker, group: "g", topics: ["commands"], properties)
+        #expect(await secondConsumer.run { !$0.assignedEvents.isEmpty })
+        let committed = try #require(secondConsumer.consumer.committedOffsets[Self.partition])
         #expect(committed.offset == 3)
         #expect(committed.metadata == metadata)
-        #expect(committed.logEnd == 10)
-        #expect(second.close() == .closed)
+        #expect(committed.logEndOffset == 10)
+        #expect(secondConsumer.close() == .closed)
         producer.close()
     }
 
     @Test func `An offset is committed again when only its metadata has changed`() async throws {
-        let (broker, producer) = try await Self.brokerWithRecords(count: 10)
-        let first = try TestConsumer(broker, group: "g", topics: ["commands"])
-        #expect(await first.run { $0.received.count == 10 })
+        let (broker, producer) = try await Self.makeBrokerWithRecords(count: 10)
+        let firstConsumer = try TestConsumer(broker, group: "g", topics: ["commands"])
+        #expect(await firstConsumer.run { $0.receivedRecords.count == 10 })
         for metadata in ["a", "b"] {
-            let error = first.consumer.storeOffset(
+            let error = firstConsumer.consumer.storeOffset(
                 topic: Self.partition.topic,
                 partition: 0,
                 nextOffset: 3,
                 metadata: Array(metadata.utf8)
             )
             #expect(error == nil)
-            #expect(first.consumer.commitStored() == nil)
+            #expect(firstConsumer.consumer.commitStored() == nil)
         }
-        #expect(first.close() == .closed)
-        let second = try TestConsumer(broker, group: "g", topics: ["commands"])
-        #expect(await second.run { !$0.assignedEvents.isEmpty })
-        #expect(second.consumer.committedOffsets[Self.partition]?.metadata == Array("b".utf8))
-        #expect(second.close() == .closed)
+        #expect(firstConsumer.close() == .closed)
+        let secondConsumer = try TestConsumer(broker, group: "g", topics: ["commands"])
+        #expect(await secondConsumer.run { !$0.assignedEvents.isEmpty })
+        #expect(secondConsumer.consumer.committedOffsets[Self.partition]?.metadata == Array("b".utf8))
+        #expect(secondConsumer.close() == .closed)
         producer.close()
     }
 
     @Test func `Stored offsets are committed in the background`() async throws {
-        let (broker, producer) = try await Self.brokerWithRecords(count: 10)
+        let (broker, producer) = try await Self.makeBrokerWithRecords(count: 10)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
-        #expect(await reader.run { $0.received.count == 10 })
+        #expect(await reader.run { $0.receivedRecords.count == 10 })
         #expect(reader.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 10) == nil)
         try await eventuallyInTask("a commit in the background") {
             #expect(reader.consumer.commitIfDue(nowMilliseconds: monotonicMilliseconds()) == nil)
@@ -186,39 +189,39 @@ import Testing
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
-        let early = reader.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 5)
-        #expect(early?.partition == Self.partition)
+        let earlyError = reader.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 5)
+        #expect(earlyError?.partition == Self.partition)
         #expect(await reader.run { !$0.assignedEvents.isEmpty })
         #expect(reader.consumer.storeOffset(topic: Self.partition.topic, partition: 99, nextOffset: 5) != nil)
         #expect(reader.close() == .closed)
     }
 
     @Test func `The revoked handler may store the final offsets`() async throws {
-        let (broker, producer) = try await Self.brokerWithRecords(count: 20)
-        let first = try TestConsumer(broker, group: "g", topics: ["commands"])
-        first.record.onRevoked = { [consumer = first.consumer] partitions in
+        let (broker, producer) = try await Self.makeBrokerWithRecords(count: 20)
+        let firstConsumer = try TestConsumer(broker, group: "g", topics: ["commands"])
+        firstConsumer.recorder.onRevoked = { [consumer = firstConsumer.consumer] partitions in
             #expect(partitions == [Self.partition])
             #expect(consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 17) == nil)
         }
-        #expect(await first.run { $0.received.count == 20 })
-        #expect(first.close() == .closed)
+        #expect(await firstConsumer.run { $0.receivedRecords.count == 20 })
+        #expect(firstConsumer.close() == .closed)
         try await Self.expectTheNextMember(of: broker, toRead: [17, 18, 19])
         producer.close()
     }
 
     @Test func `A missing offset is an error that names the partition`() async throws {
-        let (broker, producer) = try await Self.brokerWithRecords(count: 5)
+        let (broker, producer) = try await Self.makeBrokerWithRecords(count: 5)
         let properties = [("auto.offset.reset", "error"), ("partition.assignment.strategy", "cooperative-sticky")]
         let reader = try TestConsumer(broker, group: "new", topics: ["commands"], properties)
         #expect(await reader.run { !$0.errors.isEmpty })
         #expect(reader.errors.first?.name == "_AUTO_OFFSET_RESET")
         #expect(reader.errors.first?.partition == Self.partition)
         #expect(reader.errors.first?.reason.hasPrefix("commands [0]: ") == true)
-        #expect(reader.received.isEmpty)
+        #expect(reader.receivedRecords.isEmpty)
 
         #expect(reader.consumer.seek(Self.partition, to: .beginning) == nil)
-        #expect(await reader.run { $0.received.count == 5 })
-        #expect(reader.received.numbers == [0, 1, 2, 3, 4])
+        #expect(await reader.run { $0.receivedRecords.count == 5 })
+        #expect(reader.receivedRecords.numbers == [0, 1, 2, 3, 4])
         #expect(reader.close() == .closed)
         producer.close()
     }
@@ -231,20 +234,20 @@ import Testing
         try await producer.fill("commands", partition: 0, count: 5)
         try await producer.fill("commands", partition: 1, count: 3)
         let properties = [("auto.offset.reset", "error"), ("partition.assignment.strategy", strategy)]
-        let first = try TestConsumer(broker, group: "new", topics: ["commands"], properties)
-        #expect(await first.run { $0.received.count == 8 })
-        #expect(first.errors.isEmpty)
-        #expect(first.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 2) == nil)
-        #expect(first.close() == .closed)
+        let firstConsumer = try TestConsumer(broker, group: "new", topics: ["commands"], properties)
+        #expect(await firstConsumer.run { $0.receivedRecords.count == 8 })
+        #expect(firstConsumer.errors.isEmpty)
+        #expect(firstConsumer.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 2) == nil)
+        #expect(firstConsumer.close() == .closed)
 
         // The commit of the first partition is still valid. The other partition has no commit, so it is read
         // from its beginning.
-        let second = try TestConsumer(broker, group: "new", topics: ["commands"], properties)
-        #expect(await second.run { $0.received.count == 6 })
-        #expect(second.received.filter { $0.partition == 0 }.map(\.offset) == [2, 3, 4])
-        #expect(second.received.filter { $0.partition == 1 }.map(\.offset) == [0, 1, 2])
-        #expect(second.errors.isEmpty)
-        #expect(second.close() == .closed)
+        let secondConsumer = try TestConsumer(broker, group: "new", topics: ["commands"], properties)
+        #expect(await secondConsumer.run { $0.receivedRecords.count == 6 })
+        #expect(secondConsumer.receivedRecords.filter { $0.partition == 0 }.map(\.offset) == [2, 3, 4])
+        #expect(secondConsumer.receivedRecords.filter { $0.partition == 1 }.map(\.offset) == [0, 1, 2])
+        #expect(secondConsumer.errors.isEmpty)
+        #expect(secondConsumer.close() == .closed)
         producer.close()
     }
 
@@ -256,52 +259,52 @@ import Testing
         try await producer.fill("commands", count: 1)
         let properties = [("auto.offset.reset", "error"), ("partition.assignment.strategy", strategy)]
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"], [properties[1]])
-        #expect(await reader.run { $0.received.count == 1 })
+        #expect(await reader.run { $0.receivedRecords.count == 1 })
         #expect(reader.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 1) == nil)
         #expect(reader.close() == .closed)
         // The producer sends eleven batches, each of a tenth of the limit. The broker cannot keep all, so it
         // deletes the oldest records.
         let topic = try producer.producer.makeTopic("commands")
-        let tenth = [UInt8](repeating: 7, count: EmbeddedBroker.retainedBytesPerPartition / 10)
+        let tenthOfLimit = [UInt8](repeating: 7, count: EmbeddedBroker.retainedBytesPerPartition / 10)
         for count in 1...11 {
-            #expect(producer.send(topic, partition: 0, value: tenth).isQueued)
+            #expect(producer.send(topic, partition: 0, value: tenthOfLimit).isQueued)
             #expect(await producer.awaitReports(1 + count))
         }
-        let late = try TestConsumer(broker, group: "g", topics: ["commands"], properties)
-        #expect(await late.run { reader in reader.errors.contains { $0.partition == Self.partition } })
-        #expect(late.errors.first { $0.partition == Self.partition }?.name == "_AUTO_OFFSET_RESET")
-        #expect(late.received.isEmpty)
+        let lateConsumer = try TestConsumer(broker, group: "g", topics: ["commands"], properties)
+        #expect(await lateConsumer.run { reader in reader.errors.contains { $0.partition == Self.partition } })
+        #expect(lateConsumer.errors.first { $0.partition == Self.partition }?.name == "_AUTO_OFFSET_RESET")
+        #expect(lateConsumer.receivedRecords.isEmpty)
 
         // An operator starts one partition again at a chosen offset. The other partition continues at its
         // position.
-        let other = TopicPartition(topic: Self.partition.topic, partition: 1)
-        #expect(late.consumer.seek(other, to: .beginning) == nil)
+        let otherPartition = TopicPartition(topic: Self.partition.topic, partition: 1)
+        #expect(lateConsumer.consumer.seek(otherPartition, to: .beginning) == nil)
         try await producer.fill("commands", partition: 1, count: 3)
-        #expect(await late.run { $0.received.count == 3 })
-        if isOtherPaused { late.consumer.pause([other]) }
-        #expect(late.consumer.seek(Self.partition, to: .beginning) == nil)
-        #expect(late.consumer.pausedPartitions == (isOtherPaused ? [other] : []))
+        #expect(await lateConsumer.run { $0.receivedRecords.count == 3 })
+        if isOtherPaused { lateConsumer.consumer.pause([otherPartition]) }
+        #expect(lateConsumer.consumer.seek(Self.partition, to: .beginning) == nil)
+        #expect(lateConsumer.consumer.pausedPartitions == (isOtherPaused ? [otherPartition] : []))
         try await producer.fill("commands", partition: 1, count: 1, from: 3)
-        #expect(await late.run { reader in reader.received.count { $0.partition == 0 } >= 9 })
+        #expect(await lateConsumer.run { reader in reader.receivedRecords.count { $0.partition == 0 } >= 9 })
         if isOtherPaused {
-            #expect(late.received.count { $0.partition == 1 } == 3, "it stays paused")
-            late.consumer.resume([other])
+            #expect(lateConsumer.receivedRecords.count { $0.partition == 1 } == 3, "it stays paused")
+            lateConsumer.consumer.resume([otherPartition])
         }
         try await producer.fill("commands", partition: 1, count: 1, from: 4)
-        #expect(await late.run { reader in reader.received.count { $0.partition == 1 } >= 5 })
-        #expect(late.received.filter { $0.partition == 1 }.map(\.offset) == [0, 1, 2, 3, 4])
-        #expect(late.received.count { $0.partition == 0 } == 9, "what the broker still had")
-        #expect(late.close() == .closed)
+        #expect(await lateConsumer.run { reader in reader.receivedRecords.count { $0.partition == 1 } >= 5 })
+        #expect(lateConsumer.receivedRecords.filter { $0.partition == 1 }.map(\.offset) == [0, 1, 2, 3, 4])
+        #expect(lateConsumer.receivedRecords.count { $0.partition == 0 } == 9, "what the broker still had")
+        #expect(lateConsumer.close() == .closed)
         producer.close()
     }
 
     @Test func `A seek goes back and forth`() async throws {
-        let (broker, producer) = try await Self.brokerWithRecords(count: 10)
+        let (broker, producer) = try await Self.makeBrokerWithRecords(count: 10)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
-        #expect(await reader.run { $0.received.count == 10 })
+        #expect(await reader.run { $0.receivedRecords.count == 10 })
         #expect(reader.consumer.seek(Self.partition, to: .offset(6)) == nil)
-        #expect(await reader.run { $0.received.count == 14 })
-        #expect(reader.received.suffix(4).map(\.offset) == [6, 7, 8, 9])
+        #expect(await reader.run { $0.receivedRecords.count == 14 })
+        #expect(reader.receivedRecords.suffix(4).map(\.offset) == [6, 7, 8, 9])
         let watermarks = reader.consumer.watermarks(of: Self.partition)
         #expect(watermarks?.high == 10)
         #expect(reader.close() == .closed)
@@ -312,56 +315,59 @@ import Testing
     /// records.
     @Test(arguments: ["cooperative-sticky", "range"])
     func `The positions where reading begins and where logs end are known`(strategy: String) async throws {
-        let (broker, producer) = try await Self.brokerWithRecords(partitions: 2, count: 10)
+        let (broker, producer) = try await Self.makeBrokerWithRecords(partitions: 2, count: 10)
         let properties = [("auto.offset.reset", "error"), ("partition.assignment.strategy", strategy)]
-        let first = try TestConsumer(broker, group: "g", topics: ["commands"], properties)
-        #expect(await first.run { !$0.assignedEvents.isEmpty })
-        let other = TopicPartition(topic: Self.partition.topic, partition: 1)
+        let firstConsumer = try TestConsumer(broker, group: "g", topics: ["commands"], properties)
+        #expect(await firstConsumer.run { !$0.assignedEvents.isEmpty })
+        let otherPartition = TopicPartition(topic: Self.partition.topic, partition: 1)
         #expect(
-            first.assignments == [
-                .init(startPositions: [Self.partition: .beginning, other: .beginning], received: 0)
+            firstConsumer.assignments == [
+                .init(startPositions: [Self.partition: .beginning, otherPartition: .beginning], receivedCount: 0)
             ]
         )
         if strategy == "cooperative-sticky" {
-            #expect(await first.run { $0.errors.count == 2 }, "both are stopped until they are sought")
-            for partition in [Self.partition, other] {
-                #expect(first.consumer.seek(partition, to: .beginning) == nil)
+            #expect(await firstConsumer.run { $0.errors.count == 2 }, "both are stopped until they are sought")
+            for partition in [Self.partition, otherPartition] {
+                #expect(firstConsumer.consumer.seek(partition, to: .beginning) == nil)
             }
         }
-        #expect(await first.run { $0.received.count == 10 })
-        #expect(first.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 4) == nil)
-        #expect(first.consumer.commitStored() == nil)
-        #expect(first.close() == .closed)
+        #expect(await firstConsumer.run { $0.receivedRecords.count == 10 })
+        #expect(firstConsumer.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 4) == nil)
+        #expect(firstConsumer.consumer.commitStored() == nil)
+        #expect(firstConsumer.close() == .closed)
 
-        let second = try TestConsumer(broker, group: "g", topics: ["commands"], properties)
-        #expect(await second.run { !$0.assignedEvents.isEmpty })
+        let secondConsumer = try TestConsumer(broker, group: "g", topics: ["commands"], properties)
+        #expect(await secondConsumer.run { !$0.assignedEvents.isEmpty })
         #expect(
-            second.assignments == [
-                .init(startPositions: [Self.partition: .offset(4), other: .beginning], received: 0)
+            secondConsumer.assignments == [
+                .init(startPositions: [Self.partition: .offset(4), otherPartition: .beginning], receivedCount: 0)
             ]
         )
-        #expect(await second.run { $0.received.count == 6 })
-        #expect(second.consumer.startPositions == [Self.partition: .offset(4), other: .beginning])
+        #expect(await secondConsumer.run { $0.receivedRecords.count == 6 })
+        #expect(secondConsumer.consumer.startPositions == [Self.partition: .offset(4), otherPartition: .beginning])
         // Records that come while the partition is paused are found by asking the broker for the log's end.
-        second.consumer.pause([Self.partition])
+        secondConsumer.consumer.pause([Self.partition])
         try await producer.fill("commands", count: 5, from: 10)
         #expect(
-            try second.consumer.logEnds(of: [Self.partition, other], timeoutMilliseconds: 5_000) == [
-                Self.partition: 15, other: 0,
+            try secondConsumer.consumer.fetchLogEndOffsets(
+                of: [Self.partition, otherPartition],
+                timeoutMilliseconds: 5_000
+            ) == [
+                Self.partition: 15, otherPartition: 0,
             ]
         )
-        #expect(second.consumer.watermarks(of: Self.partition)?.high == 10)
-        #expect(second.close() == .closed)
-        #expect(second.consumer.startPositions.isEmpty)
+        #expect(secondConsumer.consumer.watermarks(of: Self.partition)?.high == 10)
+        #expect(secondConsumer.close() == .closed)
+        #expect(secondConsumer.consumer.startPositions.isEmpty)
         producer.close()
     }
 
     @Test func `The end of a partition is an event`() async throws {
-        let (broker, producer) = try await Self.brokerWithRecords(count: 4)
+        let (broker, producer) = try await Self.makeBrokerWithRecords(count: 4)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"], [("enable.partition.eof", "true")])
-        #expect(await reader.run { !$0.ends.isEmpty })
-        #expect(reader.received.count == 4)
-        #expect(reader.ends == [Self.partition])
+        #expect(await reader.run { !$0.endedPartitions.isEmpty })
+        #expect(reader.receivedRecords.count == 4)
+        #expect(reader.endedPartitions == [Self.partition])
         #expect(reader.endOffsets == [4])
         #expect(reader.close() == .closed)
         producer.close()

@@ -21,11 +21,11 @@ struct PartitionReaderTests {
                 }
             }
         }
-        var acknowledged = 0
+        var acknowledgedCount = 0
         let isFlushed = producer.flush(timeoutMilliseconds: 60_000) { _, error, _ in
-            if error == 0 { acknowledged += 1 }
+            if error == 0 { acknowledgedCount += 1 }
         }
-        #expect(isFlushed && acknowledged == records.count)
+        #expect(isFlushed && acknowledgedCount == records.count)
         _ = producer.close(deadlineMilliseconds: 5_000)
     }
 
@@ -46,8 +46,8 @@ struct PartitionReaderTests {
         try produce(broker, (0..<50).map { (key: "k", value: "v\($0)") })
         let reader = try reader(broker)
         defer { _ = reader.close(deadlineMilliseconds: 5_000) }
-        #expect(try reader.partitionCount(timeoutMilliseconds: 60_000) == 1)
-        let watermarks = try reader.watermarks(of: 0, timeoutMilliseconds: 60_000)
+        #expect(try reader.fetchPartitionCount(timeoutMilliseconds: 60_000) == 1)
+        let watermarks = try reader.fetchWatermarks(of: 0, timeoutMilliseconds: 60_000)
         #expect((watermarks.low, watermarks.high) == (0, 50))
         for range in [Int64(40)..<50, 20..<40, 0..<1, 49..<100, 7..<7] {
             var values: [String] = []
@@ -65,14 +65,17 @@ struct PartitionReaderTests {
         try produce(broker, (0..<10).map { (key: "k", value: "v\($0)") })
         let reader = try reader(broker)
         defer { _ = reader.close(deadlineMilliseconds: 5_000) }
-        var seen: [Int64] = []
-        #expect(try reader.read(0, offsets: 2..<8, until: { seen.count == 3 }, { seen.append($0.offset) }) == 5)
-        #expect(seen == [2, 3, 4])
-        #expect(try reader.read(0, offsets: 5..<8, until: { false }, { seen.append($0.offset) }) == nil)
-        #expect(seen == Array(2..<8))
+        var seenOffsets: [Int64] = []
+        #expect(
+            try reader.read(0, offsets: 2..<8, until: { seenOffsets.count == 3 }, { seenOffsets.append($0.offset) })
+                == 5
+        )
+        #expect(seenOffsets == [2, 3, 4])
+        #expect(try reader.read(0, offsets: 5..<8, until: { false }, { seenOffsets.append($0.offset) }) == nil)
+        #expect(seenOffsets == Array(2..<8))
         #expect(try reader.read(0, offsets: 5..<8, until: { true }, { _ in }) == 5)
         // The embedded broker cannot look up offsets by time, so the reader finds none.
-        #expect(try reader.offset(of: 0, atOrAfter: 1, timeoutMilliseconds: 60_000) == nil)
+        #expect(try reader.fetchOffset(of: 0, atOrAfter: 1, timeoutMilliseconds: 60_000) == nil)
     }
 
     @Test(arguments: [1, 4, 7])
@@ -83,18 +86,18 @@ struct PartitionReaderTests {
         try produce(broker, keys.map { (key: $0, value: $0) })
         let reader = try reader(broker)
         defer { _ = reader.close(deadlineMilliseconds: 5_000) }
-        let partitions = try reader.partitionCount(timeoutMilliseconds: 60_000)
+        let partitions = try reader.fetchPartitionCount(timeoutMilliseconds: 60_000)
         #expect(partitions == Int32(count))
-        var found = 0
+        var foundCount = 0
         for partition in 0..<partitions {
-            let end = try reader.watermarks(of: partition, timeoutMilliseconds: 60_000).high
+            let end = try reader.fetchWatermarks(of: partition, timeoutMilliseconds: 60_000).high
             _ = try reader.read(partition, offsets: 0..<end, timeoutMilliseconds: 60_000) { message in
                 let key = message.key.map { [UInt8]($0) } ?? []
                 #expect(reader.partition(of: key, among: partitions, partitioner: nil) == partition)
-                found += 1
+                foundCount += 1
             }
         }
-        #expect(found == keys.count)
+        #expect(foundCount == keys.count)
         #expect(reader.partition(of: [1], among: partitions, partitioner: "random") == nil)
         #expect(reader.partition(of: [1], among: partitions, partitioner: "consistent").map { $0 < partitions } == true)
     }
@@ -104,14 +107,14 @@ struct PartitionReaderTests {
         broker.setError(topic: "missing", code: 3)
         let reader = try reader(broker, topic: "missing")
         #expect {
-            _ = try reader.partitionCount(timeoutMilliseconds: 60_000)
+            _ = try reader.fetchPartitionCount(timeoutMilliseconds: 60_000)
         } throws: {
             "\($0)".contains("missing: ")
         }
         _ = reader.close(deadlineMilliseconds: 5_000)
         let alone = try PartitionReader(properties: [("bootstrap.servers", "127.0.0.1:1")], topic: "t")
-        #expect(throws: KafkaError.self) { try alone.partitionCount(timeoutMilliseconds: 300) }
-        #expect(throws: KafkaError.self) { try alone.watermarks(of: 0, timeoutMilliseconds: 300) }
+        #expect(throws: KafkaError.self) { try alone.fetchPartitionCount(timeoutMilliseconds: 300) }
+        #expect(throws: KafkaError.self) { try alone.fetchWatermarks(of: 0, timeoutMilliseconds: 300) }
         _ = alone.close(deadlineMilliseconds: 5_000)
     }
 
@@ -121,12 +124,12 @@ struct PartitionReaderTests {
         try produce(broker, [(key: "k", value: "v")])
         let reader = try reader(broker)
         defer { _ = reader.close(deadlineMilliseconds: 5_000) }
-        #expect(try reader.watermarks(of: 0, timeoutMilliseconds: 60_000).high == 1)
+        #expect(try reader.fetchWatermarks(of: 0, timeoutMilliseconds: 60_000).high == 1)
         try broker.takeDown()
-        let begun = monotonicMilliseconds()
+        let startMilliseconds = monotonicMilliseconds()
         #expect(try reader.read(0, offsets: 0..<1, timeoutMilliseconds: 300) { _ in } == false)
         // Without the time limit the reader would wait for the broker forever.
-        #expect((300..<60_000).contains(monotonicMilliseconds() - begun))
+        #expect((300..<60_000).contains(monotonicMilliseconds() - startMilliseconds))
     }
 
     @Test func `The error names a property that librdkafka does not know`() {

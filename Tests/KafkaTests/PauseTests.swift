@@ -14,7 +14,7 @@ import Testing
         var expected = 0
         while expected < 2_000 {
             expected = min(2_000, expected + 97)
-            #expect(await reader.run { $0.received.count >= expected })
+            #expect(await reader.run { $0.receivedRecords.count >= expected })
             // Resuming a partition that is not paused, and pausing one twice, change nothing.
             reader.consumer.resume([Self.partition])
             reader.consumer.pause([Self.partition])
@@ -24,9 +24,9 @@ import Testing
             reader.consumer.resume([Self.partition])
             reader.consumer.resume([Self.partition])
             #expect(reader.consumer.pausedPartitions.isEmpty)
-            expected = reader.received.count
+            expected = reader.receivedRecords.count
         }
-        #expect(reader.received.numbers == Array(0..<2_000))
+        #expect(reader.receivedRecords.numbers == Array(0..<2_000))
         #expect(reader.close() == .closed)
         producer.close()
     }
@@ -43,13 +43,13 @@ import Testing
         var expected = 0
         while expected < 3_000 {
             expected = min(3_000, expected + 37)
-            #expect(await reader.run { $0.received.count >= expected })
+            #expect(await reader.run { $0.receivedRecords.count >= expected })
             reader.consumer.wakeFetching(of: [Self.partition])
             while reader.step() {}
             reader.consumer.wakeFetching(of: [Self.partition])
-            expected = reader.received.count
+            expected = reader.receivedRecords.count
         }
-        #expect(reader.received.numbers == Array(0..<3_000))
+        #expect(reader.receivedRecords.numbers == Array(0..<3_000))
         reader.consumer.wakeFetching(of: [])
         reader.consumer.wakeFetching(of: [TopicPartition(topic: TopicIdentifier(index: 0), partition: 9)])
         reader.consumer.pause([Self.partition])
@@ -68,11 +68,11 @@ import Testing
         reader.consumer.pause([Self.partition])
         try await producer.fill("commands", partition: 0, count: 10)
         try await producer.fill("commands", partition: 1, count: 10, from: 100)
-        #expect(await reader.run { $0.received.count >= 10 })
-        #expect(reader.received.allSatisfy { $0.partition == 1 })
+        #expect(await reader.run { $0.receivedRecords.count >= 10 })
+        #expect(reader.receivedRecords.allSatisfy { $0.partition == 1 })
         reader.consumer.resume([Self.partition])
-        #expect(await reader.run { $0.received.count == 20 })
-        #expect(reader.received.suffix(10).map(\.partition) == Array(repeating: 0, count: 10))
+        #expect(await reader.run { $0.receivedRecords.count == 20 })
+        #expect(reader.receivedRecords.suffix(10).map(\.partition) == Array(repeating: 0, count: 10))
         #expect(reader.close() == .closed)
         producer.close()
     }
@@ -88,15 +88,15 @@ import Testing
         var expected: [Int] = []
         for last in [0, 0, 70, 99, 100] {
             expected += Array((expected.last ?? 0)...last)
-            #expect(await reader.run { $0.received.count == expected.count })
+            #expect(await reader.run { $0.receivedRecords.count == expected.count })
             reader.consumer.pause(Self.partition, rereadingFrom: Int64(last))
             #expect(!reader.step(), "nothing more of a paused partition")
             reader.consumer.resume([Self.partition])
             reader.consumer.pause([Self.partition])
             reader.consumer.resume([Self.partition])
         }
-        #expect(await reader.run { $0.received.last?.offset == 199 })
-        #expect(reader.received.numbers == expected + Array(100..<200))
+        #expect(await reader.run { $0.receivedRecords.last?.offset == 199 })
+        #expect(reader.receivedRecords.numbers == expected + Array(100..<200))
         #expect(reader.close() == .closed)
         producer.close()
     }
@@ -109,12 +109,12 @@ import Testing
         let producer = try TestProducer(broker, [("batch.num.messages", "50")])
         try await producer.fill("commands", count: 200)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
-        #expect(await reader.run { $0.received.count == 200 })
+        #expect(await reader.run { $0.receivedRecords.count == 200 })
         reader.consumer.pause(Self.partition, rereadingFrom: 17)
         #expect(!reader.step(), "nothing more of a paused partition")
         reader.consumer.resume([Self.partition])
-        #expect(await reader.run { $0.received.count == 383 })
-        #expect(reader.received.numbers == Array(0..<200) + Array(17..<200))
+        #expect(await reader.run { $0.receivedRecords.count == 383 })
+        #expect(reader.receivedRecords.numbers == Array(0..<200) + Array(17..<200))
         #expect(reader.close() == .closed)
         producer.close()
     }
@@ -125,12 +125,12 @@ import Testing
         let producer = try TestProducer(broker)
         try await producer.fill("commands", count: 3)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
-        #expect(await reader.run { $0.received.last?.offset == 2 })
+        #expect(await reader.run { $0.receivedRecords.last?.offset == 2 })
         reader.consumer.pause([Self.partition])
         reader.consumer.pause(Self.partition, rereadingFrom: 2)
         reader.consumer.resume([Self.partition])
-        #expect(await reader.run { $0.received.count == 4 })
-        #expect(reader.received.numbers == [0, 1, 2, 2])
+        #expect(await reader.run { $0.receivedRecords.count == 4 })
+        #expect(reader.receivedRecords.numbers == [0, 1, 2, 2])
         #expect(reader.close() == .closed)
         producer.close()
     }
@@ -154,7 +154,7 @@ import Testing
         let producer = try TestProducer(broker)
         try await producer.fill("commands", count: 10)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"], [("auto.commit.interval.ms", "60000")])
-        #expect(await reader.run { $0.received.count == 10 })
+        #expect(await reader.run { $0.receivedRecords.count == 10 })
         #expect(reader.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 5) == nil)
         #expect(reader.consumer.commitStored() == nil)
         #expect(reader.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 9) == nil)
@@ -168,8 +168,8 @@ import Testing
         #expect(reader.consumer.assignment.isEmpty)
         #expect(await reader.run { $0.assignedEvents.count == 2 })
         // Offset 9 was stored but not committed when the partition was lost. So reading begins at the committed offset.
-        #expect(await reader.run { $0.received.count >= 15 })
-        #expect(reader.received.suffix(5).map(\.offset) == [5, 6, 7, 8, 9])
+        #expect(await reader.run { $0.receivedRecords.count >= 15 })
+        #expect(reader.receivedRecords.suffix(5).map(\.offset) == [5, 6, 7, 8, 9])
         #expect(reader.close() == .closed)
         producer.close()
     }

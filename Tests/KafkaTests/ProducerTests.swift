@@ -46,7 +46,7 @@ import Testing
         #expect(producer.send(topic, value: [1], opaque: 77).isQueued)
         #expect(await producer.awaitReports(1))
         // Error -192 means that the message timed out.
-        #expect(producer.reports == [Report(opaque: 77, error: -192, persistence: .notPersisted)])
+        #expect(producer.reports == [DeliveryReport(opaque: 77, error: -192, persistence: .notPersisted)])
         producer.close()
     }
 
@@ -60,7 +60,7 @@ import Testing
         broker.fail(.produce, with: [-195, 7, 6])
         #expect(producer.send(topic, value: [1], opaque: 5).isQueued)
         #expect(await producer.awaitReports(1))
-        #expect(producer.reports == [Report(opaque: 5, error: 0, persistence: .persisted)])
+        #expect(producer.reports == [DeliveryReport(opaque: 5, error: 0, persistence: .persisted)])
         producer.close()
     }
 
@@ -100,10 +100,10 @@ import Testing
         broker.fail(.produce, with: [45])
         #expect(producer.send(topic, value: [1], opaque: 1).isQueued)
         #expect(await producer.awaitReports(1))
-        let fatal = try #require(producer.producer.fatalError)
-        #expect(fatal.isFatal)
-        let refused = try #require(producer.send(topic, value: [2]).error)
-        #expect(refused.isFatal)
+        let fatalError = try #require(producer.producer.fatalError)
+        #expect(fatalError.isFatal)
+        let refusalError = try #require(producer.send(topic, value: [2]).error)
+        #expect(refusalError.isFatal)
         producer.close()
 
         let next = try TestProducer(broker)
@@ -132,9 +132,9 @@ import Testing
         let topic = try producer.producer.makeTopic("results")
         try broker.takeDown()
         for index in 0..<5 { #expect(producer.send(topic, value: [1], opaque: UInt64(index)).isQueued) }
-        var early = 0
-        #expect(!producer.producer.flush(timeoutMilliseconds: 50) { _, _, _ in early += 1 })
-        #expect(early == 0)
+        var earlyReportCount = 0
+        #expect(!producer.producer.flush(timeoutMilliseconds: 50) { _, _, _ in earlyReportCount += 1 })
+        #expect(earlyReportCount == 0)
         producer.producer.purge()
         #expect(await producer.awaitReports(5))
         // Error -152 means that the record was purged while it was queued.
@@ -147,13 +147,18 @@ import Testing
         try broker.createTopic("results", partitions: 4)
         let producer = try TestProducer(broker)
         let topic = try producer.producer.makeTopic("results")
-        let shared = producer.producer
+        let sharedProducer = producer.producer
         await withTaskGroup(of: Void.self) { group in
             for lane in 0..<4 {
                 group.addTask {
                     for index in 0..<2_000 {
                         let outcome = withBytes([UInt8(lane)]) { bytes in
-                            shared.produce(topic: topic, key: bytes, value: bytes, opaque: UInt64(lane * 2_000 + index))
+                            sharedProducer.produce(
+                                topic: topic,
+                                key: bytes,
+                                value: bytes,
+                                opaque: UInt64(lane * 2_000 + index)
+                            )
                         }
                         #expect(outcome.isQueued)
                     }

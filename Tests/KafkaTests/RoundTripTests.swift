@@ -23,15 +23,18 @@ import Testing
             #expect(producer.send(topic, key: record.key, value: record.value, opaque: UInt64(index)).isQueued)
         }
         #expect(await producer.awaitReports(cases.count))
-        #expect(producer.reports == cases.indices.map { Report(opaque: UInt64($0), error: 0, persistence: .persisted) })
+        #expect(
+            producer.reports
+                == cases.indices.map { DeliveryReport(opaque: UInt64($0), error: 0, persistence: .persisted) }
+        )
 
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
-        try #require(await reader.run { $0.received.count == cases.count })
+        try #require(await reader.run { $0.receivedRecords.count == cases.count })
         for (index, record) in cases.enumerated() {
-            #expect(reader.received[index].key == record.key)
-            #expect(reader.received[index].value == record.value)
-            #expect(reader.received[index].offset == Int64(index))
-            #expect(reader.received[index].headers.isEmpty)
+            #expect(reader.receivedRecords[index].key == record.key)
+            #expect(reader.receivedRecords[index].value == record.value)
+            #expect(reader.receivedRecords[index].offset == Int64(index))
+            #expect(reader.receivedRecords[index].headers.isEmpty)
         }
         #expect(reader.errors.isEmpty)
         #expect(reader.close() == .closed)
@@ -62,13 +65,13 @@ import Testing
         }
         #expect(await producer.awaitReports(3))
         let reader = try TestConsumer(broker, group: "g", topics: ["dead"])
-        #expect(await reader.run { $0.received.count == 3 })
+        #expect(await reader.run { $0.receivedRecords.count == 3 })
         let expected = headers.map { ReceivedRecord.Header(name: "\($0.name)", value: $0.value) }
-        #expect(reader.received.map(\.headers) == [expected, expected, expected])
-        #expect(reader.received.map(\.value) == [Array("body".utf8), nil, []])
+        #expect(reader.receivedRecords.map(\.headers) == [expected, expected, expected])
+        #expect(reader.receivedRecords.map(\.value) == [Array("body".utf8), nil, []])
         // If several headers have the same name, the last one counts; a null header counts as missing.
-        #expect(reader.received.map(\.lastError) == [[0xFF, 0x00], [0xFF, 0x00], [0xFF, 0x00]])
-        #expect(reader.received.allSatisfy { !$0.hasLastSource })
+        #expect(reader.receivedRecords.map(\.lastError) == [[0xFF, 0x00], [0xFF, 0x00], [0xFF, 0x00]])
+        #expect(reader.receivedRecords.allSatisfy { !$0.hasLastSource })
         #expect(reader.close() == .closed)
         producer.close()
     }
@@ -82,8 +85,8 @@ import Testing
             try await producer.fill(name, partition: 1, count: 10, from: index * 100)
         }
         let reader = try TestConsumer(broker, group: "g", topics: names)
-        #expect(await reader.run { $0.received.count == 30 })
-        for record in reader.received {
+        #expect(await reader.run { $0.receivedRecords.count == 30 })
+        for record in reader.receivedRecords {
             #expect([record].numbers[0] / 100 == Int(record.topic))
             #expect(record.partition == 1)
         }
@@ -98,7 +101,7 @@ import Testing
         let producer = try TestProducer(broker)
         try await producer.fill("commands", count: 3)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
-        #expect(await reader.run { !$0.received.isEmpty })
+        #expect(await reader.run { !$0.receivedRecords.isEmpty })
         guard let message = await reader.nextMessage() else {
             Issue.record("no second record")
             return
@@ -124,10 +127,10 @@ import Testing
         }
         #expect(await producer.awaitReports(15))
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
-        #expect(await reader.run { $0.received.count == 15 })
+        #expect(await reader.run { $0.receivedRecords.count == 15 })
         for key in ["activity-1", "activity-2", "activity-3"] {
             let bytes = Array(key.utf8)
-            let partitions = Set(reader.received.filter { $0.key == bytes }.map(\.partition))
+            let partitions = Set(reader.receivedRecords.filter { $0.key == bytes }.map(\.partition))
             #expect(partitions == [Int32(bitPattern: murmur2(bytes) & 0x7fff_ffff) % 8])
         }
         #expect(reader.close() == .closed)

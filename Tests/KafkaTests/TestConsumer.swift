@@ -4,7 +4,7 @@ import Testing
 @testable import Kafka
 
 /// Records the events that a consumer reports to its handler.
-final class RebalanceRecord: ConsumerHandler {
+final class RebalanceRecorder: ConsumerHandler {
     private(set) var assignedEvents: [[TopicPartition]] = []
     private(set) var revokedEvents: [(partitions: [TopicPartition], areLost: Bool)] = []
     var onRevoked: (([TopicPartition]) -> Void)?
@@ -21,11 +21,11 @@ final class RebalanceRecord: ConsumerHandler {
 /// poll on a timer.
 final class TestConsumer: CustomStringConvertible {
     let consumer: Consumer
-    let record = RebalanceRecord()
+    let recorder = RebalanceRecorder()
     private let wakeup = WakeupPipe()
-    private(set) var received: [ReceivedRecord] = []
+    private(set) var receivedRecords: [ReceivedRecord] = []
     private(set) var errors: [KafkaError] = []
-    private(set) var ends: [TopicPartition] = []
+    private(set) var endedPartitions: [TopicPartition] = []
     private(set) var endOffsets: [Int64] = []
     private(set) var assignments: [Assignment] = []
 
@@ -33,11 +33,11 @@ final class TestConsumer: CustomStringConvertible {
     struct Assignment: Equatable {
         var startPositions: [TopicPartition: SeekPosition]
         /// The number of records that had come before the assignment.
-        var received: Int
+        var receivedCount: Int
     }
 
-    var assignedEvents: [[TopicPartition]] { record.assignedEvents }
-    var revokedEvents: [(partitions: [TopicPartition], areLost: Bool)] { record.revokedEvents }
+    var assignedEvents: [[TopicPartition]] { recorder.assignedEvents }
+    var revokedEvents: [(partitions: [TopicPartition], areLost: Bool)] { recorder.revokedEvents }
 
     static let defaults: [(name: String, value: String)] = [
         ("auto.offset.reset", "earliest"), ("fetch.wait.max.ms", "10"), ("auto.commit.interval.ms", "50"),
@@ -56,9 +56,9 @@ final class TestConsumer: CustomStringConvertible {
         consumer = try Consumer(
             properties: requiredProperties + Self.defaults + properties,
             topics: topics,
-            handler: record
+            handler: recorder
         )
-        consumer.setWakeup(descriptor: wakeup.writing)
+        consumer.setWakeup(descriptor: wakeup.writeDescriptor)
     }
 
     deinit {
@@ -73,21 +73,21 @@ final class TestConsumer: CustomStringConvertible {
 
     /// The state that a test reports when an expected event does not come.
     var description: String {
-        "a consumer, member \(consumer.memberIdentifier), with \(received.count) records, \(consumer.queuedCount) queued, "
+        "a consumer, member \(consumer.memberIdentifier), with \(receivedRecords.count) records, \(consumer.queuedEventCount) queued, "
             + "assignments \(assignedEvents), revocations \(revokedEvents.map(\.partitions)), starts \(consumer.startPositions), "
             + "errors \(errors)"
     }
 
     /// Polls until the condition holds, at most for `eventLimitMilliseconds`.
     func run(until condition: (TestConsumer) -> Bool) async -> Bool {
-        let limit = monotonicMilliseconds() + eventLimitMilliseconds
+        let deadlineMilliseconds = monotonicMilliseconds() + eventLimitMilliseconds
         while true {
             while step() {
                 if condition(self) { return true }
             }
             if condition(self) { return true }
-            let remaining = limit - monotonicMilliseconds()
-            guard remaining > 0, await wakeup.wait(milliseconds: remaining) else { break }
+            let remainingMilliseconds = deadlineMilliseconds - monotonicMilliseconds()
+            guard remainingMilliseconds > 0, await wakeup.wait(milliseconds: remainingMilliseconds) else { break }
         }
         if condition(self) { return true }
         Issue.record("\(self) timed out")
@@ -98,13 +98,13 @@ final class TestConsumer: CustomStringConvertible {
     /// for a record that was produced together with the last one: the embedded broker answers a fetch with one batch, so
     /// such records may come in several fetches.
     func nextMessage() async -> Message? {
-        let limit = monotonicMilliseconds() + eventLimitMilliseconds
+        let deadlineMilliseconds = monotonicMilliseconds() + eventLimitMilliseconds
         while true {
             repeat {
                 if let message = pollMessage() { return message }
-            } while consumer.queuedCount > 0
-            let remaining = limit - monotonicMilliseconds()
-            guard remaining > 0, await wakeup.wait(milliseconds: remaining) else { return nil }
+            } while consumer.queuedEventCount > 0
+            let remainingMilliseconds = deadlineMilliseconds - monotonicMilliseconds()
+            guard remainingMilliseconds > 0, await wakeup.wait(milliseconds: remainingMilliseconds) else { return nil }
         }
     }
 
@@ -116,14 +116,16 @@ final class TestConsumer: CustomStringConvertible {
     /// Polls once; returns false if no event was waiting. One poll may report an assignment and a record.
     func step() -> Bool {
         let event = consumer.poll()
-        while assignments.count < record.assignedEvents.count {
-            assignments.append(Assignment(startPositions: consumer.startPositions, received: received.count))
+        while assignments.count < recorder.assignedEvents.count {
+            assignments.append(
+                Assignment(startPositions: consumer.startPositions, receivedCount: receivedRecords.count)
+            )
         }
         switch event {
         case .none: return false
-        case .message(let message): received.append(ReceivedRecord(message))
+        case .message(let message): receivedRecords.append(ReceivedRecord(message))
         case .partitionEnd(let partition, let offset):
-            ends.append(partition)
+            endedPartitions.append(partition)
             endOffsets.append(offset)
         case .error(let error): errors.append(error)
         }

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Kafka
 
-struct Report: Equatable {
+struct DeliveryReport: Equatable {
     var opaque: UInt64
     var error: Int32
     var persistence: Persistence
@@ -14,13 +14,13 @@ struct Report: Equatable {
 final class TestProducer {
     let producer: Producer
     let wakeup = WakeupPipe()
-    private(set) var reports: [Report] = []
+    private(set) var reports: [DeliveryReport] = []
 
     init(_ broker: EmbeddedBroker, _ properties: [(name: String, value: String)] = []) throws {
         producer = try Producer(
             properties: [("bootstrap.servers", broker.bootstrapServers), ("linger.ms", "1")] + properties
         )
-        producer.setWakeup(descriptor: wakeup.writing)
+        producer.setWakeup(descriptor: wakeup.writeDescriptor)
     }
 
     deinit {
@@ -28,12 +28,14 @@ final class TestProducer {
     }
 
     func awaitReports(_ count: Int) async -> Bool {
-        let limit = monotonicMilliseconds() + eventLimitMilliseconds
+        let deadlineMilliseconds = monotonicMilliseconds() + eventLimitMilliseconds
         while true {
-            producer.pollReports { reports.append(Report(opaque: $0, error: $1, persistence: $2)) }
+            producer.pollReports { reports.append(DeliveryReport(opaque: $0, error: $1, persistence: $2)) }
             if reports.count >= count { return true }
-            let remaining = limit - monotonicMilliseconds()
-            guard remaining > 0, await wakeup.wait(milliseconds: remaining) else { return false }
+            let remainingMilliseconds = deadlineMilliseconds - monotonicMilliseconds()
+            guard remainingMilliseconds > 0, await wakeup.wait(milliseconds: remainingMilliseconds) else {
+                return false
+            }
         }
     }
 
@@ -56,12 +58,12 @@ final class TestProducer {
     /// numbers from `first` on, as text.
     func fill(_ topic: String, partition: Int32 = 0, count: Int, from first: Int = 0) async throws {
         let handle = try producer.makeTopic(topic)
-        let before = reports.count
+        let formerReportCount = reports.count
         for number in first..<(first + count) {
             #expect(send(handle, partition: partition, value: Array(String(number).utf8)).isQueued)
         }
-        #expect(await awaitReports(before + count))
-        #expect(reports.dropFirst(before).allSatisfy { $0.error == 0 })
+        #expect(await awaitReports(formerReportCount + count))
+        #expect(reports.dropFirst(formerReportCount).allSatisfy { $0.error == 0 })
     }
 
     func close() {

@@ -14,7 +14,7 @@ import Testing
         try broker.createTopic("commands", partitions: 4)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
         func count() throws(KafkaError) -> Int {
-            try reader.consumer.partitionCount(of: TopicIdentifier(index: 0), timeoutMilliseconds: 60_000)
+            try reader.consumer.fetchPartitionCount(of: TopicIdentifier(index: 0), timeoutMilliseconds: 60_000)
         }
         broker.setError(topic: "commands", code: Self.leaderNotAvailable)
         let error = #expect(throws: KafkaError.self) { try count() }
@@ -34,7 +34,7 @@ import Testing
         let administrator = try TopicAdministrator(properties: [("bootstrap.servers", broker.bootstrapServers)])
         defer { _ = administrator.close(deadlineMilliseconds: 5_000) }
         func counts(_ names: [String]) throws(KafkaError) -> [String: Int] {
-            try administrator.partitionCounts(of: names, timeoutMilliseconds: 60_000)
+            try administrator.fetchPartitionCounts(of: names, timeoutMilliseconds: 60_000)
         }
         broker.setError(topic: "commands", code: Self.leaderNotAvailable)
         let error = #expect(throws: KafkaError.self) { try counts(["commands", "other"]) }

@@ -9,13 +9,13 @@ import Testing
 @Suite("Apple's dictionary, repeated", .ownThread)
 struct ApsCacheTests {
     @Test func `Every command has the same result alone and after any other`() {
-        var mutation = Mutation(randomness: SplitMix64(seed: 5), seeds: DifferentialTests.seeds)
+        var mutator = JSONMutator(randomness: SplitMix64(seed: 5), seeds: DifferentialTests.seeds)
         var cache = ApsCache()
         var recalledCount = 0
         for round in 0..<20_000 {
             // Alternates between mutated and valid texts. Each text is read twice, the second time with its
             // dictionary at a later position. So at the second reading the decoder may remember the dictionary.
-            let text = round % 2 == 0 ? mutation.next() : mutation.seeds[round / 2 % mutation.seeds.count]
+            let text = round % 2 == 0 ? mutator.next() : mutator.seeds[round / 2 % mutator.seeds.count]
             for bytes in [text, Self.moved(text)] {
                 let record = Record(bytes)
                 if Self.isRecalled(record, cache) { recalledCount += 1 }

@@ -60,7 +60,7 @@ struct CarriedAlertTests {
         body.withUnsafeBytes { body in
             Array(alert.utf8)
                 .withUnsafeBytes { alert in
-                    let count = Body.count(body, layout, carryingAlertOf: alert.count)
+                    let count = Body.byteCount(body, layout, carryingAlertOf: alert.count)
                     var target = [UInt8](repeating: 0xAA, count: count)
                     let layout = target.withUnsafeMutableBytes { Body.write(body, layout, carrying: alert, into: $0) }
                     return (target, layout)
@@ -119,7 +119,7 @@ struct CarriedAlertTests {
         _ layout: Body.Layout
     ) -> (body: [UInt8], layout: Body.Layout) {
         body.withUnsafeBytes { body in
-            var target = [UInt8](repeating: 0xAA, count: Body.countWithoutAlert(body, layout))
+            var target = [UInt8](repeating: 0xAA, count: Body.byteCountWithoutAlert(body, layout))
             let layout = target.withUnsafeMutableBytes { Body.writeWithoutAlert(body, layout, into: $0) }
             return (target, layout)
         }

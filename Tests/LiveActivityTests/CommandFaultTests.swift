@@ -20,7 +20,7 @@ struct FaultCase: CustomTestStringConvertible, Sendable {
 
     var testDescription: String { "\(path) \(code): \(record.prefix(80))" }
 
-    func check(_ decode: (Record) throws(Fault) -> Void) {
+    func expect(_ decode: (Record) throws(Fault) -> Void) {
         let record = Record(record)
         do throws(Fault) {
             try decode(record)
@@ -67,10 +67,10 @@ struct CommandFaultTests {
 
     @Test(arguments: wrongTypes)
     func `Commands are refused for each wrong type of each field`(_ fault: FaultCase) {
-        fault.check { (record) throws(Fault) in _ = try record.command() }
+        fault.expect { (record) throws(Fault) in _ = try record.command() }
     }
 
-    static let missing: [FaultCase] = [
+    static let missingFields: [FaultCase] = [
         FaultCase(.update.without("app"), .missingField, "app"),
         FaultCase(.update.without("aps"), .missingField, "aps"),
         FaultCase(.update.without("activity"), .missingField, "activity"),
@@ -140,7 +140,7 @@ struct CommandFaultTests {
         FaultCase(.update.with("payload", #"{"\u0061p\u0073":{}}"#), .notAllowed, "payload"),
     ]
 
-    static let unknown: [FaultCase] = [
+    static let unknownKeys: [FaultCase] = [
         FaultCase(.update.with("contentState", "{}"), .unknownKey, "contentState"),
         FaultCase(.update.with("App", "1"), .unknownKey, "App"),
         FaultCase(.update.with("alertTimestamp", "1789999999"), .unknownKey, "alertTimestamp"),
@@ -155,7 +155,7 @@ struct CommandFaultTests {
         FaultCase(.update.with("aps.event", #""""#), .unknownValue, "aps.event"),
     ]
 
-    static let duplicates: [FaultCase] = [
+    static let duplicateKeys: [FaultCase] = [
         FaultCase(#"{"app":"a","app":"a"}"#, .duplicateKey, "app"),
         FaultCase(#"{"app":"a","\u0061pp":"a"}"#, .duplicateKey, "app"),
         FaultCase(#"{"aps":{"event":"end","event":"end"}}"#, .duplicateKey, "aps.event"),
@@ -171,7 +171,7 @@ struct CommandFaultTests {
         ),
     ]
 
-    static let texts: [FaultCase] = ["app", "activity", "id"]
+    static let invalidTexts: [FaultCase] = ["app", "activity", "id"]
         .flatMap { field in
             [
                 FaultCase(.update.with(field, #""""#), .emptyText, field),
@@ -195,7 +195,7 @@ struct CommandFaultTests {
             ]
         }
 
-    static let numbers: [FaultCase] = [
+    static let invalidNumbers: [FaultCase] = [
         FaultCase(.update.with("sequence", "-1"), .outOfRange, "sequence"),
         FaultCase(.update.with("sequence", "18446744073709551616"), .outOfRange, "sequence"),
         FaultCase(.update.with("sequence", "99999999999999999999"), .outOfRange, "sequence"),
@@ -231,18 +231,21 @@ struct CommandFaultTests {
         FaultCase(.start.with("aps.attributes-type", "\"\""), .emptyText, "aps.attributes-type"),
     ]
 
-    static let tokens: [FaultCase] = [
+    static let invalidTokens: [FaultCase] = [
         "", "00fc13", "00fc13a", "00fc13adf", "00fc13ag", "00fc13a ", "00fc13a/", "00fc13a:", "00fc13a@", "00fc13a`",
         "00fc13aG", "éé00fc13", #"\u0030f00fc13"#, String(repeating: "ab", count: 101), "0123456789abcdefg0",
         "0123456789abcdef0g",
     ]
     .map { FaultCase(.update.with("token", "\"\($0)\""), .invalidHexadecimal, "token") }
 
-    @Test(arguments: missing + contradictions + unknown + duplicates + texts + numbers + tokens)
+    @Test(
+        arguments: missingFields + contradictions + unknownKeys + duplicateKeys + invalidTexts + invalidNumbers
+            + invalidTokens
+    )
     func `Commands are refused for what is missing, contradictory, unknown, there twice, or out of range`(
         _ fault: FaultCase
     ) {
-        fault.check { (record) throws(Fault) in _ = try record.command() }
+        fault.expect { (record) throws(Fault) in _ = try record.command() }
     }
 
     @Test func `Each byte that is no hexadecimal digit invalidates a token, at any position`() {
@@ -274,12 +277,12 @@ struct CommandFaultTests {
         func record(_ filler: Int) -> RecordText {
             RecordText.update.with("aps.content-state", "{\"x\":\"\(String(repeating: "y", count: filler))\"}")
         }
-        let bodyCountMin = try Record(record(0).text).command().bodyCount
-        let largestRecord = Record(record(Limits.bodyBytesMax - bodyCountMin).text)
+        let bodyByteCountMin = try Record(record(0).text).command().bodyByteCount
+        let largestRecord = Record(record(Limits.bodyBytesMax - bodyByteCountMin).text)
         let command = try largestRecord.command()
-        #expect(command.bodyCount == 4_096)
+        #expect(command.bodyByteCount == 4_096)
         #expect(largestRecord.body(command).text.count == 4_096)
-        let fault = commandFault(record(Limits.bodyBytesMax - bodyCountMin + 1))
+        let fault = commandFault(record(Limits.bodyBytesMax - bodyByteCountMin + 1))
         #expect(fault?.code == .bodyTooLarge)
         #expect(fault?.amount == 4_097)
     }

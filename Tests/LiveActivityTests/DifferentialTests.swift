@@ -20,20 +20,21 @@ struct DifferentialTests {
 
     @Test func `The grammar accepts the same texts as Foundation`() {
         let values: [[UInt8]] =
-            GrammarTests.valid.map { Array($0.utf8) } + GrammarTests.invalid.map { Array($0.0.utf8) } + Self.seeds
-        var mutation = Mutation(randomness: SplitMix64(seed: 1), seeds: values)
+            GrammarTests.validTexts.map { Array($0.utf8) } + GrammarTests.invalidTexts.map { Array($0.0.utf8) }
+            + Self.seeds
+        var mutator = JSONMutator(randomness: SplitMix64(seed: 1), seeds: values)
         var acceptedCount = 0
         for _ in 0..<20_000 {
-            let text = mutation.next()
+            let text = mutator.next()
             let ourFault = Grammar.faultOfWholeText(text)
             let isReadByFoundation = FoundationValue(text) != nil
             if ourFault == nil { acceptedCount += 1 }
             switch (ourFault, isReadByFoundation) {
             case (nil, true), (_?, false): continue
-            case (nil, false) where Deviation.holdsNumberBeyondDouble(text): continue
+            case (nil, false) where FoundationDeviation.hasNumberBeyondDouble(text): continue
             case (let fault?, true)
-            where Deviation.isTrailingComma(text, fault) || Deviation.isOtherEncoding(text)
-                || Deviation.decoderOnlyFaults.contains(fault.code):
+            where FoundationDeviation.isTrailingComma(text, fault) || FoundationDeviation.isOtherEncoding(text)
+                || FoundationDeviation.decoderOnlyFaults.contains(fault.code):
                 continue
             default:
                 Issue.record("\(String(describing: ourFault)): \(String(decoding: text, as: UTF8.self)), \(text)")
@@ -43,23 +44,24 @@ struct DifferentialTests {
     }
 
     @Test func `Commands have the same fields and the same bodies as with Foundation`() throws {
-        var mutation = Mutation(randomness: SplitMix64(seed: 2), seeds: Self.seeds)
+        var mutator = JSONMutator(randomness: SplitMix64(seed: 2), seeds: Self.seeds)
         var acceptedCount = 0
         for _ in 0..<10_000 {
-            let text = mutation.next()
+            let text = mutator.next()
             let record = Record(text)
             let value = FoundationValue(text)
             let model = value.flatMap { CommandModel($0) }
             do throws(Fault) {
                 let command = try record.command()
                 acceptedCount += 1
-                guard value != nil || !Deviation.holdsNumberBeyondDouble(text) else { continue }
+                guard value != nil || !FoundationDeviation.hasNumberBeyondDouble(text) else { continue }
                 #expect(CommandModel(command, in: record) == model, "\(String(decoding: text, as: UTF8.self))")
                 checkBody(command, record, text)
             } catch {
                 let isKnown =
-                    Deviation.isTrailingComma(text, error) || Deviation.isOtherEncoding(text)
-                    || Deviation.decoderOnlyFaults.contains(error.code) || Deviation.isIntegerInOtherForm(text, error)
+                    FoundationDeviation.isTrailingComma(text, error) || FoundationDeviation.isOtherEncoding(text)
+                    || FoundationDeviation.decoderOnlyFaults.contains(error.code)
+                    || FoundationDeviation.isIntegerInOtherForm(text, error)
                 if model != nil, !isKnown { Issue.record("\(error): \(String(decoding: text, as: UTF8.self))") }
                 // Makes the message of every fault, so that a fault without a message fails here.
                 #expect(!error.message(in: record.bytes).isEmpty)
@@ -82,9 +84,9 @@ struct DifferentialTests {
 
     @Test func `Registrations never trap, and hold what Foundation reads`() {
         let seeds = ([RecordText.registration, .pushToStart] as [RecordText]).map { Array($0.text.utf8) }
-        var mutation = Mutation(randomness: SplitMix64(seed: 3), seeds: seeds)
+        var mutator = JSONMutator(randomness: SplitMix64(seed: 3), seeds: seeds)
         for _ in 0..<10_000 {
-            let text = mutation.next()
+            let text = mutator.next()
             let record = Record(text)
             guard let registration = try? record.registration() else { continue }
             guard let object = FoundationValue(text)?.object else {

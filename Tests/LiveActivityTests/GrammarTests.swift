@@ -5,7 +5,7 @@ import Testing
 
 @Suite("JSON grammar")
 struct GrammarTests {
-    static let valid: [String] = [
+    static let validTexts: [String] = [
         "0", "-0", "10", "1.5", "-1.25e+10", "1E-7", "1e400", "true", "false", "null", "\"\"", "[]", "{}", "[ ]", "{ }",
         "[1,2 , [3], {\"a\":[]}]", "{\"a\":1,\"b\":{\"c\":\"d\"}}", #""\"\\\/\b\f\n\r\t\u00e9\ud83d\ude00""#,
         #""\u0000""#,
@@ -14,7 +14,7 @@ struct GrammarTests {
         "[\"a long enough string for three steps\"]",
     ]
 
-    static let invalid: [(String, FaultCode)] = [
+    static let invalidTexts: [(String, FaultCode)] = [
         ("", .truncated), ("01", .trailingBytes), ("1.", .truncated), ("1.e5", .notJSON), (".5", .notJSON),
         ("-", .truncated), ("-a", .notJSON), ("+1", .notJSON), ("1e", .truncated), ("1e+", .truncated),
         ("1e+x", .notJSON),
@@ -38,18 +38,18 @@ struct GrammarTests {
         ("[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[", .tooDeep), ("{\"\\ud800\":1}", .loneSurrogate),
     ]
 
-    @Test(arguments: valid)
+    @Test(arguments: validTexts)
     func `The grammar accepts valid texts`(_ text: String) {
         #expect(Grammar.fault(Array(text.utf8)) == nil)
     }
 
-    @Test(arguments: invalid)
+    @Test(arguments: invalidTexts)
     func `The grammar refuses invalid texts`(_ text: String, _ code: FaultCode) {
         #expect(Grammar.fault(Array(text.utf8)) == (text.isEmpty ? .emptyRecord : code))
     }
 
     /// Ill-formed UTF-8: the values just outside the limits in each row of Unicode's table 3-7.
-    static let illFormed: [[UInt8]] = [
+    static let illFormedStrings: [[UInt8]] = [
         [0x80], [0xBF], [0xC0, 0x80], [0xC1, 0xBF], [0xC2], [0xC2, 0x7F], [0xC2, 0xC0], [0xDF, 0x22],
         [0xE0, 0x9F, 0xBF],
         [0xE0, 0xA0], [0xE0, 0xA0, 0x7F], [0xE1, 0x7F, 0x80], [0xED, 0xA0, 0x80], [0xED, 0xBF, 0xBF], [0xEF, 0xBF],
@@ -57,7 +57,7 @@ struct GrammarTests {
         [0xF5, 0x80, 0x80, 0x80], [0xFE], [0xFF], [0xE2, 0x28, 0xA1], [0xF0, 0x28, 0x8C, 0xBC],
     ]
 
-    @Test(arguments: illFormed)
+    @Test(arguments: illFormedStrings)
     func `The grammar refuses malformed UTF-8, at every distance from the quotes`(_ bytes: [UInt8]) {
         for filler in 0..<20 {
             let text = [0x22] + [UInt8](repeating: 0x61, count: filler) + bytes

@@ -19,7 +19,7 @@ struct MemberPageTests {
             entry.environment = index % 3 == 0 ? .sandbox : .production
             entry.frequentUpdates = index % 4 == 0
             entry.supportsChannels = index % 4 == 1
-            entry.atMilliseconds = Int64(index) << 45
+            entry.changedAtMilliseconds = Int64(index) << 45
             entries.append(entry)
         }
         let page = PageBytes(entries)
@@ -27,7 +27,7 @@ struct MemberPageTests {
         #expect(members.count == entries.count)
         for entry in entries {
             let member = try #require(members.first { $0.identifier == entry.identifier })
-            #expect(member == ReadMember(entry))
+            #expect(member == DecodedMember(entry))
         }
         #expect(members.map(\.position) == members.map(\.position).sorted())
     }
@@ -98,7 +98,7 @@ struct MemberPageTests {
     @Test func `Bytes that do not begin with a header are no page`() {
         let header = PageBytes([]).bytes
         #expect(header.count == MemberPage.Header.byteCount)
-        let long = header + [UInt8](repeating: 0, count: AudienceLimits.pageBytes)
+        let long = header + [UInt8](repeating: 0, count: AudienceLimits.pageBytesMax)
         for bytes in [
             [], Array(header.dropLast()), [2] + header.dropFirst(), PageBytes([], lowerBound: 5, nextBound: 5).bytes,
             long,
@@ -134,10 +134,11 @@ struct MemberPageTests {
                     return .joining(identifier, token: random.token(), at: at)
                 }
             var newestEntries: [[UInt8]: MemberEntry<[UInt8]>] = [:]
-            for entry in entries where (newestEntries[entry.identifier]?.atMilliseconds ?? -1) <= entry.atMilliseconds {
+            for entry in entries
+            where (newestEntries[entry.identifier]?.changedAtMilliseconds ?? -1) <= entry.changedAtMilliseconds {
                 newestEntries[entry.identifier] = entry
             }
-            let expected = newestEntries.values.filter { !$0.isLeaving }.map { ReadMember($0) }
+            let expected = newestEntries.values.filter { !$0.isLeaving }.map { DecodedMember($0) }
             let page = PageBytes(entries)
             #expect(try page.members() == expected.sorted { $0.position < $1.position })
         }
@@ -146,7 +147,7 @@ struct MemberPageTests {
     /// Behind each page is memory that must not be read.
     @Test func `Any bytes give some members or none`() throws {
         var random = SplitMix64(seed: 61)
-        let scene = try HostileScene()
+        let scene = try GuardedPageReader()
         for round in 0..<4_000 {
             var bytes: [UInt8]
             if round % 4 == 0 {
@@ -183,11 +184,11 @@ struct MemberPageTests {
 }
 
 /// Reads pages that are followed by memory that must not be read.
-private final class HostileScene {
+private final class GuardedPageReader {
     private let memory: UnsafeMutableRawBufferPointer
     private let scratch = UnsafeMutableBufferPointer<MemberReference>.allocate(capacity: MemberPage.membersMax)
     private let text = UnsafeMutableRawBufferPointer.allocate(byteCount: 512, alignment: 1)
-    private let readableBytes = AudienceLimits.pageBytes * 2
+    private let readableBytes = AudienceLimits.pageBytesMax * 2
     private(set) var members = 0
 
     init() throws {
@@ -214,7 +215,7 @@ private final class HostileScene {
                 continue
             }
             members += 1
-            #expect(page.contains(member.position) && !member.isLeaving && member.atMilliseconds >= 0)
+            #expect(page.contains(member.position) && !member.isLeaving && member.changedAtMilliseconds >= 0)
             #expect(member.writeToken(to: text) == member.token.count * 2)
             #expect((1...Limits.identifierBytesMax).contains(member.writeIdentifier(to: text)))
         }
@@ -248,7 +249,7 @@ extension MemberEntry<[UInt8]> {
             kind: .activity,
             environment: .production,
             frequentUpdates: false,
-            atMilliseconds: at,
+            changedAtMilliseconds: at,
             identifier: bytes,
             token: Array(token.utf8)
         )
@@ -262,7 +263,7 @@ extension MemberEntry<[UInt8]> {
 
     /// The stored bytes of the member; nil if it cannot be stored.
     fileprivate var storedBytes: [UInt8]? {
-        var memory = [UInt8](repeating: 0, count: StoredMember.bytesMax)
+        var memory = [UInt8](repeating: 0, count: MemberEntryFormat.bytesMax)
         let count = memory.withUnsafeMutableBytes { memory in
             identifier.withUnsafeBytes { identifier in
                 token.withUnsafeBytes { token in
@@ -273,11 +274,11 @@ extension MemberEntry<[UInt8]> {
                         environment: environment,
                         frequentUpdates: frequentUpdates,
                         supportsChannels: supportsChannels,
-                        atMilliseconds: atMilliseconds,
+                        changedAtMilliseconds: changedAtMilliseconds,
                         identifier: identifier,
                         token: token
                     )
-                    return StoredMember.write(entry, to: memory)
+                    return MemberEntryFormat.write(entry, to: memory)
                 }
             }
         }
@@ -291,32 +292,32 @@ private struct PageBytes {
     init(_ entries: [MemberEntry<[UInt8]>], lowerBound: UInt32 = 0, nextBound: UInt32 = 0) {
         func number(_ value: UInt32) -> [UInt8] { withUnsafeBytes(of: value.littleEndian) { Array($0) } }
         bytes =
-            [MemberPage.Header.format, 0, 0, 0] + number(lowerBound) + number(nextBound) + number(0)
+            [MemberPage.Header.formatVersion, 0, 0, 0] + number(lowerBound) + number(nextBound) + number(0)
             + entries.flatMap { $0.storedBytes ?? [] }
     }
 
     init(raw bytes: [UInt8]) { self.bytes = bytes }
 
-    func members(isWhole: Bool = true) throws -> [ReadMember] {
+    func members(isWhole: Bool = true) throws -> [DecodedMember] {
         let scratch = UnsafeMutableBufferPointer<MemberReference>.allocate(capacity: MemberPage.membersMax)
         defer { scratch.deallocate() }
         return try bytes.withUnsafeBytes { bytes in
             let page = try #require(MemberPage(bytes))
             let found = page.members(into: scratch)
             #expect(found.isWhole == isWhole)
-            return try scratch[..<found.count].map { ReadMember(try #require(page[$0])) }
+            return try scratch[..<found.count].map { DecodedMember(try #require(page[$0])) }
         }
     }
 }
 
 /// A member with copies of its bytes.
-private struct ReadMember: Equatable {
+private struct DecodedMember: Equatable {
     var position: UInt32
     var kind: StoreSubjectKind
     var environment: APNsEnvironment
     var frequentUpdates: Bool
     var supportsChannels: Bool
-    var atMilliseconds: Int64
+    var changedAtMilliseconds: Int64
     var identifier: [UInt8]
     var token: [UInt8]
 
@@ -326,7 +327,7 @@ private struct ReadMember: Equatable {
         environment = member.environment
         frequentUpdates = member.frequentUpdates
         supportsChannels = member.supportsChannels
-        atMilliseconds = member.atMilliseconds
+        changedAtMilliseconds = member.changedAtMilliseconds
         identifier = Self.written(Limits.identifierBytesMax) { member.writeIdentifier(to: $0) }
         token = Self.written(Limits.tokenDigitsMax) { member.writeToken(to: $0) }
     }
@@ -337,7 +338,7 @@ private struct ReadMember: Equatable {
         environment = entry.environment
         frequentUpdates = entry.frequentUpdates
         supportsChannels = entry.supportsChannels
-        atMilliseconds = min(entry.atMilliseconds, StoredMember.millisecondsMax)
+        changedAtMilliseconds = min(entry.changedAtMilliseconds, MemberEntryFormat.millisecondsMax)
         identifier = entry.identifier
         token = entry.token
     }

@@ -34,12 +34,12 @@ struct RangeResultTests {
     {
         let range = try #require(SegmentRange(index: 3, rangeCount: 16))
         let object = try Self.withName(identifier: "goal-17") { name in
-            try written { writer in
+            try writtenObject { writer in
                 RangeResultRecord(
                     command: name,
                     range: range,
                     members: Self.counts([.delivered: 4_000_000_000, .superseded: 2, .unregistered: 1]),
-                    times: RoundTimes(
+                    times: ResponseTimes(
                         firstResponseMilliseconds: 1_790_000_000_001,
                         lastResponseMilliseconds: 1_790_000_000_900
                     )
@@ -62,8 +62,8 @@ struct RangeResultTests {
     @Test func `A result without any push has no times, and names a command without id by its place`() throws {
         let range = try #require(SegmentRange(index: 0, rangeCount: 1))
         let object = try Self.withName(identifier: nil) { name in
-            try written { writer in
-                RangeResultRecord(command: name, range: range, members: MemberCounts(), times: RoundTimes())
+            try writtenObject { writer in
+                RangeResultRecord(command: name, range: range, members: MemberCounts(), times: ResponseTimes())
                     .write(to: &writer)
             }
         }
@@ -84,7 +84,7 @@ struct RangeResultTests {
             var result = AudienceResultRecord(
                 command: name,
                 members: Self.counts([.delivered: 999_990, .failed: 10]),
-                times: RoundTimes(
+                times: ResponseTimes(
                     firstResponseMilliseconds: 1_790_000_000_101,
                     lastResponseMilliseconds: 1_790_000_008_000
                 ),
@@ -94,7 +94,7 @@ struct RangeResultTests {
             result.recordMilliseconds = 1_790_000_000_001
             result.admittedMilliseconds = 1_790_000_000_005
             (result.isDemoted, result.isAlertExpired) = (true, true)
-            return try written { result.write(to: &$0) }
+            return try writtenObject { result.write(to: &$0) }
         }
         #expect(
             NSDictionary(dictionary: object)

@@ -15,7 +15,7 @@ struct ReferenceTests {
     @Test(arguments: RecordFormat.all.map(\.name))
     func `The reference has examples that its schemas and the decoders accept`(name: String) throws {
         let format = try #require(RecordFormat.all.first { $0.name == name })
-        let schema = try SchemaEvaluator(format.schema)
+        let schema = try SchemaValidator(format.schema)
         for variant in format.variants {
             for example in [variant.example] + variant.moreExamples.map(\.record) {
                 let value = try #require(FoundationValue(Array(example.utf8)), "\(example)")
@@ -84,7 +84,7 @@ struct ReferenceTests {
         let described = shape.paths()
         #expect(full.reduce(into: []) { $0.formUnion(Self.paths($1)) } == Set(described.map(\.path)))
         #expect(Self.paths(least) == Set(described.filter(\.isRequired).map(\.path)))
-        let schema = try SchemaEvaluator(format.schema)
+        let schema = try SchemaValidator(format.schema)
         for object in full + [least] {
             let value = try #require(FoundationValue(JSONSerialization.data(withJSONObject: object)))
             #expect(try schema.accepts(value), "\(object)")
@@ -94,7 +94,7 @@ struct ReferenceTests {
     @Test func `The reference has exactly the fields of a command's result`() throws {
         let (full, least) = try withTexts(["id", "com.example", "m1", "Y2g=", "t", "slow"]) { texts in
             var least = ResultRecord(outcome: .invalid, sourceTopic: texts[4]!, sourcePartition: 0, sourceOffset: 7)
-            let leastObject = try written { least.write(to: &$0) }
+            let leastObject = try writtenObject { least.write(to: &$0) }
             least.commandIdentifier = texts[0]
             (least.app, least.activity, least.audience, least.device) = (texts[1], texts[2], texts[2], texts[2])
             least.channel = (texts[3]!, .sandbox)
@@ -105,7 +105,7 @@ struct ReferenceTests {
             (least.policy, least.attempts, least.sentTimestamp) = (texts[5], 2, 1_790_000_000)
             (least.recordMilliseconds, least.receivedMilliseconds, least.admittedMilliseconds) = (1, 2, 3)
             (least.sentMilliseconds, least.answeredMilliseconds) = (4, 5)
-            return (try written { least.write(to: &$0) }, leastObject)
+            return (try writtenObject { least.write(to: &$0) }, leastObject)
         }
         try expect(.result, "commandResult", full: [full], least: least)
     }
@@ -132,14 +132,14 @@ struct ReferenceTests {
         return counts
     }
 
-    private static let everyTime = RoundTimes(firstResponseMilliseconds: 1, lastResponseMilliseconds: 2)
+    private static let everyTime = ResponseTimes(firstResponseMilliseconds: 1, lastResponseMilliseconds: 2)
 
     @Test func `The reference has exactly the fields of the results of audiences`() throws {
         let range = try #require(SegmentRange(index: 3, rangeCount: 16))
         let dropped = Record("lineups")
         try withName(audience: "m1") { name in
-            func record(_ counts: MemberCounts, _ times: RoundTimes) throws -> [String: Any] {
-                try written {
+            func record(_ counts: MemberCounts, _ times: ResponseTimes) throws -> [String: Any] {
+                try writtenObject {
                     RangeResultRecord(command: name, range: range, members: counts, times: times).write(to: &$0)
                 }
             }
@@ -147,20 +147,20 @@ struct ReferenceTests {
                 .result,
                 "rangeResult",
                 full: [record(Self.everyCount, Self.everyTime)],
-                least: record(MemberCounts(), RoundTimes())
+                least: record(MemberCounts(), ResponseTimes())
             )
             var result = AudienceResultRecord(
                 command: name,
                 members: MemberCounts(),
-                times: RoundTimes(),
+                times: ResponseTimes(),
                 timestamp: 1_790_000_000,
                 rangeCount: 256
             )
-            let least = try written { result.write(to: &$0) }
+            let least = try writtenObject { result.write(to: &$0) }
             (result.members, result.broadcasts, result.times) = (Self.everyCount, Self.everyCount, Self.everyTime)
             (result.channelAbsence, result.isDemoted, result.isAlertExpired) = (.refused, true, true)
             (result.recordMilliseconds, result.admittedMilliseconds, result.droppedFieldNames) = (1, 2, dropped.bytes)
-            try expect(.result, "audienceResult", full: [written { result.write(to: &$0) }], least: least)
+            try expect(.result, "audienceResult", full: [writtenObject { result.write(to: &$0) }], least: least)
         }
     }
 
@@ -174,10 +174,10 @@ struct ReferenceTests {
                     channel: channel,
                     outcome: .failed,
                     reason: texts[0]!,
-                    times: isFull ? Self.everyTime : RoundTimes()
+                    times: isFull ? Self.everyTime : ResponseTimes()
                 )
                 if isFull { (result.status, result.advice, result.droppedFieldNames) = (400, "create one", texts[0]!) }
-                return try written { result.write(to: &$0) }
+                return try writtenObject { result.write(to: &$0) }
             }
         }
         try expect(
@@ -200,12 +200,12 @@ struct ReferenceTests {
                         reason: texts[3]!,
                         invalidAtMilliseconds: 1_790_000_000_123
                     )
-                    return try written { invalidation.write(to: &$0) }
+                    return try writtenObject { invalidation.write(to: &$0) }
                 }
             }
         let described = RecordFormat.invalidation.variants[0].shape.paths()
         #expect(records.reduce(into: []) { $0.formUnion(Self.paths($1)) } == Set(described.map(\.path)))
-        let schema = try SchemaEvaluator(RecordFormat.invalidation.schema)
+        let schema = try SchemaValidator(RecordFormat.invalidation.schema)
         for record in records {
             #expect(Self.paths(record).isSuperset(of: described.filter(\.isRequired).map(\.path)))
             #expect(try schema.accepts(#require(FoundationValue(JSONSerialization.data(withJSONObject: record)))))

@@ -118,7 +118,7 @@ struct RegistrationTests {
             }
     }
 
-    static let missing: [FaultCase] =
+    static let missingFields: [FaultCase] =
         ["app", "environment", "registeredAt", "activity", "token"]
         .map {
             FaultCase(.registration.without($0), .missingField, $0)
@@ -128,7 +128,7 @@ struct RegistrationTests {
             FaultCase(.pushToStart.without($0), .missingField, $0)
         }
 
-    static let others: [FaultCase] = [
+    static let otherFaults: [FaultCase] = [
         FaultCase(.registration.without("shows.timestamp"), .missingField, "shows.timestamp"),
         FaultCase(.registration.with("shows.time", "1"), .unknownKey, "shows.time"),
         FaultCase(.registration.with("shows", "1790000000000"), .outOfRange, "shows"),
@@ -158,8 +158,8 @@ struct RegistrationTests {
         FaultCase(#"{"token":"00000000","tok\u0065n":"00000000"}"#, .duplicateKey, "token"),
     ]
 
-    @Test(arguments: wrongTypes + missing + others)
+    @Test(arguments: wrongTypes + missingFields + otherFaults)
     func `Registrations are refused for wrong types, and for missing or misplaced fields`(_ fault: FaultCase) {
-        fault.check { (record) throws(Fault) in _ = try record.registration() }
+        fault.expect { (record) throws(Fault) in _ = try record.registration() }
     }
 }

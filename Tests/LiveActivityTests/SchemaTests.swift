@@ -7,8 +7,8 @@ import Testing
 
 @testable import RecordReference
 
-/// The verdicts of the decoder and of the schema on one record.
-private struct Verdicts {
+/// The results of the decoder and of the schema on one record.
+private struct ValidationResults {
     /// The decoder's fault; nil if it accepts the record.
     var fault: Fault?
     /// The schema's verdict; nil if Foundation cannot read the text, so that there is no value to check.
@@ -17,43 +17,43 @@ private struct Verdicts {
 
 @Suite("The schemas, held against the decoders", .ownThread)
 struct SchemaTests {
-    private let command: SchemaEvaluator
-    private let registration: SchemaEvaluator
+    private let command: SchemaValidator
+    private let registration: SchemaValidator
 
     init() throws {
-        command = try SchemaEvaluator(RecordFormat.command.schema)
-        registration = try SchemaEvaluator(RecordFormat.registration.schema)
+        command = try SchemaValidator(RecordFormat.command.schema)
+        registration = try SchemaValidator(RecordFormat.registration.schema)
     }
 
-    private func verdicts(command text: [UInt8]) throws -> Verdicts {
+    private func results(command text: [UInt8]) throws -> ValidationResults {
         let record = Record(text)
-        var verdicts = Verdicts()
-        do throws(Fault) { _ = try record.command() } catch { verdicts.fault = error }
-        verdicts.isValid = try FoundationValue(text).map { try command.accepts($0) }
-        return verdicts
+        var results = ValidationResults()
+        do throws(Fault) { _ = try record.command() } catch { results.fault = error }
+        results.isValid = try FoundationValue(text).map { try command.accepts($0) }
+        return results
     }
 
-    private func verdicts(registration text: [UInt8]) throws -> Verdicts {
+    private func results(registration text: [UInt8]) throws -> ValidationResults {
         let record = Record(text)
-        var verdicts = Verdicts()
-        do throws(Fault) { _ = try record.registration() } catch { verdicts.fault = error }
-        verdicts.isValid = try FoundationValue(text).map { try registration.accepts($0) }
-        return verdicts
+        var results = ValidationResults()
+        do throws(Fault) { _ = try record.registration() } catch { results.fault = error }
+        results.isValid = try FoundationValue(text).map { try registration.accepts($0) }
+        return results
     }
 
     /// Fails the test if the decoder and the schema disagree, and no known difference explains this.
-    private func compare(_ verdicts: Verdicts, _ text: [UInt8]) {
-        switch (verdicts.fault, verdicts.isValid) {
+    private func compare(_ results: ValidationResults, _ text: [UInt8]) {
+        switch (results.fault, results.isValid) {
         case (nil, true), (_?, false), (_?, nil): return
-        case (nil, nil) where Deviation.holdsNumberBeyondDouble(text): return
+        case (nil, nil) where FoundationDeviation.hasNumberBeyondDouble(text): return
         case (let fault?, true) where SchemaDifference.explaining(fault, text) != nil: return
-        default: Issue.record("\(String(describing: verdicts.fault)): \(String(decoding: text, as: UTF8.self))")
+        default: Issue.record("\(String(describing: results.fault)): \(String(decoding: text, as: UTF8.self))")
         }
     }
 
     @Test func `Schemas and decoders agree on the corpus`() throws {
-        for entry in Corpus.commands { compare(try verdicts(command: entry.bytes), entry.bytes) }
-        for entry in Corpus.registrations { compare(try verdicts(registration: entry.bytes), entry.bytes) }
+        for entry in Corpus.commands { compare(try results(command: entry.bytes), entry.bytes) }
+        for entry in Corpus.registrations { compare(try results(registration: entry.bytes), entry.bytes) }
     }
 
     @Test func `Schemas and decoders agree on 10,000 mutated commands`() throws {
@@ -64,14 +64,14 @@ struct SchemaTests {
                 .update.with("policy", #""slow-1""#), .update.with("payload", #"{"a":[1,{"b":null}]}"#),
             ] as [RecordText])
             .map { Array($0.text.utf8) }
-        var mutation = Mutation(randomness: SplitMix64(seed: 11), seeds: seeds)
+        var mutator = JSONMutator(randomness: SplitMix64(seed: 11), seeds: seeds)
         var (accepted, refused) = (0, 0)
         for _ in 0..<10_000 {
-            let text = mutation.next()
-            let verdicts = try verdicts(command: text)
-            compare(verdicts, text)
-            if verdicts.fault == nil { accepted += 1 }
-            if verdicts.isValid == false { refused += 1 }
+            let text = mutator.next()
+            let results = try results(command: text)
+            compare(results, text)
+            if results.fault == nil { accepted += 1 }
+            if results.isValid == false { refused += 1 }
         }
         #expect(accepted > 1_000, "the mutations leave commands among them")
         #expect(refused > 1_000, "the schema refuses many")
@@ -84,14 +84,14 @@ struct SchemaTests {
                 .pushToStart.with("channels", "true").with("audiences", #"["a","é"]"#),
             ] as [RecordText])
             .map { Array($0.text.utf8) }
-        var mutation = Mutation(randomness: SplitMix64(seed: 12), seeds: seeds)
+        var mutator = JSONMutator(randomness: SplitMix64(seed: 12), seeds: seeds)
         var (accepted, refused) = (0, 0)
         for _ in 0..<10_000 {
-            let text = mutation.next()
-            let verdicts = try verdicts(registration: text)
-            compare(verdicts, text)
-            if verdicts.fault == nil { accepted += 1 }
-            if verdicts.isValid == false { refused += 1 }
+            let text = mutator.next()
+            let results = try results(registration: text)
+            compare(results, text)
+            if results.fault == nil { accepted += 1 }
+            if results.isValid == false { refused += 1 }
         }
         #expect(accepted > 1_000 && refused > 1_000)
     }
@@ -112,9 +112,9 @@ struct SchemaTests {
                 .reduce(RecordText([("app", #""a.b""#), ("aps", .object(aps))])) {
                     $0.with(members[$1].0, members[$1].1)
                 }
-            let verdicts = try verdicts(command: Array(record.text.utf8))
-            #expect((verdicts.fault == nil) == verdicts.isValid, "\(record.text)")
-            if verdicts.fault == nil { accepted += 1 }
+            let results = try results(command: Array(record.text.utf8))
+            #expect((results.fault == nil) == results.isValid, "\(record.text)")
+            if results.fault == nil { accepted += 1 }
         }
         #expect(accepted > 2)
     }
@@ -137,9 +137,9 @@ struct SchemaTests {
                     $0.with(members[$1].0, members[$1].1)
                 }
             let record = whole.with("aps", aps.text)
-            let verdicts = try verdicts(command: Array(record.text.utf8))
-            #expect((verdicts.fault == nil) == verdicts.isValid, "\(record.text)")
-            if verdicts.fault == nil { accepted += 1 }
+            let results = try results(command: Array(record.text.utf8))
+            #expect((results.fault == nil) == results.isValid, "\(record.text)")
+            if results.fault == nil { accepted += 1 }
         }
         #expect(accepted > 2)
     }
@@ -155,9 +155,9 @@ struct SchemaTests {
         for chosen in 0..<1 << members.count {
             let record = members.indices.filter { chosen >> $0 & 1 == 1 }
                 .reduce(RecordText([])) { $0.with(members[$1].0, members[$1].1) }
-            let verdicts = try verdicts(registration: Array(record.text.utf8))
-            #expect((verdicts.fault == nil) == verdicts.isValid, "\(record.text)")
-            if verdicts.fault == nil { accepted += 1 }
+            let results = try results(registration: Array(record.text.utf8))
+            #expect((results.fault == nil) == results.isValid, "\(record.text)")
+            if results.fault == nil { accepted += 1 }
         }
         #expect(accepted > 8)
     }
@@ -186,7 +186,7 @@ struct SchemaTests {
             for value in values {
                 for record in commands {
                     let text = Array(record.with(path, value).text.utf8)
-                    compare(try verdicts(command: text), text)
+                    compare(try results(command: text), text)
                 }
             }
         }
@@ -194,7 +194,7 @@ struct SchemaTests {
             for value in values {
                 for record in [RecordText.registration, .pushToStart] {
                     let text = Array(record.with(path, value).text.utf8)
-                    compare(try verdicts(registration: text), text)
+                    compare(try results(registration: text), text)
                 }
             }
         }

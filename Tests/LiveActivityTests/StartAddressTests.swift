@@ -25,7 +25,7 @@ struct StartAddressTests {
                     let prefix = #"{"app":"","activity":"","aps":"#
                     #expect(text.hasPrefix(prefix) && text.hasSuffix("}"))
                     let dictionary = text.dropFirst(prefix.count).dropLast()
-                    #expect(dictionary.utf8.count == count + address.count)
+                    #expect(dictionary.utf8.count == count + address.byteCount)
                     return String(dictionary)
                 }
         }

@@ -4,7 +4,7 @@ import RecordTestbed
 import Testing
 
 /// Returns the writer's output, as Foundation reads it.
-func written(_ write: (inout JSONWriter) -> Void) throws -> [String: Any] {
+func writtenObject(_ write: (inout JSONWriter) -> Void) throws -> [String: Any] {
     var writer = JSONWriter(capacity: 1)
     write(&writer)
     let object = try JSONSerialization.jsonObject(with: Data(writer.bytes))
@@ -26,7 +26,7 @@ struct JSONWriterTests {
         let every = String(String.UnicodeScalarView((0..<0x3000).compactMap { Unicode.Scalar($0 as UInt32) }))
         for text in ["", "plain", "\"\\/", "\u{0}\u{1}\u{8}\t\n\u{B}\u{C}\r\u{1F}\u{7F}", "é€😀", every] {
             let record = Record(text)
-            let object = try written { writer in
+            let object = try writtenObject { writer in
                 writer.beginObject()
                 writer.key("text")
                 writer.string(record.bytes)
@@ -42,7 +42,7 @@ struct JSONWriterTests {
             ([0xED, 0xA0, 0x80], "\u{FFFD}\u{FFFD}\u{FFFD}"), ([0xE2, 0x82, 0xAC, 0xF0], "€\u{FFFD}"),
         ] as [([UInt8], String)] {
             let record = Record(bytes)
-            let object = try written { writer in
+            let object = try writtenObject { writer in
                 writer.beginObject()
                 writer.key("text")
                 writer.string(record.bytes)
@@ -93,7 +93,7 @@ struct JSONWriterTests {
                     let text =
                         String(repeating: "a", count: place) + special + String(repeating: "b", count: length - place)
                     let record = Record(text)
-                    let object = try written { writer in
+                    let object = try writtenObject { writer in
                         writer.beginObject()
                         writer.key("text")
                         writer.string(record.bytes)
@@ -161,7 +161,7 @@ struct WrittenRecordTests {
             result.admittedMilliseconds = 3
             result.sentMilliseconds = 4
             result.answeredMilliseconds = 5
-            return try written { result.write(to: &$0) }
+            return try writtenObject { result.write(to: &$0) }
         }
         let expected: [String: Any] = [
             "command": "id\"1", "app": "com.example", "activity": "m1", "outcome": "unregistered", "superseded": 12,
@@ -182,7 +182,7 @@ struct WrittenRecordTests {
                 sourcePartition: 0,
                 sourceOffset: 7
             )
-            return try written { result.write(to: &$0) }
+            return try writtenObject { result.write(to: &$0) }
         }
         #expect(Set(object.keys) == ["command", "outcome", "attempts", "source", "times"])
         #expect(object["command"] as? String == "causeway.commands/0/7")
@@ -194,7 +194,7 @@ struct WrittenRecordTests {
             var result = ResultRecord(outcome: .held, sourceTopic: texts[0]!, sourcePartition: 0, sourceOffset: 0)
             result.audience = texts[1]
             result.device = texts[2]
-            return try written { result.write(to: &$0) }
+            return try writtenObject { result.write(to: &$0) }
         }
         #expect(object["audience"] as? String == "m1")
         #expect(object["device"] as? String == "7f")
@@ -220,7 +220,7 @@ struct WrittenRecordTests {
                 reason: texts[3]!,
                 invalidAtMilliseconds: 1_790_000_000_123
             )
-            return try written { invalidation.write(to: &$0) }
+            return try writtenObject { invalidation.write(to: &$0) }
         }
         let expected: [String: Any] = [
             "app": "com.example", ofActivity ? "activity" : "device": "m1", "token": RecordText.token,

@@ -87,7 +87,7 @@ struct CatalogTests {
         var labels = Fixture.labels
         labels.apps = (0..<255).map { "app\($0)" }
         labels.pools = labels.apps.flatMap { app in
-            labels.environments.map { LabelSpace.Pool(app: app, environment: $0) }
+            labels.environments.map { LabelValues.Pool(app: app, environment: $0) }
         }
         labels.policies = (0..<32).map { "policy\($0)" }
         labels.responses = ResponseTable(reasons: (0..<34).map { .init(documentedStatus: 400, text: "Reason\($0)") })

@@ -5,13 +5,13 @@ import Testing
 struct CollectionTests {
     @Test func `The values of the lanes are added up`() {
         let registry = Fixture.registry()
-        var first = ThreadMetrics(publishingTo: registry.lanes[0])
-        var second = ThreadMetrics(publishingTo: registry.lanes[1])
-        first.add(.outcomes, 0, 1, by: 3)
-        second.add(.outcomes, 0, 1)
-        second.add(.outcomes, 2, 2)
-        first.publish(at: 1)
-        second.publish(at: 1)
+        var firstLane = ThreadMetrics(publishingTo: registry.lanes[0])
+        var secondLane = ThreadMetrics(publishingTo: registry.lanes[1])
+        firstLane.add(.outcomes, 0, 1, by: 3)
+        secondLane.add(.outcomes, 0, 1)
+        secondLane.add(.outcomes, 2, 2)
+        firstLane.publish(at: 1)
+        secondLane.publish(at: 1)
         let totals = registry.totals(nowMilliseconds: 1)
         #expect(totals[.outcomes, 0, 1] == 4)
         #expect(totals[.outcomes, 2, 2] == 1)
@@ -22,16 +22,16 @@ struct CollectionTests {
 
     @Test func `Flags of several threads combine as documented`() {
         let registry = Fixture.registry()
-        var first = ThreadMetrics(publishingTo: registry.lanes[0])
-        var second = ThreadMetrics(publishingTo: registry.lanes[1])
-        first.set(.redisReady, to: 1)
-        first.set(.breakerOpen, 1, to: 1)
-        first.publish(at: 1)
-        second.publish(at: 1)
+        var firstLane = ThreadMetrics(publishingTo: registry.lanes[0])
+        var secondLane = ThreadMetrics(publishingTo: registry.lanes[1])
+        firstLane.set(.redisReady, to: 1)
+        firstLane.set(.breakerOpen, 1, to: 1)
+        firstLane.publish(at: 1)
+        secondLane.publish(at: 1)
         #expect(registry.totals(nowMilliseconds: 1)[.redisReady] == 0)
         #expect(registry.totals(nowMilliseconds: 1)[.breakerOpen, 1] == 1)
-        second.set(.redisReady, to: 1)
-        second.publish(at: 2)
+        secondLane.set(.redisReady, to: 1)
+        secondLane.publish(at: 2)
         #expect(registry.totals(nowMilliseconds: 2)[.redisReady] == 1)
     }
 
@@ -138,15 +138,15 @@ struct CollectionTests {
                 }
             }
             .value
-        var torn = 0
-        var reads = 0
+        var tornReadCount = 0
+        var readCount = 0
         repeat {
             let totals = registry.totals(nowMilliseconds: 0)
-            if totals[.recordsReceived, 0] != totals[.recordsReceived, 1] { torn += 1 }
-            reads += 1
-        } while reads < 2_000
+            if totals[.recordsReceived, 0] != totals[.recordsReceived, 1] { tornReadCount += 1 }
+            readCount += 1
+        } while readCount < 2_000
         await writing
-        #expect(torn == 0)
+        #expect(tornReadCount == 0)
     }
 
     @Test func `Answers are counted as in Apple's table`() {

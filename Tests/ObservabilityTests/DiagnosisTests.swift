@@ -8,14 +8,14 @@ import Testing
 struct DiagnosisTests {
     static let pool = 1
 
-    static func alerts(_ spoil: (inout HealthyWorker) -> Void, partitions: [PartitionReading] = []) -> [String] {
+    static func alerts(_ change: (inout HealthyWorker) -> Void, partitions: [PartitionReading] = []) -> [String] {
         var worker = HealthyWorker()
         worker.publish(
             at: 0,
             kafkaPartitions: partitions.map { PartitionReading(topic: $0.topic, partition: $0.partition, lag: 0) }
         )
         let before = worker.registry.totals(nowMilliseconds: 0)
-        spoil(&worker)
+        change(&worker)
         worker.publish(at: 60_000, lanePartitions: partitions, kafkaPartitions: partitions)
         return worker.report(before: before, at: 60_000).findings.map { $0.alert.isEmpty ? $0.observation : $0.alert }
     }
@@ -23,9 +23,9 @@ struct DiagnosisTests {
     @Test func `A healthy worker has no findings`() {
         #expect(Self.alerts { _ in } == [])
         let busy = Self.alerts { worker in
-            for _ in 0..<1_000 { worker.first.observe(.freshness, 0, microseconds: 900_000) }
-            worker.first.add(.pushes, 0, worker.registry.labels.responses.index(status: 200, reason: 0), by: 1_000)
-            worker.first.add(.recordsReceived, by: 4_000)
+            for _ in 0..<1_000 { worker.firstLane.observe(.freshness, 0, microseconds: 900_000) }
+            worker.firstLane.add(.pushes, 0, worker.registry.labels.responses.index(status: 200, reason: 0), by: 1_000)
+            worker.firstLane.add(.recordsReceived, by: 4_000)
         }
         #expect(busy == [])
     }
@@ -36,8 +36,8 @@ struct DiagnosisTests {
         func finding(_ kinds: [LogKind]) throws -> Finding {
             var worker = HealthyWorker()
             worker.publish(at: 0)
-            worker.first.set(.apnsConnections, Self.pool, Int(ConnectionState.ready.rawValue), to: 0)
-            var log = KindLog(logger: LogCollector().logger, events: worker.registry.events)
+            worker.firstLane.set(.apnsConnections, Self.pool, Int(ConnectionState.ready.rawValue), to: 0)
+            var log = LimitedLog(logger: LogCollector().logger, events: worker.registry.events)
             for (second, kind) in kinds.enumerated() {
                 log.log(kind, nowMilliseconds: 0, wallMilliseconds: Int64(second) * 1_000, ["detail": "\(second)"])
             }
@@ -52,20 +52,20 @@ struct DiagnosisTests {
     }
 
     @Test func `Each fault is found`() {
-        #expect(Self.alerts { $0.second.set(.redisReady, to: 0) } == ["CausewayRedisAway"])
+        #expect(Self.alerts { $0.secondLane.set(.redisReady, to: 0) } == ["CausewayRedisAway"])
         #expect(Self.alerts { $0.kafka.set(.kafkaReady, to: 0) } == ["CausewayKafkaAway"])
-        #expect(Self.alerts { $0.second.set(.breakerOpen, Self.pool, to: 1) } == ["CausewayBreakerOpen"])
-        #expect(Self.alerts { $0.first.set(.providerTokenAge, 0, to: 3_300_001) } == ["CausewayProviderTokenOld"])
+        #expect(Self.alerts { $0.secondLane.set(.breakerOpen, Self.pool, to: 1) } == ["CausewayBreakerOpen"])
+        #expect(Self.alerts { $0.firstLane.set(.providerTokenAge, 0, to: 3_300_001) } == ["CausewayProviderTokenOld"])
         #expect(
             Self.alerts { $0.registry.condition.change { $0.appsWithRejectedKey = [1] } } == ["CausewayKeyFileRejected"]
         )
-        #expect(Self.alerts { $0.first.add(.deadLetters, 2) } == ["CausewayDeadLetters"])
-        #expect(Self.alerts { $0.first.set(.laneBusyRatio, to: 810_000) } == ["CausewayLaneBusy"])
+        #expect(Self.alerts { $0.firstLane.add(.deadLetters, 2) } == ["CausewayDeadLetters"])
+        #expect(Self.alerts { $0.firstLane.set(.laneBusyRatio, to: 810_000) } == ["CausewayLaneBusy"])
         #expect(Self.alerts { $0.kafka.set(.kafkaThreadBusyRatio, to: 810_000) } == ["CausewayLaneBusy"])
-        #expect(Self.alerts { $0.first.set(.redisServersUnavailable, to: 1) } == ["CausewayRedisServerAway"])
-        #expect(Self.alerts { $0.first.add(.redisErrors, 2) } == ["CausewayRedisErrors"])
-        #expect(Self.alerts { $0.first.add(.redisErrors, 0) } == [])
-        #expect(Self.alerts { $0.first.add(.redisErrors, 3) } == ["CausewayRedisReplicasMissing"])
+        #expect(Self.alerts { $0.firstLane.set(.redisServersUnavailable, to: 1) } == ["CausewayRedisServerAway"])
+        #expect(Self.alerts { $0.firstLane.add(.redisErrors, 2) } == ["CausewayRedisErrors"])
+        #expect(Self.alerts { $0.firstLane.add(.redisErrors, 0) } == [])
+        #expect(Self.alerts { $0.firstLane.add(.redisErrors, 3) } == ["CausewayRedisReplicasMissing"])
         #expect(Self.alerts { $0.kafka.add(.redisLosses, 0) } == ["CausewayRedisLost"])
         #expect(Self.alerts { $0.kafka.add(.redisLosses, 1) } == [])
         let partly = ["Redis may have lost its last writes: 2 partitions are read again."]
@@ -74,31 +74,31 @@ struct DiagnosisTests {
         #expect(Self.alerts { $0.kafka.set(.partitionsStuck, to: 1) } == ["CausewayPartitionStandsStill"])
         #expect(Self.alerts { $0.kafka.set(.partitionsPaused, to: 2) } == ["2 partitions are paused."])
         let spent = Self.alerts { worker in
-            worker.first.add(.pushRetries, 0)
-            worker.first.set(.retryBudget, 0, to: 50_000)
+            worker.firstLane.add(.pushRetries, 0)
+            worker.firstLane.set(.retryBudget, 0, to: 50_000)
         }
         #expect(spent == ["CausewayRetryBudgetSpent"])
         let demoted = Self.alerts { worker in
-            worker.first.add(.budgetSpent, 0, 0, by: 99)
-            worker.first.add(.budgetDemotions, 0, 0, by: 100)
+            worker.firstLane.add(.budgetDraws, 0, 0, by: 99)
+            worker.firstLane.add(.budgetDemotions, 0, 0, by: 100)
         }
         #expect(demoted == ["CausewayBudgetExhausted"])
         let held = Self.alerts { worker in
-            worker.first.add(.outcomes, 0, 3, by: 30)
-            worker.second.add(.outcomes, 0, 0, by: 100)
+            worker.firstLane.add(.outcomes, 0, 3, by: 30)
+            worker.secondLane.add(.outcomes, 0, 0, by: 100)
         }
         #expect(held == ["CausewayTokensUnknown"])
         let fewHeld = Self.alerts { worker in
-            worker.first.add(.outcomes, 0, 3, by: 30)
-            worker.second.add(.outcomes, 0, 0, by: 1_000)
+            worker.firstLane.add(.outcomes, 0, 3, by: 30)
+            worker.secondLane.add(.outcomes, 0, 0, by: 1_000)
         }
         #expect(fewHeld == [])
         let slow = Self.alerts { worker in
-            for _ in 0..<100 { worker.first.observe(.freshness, 1, microseconds: 8_000_000) }
+            for _ in 0..<100 { worker.firstLane.observe(.freshness, 1, microseconds: 8_000_000) }
         }
         #expect(slow == ["CausewayFreshnessSlow"])
         let closed = Self.alerts { worker in
-            worker.first.set(.apnsConnections, Self.pool, Int(ConnectionState.ready.rawValue), to: 0)
+            worker.firstLane.set(.apnsConnections, Self.pool, Int(ConnectionState.ready.rawValue), to: 0)
         }
         #expect(closed == ["No APNs connection is ready for match in sandbox."])
     }
@@ -112,24 +112,24 @@ struct DiagnosisTests {
     }
 
     @Test func `Answers are judged by their share`() {
-        func pushes(_ answers: [(status: UInt16, reason: Int, count: Int64)]) -> [String] {
+        func pushFindings(_ responses: [(status: UInt16, reason: Int, count: Int64)]) -> [String] {
             Self.alerts { worker in
                 let table = worker.registry.labels.responses
-                for answer in answers {
-                    let index = table.index(status: answer.status, reason: answer.reason)
-                    worker.first.add(.pushes, 2, index, by: answer.count)
+                for response in responses {
+                    let index = table.index(status: response.status, reason: response.reason)
+                    worker.firstLane.add(.pushes, 2, index, by: response.count)
                 }
             }
         }
-        #expect(pushes([(200, 0, 949), (403, 3, 51)]) == ["CausewayPushesRefused"])
-        #expect(pushes([(200, 0, 950), (400, 2, 50)]) == [])
-        #expect(pushes([(200, 0, 700), (410, 4, 300)]) == ["CausewayTokensDying"])
-        #expect(pushes([(200, 0, 900), (429, 99, 100)]) == [])
+        #expect(pushFindings([(200, 0, 949), (403, 3, 51)]) == ["CausewayPushesRefused"])
+        #expect(pushFindings([(200, 0, 950), (400, 2, 50)]) == [])
+        #expect(pushFindings([(200, 0, 700), (410, 4, 300)]) == ["CausewayTokensDying"])
+        #expect(pushFindings([(200, 0, 900), (429, 99, 100)]) == [])
         // Among few pushes, refusals are a finding only if more than half of the pushes are refused.
-        #expect(pushes([(200, 0, 25), (403, 3, 25)]) == [])
-        #expect(pushes([(403, 3, 1)]) == ["CausewayPushesRefused"])
-        #expect(pushes([(410, 4, 50)]) == [])
-        #expect(pushes([]) == [])
+        #expect(pushFindings([(200, 0, 25), (403, 3, 25)]) == [])
+        #expect(pushFindings([(403, 3, 1)]) == ["CausewayPushesRefused"])
+        #expect(pushFindings([(410, 4, 50)]) == [])
+        #expect(pushFindings([]) == [])
     }
 
     /// The alerts compare with the same shares, in `Helm/causeway/files/rules.yaml`.
@@ -138,10 +138,10 @@ struct DiagnosisTests {
         worker.publish(at: 0)
         let before = worker.registry.totals(nowMilliseconds: 0)
         let table = worker.registry.labels.responses
-        worker.first.add(.pushes, 1, table.index(status: 403, reason: 3), by: 3)
-        worker.first.add(.pushes, 1, table.index(status: 400, reason: 2), by: 2)
-        worker.first.add(.pushes, 2, table.index(status: 200, reason: 0), by: 10_000)
-        worker.first.add(.pushes, 2, table.index(status: 403, reason: 3), by: 500)
+        worker.firstLane.add(.pushes, 1, table.index(status: 403, reason: 3), by: 3)
+        worker.firstLane.add(.pushes, 1, table.index(status: 400, reason: 2), by: 2)
+        worker.firstLane.add(.pushes, 2, table.index(status: 200, reason: 0), by: 10_000)
+        worker.firstLane.add(.pushes, 2, table.index(status: 403, reason: 3), by: 500)
         worker.publish(at: 60_000)
         let observations = worker.report(before: before, at: 60_000).findings.map(\.observation)
         #expect(
@@ -167,9 +167,9 @@ struct DiagnosisTests {
             PartitionReading(topic: 3, partition: 7, oldestUnsettledMilliseconds: 600_000, settledWatermark: 1, lag: 0)
         ]
         #expect(Self.alerts({ _ in }, partitions: unsettled) == [])
-        #expect(Self.alerts { $0.first.set(.audienceOldestRangeAge, 1, to: 600_000) } == [])
-        #expect(Self.alerts { $0.first.set(.audienceOldestRoundAge, 1, to: 60_000) } == [])
-        #expect(Self.alerts { $0.first.set(.audienceOldestRoundAge, 1, to: 60_001) } == ["CausewayRoundsSlow"])
+        #expect(Self.alerts { $0.firstLane.set(.audienceOldestRangeAge, 1, to: 600_000) } == [])
+        #expect(Self.alerts { $0.firstLane.set(.audienceOldestRoundAge, 1, to: 60_000) } == [])
+        #expect(Self.alerts { $0.firstLane.set(.audienceOldestRoundAge, 1, to: 60_001) } == ["CausewayRoundsSlow"])
     }
 
     @Test func `Stopped rounds are distinguished from slow ones`() {
@@ -177,8 +177,8 @@ struct DiagnosisTests {
             var worker = HealthyWorker()
             worker.publish(at: 0)
             let before = worker.registry.totals(nowMilliseconds: 0)
-            worker.second.set(.audienceOldestRoundAge, 0, to: 75_000)
-            worker.second.set(.audienceMembers, 0, 0, to: delivered)
+            worker.secondLane.set(.audienceOldestRoundAge, 0, to: 75_000)
+            worker.secondLane.set(.audienceMembers, 0, 0, to: delivered)
             worker.publish(at: 60_000)
             return worker.report(before: before, at: 60_000).findings.first?.meaning
         }
@@ -190,7 +190,7 @@ struct DiagnosisTests {
         var worker = HealthyWorker()
         worker.publish(at: 0)
         worker.kafka.set(.partitionsPaused, to: 1)
-        worker.first.publish(at: 60_000)
+        worker.firstLane.publish(at: 60_000)
         worker.kafka.publish(at: 60_000)
         let report = worker.report(before: nil, at: 60_000)
         #expect(report.findings.map(\.alert) == ["CausewayRestarting", ""])

@@ -39,14 +39,14 @@ struct EndpointTests {
                 ("/statusz?format=json", "application/json"), ("/statusz?format=html", "text/html; charset=utf-8"),
                 ("/", "text/plain; charset=utf-8"),
             ] {
-                let answer = try RawHTTPClient(port: port).ask("GET \(path) HTTP/1.1\r\nHost: a\r\n\r\n")
-                #expect(answer.status == 200, "\(path)")
-                #expect(answer.head.contains("Content-Type: \(type)\r\n"), "\(path)")
-                #expect(!answer.body.isEmpty)
+                let response = try RawHTTPClient(port: port).sendAndRead("GET \(path) HTTP/1.1\r\nHost: a\r\n\r\n")
+                #expect(response.status == 200, "\(path)")
+                #expect(response.head.contains("Content-Type: \(type)\r\n"), "\(path)")
+                #expect(!response.body.isEmpty)
             }
-            #expect(try RawHTTPClient(port: port).ask("GET /other HTTP/1.1\r\nHost: a\r\n\r\n").status == 404)
+            #expect(try RawHTTPClient(port: port).sendAndRead("GET /other HTTP/1.1\r\nHost: a\r\n\r\n").status == 404)
             let accept = "GET /statusz HTTP/1.1\r\nHost: a\r\nAccept: application/json\r\n\r\n"
-            #expect(try RawHTTPClient(port: port).ask(accept).body.hasPrefix("{"))
+            #expect(try RawHTTPClient(port: port).sendAndRead(accept).body.hasPrefix("{"))
         }
     }
 
@@ -54,18 +54,18 @@ struct EndpointTests {
         let registry = Fixture.registry()
         try await Self.withEndpoint(registry) { port in
             // A worker that has just started is alive but not ready.
-            #expect(try RawHTTPClient(port: port).ask("GET /livez HTTP/1.1\r\nHost: a\r\n\r\n").status == 200)
-            let ready = try RawHTTPClient(port: port).ask("GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n")
+            #expect(try RawHTTPClient(port: port).sendAndRead("GET /livez HTTP/1.1\r\nHost: a\r\n\r\n").status == 200)
+            let ready = try RawHTTPClient(port: port).sendAndRead("GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n")
             #expect(ready.status == 503 && ready.body.hasSuffix("not ok\n"))
             for thread in registry.threads { thread.noteTurn(nowMilliseconds: Clock.monotonicMilliseconds - 16_000) }
-            #expect(try RawHTTPClient(port: port).ask("GET /livez HTTP/1.1\r\nHost: a\r\n\r\n").status == 503)
+            #expect(try RawHTTPClient(port: port).sendAndRead("GET /livez HTTP/1.1\r\nHost: a\r\n\r\n").status == 503)
         }
     }
 
     @Test func `The pages accept only reading requests`() async throws {
         try await Self.withEndpoint { port in
-            let answer = try RawHTTPClient(port: port).ask("POST /metrics HTTP/1.1\r\nHost: a\r\n\r\n")
-            #expect(answer.status == 405 && answer.head.contains("\r\nAllow: GET, HEAD\r\n"))
+            let response = try RawHTTPClient(port: port).sendAndRead("POST /metrics HTTP/1.1\r\nHost: a\r\n\r\n")
+            #expect(response.status == 405 && response.head.contains("\r\nAllow: GET, HEAD\r\n"))
         }
     }
 
@@ -77,8 +77,8 @@ struct EndpointTests {
         try await Self.withEndpoint { port in
             let client = try RawHTTPClient(port: port)
             client.send(request)
-            #expect(client.rest().hasPrefix("HTTP/1.1 \(status) "))
-            #expect(try RawHTTPClient(port: port).ask("GET /livez HTTP/1.1\r\nHost: a\r\n\r\n").status == 200)
+            #expect(client.readToEnd().hasPrefix("HTTP/1.1 \(status) "))
+            #expect(try RawHTTPClient(port: port).sendAndRead("GET /livez HTTP/1.1\r\nHost: a\r\n\r\n").status == 200)
         }
     }
 
@@ -86,7 +86,7 @@ struct EndpointTests {
         let idle = Mutex<(clients: [RawHTTPClient], since: Int64)>(([], 0))
         try await Self.withEndpoint { port in
             let client = try RawHTTPClient(port: port)
-            #expect(try client.ask("GET /livez HTTP/1.1\r\nHost: a\r\n\r\n").status == 200)
+            #expect(try client.sendAndRead("GET /livez HTTP/1.1\r\nHost: a\r\n\r\n").status == 200)
             idle.withLock { $0 = ([client], Clock.monotonicMilliseconds) }
         }
         #expect(Clock.monotonicMilliseconds - idle.withLock { $0.since } < HTTPServerLimits().idleTimeoutMilliseconds)

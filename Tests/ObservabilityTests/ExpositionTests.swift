@@ -23,8 +23,8 @@ struct ExpositionTests {
 
     @Test func `Every line has the format of Prometheus`() throws {
         var worker = HealthyWorker()
-        worker.first.add(.pushes, 0, worker.registry.labels.responses.index(status: 200, reason: 0))
-        worker.first.observe(.freshness, 0, microseconds: 120_000)
+        worker.firstLane.add(.pushes, 0, worker.registry.labels.responses.index(status: 200, reason: 0))
+        worker.firstLane.observe(.freshness, 0, microseconds: 120_000)
         worker.publish(
             at: 1_000,
             lanePartitions: [
@@ -64,7 +64,7 @@ struct ExpositionTests {
 
     @Test func `The counts of buckets only grow`() {
         var worker = HealthyWorker()
-        for step in 0..<500 { worker.first.observe(.latencyPartTime, 2, microseconds: Int64(step) * 977) }
+        for step in 0..<500 { worker.firstLane.observe(.latencyPartTime, 2, microseconds: Int64(step) * 977) }
         worker.publish(at: 1)
         let counts = Self.text(of: worker, at: 1).split(separator: "\n")
             .filter { $0.hasPrefix("causeway_stage_seconds_bucket{stage=\"stream\"") }
@@ -79,9 +79,9 @@ struct ExpositionTests {
         let text = Self.text(of: worker, at: 1)
         #expect(!text.contains("\ncauseway_redis_errors_total{"))
         // A Prometheus alert reads the increase of these series, so they exist from the start, with 0.
-        let answers = text.split(separator: "\n").filter { $0.hasPrefix("causeway_pushes_total{app=\"ride\"") }
-        #expect(answers.count == 5 && answers.allSatisfy { $0.hasSuffix(" 0") }, "\(answers)")
-        #expect(answers.contains { $0.contains("status=\"410\",reason=\"Unregistered\"") })
+        let pushSamples = text.split(separator: "\n").filter { $0.hasPrefix("causeway_pushes_total{app=\"ride\"") }
+        #expect(pushSamples.count == 5 && pushSamples.allSatisfy { $0.hasSuffix(" 0") }, "\(pushSamples)")
+        #expect(pushSamples.contains { $0.contains("status=\"410\",reason=\"Unregistered\"") })
         #expect(text.contains("\ncauseway_outcomes_total{app=\"none\",outcome=\"failed\"} 0\n"))
     }
 
@@ -93,16 +93,16 @@ struct ExpositionTests {
         #expect((now - 86_400_000...now + 2_000).contains(startedAt))
         #expect(try #require(reading.residentBytes) > 1_000_000)
         #expect(try #require(reading.cpuMicroseconds) > 0)
-        let open = try #require(reading.openDescriptors)
-        let most = try #require(reading.maxDescriptors)
-        #expect(open >= 3 && open <= most)
+        let openDescriptors = try #require(reading.openDescriptors)
+        let maxDescriptors = try #require(reading.maxDescriptors)
+        #expect(openDescriptors >= 3 && openDescriptors <= maxDescriptors)
     }
 
     /// Checks the text with Prometheus' promtool, if it is installed.
     @Test(.enabled(if: FileManager.default.isExecutableFile(atPath: "/usr/bin/promtool")), .ownThread)
     func `Promtool finds no fault`() throws {
         var worker = HealthyWorker()
-        worker.first.add(.pushes, 0, 3)
+        worker.firstLane.add(.pushes, 0, 3)
         worker.publish(at: 1)
         let process = Process()
         process.executableURL = URL(filePath: "/usr/bin/promtool")
@@ -114,8 +114,8 @@ struct ExpositionTests {
         try process.start()
         try input.fileHandleForWriting.write(contentsOf: Data(Self.text(of: worker, at: 1).utf8))
         try input.fileHandleForWriting.close()
-        let said = try output.fileHandleForReading.readToEnd() ?? Data()
+        let promtoolOutput = try output.fileHandleForReading.readToEnd() ?? Data()
         process.waitUntilExit()
-        #expect(process.terminationStatus == 0, "\(String(decoding: said, as: UTF8.self))")
+        #expect(process.terminationStatus == 0, "\(String(decoding: promtoolOutput, as: UTF8.self))")
     }
 }

@@ -5,8 +5,8 @@ import Foundation
 enum Fixture {
     static let apps = ["match", "ride"]
 
-    static var labels: LabelSpace {
-        LabelSpace(
+    static var labels: LabelValues {
+        LabelValues(
             apps: apps,
             pools: [
                 .init(app: "match", environment: "production"), .init(app: "match", environment: "sandbox"),

@@ -7,7 +7,7 @@ struct HealthTests {
         let registry = Fixture.registry(lanes: 1)
         func isLive(at now: Int64, up: Int64) -> Bool {
             HealthReport.liveness(
-                silences: registry.threads.map { ($0.thread, $0.silenceMilliseconds(nowMilliseconds: now)) },
+                turnAges: registry.threads.map { ($0.thread, $0.turnAgeMilliseconds(nowMilliseconds: now)) },
                 uptimeMilliseconds: up
             )
             .isPassed
@@ -28,7 +28,7 @@ struct HealthTests {
     }
 
     static func isReady(
-        _ membership: WorkerCondition.Membership,
+        _ membership: WorkerCondition.GroupMembership,
         kafka: Bool = true,
         keys: Bool = true,
         draining: Bool = false,
@@ -39,7 +39,7 @@ struct HealthTests {
         isEveryKeyRefused: Bool = false
     ) -> Bool {
         var condition = WorkerCondition()
-        condition.membership = membership
+        condition.groupMembership = membership
         condition.areKeysLoaded = keys
         condition.isDraining = draining
         condition.partitionsAssigned = assigned

@@ -9,28 +9,28 @@ extension ThreadMetrics {
 /// The metrics of a healthy worker, which a test then changes.
 struct HealthyWorker: ~Copyable {
     let registry = Fixture.registry()
-    /// The metrics of its two lanes: `first` and `second`.
-    var first: ThreadMetrics
-    var second: ThreadMetrics
+    /// The metrics of its two lanes.
+    var firstLane: ThreadMetrics
+    var secondLane: ThreadMetrics
     var kafka: ThreadMetrics
 
     init() {
-        first = ThreadMetrics(publishingTo: registry.lanes[0])
-        second = ThreadMetrics(publishingTo: registry.lanes[1])
+        firstLane = ThreadMetrics(publishingTo: registry.lanes[0])
+        secondLane = ThreadMetrics(publishingTo: registry.lanes[1])
         kafka = ThreadMetrics(publishingTo: registry.kafka)
         for pool in 0..<3 {
-            first.set(.apnsConnections, pool, Int(ConnectionState.ready.rawValue), to: 2)
+            firstLane.set(.apnsConnections, pool, Int(ConnectionState.ready.rawValue), to: 2)
         }
         for app in 0..<2 {
-            first.set(.retryBudget, app, to: 1_000_000)
-            second.set(.retryBudget, app, to: 1_000_000)
+            firstLane.set(.retryBudget, app, to: 1_000_000)
+            secondLane.set(.retryBudget, app, to: 1_000_000)
         }
-        first.set(.redisReady, to: 1)
-        second.set(.redisReady, to: 1)
+        firstLane.set(.redisReady, to: 1)
+        secondLane.set(.redisReady, to: 1)
         kafka.set(.kafkaReady, to: 1)
         kafka.set(.partitionsAssigned, to: 4)
         registry.condition.change {
-            $0.membership = .member
+            $0.groupMembership = .member
             $0.partitionsAssigned = 4
             $0.areKeysLoaded = true
         }
@@ -41,8 +41,8 @@ struct HealthyWorker: ~Copyable {
         lanePartitions: [PartitionReading] = [],
         kafkaPartitions: [PartitionReading] = []
     ) {
-        first.publish(lanePartitions, at: milliseconds)
-        second.publish(at: milliseconds)
+        firstLane.publish(lanePartitions, at: milliseconds)
+        secondLane.publish(at: milliseconds)
         kafka.publish(kafkaPartitions, at: milliseconds)
     }
 
@@ -53,12 +53,12 @@ struct HealthyWorker: ~Copyable {
             labels: registry.labels,
             window: MetricWindow(current: registry.totals(nowMilliseconds: milliseconds), earlier: earlier),
             process: ProcessReading(),
-            processBefore: nil,
+            earlierProcess: nil,
             condition: registry.condition.current,
             events: registry.events.loggedEvents,
-            channelCounts: registry.channels.currentCounts,
+            channelPoolStatuses: registry.channels.poolStatuses,
             wallMilliseconds: 1_790_000_000_000
         )
-        .report(host: "worker-0", uptimeMilliseconds: milliseconds)
+        .makeReport(host: "worker-0", uptimeMilliseconds: milliseconds)
     }
 }

@@ -31,15 +31,15 @@ struct LoggingTests {
     @Test func `The threshold changes for all loggers that share it, except for one with its own level`() throws {
         let threshold = LogThreshold(.info)
         let output = try line(.text, threshold: threshold) { logger in
-            var own = logger
-            own.logLevel = .error
+            var ownLogger = logger
+            ownLogger.logLevel = .error
             logger.debug("first")
             threshold.level = .debug
             logger.debug("second")
-            own.warning("third")
+            ownLogger.warning("third")
             threshold.level = .critical
             logger.error("fourth")
-            own.error("fifth")
+            ownLogger.error("fifth")
         }
         let lines = output.split(separator: "\n")
         #expect(lines.count == 2 && lines[0].contains("second") && lines[1].contains("fifth"), "\(output)")

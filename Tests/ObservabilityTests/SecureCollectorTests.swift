@@ -9,12 +9,12 @@ import Testing
 
 @Suite("A collector behind TLS", .timeLimit(.minutes(5)), .ownThread)
 struct SecureCollectorTests {
-    private static let acceptedAnswer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+    private static let acceptedResponse = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
     /// The collector's name, localhost, may have two addresses; nothing listens at the second. Each request reads the
     /// headers from the file again.
     @Test func `A collector over TLS gets the traces, with headers from a file`() async throws {
-        let scene = try Scene(hosts: ["localhost"], answers: [Self.acceptedAnswer, Self.acceptedAnswer])
+        let scene = try CollectorScene(hosts: ["localhost"], responses: [Self.acceptedResponse, Self.acceptedResponse])
         defer { scene.close() }
         let file = scene.path("headers")
         try "# whose it is\nAuthorization: Bearer first-secret\r\nX-Tenant: causeway\n"
@@ -37,9 +37,9 @@ struct SecureCollectorTests {
     /// and counts the refusal.
     @Test(arguments: [true, false]) func `A wrong certificate is refused`(isOfAnotherAuthority: Bool) async throws {
         let host = isOfAnotherAuthority ? "localhost" : "collector.example"
-        let scene = try Scene(hosts: [host], answers: [Self.acceptedAnswer])
+        let scene = try CollectorScene(hosts: [host], responses: [Self.acceptedResponse])
         defer { scene.close() }
-        let otherCertificate = try SelfSignedCertificate.write(directory: scene.path("others"), hosts: ["localhost"])
+        let otherCertificate = try GeneratedCertificate.write(directory: scene.path("others"), hosts: ["localhost"])
         let file = scene.path("headers")
         try "Authorization: Bearer secret".write(toFile: file, atomically: true, encoding: .utf8)
         let exporter = try scene.exporter(
@@ -50,7 +50,7 @@ struct SecureCollectorTests {
         try await scene.run(exporter) { $0[.certificate] >= 1 }
         #expect(scene.collector.requests.isEmpty)
         #expect(scene.counters.failureCounts.reduce(0, +) == scene.counters[.certificate])
-        #expect(scene.counters.dropCounts[Int(TraceDrop.stopped.rawValue)] == 1)
+        #expect(scene.counters.dropCounts[Int(TraceDropReason.stopped.rawValue)] == 1)
         let refused = try #require(scene.log.lines.first { $0.metadata["kind"] == "traces-refused" })
         #expect("\(refused.metadata["error"] ?? "")".hasPrefix("its certificate: "), "\(refused)")
         #expect(
@@ -61,7 +61,7 @@ struct SecureCollectorTests {
     }
 
     @Test func `Without an authority file, the system's authorities are used`() async throws {
-        let scene = try Scene(hosts: ["localhost"], answers: [Self.acceptedAnswer])
+        let scene = try CollectorScene(hosts: ["localhost"], responses: [Self.acceptedResponse])
         defer { scene.close() }
         let exporter = try scene.exporter(host: "localhost", caFile: nil, headersFile: nil)
         try await scene.run(exporter) { $0[.certificate] >= 1 }
@@ -84,8 +84,10 @@ struct SecureCollectorTests {
     func `A wrong headers file is refused`(text: String, fault: String) throws {
         let directory = try TemporaryDirectory()
         let file = try directory.write(text, to: "headers").path
-        #expect(throws: SecretFileError.self) { try CollectorHeaders.read(file) }
-        do { _ = try CollectorHeaders.read(file) } catch { #expect(error.description == "\(file): \(fault)") }
+        #expect(throws: SecretFileError.self) { try CollectorHeaders.readLines(path: file) }
+        do { _ = try CollectorHeaders.readLines(path: file) } catch {
+            #expect(error.description == "\(file): \(fault)")
+        }
     }
 }
 
@@ -94,7 +96,7 @@ extension TraceCounters {
 }
 
 /// A collector and an exporter, with their log and counters.
-final class Scene {
+final class CollectorScene {
     let collector: TestCollector
     let counters = TraceCounters()
     let rings: [TraceRing]
@@ -104,21 +106,21 @@ final class Scene {
     private let directory: TemporaryDirectory
 
     /// - Parameter hosts: the names in the collector's certificate; empty for a collector without TLS.
-    init(hosts: [String] = [], answers: [String]) throws {
+    init(hosts: [String] = [], responses: [String]) throws {
         directory = try TemporaryDirectory()
         rings = [TraceRing(counters), TraceRing(counters)]
         guard !hosts.isEmpty else {
-            collector = try TestCollector(answers: answers)
+            collector = try TestCollector(responses: responses)
             return
         }
-        let files = try SelfSignedCertificate.write(directory: directory.path("tls"), hosts: hosts)
+        let files = try GeneratedCertificate.write(directory: directory.path("tls"), hosts: hosts)
         caFile = files.caFile
         let tls = try TLSContext.server(
             certificateFile: files.certificateFile,
             keyFile: files.keyFile,
             applicationProtocols: []
         )
-        collector = try TestCollector(tls: tls, answers: answers)
+        collector = try TestCollector(tls: tls, responses: responses)
     }
 
     func path(_ name: String) -> String { directory.path(name) }
@@ -133,10 +135,10 @@ final class Scene {
                 tls: isSecure ? try TLSContext.client(caFile: caFile, applicationProtocols: []) : nil,
                 headersFile: headersFile
             ),
-            document: SpanDocument(WorkerConfiguration()),
+            encoder: SpanEncoder(WorkerConfiguration()),
             rings: rings,
             counters: counters,
-            log: SharedKindLog(logger: log.logger, events: RecentEvents())
+            log: SharedLimitedLog(logger: log.logger, events: RecentEvents())
         )
     }
 

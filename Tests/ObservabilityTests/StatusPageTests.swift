@@ -11,21 +11,21 @@ struct StatusPageTests {
         var worker = HealthyWorker()
         worker.publish(at: 0)
         let before = worker.registry.totals(nowMilliseconds: 0)
-        var log = KindLog(logger: LogCollector().logger, events: worker.registry.events)
+        var log = LimitedLog(logger: LogCollector().logger, events: worker.registry.events)
         log.log(
             .apnsClosed,
             nowMilliseconds: 0,
             wallMilliseconds: 1_789_999_990_000,
             ["detail": "<script>alert('1')</script>"]
         )
-        worker.first.add(.outcomes, 0, 0, by: 120_000)
-        worker.first.add(.recordsReceived, by: 600_000)
-        worker.first.add(.pushes, 0, worker.registry.labels.responses.index(status: 200, reason: 0), by: 120_000)
-        worker.second.set(.redisReady, to: 0)
-        worker.first.add(.redisErrors, 0, by: 2)
-        worker.first.add(.redisErrors, 1, by: 1_300)
+        worker.firstLane.add(.outcomes, 0, 0, by: 120_000)
+        worker.firstLane.add(.recordsReceived, by: 600_000)
+        worker.firstLane.add(.pushes, 0, worker.registry.labels.responses.index(status: 200, reason: 0), by: 120_000)
+        worker.secondLane.set(.redisReady, to: 0)
+        worker.firstLane.add(.redisErrors, 0, by: 2)
+        worker.firstLane.add(.redisErrors, 1, by: 1_300)
         worker.kafka.add(.kafkaErrors, 0)
-        for _ in 0..<200 { worker.first.observe(.freshness, 0, microseconds: 162_000) }
+        for _ in 0..<200 { worker.firstLane.observe(.freshness, 0, microseconds: 162_000) }
         worker.publish(
             at: 60_000,
             lanePartitions: [
@@ -49,17 +49,17 @@ struct StatusPageTests {
     @Test func `The reason is beside the finding`() throws {
         var worker = HealthyWorker()
         worker.publish(at: 0)
-        var log = KindLog(logger: LogCollector().logger, events: worker.registry.events)
+        var log = LimitedLog(logger: LogCollector().logger, events: worker.registry.events)
         let start: Int64 = 1_789_999_990_000
         log.log(.redisLost, nowMilliseconds: 0, wallMilliseconds: start, ["reason": "Connection <refused>"])
         log.log(.kafkaError, nowMilliseconds: 0, wallMilliseconds: start, ["error": "of no concern"])
-        worker.second.set(.redisReady, to: 0)
+        worker.secondLane.set(.redisReady, to: 0)
         worker.publish(at: 60_000)
         let report = worker.report(before: nil, at: 60_000)
         #expect(report.findings.map(\.logLines) == [["redis-lost, 10 s ago: reason=Connection <refused>"]])
         let card = try #require(StatusPage.html(report).components(separatedBy: "</article>").first)
         #expect(card.contains("<code>redis-lost, 10 s ago: reason=Connection &lt;refused&gt;</code>"))
-        #expect(StatusDocument.json(report).contains(#""seen":["redis-lost, 10 s ago: reason=Connection <refused>"]"#))
+        #expect(StatusJSON.json(report).contains(#""seen":["redis-lost, 10 s ago: reason=Connection <refused>"]"#))
     }
 
     @Test func `Audiences have their section`() {
@@ -67,16 +67,16 @@ struct StatusPageTests {
         worker.publish(at: 0)
         let before = worker.registry.totals(nowMilliseconds: 0)
         #expect(worker.report(before: nil, at: 0).table("audiences")?.rows.isEmpty == true)
-        worker.first.add(.audienceCommands, 1, by: 2)
-        worker.first.add(.audienceRanges, 1, 0, by: 30)
-        worker.second.add(.audienceRanges, 1, 1, by: 2)
-        worker.first.set(.audienceMembers, 1, 0, to: 120_000)
-        worker.second.set(.audienceMembers, 1, 3, to: 6)
-        worker.second.set(.audienceRounds, 1, to: 4)
-        worker.second.set(.audienceOldestRoundAge, 1, to: 2_500)
-        worker.second.set(.audienceOldestRangeAge, 1, to: 80_000)
-        worker.second.set(.audienceMembersParked, 1, to: 3)
-        for _ in 0..<32 { worker.first.observe(.audienceRangeTime, 1, microseconds: 900_000) }
+        worker.firstLane.add(.audienceCommands, 1, by: 2)
+        worker.firstLane.add(.audienceRanges, 1, 0, by: 30)
+        worker.secondLane.add(.audienceRanges, 1, 1, by: 2)
+        worker.firstLane.set(.audienceMembers, 1, 0, to: 120_000)
+        worker.secondLane.set(.audienceMembers, 1, 3, to: 6)
+        worker.secondLane.set(.audienceRounds, 1, to: 4)
+        worker.secondLane.set(.audienceOldestRoundAge, 1, to: 2_500)
+        worker.secondLane.set(.audienceOldestRangeAge, 1, to: 80_000)
+        worker.secondLane.set(.audienceMembersParked, 1, to: 3)
+        for _ in 0..<32 { worker.firstLane.observe(.audienceRangeTime, 1, microseconds: 900_000) }
         worker.publish(at: 60_000)
         let report = worker.report(before: before, at: 60_000)
         let rounds = report.table("audiences")?.rows.map { $0.map(\.text) }
@@ -98,7 +98,7 @@ struct StatusPageTests {
         worker.publish(at: 0)
         #expect(worker.report(before: nil, at: 0).table("channels")?.rows.isEmpty == true)
         let status = worker.registry.channels
-        status.change(1) { $0.isDeclared = true }
+        status.change(1) { $0.isConfigured = true }
         status.change(2) { counts in
             (counts.audienceChannels, counts.listedChannels) = (12, 8_100)
             var lastSnapshot = ChannelStatus.Snapshot(atMilliseconds: 1_789_999_970_000)
@@ -120,7 +120,7 @@ struct StatusPageTests {
             ]
         )
         #expect(rows.count == 2 && StatusPage.html(report).contains("enable &lt;Broadcast&gt;"))
-        let document = StatusDocument.json(report)
+        let document = StatusJSON.json(report)
         #expect(document.contains(#""deletionsPlanned":3,"nextDeletionSeconds":5,"#), "\(document)")
         #expect(report.findings.map(\.alert) == ["CausewayChannelsNearLimit"])
     }
@@ -131,7 +131,7 @@ struct StatusPageTests {
             var worker = HealthyWorker()
             worker.publish(at: 0)
             worker.registry.channels.change(0) { counts in
-                counts.isDeclared = true
+                counts.isConfigured = true
                 var lastSnapshot = ChannelStatus.Snapshot(atMilliseconds: moment)
                 (lastSnapshot.reconciledAtMilliseconds, lastSnapshot.nextDeletionMilliseconds) = (moment, moment)
                 counts.lastSnapshot = lastSnapshot
@@ -158,7 +158,7 @@ struct StatusPageTests {
     }
 
     @Test func `Programs get the same facts as JSON`() throws {
-        let data = Data(StatusDocument.json(Self.busyReport()).utf8)
+        let data = Data(StatusJSON.json(Self.busyReport()).utf8)
         let object = try #require(try JSONSerialization.jsonObject(with: data) as? [String: Any])
         #expect(object["severity"] as? String == "broken")
         let findings = try #require(object["findings"] as? [[String: Any]])
@@ -229,9 +229,9 @@ struct StatusPageTests {
     @Test func `The text has no control characters`() {
         var worker = HealthyWorker()
         worker.publish(at: 0)
-        var log = KindLog(logger: LogCollector().logger, events: worker.registry.events)
+        var log = LimitedLog(logger: LogCollector().logger, events: worker.registry.events)
         log.log(.redisLost, nowMilliseconds: 0, wallMilliseconds: 0, ["reason": "\u{1B}[2J\nAll is well.\u{9B}"])
-        worker.second.set(.redisReady, to: 0)
+        worker.secondLane.set(.redisReady, to: 0)
         worker.publish(at: 60_000)
         let text = StatusText.text(worker.report(before: nil, at: 60_000))
         #expect(text.contains("reason= [2J All is well. "))

@@ -2,11 +2,11 @@ import Reactor
 import Synchronization
 import Testing
 
-/// A collector on loopback, with or without TLS. It gives each request the next of its answers. Requests
+/// A collector on loopback, with or without TLS. It gives each request the next of its responses. Requests
 /// after the last answer stay unanswered.
 final class TestCollector: Sendable {
     private struct State {
-        var answers: [String]
+        var responses: [String]
         var requests: [String] = []
     }
 
@@ -17,11 +17,11 @@ final class TestCollector: Sendable {
     private let endWakeup: Wakeup
     private let thread: Mutex<LoopThread?> = Mutex(nil)
 
-    init(tls: TLSContext? = nil, answers: [String] = []) throws {
-        state = Mutex(State(answers: answers))
+    init(tls: TLSContext? = nil, responses: [String] = []) throws {
+        state = Mutex(State(responses: responses))
         endWakeup = try Wakeup()
         // Uses a port that no other server gets after the collector has closed.
-        let socket = try ListeningSocket(address: .loopback(port: Listener.unusedLoopbackPort()), backlog: 1_024)
+        let socket = try ListeningSocket(address: .loopback(port: Listener.findUnusedLoopbackPort()), backlog: 1_024)
         port = socket.address.port
         let loopThread = try LoopThread.start(name: "collector") { [self] loop in
             do {
@@ -51,11 +51,11 @@ final class TestCollector: Sendable {
         try #require(requests.count >= count, "\(count) requests, there are \(requests.count)")
     }
 
-    fileprivate func answer(to request: String) -> String? {
+    fileprivate func response(to request: String) -> String? {
         state.withLock { state in
             state.requests.append(request)
             arrivals.continuation.yield(state.requests.count)
-            return state.answers.isEmpty ? nil : state.answers.removeFirst()
+            return state.responses.isEmpty ? nil : state.responses.removeFirst()
         }
     }
 }
@@ -103,8 +103,8 @@ private final class CollectorConnection: StreamHandler {
     func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {
         let wasComplete = text.contains("\r\n\r\n")
         text += String(decoding: bytes, as: UTF8.self)
-        guard !wasComplete, text.contains("\r\n\r\n"), let answer = collector.answer(to: text) else { return }
-        Array(answer.utf8).withUnsafeBytes { stream.write($0) }
-        stream.shutdownAfterFlush()
+        guard !wasComplete, text.contains("\r\n\r\n"), let response = collector.response(to: text) else { return }
+        Array(response.utf8).withUnsafeBytes { stream.write($0) }
+        stream.shutDownAfterFlush()
     }
 }

@@ -34,7 +34,7 @@ struct TraceExporterTests {
 
     /// Traces that the collector has not accepted when the worker ends are counted as dropped.
     @Test func `Traces left at the end are counted`() async throws {
-        let scene = try Scene(answers: [])
+        let scene = try CollectorScene(responses: [])
         scene.close()
         let exporter = try scene.exporter()
         // More traces than fit into one batch.
@@ -50,12 +50,15 @@ struct TraceExporterTests {
         #expect(Self.droppedRecords(in: scene.log) == 704)
         await exporter.giveUp()
         #expect(Self.droppedRecords(in: scene.log) == 704)
-        #expect(scene.counters.dropCounts[Int(TraceDrop.stopped.rawValue)] == 704 && scene.counters.droppedCount == 704)
+        #expect(
+            scene.counters.dropCounts[Int(TraceDropReason.stopped.rawValue)] == 704
+                && scene.counters.droppedCount == 704
+        )
     }
 
-    /// The collector never answers. After a second signal to stop, the exporter does not wait for it.
+    /// The collector never responses. After a second signal to stop, the exporter does not wait for it.
     @Test func `An exporter that must end at once waits for no answer`() async throws {
-        let scene = try Scene(answers: [])
+        let scene = try CollectorScene(responses: [])
         defer { scene.close() }
         let exporter = try scene.exporter()
         scene.rings[0].push(Fixture.trace)
@@ -69,7 +72,7 @@ struct TraceExporterTests {
         await exporter.finish()
         // If the exporter had waited, the failure would count as late.
         #expect(scene.counters.failureCounts[Int(TracePostFailure.late.rawValue)] == 0)
-        #expect(scene.counters.dropCounts[Int(TraceDrop.stopped.rawValue)] == 2)
+        #expect(scene.counters.dropCounts[Int(TraceDropReason.stopped.rawValue)] == 2)
         #expect(scene.counters.failureCounts[Int(TracePostFailure.hurried.rawValue)] >= 1)
         #expect(!scene.log.lines.contains { $0.metadata["kind"] == "traces-refused" }, "nobody refused anything")
     }
@@ -77,15 +80,17 @@ struct TraceExporterTests {
     /// Each failure is counted under its reason. The cause of the drop shows whether the exporter would have sent the
     /// request again: `stopped` if so, `refused` if not.
     @Test(arguments: [
-        ("HTTP/1.1 503 Busy\r\n\r\n", TracePostFailure.overloaded, TraceDrop.stopped),
+        ("HTTP/1.1 503 Busy\r\n\r\n", TracePostFailure.overloaded, TraceDropReason.stopped),
         ("HTTP/1.1 401 Unauthorized\r\n\r\n", .refused, .refused),
         ("HTTP/1.1 301 Moved\r\nLocation: /\r\n\r\n", .refused, .refused),
         ("220 mail.example ESMTP\r\n", .malformed, .stopped), ("", .lost, .stopped),
     ])
-    func `Failures are counted by reason`(answer: String, reason: TracePostFailure, drop: TraceDrop) async throws {
+    func `Failures are counted by reason`(response: String, reason: TracePostFailure, drop: TraceDropReason)
+        async throws
+    {
         // The exporter repeats a request after an answer such as 503, so the collector needs an answer for
         // each attempt.
-        let scene = try Scene(answers: Array(repeating: answer, count: TraceExporter.attemptsMax))
+        let scene = try CollectorScene(responses: Array(repeating: response, count: TraceExporter.attemptsMax))
         defer { scene.close() }
         try await scene.run(try scene.exporter()) { $0[reason] >= 1 }
         #expect(scene.counters.failureCounts.enumerated().filter { $1 > 0 }.map(\.offset) == [Int(reason.rawValue)])
@@ -94,7 +99,7 @@ struct TraceExporterTests {
     }
 
     @Test func `A missing headers file is reported`() async throws {
-        let scene = try Scene(hosts: ["127.0.0.1"], answers: [])
+        let scene = try CollectorScene(hosts: ["127.0.0.1"], responses: [])
         defer { scene.close() }
         try await scene.run(try scene.exporter(caFile: scene.caFile, headersFile: scene.path("gone"))) {
             $0[.headers] >= 1
@@ -111,8 +116,8 @@ struct TraceExporterTests {
         let counters = worker.registry.traces
         let ring = TraceRing(counters)
         for _ in 0...TraceRing.capacity { ring.push(Fixture.trace) }
-        counters.countExported(7)
-        counters.countDropped(2, .undelivered)
+        counters.countExportedTraces(7)
+        counters.countDroppedTraces(2, .undelivered)
         counters.countFailure(.certificate)
         worker.publish(at: 60_000)
         let findings = worker.report(before: before, at: 60_000).findings
@@ -143,7 +148,7 @@ struct TraceExporterTests {
 
     /// A lane that fills one batch after another must not keep other lanes' traces from being exported.
     @Test func `Every ring has its turn`() async throws {
-        let scene = try Scene(answers: [])
+        let scene = try CollectorScene(responses: [])
         defer { scene.close() }
         let (exporter, rings) = (try scene.exporter(), scene.rings)
         for _ in 0..<TraceExporter.tracesPerRequestMax * 3 { rings[0].push(Fixture.trace) }

@@ -36,7 +36,7 @@ private struct Element: BitwiseCopyable, Equatable {
 /// Tests rings between threads, wake-ups, the threads of loops, and look-ups of names. (R2)
 extension ReactorTests {
     /// Waits until the wake-up is signalled, and clears it.
-    private static func await(_ wakeup: Wakeup) {
+    private static func awaitSignal(of wakeup: Wakeup) {
         var descriptor = pollfd(fd: wakeup.descriptor, events: Int16(POLLIN), revents: 0)
         _ = poll(&descriptor, 1, -1)
         wakeup.drain()
@@ -51,19 +51,19 @@ extension ReactorTests {
             let ring = SingleProducerRing<Int>(capacity: 8)
             #expect(ring.capacity == 8)
             #expect(ring.pop() == nil)
-            var pushed = 0
-            var popped = 0
+            var pushedCount = 0
+            var poppedCount = 0
             for lap in 0..<1_000 {
                 let burst = lap % 8 + 1
                 for _ in 0..<burst {
-                    #expect(ring.push(pushed))
-                    pushed += 1
+                    #expect(ring.push(pushedCount))
+                    pushedCount += 1
                 }
                 #expect(ring.count == burst)
                 if burst == 8 { #expect(!ring.push(-1)) }
                 for _ in 0..<burst {
-                    #expect(ring.pop() == popped)
-                    popped += 1
+                    #expect(ring.pop() == poppedCount)
+                    poppedCount += 1
                 }
                 #expect(ring.pop() == nil)
             }
@@ -84,31 +84,31 @@ extension ReactorTests {
         @Test func `Millions of elements pass between two threads, each once, whole and in order`() throws {
             let ring = SingleProducerRing<Element>(capacity: 256)
             let count = 3_000_000
-            let (filled, emptied) = (try Wakeup(), try Wakeup())
+            let (filledWakeup, emptiedWakeup) = (try Wakeup(), try Wakeup())
             let producer = try LoopThread.start(name: "producer") { _ in
                 var index = 0
                 while index < count {
                     if ring.push(Element(index)) {
                         index += 1
-                        if index.isMultiple(of: Self.elementsPerSignal) { filled.signal() }
+                        if index.isMultiple(of: Self.elementsPerSignal) { filledWakeup.signal() }
                     } else {
-                        filled.signal()
-                        ReactorTests.await(emptied)
+                        filledWakeup.signal()
+                        ReactorTests.awaitSignal(of: emptiedWakeup)
                     }
                 }
-                filled.signal()
+                filledWakeup.signal()
             }
-            var expected = 0
+            var expectedIndex = 0
             var isWhole = true
-            while expected < count {
+            while expectedIndex < count {
                 guard let element = ring.pop() else {
-                    emptied.signal()
-                    ReactorTests.await(filled)
+                    emptiedWakeup.signal()
+                    ReactorTests.awaitSignal(of: filledWakeup)
                     continue
                 }
-                isWhole = isWhole && element == Element(expected)
-                expected += 1
-                if expected.isMultiple(of: Self.elementsPerSignal) { emptied.signal() }
+                isWhole = isWhole && element == Element(expectedIndex)
+                expectedIndex += 1
+                if expectedIndex.isMultiple(of: Self.elementsPerSignal) { emptiedWakeup.signal() }
             }
             producer.join()
             #expect(isWhole)
@@ -120,13 +120,13 @@ extension ReactorTests {
         @Test func `Signals before a drain are one wake-up, and a signal after it is another`() throws {
             let loop = try EventLoop()
             let counter = try WakeupCounter(loop: loop)
-            loop.turn(waitMilliseconds: 0)
+            loop.runTurn(waitMilliseconds: 0)
             #expect(counter.count == 0)
             for _ in 0..<3 { counter.wakeup.signal() }
-            for _ in 0..<3 { loop.turn(waitMilliseconds: 0) }
+            for _ in 0..<3 { loop.runTurn(waitMilliseconds: 0) }
             #expect(counter.count == 1)
             counter.wakeup.signal()
-            loop.turn(waitMilliseconds: 0)
+            loop.runTurn(waitMilliseconds: 0)
             #expect(counter.count == 2)
             loop.remove(descriptor: counter.wakeup.descriptor)
         }
@@ -136,7 +136,7 @@ extension ReactorTests {
             let counter = try WakeupCounter(loop: loop)
             var one: UInt64 = 1
             #expect(write(counter.wakeup.descriptor, &one, 8) == 8)
-            for _ in 0..<2 { loop.turn(waitMilliseconds: 0) }
+            for _ in 0..<2 { loop.runTurn(waitMilliseconds: 0) }
             #expect(counter.count == 1)
             loop.remove(descriptor: counter.wakeup.descriptor)
         }
@@ -146,20 +146,20 @@ extension ReactorTests {
             let counter = try WakeupCounter(loop: loop)
             let ring = SingleProducerRing<Int>(capacity: 1_024)
             let wakeup = counter.wakeup
-            let emptied = try Wakeup()
+            let emptiedWakeup = try Wakeup()
             let count = 300_000
-            var taken = 0
+            var takenCount = 0
             // The loop sleeps without a time limit, so a lost wake-up would let the test hang.
             counter.onWake = {
-                while ring.pop() != nil { taken += 1 }
-                emptied.signal()
-                if taken == count { loop.stop() }
+                while ring.pop() != nil { takenCount += 1 }
+                emptiedWakeup.signal()
+                if takenCount == count { loop.stop() }
             }
             let producer = try LoopThread.start(name: "producer") { _ in
                 var index = 0
                 while index < count {
                     guard ring.push(index) else {
-                        ReactorTests.await(emptied)
+                        ReactorTests.awaitSignal(of: emptiedWakeup)
                         continue
                     }
                     index += 1
@@ -168,7 +168,7 @@ extension ReactorTests {
             }
             loop.run()
             producer.join()
-            #expect(taken == count)
+            #expect(takenCount == count)
             counter.onWake = nil
             loop.remove(descriptor: wakeup.descriptor)
         }
@@ -178,7 +178,7 @@ extension ReactorTests {
         @Test func `The body runs on a thread of the given name, and join waits for it`() throws {
             let name = Mutex("")
             let thread = try LoopThread.start(name: "a name of more than fifteen bytes") { loop in
-                loop.turn(waitMilliseconds: 20)
+                loop.runTurn(waitMilliseconds: 20)
                 var text = [CChar](repeating: 0, count: 32)
                 let file = open("/proc/thread-self/comm", O_RDONLY)
                 let count = read(file, &text, 31)
@@ -203,11 +203,13 @@ extension ReactorTests {
         // The first look-up opens descriptors of the system's name service, which stay open for the whole
         // process.
         try leaveHandlersOnLoop(times: 1)
-        let before = openDescriptorCount()
+        let formerDescriptorCount = countOpenDescriptors()
         try leaveHandlersOnLoop(times: 20)
         // A look-up that outlives its loop holds a wake-up until it is done. Descriptors are counted again
         // and again, because a running look-up opens files of its own.
-        try eventually("descriptors that are closed", every: .milliseconds(1)) { openDescriptorCount() <= before }
+        try eventually("descriptors that are closed", every: .milliseconds(1)) {
+            countOpenDescriptors() <= formerDescriptorCount
+        }
     }
 
     fileprivate static func leaveHandlersOnLoop(times: Int) throws {
@@ -218,7 +220,7 @@ extension ReactorTests {
                     let recorder = StreamRecorder()
                     let stream = Stream(loop: loop, handler: recorder)
                     stream.connect(to: server.address, tls: nil, serverName: nil, timeoutMilliseconds: 10_000)
-                    while recorder.connectedCount == 0 { loop.turn(waitMilliseconds: 100) }
+                    while recorder.connectedCount == 0 { loop.runTurn(waitMilliseconds: 100) }
                     loop.resolve(host: "localhost", port: 1) { _ in }
                 } catch {
                     Issue.record(error)
@@ -270,13 +272,13 @@ extension ReactorTests {
                 }
             }
             turn(loop) { results.count == count }
-            var refused = 0
+            var refusedCount = 0
             for case .failure(let error) in results.values {
                 #expect(error.code == .tooManyLookUps)
                 #expect(error.isRetriable)
-                refused += 1
+                refusedCount += 1
             }
-            #expect(refused == count - EventLoop.lookUpsMax)
+            #expect(refusedCount == count - EventLoop.lookUpsMax)
             // The finished look-ups have made room for another one.
             results = [:]
             loop.resolve(host: "localhost", port: 1) { results[0] = $0 }

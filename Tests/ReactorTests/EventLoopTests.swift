@@ -3,7 +3,7 @@ import Reactor
 import Testbed
 import Testing
 
-private final class Recorder: TimerHandler, DescriptorHandler, TurnEndHandler {
+private final class EventRecorder: TimerHandler, DescriptorHandler, TurnEndHandler {
     var firedTags: [UInt64] = []
     var events: [Interest] = []
     var turnEndCount = 0
@@ -31,9 +31,9 @@ private final class Recorder: TimerHandler, DescriptorHandler, TurnEndHandler {
 }
 
 private func makePipe() throws -> (read: Int32, write: Int32) {
-    var ends: [Int32] = [0, 0]
-    try #require(pipe(&ends) == 0)
-    return (ends[0], ends[1])
+    var pipeEnds: [Int32] = [0, 0]
+    try #require(pipe(&pipeEnds) == 0)
+    return (pipeEnds[0], pipeEnds[1])
 }
 
 extension ReactorTests {
@@ -42,7 +42,7 @@ extension ReactorTests {
         @Test func `The time in turns is counted, the time between them is not`() throws {
             let loop = try EventLoop()
             loop.turnSpacingMicroseconds = 1_000
-            let recorder = Recorder()
+            let recorder = EventRecorder()
             recorder.onFired = { tag in
                 if tag == 4 { return loop.stop() }
                 var began = timespec()
@@ -68,7 +68,7 @@ extension ReactorTests {
     @Suite struct Timers {
         @Test func `Timers fire in the order of their deadlines, and of scheduling within one`() throws {
             let loop = try EventLoop()
-            let recorder = Recorder()
+            let recorder = EventRecorder()
             for (tag, delay) in [(1, 6), (2, 2), (3, 4), (4, 2), (5, 0), (6, -5)] as [(UInt64, Int64)] {
                 _ = loop.schedule(afterMilliseconds: delay, handler: recorder, tag: tag)
             }
@@ -78,22 +78,22 @@ extension ReactorTests {
 
         @Test func `A timer never fires early by the loop's clock`() throws {
             let loop = try EventLoop()
-            let recorder = Recorder()
+            let recorder = EventRecorder()
             let start = loop.nowMilliseconds
-            var elapsed: Int64 = -1
-            recorder.onFired = { _ in elapsed = loop.nowMilliseconds - start }
+            var elapsedMilliseconds: Int64 = -1
+            recorder.onFired = { _ in elapsedMilliseconds = loop.nowMilliseconds - start }
             _ = loop.schedule(afterMilliseconds: 20, handler: recorder, tag: 0)
-            loop.turn(waitMilliseconds: 0)
+            loop.runTurn(waitMilliseconds: 0)
             // The timer may fire only after 20 ms, measured from the first reading of the clock.
-            #expect((elapsed == -1) == (loop.nowMilliseconds - start < 20))
-            turn(loop) { elapsed >= 0 }
-            #expect(elapsed >= 20)
+            #expect((elapsedMilliseconds == -1) == (loop.nowMilliseconds - start < 20))
+            turn(loop) { elapsedMilliseconds >= 0 }
+            #expect(elapsedMilliseconds >= 20)
             recorder.onFired = nil
         }
 
         @Test func `A cancelled timer does not fire, and cancelling again or after firing does nothing`() throws {
             let loop = try EventLoop()
-            let recorder = Recorder()
+            let recorder = EventRecorder()
             let cancelled = loop.schedule(afterMilliseconds: 1, handler: recorder, tag: 1)
             let kept = loop.schedule(afterMilliseconds: 1, handler: recorder, tag: 2)
             loop.cancel(cancelled)
@@ -112,13 +112,13 @@ extension ReactorTests {
 
         @Test func `A timer that is due at once but set by a timer waits for the next turn`() throws {
             let loop = try EventLoop()
-            let recorder = Recorder()
+            let recorder = EventRecorder()
             recorder.onFired = { tag in
                 if tag < 3 { _ = loop.schedule(afterMilliseconds: 0, handler: recorder, tag: tag + 1) }
             }
             _ = loop.schedule(afterMilliseconds: 0, handler: recorder, tag: 1)
             for expected in 1...3 {
-                loop.turn(waitMilliseconds: -1)
+                loop.runTurn(waitMilliseconds: -1)
                 #expect(recorder.firedTags.count == expected)
             }
             recorder.onFired = nil
@@ -126,7 +126,7 @@ extension ReactorTests {
 
         @Test func `Thousands of timers, half of them cancelled in random order, fire as in a sorted list`() throws {
             let loop = try EventLoop()
-            let recorder = Recorder()
+            let recorder = EventRecorder()
             var generator = SystemRandomNumberGenerator()
             var timers: [(deadline: Int64, tag: UInt64, identifier: TimerIdentifier)] = []
             for tag in 0..<20_000 as Range<UInt64> {
@@ -144,18 +144,18 @@ extension ReactorTests {
 
         @Test func `A timer far beyond all time does not overflow`() throws {
             let loop = try EventLoop()
-            let recorder = Recorder()
+            let recorder = EventRecorder()
             let timer = loop.schedule(afterMilliseconds: .max, handler: recorder, tag: 0)
-            loop.turn(waitMilliseconds: 1)
+            loop.runTurn(waitMilliseconds: 1)
             #expect(recorder.firedTags.isEmpty)
             loop.cancel(timer)
         }
 
         @Test func `A handler that is released with its cancelled timer may use the loop meanwhile`() throws {
             let loop = try EventLoop()
-            let other = Recorder()
+            let other = EventRecorder()
             let otherTimer = loop.schedule(afterMilliseconds: 1_000, handler: other, tag: 0)
-            var recorder: Recorder? = Recorder()
+            var recorder: EventRecorder? = EventRecorder()
             recorder?.onDeinit = { loop.cancel(otherTimer) }
             let timer = try loop.schedule(afterMilliseconds: 1_000, handler: #require(recorder), tag: 0)
             recorder = nil
@@ -167,7 +167,7 @@ extension ReactorTests {
     @Suite struct Turns {
         @Test func `The loop's run returns in the turn of stop, and at once if stop came first`() throws {
             let loop = try EventLoop()
-            let recorder = Recorder()
+            let recorder = EventRecorder()
             loop.stop()
             loop.run()
             recorder.onFired = { tag in if tag == 2 { loop.stop() } }
@@ -181,19 +181,19 @@ extension ReactorTests {
 
         @Test func `Turn-end handlers run after events and timers`() throws {
             let loop = try EventLoop()
-            let recorder = Recorder()
-            let ends = try makePipe()
-            defer { for end in [ends.read, ends.write] { close(end) } }
+            let recorder = EventRecorder()
+            let pipeEnds = try makePipe()
+            defer { for end in [pipeEnds.read, pipeEnds.write] { close(end) } }
             var order: [String] = []
             recorder.onReady = { _ in order.append("event") }
             recorder.onFired = { _ in order.append("timer") }
             recorder.onTurnEnd = { order.append("end") }
-            try loop.add(descriptor: ends.write, interest: .writable, handler: recorder)
+            try loop.add(descriptor: pipeEnds.write, interest: .writable, handler: recorder)
             _ = loop.schedule(afterMilliseconds: 0, handler: recorder, tag: 0)
             loop.callAtTurnEnd(recorder)
-            loop.turn(waitMilliseconds: 0)
+            loop.runTurn(waitMilliseconds: 0)
             #expect(order == ["event", "timer", "end"])
-            loop.remove(descriptor: ends.write)
+            loop.remove(descriptor: pipeEnds.write)
             recorder.onReady = nil
         }
 
@@ -201,14 +201,14 @@ extension ReactorTests {
             throws
         {
             let loop = try EventLoop()
-            let recorder = Recorder()
+            let recorder = EventRecorder()
             recorder.onTurnEnd = { loop.callAtTurnEnd(recorder) }
             loop.callAtTurnEnd(recorder)
-            loop.turn(waitMilliseconds: 0)
+            loop.runTurn(waitMilliseconds: 0)
             #expect(recorder.turnEndCount == EventLoop.turnEndPassesMax)
             // Turn-end handlers are still registered, so the next turn must not wait for events, even without
             // a time limit.
-            loop.turn(waitMilliseconds: -1)
+            loop.runTurn(waitMilliseconds: -1)
             #expect(recorder.turnEndCount == 2 * EventLoop.turnEndPassesMax)
             recorder.onTurnEnd = nil
         }
@@ -228,25 +228,25 @@ extension ReactorTests {
     @Suite struct Descriptors {
         @Test func `Readiness is reported until it is consumed, and as the interest asks`() throws {
             let loop = try EventLoop()
-            let recorder = Recorder()
-            let ends = try makePipe()
-            defer { for end in [ends.read, ends.write] { close(end) } }
-            try loop.add(descriptor: ends.read, interest: .readable, handler: recorder)
-            loop.turn(waitMilliseconds: 0)
+            let recorder = EventRecorder()
+            let pipeEnds = try makePipe()
+            defer { for end in [pipeEnds.read, pipeEnds.write] { close(end) } }
+            try loop.add(descriptor: pipeEnds.read, interest: .readable, handler: recorder)
+            loop.runTurn(waitMilliseconds: 0)
             #expect(recorder.events.isEmpty)
-            #expect(Glibc.write(ends.write, "x", 1) == 1)
-            loop.turn(waitMilliseconds: 0)
-            loop.turn(waitMilliseconds: 0)
+            #expect(Glibc.write(pipeEnds.write, "x", 1) == 1)
+            loop.runTurn(waitMilliseconds: 0)
+            loop.runTurn(waitMilliseconds: 0)
             #expect(recorder.events == [.readable, .readable])
-            try loop.update(descriptor: ends.read, interest: [])
-            loop.turn(waitMilliseconds: 0)
+            try loop.update(descriptor: pipeEnds.read, interest: [])
+            loop.runTurn(waitMilliseconds: 0)
             #expect(recorder.events.count == 2)
-            loop.remove(descriptor: ends.read)
+            loop.remove(descriptor: pipeEnds.read)
         }
 
         @Test func `A descriptor that cannot be watched is an error`() throws {
             let loop = try EventLoop()
-            let recorder = Recorder()
+            let recorder = EventRecorder()
             #expect(throws: SystemError(code: EBADF, operation: "epoll_ctl add")) {
                 try loop.add(descriptor: -1, interest: .readable, handler: recorder)
             }
@@ -263,12 +263,12 @@ extension ReactorTests {
         @Test func `An event of the same batch is dropped when its descriptor was removed or replaced`() throws {
             let loop = try EventLoop()
             let pipes = try (makePipe(), makePipe())
-            let recorders = (Recorder(), Recorder(), Recorder())
-            var swaps = 0
+            let recorders = (EventRecorder(), EventRecorder(), EventRecorder())
+            var swapCount = 0
             // The handler that runs first replaces the other descriptor by a new pipe with the same number,
             // which has nothing to read.
             func replace(_ other: Int32) {
-                swaps += 1
+                swapCount += 1
                 loop.remove(descriptor: other)
                 guard let fresh = try? makePipe(), dup2(fresh.read, other) == other else { return }
                 close(fresh.read)
@@ -278,13 +278,13 @@ extension ReactorTests {
                 }
                 try? loop.update(descriptor: other, interest: [])
             }
-            recorders.0.onReady = { _ in if swaps == 0 { replace(pipes.1.read) } }
-            recorders.1.onReady = { _ in if swaps == 0 { replace(pipes.0.read) } }
+            recorders.0.onReady = { _ in if swapCount == 0 { replace(pipes.1.read) } }
+            recorders.1.onReady = { _ in if swapCount == 0 { replace(pipes.0.read) } }
             try loop.add(descriptor: pipes.0.read, interest: .readable, handler: recorders.0)
             try loop.add(descriptor: pipes.1.read, interest: .readable, handler: recorders.1)
             for pipe in [pipes.0, pipes.1] { #expect(Glibc.write(pipe.write, "x", 1) == 1) }
-            loop.turn(waitMilliseconds: 0)
-            #expect(swaps == 1)
+            loop.runTurn(waitMilliseconds: 0)
+            #expect(swapCount == 1)
             #expect(recorders.0.events.count + recorders.1.events.count == 1)
             #expect(recorders.2.events.isEmpty)
             for descriptor in [pipes.0.read, pipes.1.read] { loop.remove(descriptor: descriptor) }
@@ -297,19 +297,19 @@ extension ReactorTests {
             throws
         {
             let loop = try EventLoop()
-            let ends = try makePipe()
-            defer { for end in [ends.read, ends.write] { close(end) } }
+            let pipeEnds = try makePipe()
+            defer { for end in [pipeEnds.read, pipeEnds.write] { close(end) } }
             var isGone = false
             do {
-                let recorder = Recorder()
+                let recorder = EventRecorder()
                 recorder.onDeinit = {
-                    loop.remove(descriptor: ends.write)
+                    loop.remove(descriptor: pipeEnds.write)
                     isGone = true
                 }
-                try loop.add(descriptor: ends.read, interest: .readable, handler: recorder)
+                try loop.add(descriptor: pipeEnds.read, interest: .readable, handler: recorder)
             }
             #expect(!isGone)
-            loop.remove(descriptor: ends.read)
+            loop.remove(descriptor: pipeEnds.read)
             #expect(isGone)
         }
     }

@@ -6,6 +6,6 @@ func turn(_ loop: EventLoop, forMilliseconds duration: Int64) {
     loop.refreshClock()
     let end = loop.nowMilliseconds + duration
     while loop.nowMilliseconds < end {
-        loop.turn(waitMilliseconds: Int32(end - loop.nowMilliseconds))
+        loop.runTurn(waitMilliseconds: Int32(end - loop.nowMilliseconds))
     }
 }

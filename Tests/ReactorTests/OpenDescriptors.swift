@@ -1,7 +1,7 @@
 import Glibc
 
 /// Returns the number of the process's open descriptors.
-func openDescriptorCount() -> Int {
+func countOpenDescriptors() -> Int {
     guard let directory = opendir("/proc/self/fd") else { return -1 }
     defer { closedir(directory) }
     var count = 0

@@ -1,5 +1,5 @@
 /// Returns bytes that differ from place to place, so that a lost, repeated or moved block is noticed.
-func patternedBytes(_ count: Int) -> [UInt8] {
+func makePatternedBytes(_ count: Int) -> [UInt8] {
     [UInt8](unsafeUninitializedCapacity: count) { bytes, initializedCount in
         let raw = UnsafeMutableRawBufferPointer(bytes)
         var state: UInt64 = 0x9e37_79b9_7f4a_7c15

@@ -16,7 +16,7 @@ extension ReactorTests {
             let length = socklen_t(MemoryLayout<Int32>.size)
             try #require(setsockopt(connection.descriptor, SOL_SOCKET, SO_RCVBUF, &receiveBytes, length) == 0)
             // More bytes than the kernel's buffers hold, so that some must wait.
-            let block = patternedBytes(7 * 1024 * 1024)
+            let block = makePatternedBytes(7 * 1024 * 1024)
             for round in 1...2 {
                 connection.stream.pauseReading()
                 pair.client.write(block)
@@ -24,11 +24,11 @@ extension ReactorTests {
                 #expect(pair.client.pendingOutputBytes > Stream.highWaterBytes)
                 #expect(pair.recorder.drainedCount == round - 1)
                 connection.stream.resumeReading()
-                turn(pair.loop) { connection.recorder.receivedCount == round * block.count }
+                turn(pair.loop) { connection.recorder.receivedByteCount == round * block.count }
                 #expect(pair.recorder.drainedCount == round)
             }
             pair.client.write([1])
-            turn(pair.loop) { connection.recorder.receivedCount == 2 * block.count + 1 }
+            turn(pair.loop) { connection.recorder.receivedByteCount == 2 * block.count + 1 }
             #expect(pair.recorder.drainedCount == 2)
             pair.close()
         }
@@ -37,22 +37,22 @@ extension ReactorTests {
         func `Nothing is delivered while reading is paused, and all of it afterwards`(kind: StreamPair.Kind) throws {
             let pair = try StreamPair(kind)
             let connection = try pair.connect()
-            let content = patternedBytes(300_000)
+            let content = makePatternedBytes(300_000)
             // A pause from inside the callback leaves unread bytes in the kernel, and with TLS also in OpenSSL.
             pair.recorder.onReceived = { stream, _ in stream.pauseReading() }
             connection.stream.write(content)
-            turn(pair.loop) { pair.recorder.receivedCount > 0 }
-            var resumes = 0
-            while pair.recorder.receivedCount < content.count, resumes < 10_000 {
-                let count = pair.recorder.receivedCount
-                for _ in 0..<3 { pair.loop.turn(waitMilliseconds: 0) }
-                #expect(pair.recorder.receivedCount == count)
+            turn(pair.loop) { pair.recorder.receivedByteCount > 0 }
+            var resumeCount = 0
+            while pair.recorder.receivedByteCount < content.count, resumeCount < 10_000 {
+                let count = pair.recorder.receivedByteCount
+                for _ in 0..<3 { pair.loop.runTurn(waitMilliseconds: 0) }
+                #expect(pair.recorder.receivedByteCount == count)
                 pair.client.resumeReading()
-                turn(pair.loop) { pair.recorder.receivedCount > count }
-                resumes += 1
+                turn(pair.loop) { pair.recorder.receivedByteCount > count }
+                resumeCount += 1
             }
-            #expect(resumes > 1)
-            #expect(pair.recorder.received == content)
+            #expect(resumeCount > 1)
+            #expect(pair.recorder.receivedBytes == content)
             pair.close()
         }
 
@@ -69,25 +69,25 @@ extension ReactorTests {
             pair.client.write([1])
             turn(pair.loop, forMilliseconds: 10)
             let start = pair.loop.nowMilliseconds
-            for _ in 0..<3 { pair.loop.turn(waitMilliseconds: 10) }
+            for _ in 0..<3 { pair.loop.runTurn(waitMilliseconds: 10) }
             #expect(pair.loop.nowMilliseconds - start >= 20)
             pair.client.resumeReading()
             turn(pair.loop) { pair.recorder.isClosed }
-            #expect(pair.recorder.closed.count == 1)
+            #expect(pair.recorder.closeErrors.count == 1)
             pair.close()
         }
 
         @Test func `A stream with endless input leaves other streams their turn`() throws {
             let pair = try StreamPair(.tls13)
             let connection = try pair.connect()
-            let block = patternedBytes(Stream.highWaterBytes + 1)
+            let block = makePatternedBytes(Stream.highWaterBytes + 1)
             pair.recorder.keepsBytes = false
             connection.stream.write(block)
             connection.recorder.onDrained = { $0.write(block) }
-            turn(pair.loop) { pair.recorder.receivedCount > 4 * block.count }
-            let before = pair.recorder.receivedCount
-            pair.loop.turn(waitMilliseconds: 100)
-            #expect(pair.recorder.receivedCount - before <= 2 * 4 * 64 * 1024)
+            turn(pair.loop) { pair.recorder.receivedByteCount > 4 * block.count }
+            let formerByteCount = pair.recorder.receivedByteCount
+            pair.loop.runTurn(waitMilliseconds: 100)
+            #expect(pair.recorder.receivedByteCount - formerByteCount <= 2 * 4 * 64 * 1024)
             pair.close()
         }
     }

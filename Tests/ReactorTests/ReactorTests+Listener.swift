@@ -17,15 +17,15 @@ extension ReactorTests {
                     return stream
                 }
             turn(loop) { server.connections.count == 300 && recorder.connectedCount == 300 }
-            #expect(recorder.closed.isEmpty)
+            #expect(recorder.closeErrors.isEmpty)
             for client in clients { client.close() }
             server.close()
         }
 
         @Test func `An address in use is an error, and is free again after close`() throws {
             let loop = try EventLoop()
-            // The system gives a port of `unusedLoopbackPort` to no other socket in the meantime.
-            let address = SocketAddress.loopback(port: try Listener.unusedLoopbackPort())
+            // The system gives a port of `findUnusedLoopbackPort` to no other socket in the meantime.
+            let address = SocketAddress.loopback(port: try Listener.findUnusedLoopbackPort())
             let server = try StreamServer(loop: loop, address: address)
             #expect(throws: SystemError(code: EADDRINUSE, operation: "bind")) {
                 try StreamServer(loop: loop, address: address)
@@ -42,7 +42,7 @@ extension ReactorTests {
             // The children of this task run on its thread, too, so the loop must not block that thread.
             try await onOwnThread {
                 for _ in 0..<20_000 {
-                    _ = try ListeningSocket(address: .loopback(port: Listener.unusedLoopbackPort()), backlog: 1)
+                    _ = try ListeningSocket(address: .loopback(port: Listener.findUnusedLoopbackPort()), backlog: 1)
                 }
             }
             _ = try await (processes, moreProcesses)
@@ -81,27 +81,27 @@ extension ReactorTests {
         client.connect(to: server.address, tls: nil, serverName: nil, timeoutMilliseconds: 5_000)
         var limit = rlimit()
         #expect(getrlimit(Int32(RLIMIT_NOFILE.rawValue), &limit) == 0)
-        let next = dup(0)
-        close(next)
-        var lowered = rlimit(rlim_cur: rlim_t(next), rlim_max: limit.rlim_max)
-        #expect(setrlimit(Int32(RLIMIT_NOFILE.rawValue), &lowered) == 0)
+        let nextDescriptor = dup(0)
+        close(nextDescriptor)
+        var loweredLimit = rlimit(rlim_cur: rlim_t(nextDescriptor), rlim_max: limit.rlim_max)
+        #expect(setrlimit(Int32(RLIMIT_NOFILE.rawValue), &loweredLimit) == 0)
         // A thread of the runtime or of a sanitizer may have closed a descriptor since the limit was set,
         // so the test uses up all free descriptors.
-        var fillers: [Int32] = []
-        while case let filler = dup(0), filler >= 0 { fillers.append(filler) }
-        defer { for filler in fillers { close(filler) } }
+        var fillerDescriptors: [Int32] = []
+        while case let filler = dup(0), filler >= 0 { fillerDescriptors.append(filler) }
+        defer { for filler in fillerDescriptors { close(filler) } }
         turn(loop) { recorder.connectedCount == 1 }
         turn(loop, forMilliseconds: 20)
         #expect(server.connections.isEmpty)
         // While accepting pauses, a turn sleeps until the pause ends. The waiting connection does not wake
         // it.
         let end = loop.nowMilliseconds + 400
-        var turns = 0
+        var turnCount = 0
         while loop.nowMilliseconds < end {
-            loop.turn(waitMilliseconds: Int32(end - loop.nowMilliseconds))
-            turns += 1
+            loop.runTurn(waitMilliseconds: Int32(end - loop.nowMilliseconds))
+            turnCount += 1
         }
-        #expect(turns < 30)
+        #expect(turnCount < 30)
         #expect(server.connections.isEmpty)
         #expect(setrlimit(Int32(RLIMIT_NOFILE.rawValue), &limit) == 0)
         turn(loop) { server.connections.count == 1 }
@@ -114,7 +114,7 @@ extension ReactorTests {
         let certificates = try TestCertificates()
         let server = try StreamServer(loop: loop, tls: kind.isTLS ? certificates.server() : nil)
         let tls = kind.isTLS ? try certificates.client() : nil
-        var before = 0
+        var descriptorCountBefore = 0
         for round in 0..<1_000 {
             let recorder = StreamRecorder()
             let client = Stream(loop: loop, handler: recorder)
@@ -138,13 +138,13 @@ extension ReactorTests {
             }
             server.forgetConnections()
             // Lets the connections that the client closed too early reach the server and end.
-            for _ in 0..<2 { loop.turn(waitMilliseconds: 0) }
+            for _ in 0..<2 { loop.runTurn(waitMilliseconds: 0) }
             server.forgetConnections()
-            if round == 20 { before = openDescriptorCount() }
+            if round == 20 { descriptorCountBefore = countOpenDescriptors() }
         }
         turn(loop, forMilliseconds: 5)
         server.forgetConnections()
-        #expect(openDescriptorCount() <= before)
+        #expect(countOpenDescriptors() <= descriptorCountBefore)
         #expect(loop.timerCount == 0)
         server.close()
     }
@@ -241,7 +241,7 @@ extension ReactorTests {
         @Test func `Only their owner can read keys, and nothing else is left in the directory`() throws {
             let certificates = try TestCertificates()
             // Writes the certificate a second time, over the first one.
-            _ = try SelfSignedCertificate.write(directory: certificates.directory.path, hosts: ["localhost"])
+            _ = try GeneratedCertificate.write(directory: certificates.directory.path, hosts: ["localhost"])
             var status = stat()
             #expect(stat(certificates.keyFile, &status) == 0)
             #expect(status.st_mode & 0o777 == 0o600)
@@ -260,7 +260,7 @@ extension ReactorTests {
         func `A certificate for an invalid host is refused`(host: String) throws {
             let directory = try TemporaryDirectory()
             let error = try #require(throws: TLSError.self) {
-                _ = try SelfSignedCertificate.write(directory: directory.path, hosts: [host])
+                _ = try GeneratedCertificate.write(directory: directory.path, hosts: [host])
             }
             #expect(error.code == .serverName)
         }

@@ -22,17 +22,17 @@ extension ReactorTests {
                 timeoutMilliseconds: timeoutMilliseconds
             )
             // The handler is never called from inside the call that fails.
-            #expect(recorder.closed.isEmpty)
+            #expect(recorder.closeErrors.isEmpty)
             turn(loop) { recorder.isClosed }
             #expect(recorder.connectedCount == 0)
             turn(loop, forMilliseconds: 3)
-            #expect(recorder.closed.count == 1)
+            #expect(recorder.closeErrors.count == 1)
             return recorder.error
         }
 
         @Test func `A refused connection is reported, over TCP and over a Unix socket`() throws {
             let loop = try EventLoop()
-            let address = SocketAddress.loopback(port: try Listener.unusedLoopbackPort())
+            let address = SocketAddress.loopback(port: try Listener.findUnusedLoopbackPort())
             #expect(failure(to: address, loop: loop)?.code == .connectFailed(ECONNREFUSED))
             let path = try #require(SocketAddress.unix(path: "/tmp/reactor-tests-no-such-socket"))
             #expect(failure(to: path, loop: loop)?.code == .connectFailed(ENOENT))
@@ -43,14 +43,16 @@ extension ReactorTests {
             // The listener's queue has room for one connection that is never accepted, so later connections
             // get no answer.
             let recorder = StreamRecorder()
-            let listening = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-            defer { close(listening) }
-            #expect(SocketAddress.loopback(port: 0).withSockaddr { bind(listening, $0, $1) } == 0)
-            #expect(listen(listening, 0) == 0)
+            let listeningDescriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+            defer { close(listeningDescriptor) }
+            #expect(SocketAddress.loopback(port: 0).withSockaddr { bind(listeningDescriptor, $0, $1) } == 0)
+            #expect(listen(listeningDescriptor, 0) == 0)
             var raw = sockaddr_in()
             var length = socklen_t(MemoryLayout<sockaddr_in>.size)
             withUnsafeMutablePointer(to: &raw) { pointer in
-                pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { _ = getsockname(listening, $0, &length) }
+                pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                    _ = getsockname(listeningDescriptor, $0, &length)
+                }
             }
             let address = SocketAddress.loopback(port: UInt16(bigEndian: raw.sin_port))
             let fillers = (0..<4)
@@ -87,14 +89,14 @@ extension ReactorTests {
             let tls = try TestCertificates().client()
             let server = try StreamServer(loop: loop)
             server.prepare = { recorder in recorder.onReceived = { stream, _ in stream.close() } }
-            let hungUp = failure(to: server.address, tls: tls, serverName: "localhost", loop: loop)
-            #expect(hungUp?.code == .handshakeFailed)
+            let hangUpError = failure(to: server.address, tls: tls, serverName: "localhost", loop: loop)
+            #expect(hangUpError?.code == .handshakeFailed)
             server.prepare = { recorder in
                 recorder.onReceived = { stream, _ in stream.write(Array("HTTP/1.1 400 Bad Request\r\n\r\n".utf8)) }
             }
-            let other = failure(to: server.address, tls: tls, serverName: "localhost", loop: loop)
-            #expect(other?.code == .handshakeFailed)
-            #expect(other?.reason.contains("wrong version number") == true)
+            let protocolError = failure(to: server.address, tls: tls, serverName: "localhost", loop: loop)
+            #expect(protocolError?.code == .handshakeFailed)
+            #expect(protocolError?.reason.contains("wrong version number") == true)
             server.close()
         }
 
@@ -192,8 +194,8 @@ extension ReactorTests {
             connection.stream.flush()
             shutdown(connection.descriptor, Int32(SHUT_WR))
             turn(pair.loop) { pair.recorder.isClosed }
-            #expect(pair.recorder.received == Array("last words".utf8))
-            #expect(pair.recorder.closed.count == 1)
+            #expect(pair.recorder.receivedBytes == Array("last words".utf8))
+            #expect(pair.recorder.closeErrors.count == 1)
             #expect(pair.recorder.error?.code == .truncated)
             pair.close()
         }
@@ -224,8 +226,8 @@ extension ReactorTests {
         {
             let pair = try StreamPair(kind)
             let connection = try pair.connect()
-            let written = Array("GOAWAY".utf8)
-            connection.stream.write(written)
+            let sentBytes = Array("GOAWAY".utf8)
+            connection.stream.write(sentBytes)
             connection.stream.flush()
             connection.stream.close()
             // The peer has closed. The first write causes a reset, and the second write fails. The client has
@@ -238,8 +240,8 @@ extension ReactorTests {
                 #expect(poll(&state, 1, 10_000) == 1)
             }
             turn(pair.loop) { pair.recorder.isClosed }
-            #expect(pair.recorder.received == written)
-            #expect(pair.recorder.closed.count == 1)
+            #expect(pair.recorder.receivedBytes == sentBytes)
+            #expect(pair.recorder.closeErrors.count == 1)
             pair.close()
         }
 
@@ -248,17 +250,17 @@ extension ReactorTests {
             let pair = try StreamPair(kind)
             let connection = try pair.connect()
             connection.stream.pauseReading()
-            let block = patternedBytes(1024 * 1024)
-            var written = 0
-            while pair.recorder.closed.isEmpty, written < 64 {
+            let block = makePatternedBytes(1024 * 1024)
+            var writtenBlocks = 0
+            while pair.recorder.closeErrors.isEmpty, writtenBlocks < 64 {
                 let isFull = pair.client.pendingOutputBytes + block.count > Stream.outputBytesMax
                 pair.client.write(block)
-                written += 1
-                #expect(pair.recorder.closed.isEmpty)
+                writtenBlocks += 1
+                #expect(pair.recorder.closeErrors.isEmpty)
                 #expect(pair.client.isOpen != isFull)
-                pair.loop.turn(waitMilliseconds: 0)
+                pair.loop.runTurn(waitMilliseconds: 0)
             }
-            #expect(pair.recorder.closed.count == 1)
+            #expect(pair.recorder.closeErrors.count == 1)
             #expect(pair.recorder.error?.code == .outputLimit)
             #expect(pair.client.pendingOutputBytes == 0)
             pair.close()
@@ -269,13 +271,13 @@ extension ReactorTests {
             let connection = try pair.connect()
             // The client reads the peer's last byte and the peer's end in one turn. When the handler gets the byte, it
             // writes more than the limit.
-            pair.recorder.onReceived = { stream, _ in stream.write(patternedBytes(Stream.outputBytesMax + 1)) }
+            pair.recorder.onReceived = { stream, _ in stream.write(makePatternedBytes(Stream.outputBytesMax + 1)) }
             connection.stream.write([1])
             connection.stream.flush()
             connection.stream.close()
             turn(pair.loop) { pair.recorder.isClosed }
             turn(pair.loop, forMilliseconds: 3)
-            #expect(pair.recorder.closed.map { $0?.code } == [.outputLimit])
+            #expect(pair.recorder.closeErrors.map { $0?.code } == [.outputLimit])
             pair.close()
         }
 

@@ -7,18 +7,18 @@ extension ReactorTests {
     @Suite struct Streams {
         @Test(arguments: StreamPair.Kind.allCases)
         func `10 MiB go to the server and come back unchanged`(kind: StreamPair.Kind) throws {
-            let content = patternedBytes(10 * 1024 * 1024)
+            let content = makePatternedBytes(10 * 1024 * 1024)
             let pair = try StreamPair(kind) { recorder in
                 recorder.keepsBytes = false
                 recorder.onReceived = { stream, bytes in stream.write(bytes) }
             }
-            var sent = 0
+            var sentBytes = 0
             // Writes pieces of many sizes, up to the high-water mark.
             func fill(_ stream: Stream) {
-                while sent < content.count, stream.pendingOutputBytes < Stream.highWaterBytes {
-                    let piece = content[sent..<min(content.count, sent + 1 + sent % 70_001)]
+                while sentBytes < content.count, stream.pendingOutputBytes < Stream.highWaterBytes {
+                    let piece = content[sentBytes..<min(content.count, sentBytes + 1 + sentBytes % 70_001)]
                     piece.withUnsafeBytes { stream.write($0) }
-                    sent += piece.count
+                    sentBytes += piece.count
                 }
             }
             pair.recorder.onReceived = { stream, _ in fill(stream) }
@@ -26,9 +26,9 @@ extension ReactorTests {
             fill(pair.client)
             turn(pair.loop) {
                 fill(pair.client)
-                return pair.recorder.receivedCount == content.count
+                return pair.recorder.receivedByteCount == content.count
             }
-            #expect(pair.recorder.received == content)
+            #expect(pair.recorder.receivedBytes == content)
             #expect(pair.client.negotiatedProtocol == (kind.isTLS ? "h2" : nil))
             pair.close()
         }
@@ -43,25 +43,25 @@ extension ReactorTests {
             pair.client.commit(6)
             #expect(pair.client.pendingOutputBytes == 12)
             let connection = try pair.connect()
-            turn(pair.loop) { connection.recorder.receivedCount == 12 }
-            #expect(connection.recorder.received == Array("first second".utf8))
+            turn(pair.loop) { connection.recorder.receivedByteCount == 12 }
+            #expect(connection.recorder.receivedBytes == Array("first second".utf8))
             #expect(pair.client.pendingOutputBytes == 0)
             pair.close()
         }
 
         @Test(arguments: StreamPair.Kind.allCases)
         func `A shutdown after the flush sends everything, and both sides end in order`(kind: StreamPair.Kind) throws {
-            let content = patternedBytes(3_000_000)
+            let content = makePatternedBytes(3_000_000)
             let pair = try StreamPair(kind)
             let connection = try pair.connect()
             connection.recorder.onClosed = { #expect(!$0.isOpen) }
             pair.client.write(content)
-            pair.client.shutdownAfterFlush()
+            pair.client.shutDownAfterFlush()
             pair.client.write(Array("ignored".utf8))
             turn(pair.loop) { connection.recorder.isClosed && pair.recorder.isClosed }
-            #expect(connection.recorder.received == content)
-            #expect(connection.recorder.closed == [nil])
-            #expect(pair.recorder.closed == [nil])
+            #expect(connection.recorder.receivedBytes == content)
+            #expect(connection.recorder.closeErrors == [nil])
+            #expect(pair.recorder.closeErrors == [nil])
             pair.close()
         }
 
@@ -73,9 +73,9 @@ extension ReactorTests {
             let stream = Stream(accepted: ends[0], loop: loop, handler: recorder, tls: nil)
             turn(loop) { recorder.connectedCount == 1 }
             let start = loop.nowMilliseconds
-            stream.shutdownAfterFlush()
+            stream.shutDownAfterFlush()
             turn(loop) { recorder.isClosed }
-            #expect(recorder.closed == [nil])
+            #expect(recorder.closeErrors == [nil])
             #expect(loop.nowMilliseconds - start >= Stream.peerEndTimeoutMilliseconds)
             close(ends[1])
         }
@@ -87,8 +87,8 @@ extension ReactorTests {
             pair.client.close()
             pair.client.close()
             turn(pair.loop) { connection.recorder.isClosed }
-            #expect(connection.recorder.closed == [nil])
-            #expect(pair.recorder.closed.isEmpty)
+            #expect(connection.recorder.closeErrors == [nil])
+            #expect(pair.recorder.closeErrors.isEmpty)
             #expect(!pair.client.isOpen)
             // Calls on a closed stream have no effect.
             pair.client.write([1])
@@ -97,9 +97,9 @@ extension ReactorTests {
             pair.client.flush()
             pair.client.pauseReading()
             pair.client.resumeReading()
-            pair.client.shutdownAfterFlush()
+            pair.client.shutDownAfterFlush()
             turn(pair.loop, forMilliseconds: 5)
-            #expect(pair.recorder.closed.isEmpty)
+            #expect(pair.recorder.closeErrors.isEmpty)
             pair.close()
         }
 
@@ -108,28 +108,28 @@ extension ReactorTests {
         @Test(arguments: Callback.allCases, StreamPair.Kind.allCases)
         func `A handler may close in each of its callbacks`(callback: Callback, kind: StreamPair.Kind) throws {
             let pair = try StreamPair(kind) { recorder in
-                recorder.onConnected = { $0.write(patternedBytes(100_000)) }
+                recorder.onConnected = { $0.write(makePatternedBytes(100_000)) }
             }
             let recorder = pair.recorder
-            var calls = 0
+            var callCount = 0
             func close(_ stream: Stream) {
-                calls += 1
+                callCount += 1
                 stream.close()
             }
             switch callback {
             case .connected: recorder.onConnected = close
             case .received: recorder.onReceived = { stream, _ in close(stream) }
             case .drained:
-                recorder.onConnected = { $0.write(patternedBytes(Stream.highWaterBytes + 1)) }
+                recorder.onConnected = { $0.write(makePatternedBytes(Stream.highWaterBytes + 1)) }
                 recorder.onDrained = close
             case .closed: recorder.onClosed = close
             }
             turn(pair.loop) { pair.server.connections.first?.recorder.connectedCount == 1 }
             if callback == .closed { pair.server.connections[0].stream.close() }
-            turn(pair.loop) { calls == 1 && (callback == .closed || pair.server.connections[0].recorder.isClosed) }
+            turn(pair.loop) { callCount == 1 && (callback == .closed || pair.server.connections[0].recorder.isClosed) }
             turn(pair.loop, forMilliseconds: 3)
-            #expect(calls == 1)
-            #expect(recorder.closed.count == (callback == .closed ? 1 : 0))
+            #expect(callCount == 1)
+            #expect(recorder.closeErrors.count == (callback == .closed ? 1 : 0))
             pair.close()
         }
 

@@ -3,10 +3,10 @@ import Reactor
 /// Records a stream's events, and calls the test's closure in each callback.
 final class StreamRecorder: StreamHandler {
     private(set) var connectedCount = 0
-    private(set) var received: [UInt8] = []
-    private(set) var receivedCount = 0
+    private(set) var receivedBytes: [UInt8] = []
+    private(set) var receivedByteCount = 0
     private(set) var drainedCount = 0
-    private(set) var closed: [StreamError?] = []
+    private(set) var closeErrors: [StreamError?] = []
 
     var keepsBytes = true
     var onConnected: ((Stream) -> Void)?
@@ -14,9 +14,9 @@ final class StreamRecorder: StreamHandler {
     var onDrained: ((Stream) -> Void)?
     var onClosed: ((Stream) -> Void)?
 
-    var isClosed: Bool { !closed.isEmpty }
+    var isClosed: Bool { !closeErrors.isEmpty }
     /// The error that ended the stream; nil if the stream has not ended, or has ended without an error.
-    var error: StreamError? { closed.first ?? nil }
+    var error: StreamError? { closeErrors.first ?? nil }
 
     func streamConnected(_ stream: Stream) {
         connectedCount += 1
@@ -24,8 +24,8 @@ final class StreamRecorder: StreamHandler {
     }
 
     func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {
-        receivedCount += bytes.count
-        if keepsBytes { received.append(contentsOf: bytes) }
+        receivedByteCount += bytes.count
+        if keepsBytes { receivedBytes.append(contentsOf: bytes) }
         onReceived?(stream, bytes)
     }
 
@@ -35,7 +35,7 @@ final class StreamRecorder: StreamHandler {
     }
 
     func streamClosed(_ stream: Stream, error: StreamError?) {
-        closed.append(error)
+        closeErrors.append(error)
         onClosed?(stream)
     }
 }

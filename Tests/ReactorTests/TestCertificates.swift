@@ -11,7 +11,7 @@ struct TestCertificates {
 
     init(hosts: [String] = ["localhost", "127.0.0.1", "::1"]) throws {
         directory = try TemporaryDirectory()
-        (caFile, certificateFile, keyFile) = try SelfSignedCertificate.write(directory: directory.path, hosts: hosts)
+        (caFile, certificateFile, keyFile) = try GeneratedCertificate.write(directory: directory.path, hosts: hosts)
     }
 
     func server(_ protocols: [String] = ["h2"], maximumVersion: TLSVersion = .tls13) throws -> TLSContext {

@@ -10,7 +10,7 @@ package enum Corpus {
         package var bytes: [UInt8]
 
         /// The code of the expected fault; nil if the record must be accepted.
-        package var code: String? {
+        package var expectedFaultCode: String? {
             let word = name.prefix { $0 != "-" && $0 != "." }
             return word == "accepted" ? nil : String(word)
         }

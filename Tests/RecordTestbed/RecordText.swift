@@ -141,7 +141,7 @@ package final class Record {
 
     /// Returns the body of the push for a command that was decoded from this record.
     package func body(_ command: Command) -> (text: [UInt8], layout: Body.Layout) {
-        var room = [UInt8](repeating: 0xAA, count: command.bodyCount)
+        var room = [UInt8](repeating: 0xAA, count: command.bodyByteCount)
         let layout = room.withUnsafeMutableBytes { Body.write(command, from: bytes, into: $0) }
         return (room, layout)
     }

@@ -5,10 +5,12 @@ extension SchemaDifference {
     /// Returns the known difference that explains why the schema accepts this record and the decoder refuses it; nil if
     /// there is none.
     package static func explaining(_ fault: Fault, _ text: [UInt8]) -> SchemaDifference? {
-        if fault.code == .loneSurrogate || Deviation.isTrailingComma(text, fault) || Deviation.isOtherEncoding(text) {
+        if fault.code == .loneSurrogate || FoundationDeviation.isTrailingComma(text, fault)
+            || FoundationDeviation.isOtherEncoding(text)
+        {
             return .notOneJSONText
         }
-        if Deviation.isIntegerInOtherForm(text, fault) { return .integerForms }
+        if FoundationDeviation.isIntegerInOtherForm(text, fault) { return .integerForms }
         // If a key is repeated, the decoder refuses the record or reads the first value. Foundation keeps one
         // of the values, and this one may be valid.
         if fault.code == .duplicateKey || isRepeated(fault.path.field, text) { return .duplicateKeys }

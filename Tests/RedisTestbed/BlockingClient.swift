@@ -21,18 +21,18 @@ public final class BlockingClient {
 
     @discardableResult
     public func command(_ arguments: [String]) -> [String] {
-        append(arguments)
-        return reply()
+        appendCommand(arguments)
+        return readReply()
     }
 
     @discardableResult
     public func command(_ arguments: String...) -> [String] { command(arguments) }
 
     /// Appends a command to the pipeline. Its reply is read later, in order.
-    public func append(_ arguments: [String]) { append(bytes: arguments.map { Array($0.utf8) }) }
+    public func appendCommand(_ arguments: [String]) { appendCommand(bytes: arguments.map { Array($0.utf8) }) }
 
     /// Appends a command whose arguments may have any bytes. Its reply is read later, in order.
-    public func append(bytes words: [[UInt8]]) {
+    public func appendCommand(bytes words: [[UInt8]]) {
         let copies = words.map { word in
             let copy = UnsafeMutablePointer<CChar>.allocate(capacity: word.count + 1)
             for (index, byte) in word.enumerated() { copy[index] = CChar(bitPattern: byte) }
@@ -43,15 +43,15 @@ public final class BlockingClient {
         redisAppendCommandArgv(context, Int32(words.count), &pointers, words.map(\.count))
     }
 
-    public func reply() -> [String] { replyBytes().map { String(decoding: $0, as: UTF8.self) } }
+    public func readReply() -> [String] { readReplyBytes().map { String(decoding: $0, as: UTF8.self) } }
 
     /// Returns all strings, numbers and error texts of the next reply, a null as an empty string. Empty if the
     /// connection is lost, or for an empty array.
-    public func replyBytes() -> [[UInt8]] {
-        var raw: UnsafeMutableRawPointer?
-        guard redisGetReply(context, &raw) == REDIS_OK, let raw else { return [] }
-        defer { freeReplyObject(raw) }
-        return Self.flatten(raw.assumingMemoryBound(to: redisReply.self))
+    public func readReplyBytes() -> [[UInt8]] {
+        var rawReply: UnsafeMutableRawPointer?
+        guard redisGetReply(context, &rawReply) == REDIS_OK, let rawReply else { return [] }
+        defer { freeReplyObject(rawReply) }
+        return Self.flatten(rawReply.assumingMemoryBound(to: redisReply.self))
     }
 
     private static func flatten(_ reply: UnsafeMutablePointer<redisReply>) -> [[UInt8]] {

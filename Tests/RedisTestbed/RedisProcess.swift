@@ -16,8 +16,8 @@ public final class RedisProcess {
 
     private let arguments: [String]
     private let readyLine: String
-    private var process: pid_t = -1
-    private var output: Int32 = -1
+    private var processIdentifier: pid_t = -1
+    private var outputDescriptor: Int32 = -1
 
     /// Starts the process, and returns when it accepts connections.
     ///
@@ -40,31 +40,31 @@ public final class RedisProcess {
         // After the start nobody reads the output. So the server must drop further output instead of waiting for a
         // reader.
         _ = fcntl(pipe[1], F_SETFL, O_NONBLOCK)
-        var actions = posix_spawn_file_actions_t()
-        posix_spawn_file_actions_init(&actions)
-        defer { posix_spawn_file_actions_destroy(&actions) }
-        posix_spawn_file_actions_adddup2(&actions, pipe[1], 1)
-        posix_spawn_file_actions_adddup2(&actions, pipe[1], 2)
+        var fileActions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&fileActions)
+        defer { posix_spawn_file_actions_destroy(&fileActions) }
+        posix_spawn_file_actions_adddup2(&fileActions, pipe[1], 1)
+        posix_spawn_file_actions_adddup2(&fileActions, pipe[1], 2)
         // The child must not inherit the writing end of another test's pipe. Otherwise that pipe's reader would
         // wait until this child ends.
-        CLinux_posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1)
+        CLinux_posix_spawn_file_actions_addclosefrom_np(&fileActions, STDERR_FILENO + 1)
         var pointers = arguments.map { strdup($0) } + [nil]
         defer { for pointer in pointers { free(pointer) } }
-        var (status, started) = (Int32(0), pid_t(0))
-        ProgramStart.exclusively {
-            status = posix_spawnp(&started, Self.program, &actions, nil, &pointers, environ)
+        var (status, startedIdentifier) = (Int32(0), pid_t(0))
+        ProgramStart.runExclusively {
+            status = posix_spawnp(&startedIdentifier, Self.program, &fileActions, nil, &pointers, environ)
         }
-        process = started
+        processIdentifier = startedIdentifier
         close(pipe[1])
-        output = pipe[0]
+        outputDescriptor = pipe[0]
         guard status == 0 else {
-            close(output)
+            close(outputDescriptor)
             throw Failure.spawn(status)
         }
         var log = ""
         var buffer = [UInt8](repeating: 0, count: 4096)
         while !log.contains(readyLine) {
-            let count = read(output, &buffer, buffer.count)
+            let count = read(outputDescriptor, &buffer, buffer.count)
             guard count > 0 else {
                 kill()
                 throw Failure.startup(log)
@@ -75,15 +75,15 @@ public final class RedisProcess {
 
     /// Kills the process with SIGKILL, and waits for its end.
     public func kill() {
-        guard process > 0 else { return }
-        Glibc.kill(process, SIGKILL)
-        waitpid(process, nil, 0)
-        close(output)
-        process = -1
+        guard processIdentifier > 0 else { return }
+        Glibc.kill(processIdentifier, SIGKILL)
+        waitpid(processIdentifier, nil, 0)
+        close(outputDescriptor)
+        processIdentifier = -1
     }
 
     /// Freezes the process. Its connections stay open, but it answers nothing.
-    public func suspend() { Glibc.kill(process, SIGSTOP) }
+    public func suspend() { Glibc.kill(processIdentifier, SIGSTOP) }
 
-    public func resume() { Glibc.kill(process, SIGCONT) }
+    public func resume() { Glibc.kill(processIdentifier, SIGCONT) }
 }

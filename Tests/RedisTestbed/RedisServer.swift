@@ -34,23 +34,25 @@ public final class RedisServer {
         directory: TemporaryDirectory? = nil
     ) throws {
         self.directory = try directory ?? TemporaryDirectory()
-        port = try Listener.unusedLoopbackPort()
-        tlsPort = try certificateFiles == nil ? 0 : Listener.unusedLoopbackPort()
-        var all = ["--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--logfile", ""]
-        all += ["--dir", self.directory.path, "--unixsocket", self.directory.path("redis.sock")]
+        port = try Listener.findUnusedLoopbackPort()
+        tlsPort = try certificateFiles == nil ? 0 : Listener.findUnusedLoopbackPort()
+        var allArguments = ["--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--logfile", ""]
+        allArguments += ["--dir", self.directory.path, "--unixsocket", self.directory.path("redis.sock")]
         // A replica begins to copy its primary at once, and gets a PING from the primary every second.
-        all += ["--port", String(port), "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"]
+        allArguments += ["--port", String(port), "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"]
         if let files = certificateFiles {
-            all += ["--tls-port", String(tlsPort), "--tls-auth-clients", "no", "--tls-ca-cert-file", files.authority]
-            all += ["--tls-cert-file", files.certificate, "--tls-key-file", files.key]
+            allArguments += [
+                "--tls-port", String(tlsPort), "--tls-auth-clients", "no", "--tls-ca-cert-file", files.authority,
+            ]
+            allArguments += ["--tls-cert-file", files.certificate, "--tls-key-file", files.key]
         }
-        process = try RedisProcess(all + arguments)
+        process = try RedisProcess(allArguments + arguments)
     }
 
     /// Starts a Sentinel. It stores what it learns in its configuration file.
     public init(sentinel configuration: [String]) throws {
         directory = try TemporaryDirectory()
-        port = try Listener.unusedLoopbackPort()
+        port = try Listener.findUnusedLoopbackPort()
         tlsPort = 0
         let path = directory.path("sentinel.conf")
         let lines = ["port \(port)", "bind 127.0.0.1", "dir \(directory.path)", "logfile \"\""] + configuration
@@ -84,7 +86,7 @@ public final class RedisServer {
     public func command(bytes words: [[UInt8]]) -> [[UInt8]] {
         guard let client = BlockingClient(port: port) else { return [] }
         if let password { client.command("AUTH", password) }
-        client.append(bytes: words)
-        return client.replyBytes()
+        client.appendCommand(bytes: words)
+        return client.readReplyBytes()
     }
 }

@@ -57,11 +57,11 @@ import Testing
     @Test(arguments: [1, 3, 4096, 70_000])
     func `An array longer than a feed keeps its first elements`(pieceBytes: Int) throws {
         // The parser moves its buffer between two pieces. Elements that it has already read must stay valid.
-        let long = String(repeating: "x", count: ReplyReader.stringBytesMax)
-        let bytes = "*3\r\n$10\r\nregistered\r\n$5\r\nfirst\r\n$\(long.utf8.count)\r\n\(long)\r\n:7\r\n"
+        let longString = String(repeating: "x", count: ReplyReader.stringBytesMax)
+        let bytes = "*3\r\n$10\r\nregistered\r\n$5\r\nfirst\r\n$\(longString.utf8.count)\r\n\(longString)\r\n:7\r\n"
         #expect(
             try parse(Array(bytes.utf8), pieceBytes: pieceBytes) == [
-                .array([string("registered"), string("first"), string(long)]), .value(.integer, 7, []),
+                .array([string("registered"), string("first"), string(longString)]), .value(.integer, 7, []),
             ]
         )
     }
@@ -83,15 +83,18 @@ import Testing
         let flood = Array(repeating: UInt8(ascii: "x"), count: 4 * ReplyReader.stringBytesMax)
         #expect(try parse(Array("$536870911\r\n".utf8) + flood, pieceBytes: 16_384) == [.violation])
         #expect(try parse(Array("+".utf8) + flood, pieceBytes: 16_384) == [.violation])
-        let over = ReplyReader.stringBytesMax + 1
+        let tooLongByteCount = ReplyReader.stringBytesMax + 1
         #expect(
-            try parse(Array("$\(over)\r\n".utf8) + flood[..<over] + Array("\r\n".utf8), pieceBytes: 1 << 18) == [
+            try parse(
+                Array("$\(tooLongByteCount)\r\n".utf8) + flood[..<tooLongByteCount] + Array("\r\n".utf8),
+                pieceBytes: 1 << 18
+            ) == [
                 .violation
             ]
         )
         // Each string is within the limit, but the whole reply is too large.
-        let half = Array("$90000\r\n".utf8) + flood[..<90_000] + Array("\r\n".utf8)
-        #expect(try parse(Array("*2\r\n".utf8) + half + half, pieceBytes: 16_384) == [.violation])
+        let halfReply = Array("$90000\r\n".utf8) + flood[..<90_000] + Array("\r\n".utf8)
+        #expect(try parse(Array("*2\r\n".utf8) + halfReply + halfReply, pieceBytes: 16_384) == [.violation])
     }
 
     @Test func `Random bytes do nothing worse than end the connection`() throws {
@@ -128,26 +131,40 @@ import Testing
 
     /// The error texts of Redis 5.0, 6.2, 7.0 and Valkey 8, from their sources. Long ones are cut.
     @Test func `An error that wraps another one is classified by the inner one`() {
-        let running = "ERR Error running script (call to f_2bab3b661081db58bd2341920e0ba7cf5dc77b25): @user_script:1: "
+        let runningScriptError =
+            "ERR Error running script (call to f_2bab3b661081db58bd2341920e0ba7cf5dc77b25): @user_script:1: "
         let cases: [(String, RedisError.Code)] = [
-            (running + "@user_script: 1: -OOM command not allowed when used memory > 'maxmemory'.", .outOfMemory),
-            (running + "-READONLY You can't write against a read only replica.", .readOnly),
-            (running + "@user_script: 1: -LOADING Redis is loading the dataset in memory", .loading),
-            (running + "-MASTERDOWN Link with MASTER is down", .masterDown),
-            (running + "-CLUSTERDOWN The cluster is down", .clusterDown),
-            (running + "@user_script: 1: -MISCONF Redis is configured to save RDB snapshots", .misconfigured),
-            (running + "-NOREPLICAS Not enough good replicas to write.", .noReplicas),
-            (running + "WRONGTYPE Operation against a key holding the wrong kind of value", .foreignValue),
-            (running + "@user_script: 1: Script attempted execute a command while the cluster is down", .clusterDown),
             (
-                running + "@user_script: 1: Lua script attempted to access a non local key in a cluster node",
+                runningScriptError + "@user_script: 1: -OOM command not allowed when used memory > 'maxmemory'.",
+                .outOfMemory
+            ),
+            (runningScriptError + "-READONLY You can't write against a read only replica.", .readOnly),
+            (runningScriptError + "@user_script: 1: -LOADING Redis is loading the dataset in memory", .loading),
+            (runningScriptError + "-MASTERDOWN Link with MASTER is down", .masterDown),
+            (runningScriptError + "-CLUSTERDOWN The cluster is down", .clusterDown),
+            (
+                runningScriptError + "@user_script: 1: -MISCONF Redis is configured to save RDB snapshots",
+                .misconfigured
+            ),
+            (runningScriptError + "-NOREPLICAS Not enough good replicas to write.", .noReplicas),
+            (runningScriptError + "WRONGTYPE Operation against a key holding the wrong kind of value", .foreignValue),
+            (
+                runningScriptError + "@user_script: 1: Script attempted execute a command while the cluster is down",
+                .clusterDown
+            ),
+            (
+                runningScriptError
+                    + "@user_script: 1: Lua script attempted to access a non local key in a cluster node",
                 .clusterEnabled
             ),
             ("@user_script: 175: -OOM command not allowed when used memory > 'maxmemory'.", .outOfMemory),
             ("ERR The user executing the script can't run this command or subcommand script: f_2b", .noPermission),
             ("OOM command not allowed when used memory > 'maxmemory'. script: f_2b, on @user_script:1.", .outOfMemory),
-            (running + "@user_script:12: attempt to index a nil value", .unknown),
-            (running + "@user_script: 1: Write commands not allowed after non deterministic commands.", .unknown),
+            (runningScriptError + "@user_script:12: attempt to index a nil value", .unknown),
+            (
+                runningScriptError + "@user_script: 1: Write commands not allowed after non deterministic commands.",
+                .unknown
+            ),
         ]
         for (text, code) in cases {
             let error = Array(text.utf8).withUnsafeBytes { RedisError(reply: $0) }

@@ -42,37 +42,37 @@ import Testing
         let cluster = try ClusterProcesses(primaries: 3, hasReplicas: false)
         var configuration = RedisConfiguration(url: try RedisURL(cluster.url), topology: .cluster)
         configuration.responseDeadlineMilliseconds = 20_000
-        let crowd = try AudienceCaller(configuration)
-        #expect(crowd.turn { crowd.store.isReady })
-        crowd.joinMore(2_000)
-        #expect(crowd.turn { crowd.waitingCount == 0 })
+        let caller = try AudienceCaller(configuration)
+        #expect(caller.turn { caller.store.isReady })
+        caller.joinMore(2_000)
+        #expect(caller.turn { caller.waitingCount == 0 })
 
         var resharding = try Resharding(cluster)
         while resharding.step() {
-            if crowd.waitingCount < 500 { crowd.joinMore(100) }
-            crowd.step(waitMilliseconds: 0)
+            if caller.waitingCount < 500 { caller.joinMore(100) }
+            caller.step(waitMilliseconds: 0)
         }
-        #expect(crowd.turn { crowd.waitingCount == 0 })
-        #expect(crowd.joinedMembers.count > 6_000)
-        #expect(crowd.repeatedFailures[.moved] ?? 0 > 0 && crowd.repeatedFailures[.ask] ?? 0 > 0)
+        #expect(caller.turn { caller.waitingCount == 0 })
+        #expect(caller.joinedMembers.count > 6_000)
+        #expect(caller.repeatedFailures[.moved] ?? 0 > 0 && caller.repeatedFailures[.ask] ?? 0 > 0)
         #expect(
-            Set(crowd.repeatedFailures.keys).isSubset(of: [.moved, .ask, .tryAgain, .busy]),
-            "\(crowd.repeatedFailures)"
+            Set(caller.repeatedFailures.keys).isSubset(of: [.moved, .ask, .tryAgain, .busy]),
+            "\(caller.repeatedFailures)"
         )
-        #expect(try crowd.members() == crowd.joinedMembers)
+        #expect(try caller.members() == caller.joinedMembers)
     }
 
     @Test func `A failover loses the last writes: members join again, and a range is claimed again`() throws {
         let cluster = try ClusterProcesses(primaries: 3, hasReplicas: true)
         var configuration = RedisConfiguration(url: try RedisURL(cluster.url), topology: .cluster)
         configuration.responseDeadlineMilliseconds = 20_000
-        let crowd = try AudienceCaller(configuration)
+        let caller = try AudienceCaller(configuration)
         let range = try #require(SegmentRange(index: 0, rangeCount: 1))
-        #expect(crowd.turn { crowd.store.isReady })
-        crowd.joinMore(1_500)
-        #expect(crowd.turn { crowd.waitingCount == 0 })
-        #expect(try crowd.ask(.claim(range, claim: 1)).verdict == .progress)
-        #expect(try crowd.ask(.checkpoint(range, claim: 1, text: [1])).verdict == .settled)
+        #expect(caller.turn { caller.store.isReady })
+        caller.joinMore(1_500)
+        #expect(caller.turn { caller.waitingCount == 0 })
+        #expect(try caller.ask(.claim(range, claim: 1)).verdict == .progress)
+        #expect(try caller.ask(.checkpoint(range, claim: 1, text: [1])).verdict == .settled)
         try cluster.finishReplication()
 
         let index = try #require(
@@ -81,62 +81,62 @@ import Testing
         // The writes that follow do not reach the replica.
         cluster.replicas[index].suspend()
         cluster.primaries[index].command("CLIENT", "KILL", "TYPE", "replica")
-        crowd.joinMore(1_500)
-        #expect(crowd.turn { crowd.waitingCount == 0 })
-        #expect(try crowd.ask(.claim(range, claim: 2)).bytes == [1])
-        #expect(try crowd.ask(.checkpoint(range, claim: 2, text: [2])).verdict == .settled)
-        let joined = try crowd.members()
-        #expect(joined == crowd.joinedMembers)
+        caller.joinMore(1_500)
+        #expect(caller.turn { caller.waitingCount == 0 })
+        #expect(try caller.ask(.claim(range, claim: 2)).bytes == [1])
+        #expect(try caller.ask(.checkpoint(range, claim: 2, text: [2])).verdict == .settled)
+        let membersBeforeFailover = try caller.members()
+        #expect(membersBeforeFailover == caller.joinedMembers)
         cluster.primaries[index].kill()
         cluster.replicas[index].resume()
 
-        let left = try crowd.members()
-        let lost = joined.subtracting(left)
-        #expect(left.isSubset(of: joined) && (1..<1_500).contains(lost.count))
+        let remainingMembers = try caller.members()
+        let lostMembers = membersBeforeFailover.subtracting(remainingMembers)
+        #expect(remainingMembers.isSubset(of: membersBeforeFailover) && (1..<1_500).contains(lostMembers.count))
         let slots = ClusterProcesses.slots(of: index, among: 3)
-        #expect(lost.allSatisfy { slots.contains(AudienceCaller.slot(ofMember: $0)) })
+        #expect(lostMembers.allSatisfy { slots.contains(AudienceCaller.slot(ofMember: $0)) })
         // The new primary has lost the second claim and still has the first one. So it refuses the checkpoint of the
         // second claim.
-        #expect(try crowd.ask(.checkpoint(range, claim: 2, text: [3])).verdict == .claimedByAnother)
-        #expect(try crowd.ask(.claim(range, claim: 2)).bytes == [1])
-        #expect(try crowd.ask(.checkpoint(range, claim: 2, text: [3])).verdict == .settled)
-        #expect(try crowd.ask(.checkpoint(range, claim: 1, text: [4])).verdict == .claimedByAnother)
+        #expect(try caller.ask(.checkpoint(range, claim: 2, text: [3])).verdict == .claimedByAnother)
+        #expect(try caller.ask(.claim(range, claim: 2)).bytes == [1])
+        #expect(try caller.ask(.checkpoint(range, claim: 2, text: [3])).verdict == .settled)
+        #expect(try caller.ask(.checkpoint(range, claim: 1, text: [4])).verdict == .claimedByAnother)
         // Joins the lost members again, as when their registrations are read again.
-        crowd.join(lost)
-        #expect(crowd.turn { crowd.waitingCount == 0 })
-        #expect(try crowd.members() == joined)
+        caller.join(lostMembers)
+        #expect(caller.turn { caller.waitingCount == 0 })
+        #expect(try caller.members() == membersBeforeFailover)
     }
 
     @Test func `Every slot moves between two calls: pages, claims and counts are unchanged`() throws {
         let cluster = try ClusterProcesses(primaries: 3, hasReplicas: false)
         var configuration = RedisConfiguration(url: try RedisURL(cluster.url), topology: .cluster)
         configuration.responseDeadlineMilliseconds = 20_000
-        let crowd = try AudienceCaller(configuration)
+        let caller = try AudienceCaller(configuration)
         let ranges = try (0..<2).map { try #require(SegmentRange(index: $0, rangeCount: 2)) }
         let version = Version(timestamp: 1_790_000_000, sequence: 0)
         var counts = MemberCounts()
         counts[.delivered] = 7
-        #expect(crowd.turn { crowd.store.isReady })
-        crowd.joinMore(2_000)
-        #expect(crowd.turn { crowd.waitingCount == 0 })
-        _ = try crowd.ask(.claim(ranges[0], claim: 1))
-        #expect(try crowd.ask(.finish(ranges[1], version: version, counts, RoundTimes())).partsLeft == 1)
-        let directory = try crowd.ask(.directory(segment: 3)).bytes
-        let page = try crowd.ask(.page(segment: 3, lowerBound: 0)).bytes
+        #expect(caller.turn { caller.store.isReady })
+        caller.joinMore(2_000)
+        #expect(caller.turn { caller.waitingCount == 0 })
+        _ = try caller.ask(.claim(ranges[0], claim: 1))
+        #expect(try caller.ask(.finish(ranges[1], version: version, counts, ResponseTimes())).unfinishedPartCount == 1)
+        let directory = try caller.ask(.directory(segment: 3)).bytes
+        let page = try caller.ask(.page(segment: 3, lowerBound: 0)).bytes
         #expect(page?.isEmpty == false)
 
         var resharding = try Resharding(cluster)
         while resharding.step() {}
-        #expect(try crowd.ask(.page(segment: 3, lowerBound: 0)).bytes == page)
-        #expect(try crowd.ask(.directory(segment: 3)).bytes == directory)
-        #expect(try crowd.ask(.checkpoint(ranges[0], claim: 1, text: [5])).verdict == .settled)
-        #expect(try crowd.ask(.claim(ranges[0], claim: 2)).bytes == [5])
-        let finished = try crowd.ask(.finish(ranges[0], version: version, counts, RoundTimes()))
-        #expect(finished.totals?[.delivered] == 14)
-        #expect(crowd.repeatedFailures[.moved] ?? 0 > 0)
-        crowd.joinMore(500)
-        #expect(crowd.turn { crowd.waitingCount == 0 })
-        #expect(try crowd.members() == crowd.joinedMembers)
+        #expect(try caller.ask(.page(segment: 3, lowerBound: 0)).bytes == page)
+        #expect(try caller.ask(.directory(segment: 3)).bytes == directory)
+        #expect(try caller.ask(.checkpoint(ranges[0], claim: 1, text: [5])).verdict == .settled)
+        #expect(try caller.ask(.claim(ranges[0], claim: 2)).bytes == [5])
+        let finishReply = try caller.ask(.finish(ranges[0], version: version, counts, ResponseTimes()))
+        #expect(finishReply.totals?[.delivered] == 14)
+        #expect(caller.repeatedFailures[.moved] ?? 0 > 0)
+        caller.joinMore(500)
+        #expect(caller.turn { caller.waitingCount == 0 })
+        #expect(try caller.members() == caller.joinedMembers)
     }
 }
 
@@ -182,7 +182,7 @@ private final class AudienceCaller: AudienceStoreHandler {
 
     func step(waitMilliseconds: Int32 = 20) {
         issueWaiting()
-        loop.turn(waitMilliseconds: waitMilliseconds)
+        loop.runTurn(waitMilliseconds: waitMilliseconds)
     }
 
     private func issueWaiting() {
@@ -258,7 +258,7 @@ private final class AudienceCaller: AudienceStoreHandler {
             kind: .activity,
             environment: .production,
             frequentUpdates: false,
-            atMilliseconds: now,
+            changedAtMilliseconds: now,
             identifier: identifier,
             token: [UInt8](repeating: UInt8(ascii: "a"), count: 160)
         )
@@ -275,7 +275,7 @@ private final class AudienceCaller: AudienceStoreHandler {
         }
     }
 
-    func audienceFailed(tag: UInt64, error: RedisError) {
+    func audienceCallFailed(tag: UInt64, error: RedisError) {
         guard let call = callsInFlight.removeValue(forKey: tag) else {
             preconditionFailure("a call that was answered twice")
         }

@@ -22,18 +22,19 @@ final class ClusterProcesses {
         // If a primary stays silent for this time, its replica replaces it. On a busy machine a node may be silent for
         // a second, and a test that expects no failure must get none.
         let nodeTimeoutMilliseconds = hasReplicas ? 3_000 : 5_000
-        func node() throws -> RedisServer {
+        func startNode() throws -> RedisServer {
             try RedisServer(
                 [
                     "--cluster-enabled", "yes", "--cluster-node-timeout", String(nodeTimeoutMilliseconds),
-                    "--cluster-port", String(try Listener.unusedLoopbackPort()), "--cluster-replica-validity-factor",
+                    "--cluster-port", String(try Listener.findUnusedLoopbackPort()),
+                    "--cluster-replica-validity-factor",
                     "0",
                     "--cluster-allow-replica-migration", "no",
                 ] + arguments
             )
         }
-        primaries = try (0..<primaryCount).map { _ in try node() }
-        replicas = try hasReplicas ? (0..<primaryCount).map { _ in try node() } : []
+        primaries = try (0..<primaryCount).map { _ in try startNode() }
+        replicas = try hasReplicas ? (0..<primaryCount).map { _ in try startNode() } : []
         identifiers = nodes.map { $0.command("CLUSTER", "MYID").first ?? "" }
         for (index, primary) in primaries.enumerated() {
             let slots = Self.slots(of: index, among: primaryCount)
@@ -44,13 +45,15 @@ final class ClusterProcesses {
         for node in nodes.dropFirst() {
             node.command("CLUSTER", "MEET", "127.0.0.1", String(primaries[0].port), busPort)
         }
-        try waitUntil(nodes) { node in node.command("CLUSTER", "NODES").count(of: " connected") == nodes.count }
+        try waitUntil(nodes) { node in
+            node.command("CLUSTER", "NODES").countOccurrences(of: " connected") == nodes.count
+        }
         for (index, replica) in replicas.enumerated() {
             try waitUntil([replica]) { $0.command("CLUSTER", "REPLICATE", identifiers[index]) == ["OK"] }
         }
         try waitUntil(nodes) { node in
             node.command("CLUSTER", "INFO").first?.contains("cluster_state:ok") == true
-                && node.command("CLUSTER", "SLOTS").count(of: "127.0.0.1") == nodes.count
+                && node.command("CLUSTER", "SLOTS").countOccurrences(of: "127.0.0.1") == nodes.count
         }
         try waitUntil(replicas) { $0.command("INFO", "replication").first?.contains("master_link_status:up") == true }
     }
@@ -71,7 +74,7 @@ final class ClusterProcesses {
 
 extension [String] {
     /// Returns how often the text occurs in all strings together, also inside longer words.
-    func count(of text: String) -> Int {
+    func countOccurrences(of text: String) -> Int {
         reduce(0) { $0 + $1.ranges(of: text).count }
     }
 }

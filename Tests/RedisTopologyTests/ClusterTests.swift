@@ -12,27 +12,28 @@ import Testing
 @Suite(.serialized, .ownThread) struct ClusterTests {
     /// Tests start the activities twice, with these two claims. If a server answers `send` to the second claim, it
     /// has lost the first start.
-    private let first: UInt64 = 1
-    private let second: UInt64 = 2
+    private let firstClaim: UInt64 = 1
+    private let secondClaim: UInt64 = 2
     private let activities = 0..<6_000
 
-    private func caller(_ cluster: ClusterProcesses, deadlineMilliseconds: Int64 = 20_000) throws -> Caller {
+    private func makeCaller(_ cluster: ClusterProcesses, deadlineMilliseconds: Int64 = 20_000) throws -> TopologyCaller
+    {
         var configuration = RedisConfiguration(url: try RedisURL(cluster.url), topology: .cluster)
         configuration.responseDeadlineMilliseconds = deadlineMilliseconds
-        return try Caller(configuration)
+        return try TopologyCaller(configuration)
     }
 
-    private func sentCount(_ caller: Caller) -> Int { caller.verdicts.values.count { $0 == .send } }
+    private func sentCount(_ caller: TopologyCaller) -> Int { caller.verdicts.values.count { $0 == .send } }
 
     @Test func `The client finds all slots from one server, and follows each slot that moves under load`() throws {
         let cluster = try ClusterProcesses(primaries: 3, hasReplicas: false)
         // The first address has no server. If the client tries it first, it must then try the other one.
-        let url = "redis://127.0.0.1:\(try Listener.unusedLoopbackPort()),\(cluster.primaries[1].location)"
+        let url = "redis://127.0.0.1:\(try Listener.findUnusedLoopbackPort()),\(cluster.primaries[1].location)"
         var configuration = RedisConfiguration(url: try RedisURL(url), topology: .cluster)
         configuration.responseDeadlineMilliseconds = 20_000
-        let caller = try Caller(configuration)
+        let caller = try TopologyCaller(configuration)
         #expect(caller.turn { caller.client.isReady })
-        caller.enqueue(activities, claim: first)
+        caller.enqueue(activities, claim: firstClaim)
         #expect(caller.turnUntilAllAnswered())
         #expect(sentCount(caller) == activities.count)
         #expect(caller.repeatedFailures.isEmpty)
@@ -43,29 +44,29 @@ import Testing
         var position = 0
         while resharding.step() {
             if caller.waitingCount < 2_000 {
-                caller.enqueue((0..<500).map { (position + $0) % activities.count }, claim: second)
+                caller.enqueue((0..<500).map { (position + $0) % activities.count }, claim: secondClaim)
                 position += 500
             }
             caller.step(waitMilliseconds: 0)
             // Some keys have already moved to the new owner, but their slots have not. The calls must still get
             // replies.
-            if resharding.areKeysAhead && resharding.batch % 8 == 0 { try #require(caller.turnUntilAllAnswered()) }
+            if resharding.areKeysAhead && resharding.batchIndex % 8 == 0 { try #require(caller.turnUntilAllAnswered()) }
         }
         #expect(caller.turnUntilAllAnswered())
         // The client learns a moved slot from the first redirection, so only few calls are redirected.
-        #expect(caller.repeatedFailures[.moved] ?? 0 < caller.answerCount / 4)
-        #expect(caller.answerCount > 20_000)
+        #expect(caller.repeatedFailures[.moved] ?? 0 < caller.replyCount / 4)
+        #expect(caller.replyCount > 20_000)
         #expect(sentCount(caller) == 0, "a server has forgotten")
         #expect(caller.repeatedFailures[.moved] ?? 0 > 0 && caller.repeatedFailures[.ask] ?? 0 > 0)
         #expect(Set(caller.repeatedFailures.keys).isSubset(of: [.moved, .ask, .tryAgain]))
         #expect(caller.refusedFailures.isEmpty)
         #expect(cluster.keyCount(cluster.primaries) == activities.count)
         // However many MOVED errors come, the client asks for the slots at most once a second.
-        let asked = cluster.primaries.reduce(0) { $0 + Self.calls(of: "cluster|slots", on: $1) }
-        #expect(Int64(asked) <= resharding.elapsedMilliseconds() / Cluster.refreshSpacingMilliseconds + 4)
+        let lookUpCount = cluster.primaries.reduce(0) { $0 + Self.callCount(of: "cluster|slots", on: $1) }
+        #expect(Int64(lookUpCount) <= resharding.elapsedMilliseconds() / Cluster.refreshSpacingMilliseconds + 4)
     }
 
-    private static func calls(of command: String, on server: RedisServer) -> Int {
+    private static func callCount(of command: String, on server: RedisServer) -> Int {
         let line = server.command("INFO", "commandstats").first?.split(separator: "\r\n")
             .first { $0.hasPrefix("cmdstat_\(command):") }
         return line?.split(separator: ",").first?.split(separator: "=").last.flatMap { Int($0) } ?? 0
@@ -75,31 +76,31 @@ import Testing
         throws
     {
         let cluster = try ClusterProcesses(primaries: 3, hasReplicas: true)
-        let caller = try caller(cluster)
+        let caller = try makeCaller(cluster)
         #expect(caller.turn { caller.client.isReady })
-        caller.enqueue(activities, claim: first)
+        caller.enqueue(activities, claim: firstClaim)
         #expect(caller.turnUntilAllAnswered())
         try cluster.finishReplication()
         caller.reset()
 
         // Kills the server while calls to it are in flight.
-        caller.enqueue(activities, claim: second)
+        caller.enqueue(activities, claim: secondClaim)
         caller.step(waitMilliseconds: 0)
         cluster.primaries[0].kill()
         let orphans = activities.filter { Self.slot($0) < ClusterProcesses.slots(of: 0, among: 3).upperBound }
-        let others = activities.count - orphans.count
-        var unavailableServers = 0
+        let otherCount = activities.count - orphans.count
+        var unavailableServerCount = 0
         let isAnswered = caller.turn {
-            unavailableServers = max(unavailableServers, caller.client.unavailableServers)
+            unavailableServerCount = max(unavailableServerCount, caller.client.unavailableServerCount)
             // The other servers may answer before the client notices that the killed server's connection is
             // closed.
-            return caller.answerCount >= others && unavailableServers > 0
+            return caller.replyCount >= otherCount && unavailableServerCount > 0
         }
         #expect(isAnswered && caller.client.isReady)
         #expect(caller.waitingCount > 0, "the others waited for the replica")
-        #expect((1...2).contains(unavailableServers), "the primary, and its replica when it is being connected to")
+        #expect((1...2).contains(unavailableServerCount), "the primary, and its replica when it is being connected to")
         #expect(caller.turnUntilAllAnswered())
-        #expect(caller.turn { caller.client.unavailableServers == 0 })
+        #expect(caller.turn { caller.client.unavailableServerCount == 0 })
         #expect(caller.verdicts.count == activities.count && sentCount(caller) == 0)
         #expect(caller.refusedFailures.isEmpty)
         #expect(caller.reasons.contains { $0.contains(cluster.primaries[0].location) })
@@ -108,21 +109,21 @@ import Testing
         try cluster.primaries[0].start()
         try waitUntil([cluster.primaries[0]]) { $0.command("ROLE").first == "slave" }
         caller.reset()
-        caller.enqueue(activities, claim: second)
+        caller.enqueue(activities, claim: secondClaim)
         #expect(caller.turnUntilAllAnswered())
         #expect(sentCount(caller) == 0 && caller.repeatedFailures.isEmpty)
     }
 
     @Test func `A primary is frozen: its calls time out, and its replica answers them`() throws {
         let cluster = try ClusterProcesses(primaries: 3, hasReplicas: true)
-        let caller = try caller(cluster, deadlineMilliseconds: 1_000)
+        let caller = try makeCaller(cluster, deadlineMilliseconds: 1_000)
         #expect(caller.turn { caller.client.isReady })
-        caller.enqueue(activities, claim: first)
+        caller.enqueue(activities, claim: firstClaim)
         #expect(caller.turnUntilAllAnswered())
         try cluster.finishReplication()
         caller.reset()
         cluster.primaries[1].suspend()
-        caller.enqueue(activities, claim: second)
+        caller.enqueue(activities, claim: secondClaim)
         #expect(caller.turnUntilAllAnswered())
         #expect(caller.repeatedFailures[.deadline] ?? 0 > 0)
         #expect(caller.verdicts.count == activities.count && sentCount(caller) == 0)
@@ -131,7 +132,7 @@ import Testing
         cluster.primaries[1].resume()
         try waitUntil([cluster.primaries[1]]) { $0.command("ROLE").first == "slave" }
         caller.reset()
-        caller.enqueue(activities, claim: second)
+        caller.enqueue(activities, claim: secondClaim)
         #expect(caller.turnUntilAllAnswered())
         #expect(sentCount(caller) == 0)
     }
@@ -140,24 +141,28 @@ import Testing
         let cluster = try ClusterProcesses(primaries: 3, hasReplicas: true)
         var configuration = RedisConfiguration(url: try RedisURL(cluster.url), topology: .cluster)
         configuration.responseDeadlineMilliseconds = 20_000
-        configuration.replicas = 1
-        let caller = try Caller(configuration)
+        configuration.requiredReplicaCount = 1
+        let caller = try TopologyCaller(configuration)
         #expect(caller.turn { caller.client.isReady })
-        caller.enqueue(activities, claim: first, isRegistration: true)
+        caller.enqueue(activities, claim: firstClaim, isRegistration: true)
         #expect(caller.turnUntilAllAnswered())
         #expect(caller.verdicts.count == activities.count && caller.repeatedFailures.isEmpty)
-        #expect(cluster.primaries.allSatisfy { Self.calls(of: "wait", on: $0) > 0 })
+        #expect(cluster.primaries.allSatisfy { Self.callCount(of: "wait", on: $0) > 0 })
 
         caller.reset()
         let slots = ClusterProcesses.slots(of: 1, among: 3)
-        let there = activities.filter { slots.contains(Self.slot($0)) }
+        let activitiesOfPrimary = activities.filter { slots.contains(Self.slot($0)) }
         cluster.replicas[1].suspend()
-        caller.enqueue(activities, claim: first, isRegistration: true)
+        caller.enqueue(activities, claim: firstClaim, isRegistration: true)
         let starts = (activities.count..<2 * activities.count).filter { slots.contains(Self.slot($0)) }
-        caller.enqueue(starts, claim: first)
-        let answered = activities.count - there.count + starts.count
-        #expect(caller.turn { caller.answerCount >= answered && caller.repeatedFailures[.replicasMissing] ?? 0 > 0 })
-        #expect(there.allSatisfy { caller.verdicts[$0] == nil })
+        caller.enqueue(starts, claim: firstClaim)
+        let expectedReplyCount = activities.count - activitiesOfPrimary.count + starts.count
+        #expect(
+            caller.turn {
+                caller.replyCount >= expectedReplyCount && caller.repeatedFailures[.replicasMissing] ?? 0 > 0
+            }
+        )
+        #expect(activitiesOfPrimary.allSatisfy { caller.verdicts[$0] == nil })
         cluster.replicas[1].resume()
         #expect(caller.turnUntilAllAnswered())
         #expect(caller.verdicts.count == activities.count + starts.count)
@@ -165,7 +170,7 @@ import Testing
     }
 
     private static func slot(_ activity: Int) -> Int {
-        Caller.key(activity) { KeySlot($0).slot }
+        TopologyCaller.key(activity) { KeySlot($0).slot }
     }
 }
 
@@ -176,33 +181,33 @@ struct Resharding {
 
     private let cluster: ClusterProcesses
     private let clients: [BlockingClient]
-    private let began: timespec
+    private let startTime: timespec
     private var slot = 0
-    private var stage = 0
+    private var stepInMove = 0
 
     init(_ cluster: ClusterProcesses) throws {
         self.cluster = cluster
         clients = cluster.primaries.compactMap { BlockingClient(port: $0.port) }
         var now = timespec()
         clock_gettime(CLOCK_MONOTONIC, &now)
-        began = now
+        startTime = now
     }
 
     func elapsedMilliseconds() -> Int64 {
         var now = timespec()
         clock_gettime(CLOCK_MONOTONIC, &now)
-        return Int64(now.tv_sec - began.tv_sec) * 1_000 + Int64(now.tv_nsec - began.tv_nsec) / 1_000_000
+        return Int64(now.tv_sec - startTime.tv_sec) * 1_000 + Int64(now.tv_nsec - startTime.tv_nsec) / 1_000_000
     }
 
     /// Whether some or all keys of the moving slots are already on the new owner.
-    var areKeysAhead: Bool { stage == 2 || stage == 3 }
-    var batch: Int { slot / Self.slotsPerStep }
+    var areKeysAhead: Bool { stepInMove == 2 || stepInMove == 3 }
+    var batchIndex: Int { slot / Self.slotsPerStep }
 
     /// Makes the next step. Returns false when all slots have moved.
     mutating func step() -> Bool {
         guard slot < KeySlot.slotCount else { return false }
         let slots = slot..<min(slot + Self.slotsPerStep, KeySlot.slotCount)
-        switch stage {
+        switch stepInMove {
         case 0:
             setSlots(slots, on: \.target) { ["IMPORTING", $0.sourceIdentifier] }
             setSlots(slots, on: \.source) { ["MIGRATING", $0.targetIdentifier] }
@@ -216,15 +221,15 @@ struct Resharding {
             setSlots(slots, on: \.source) { ["NODE", $0.targetIdentifier] }
             setSlots(slots, on: \.bystander) { ["NODE", $0.targetIdentifier] }
         }
-        stage += 1
-        if stage == 5 {
-            stage = 0
+        stepInMove += 1
+        if stepInMove == 5 {
+            stepInMove = 0
             slot = slots.upperBound
         }
         return true
     }
 
-    private struct Move {
+    private struct SlotMove {
         var source: Int
         var target: Int
         var bystander: Int
@@ -232,10 +237,10 @@ struct Resharding {
         var targetIdentifier: String
     }
 
-    private func move(_ slot: Int) -> Move {
+    private func makeMove(_ slot: Int) -> SlotMove {
         let source = (0..<3).first { ClusterProcesses.slots(of: $0, among: 3).contains(slot) } ?? 0
         let target = (source + 1) % 3
-        return Move(
+        return SlotMove(
             source: source,
             target: target,
             bystander: (source + 2) % 3,
@@ -244,28 +249,28 @@ struct Resharding {
         )
     }
 
-    private func setSlots(_ slots: Range<Int>, on node: KeyPath<Move, Int>, _ words: (Move) -> [String]) {
+    private func setSlots(_ slots: Range<Int>, on node: KeyPath<SlotMove, Int>, _ words: (SlotMove) -> [String]) {
         for slot in slots {
-            let move = move(slot)
-            clients[move[keyPath: node]].append(["CLUSTER", "SETSLOT", String(slot)] + words(move))
+            let move = makeMove(slot)
+            clients[move[keyPath: node]].appendCommand(["CLUSTER", "SETSLOT", String(slot)] + words(move))
         }
-        for slot in slots { #expect(clients[move(slot)[keyPath: node]].reply() == ["OK"]) }
+        for slot in slots { #expect(clients[makeMove(slot)[keyPath: node]].readReply() == ["OK"]) }
     }
 
     private func migrate(_ slots: Range<Int>, keysMax: Int) {
         for slot in slots {
-            clients[move(slot).source].append(["CLUSTER", "GETKEYSINSLOT", String(slot), String(keysMax)])
+            clients[makeMove(slot).source].appendCommand(["CLUSTER", "GETKEYSINSLOT", String(slot), String(keysMax)])
         }
         // The keys are read as bytes, because a key may have any bytes.
-        let keys = slots.map { slot in clients[move(slot).source].replyBytes() }
+        let keys = slots.map { slot in clients[makeMove(slot).source].readReplyBytes() }
         for (slot, keys) in zip(slots, keys) where !keys.isEmpty {
-            let move = move(slot)
+            let move = makeMove(slot)
             let port = String(cluster.primaries[move.target].port)
             let words = ["MIGRATE", "127.0.0.1", port, "", "0", "120000", "KEYS"].map { Array($0.utf8) }
-            clients[move.source].append(bytes: words + keys)
+            clients[move.source].appendCommand(bytes: words + keys)
         }
         for (slot, keys) in zip(slots, keys) where !keys.isEmpty {
-            #expect(clients[move(slot).source].reply() == ["OK"])
+            #expect(clients[makeMove(slot).source].readReply() == ["OK"])
         }
     }
 }

@@ -8,10 +8,10 @@ final class FakeNode: ListenerHandler, StreamHandler {
     /// The reply to CLUSTER SLOTS; nil if this node has all slots.
     var slots: String?
     /// The replies to calls, in order. After the last one, each call gets `duplicate`.
-    var answers: [String] = []
-    private(set) var lookUps = 0
-    private(set) var calls = 0
-    private(set) var askings = 0
+    var callReplies: [String] = []
+    private(set) var lookUpCount = 0
+    private(set) var callCount = 0
+    private(set) var askingCount = 0
     private var listener: Listener?
     private var streams: [(stream: Stream, reader: ValueReader)] = []
     private let loop: EventLoop
@@ -33,10 +33,10 @@ final class FakeNode: ListenerHandler, StreamHandler {
     /// The reply to CLUSTER SLOTS of a node that has all slots and does not know its own address.
     var allSlots: String { "*1\r\n*3\r\n:0\r\n:16383\r\n*3\r\n$-1\r\n:\(port)\r\n$2\r\nid\r\n" }
 
-    private func answer(_ words: [String]) -> String {
+    private func makeReply(_ words: [String]) -> String {
         switch words.first {
         case "CLUSTER":
-            lookUps += 1
+            lookUpCount += 1
             return slots ?? allSlots
         case "CONFIG":
             return "*2\r\n$16\r\nmaxmemory-policy\r\n$10\r\nnoeviction\r\n"
@@ -45,10 +45,10 @@ final class FakeNode: ListenerHandler, StreamHandler {
         case "SCRIPT":
             return "$40\r\n0123456789012345678901234567890123456789\r\n"
         case "EVALSHA":
-            calls += 1
-            return answers.isEmpty ? "$9\r\nduplicate\r\n" : answers.removeFirst()
+            callCount += 1
+            return callReplies.isEmpty ? "$9\r\nduplicate\r\n" : callReplies.removeFirst()
         default:
-            if words.first == "ASKING" { askings += 1 }
+            if words.first == "ASKING" { askingCount += 1 }
             return "+OK\r\n"
         }
     }
@@ -65,7 +65,7 @@ final class FakeNode: ListenerHandler, StreamHandler {
     func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {
         guard let reader = streams.first(where: { $0.stream === stream })?.reader, reader.feed(bytes) else { return }
         while case .value(let command) = reader.next() {
-            let text = answer(command.elements?.compactMap(\.text) ?? [])
+            let text = makeReply(command.elements?.compactMap(\.text) ?? [])
             Array(text.utf8).withUnsafeBytes { stream.write($0) }
         }
     }

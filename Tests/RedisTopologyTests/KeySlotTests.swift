@@ -9,7 +9,7 @@ import Testing
 @Suite(.ownThread) struct KeySlotTests {
     @Test func `The slot of a key is the one that a server computes`() throws {
         let server = try RedisServer([
-            "--cluster-enabled", "yes", "--cluster-port", String(try Listener.unusedLoopbackPort()),
+            "--cluster-enabled", "yes", "--cluster-port", String(try Listener.findUnusedLoopbackPort()),
         ])
         let client = try #require(BlockingClient(port: server.port))
         var random = SystemRandomNumberGenerator()
@@ -22,8 +22,11 @@ import Testing
             #expect(client.command("CLUSTER", "KEYSLOT", key) == [String(slot(key))], "\(key)")
             // Causeway writes keys in this form. The id in such a key may have any bytes.
             for sign in ["=", "/"] {
-                let whole = "{com.example\(sign)\(key)}"
-                #expect(client.command("CLUSTER", "KEYSLOT", whole) == [String(slot(whole))], "\(whole)")
+                let keyWithHashTag = "{com.example\(sign)\(key)}"
+                #expect(
+                    client.command("CLUSTER", "KEYSLOT", keyWithHashTag) == [String(slot(keyWithHashTag))],
+                    "\(keyWithHashTag)"
+                )
             }
         }
     }
@@ -31,7 +34,7 @@ import Testing
     private func slot(_ key: String) -> Int { Array(key.utf8).withUnsafeBytes { KeySlot($0).slot } }
 
     @Test func `Different keys have different fingerprints`() {
-        let fingerprints = Set((0..<100_000).map { Caller.key($0) { KeySlot($0).fingerprint } })
+        let fingerprints = Set((0..<100_000).map { TopologyCaller.key($0) { KeySlot($0).fingerprint } })
         #expect(fingerprints.count == 100_000 && !fingerprints.contains(0))
     }
 
@@ -64,24 +67,30 @@ import Testing
     }
 
     @Test func `After ASK, the next call of the key goes to another server, once`() {
-        var asks = AskRedirections()
-        asks.insert(7, node: 3)
-        asks.insert(8, node: 4)
-        asks.insert(7, node: 5)
-        #expect(asks.count == 2)
-        #expect(asks.node(for: 7) == 5 && asks.node(for: 8) == 4 && asks.node(for: 9) == nil)
-        asks.remove(7)
-        asks.remove(7)
-        #expect(asks.count == 1 && asks.node(for: 7) == nil)
+        var askRedirections = AskRedirections()
+        askRedirections.insert(7, node: 3)
+        askRedirections.insert(8, node: 4)
+        askRedirections.insert(7, node: 5)
+        #expect(askRedirections.count == 2)
+        #expect(
+            askRedirections.node(for: 7) == 5 && askRedirections.node(for: 8) == 4
+                && askRedirections.node(for: 9) == nil
+        )
+        askRedirections.remove(7)
+        askRedirections.remove(7)
+        #expect(askRedirections.count == 1 && askRedirections.node(for: 7) == nil)
         // This fingerprint has the same index in the table as fingerprint 8, so it replaces the entry of 8.
-        let other = UInt64(8 + AskRedirections.capacity)
-        asks.insert(other, node: 6)
-        #expect(asks.count == 1 && asks.node(for: 8) == nil && asks.node(for: other) == 6)
-        asks.removeAll(for: 6)
-        #expect(asks.count == 0 && asks.node(for: other) == nil)
+        let otherFingerprint = UInt64(8 + AskRedirections.capacity)
+        askRedirections.insert(otherFingerprint, node: 6)
+        #expect(
+            askRedirections.count == 1 && askRedirections.node(for: 8) == nil
+                && askRedirections.node(for: otherFingerprint) == 6
+        )
+        askRedirections.removeAll(for: 6)
+        #expect(askRedirections.count == 0 && askRedirections.node(for: otherFingerprint) == nil)
         for fingerprint in 1...100_000 as ClosedRange<UInt64> {
-            asks.insert(fingerprint &* 0x9E37_79B9_7F4A_7C15, node: 1)
+            askRedirections.insert(fingerprint &* 0x9E37_79B9_7F4A_7C15, node: 1)
         }
-        #expect(asks.count <= AskRedirections.capacity)
+        #expect(askRedirections.count <= AskRedirections.capacity)
     }
 }

@@ -13,49 +13,49 @@ import Testing
     @Test func `A mark stays until its server is emptied`() throws {
         let server = try RedisServer()
         let marks = try marks("redis://\(server.location)")
-        let primary = try #require(try marks.read(["a", "b"]).first)
+        let primary = try #require(try marks.readMarks(["a", "b"]).first)
         #expect(primary.texts == [nil, nil])
-        #expect(marks.write([("a", "one")], to: primary, .replaceFirst) == [false])
-        #expect(marks.write([("a", "one"), ("b", "two")], to: primary, .writeAll) == [true, true])
-        #expect(try marks.read(["b", "a", "c"]).first?.texts == ["two", "one", nil])
+        #expect(marks.writeMarks([("a", "one")], to: primary, .replaceFirst) == [false])
+        #expect(marks.writeMarks([("a", "one"), ("b", "two")], to: primary, .writeAll) == [true, true])
+        #expect(try marks.readMarks(["b", "a", "c"]).first?.texts == ["two", "one", nil])
         // A mark belongs to one consumer group, so another group finds none.
         let others = try PrimaryMarks(
             configuration: RedisConfiguration(url: try RedisURL("redis://\(server.location)")),
             group: "another"
         )
-        #expect(try others.read(["a"]).first?.texts == [nil])
-        #expect(marks.write([("a", "three")], to: primary, .replaceAll) == [true])
+        #expect(try others.readMarks(["a"]).first?.texts == [nil])
+        #expect(marks.writeMarks([("a", "three")], to: primary, .replaceAll) == [true])
         #expect(server.command("FLUSHALL") == ["OK"])
-        #expect(marks.write([("a", "four")], to: primary, .replaceFirst) == [false])
-        #expect(try marks.read(["a"]).first?.texts == [nil])
+        #expect(marks.writeMarks([("a", "four")], to: primary, .replaceFirst) == [false])
+        #expect(try marks.readMarks(["a"]).first?.texts == [nil])
     }
 
     @Test func `A restarted server counts as another one`() throws {
         let server = try RedisServer()
         let marks = try marks("redis://\(server.location)")
-        let before = try #require(try marks.read([]).first)
-        #expect(before.server.runIdentifier?.count == 40 && before.server.majorVersion ?? 0 >= 5)
-        #expect(try marks.read([]).first?.server == before.server)
+        let primaryBefore = try #require(try marks.readMarks([]).first)
+        #expect(primaryBefore.server.runIdentifier?.count == 40 && primaryBefore.server.majorVersion ?? 0 >= 5)
+        #expect(try marks.readMarks([]).first?.server == primaryBefore.server)
         server.kill()
-        #expect(try marks.read([]).isEmpty)
+        #expect(try marks.readMarks([]).isEmpty)
         try server.start()
-        #expect(try marks.read([]).first?.server.runIdentifier != before.server.runIdentifier)
+        #expect(try marks.readMarks([]).first?.server.runIdentifier != primaryBefore.server.runIdentifier)
     }
 
     @Test func `A silent server is left out in time, before and after it was reached`() throws {
         let server = try RedisServer()
         let (marks, others) = (try marks("redis://\(server.location)"), try marks("redis://\(server.location)"))
-        #expect(try marks.read(["a"]).count == 1)
+        #expect(try marks.readMarks(["a"]).count == 1)
         server.suspend()
         defer { server.resume() }
-        let begin = ContinuousClock.now
+        let startTime = ContinuousClock.now
         for _ in 0..<2 {
-            #expect(try marks.read(["a"]).isEmpty)
-            #expect(try others.read(["a"]).isEmpty)
+            #expect(try marks.readMarks(["a"]).isEmpty)
+            #expect(try others.readMarks(["a"]).isEmpty)
         }
-        #expect(ContinuousClock.now - begin < .seconds(20))
+        #expect(ContinuousClock.now - startTime < .seconds(20))
         server.resume()
-        #expect(try marks.read(["a"]).count == 1)
+        #expect(try marks.readMarks(["a"]).count == 1)
     }
 
     @Test func `A call ends with its task`() async throws {
@@ -63,33 +63,33 @@ import Testing
         let url = "redis://\(server.location)"
         server.suspend()
         defer { server.resume() }
-        let begin = ContinuousClock.now
+        let startTime = ContinuousClock.now
         let task = Task {
             var configuration = RedisConfiguration(url: try RedisURL(url))
             configuration.responseDeadlineMilliseconds = 50_000
-            return try PrimaryMarks(configuration: configuration, group: "group").read(["a"]).count
+            return try PrimaryMarks(configuration: configuration, group: "group").readMarks(["a"]).count
         }
         task.cancel()
         #expect(try await task.value == 0)
-        #expect(ContinuousClock.now - begin < .seconds(20))
+        #expect(ContinuousClock.now - startTime < .seconds(20))
     }
 
     @Test func `Each primary of a cluster has its marks, and one that is emptied has none`() throws {
         let cluster = try ClusterProcesses(primaries: 3, hasReplicas: false)
         let marks = try marks(cluster.url, topology: .cluster)
-        let primaries = try marks.read(["a"])
+        let primaries = try marks.readMarks(["a"])
         #expect(primaries.count == 3 && primaries.allSatisfy { $0.texts == [nil] && $0.anchors.count > 30 })
-        #expect(primaries.map(\.anchors.count).reduce(0, +) == SlotAnchors.count)
-        for primary in primaries { #expect(marks.write([("a", "one")], to: primary, .writeAll) == [true]) }
-        #expect(try marks.read(["a"]).allSatisfy { $0.texts == ["one"] })
-        let emptied = try #require(cluster.primaries.first { $0.location == "\(primaries[1].location)" })
-        #expect(emptied.command("FLUSHALL") == ["OK"])
-        let after = try marks.read(["a"])
-        #expect(after.filter { $0.texts == [nil] }.map(\.location) == [primaries[1].location])
+        #expect(primaries.map(\.anchors.count).reduce(0, +) == SlotAnchors.anchorCount)
+        for primary in primaries { #expect(marks.writeMarks([("a", "one")], to: primary, .writeAll) == [true]) }
+        #expect(try marks.readMarks(["a"]).allSatisfy { $0.texts == ["one"] })
+        let emptiedPrimary = try #require(cluster.primaries.first { $0.location == "\(primaries[1].location)" })
+        #expect(emptiedPrimary.command("FLUSHALL") == ["OK"])
+        let primariesAfter = try marks.readMarks(["a"])
+        #expect(primariesAfter.filter { $0.texts == [nil] }.map(\.location) == [primaries[1].location])
     }
 
     @Test func `Tags are spread evenly`() {
-        let slots = SlotAnchors.ofCluster.tags.map(\.slot)
+        let slots = SlotAnchors.forCluster.tags.map(\.slot)
         #expect(slots.count == 128 && slots.enumerated().allSatisfy { $1 / SlotAnchors.slotsPerAnchor == $0 })
     }
 }

@@ -20,35 +20,35 @@ import Testing
         server.command("SET", "{app:odd}", "text")
         for index in 0..<3_000 { server.command("HSET", "{other:\(index)}", "s", "1") }
         let queries = try RedisQueries(configuration: RedisConfiguration(url: RedisURL("redis://\(server.location)")))
-        let hash = try queries.hash(bytes("{app:one}"))
+        let hash = try queries.readHash(bytes("{app:one}"))
         #expect(hash.map(\.field) == [bytes("s"), bytes("h")] && hash.map(\.value) == [bytes("1"), bytes("two")])
-        #expect(try queries.hash(bytes("{app:none}")).isEmpty)
-        #expect(throws: RedisError.self) { try queries.hash(bytes("{app:odd}")) }
-        #expect(try queries.values([bytes("{app:none}"), bytes("{app:odd}")]) == [[], bytes("text")])
-        #expect(throws: RedisError.self) { try queries.values([bytes("{app:one}")]) }
+        #expect(try queries.readHash(bytes("{app:none}")).isEmpty)
+        #expect(throws: RedisError.self) { try queries.readHash(bytes("{app:odd}")) }
+        #expect(try queries.readStrings([bytes("{app:none}"), bytes("{app:odd}")]) == [[], bytes("text")])
+        #expect(throws: RedisError.self) { try queries.readStrings([bytes("{app:one}")]) }
         server.command("ZADD", "{app:times}", "1790000000123", "one")
-        #expect(try queries.score(of: bytes("one"), in: bytes("{app:times}")) == 1_790_000_000_123)
-        #expect(try queries.score(of: bytes("two"), in: bytes("{app:times}")) == nil)
-        #expect(try queries.score(of: bytes("one"), in: bytes("{app:none}")) == nil)
-        #expect(throws: RedisError.self) { try queries.score(of: bytes("one"), in: bytes("{app:odd}")) }
+        #expect(try queries.readScore(of: bytes("one"), in: bytes("{app:times}")) == 1_790_000_000_123)
+        #expect(try queries.readScore(of: bytes("two"), in: bytes("{app:times}")) == nil)
+        #expect(try queries.readScore(of: bytes("one"), in: bytes("{app:none}")) == nil)
+        #expect(throws: RedisError.self) { try queries.readScore(of: bytes("one"), in: bytes("{app:odd}")) }
         server.command("DEL", "{app:times}")
         #expect(try isNow(queries.serverTimeMilliseconds()))
-        let app = try queries.scan(match: "{app:*}")
-        #expect(Set(app.keys) == [bytes("{app:one}"), bytes("{app:odd}")] && app.isComplete)
-        let some = try queries.scan(match: "{other:*}", keysMax: 1_000)
-        #expect(some.keys.count == 1_000 && !some.isComplete)
-        let looked = try queries.scan(match: "{other:*}", stepsMax: 2)
-        #expect((1..<3_000).contains(looked.keys.count) && !looked.isComplete)
-        let all = try queries.scan(match: "{other:*}").keys
-        #expect(all.count == 3_000)
-        #expect(try queries.hashes(all).allSatisfy { $0.count == 1 })
+        let appScan = try queries.scanKeys(match: "{app:*}")
+        #expect(Set(appScan.keys) == [bytes("{app:one}"), bytes("{app:odd}")] && appScan.isComplete)
+        let limitedScan = try queries.scanKeys(match: "{other:*}", keysMax: 1_000)
+        #expect(limitedScan.keys.count == 1_000 && !limitedScan.isComplete)
+        let shortScan = try queries.scanKeys(match: "{other:*}", stepsMax: 2)
+        #expect((1..<3_000).contains(shortScan.keys.count) && !shortScan.isComplete)
+        let allKeys = try queries.scanKeys(match: "{other:*}").keys
+        #expect(allKeys.count == 3_000)
+        #expect(try queries.readHashes(allKeys).allSatisfy { $0.count == 1 })
         // The connection is lost between two queries, so the next one connects again.
         server.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-        #expect(try queries.hash(bytes("{app:one}")).count == 2)
+        #expect(try queries.readHash(bytes("{app:one}")).count == 2)
         server.kill()
-        #expect(throws: RedisError.self) { try queries.hash(bytes("{app:one}")) }
+        #expect(throws: RedisError.self) { try queries.readHash(bytes("{app:one}")) }
         try server.start()
-        #expect(try queries.hash(bytes("{app:one}")).isEmpty)
+        #expect(try queries.readHash(bytes("{app:one}")).isEmpty)
     }
 
     @Test func `A cluster is queried, also while a slot moves`() throws {
@@ -66,17 +66,17 @@ import Testing
         configuration.responseDeadlineMilliseconds = 20_000
         let queries = try RedisQueries(configuration: configuration)
         func hasAll() throws -> Bool {
-            try queries.hashes(keys.map(bytes)).map { $0.first?.value } == keys.map(bytes)
+            try queries.readHashes(keys.map(bytes)).map { $0.first?.value } == keys.map(bytes)
         }
         #expect(try hasAll())
-        let found = try queries.scan(match: "{app:*}")
-        #expect(Set(found.keys) == Set(keys.map(bytes)) && found.isComplete)
+        let scan = try queries.scanKeys(match: "{app:*}")
+        #expect(Set(scan.keys) == Set(keys.map(bytes)) && scan.isComplete)
         #expect(try isNow(queries.serverTimeMilliseconds(for: bytes(keys[0]))))
         var resharding = try Resharding(cluster)
-        var steps = 0
+        var stepCount = 0
         while resharding.step() {
-            steps += 1
-            if steps % 7 == 0 { #expect(try hasAll()) }
+            stepCount += 1
+            if stepCount % 7 == 0 { #expect(try hasAll()) }
         }
         #expect(try hasAll())
     }
@@ -93,23 +93,23 @@ import Testing
         let names = (0..<24).map { "TEAM/KEY\($0)" }
         for name in names {
             #expect(try one.acquireLease(name, milliseconds: 600_000))
-            try one.write(name, text: bytes(name), milliseconds: 600_000)
+            try one.writeToken(name, text: bytes(name), milliseconds: 600_000)
         }
         #expect(cluster.primaries.allSatisfy { cluster.keyCount([$0]) > 0 })
         for name in names {
-            #expect(try other.read(name)?.text == bytes(name))
+            #expect(try other.readToken(name)?.text == bytes(name))
             #expect(try !other.acquireLease(name, milliseconds: 600_000))
         }
         var resharding = try Resharding(cluster)
-        var steps = 0
+        var stepCount = 0
         while resharding.step() {
-            steps += 1
-            guard steps % 16 == 0 else { continue }
+            stepCount += 1
+            guard stepCount % 16 == 0 else { continue }
             // A query about a moved slot may fail. A later one asks for the slots again and succeeds.
-            for name in names { try eventually(name) { (try? other.read(name)?.text) == bytes(name) } }
+            for name in names { try eventually(name) { (try? other.readToken(name)?.text) == bytes(name) } }
         }
         for name in names {
-            try eventually(name) { (try? other.read(name)?.text) == bytes(name) }
+            try eventually(name) { (try? other.readToken(name)?.text) == bytes(name) }
             #expect(try !other.acquireLease(name, milliseconds: 600_000))
         }
     }
@@ -122,8 +122,8 @@ import Testing
         let queries = try RedisQueries(
             configuration: RedisConfiguration(url: RedisURL("redis://mymaster"), topology: .sentinel(sentinels))
         )
-        #expect(try queries.hash(bytes("{app:one}")).map(\.value) == [bytes("1")])
-        #expect(try queries.scan(match: "*").keys == [bytes("{app:one}")])
+        #expect(try queries.readHash(bytes("{app:one}")).map(\.value) == [bytes("1")])
+        #expect(try queries.scanKeys(match: "*").keys == [bytes("{app:one}")])
     }
 
     @Test func `A silent server is not waited for without end`() throws {

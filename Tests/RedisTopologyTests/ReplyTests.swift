@@ -6,7 +6,7 @@ import Testing
 /// How replies outside the lanes are read: in pieces of any size, with limits, and as a map of slots.
 @Suite(.ownThread) struct ReplyTests {
     /// Returns the values that the text contains; nil marks a violation of the protocol.
-    private func values(_ text: String, sliceBytes: Int = .max) -> [RedisValue?] {
+    private func readValues(_ text: String, sliceBytes: Int = .max) -> [RedisValue?] {
         guard let reader = ValueReader() else { return [] }
         var values: [RedisValue?] = []
         var rest = Array(text.utf8)[...]
@@ -25,14 +25,16 @@ import Testing
         return values
     }
 
-    private let slots = """
+    private let slotsText = """
         *2\r\n*4\r\n:0\r\n:8191\r\n*4\r\n$9\r\n127.0.0.1\r\n:7000\r\n$2\r\nid\r\n*0\r\n*3\r\n$1\r\n?\r\n:7002\r\n$2\r\nid\r\n\
         *3\r\n:8192\r\n:16383\r\n*3\r\n$-1\r\n:7001\r\n$2\r\nid\r\n
         """
 
     @Test(arguments: [1, 3, 10, Int.max])
     func `Slots are read in pieces of any size`(sliceBytes: Int) throws {
-        let value = try #require(values("+OK\r\n" + slots + ":1\r\n", sliceBytes: sliceBytes).dropFirst().first ?? nil)
+        let value = try #require(
+            readValues("+OK\r\n" + slotsText + ":1\r\n", sliceBytes: sliceBytes).dropFirst().first ?? nil
+        )
         let map = try #require(SlotMap(slots: value, from: .host("here", port: 1)))
         #expect(map.primaries == [.host("127.0.0.1", port: 7_000), .host("here", port: 7_001)])
         #expect(map.replicas == [.host("here", port: 7_002)])
@@ -48,7 +50,7 @@ import Testing
         "*1\r\n*3\r\n:0\r\n:1\r\n*1\r\n$1\r\na\r\n",
     ])
     func `A text without slots makes no map`(text: String) throws {
-        let value = try #require(values(text).first ?? nil)
+        let value = try #require(readValues(text).first ?? nil)
         #expect(SlotMap(slots: value, from: .host("here", port: 1)) == nil)
     }
 
@@ -66,7 +68,7 @@ import Testing
 
     @Test func `Values of all kinds, nested`() {
         #expect(
-            values("*3\r\n$2\r\nab\r\n*2\r\n:-5\r\n$-1\r\n*0\r\n-ERR x\r\n*-1\r\n") == [
+            readValues("*3\r\n$2\r\nab\r\n*2\r\n:-5\r\n$-1\r\n*0\r\n-ERR x\r\n*-1\r\n") == [
                 .array([.string([0x61, 0x62]), .array([.integer(-5), .null]), .array([])]), .error(Array("ERR x".utf8)),
                 .null,
             ]
@@ -78,11 +80,11 @@ import Testing
         "$-2\r\n", ":12x\r\n",
     ])
     func `A text over a limit, or that is no reply, is a violation`(text: String) {
-        #expect(values(text).last == .some(nil))
+        #expect(readValues(text).last == .some(nil))
     }
 
     @Test func `The reader does not wait for a string longer than any reply`() {
         let text = "$536870912\r\n" + String(repeating: "x", count: ValueReader.replyBytesMax + 1)
-        #expect(values(text, sliceBytes: 65_536) == [nil])
+        #expect(readValues(text, sliceBytes: 65_536) == [nil])
     }
 }

@@ -39,8 +39,8 @@ import Testing
                 sentinel.command("SENTINEL", "DEBUG", "INFO-PERIOD", "200", "PUBLISH-PERIOD", "200")
             }
             try waitUntil(sentinels) { sentinel in
-                let fact = Self.facts(of: sentinel)
-                return fact("num-slaves") == "1" && fact("num-other-sentinels") == "2"
+                let readField = Self.readMasterInformation(of: sentinel)
+                return readField("num-slaves") == "1" && readField("num-other-sentinels") == "2"
             }
             try waitUntil([replica]) {
                 $0.command("INFO", "replication").first?.contains("master_link_status:up") == true
@@ -52,42 +52,42 @@ import Testing
         /// Asks the first Sentinel to make `server` the primary. Call this method again until it succeeds: on a busy
         /// machine a server may answer too late, and the Sentinel then gives up.
         func move(to server: RedisServer) {
-            let fact = Self.facts(of: sentinels[0])
-            guard let port = fact("port"), port != "\(server.port)",
-                fact("flags")?.contains("failover_in_progress") == false
+            let readField = Self.readMasterInformation(of: sentinels[0])
+            guard let port = readField("port"), port != "\(server.port)",
+                readField("flags")?.contains("failover_in_progress") == false
             else { return }
             sentinels[0].command("SENTINEL", "FAILOVER", "mymaster")
         }
 
-        private static func facts(of sentinel: RedisServer) -> (_ name: String) -> String? {
-            let facts = sentinel.command("SENTINEL", "MASTER", "mymaster")
-            return { name in facts.firstIndex(of: name).map { facts[$0 + 1] } }
+        private static func readMasterInformation(of sentinel: RedisServer) -> (_ name: String) -> String? {
+            let masterInformation = sentinel.command("SENTINEL", "MASTER", "mymaster")
+            return { name in masterInformation.firstIndex(of: name).map { masterInformation[$0 + 1] } }
         }
     }
 
-    private func caller(_ sentinels: String, name: String = "mymaster") throws -> Caller {
-        let url = try RedisURL(sentinels, portDefault: RedisURL.sentinelPortDefault)
+    private func makeCaller(_ sentinels: String, name: String = "mymaster") throws -> TopologyCaller {
+        let url = try RedisURL(sentinels, defaultPort: RedisURL.sentinelPortDefault)
         var configuration = RedisConfiguration(url: try RedisURL("redis://:data@\(name)/0"), topology: .sentinel(url))
         configuration.responseDeadlineMilliseconds = 20_000
-        return try Caller(configuration)
+        return try TopologyCaller(configuration)
     }
 
-    private func sentCount(_ caller: Caller) -> Int { caller.verdicts.values.count { $0 == .send } }
+    private func sentCount(_ caller: TopologyCaller) -> Int { caller.verdicts.values.count { $0 == .send } }
 
     @Test func `The primary is found, killed, replaced, and moved by hand`() throws {
         let watched = try WatchedServers()
-        let old = watched.servers[0]
+        let formerPrimary = watched.servers[0]
         // Nothing listens at the first Sentinel's address, so the client must ask the next one.
-        let caller = try caller(
-            "redis://:watch@127.0.0.1:\(try Listener.unusedLoopbackPort()),\(watched.sentinelHosts)"
+        let caller = try makeCaller(
+            "redis://:watch@127.0.0.1:\(try Listener.findUnusedLoopbackPort()),\(watched.sentinelHosts)"
         )
         caller.enqueue(activities, claim: 1)
         #expect(caller.turnUntilAllAnswered())
         #expect(sentCount(caller) == activities.count && caller.events == [.ready])
-        try awaitReplication(from: old, to: watched.servers[1])
+        try awaitReplication(from: formerPrimary, to: watched.servers[1])
         caller.reset()
 
-        old.kill()
+        formerPrimary.kill()
         caller.enqueue(activities, claim: 2)
         #expect(caller.turnUntilAllAnswered())
         #expect(
@@ -96,8 +96,8 @@ import Testing
         )
         #expect(watched.servers[1].command("ROLE").first == "master")
 
-        try old.start()
-        try waitUntil([old]) { server in
+        try formerPrimary.start()
+        try waitUntil([formerPrimary]) { server in
             server.command("ROLE").first == "slave"
                 && server.command("INFO", "replication").first?.contains("master_link_status:up") == true
         }
@@ -106,7 +106,7 @@ import Testing
         #expect(
             caller.turn {
                 if caller.waitingCount < 500 {
-                    watched.move(to: old)
+                    watched.move(to: formerPrimary)
                     caller.enqueue(activities, claim: 2)
                 }
                 return caller.events.contains(.ready)
@@ -114,13 +114,13 @@ import Testing
         )
         #expect(caller.turnUntilAllAnswered())
         #expect(sentCount(caller) == 0 && caller.refusedFailures.isEmpty)
-        #expect(watched.primary() === old)
+        #expect(watched.primary() === formerPrimary)
     }
 
     /// A shared provider token survives the failure of the primary. Both stores find it on the new primary.
     @Test func `A shared provider token is found on the primary that takes over`() throws {
         let watched = try WatchedServers()
-        let url = try RedisURL("redis://:watch@\(watched.sentinelHosts)", portDefault: RedisURL.sentinelPortDefault)
+        let url = try RedisURL("redis://:watch@\(watched.sentinelHosts)", defaultPort: RedisURL.sentinelPortDefault)
         var configuration = RedisConfiguration(url: try RedisURL("redis://:data@mymaster/0"), topology: .sentinel(url))
         configuration.responseDeadlineMilliseconds = 20_000
         let (one, other) = (
@@ -128,36 +128,36 @@ import Testing
         )
         #expect(try one.acquireLease("TEAM/KEY", milliseconds: 600_000))
         #expect(try !other.acquireLease("TEAM/KEY", milliseconds: 600_000))
-        try one.write("TEAM/KEY", text: [0, 255], milliseconds: 600_000)
-        #expect(try other.read("TEAM/KEY")?.text == [0, 255])
+        try one.writeToken("TEAM/KEY", text: [0, 255], milliseconds: 600_000)
+        #expect(try other.readToken("TEAM/KEY")?.text == [0, 255])
         // The replica has the token and the lease before its primary dies.
         try waitUntil([watched.servers[1]]) { $0.command("DBSIZE") == ["2"] }
         watched.servers[0].kill()
-        #expect(throws: RedisError.self) { try one.read("TEAM/KEY") }
+        #expect(throws: RedisError.self) { try one.readToken("TEAM/KEY") }
         try waitUntil([watched.servers[1]]) { $0.command("ROLE").first == "master" }
         // A call fails until the Sentinels name the new primary. Each further call asks the Sentinels again.
-        try eventually("the key") { (try? one.read("TEAM/KEY")?.text) == [0, 255] }
-        try eventually("the key") { (try? other.read("TEAM/KEY")?.text) == [0, 255] }
+        try eventually("the key") { (try? one.readToken("TEAM/KEY")?.text) == [0, 255] }
+        try eventually("the key") { (try? other.readToken("TEAM/KEY")?.text) == [0, 255] }
         #expect(try !other.acquireLease("TEAM/KEY", milliseconds: 600_000), "the lease has gone over as well")
     }
 
     @Test func `An unknown name, and a wrong password of the Sentinels, are reported`() throws {
         let sentinel = try RedisServer(sentinel: [
-            "requirepass watch", "sentinel monitor mymaster 127.0.0.1 \(try Listener.unusedLoopbackPort()) 1",
+            "requirepass watch", "sentinel monitor mymaster 127.0.0.1 \(try Listener.findUnusedLoopbackPort()) 1",
         ])
-        let unknown = try caller("redis://:watch@\(sentinel.location)", name: "other")
-        #expect(unknown.turn { !unknown.events.isEmpty })
-        #expect(unknown.events.first == .lost(.resolve))
-        #expect(unknown.reasons.first?.contains("knows no primary other") == true)
+        let callerOfUnknownName = try makeCaller("redis://:watch@\(sentinel.location)", name: "other")
+        #expect(callerOfUnknownName.turn { !callerOfUnknownName.events.isEmpty })
+        #expect(callerOfUnknownName.events.first == .lost(.resolve))
+        #expect(callerOfUnknownName.reasons.first?.contains("knows no primary other") == true)
 
-        let wrong = try caller("redis://:hunter2@\(sentinel.location)")
-        #expect(wrong.turn { !wrong.events.isEmpty })
-        #expect(wrong.events.first == .lost(.wrongPassword))
-        #expect(wrong.reasons.allSatisfy { !$0.contains("hunter2") })
+        let callerWithWrongPassword = try makeCaller("redis://:hunter2@\(sentinel.location)")
+        #expect(callerWithWrongPassword.turn { !callerWithWrongPassword.events.isEmpty })
+        #expect(callerWithWrongPassword.events.first == .lost(.wrongPassword))
+        #expect(callerWithWrongPassword.reasons.allSatisfy { !$0.contains("hunter2") })
 
-        let none = try caller("redis://:watch@127.0.0.1:\(try Listener.unusedLoopbackPort())")
-        #expect(none.turn { none.events.count > 1 })
-        #expect(none.events.allSatisfy { $0 == .lost(.stream) })
+        let callerWithoutSentinel = try makeCaller("redis://:watch@127.0.0.1:\(try Listener.findUnusedLoopbackPort())")
+        #expect(callerWithoutSentinel.turn { callerWithoutSentinel.events.count > 1 })
+        #expect(callerWithoutSentinel.events.allSatisfy { $0 == .lost(.stream) })
     }
 
     @Test func `A server that Sentinel names but that is still a replica is refused`() throws {
@@ -166,11 +166,11 @@ import Testing
         // Only this Sentinel takes the replica for the primary. It needs a second Sentinel to start a failover.
         let sentinel = try RedisServer(sentinel: ["sentinel monitor mymaster 127.0.0.1 \(replica.port) 2"])
         let url = try RedisURL("redis://\(sentinel.location)")
-        let caller = try Caller(RedisConfiguration(url: RedisURL("redis://mymaster"), topology: .sentinel(url)))
+        let caller = try TopologyCaller(RedisConfiguration(url: RedisURL("redis://mymaster"), topology: .sentinel(url)))
         #expect(caller.turn { caller.events.count > 1 })
         #expect(caller.events.allSatisfy { $0 == .lost(.readOnly) })
         replica.command("REPLICAOF", "NO", "ONE")
         #expect(caller.turn { caller.client.isReady })
-        #expect(caller.works())
+        #expect(caller.isAnswered())
     }
 }

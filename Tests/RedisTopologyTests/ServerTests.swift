@@ -9,23 +9,23 @@ import Testing
 
 /// Connects to a single server in several ways, and tests several failures of the server.
 @Suite(.serialized, .ownThread) struct ServerTests {
-    private func caller(
+    private func makeCaller(
         _ url: String,
         tls: TLSContext? = nil,
         topology: RedisTopology = .single,
         deadlineMilliseconds: Int64 = 20_000
-    ) throws -> Caller {
+    ) throws -> TopologyCaller {
         var configuration = RedisConfiguration(url: try RedisURL(url), topology: topology, tls: tls)
         configuration.responseDeadlineMilliseconds = deadlineMilliseconds
-        return try Caller(configuration)
+        return try TopologyCaller(configuration)
     }
 
     // MARK: - Connecting
 
     @Test func `A Unix socket`() throws {
         let server = try RedisServer()
-        let caller = try caller("unix://\(server.socketPath)")
-        #expect(caller.works() && caller.events == [.ready])
+        let caller = try makeCaller("unix://\(server.socketPath)")
+        #expect(caller.isAnswered() && caller.events == [.ready])
     }
 
     /// A server whose TLS port has a certificate for `localhost` and 127.0.0.1, and requires a client certificate.
@@ -37,10 +37,10 @@ import Testing
 
         init(_ arguments: [String] = []) throws {
             let directory = try TemporaryDirectory()
-            let files = try SelfSignedCertificate.write(directory: directory.path, hosts: ["localhost", "127.0.0.1"])
+            let files = try GeneratedCertificate.write(directory: directory.path, hosts: ["localhost", "127.0.0.1"])
             client = try ClientCertificate.write(directory: directory.path)
             caFile = files.caFile
-            port = try Listener.unusedLoopbackPort()
+            port = try Listener.findUnusedLoopbackPort()
             server = try RedisServer(
                 [
                     "--tls-port", String(port), "--tls-cert-file", files.certificateFile, "--tls-key-file",
@@ -62,37 +62,40 @@ import Testing
 
     @Test func `TLS with a client's certificate; without it, or for another host, there is no connection`() throws {
         let secure = try SecureServer()
-        let known = try secure.context(showsCertificate: true)
+        let trustedContext = try secure.context(showsCertificate: true)
         for host in ["localhost", "127.0.0.1"] {
-            let caller = try caller("rediss://\(host):\(secure.port)", tls: known)
-            #expect(caller.works() && caller.events == [.ready], "\(host)")
+            let caller = try makeCaller("rediss://\(host):\(secure.port)", tls: trustedContext)
+            #expect(caller.isAnswered() && caller.events == [.ready], "\(host)")
         }
-        let nobody = try caller("rediss://localhost:\(secure.port)", tls: secure.context(showsCertificate: false))
-        #expect(nobody.turn { nobody.events.count > 1 })
-        #expect(nobody.events.allSatisfy { $0 == .lost(.stream) })
+        let callerWithoutCertificate = try makeCaller(
+            "rediss://localhost:\(secure.port)",
+            tls: secure.context(showsCertificate: false)
+        )
+        #expect(callerWithoutCertificate.turn { callerWithoutCertificate.events.count > 1 })
+        #expect(callerWithoutCertificate.events.allSatisfy { $0 == .lost(.stream) })
         // 127.0.0.2 also belongs to this machine, but is not in the certificate. So the client refuses the
         // server.
         secure.server.command("CONFIG", "SET", "bind", "127.0.0.1 127.0.0.2")
-        let elsewhere = try caller("rediss://127.0.0.2:\(secure.port)", tls: known)
-        #expect(elsewhere.turn { elsewhere.events.count > 1 })
-        #expect(elsewhere.events.allSatisfy { $0 == .lost(.stream) })
+        let callerOfOtherHost = try makeCaller("rediss://127.0.0.2:\(secure.port)", tls: trustedContext)
+        #expect(callerOfOtherHost.turn { callerOfOtherHost.events.count > 1 })
+        #expect(callerOfOtherHost.events.allSatisfy { $0 == .lost(.stream) })
         #expect(
-            elsewhere.reasons.allSatisfy { $0.contains("certificate") || $0.contains("mismatch") },
-            "\(elsewhere.reasons)"
+            callerOfOtherHost.reasons.allSatisfy { $0.contains("certificate") || $0.contains("mismatch") },
+            "\(callerOfOtherHost.reasons)"
         )
     }
 
     @Test func `A cluster over TLS, for a user with only the required rights`() throws {
         let secure = try SecureServer([
             "--cluster-enabled", "yes", "--tls-cluster", "yes", "--cluster-port",
-            String(try Listener.unusedLoopbackPort()),
+            String(try Listener.findUnusedLoopbackPort()),
             "--user", "causeway", "on", ">s@cret", "~{app*", "+evalsha", "+script|load", "+mget", "+get", "+set",
             "+setrange", "+hmget", "+hget", "+hgetall", "+hset", "+pexpire", "+time", "+cluster|slots", "+asking",
             "+config|get", "+info",
         ])
         secure.server.command("CLUSTER", "ADDSLOTSRANGE", "0", String(KeySlot.slotCount - 1))
         try waitUntil([secure.server]) { $0.command("CLUSTER", "INFO").first?.contains("cluster_state:ok") == true }
-        let caller = try caller(
+        let caller = try makeCaller(
             "rediss://causeway:s%40cret@localhost:\(secure.port)",
             tls: secure.context(showsCertificate: true),
             topology: .cluster
@@ -100,18 +103,22 @@ import Testing
         caller.enqueue(0..<100, claim: 1)
         #expect(caller.turnUntilAllAnswered())
         #expect(caller.verdicts.count == 100 && caller.refusedFailures.isEmpty)
-        let wrong = try self.caller(
+        let callerWithWrongPassword = try self.makeCaller(
             "rediss://causeway:hunter2@localhost:\(secure.port)",
             tls: secure.context(showsCertificate: true),
             topology: .cluster
         )
-        #expect(wrong.turn { wrong.events == [.lost(.wrongPassword), .lost(.wrongPassword)] })
-        #expect(wrong.reasons.allSatisfy { !$0.contains("hunter2") && !$0.contains("s@cret") })
+        #expect(
+            callerWithWrongPassword.turn {
+                callerWithWrongPassword.events == [.lost(.wrongPassword), .lost(.wrongPassword)]
+            }
+        )
+        #expect(callerWithWrongPassword.reasons.allSatisfy { !$0.contains("hunter2") && !$0.contains("s@cret") })
     }
 
     @Test func `The server is no cluster, although the configuration says so`() throws {
         let server = try RedisServer()
-        let caller = try caller("redis://\(server.location)", topology: .cluster)
+        let caller = try makeCaller("redis://\(server.location)", topology: .cluster)
         #expect(caller.turn { !caller.events.isEmpty })
         #expect(caller.events.first == .lost(.unknown))
         #expect(caller.reasons.first?.contains("cluster support disabled") == true)
@@ -122,9 +129,9 @@ import Testing
     /// refuses the server as soon as it connects.
     @Test func `The server belongs to a cluster, although the configuration says a single server`() throws {
         let server = try RedisServer([
-            "--cluster-enabled", "yes", "--cluster-port", "\(Listener.unusedLoopbackPort())",
+            "--cluster-enabled", "yes", "--cluster-port", "\(Listener.findUnusedLoopbackPort())",
         ])
-        let caller = try caller("redis://\(server.location)", topology: .single)
+        let caller = try makeCaller("redis://\(server.location)", topology: .single)
         #expect(caller.turn { !caller.events.isEmpty })
         #expect(caller.events.first == .lost(.clusterEnabled))
         #expect(caller.reasons.first?.contains("redis.mode") == true)
@@ -135,12 +142,12 @@ import Testing
 
     @Test func `A server that loses all data and scripts under load is used again`() throws {
         let server = try RedisServer()
-        let caller = try caller("redis://\(server.location)")
+        let caller = try makeCaller("redis://\(server.location)")
         caller.enqueue(0..<1_000, claim: 1)
         #expect(caller.turnUntilAllAnswered())
         caller.reset()
         caller.enqueue(0..<1_000, claim: 2)
-        #expect(caller.turn { caller.answerCount > 0 })
+        #expect(caller.turn { caller.replyCount > 0 })
         server.command("FLUSHALL")
         server.command("SCRIPT", "FLUSH")
         caller.enqueue(0..<1_000, claim: 2)
@@ -153,7 +160,7 @@ import Testing
 
     @Test func `The server goes down and comes back repeatedly`() throws {
         let server = try RedisServer()
-        let caller = try caller("redis://\(server.location)")
+        let caller = try makeCaller("redis://\(server.location)")
         for round in 1...3 as ClosedRange<UInt64> {
             caller.enqueue(0..<1_000, claim: round)
             caller.step(waitMilliseconds: 0)
@@ -168,8 +175,8 @@ import Testing
 
     @Test func `A server that hangs is left, and used again when it continues`() throws {
         let server = try RedisServer()
-        let caller = try caller("redis://\(server.location)", deadlineMilliseconds: 1_000)
-        #expect(caller.works())
+        let caller = try makeCaller("redis://\(server.location)", deadlineMilliseconds: 1_000)
+        #expect(caller.isAnswered())
         caller.reset()
         server.suspend()
         caller.enqueue(0..<1_000, claim: 1)

@@ -4,14 +4,14 @@ import Testing
 extension EventLoop {
     /// The maximum time in milliseconds for an expected event. In a debug build on a busy machine, 10 MiB
     /// through TLS or 100,000 pushes take long.
-    public static let turnLimitMilliseconds: Int64 = 300_000
+    public static let eventTimeoutMilliseconds: Int64 = 300_000
 
     /// Turns the loop until the condition holds. Between events the loop waits in the kernel.
     ///
     /// - Parameter step: runs before each turn.
     /// - Returns: false if the condition does not hold within the time limit.
     public func turn(
-        withinMilliseconds limit: Int64 = turnLimitMilliseconds,
+        withinMilliseconds limit: Int64 = eventTimeoutMilliseconds,
         waitMilliseconds: Int32 = 100,
         step: () -> Void = {},
         until condition: () -> Bool
@@ -21,7 +21,7 @@ extension EventLoop {
         while !condition() {
             guard nowMilliseconds < end else { return false }
             step()
-            turn(waitMilliseconds: waitMilliseconds)
+            runTurn(waitMilliseconds: waitMilliseconds)
         }
         return true
     }

@@ -22,12 +22,12 @@ public func eventually(
     every interval: Duration = .milliseconds(20),
     until condition: () throws -> Bool
 ) throws {
-    try eventualAnswer(what(), within: limit, every: interval) { try condition() ? () : nil }
+    try pollUntilPresent(what(), within: limit, every: interval) { try condition() ? () : nil }
 }
 
 /// Polls until the answer is not nil, and returns it.
 @discardableResult
-public func eventualAnswer<Answer>(
+public func pollUntilPresent<Answer>(
     _ what: @autoclosure () -> String,
     within limit: Duration = eventLimit,
     every interval: Duration = .milliseconds(20),

@@ -2,7 +2,7 @@ import Glibc
 
 /// A blocking HTTP/1.1 client on loopback, which shares no code with the servers and clients that are tested.
 public final class RawHTTPClient: Sendable {
-    public struct Answer {
+    public struct Response {
         public var status: Int
         public var head: String
         public var body: String
@@ -46,12 +46,12 @@ public final class RawHTTPClient: Sendable {
         }
     }
 
-    public func ask(_ request: String) throws -> Answer {
+    public func sendAndRead(_ request: String) throws -> Response {
         send(request)
-        return try answer()
+        return try readResponse()
     }
 
-    public func get(_ path: String) throws -> Answer { try ask("GET \(path) HTTP/1.1\r\nHost: a\r\n\r\n") }
+    public func get(_ path: String) throws -> Response { try sendAndRead("GET \(path) HTTP/1.1\r\nHost: a\r\n\r\n") }
 
     /// Reads until the text has come, and returns everything.
     public func read(until end: String) throws -> String {
@@ -64,8 +64,8 @@ public final class RawHTTPClient: Sendable {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    /// Reads one answer, whose length its head announces.
-    public func answer() throws -> Answer {
+    /// Reads one response, whose length its head announces.
+    public func readResponse() throws -> Response {
         let head = try read(until: "\r\n\r\n")
         guard let status = Int(head.dropFirst(9).prefix(3)),
             let length = head.firstMatch(of: /Content-Length: ([0-9]+)/).flatMap({ Int($0.1) })
@@ -77,11 +77,11 @@ public final class RawHTTPClient: Sendable {
             guard count > 0 else { throw Failure() }
             body += part[..<count]
         }
-        return Answer(status: status, head: head, body: String(decoding: body, as: UTF8.self))
+        return Response(status: status, head: head, body: String(decoding: body, as: UTF8.self))
     }
 
     /// Reads everything until the server closes the connection.
-    public func rest() -> String {
+    public func readToEnd() -> String {
         var all: [UInt8] = []
         var part = [UInt8](repeating: 0, count: 65_536)
         while true {

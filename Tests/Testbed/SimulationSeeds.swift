@@ -7,7 +7,7 @@ import Foundation
 /// `CAUSEWAY_SIMULATION_SEED` names the seed whose steps are printed.
 public struct SimulationSeeds<Kind: RawRepresentable<String> & CaseIterable & Sendable>: Sendable {
     public let seedsPerKind: Int
-    public let first: UInt64
+    public let firstSeed: UInt64
     /// The number of seeds of one test case.
     public let seedsPerChunk: Int
     public let kinds: [Kind]
@@ -21,7 +21,7 @@ public struct SimulationSeeds<Kind: RawRepresentable<String> & CaseIterable & Se
     public init(standardCount: Int, chunksMax: Int = 200) {
         let environment = ProcessInfo.processInfo.environment
         seedsPerKind = environment["CAUSEWAY_SIMULATION_SEEDS"].flatMap { Int($0) } ?? standardCount
-        first = environment["CAUSEWAY_SIMULATION_FIRST_SEED"].flatMap { UInt64($0) } ?? 1
+        firstSeed = environment["CAUSEWAY_SIMULATION_FIRST_SEED"].flatMap { UInt64($0) } ?? 1
         seedsPerChunk = max(50, seedsPerKind / chunksMax)
         let kind = environment["CAUSEWAY_SIMULATION_KIND"].flatMap { Kind(rawValue: $0) }
         kinds = kind.map { [$0] } ?? Array(Kind.allCases)
@@ -31,12 +31,12 @@ public struct SimulationSeeds<Kind: RawRepresentable<String> & CaseIterable & Se
     public var chunks: Range<Int> { 0..<(seedsPerKind + seedsPerChunk - 1) / seedsPerChunk }
 
     public func seeds(ofChunk chunk: Int) -> Range<UInt64> {
-        let start = first + UInt64(chunk * seedsPerChunk)
+        let start = firstSeed + UInt64(chunk * seedsPerChunk)
         return start..<start + UInt64(seedsPerChunk)
     }
 
     /// Returns the message for a seed that violates invariants; nil without violations.
-    public static func report(_ kind: Kind, _ seed: UInt64, _ violations: [String]) -> String? {
+    public static func violationReport(_ kind: Kind, _ seed: UInt64, _ violations: [String]) -> String? {
         violations.isEmpty ? nil : "\(kind.rawValue) \(seed): \(violations.prefix(3).joined(separator: "; "))"
     }
 }

@@ -3,26 +3,26 @@ import Glibc
 
 /// A non-blocking pipe that reports events to a test. librdkafka writes to it as to an eventfd.
 public final class WakeupPipe: Sendable {
-    private let reading: Int32
-    public let writing: Int32
-    private let waiting = DispatchQueue(label: "wakeup")
+    private let readDescriptor: Int32
+    public let writeDescriptor: Int32
+    private let waitQueue = DispatchQueue(label: "wakeup")
 
     public init() {
         var ends: [Int32] = [-1, -1]
         precondition(pipe(&ends) == 0)
         for end in ends { precondition(fcntl(end, F_SETFL, O_NONBLOCK) == 0 && fcntl(end, F_SETFD, FD_CLOEXEC) == 0) }
-        (reading, writing) = (ends[0], ends[1])
+        (readDescriptor, writeDescriptor) = (ends[0], ends[1])
     }
 
     deinit {
-        close(reading)
-        close(writing)
+        close(readDescriptor)
+        close(writeDescriptor)
     }
 
     /// Wakes the reader. If the pipe is full, the reader is already awake.
     public func signal() {
         var byte: UInt8 = 1
-        _ = write(writing, &byte, 1)
+        _ = write(writeDescriptor, &byte, 1)
     }
 
     /// Waits until something is written, and reads it. Returns false after the time limit.
@@ -31,17 +31,17 @@ public final class WakeupPipe: Sendable {
     /// test blocks a thread that another one needs.
     public func wait(milliseconds: Int64) async -> Bool {
         await withCheckedContinuation { continuation in
-            waiting.async { continuation.resume(returning: self.waitHere(milliseconds: milliseconds)) }
+            waitQueue.async { continuation.resume(returning: self.waitBlocking(milliseconds: milliseconds)) }
         }
     }
 
     /// Waits on the calling thread until something is written. Returns false after the time limit.
     @discardableResult
-    public func waitHere(milliseconds: Int64) -> Bool {
-        var descriptor = pollfd(fd: reading, events: Int16(POLLIN), revents: 0)
+    public func waitBlocking(milliseconds: Int64) -> Bool {
+        var descriptor = pollfd(fd: readDescriptor, events: Int16(POLLIN), revents: 0)
         guard poll(&descriptor, 1, Int32(clamping: milliseconds)) > 0 else { return false }
         var bytes = [UInt8](repeating: 0, count: 4_096)
-        while read(reading, &bytes, bytes.count) > 0 {}
+        while read(readDescriptor, &bytes, bytes.count) > 0 {}
         return true
     }
 }

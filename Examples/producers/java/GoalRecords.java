@@ -30,9 +30,9 @@ public final class GoalRecords {
     record Command(String app, String activity, String id, Aps aps) {}
 
     /** A record as it is written to Kafka. */
-    record Written(String topic, String key, String value) {}
+    record KafkaRecord(String topic, String key, String value) {}
 
-    static List<Written> records(long now) throws IOException {
+    static List<KafkaRecord> records(long now) throws IOException {
         String activity = "final-phone-21";
         var registration = new Registration(APP, activity, "5c1e0a77b2d4f839", "production", now * 1000, true);
         var state = new ContentState(1, 0, now - 1020 - SECONDS_FROM_1970_TO_2001);
@@ -40,15 +40,15 @@ public final class GoalRecords {
         // Jackson always writes the fields of a type in the same order, so the same state always has the same bytes.
         var mapper = new ObjectMapper();
         return List.of(
-                new Written("causeway.registrations", activity, mapper.writeValueAsString(registration)),
-                new Written(
+                new KafkaRecord("causeway.registrations", activity, mapper.writeValueAsString(registration)),
+                new KafkaRecord(
                         "causeway.commands",
                         activity,
                         mapper.writeValueAsString(new Command(APP, activity, "goal-1-0", aps))));
     }
 
     public static void main(String[] arguments) throws IOException {
-        for (Written record : records(1790000000)) {
+        for (KafkaRecord record : records(1790000000)) {
             System.out.println(String.join("\t", record.topic(), record.key(), record.value()));
         }
     }

@@ -1,7 +1,7 @@
 {{/* The worker's configuration: `config`, with the paths of the mounted secrets and the number of lanes. A StatefulSet gets its longer session
 timeout here. */}}
 {{- define "causeway.config" -}}
-{{- include "causeway.refuseSecretsInConfig" . -}}
+{{- include "causeway.rejectSecretsInConfig" . -}}
 {{- $directory := "/etc/causeway/secrets" -}}
 {{- $config := deepCopy .Values.config -}}
 {{- range $name, $app := $config.apps -}}
@@ -38,7 +38,7 @@ timeout here. */}}
 {{-       $_ := set $config.kafka "propertyFiles" (merge (dict "sasl.password" (printf "%s/kafka/sasl.password" $directory)) (get $config.kafka "propertyFiles" | default dict)) -}}
 {{-     end -}}
 {{-     $properties := get $config.kafka "properties" | default dict -}}
-{{-     range $from, $to := omit (include "causeway.kafkaFiles" . | fromYaml) "passwordKey" -}}
+{{-     range $from, $to := omit (include "causeway.kafkaSecretFiles" . | fromYaml) "passwordKey" -}}
 {{-       if index $.Values.secrets.kafka $from -}}
 {{-         $_ := set $properties $to (printf "%s/kafka/%s" $directory $to) -}}
 {{-       end -}}
@@ -48,7 +48,7 @@ timeout here. */}}
 {{- end -}}
 {{- if kindIs "invalid" (index (get $config "worker" | default dict) "lanes") -}}
 {{-   $worker := get $config "worker" | default dict -}}
-{{-   $_ := set $config "worker" (set $worker "lanes" (include "causeway.lanes" . | int)) -}}
+{{-   $_ := set $config "worker" (set $worker "lanes" (include "causeway.laneCount" . | int)) -}}
 {{- end -}}
 {{- if eq .Values.kind "StatefulSet" -}}
 {{-   if hasKey (get $config.kafka "consumer" | default dict) "group.instance.id" -}}
@@ -60,12 +60,12 @@ timeout here. */}}
 {{-   end -}}
 {{- end -}}
 {{- $text := toYaml $config -}}
-{{- include "causeway.refuseUnmounted" (dict "directory" $directory "text" $text "sources" (include "causeway.secretSources" . | fromYamlArray)) -}}
+{{- include "causeway.rejectUnmountedFiles" (dict "directory" $directory "text" $text "sources" (include "causeway.secretSources" . | fromYamlArray)) -}}
 {{- $text -}}
 {{- end -}}
 
 {{/* Rejects a path below the secrets' directory that no Secret provides, because no worker could start without the file. */}}
-{{- define "causeway.refuseUnmounted" -}}
+{{- define "causeway.rejectUnmountedFiles" -}}
 {{- $mounted := list -}}
 {{- range .sources -}}
 {{-   range .secret.items -}}{{- $mounted = append $mounted .path -}}{{- end -}}
@@ -79,7 +79,7 @@ timeout here. */}}
 
 {{/* The part of the configuration that applies only from a worker's next start. A running worker applies the other keys from the changed
 file, which Kubernetes writes within a minute or two. A section with only such other keys is left out. */}}
-{{- define "causeway.configThatRestarts" -}}
+{{- define "causeway.configAppliedAtStart" -}}
 {{- $config := fromYaml . -}}
 {{- $_ := unset $config "policies" -}}
 {{- range $app := $config.apps -}}
@@ -95,10 +95,10 @@ file, which Kubernetes writes within a minute or two. A section with only such o
 {{- end -}}
 
 {{/* Rejects passwords in `config`, because `config` becomes a ConfigMap. */}}
-{{- define "causeway.refuseSecretsInConfig" -}}
+{{- define "causeway.rejectSecretsInConfig" -}}
 {{- range $section := list "properties" "consumer" "producer" -}}
 {{-   range $property, $_ := get $.Values.config.kafka $section | default dict -}}
-{{-     include "causeway.refuseSecretProperty" (list (printf "config.kafka.%s" $section) $property "secrets.kafka.passwordKey") -}}
+{{-     include "causeway.rejectSecretProperty" (list (printf "config.kafka.%s" $section) $property "secrets.kafka.passwordKey") -}}
 {{-   end -}}
 {{- end -}}
 {{- range $key, $secretKey := dict "url" "passwordKey" "sentinelURL" "sentinelPasswordKey" -}}
@@ -109,7 +109,7 @@ file, which Kubernetes writes within a minute or two. A section with only such o
 {{- end -}}
 
 {{/* Rejects a property of librdkafka that contains a secret. The list has the section, the property and the chart value to use instead. */}}
-{{- define "causeway.refuseSecretProperty" -}}
+{{- define "causeway.rejectSecretProperty" -}}
 {{- $property := index . 1 -}}
 {{- if or (hasSuffix "password" $property) (hasSuffix "secret" $property) (eq "ssl.key.pem" $property) (eq "sasl.jaas.config" $property) -}}
 {{-   fail (printf "%s.%s: would be stored in a ConfigMap; use %s, or secrets.files and config.kafka.propertyFiles" (index . 0) $property (index . 2)) -}}
@@ -132,12 +132,12 @@ file, which Kubernetes writes within a minute or two. A section with only such o
         path: {{ printf "apns/%s/%s" $name $sandboxKeyName }}
       {{- end }}
 {{- end }}
-{{- include "causeway.keyedSecret" (dict "values" .Values.secrets.redis "name" "secrets.redis" "path" "redis" "keys" (dict "passwordKey" "passwordFile" "sentinelPasswordKey" "sentinelPasswordFile" "caKey" "caFile" "certificateKey" "certificateFile" "privateKeyKey" "keyFile")) }}
-{{- include "causeway.keyedSecret" (dict "values" .Values.secrets.kafka "name" "secrets.kafka" "path" "kafka" "keys" (include "causeway.kafkaFiles" . | fromYaml)) }}
-{{- include "causeway.fileSecrets" . }}
+{{- include "causeway.keyedSecretSource" (dict "values" .Values.secrets.redis "name" "secrets.redis" "path" "redis" "keys" (dict "passwordKey" "passwordFile" "sentinelPasswordKey" "sentinelPasswordFile" "caKey" "caFile" "certificateKey" "certificateFile" "privateKeyKey" "keyFile")) }}
+{{- include "causeway.keyedSecretSource" (dict "values" .Values.secrets.kafka "name" "secrets.kafka" "path" "kafka" "keys" (include "causeway.kafkaSecretFiles" . | fromYaml)) }}
+{{- include "causeway.secretFileSources" . }}
 {{- end -}}
 
-{{- define "causeway.fileSecrets" -}}
+{{- define "causeway.secretFileSources" -}}
 {{- range .Values.secrets.files }}
 - secret:
     name: {{ .secretName }}
@@ -148,14 +148,14 @@ file, which Kubernetes writes within a minute or two. A section with only such o
 {{- end -}}
 
 {{/* The file for each key of a Kafka user's Secret. The file has the name of the librdkafka property that it sets. */}}
-{{- define "causeway.kafkaFiles" -}}
+{{- define "causeway.kafkaSecretFiles" -}}
 passwordKey: sasl.password
 caKey: ssl.ca.location
 certificateKey: ssl.certificate.location
 privateKeyKey: ssl.key.location
 {{- end -}}
 
-{{- define "causeway.keyedSecret" -}}
+{{- define "causeway.keyedSecretSource" -}}
 {{- $values := .values -}}
 {{- $items := list -}}
 {{- range $from, $to := .keys -}}

@@ -13,7 +13,7 @@
 {{- end -}}
 
 {{/* The labels of selectors. An upgrade cannot change them, because Kubernetes rejects another selector. */}}
-{{- define "causeway.selector" -}}
+{{- define "causeway.selectorLabels" -}}
 app.kubernetes.io/name: {{ include "causeway.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/component: worker
@@ -21,7 +21,7 @@ app.kubernetes.io/component: worker
 
 {{/* All labels of an object, from a dict: `root`, `component`, and optionally more `labels`. The selector's labels override all others. */}}
 {{- define "causeway.labels" -}}
-{{- $labels := merge (include "causeway.selector" .root | fromYaml) (.labels | default dict) .root.Values.commonLabels -}}
+{{- $labels := merge (include "causeway.selectorLabels" .root | fromYaml) (.labels | default dict) .root.Values.commonLabels -}}
 {{- $_ := set $labels "app.kubernetes.io/component" .component -}}
 {{- $_ := set $labels "helm.sh/chart" (printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_") -}}
 {{- $_ := set $labels "app.kubernetes.io/version" .root.Chart.AppVersion -}}
@@ -70,7 +70,7 @@ annotations: {{- toYaml . | nindent 2 }}
 
 {{/* The grace period in seconds: the drain time plus 10 s, or the given value if it is at least 5 s above the drain time. Kubernetes counts the
 sleep of a preStop hook as part of the grace period. */}}
-{{- define "causeway.gracePeriod" -}}
+{{- define "causeway.gracePeriodSeconds" -}}
 {{- $drain := index (get .Values.config "worker" | default dict) "drainMilliseconds" -}}
 {{- if kindIs "invalid" $drain -}}{{- $drain = 20000 -}}{{- end -}}
 {{- $sleep := get (get (get .Values.lifecycle "preStop" | default dict) "sleep" | default dict) "seconds" | default 0 | int -}}
@@ -86,8 +86,8 @@ sleep of a preStop hook as part of the grace period. */}}
 {{- end -}}
 
 {{/* The number of lanes: the requested cores, rounded up. "1500m" and 1.5 give 2. */}}
-{{- define "causeway.lanes" -}}
+{{- define "causeway.laneCount" -}}
 {{- $cpu := get (get .Values.resources "requests" | default dict) "cpu" | default "1" | toString -}}
-{{- $milli := ternary (trimSuffix "m" $cpu | float64) (mulf (float64 $cpu) 1000) (hasSuffix "m" $cpu) -}}
-{{- max 1 (int (ceil (divf $milli 1000))) -}}
+{{- $milliCPU := ternary (trimSuffix "m" $cpu | float64) (mulf (float64 $cpu) 1000) (hasSuffix "m" $cpu) -}}
+{{- max 1 (int (ceil (divf $milliCPU 1000))) -}}
 {{- end -}}

@@ -1,5 +1,5 @@
 {{/* What the pods of the workers, of the Job and of the test have in common. */}}
-{{- define "causeway.podPlace" -}}
+{{- define "causeway.commonPodSpec" -}}
 {{- with .Values.imagePullSecrets }}
 imagePullSecrets: {{- toYaml . | nindent 2 }}
 {{- end }}
@@ -23,7 +23,7 @@ securityContext: {{- toYaml .Values.podSecurityContext | nindent 2 }}
 
 {{/* The image, variables and mounts of a container of the program, from a dict: `root`, `hasSecrets` if the secrets are mounted, and
 `isMember` if the pod's name is its name in the Kafka group. */}}
-{{- define "causeway.program" -}}
+{{- define "causeway.programContainer" -}}
 image: {{ include "causeway.image" .root | quote }}
 imagePullPolicy: {{ .root.Values.image.pullPolicy }}
 securityContext: {{- toYaml .root.Values.containerSecurityContext | nindent 2 }}

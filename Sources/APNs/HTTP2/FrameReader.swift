@@ -28,12 +28,12 @@ struct FrameReader: ~Copyable {
     private var partialFrameBytes = 0
     /// The memory for a header block that comes in several frames. Allocated when the first such block
     /// arrives.
-    private var block = UnsafeMutableRawBufferPointer(start: nil, count: 0)
-    private var blockBytes = 0
+    private var headerBlock = UnsafeMutableRawBufferPointer(start: nil, count: 0)
+    private var headerBlockBytes = 0
     private var continuationCount = 0
     /// The stream of the HEADERS frame whose header block is not complete; 0 if there is none.
-    private var blockStream: Int32 = 0
-    private var blockFlags: UInt8 = 0
+    private var headerBlockStream: Int32 = 0
+    private var headerBlockFlags: UInt8 = 0
     /// Whether no frame has been read. The first frame must be SETTINGS (RFC 9113, section 3.4).
     private var awaitsFirstFrame = true
 
@@ -43,7 +43,7 @@ struct FrameReader: ~Copyable {
 
     deinit {
         partialFrame.deallocate()
-        block.deallocate()
+        headerBlock.deallocate()
     }
 
     /// Returns the next frame. If the rest of the input is not a whole frame, keeps the rest and returns nil.
@@ -125,7 +125,9 @@ struct FrameReader: ~Copyable {
             }
             awaitsFirstFrame = false
         }
-        if blockStream != 0 || header.type == FrameType.continuation { return try addToBlock(header, payload) }
+        if headerBlockStream != 0 || header.type == FrameType.continuation {
+            return try addToHeaderBlock(header, payload)
+        }
         var frame = Frame(
             type: header.type,
             flags: header.flags,
@@ -136,7 +138,7 @@ struct FrameReader: ~Copyable {
         switch header.type {
         case FrameType.headers:
             try requireNonzeroStream(header)
-            frame.payload = try withoutPadding(header, payload)
+            frame.payload = try removePadding(header, payload)
             if header.flags & FrameFlags.priority != 0 {
                 guard frame.payload.count >= 5 else {
                     throw ConnectionFault(.frameSizeError, "HEADERS without its priority (RFC 9113, 6.2)")
@@ -144,12 +146,12 @@ struct FrameReader: ~Copyable {
                 frame.payload = UnsafeRawBufferPointer(rebasing: frame.payload[5...])
             }
             guard header.flags & FrameFlags.endHeaders != 0 else {
-                try beginBlock(header, frame.payload)
+                try beginHeaderBlock(header, frame.payload)
                 return nil
             }
         case FrameType.data:
             try requireNonzeroStream(header)
-            frame.payload = try withoutPadding(header, payload)
+            frame.payload = try removePadding(header, payload)
         default:
             try checkControlFrame(header)
         }
@@ -198,7 +200,7 @@ struct FrameReader: ~Copyable {
         guard isValid else { throw ConnectionFault(.frameSizeError, "a frame of the wrong length (RFC 9113, 6)") }
     }
 
-    private func withoutPadding(
+    private func removePadding(
         _ header: FrameHeader,
         _ payload: UnsafeRawBufferPointer
     ) throws(ConnectionFault) -> UnsafeRawBufferPointer {
@@ -214,23 +216,23 @@ struct FrameReader: ~Copyable {
 
     // MARK: - Header blocks in parts
 
-    private mutating func beginBlock(
+    private mutating func beginHeaderBlock(
         _ header: FrameHeader,
         _ part: UnsafeRawBufferPointer
     ) throws(ConnectionFault) {
-        if block.count == 0 { block = .allocate(byteCount: Self.headerBlockBytesMax, alignment: 16) }
-        blockStream = header.stream
-        blockFlags = header.flags
-        blockBytes = 0
+        if headerBlock.count == 0 { headerBlock = .allocate(byteCount: Self.headerBlockBytesMax, alignment: 16) }
+        headerBlockStream = header.stream
+        headerBlockFlags = header.flags
+        headerBlockBytes = 0
         continuationCount = 0
         try append(part)
     }
 
-    private mutating func addToBlock(
+    private mutating func addToHeaderBlock(
         _ header: FrameHeader,
         _ part: UnsafeRawBufferPointer
     ) throws(ConnectionFault) -> Frame? {
-        guard blockStream != 0, header.type == FrameType.continuation, header.stream == blockStream else {
+        guard headerBlockStream != 0, header.type == FrameType.continuation, header.stream == headerBlockStream else {
             throw ConnectionFault(.protocolError, "HEADERS and CONTINUATION out of order (RFC 9113, 6.10)")
         }
         continuationCount += 1
@@ -239,22 +241,23 @@ struct FrameReader: ~Copyable {
         }
         try append(part)
         guard header.flags & FrameFlags.endHeaders != 0 else { return nil }
-        let stream = blockStream
-        blockStream = 0
+        let stream = headerBlockStream
+        headerBlockStream = 0
         return Frame(
             type: FrameType.headers,
-            flags: blockFlags | FrameFlags.endHeaders,
+            flags: headerBlockFlags | FrameFlags.endHeaders,
             stream: stream,
-            payload: UnsafeRawBufferPointer(rebasing: block[..<blockBytes]),
-            flowControlledBytes: blockBytes
+            payload: UnsafeRawBufferPointer(rebasing: headerBlock[..<headerBlockBytes]),
+            flowControlledBytes: headerBlockBytes
         )
     }
 
     private mutating func append(_ part: UnsafeRawBufferPointer) throws(ConnectionFault) {
-        guard part.count <= block.count - blockBytes else {
+        guard part.count <= headerBlock.count - headerBlockBytes else {
             throw ConnectionFault(.enhanceYourCalm, "a header block that is too long (RFC 9113, 10.5.1)")
         }
-        UnsafeMutableRawBufferPointer(rebasing: block[blockBytes..<blockBytes + part.count]).copyMemory(from: part)
-        blockBytes += part.count
+        UnsafeMutableRawBufferPointer(rebasing: headerBlock[headerBlockBytes..<headerBlockBytes + part.count])
+            .copyMemory(from: part)
+        headerBlockBytes += part.count
     }
 }

@@ -10,7 +10,7 @@ struct HeaderDecoder: ~Copyable {
     /// The longest encoded name or value that is accepted (RFC 7541, section 7.4).
     static let stringBytesMax = 8_192
 
-    private let entries: UnsafeMutablePointer<HeaderField>
+    private let dynamicEntries: UnsafeMutablePointer<HeaderField>
     /// The index of the newest entry. The older entries follow it; after the last index of the memory comes
     /// index 0.
     private var newestIndex = 0
@@ -23,9 +23,9 @@ struct HeaderDecoder: ~Copyable {
     private let staticHeaders = StaticHeaders.table
 
     init() {
-        entries = .allocate(capacity: Self.entriesMax)
-        let none = HeaderField(name: UnsafeRawBufferPointer(start: nil, count: 0))
-        entries.initialize(repeating: none, count: Self.entriesMax)
+        dynamicEntries = .allocate(capacity: Self.entriesMax)
+        let emptyField = HeaderField(name: UnsafeRawBufferPointer(start: nil, count: 0))
+        dynamicEntries.initialize(repeating: emptyField, count: Self.entriesMax)
         scratch = .allocate(
             byteCount: Huffman.decodedBytesMax(encodedBytes: Self.stringBytesMax) + 16,
             alignment: 16
@@ -33,7 +33,7 @@ struct HeaderDecoder: ~Copyable {
     }
 
     deinit {
-        entries.deallocate()
+        dynamicEntries.deallocate()
         scratch.deallocate()
     }
 
@@ -42,7 +42,7 @@ struct HeaderDecoder: ~Copyable {
     mutating func decode(_ block: UnsafeRawBufferPointer) throws(ConnectionFault) -> ResponseHead {
         var head = ResponseHead()
         var rest = block
-        var mayResize = true
+        var mayResizeTable = true
         while let first = rest.first {
             if first & 0x80 != 0 {
                 let index = try readInteger(&rest, prefixBits: 7)
@@ -52,13 +52,15 @@ struct HeaderDecoder: ~Copyable {
                 insert(field)
                 head.add(field)
             } else if first & 0x20 != 0 {
-                guard mayResize else { throw compressionFault("a table size update after a field (RFC 7541, 4.2)") }
-                try resize(try readInteger(&rest, prefixBits: 5))
+                guard mayResizeTable else {
+                    throw compressionFault("a table size update after a field (RFC 7541, 4.2)")
+                }
+                try resizeTable(try readInteger(&rest, prefixBits: 5))
                 continue
             } else {
                 head.add(try readLiteral(&rest, prefixBits: 4))
             }
-            mayResize = false
+            mayResizeTable = false
         }
         return head
     }
@@ -87,7 +89,7 @@ struct HeaderDecoder: ~Copyable {
     ) throws(ConnectionFault) -> Int {
         guard let first = rest.first else { throw compressionFault("a header block that ends too soon") }
         let prefixMax = UInt8(1) << prefixBits - 1
-        var value = Int(first & prefixMax)
+        var number = Int(first & prefixMax)
         var length = 1
         if first & prefixMax == prefixMax {
             var shift = 0
@@ -95,14 +97,14 @@ struct HeaderDecoder: ~Copyable {
                 guard length < rest.count else { throw compressionFault("a header block that ends too soon") }
                 guard shift <= 21 else { throw compressionFault("a number that is too large (RFC 7541, 7.4)") }
                 let byte = rest[length]
-                value += Int(byte & 0x7F) << shift
+                number += Int(byte & 0x7F) << shift
                 shift += 7
                 length += 1
                 if byte & 0x80 == 0 { break }
             }
         }
         rest = UnsafeRawBufferPointer(rebasing: rest[length...])
-        return value
+        return number
     }
 
     /// Reads a string (RFC 7541, section 5.2). The bytes are valid until the next string is read.
@@ -126,22 +128,22 @@ struct HeaderDecoder: ~Copyable {
         if let field = staticHeaders[index] { return field }
         let age = index - StaticHeaders.count - 1
         guard age >= 0, age < entryCount else { throw compressionFault("an index beyond the table (RFC 7541, 2.3.3)") }
-        return entries[(newestIndex + age) & (Self.entriesMax - 1)]
+        return dynamicEntries[(newestIndex + age) & (Self.entriesMax - 1)]
     }
 
     private mutating func insert(_ field: HeaderField) {
-        let bytes = field.tableBytes
+        let bytes = field.tableEntryBytes
         evict(downTo: tableBytesAllowed - bytes)
         // A field that is larger than the whole table empties the table. This is not an error (RFC 7541,
         // section 4.4).
         guard bytes <= tableBytesAllowed else { return }
         newestIndex = (newestIndex - 1) & (Self.entriesMax - 1)
-        entries[newestIndex] = field
+        dynamicEntries[newestIndex] = field
         entryCount += 1
         tableBytes += bytes
     }
 
-    private mutating func resize(_ bytes: Int) throws(ConnectionFault) {
+    private mutating func resizeTable(_ bytes: Int) throws(ConnectionFault) {
         guard bytes <= Self.tableBytesMax else { throw compressionFault("a table larger than allowed (RFC 7541, 6.3)") }
         tableBytesAllowed = bytes
         evict(downTo: bytes)
@@ -150,7 +152,7 @@ struct HeaderDecoder: ~Copyable {
     private mutating func evict(downTo bytes: Int) {
         while tableBytes > bytes, entryCount > 0 {
             entryCount -= 1
-            tableBytes -= entries[(newestIndex + entryCount) & (Self.entriesMax - 1)].tableBytes
+            tableBytes -= dynamicEntries[(newestIndex + entryCount) & (Self.entriesMax - 1)].tableEntryBytes
         }
     }
 }

@@ -14,14 +14,14 @@ extension HeaderEncoder {
         expiration: Int64,
         identifier: (UInt64, UInt64)
     ) -> Int {
-        precondition(channel.count <= PushRequest.channelBytesMax)
-        var block = takeSizeUpdates()
-        Self.addInteger(Self.postStaticIndex, flags: Self.indexed, prefixBits: 7, to: &block)
-        Self.addInteger(Self.httpsStaticIndex, flags: Self.indexed, prefixBits: 7, to: &block)
+        precondition(channel.count <= PushRequest.channelIdentifierBytesMax)
+        var block = takeTableSizeUpdates()
+        Self.addInteger(Self.postStaticIndex, flags: Self.indexedFieldPattern, prefixBits: 7, to: &block)
+        Self.addInteger(Self.httpsStaticIndex, flags: Self.indexedFieldPattern, prefixBits: 7, to: &block)
         appendIndexedOrLiteral(.authority, to: &block)
-        Self.addInteger(Self.pathStaticIndex, flags: Self.neverIndexed, prefixBits: 4, to: &block)
+        Self.addInteger(Self.pathStaticIndex, flags: Self.neverIndexedPattern, prefixBits: 4, to: &block)
         Self.append(text: broadcastPath, to: &block)
-        Self.addInteger(Field.authorization.staticIndex, flags: Self.neverIndexed, prefixBits: 4, to: &block)
+        Self.addInteger(Field.authorization.staticIndex, flags: Self.neverIndexedPattern, prefixBits: 4, to: &block)
         Self.append(text: authorization, to: &block)
         appendIndexedOrLiteral(.pushType, to: &block)
         Self.append(name: "apns-channel-id", to: &block)
@@ -44,10 +44,10 @@ extension HeaderEncoder {
     /// literal, which does not change the table.
     private func appendIndexedOrLiteral(_ field: Field, to block: inout [UInt8]) {
         guard insertionOrdinals[field.rawValue] < 0 else {
-            return Self.addInteger(tableIndex(field), flags: Self.indexed, prefixBits: 7, to: &block)
+            return Self.addInteger(tableIndex(field), flags: Self.indexedFieldPattern, prefixBits: 7, to: &block)
         }
         if field.staticIndex > 0 {
-            Self.addInteger(field.staticIndex, flags: Self.neverIndexed, prefixBits: 4, to: &block)
+            Self.addInteger(field.staticIndex, flags: Self.neverIndexedPattern, prefixBits: 4, to: &block)
         } else {
             Self.append(name: field.name, to: &block)
         }
@@ -56,7 +56,7 @@ extension HeaderEncoder {
 
     /// Appends the representation byte and the name of a literal that the peer must not put into a table.
     private static func append(name: StaticString, to block: inout [UInt8]) {
-        addInteger(0, flags: neverIndexed, prefixBits: 4, to: &block)
+        addInteger(0, flags: neverIndexedPattern, prefixBits: 4, to: &block)
         append(text: Array(UnsafeRawBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount)), to: &block)
     }
 }

@@ -65,7 +65,7 @@ struct HeaderEncoder: ~Copyable {
     private var tableBytesAllowed = HeaderEncoder.tableBytesMax
     /// The smallest and the last table size that SETTINGS have set since the last request; nil if they have set none
     /// (RFC 7541, section 4.2). The smallest size is never above the size that the last request used.
-    private var pendingTableSizes: (least: Int, last: Int)?
+    private var pendingTableBytes: (least: Int, last: Int)?
 
     /// The constant pieces of a block. `frontPiece` is the piece before the path's value. `priority5Piece` and
     /// `priority10Piece` begin after that value and end with the name `apns-expiration`, each for one priority.
@@ -102,7 +102,10 @@ struct HeaderEncoder: ~Copyable {
         // texts are counted without compression.
         blockBytesMax =
             256 + fieldValues.reduce(0) { $0 + $1.count } + authorization.count
-            + max(pathPrefix.count + PushRequest.deviceTokenBytesMax, broadcastPath.count + PushRequest.channelBytesMax)
+            + max(
+                pathPrefix.count + PushRequest.deviceTokenBytesMax,
+                broadcastPath.count + PushRequest.channelIdentifierBytesMax
+            )
         canCopyPriority5 = false
         canCopyPriority10 = false
     }
@@ -110,8 +113,8 @@ struct HeaderEncoder: ~Copyable {
     /// Applies the peer's SETTINGS_HEADER_TABLE_SIZE.
     mutating func setPeerTableBytes(_ bytes: UInt32) {
         let size = Int(min(bytes, UInt32(Self.tableBytesMax)))
-        guard size != tableBytesAllowed || pendingTableSizes != nil else { return }
-        pendingTableSizes = (least: min(size, pendingTableSizes?.least ?? tableBytesAllowed), last: size)
+        guard size != tableBytesAllowed || pendingTableBytes != nil else { return }
+        pendingTableBytes = (least: min(size, pendingTableBytes?.least ?? tableBytesAllowed), last: size)
         canCopyPriority5 = false
         canCopyPriority10 = false
     }
@@ -120,7 +123,7 @@ struct HeaderEncoder: ~Copyable {
     ///
     /// - Parameter output: has room for `blockBytesMax` bytes.
     /// - Returns: the number of bytes written.
-    mutating func write(
+    mutating func writePush(
         to output: UnsafeMutableRawPointer,
         deviceToken: UnsafeRawBufferPointer,
         priority: UInt8,
@@ -201,10 +204,10 @@ struct HeaderEncoder: ~Copyable {
 
     // MARK: - Blocks while the table still changes
 
-    static let neverIndexed: UInt8 = 0x10
-    private static let incremental: UInt8 = 0x40
-    static let indexed: UInt8 = 0x80
-    private static let sizeUpdate: UInt8 = 0x20
+    static let neverIndexedPattern: UInt8 = 0x10
+    private static let incrementalIndexingPattern: UInt8 = 0x40
+    static let indexedFieldPattern: UInt8 = 0x80
+    private static let sizeUpdatePattern: UInt8 = 0x20
     static let pathStaticIndex = 4
     static let postStaticIndex = 3
     static let httpsStaticIndex = 7
@@ -217,10 +220,10 @@ struct HeaderEncoder: ~Copyable {
         _ identifier: (UInt64, UInt64)
     ) -> Int {
         let priorityField = priority == 10 ? Field.priority10 : Field.priority5
-        var block = takeSizeUpdates()
+        var block = takeTableSizeUpdates()
         block += makeFrontPiece()
         addPath(deviceToken, to: &block)
-        block += makeMiddlePiece(priorityField)
+        block += makePriorityPiece(priorityField)
         withUnsafeTemporaryAllocation(byteCount: 64, alignment: 1) { text in
             guard let start = text.baseAddress else { return }
             block += UnsafeRawBufferPointer(start: start, count: Self.appendNumber(expiration, to: start) - start)
@@ -246,23 +249,23 @@ struct HeaderEncoder: ~Copyable {
         frontPiece = makeFrontPiece()
         // The path follows this piece, as a literal that is never indexed. The index of the name `:path` is a part of
         // the piece.
-        Self.addInteger(Self.pathStaticIndex, flags: Self.neverIndexed, prefixBits: 4, to: &frontPiece)
-        priority5Piece = canCopyPriority5 ? makeMiddlePiece(.priority5) : []
-        priority10Piece = canCopyPriority10 ? makeMiddlePiece(.priority10) : []
+        Self.addInteger(Self.pathStaticIndex, flags: Self.neverIndexedPattern, prefixBits: 4, to: &frontPiece)
+        priority5Piece = canCopyPriority5 ? makePriorityPiece(.priority5) : []
+        priority10Piece = canCopyPriority10 ? makePriorityPiece(.priority10) : []
         identifierNamePiece = makeNamePiece(.identifier)
     }
 
     private mutating func makeFrontPiece() -> [UInt8] {
         var piece: [UInt8] = []
-        Self.addInteger(Self.postStaticIndex, flags: Self.indexed, prefixBits: 7, to: &piece)
-        Self.addInteger(Self.httpsStaticIndex, flags: Self.indexed, prefixBits: 7, to: &piece)
+        Self.addInteger(Self.postStaticIndex, flags: Self.indexedFieldPattern, prefixBits: 7, to: &piece)
+        Self.addInteger(Self.httpsStaticIndex, flags: Self.indexedFieldPattern, prefixBits: 7, to: &piece)
         append(.authority, to: &piece)
         return piece
     }
 
-    private mutating func makeMiddlePiece(_ priority: Field) -> [UInt8] {
+    private mutating func makePriorityPiece(_ priority: Field) -> [UInt8] {
         var piece: [UInt8] = []
-        Self.addInteger(Field.authorization.staticIndex, flags: Self.neverIndexed, prefixBits: 4, to: &piece)
+        Self.addInteger(Field.authorization.staticIndex, flags: Self.neverIndexedPattern, prefixBits: 4, to: &piece)
         Self.append(text: authorization, to: &piece)
         append(.pushType, to: &piece)
         append(.topic, to: &piece)
@@ -271,7 +274,7 @@ struct HeaderEncoder: ~Copyable {
     }
 
     private func addPath(_ deviceToken: UnsafeRawBufferPointer, to block: inout [UInt8]) {
-        Self.addInteger(Self.pathStaticIndex, flags: Self.neverIndexed, prefixBits: 4, to: &block)
+        Self.addInteger(Self.pathStaticIndex, flags: Self.neverIndexedPattern, prefixBits: 4, to: &block)
         Self.addInteger(pathPrefix.count + deviceToken.count, flags: 0, prefixBits: 7, to: &block)
         block += pathPrefix
         block += deviceToken
@@ -281,7 +284,7 @@ struct HeaderEncoder: ~Copyable {
     /// put into the table if the encoder adds entries.
     private mutating func append(_ field: Field, to block: inout [UInt8]) {
         if insertionOrdinals[field.rawValue] >= 0 {
-            Self.addInteger(tableIndex(field), flags: Self.indexed, prefixBits: 7, to: &block)
+            Self.addInteger(tableIndex(field), flags: Self.indexedFieldPattern, prefixBits: 7, to: &block)
         } else {
             block += makeNamePiece(field)
             Self.append(text: fieldValues[field.rawValue], to: &block)
@@ -296,9 +299,9 @@ struct HeaderEncoder: ~Copyable {
         let isInTable = insertionOrdinals[field.rawValue] >= 0
         let index = isInTable ? tableIndex(field) : field.staticIndex
         if usesTable, !isInTable {
-            Self.addInteger(index, flags: Self.incremental, prefixBits: 6, to: &piece)
+            Self.addInteger(index, flags: Self.incrementalIndexingPattern, prefixBits: 6, to: &piece)
         } else {
-            Self.addInteger(index, flags: Self.neverIndexed, prefixBits: 4, to: &piece)
+            Self.addInteger(index, flags: Self.neverIndexedPattern, prefixBits: 4, to: &piece)
         }
         if index == 0 {
             let text = UnsafeRawBufferPointer(start: field.name.utf8Start, count: field.name.utf8CodeUnitCount)
@@ -319,15 +322,17 @@ struct HeaderEncoder: ~Copyable {
 
     /// Returns the bytes that announce a new table size to the peer; they must precede the first field (RFC
     /// 7541, section 4.2). After them the peer's table is empty, or still has all its entries.
-    mutating func takeSizeUpdates() -> [UInt8] {
-        guard let (least, last) = pendingTableSizes else { return [] }
-        pendingTableSizes = nil
+    mutating func takeTableSizeUpdates() -> [UInt8] {
+        guard let (least, last) = pendingTableBytes else { return [] }
+        pendingTableBytes = nil
         var updates: [UInt8] = []
         // If the smallest size could evict some entries, announce 0, which evicts all of them. The encoder
         // then need not calculate which entries the peer still has.
         let smallestSize = least < tableBytesNeeded ? 0 : least
-        if smallestSize != last { Self.addInteger(smallestSize, flags: Self.sizeUpdate, prefixBits: 5, to: &updates) }
-        Self.addInteger(last, flags: Self.sizeUpdate, prefixBits: 5, to: &updates)
+        if smallestSize != last {
+            Self.addInteger(smallestSize, flags: Self.sizeUpdatePattern, prefixBits: 5, to: &updates)
+        }
+        Self.addInteger(last, flags: Self.sizeUpdatePattern, prefixBits: 5, to: &updates)
         tableBytesAllowed = last
         if smallestSize == 0 {
             insertionOrdinals = insertionOrdinals.map { _ in -1 }

@@ -10,8 +10,8 @@ struct Huffman: @unchecked Sendable {
     private static let codeBitsMax = 30
     /// The longest code, in bits, that a look-up in `shortCodes` finds. All digits and letters have codes of at most
     /// this length.
-    private static let shortBits: UInt64 = 8
-    private static let pairBits = 12
+    private static let shortCodeBitsMax: UInt64 = 8
+    private static let pairLookupBits = 12
 
     /// For each value of the next eight bits: the symbol in the lower byte, and the length of its code in the
     /// upper byte. 0 if a longer code begins with these bits.
@@ -19,7 +19,7 @@ struct Huffman: @unchecked Sendable {
     /// For each value of the next twelve bits, which can hold two codes of digits or of most lower-case
     /// letters. An entry has the first symbol in the lowest byte, the second symbol above it, and then the
     /// length of both codes together. 0 if the bits do not hold two whole codes.
-    private let pairs: UnsafeMutablePointer<UInt32>
+    private let codePairs: UnsafeMutablePointer<UInt32>
     /// For each length of a code: the first code of this length, left-aligned in 32 bits, and the index of
     /// its symbol in `symbols`.
     private let firstCodes: UnsafeMutablePointer<UInt32>
@@ -31,7 +31,7 @@ struct Huffman: @unchecked Sendable {
 
     private init() {
         shortCodes = .allocate(capacity: 256)
-        pairs = .allocate(capacity: 1 << Self.pairBits)
+        codePairs = .allocate(capacity: 1 << Self.pairLookupBits)
         firstCodes = .allocate(capacity: Self.codeBitsMax + 2)
         firstSymbolIndices = .allocate(capacity: Self.codeBitsMax + 2)
         symbols = .allocate(capacity: 256)
@@ -56,13 +56,13 @@ struct Huffman: @unchecked Sendable {
                 symbolIndex += 1
             }
         }
-        for bits in 0..<1 << Self.pairBits {
+        for bits in 0..<1 << Self.pairLookupBits {
             let first = shortCodes[bits >> 4]
             let second = shortCodes[(bits << Int(first >> 8) & 0xFFF) >> 4]
             let length = Int(first >> 8) + Int(second >> 8)
-            let isPair = first > 0 && second > 0 && length <= Self.pairBits
+            let isPair = first > 0 && second > 0 && length <= Self.pairLookupBits
             let symbols = UInt32(first & 0xFF) | UInt32(second & 0xFF) << 8
-            pairs.advanced(by: bits).initialize(to: isPair ? symbols | UInt32(length) << 16 : 0)
+            codePairs.advanced(by: bits).initialize(to: isPair ? symbols | UInt32(length) << 16 : 0)
         }
         // The last code, thirty ones, is the end-of-string symbol, which is not allowed within a string.
         firstCodes.advanced(by: Self.codeBitsMax + 1).initialize(to: code << UInt32(32 - Self.codeBitsMax))
@@ -106,7 +106,7 @@ struct Huffman: @unchecked Sendable {
                 }
             }
             while true {
-                let pair = pairs[Int(truncatingIfNeeded: ~invertedBits &>> 52)]
+                let pair = codePairs[Int(truncatingIfNeeded: ~invertedBits &>> 52)]
                 let pairLength = Int(pair &>> 16)
                 if pairLength > 0, pairLength <= availableBits {
                     let symbols = UInt16(truncatingIfNeeded: pair).littleEndian
@@ -116,19 +116,19 @@ struct Huffman: @unchecked Sendable {
                     availableBits -= pairLength
                     continue
                 }
-                let short = shortCodes[Int(truncatingIfNeeded: ~invertedBits &>> 56)]
-                var length = Int(short &>> 8)
-                var symbol = UInt8(truncatingIfNeeded: short)
+                let shortCode = shortCodes[Int(truncatingIfNeeded: ~invertedBits &>> 56)]
+                var length = Int(shortCode &>> 8)
+                var symbol = UInt8(truncatingIfNeeded: shortCode)
                 if length == 0 || length > availableBits {
                     // Load more input first, so that a long code is complete when it is decoded or rejected.
                     if availableBits < Self.codeBitsMax, position < input.count { break }
                     // If all remaining bits are ones, they are padding. Eight or more bits of padding are not valid.
                     if invertedBits == 0 { return availableBits < 8 ? count : nil }
-                    guard length == 0, let long = decodeLongCode(UInt32(truncatingIfNeeded: ~invertedBits &>> 32))
+                    guard length == 0, let longCode = decodeLongCode(UInt32(truncatingIfNeeded: ~invertedBits &>> 32))
                     else {
                         return nil
                     }
-                    (symbol, length) = long
+                    (symbol, length) = longCode
                     // If the remaining bits are only the beginning of a code, the string is not valid.
                     guard length <= availableBits else { return nil }
                 }
@@ -145,7 +145,7 @@ struct Huffman: @unchecked Sendable {
     private func decodeLongCode(_ bits: UInt32) -> (UInt8, Int)? {
         // Left-aligned, a longer code has a larger value. So the code's length is the greatest length whose first code
         // is not larger than the bits.
-        var length = Int(Self.shortBits) + 1
+        var length = Int(Self.shortCodeBitsMax) + 1
         while length < Self.codeBitsMax, bits >= firstCodes[length + 1] { length += 1 }
         guard bits < firstCodes[Self.codeBitsMax + 1] else { return nil }
         let symbolIndex = firstSymbolIndices[length] + Int((bits - firstCodes[length]) >> UInt32(32 - length))

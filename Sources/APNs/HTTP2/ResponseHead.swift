@@ -4,7 +4,7 @@ import Numbers
 struct ResponseHead {
     /// The longest list of header fields, counted as in RFC 9113, section 6.5.2. The lists of APNs have fewer
     /// than 300 bytes.
-    static let listBytesMax = 16_384
+    static let headerListBytesMax = 16_384
 
     /// `:status`; 0 if there is none.
     var status: UInt16 = 0
@@ -13,15 +13,15 @@ struct ResponseHead {
     /// UUID in canonical form.
     var identifier: (UInt64, UInt64) = (0, 0)
     /// `content-length`; -1 if there is none.
-    var contentBytes: Int32 = -1
+    var contentLengthBytes: Int32 = -1
     /// Whether the fields break a rule of RFC 9113, section 8, or are too long. If true, ignore all fields.
     var isMalformed = false
-    private var listBytes = 0
+    private var headerListBytes = 0
     private var hasRegularField = false
 
     mutating func add(_ field: HeaderField) {
-        listBytes += Int(field.nameBytes) + Int(field.valueBytes) + HeaderField.overheadBytes
-        if !field.isValid || listBytes > Self.listBytesMax { isMalformed = true }
+        headerListBytes += Int(field.nameBytes) + Int(field.valueBytes) + HeaderField.overheadBytes
+        if !field.isValid || headerListBytes > Self.headerListBytesMax { isMalformed = true }
         switch field.kind {
         case .status:
             // Pseudo-header fields come before all others, and only once (RFC 9113, section 8.3).
@@ -33,8 +33,8 @@ struct ResponseHead {
             identifier = field.identifier
         case .contentLength:
             // A repeated length must be the same (RFC 9110, section 8.6).
-            if contentBytes >= 0, contentBytes != field.numericValue { isMalformed = true }
-            contentBytes = field.numericValue
+            if contentLengthBytes >= 0, contentLengthBytes != field.numericValue { isMalformed = true }
+            contentLengthBytes = field.numericValue
         case .other:
             break
         }
@@ -62,7 +62,7 @@ struct HeaderField {
     var identifier: (UInt64, UInt64) = (0, 0)
 
     var isValid: Bool { isNameValid && isValueValid }
-    var tableBytes: Int { Int(nameBytes) + Int(valueBytes) + Self.overheadBytes }
+    var tableEntryBytes: Int { Int(nameBytes) + Int(valueBytes) + Self.overheadBytes }
 
     /// Makes a field with this name and without a value.
     init(name: UnsafeRawBufferPointer) {
@@ -85,8 +85,8 @@ struct HeaderField {
             numericValue = Int32(truncatingIfNeeded: status)
             isValueValid = status >= 100
         case .identifier:
-            if let read = Hexadecimal.readUUID(value) {
-                identifier = read
+            if let uuid = Hexadecimal.readUUID(value) {
+                identifier = uuid
             } else {
                 identifier = (0, 0)
                 isValueValid = HeaderField.isValidValue(value)

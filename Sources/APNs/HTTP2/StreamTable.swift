@@ -11,16 +11,16 @@ struct StreamTable: ~Copyable {
     }
 
     private let entries: UnsafeMutablePointer<Entry>
-    private let mask: Int
-    private let hashShift: UInt32
+    private let indexMask: Int
+    private let hashShiftBits: UInt32
 
     /// - Parameter capacity: the most streams that are open at one time.
     init(capacity: Int) {
         precondition(capacity > 0 && capacity <= 1 << 20)
         var size = 16
         while size < 2 * capacity { size *= 2 }
-        mask = size - 1
-        hashShift = UInt32(32 - size.trailingZeroBitCount)
+        indexMask = size - 1
+        hashShiftBits = UInt32(32 - size.trailingZeroBitCount)
         entries = .allocate(capacity: size)
         entries.initialize(repeating: Entry(stream: 0, slotIndex: 0), count: size)
     }
@@ -34,14 +34,14 @@ struct StreamTable: ~Copyable {
         var index = homeIndex(stream)
         while entries[index].stream != 0 {
             if entries[index].stream == stream { return entries[index].slotIndex }
-            index = (index + 1) & mask
+            index = (index + 1) & indexMask
         }
         return -1
     }
 
     func insert(_ stream: Int32, slotIndex: Int32) {
         var index = homeIndex(stream)
-        while entries[index].stream != 0 { index = (index + 1) & mask }
+        while entries[index].stream != 0 { index = (index + 1) & indexMask }
         entries[index] = Entry(stream: stream, slotIndex: slotIndex)
     }
 
@@ -50,24 +50,24 @@ struct StreamTable: ~Copyable {
         var gap = homeIndex(stream)
         while entries[gap].stream != stream {
             precondition(entries[gap].stream != 0, "a stream that is not open is closed")
-            gap = (gap + 1) & mask
+            gap = (gap + 1) & indexMask
         }
-        var index = (gap + 1) & mask
+        var index = (gap + 1) & indexMask
         while entries[index].stream != 0 {
             // The entry may move to the gap, unless its home (the index that its hash gives) lies between the
             // gap and the entry.
             let homeIndex = homeIndex(entries[index].stream)
-            if (index - homeIndex) & mask >= (index - gap) & mask {
+            if (index - homeIndex) & indexMask >= (index - gap) & indexMask {
                 entries[gap] = entries[index]
                 gap = index
             }
-            index = (index + 1) & mask
+            index = (index + 1) & indexMask
         }
         entries[gap].stream = 0
     }
 
     private func homeIndex(_ stream: Int32) -> Int {
         // Multiplying by a number near 2^32 divided by the golden ratio spreads neighbours far apart.
-        Int(truncatingIfNeeded: (UInt32(bitPattern: stream >> 1) &* 0x9E37_79B1) >> hashShift)
+        Int(truncatingIfNeeded: (UInt32(bitPattern: stream >> 1) &* 0x9E37_79B1) >> hashShiftBits)
     }
 }

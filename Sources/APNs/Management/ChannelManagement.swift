@@ -36,7 +36,7 @@ public struct ChannelError: Error, Sendable, Equatable, CustomStringConvertible 
         /// APNs answered with another status than the documented one for success. The reason may be `absent`.
         case refused(Reason)
         /// APNs did not process the request.
-        case unsent
+        case notProcessed
         /// The client sent the request and got no usable response: APNs may have carried it out.
         case ambiguous
         /// The response does not have the format that Apple documents.
@@ -54,7 +54,7 @@ public struct ChannelError: Error, Sendable, Equatable, CustomStringConvertible 
     /// Whether the same request may succeed later without a change by an operator.
     public var isTransient: Bool {
         switch cause {
-        case .unsent, .ambiguous, .malformed: true
+        case .notProcessed, .ambiguous, .malformed: true
         case .refused(let reason):
             ResponseDisposition(kind: .answered, status: UInt16(clamping: status), reason: reason).retryHelps
         }
@@ -72,17 +72,17 @@ public final class ChannelManagement: Sendable {
     public struct Channel: Sendable, Equatable {
         public var identifier: String
         /// Whether APNs keeps the newest message: storage policy 1.
-        public var storesNewest: Bool
+        public var storesNewestMessage: Bool
     }
 
-    /// The most requests that wait or run at one time. A further request fails as `unsent`.
-    public static let requestsMax = 64
+    /// The most requests that wait or run at one time. A further request fails as `notProcessed`.
+    public static let pendingRequestsMax = 64
 
     private let bundleIdentifier: String
     private let endpoint: ManagementEndpoint
     private let makeAuthorization: @Sendable () -> String?
     private let queue = DispatchQueue(label: "channel management")
-    private let requestCount = Atomic<Int>(0)
+    private let pendingRequestCount = Atomic<Int>(0)
 
     /// - Parameters:
     ///   - bundleIdentifier: the app's bundle id, without the suffix of a topic.
@@ -103,17 +103,20 @@ public final class ChannelManagement: Sendable {
 
     /// Creates a channel and returns its id. After an error with the cause `ambiguous`, APNs may have created
     /// a channel whose id is unknown.
-    public func create(storesNewest: Bool) async throws(ChannelError) -> String {
+    public func create(storesNewestMessage: Bool) async throws(ChannelError) -> String {
         let body: [UInt8]
         do {
             body = try StableJSON.bytes(
-                ManagementBody.Channel(storagePolicy: storesNewest ? 1 : 0, pushType: "LiveActivity")
+                ManagementBody.Channel(storagePolicy: storesNewestMessage ? 1 : 0, pushType: "LiveActivity")
             )
         } catch {
-            throw ChannelError(cause: .unsent, status: 0, text: "the request cannot be written: \(error)")
+            throw ChannelError(cause: .notProcessed, status: 0, text: "the request cannot be written: \(error)")
         }
-        let response = try await perform(ManagementRequest(method: .post, path: path, body: body), expecting: 201)
-        guard let channel = response.channel, !channel.isEmpty else {
+        let response = try await perform(
+            ManagementRequest(method: .post, path: channelsPath, body: body),
+            expecting: 201
+        )
+        guard let channel = response.channelIdentifier, !channel.isEmpty else {
             // APNs has created the channel, but its id is unknown.
             throw ChannelError(cause: .ambiguous, status: response.status, text: "201 without apns-channel-id")
         }
@@ -123,11 +126,11 @@ public final class ChannelManagement: Sendable {
     /// Returns the channel with its storage policy. A channel that does not exist is an error with the cause `refused`
     /// and the reason `channelNotRegistered`.
     public func read(_ channel: String) async throws(ChannelError) -> Channel {
-        let response = try await perform(request(.get, channel), expecting: 200)
+        let response = try await perform(makeRequest(.get, channel), expecting: 200)
         guard let policy = StableJSON.decode(ManagementBody.Channel.self, response.body)?.storagePolicy,
             (0...1).contains(policy)
         else { throw malformedResponseError(response, "no message-storage-policy of 0 or 1") }
-        return Channel(identifier: channel, storesNewest: policy == 1)
+        return Channel(identifier: channel, storesNewestMessage: policy == 1)
     }
 
     /// Deletes a channel. Nothing can restore it. A channel that does not exist is no error.
@@ -136,7 +139,7 @@ public final class ChannelManagement: Sendable {
     @discardableResult
     public func delete(_ channel: String) async throws(ChannelError) -> Bool {
         do throws(ChannelError) {
-            _ = try await perform(request(.delete, channel), expecting: 204)
+            _ = try await perform(makeRequest(.delete, channel), expecting: 204)
             return true
         } catch {
             guard error.cause == .refused(.channelNotRegistered) else { throw error }
@@ -151,16 +154,16 @@ public final class ChannelManagement: Sendable {
             ManagementRequest(method: .get, path: "/1/apps/\(bundleIdentifier)/all-channels"),
             expecting: 200
         )
-        guard let list = StableJSON.decode(ManagementBody.List.self, response.body) else {
+        guard let list = StableJSON.decode(ManagementBody.ChannelList.self, response.body) else {
             throw malformedResponseError(response, "no list of channels")
         }
         return list.channels
     }
 
-    private var path: String { "/1/apps/\(bundleIdentifier)/channels" }
+    private var channelsPath: String { "/1/apps/\(bundleIdentifier)/channels" }
 
-    private func request(_ method: ManagementRequest.Method, _ channel: String) -> ManagementRequest {
-        ManagementRequest(method: method, path: path, fields: [("apns-channel-id", channel)])
+    private func makeRequest(_ method: ManagementRequest.Method, _ channel: String) -> ManagementRequest {
+        ManagementRequest(method: method, path: channelsPath, fields: [("apns-channel-id", channel)])
     }
 
     private func malformedResponseError(_ response: ManagementResponse, _ text: String) -> ChannelError {
@@ -185,32 +188,34 @@ public final class ChannelManagement: Sendable {
     private func perform(_ request: ManagementRequest, expecting status: Int) async throws(ChannelError)
         -> ManagementResponse
     {
-        defer { requestCount.subtract(1, ordering: .relaxed) }
-        guard requestCount.add(1, ordering: .relaxed).newValue <= Self.requestsMax else {
+        defer { pendingRequestCount.subtract(1, ordering: .relaxed) }
+        guard pendingRequestCount.add(1, ordering: .relaxed).newValue <= Self.pendingRequestsMax else {
             throw ChannelError(
-                cause: .unsent,
+                cause: .notProcessed,
                 status: 0,
-                text: "more than \(Self.requestsMax) requests wait for \(endpoint.authority)"
+                text: "more than \(Self.pendingRequestsMax) requests wait for \(endpoint.authority)"
             )
         }
-        let interruption: Wakeup
+        let cancellationWakeup: Wakeup
         do throws(SystemError) {
-            interruption = try Wakeup()
+            cancellationWakeup = try Wakeup()
         } catch {
-            throw ChannelError(cause: .unsent, status: 0, text: "\(error)")
+            throw ChannelError(cause: .notProcessed, status: 0, text: "\(error)")
         }
         let result: Result<ManagementResponse, ManagementFault> = await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 queue.async { [endpoint, makeAuthorization] in
-                    continuation.resume(returning: Self.exchange(request, endpoint, makeAuthorization, interruption))
+                    continuation.resume(
+                        returning: Self.exchange(request, endpoint, makeAuthorization, cancellationWakeup)
+                    )
                 }
             }
         } onCancel: {
-            interruption.signal()
+            cancellationWakeup.signal()
         }
         switch result {
         case .failure(let fault):
-            throw ChannelError(cause: fault.isAmbiguous ? .ambiguous : .unsent, status: 0, text: fault.text)
+            throw ChannelError(cause: fault.isAmbiguous ? .ambiguous : .notProcessed, status: 0, text: fault.text)
         case .success(let response):
             guard response.status != status else { return response }
             throw refusalError(response)
@@ -221,7 +226,7 @@ public final class ChannelManagement: Sendable {
         _ request: ManagementRequest,
         _ endpoint: ManagementEndpoint,
         _ makeAuthorization: @Sendable () -> String?,
-        _ interruption: Wakeup
+        _ cancellationWakeup: Wakeup
     ) -> Result<ManagementResponse, ManagementFault> {
         guard let token = makeAuthorization() else {
             return .failure(ManagementFault(isAmbiguous: false, text: "no provider token could be signed"))
@@ -231,7 +236,7 @@ public final class ChannelManagement: Sendable {
                 request,
                 to: endpoint,
                 authorization: token,
-                interruption: interruption
+                cancellationWakeup: cancellationWakeup
             )
             .run()
         } catch {

@@ -13,7 +13,7 @@ enum ManagementBody {
     }
 
     /// All channels of an app in an environment.
-    struct List: Decodable {
+    struct ChannelList: Decodable {
         var channels: [String]
     }
 }

@@ -17,7 +17,7 @@ struct ManagementRequest: Sendable {
 
 struct ManagementResponse: Sendable {
     var status: Int
-    var channel: String?
+    var channelIdentifier: String?
     var body: [UInt8]
 }
 
@@ -38,9 +38,9 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
     private static let addressesMax = 8
     /// The most bytes of a response's body. A list of 10,000 channels takes about 300 kB, and Apple does not
     /// limit the length of ids.
-    private static let responseBytesMax = 4 << 20
+    private static let responseBodyBytesMax = 4 << 20
     private static let streamIdentifier: Int32 = 1
-    private static let windowBytes = 1 << 20
+    private static let streamWindowBytes = 1 << 20
 
     private enum Phase {
         case connecting, awaitingSettings, awaitingResponse, ended
@@ -51,26 +51,26 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
     private let request: ManagementRequest
     private let authorization: String
     /// The caller signals this wakeup when it no longer waits for the response.
-    private let interruption: Wakeup
+    private let cancellationWakeup: Wakeup
     private var phase = Phase.connecting
     private var addresses: ArraySlice<SocketAddress> = []
-    private var stream: Stream?
-    private var reader = FrameReader()
+    private var transportStream: Stream?
+    private var frameReader = FrameReader()
     private var peerSettings = PeerSettings()
     private var deadlineTimer = TimerIdentifier.none
     private var deadlineMilliseconds: Int64 = 0
     private var windowBytesUsed = 0
-    private var response = ManagementResponse(status: 0, channel: nil, body: [])
+    private var response = ManagementResponse(status: 0, channelIdentifier: nil, body: [])
     private var result: Result<ManagementResponse, ManagementFault>?
 
     init(
         _ request: ManagementRequest,
         to endpoint: ManagementEndpoint,
         authorization: String,
-        interruption: Wakeup
+        cancellationWakeup: Wakeup
     ) throws(SystemError) {
         loop = try EventLoop()
-        self.interruption = interruption
+        self.cancellationWakeup = cancellationWakeup
         self.request = request
         self.endpoint = endpoint
         self.authorization = authorization
@@ -82,7 +82,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         deadlineMilliseconds = loop.nowMilliseconds + endpoint.timeoutMilliseconds
         deadlineTimer = loop.schedule(afterMilliseconds: endpoint.timeoutMilliseconds, handler: self, tag: 0)
         do throws(SystemError) {
-            try loop.add(descriptor: interruption.descriptor, interest: .readable, handler: self)
+            try loop.add(descriptor: cancellationWakeup.descriptor, interest: .readable, handler: self)
         } catch {
             end(error.description)
         }
@@ -109,7 +109,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
     private func connectToNextAddress(after failure: String) {
         guard let address = addresses.popFirst() else { return end("\(endpoint.authority): \(failure)") }
         let stream = Stream(loop: loop, handler: self)
-        self.stream = stream
+        transportStream = stream
         stream.connect(
             to: address,
             tls: endpoint.tls,
@@ -127,10 +127,10 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         guard self.result == nil else { return }
         self.result = result
         phase = .ended
-        stream?.flush()
-        stream?.close()
+        transportStream?.flush()
+        transportStream?.close()
         loop.cancel(deadlineTimer)
-        loop.remove(descriptor: interruption.descriptor)
+        loop.remove(descriptor: cancellationWakeup.descriptor)
         loop.stop()
     }
 
@@ -146,8 +146,8 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         write(Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8))
         var preface: [UInt8] = []
         for (setting, value) in [
-            (Setting.headerTableSize, ManagementHeaderBlock.tableBytes), (Setting.enablePush, 0),
-            (Setting.initialWindowSize, UInt32(Self.windowBytes)),
+            (Setting.headerTableSize, ManagementHeaderBlock.tableBytesMax), (Setting.enablePush, 0),
+            (Setting.initialWindowSize, UInt32(Self.streamWindowBytes)),
         ] {
             withUnsafeBytes(of: setting.bigEndian) { preface.append(contentsOf: $0) }
             withUnsafeBytes(of: value.bigEndian) { preface.append(contentsOf: $0) }
@@ -158,7 +158,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
     func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {
         do throws(ConnectionFault) {
             var input = bytes
-            while phase != .ended, let frame = try reader.next(&input) { try handle(frame) }
+            while phase != .ended, let frame = try frameReader.next(&input) { try handle(frame) }
         } catch {
             end("\(endpoint.authority) broke HTTP/2: \(error.detail)")
         }
@@ -236,7 +236,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         for field in try ManagementHeaderBlock.decode(frame.payload) {
             switch field.name {
             case ":status": status = Int(field.value) ?? 0
-            case "apns-channel-id": response.channel = field.value
+            case "apns-channel-id": response.channelIdentifier = field.value
             default: break
             }
         }
@@ -251,8 +251,8 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
             throw ConnectionFault(.protocolError, "a frame on an idle stream (RFC 9113, 5.1)")
         }
         response.body.append(contentsOf: frame.payload)
-        guard response.body.count <= Self.responseBytesMax else {
-            return end("\(endpoint.authority) answered with more than \(Self.responseBytesMax) bytes")
+        guard response.body.count <= Self.responseBodyBytesMax else {
+            return end("\(endpoint.authority) answered with more than \(Self.responseBodyBytesMax) bytes")
         }
         if frame.flags & FrameFlags.endStream != 0 { return finish() }
         windowBytesUsed += frame.flowControlledBytes
@@ -298,6 +298,6 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
     }
 
     private func write(_ bytes: [UInt8]) {
-        bytes.withUnsafeBytes { stream?.write($0) }
+        bytes.withUnsafeBytes { transportStream?.write($0) }
     }
 }

@@ -3,7 +3,7 @@
 /// not keep the texts of fields.
 enum ManagementHeaderBlock {
     /// The table size in our SETTINGS. 0 keeps the server from adding fields to a dynamic table.
-    static let tableBytes: UInt32 = 0
+    static let tableBytesMax: UInt32 = 0
     /// The longest encoded name or value that the decoder accepts.
     private static let stringBytesMax = 8_192
 

@@ -70,29 +70,29 @@ enum ActivityState: Equatable {
 /// pushes that APNs accepted for its tokens, and the broadcasts that reach it. A channel's pace counts the broadcasts
 /// that APNs accepted on it. A broadcast with priority 1 counts as one with 5.
 struct PushPace {
-    private(set) var priority5 = 0
-    private(set) var priority10 = 0
+    private(set) var priority5Pushes = 0
+    private(set) var priority10Pushes = 0
     /// The shortest time between two successive pushes; nil before the second one.
-    private(set) var leastDistanceMilliseconds: Int64?
-    private var lastMilliseconds: Int64?
+    private(set) var shortestGapMilliseconds: Int64?
+    private var lastPushAtMilliseconds: Int64?
     /// The priority of the last push; 0 before the first push.
     private(set) var lastPriority: UInt8 = 0
 
     mutating func countPush(priority: UInt8, atMilliseconds: Int64) {
         lastPriority = priority
-        if priority == 10 { priority10 += 1 } else { priority5 += 1 }
-        if let lastMilliseconds {
-            let distance = atMilliseconds - lastMilliseconds
-            leastDistanceMilliseconds = min(leastDistanceMilliseconds ?? distance, distance)
+        if priority == 10 { priority10Pushes += 1 } else { priority5Pushes += 1 }
+        if let lastPushAtMilliseconds {
+            let gapMilliseconds = atMilliseconds - lastPushAtMilliseconds
+            shortestGapMilliseconds = min(shortestGapMilliseconds ?? gapMilliseconds, gapMilliseconds)
         }
-        lastMilliseconds = atMilliseconds
+        lastPushAtMilliseconds = atMilliseconds
     }
 }
 
 /// A sound or a banner that a push caused.
 public struct Alert: Sendable {
     /// When the alert rang, UNIX milliseconds.
-    public var atMilliseconds: Int64
+    public var rangAtMilliseconds: Int64
     /// The priority of the push: 5 or 10; of a broadcast also 1.
     public var priority: UInt8
     /// The timestamp of the push, UNIX seconds.
@@ -106,8 +106,8 @@ struct Activity {
     /// How many alerts of one activity are kept. Later alerts are only counted.
     static let alertsMax = 1_000
 
-    let phone: Int
-    let type: Int
+    let phoneIndex: Int
+    let typeIndex: Int
     let identifier: String
     let attributes: [UInt8]
     let isStartedByPush: Bool
@@ -116,9 +116,9 @@ struct Activity {
 
     var state = ActivityState.active
     /// The last update token, valid or not; nil for an activity on a channel, or if no token was left.
-    var token: Int?
+    var tokenIndex: Int?
     /// The channel on which the activity began.
-    var channel: Int?
+    var channelIndex: Int?
     /// The number of the last broadcast that the activity got. When the activity begins, this is the number
     /// of the channel's last broadcast, because earlier broadcasts do not reach the activity.
     var lastBroadcastNumber = 0
@@ -154,8 +154,8 @@ struct Activity {
     var relevanceScore: Double?
 
     init(
-        phone: Int,
-        type: Int,
+        phoneIndex: Int,
+        typeIndex: Int,
         identifier: String,
         attributes: [UInt8],
         contentState: UnsafeRawBufferPointer,
@@ -165,8 +165,8 @@ struct Activity {
         budget: BudgetBucket,
         nowMilliseconds: Int64
     ) {
-        self.phone = phone
-        self.type = type
+        self.phoneIndex = phoneIndex
+        self.typeIndex = typeIndex
         self.identifier = identifier
         self.attributes = attributes
         self.isStartedByPush = isStartedByPush

@@ -32,7 +32,7 @@ public struct ChannelRules: Sendable, Equatable {
 struct BroadcastChannel {
     /// An accepted broadcast. If the channel stores messages, APNs keeps the newest one for offline phones. A phone
     /// that comes back online gets this message once, if it has not expired. A message expires after at most 8 h.
-    struct StoredMessage {
+    struct AcceptedBroadcast {
         var body: [UInt8]
         var priority: UInt8
         var broadcastNumber: Int
@@ -43,12 +43,12 @@ struct BroadcastChannel {
     /// The channel's id in base64, as in the `apns-channel-id` header.
     let identifier: String
     /// Whether APNs stores the newest message (storage policy 1).
-    let storesNewest: Bool
+    let storesNewestMessage: Bool
     let createdAtMilliseconds: Int64
     var deletedAtMilliseconds: Int64?
     /// The activities that began on the channel, including ended ones: indices of `DeviceModel.activities`.
     var subscribers: [Int] = []
-    var storedMessage: StoredMessage?
+    var storedMessage: AcceptedBroadcast?
     var budget: BudgetBucket
     /// The number of accepted broadcasts. Broadcasts are numbered from 1 in the order in which they are
     /// accepted.
@@ -68,7 +68,7 @@ struct ChannelTable {
     private static let identifierBytes = 16
 
     private(set) var channels: [BroadcastChannel] = []
-    private var openIndices: [Key: Int] = [:]
+    private var openChannelIndices: [Key: Int] = [:]
     private var openCountsByApp: [Int: Int] = [:]
     private var random: SplitMix64
 
@@ -81,10 +81,10 @@ struct ChannelTable {
         _modify { yield &channels[index] }
     }
 
-    func openCount(appIndex: Int) -> Int { openCountsByApp[appIndex] ?? 0 }
+    func openChannelCount(appIndex: Int) -> Int { openCountsByApp[appIndex] ?? 0 }
 
     func find(_ identifier: String, appIndex: Int) -> Int? {
-        openIndices[Key(appIndex: appIndex, identifier: identifier)]
+        openChannelIndices[Key(appIndex: appIndex, identifier: identifier)]
     }
 
     /// Returns the identifiers of an app's open channels, oldest first.
@@ -95,7 +95,7 @@ struct ChannelTable {
     /// Creates a channel and returns its index. Returns nil if the table has `channelsMax` channels.
     mutating func create(
         appIndex: Int,
-        storesNewest: Bool,
+        storesNewestMessage: Bool,
         budget: DeviceRules.Budget?,
         nowMilliseconds: Int64
     ) -> Int? {
@@ -107,12 +107,12 @@ struct ChannelTable {
             BroadcastChannel(
                 appIndex: appIndex,
                 identifier: identifier,
-                storesNewest: storesNewest,
+                storesNewestMessage: storesNewestMessage,
                 createdAtMilliseconds: nowMilliseconds,
                 budget: BudgetBucket(budget, nowMilliseconds: nowMilliseconds)
             )
         )
-        openIndices[Key(appIndex: appIndex, identifier: identifier)] = channels.count - 1
+        openChannelIndices[Key(appIndex: appIndex, identifier: identifier)] = channels.count - 1
         openCountsByApp[appIndex, default: 0] += 1
         return channels.count - 1
     }
@@ -120,7 +120,7 @@ struct ChannelTable {
     mutating func delete(_ index: Int, nowMilliseconds: Int64) {
         let channel = channels[index]
         let key = Key(appIndex: channel.appIndex, identifier: channel.identifier)
-        guard openIndices.removeValue(forKey: key) != nil else { return }
+        guard openChannelIndices.removeValue(forKey: key) != nil else { return }
         openCountsByApp[channel.appIndex, default: 0] -= 1
         channels[index].deletedAtMilliseconds = nowMilliseconds
         channels[index].storedMessage = nil

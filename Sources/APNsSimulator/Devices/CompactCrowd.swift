@@ -27,8 +27,8 @@ public struct CompactCrowd: Sendable, Equatable {
     public var audiences: [String] = []
     public var environment = Environment.sandbox
     /// One in this many phones has frequent updates switched on; 0: none.
-    public var frequentEvery = 0
-    public var identifiers = IdentifierForm.numbered
+    public var frequentUpdatesEvery = 0
+    public var identifierForm = IdentifierForm.numbered
     /// The timestamp of the content that the activities show at first, UNIX seconds; 0: their registrations
     /// name no shown content.
     public var timestamp: Int64 = 0
@@ -43,7 +43,7 @@ public struct CompactCrowd: Sendable, Equatable {
     ///
     /// - Parameter number: 0..<``count``.
     public func identifier(_ number: Int) -> String {
-        switch identifiers {
+        switch identifierForm {
         case .numbered: return "\(name)\(number)"
         case .uuid:
             var random = SplitMix64(seed: key ^ UInt64(number) &* 0x9E37_79B9_7F4A_7C15)
@@ -54,7 +54,9 @@ public struct CompactCrowd: Sendable, Equatable {
         }
     }
 
-    public func hasFrequentUpdates(_ number: Int) -> Bool { frequentEvery > 0 && number % frequentEvery == 0 }
+    public func hasFrequentUpdates(_ number: Int) -> Bool {
+        frequentUpdatesEvery > 0 && number % frequentUpdatesEvery == 0
+    }
 
     /// Returns the update token of a phone's activity, 160 hexadecimal digits.
     ///

@@ -1,12 +1,12 @@
 /// The stored state of one compact phone. Its id and token are computed from its number (``CompactCrowd``). A count of
 /// 16 bits stops at 65,535.
 struct CompactPhone: BitwiseCopyable {
-    enum Life: UInt8, BitwiseCopyable {
+    enum CompactActivityState: UInt8, BitwiseCopyable {
         case active, ended, gone
     }
 
     /// What the phone shows: an index in ``CompactPhones/states``.
-    var state: UInt32 = 0
+    var shownStateIndex: UInt32 = 0
     /// All pushes that have reached the phone, including those that it dropped.
     var pushes: UInt32 = 0
     /// Pushes whose timestamp was below that of the shown content.
@@ -20,19 +20,21 @@ struct CompactPhone: BitwiseCopyable {
     var refusedPushes: UInt16 = 0
     /// The number of tokens that the activity had before the current one, modulo 256.
     var generation: UInt8 = 0
-    var life = Life.active
+    var activityState = CompactActivityState.active
     /// The numbers of the last four different alerts that the phone got (``CompactPhones/internAlert(_:)``);
     /// 0: none.
-    var lastAlerts: (UInt16, UInt16, UInt16, UInt16) = (0, 0, 0, 0)
+    var lastAlertNumbers: (UInt16, UInt16, UInt16, UInt16) = (0, 0, 0, 0)
 
     /// Counts an alert. Returns whether it is equal to one of the phone's last four different alerts.
     mutating func countAlert(_ alert: UInt16) -> Bool {
         alerts += alerts < .max ? 1 : 0
-        if lastAlerts.0 == alert || lastAlerts.1 == alert || lastAlerts.2 == alert || lastAlerts.3 == alert {
+        if lastAlertNumbers.0 == alert || lastAlertNumbers.1 == alert || lastAlertNumbers.2 == alert
+            || lastAlertNumbers.3 == alert
+        {
             repeatedAlerts += repeatedAlerts < .max ? 1 : 0
             return true
         }
-        lastAlerts = (alert, lastAlerts.0, lastAlerts.1, lastAlerts.2)
+        lastAlertNumbers = (alert, lastAlertNumbers.0, lastAlertNumbers.1, lastAlertNumbers.2)
         return false
     }
 }
@@ -57,7 +59,7 @@ struct CompactPhones {
         /// every invalid token of the crowd.
         var retiredAtMilliseconds: Int64 = 0
         var effects = EffectCounts()
-        var priority10 = 0
+        var priority10Pushes = 0
     }
 
     /// One content state that phones show, and the number and times of the pushes with this state.
@@ -66,11 +68,11 @@ struct CompactPhones {
         var timestamp: Int64
         /// The content state as JSON; empty for the initial content.
         var content: [UInt8]
-        /// Pushes that made a phone show this state. `firstMilliseconds` and `lastMilliseconds` are the times
-        /// of the first and the last of these pushes, UNIX milliseconds; -1: there was none.
+        /// Pushes that made a phone show this state. `firstShownAtMilliseconds` and `lastShownAtMilliseconds` are the
+        /// times of the first and the last of these pushes, UNIX milliseconds; -1: there was none.
         var pushes = 0
-        var firstMilliseconds: Int64 = -1
-        var lastMilliseconds: Int64 = -1
+        var firstShownAtMilliseconds: Int64 = -1
+        var lastShownAtMilliseconds: Int64 = -1
     }
 
     private struct StateKey: Hashable {
@@ -93,27 +95,27 @@ struct CompactPhones {
     var crowds: [Crowd] = []
     /// The key of each crowd, in the order of `crowds`. Every push searches this array, so it holds nothing
     /// else.
-    private var keys: [UInt64] = []
+    private var crowdKeys: [UInt64] = []
     private(set) var states: [State] = []
-    private var statesByKey: [StateKey: UInt32] = [:]
-    private(set) var alerts: [[UInt8]: UInt16] = [:]
+    private var stateIndicesByKey: [StateKey: UInt32] = [:]
+    private(set) var alertNumbersByText: [[UInt8]: UInt16] = [:]
     private var decodedBodies: [DecodedBody] = []
     private var nextCacheIndex = 0
 
-    var count: Int { crowds.reduce(0) { $0 + $1.phones.count } }
+    var phoneCount: Int { crowds.reduce(0) { $0 + $1.phones.count } }
 
     mutating func append(_ crowd: Crowd) {
         crowds.append(crowd)
-        keys.append(crowd.definition.key)
+        crowdKeys.append(crowd.definition.key)
     }
 
     // MARK: - Tokens
 
     /// Returns the owner of a token; nil if no crowd has it.
     func find(_ token: UnsafeRawBufferPointer) -> (crowd: Int, number: Int, generation: UInt8)? {
-        guard !keys.isEmpty, token.count == TokenTable.tokenBytes else { return nil }
+        guard !crowdKeys.isEmpty, token.count == TokenTable.tokenBytes else { return nil }
         let key = CompactToken.key(of: token)
-        guard let crowd = keys.firstIndex(of: key),
+        guard let crowd = crowdKeys.firstIndex(of: key),
             let owner = CompactToken.owner(of: token, crowd: key), owner.number < crowds[crowd].phones.count
         else { return nil }
         return (crowd, owner.number, owner.generation)
@@ -132,8 +134,8 @@ struct CompactPhones {
             body: Array(body),
             event: payload.event,
             timestamp: payload.timestamp,
-            state: payload.contentState.map { internState(Array(tape.bytes($0)), timestamp: payload.timestamp) },
-            alert: payload.alert.map { tape[$0].kind == .object ? internAlert(Array(tape.bytes($0))) : 0 } ?? 0
+            state: payload.contentStateIndex.map { internState(Array(tape.bytes($0)), timestamp: payload.timestamp) },
+            alert: payload.alertIndex.map { tape[$0].kind == .object ? internAlert(Array(tape.bytes($0))) : 0 } ?? 0
         )
         if decodedBodies.count < Self.decodedBodiesMax {
             decodedBodies.append(decodedBody)
@@ -146,28 +148,28 @@ struct CompactPhones {
 
     mutating func internState(_ content: [UInt8], timestamp: Int64) -> UInt32 {
         let key = StateKey(timestamp: timestamp, content: content)
-        if let known = statesByKey[key] { return known }
+        if let known = stateIndicesByKey[key] { return known }
         guard states.count < Self.statesMax else { return UInt32(states.count - 1) }
         let number = UInt32(states.count)
         states.append(State(timestamp: timestamp, content: content))
-        statesByKey[key] = number
+        stateIndicesByKey[key] = number
         return number
     }
 
     /// Returns the number of an alert. Equal texts have the same number. All texts after the first `alertsMax` ones
     /// have the last number.
     mutating func internAlert(_ text: [UInt8]) -> UInt16 {
-        if let known = alerts[text] { return known }
-        guard alerts.count < Self.alertsMax else { return UInt16(Self.alertsMax) }
-        let number = UInt16(alerts.count + 1)
-        alerts[text] = number
+        if let known = alertNumbersByText[text] { return known }
+        guard alertNumbersByText.count < Self.alertsMax else { return UInt16(Self.alertsMax) }
+        let number = UInt16(alertNumbersByText.count + 1)
+        alertNumbersByText[text] = number
         return number
     }
 
     mutating func countShown(_ state: UInt32, atMilliseconds: Int64) {
         let index = Int(state)
-        if states[index].pushes == 0 { states[index].firstMilliseconds = atMilliseconds }
+        if states[index].pushes == 0 { states[index].firstShownAtMilliseconds = atMilliseconds }
         states[index].pushes += 1
-        states[index].lastMilliseconds = atMilliseconds
+        states[index].lastShownAtMilliseconds = atMilliseconds
     }
 }

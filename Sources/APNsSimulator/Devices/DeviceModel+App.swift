@@ -18,7 +18,7 @@ extension DeviceModel {
     }
 
     /// What happens to a token that was replaced.
-    public enum OldToken: String, Sendable {
+    public enum ReplacedTokenBehavior: String, Sendable {
         /// APNs answers 410 to pushes for the old token, after the grace time of ``DeviceRules``.
         case retired
         /// APNs still answers 200 to pushes for the old token, but no phone gets them.
@@ -26,7 +26,7 @@ extension DeviceModel {
     }
 
     /// An activity that the app starts itself.
-    public struct LocalStart: Sendable {
+    public struct AppStart: Sendable {
         public var activity: String
         public var device: String
         public var attributesType: String
@@ -65,7 +65,7 @@ extension DeviceModel {
     public mutating func declare(
         app bundleIdentifier: String,
         teamIdentifier: String?,
-        types declared: [TypeDeclaration]
+        types declaredTypes: [TypeDeclaration]
     ) throws(Fault) {
         guard !apps.contains(where: { $0.bundleIdentifier == bundleIdentifier }) else {
             throw .appExists(bundleIdentifier)
@@ -78,8 +78,8 @@ extension DeviceModel {
                 teamIdentifier: teamIdentifier
             )
         )
-        for type in declared {
-            apps[appIndex].types.append(types.count)
+        for type in declaredTypes {
+            apps[appIndex].typeIndices.append(types.count)
             types.append(
                 AttributesType(
                     appIndex: appIndex,
@@ -103,7 +103,7 @@ extension DeviceModel {
         nowMilliseconds: Int64
     ) throws(Fault) {
         let appIndex = try appIndex(app)
-        let key = ActivityKey(appIndex: appIndex, identifier: device)
+        let key = AppScopedIdentifier(appIndex: appIndex, identifier: device)
         guard phonesByDevice[key] == nil else { throw .deviceExists(device) }
         guard phones.count < Self.phonesMax else { throw .tooMany("phones") }
         let index = phones.count
@@ -120,29 +120,29 @@ extension DeviceModel {
             )
         )
         phonesByDevice[key] = index
-        apps[appIndex].phones.append(index)
+        apps[appIndex].phoneIndices.append(index)
         markChanged(phone: index)
-        for position in apps[appIndex].types.indices {
-            guard let token = issueStartToken(phone: index, type: apps[appIndex].types[position]) else {
+        for position in apps[appIndex].typeIndices.indices {
+            guard let token = issueStartToken(phone: index, type: apps[appIndex].typeIndices[position]) else {
                 throw .tooMany("tokens")
             }
-            phones[index].startTokens.append(token)
+            phones[index].startTokenIndices.append(token)
             postStartToken(phone: index, position: position, nowMilliseconds: nowMilliseconds)
         }
     }
 
     /// Starts an activity as the app does, and posts its update token. An activity on a channel has no update
     /// token.
-    public mutating func start(_ start: LocalStart, app: String, nowMilliseconds: Int64) throws(Fault) {
+    public mutating func start(_ start: AppStart, app: String, nowMilliseconds: Int64) throws(Fault) {
         let appIndex = try appIndex(app)
-        let phone = try phone(start.device, appIndex: appIndex)
-        let type = try type(start.attributesType, appIndex: appIndex)
+        let phone = try phoneIndex(start.device, appIndex: appIndex)
+        let type = try typeIndex(start.attributesType, appIndex: appIndex)
         guard activities.count < Self.activitiesMax else { throw .tooMany("activities") }
         guard phones[phone].isInstalled else { throw .unknownDevice(start.device) }
-        try check(start.attributes, types[type].attributes, nowMilliseconds: nowMilliseconds)
-        try check(start.contentState, types[type].contentState, nowMilliseconds: nowMilliseconds)
+        try validate(start.attributes, types[type].attributes, nowMilliseconds: nowMilliseconds)
+        try validate(start.contentState, types[type].contentState, nowMilliseconds: nowMilliseconds)
         var channel: Int?
-        if let identifier = start.channel { channel = try self.channel(identifier, appIndex: appIndex) }
+        if let identifier = start.channel { channel = try self.channelIndex(identifier, appIndex: appIndex) }
         var contentState = start.contentState
         let attributes = Array(start.attributes.utf8)
         let index = contentState.withUTF8 { bytes in
@@ -166,12 +166,14 @@ extension DeviceModel {
     public mutating func rotateToken(
         ofActivity identifier: String,
         app: String,
-        old: OldToken,
+        old: ReplacedTokenBehavior,
         nowMilliseconds: Int64
     ) throws(Fault) {
-        let index = try activity(identifier, appIndex: try appIndex(app))
+        let index = try activityIndex(identifier, appIndex: try appIndex(app))
         advance(index, nowMilliseconds: nowMilliseconds)
-        guard activities[index].isActive, let token = activities[index].token else { throw .activityIsOver(identifier) }
+        guard activities[index].isActive, let token = activities[index].tokenIndex else {
+            throw .activityIsOver(identifier)
+        }
         guard postToken(of: index, nowMilliseconds: nowMilliseconds) else { throw .tooMany("tokens") }
         tokens.setState(stateOfReplacedToken(old, nowMilliseconds: nowMilliseconds), of: token)
     }
@@ -181,73 +183,73 @@ extension DeviceModel {
         device: String,
         attributesType: String,
         app: String,
-        old: OldToken,
+        old: ReplacedTokenBehavior,
         nowMilliseconds: Int64
     ) throws(Fault) {
         let appIndex = try appIndex(app)
-        let phone = try phone(device, appIndex: appIndex)
-        let type = try type(attributesType, appIndex: appIndex)
-        guard let position = apps[appIndex].types.firstIndex(of: type),
-            phones[phone].startTokens.indices.contains(position), phones[phone].isInstalled
+        let phone = try phoneIndex(device, appIndex: appIndex)
+        let type = try typeIndex(attributesType, appIndex: appIndex)
+        guard let position = apps[appIndex].typeIndices.firstIndex(of: type),
+            phones[phone].startTokenIndices.indices.contains(position), phones[phone].isInstalled
         else { throw .unknownDevice(device) }
         guard let token = issueStartToken(phone: phone, type: type) else { throw .tooMany("tokens") }
         tokens.setState(
             stateOfReplacedToken(old, nowMilliseconds: nowMilliseconds),
-            of: phones[phone].startTokens[position]
+            of: phones[phone].startTokenIndices[position]
         )
-        phones[phone].startTokens[position] = token
+        phones[phone].startTokenIndices[position] = token
         postStartToken(phone: phone, position: position, nowMilliseconds: nowMilliseconds)
     }
 
     /// The user dismisses an activity. The app's server learns this only when APNs answers a later push to the update
     /// token with 410. For an activity on a channel, it never learns this.
     public mutating func dismiss(activity identifier: String, app: String, nowMilliseconds: Int64) throws(Fault) {
-        let index = try activity(identifier, appIndex: try appIndex(app))
+        let index = try activityIndex(identifier, appIndex: try appIndex(app))
         advance(index, nowMilliseconds: nowMilliseconds)
         activities[index].remove(atMilliseconds: nowMilliseconds)
         retireToken(of: index, as: .expiredToken)
-        markChanged(phone: activities[index].phone)
+        markChanged(phone: activities[index].phoneIndex)
     }
 
     /// The user removes the app. Its activities disappear and all its tokens become invalid.
     public mutating func uninstall(app: String, device: String, nowMilliseconds: Int64) throws(Fault) {
-        let phone = try phone(device, appIndex: try appIndex(app))
+        let phone = try phoneIndex(device, appIndex: try appIndex(app))
         guard phones[phone].isInstalled else { return }
         phones[phone].isInstalled = false
         markChanged(phone: phone)
-        for index in phones[phone].activities {
+        for index in phones[phone].activityIndices {
             advance(index, nowMilliseconds: nowMilliseconds)
             activities[index].remove(atMilliseconds: nowMilliseconds)
             retireToken(of: index, as: .unregistered)
         }
-        for token in phones[phone].startTokens {
+        for token in phones[phone].startTokenIndices {
             tokens.setState(.retired(.unregistered, atMilliseconds: nowMilliseconds), of: token)
         }
     }
 
     /// Returns the update token of an activity in hexadecimal digits; nil if it has none.
     public func token(ofActivity identifier: String, app: String) throws(Fault) -> String? {
-        activities[try activity(identifier, appIndex: try appIndex(app))].token.map(tokens.hexadecimal)
+        activities[try activityIndex(identifier, appIndex: try appIndex(app))].tokenIndex.map(tokens.hexadecimal)
     }
 
     /// Returns the push-to-start token of a phone for an attributes type in hexadecimal digits.
     public func startToken(device: String, attributesType: String, app: String) throws(Fault) -> String {
         let appIndex = try appIndex(app)
-        let phone = try phone(device, appIndex: appIndex)
-        let type = try type(attributesType, appIndex: appIndex)
-        guard let position = apps[appIndex].types.firstIndex(of: type) else {
+        let phone = try phoneIndex(device, appIndex: appIndex)
+        let type = try typeIndex(attributesType, appIndex: appIndex)
+        guard let position = apps[appIndex].typeIndices.firstIndex(of: type) else {
             throw .unknownAttributesType(attributesType)
         }
-        return tokens.hexadecimal(phones[phone].startTokens[position])
+        return tokens.hexadecimal(phones[phone].startTokenIndices[position])
     }
 
-    private func stateOfReplacedToken(_ old: OldToken, nowMilliseconds: Int64) -> TokenTable.State {
+    private func stateOfReplacedToken(_ old: ReplacedTokenBehavior, nowMilliseconds: Int64) -> TokenTable.State {
         old == .void ? .void : .retired(.expiredToken, atMilliseconds: nowMilliseconds)
     }
 
     /// Throws if the JSON text does not match the shape that the app declares. A real app cannot start an
     /// activity with such values.
-    private func check(_ json: String, _ shape: Shape, nowMilliseconds: Int64) throws(Fault) {
+    private func validate(_ json: String, _ shape: Shape, nowMilliseconds: Int64) throws(Fault) {
         let text = Array(json.utf8)
         let problem: String? = text.withUnsafeBytes { bytes in
             var tape = JSONTape()
@@ -275,8 +277,8 @@ extension DeviceModel {
         let index = activities.count
         activities.append(
             Activity(
-                phone: phone,
-                type: type,
+                phoneIndex: phone,
+                typeIndex: type,
                 identifier: identifier,
                 attributes: attributes,
                 contentState: contentState,
@@ -287,9 +289,9 @@ extension DeviceModel {
                 nowMilliseconds: nowMilliseconds
             )
         )
-        phones[phone].activities.append(index)
+        phones[phone].activityIndices.append(index)
         markChanged(phone: phone)
-        let key = ActivityKey(appIndex: phones[phone].appIndex, identifier: identifier)
+        let key = AppScopedIdentifier(appIndex: phones[phone].appIndex, identifier: identifier)
         activitiesByIdentifier[key, default: []].append(index)
         return index
     }
@@ -304,8 +306,8 @@ extension DeviceModel {
 
     private mutating func postStartToken(phone: Int, position: Int, nowMilliseconds: Int64) {
         let phoneRecord = phones[phone]
-        let type = types[apps[phoneRecord.appIndex].types[position]]
-        let token = tokens.hexadecimal(phoneRecord.startTokens[position])
+        let type = types[apps[phoneRecord.appIndex].typeIndices[position]]
+        let token = tokens.hexadecimal(phoneRecord.startTokenIndices[position])
         var writer = JSONWriter()
         writer.object { writer in
             writer.member("app", apps[phoneRecord.appIndex].bundleIdentifier)
@@ -331,7 +333,7 @@ extension DeviceModel {
     /// - Returns: whether there was a token.
     @discardableResult
     mutating func postToken(of index: Int, nowMilliseconds: Int64) -> Bool {
-        let phone = phones[activities[index].phone]
+        let phone = phones[activities[index].phoneIndex]
         guard
             let token = tokens.issue(
                 to: .activity(index),
@@ -339,7 +341,7 @@ extension DeviceModel {
                 state: phone.environment == environment ? .live : .otherEnvironment
             )
         else { return false }
-        activities[index].token = token
+        activities[index].tokenIndex = token
         let activity = activities[index]
         let hexadecimal = tokens.hexadecimal(token)
         var writer = JSONWriter()

@@ -21,13 +21,13 @@ extension DeviceModel {
         guard let index = channels.find(broadcast.channel, appIndex: appIndex) else {
             return .channelNotRegistered
         }
-        guard channels[index].storesNewest || broadcast.expiration == 0 else { return .badExpirationDate }
+        guard channels[index].storesNewestMessage || broadcast.expiration == 0 else { return .badExpirationDate }
         guard channels[index].budget.draw(from: channelRules.publishBudget, nowMilliseconds: nowMilliseconds) else {
             return .tooManyRequests
         }
         channels[index].broadcastCount += 1
         channels[index].pace.countPush(priority: broadcast.priority, atMilliseconds: nowMilliseconds)
-        let message = BroadcastChannel.StoredMessage(
+        let message = BroadcastChannel.AcceptedBroadcast(
             body: Array(body),
             priority: broadcast.priority,
             broadcastNumber: channels[index].broadcastCount,
@@ -36,7 +36,7 @@ extension DeviceModel {
                 nowMilliseconds + ChannelRules.storedMillisecondsMax
             )
         )
-        if channels[index].storesNewest {
+        if channels[index].storesNewestMessage {
             channels[index].storedMessage = message.expiresAtMilliseconds > nowMilliseconds ? message : nil
         }
         let subscribers = channels[index].subscribers
@@ -47,14 +47,14 @@ extension DeviceModel {
     }
 
     private mutating func deliverBroadcast(
-        _ message: BroadcastChannel.StoredMessage,
+        _ message: BroadcastChannel.AcceptedBroadcast,
         to activity: Int,
         tape: inout JSONTape,
         nowMilliseconds: Int64
     ) {
         advance(activity, nowMilliseconds: nowMilliseconds)
         guard activities[activity].isActive else { return }
-        guard phones[activities[activity].phone].isOnline else {
+        guard phones[activities[activity].phoneIndex].isOnline else {
             activities[activity].effects[.missed] += 1
             return
         }
@@ -76,7 +76,7 @@ extension DeviceModel {
     /// future. (Apple's APNs drops only pushes with expiration 0.) A channel with storage policy 1 keeps its
     /// newest message for the phone.
     public mutating func goOffline(device: String, app: String) throws(Fault) {
-        let phone = try phone(device, appIndex: try appIndex(app))
+        let phone = try phoneIndex(device, appIndex: try appIndex(app))
         phones[phone].isOnline = false
         markChanged(phone: phone)
     }
@@ -84,13 +84,13 @@ extension DeviceModel {
     /// Brings a phone back online, and delivers the stored messages of its activities' channels that the activities
     /// have not got.
     public mutating func goOnline(device: String, app: String, nowMilliseconds: Int64) throws(Fault) {
-        let phone = try phone(device, appIndex: try appIndex(app))
+        let phone = try phoneIndex(device, appIndex: try appIndex(app))
         guard !phones[phone].isOnline else { return }
         phones[phone].isOnline = true
         markChanged(phone: phone)
         var tape = JSONTape()
-        for activity in phones[phone].activities {
-            guard let channel = activities[activity].channel, let stored = channels[channel].storedMessage,
+        for activity in phones[phone].activityIndices {
+            guard let channel = activities[activity].channelIndex, let stored = channels[channel].storedMessage,
                 stored.broadcastNumber > activities[activity].lastBroadcastNumber,
                 stored.expiresAtMilliseconds > nowMilliseconds
             else { continue }
@@ -111,12 +111,13 @@ extension DeviceModel {
     }
 
     /// Creates a channel without a request from a client, as if another program had created it.
-    public mutating func createChannel(app: String, storesNewest: Bool, nowMilliseconds: Int64) throws(Fault) -> String
+    public mutating func createChannel(app: String, storesNewestMessage: Bool, nowMilliseconds: Int64) throws(Fault)
+        -> String
     {
         let appIndex = try appIndex(app)
         let (reason, identifier) = createChannel(
             appIndex: appIndex,
-            storesNewest: storesNewest,
+            storesNewestMessage: storesNewestMessage,
             nowMilliseconds: nowMilliseconds
         )
         switch reason {
@@ -137,14 +138,14 @@ extension DeviceModel {
     /// id, or the reason for which APNs refuses it.
     mutating func createChannel(
         appIndex: Int,
-        storesNewest: Bool,
+        storesNewestMessage: Bool,
         nowMilliseconds: Int64
     ) -> (reason: Reason, identifier: String) {
         guard apps[appIndex].mayBroadcast else { return (.featureNotEnabled, "") }
-        guard channels.openCount(appIndex: appIndex) < channelRules.channelsPerApp,
+        guard channels.openChannelCount(appIndex: appIndex) < channelRules.channelsPerApp,
             let index = channels.create(
                 appIndex: appIndex,
-                storesNewest: storesNewest,
+                storesNewestMessage: storesNewestMessage,
                 budget: channelRules.publishBudget,
                 nowMilliseconds: nowMilliseconds
             )
@@ -153,7 +154,7 @@ extension DeviceModel {
     }
 
     /// Returns the index of an app's open channel. Throws if the app has no such channel.
-    func channel(_ identifier: String, appIndex: Int) throws(Fault) -> Int {
+    func channelIndex(_ identifier: String, appIndex: Int) throws(Fault) -> Int {
         guard let index = channels.find(identifier, appIndex: appIndex) else {
             throw .unknownChannel(identifier)
         }
@@ -161,7 +162,7 @@ extension DeviceModel {
     }
 
     mutating func subscribe(_ activity: Int, to channel: Int) {
-        activities[activity].channel = channel
+        activities[activity].channelIndex = channel
         activities[activity].lastBroadcastNumber = channels[channel].broadcastCount
         channels[channel].subscribers.append(activity)
     }
@@ -190,13 +191,13 @@ extension DeviceModel {
     private func write(_ channel: BroadcastChannel, to writer: inout JSONWriter, nowMilliseconds: Int64) {
         writer.object { writer in
             writer.member("channel", channel.identifier)
-            writer.member("storage", channel.storesNewest ? "newest" : "none")
+            writer.member("storage", channel.storesNewestMessage ? "newest" : "none")
             writer.member("createdAt", channel.createdAtMilliseconds)
             if let deleted = channel.deletedAtMilliseconds { writer.member("deletedAt", deleted) }
             writer.member("subscribers", channel.subscribers.count { activities[$0].isActive })
             writer.member("broadcasts", channel.broadcastCount)
             writer.member("stored", (channel.storedMessage?.expiresAtMilliseconds ?? 0) > nowMilliseconds)
-            if let distance = channel.pace.leastDistanceMilliseconds {
+            if let distance = channel.pace.shortestGapMilliseconds {
                 writer.member("leastDistanceMilliseconds", distance)
             }
         }

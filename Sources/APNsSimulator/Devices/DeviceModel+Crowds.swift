@@ -9,9 +9,9 @@ extension DeviceModel {
             )
         else { throw .crowdExists(crowd.name) }
         guard compactPhones.crowds.count < CompactPhones.crowdsMax, (1...CompactCrowd.phonesMax).contains(crowd.count),
-            compactPhones.count + crowd.count <= CompactPhones.phonesMax
+            compactPhones.phoneCount + crowd.count <= CompactPhones.phonesMax
         else { throw .tooMany("compact phones") }
-        let initial = CompactPhone(state: compactPhones.internState([], timestamp: crowd.timestamp))
+        let initial = CompactPhone(shownStateIndex: compactPhones.internState([], timestamp: crowd.timestamp))
         compactPhones.append(
             CompactPhones.Crowd(
                 definition: crowd,
@@ -25,8 +25,8 @@ extension DeviceModel {
     public mutating func dismiss(_ numbers: Range<Int>, of name: String, app: String, nowMilliseconds: Int64)
         throws(Fault)
     {
-        let crowd = try crowd(name, app: app, numbers)
-        for number in numbers { compactPhones.crowds[crowd].phones[number].life = .gone }
+        let crowd = try crowdIndex(name, app: app, numbers)
+        for number in numbers { compactPhones.crowds[crowd].phones[number].activityState = .gone }
         compactPhones.crowds[crowd].retiredAtMilliseconds = nowMilliseconds
     }
 
@@ -34,7 +34,7 @@ extension DeviceModel {
     public mutating func rotate(_ numbers: Range<Int>, of name: String, app: String, nowMilliseconds: Int64)
         throws(Fault)
     {
-        let crowd = try crowd(name, app: app, numbers)
+        let crowd = try crowdIndex(name, app: app, numbers)
         for number in numbers { compactPhones.crowds[crowd].phones[number].generation &+= 1 }
         compactPhones.crowds[crowd].retiredAtMilliseconds = nowMilliseconds
     }
@@ -51,7 +51,7 @@ extension DeviceModel {
         app: String,
         nowMilliseconds: Int64
     ) throws(Fault) -> [RegistrationRecord] {
-        let crowd = compactPhones.crowds[try crowd(name, app: app, 0..<0)]
+        let crowd = compactPhones.crowds[try crowdIndex(name, app: app, 0..<0)]
         let last = min(crowd.phones.count, from.addingReportingOverflow(limit).partialValue)
         return (from..<max(from, last))
             .map { number in
@@ -63,7 +63,7 @@ extension DeviceModel {
             }
     }
 
-    func crowd(_ name: String, app: String, _ numbers: Range<Int>) throws(Fault) -> Int {
+    func crowdIndex(_ name: String, app: String, _ numbers: Range<Int>) throws(Fault) -> Int {
         guard
             let crowd = compactPhones.crowds.firstIndex(where: {
                 $0.definition.app == app && $0.definition.name == name
@@ -77,37 +77,37 @@ extension DeviceModel {
 
     // MARK: - Pushes
 
-    /// Marks an integer of `verdict` that stands for the token of a compact phone: its other bits hold the numbers of
-    /// the crowd and of the phone. Without this bit, an integer from 0 is an index in `TokenTable`.
+    /// Marks an integer of `checkToken` that stands for the token of a compact phone: its other bits hold the numbers
+    /// of the crowd and of the phone. Without this bit, an integer from 0 is an index in `TokenTable`.
     static let compactTokenBit = 1 << 48
 
     /// Decides whether APNs accepts a push for the token of a compact phone. Returns nil if no compact phone
     /// has the token.
-    mutating func compactVerdict(
+    mutating func checkCompactToken(
         token: UnsafeRawBufferPointer,
         appIndex: Int?,
         nowMilliseconds: Int64
-    ) -> (verdict: PushVerdict, token: Int)? {
+    ) -> (checkResult: TokenCheckResult, token: Int)? {
         guard let (crowd, number, generation) = compactPhones.find(token) else { return nil }
         let compactToken = Self.compactTokenBit | crowd << 32 | number
         guard compactPhones.crowds[crowd].definition.environment == environment else {
-            return (PushVerdict(reason: .badDeviceToken), compactToken)
+            return (TokenCheckResult(reason: .badDeviceToken), compactToken)
         }
         guard compactPhones.crowds[crowd].appIndex == appIndex else {
-            return (PushVerdict(reason: .deviceTokenNotForTopic), compactToken)
+            return (TokenCheckResult(reason: .deviceTokenNotForTopic), compactToken)
         }
         let phone = compactPhones.crowds[crowd].phones[number]
-        guard phone.life == .active, phone.generation == generation else {
+        guard phone.activityState == .active, phone.generation == generation else {
             compactPhones.crowds[crowd].phones[number].refusedPushes += phone.refusedPushes < .max ? 1 : 0
             let at = compactPhones.crowds[crowd].retiredAtMilliseconds
-            return (PushVerdict(reason: .expiredToken, retiredAtMilliseconds: at), compactToken)
+            return (TokenCheckResult(reason: .expiredToken, retiredAtMilliseconds: at), compactToken)
         }
-        return (PushVerdict(reason: .success), compactToken)
+        return (TokenCheckResult(reason: .success), compactToken)
     }
 
     /// Delivers an accepted push to a compact phone.
     ///
-    /// - Parameter compactToken: the `token` that `compactVerdict` returned.
+    /// - Parameter compactToken: the `token` that `checkCompactToken` returned.
     mutating func deliverCompact(
         _ body: UnsafeRawBufferPointer,
         compactToken: Int,
@@ -116,7 +116,7 @@ extension DeviceModel {
         nowMilliseconds: Int64
     ) -> PushEffect {
         let (crowd, number) = ((compactToken & ~Self.compactTokenBit) >> 32, compactToken & 0xFFFF_FFFF)
-        if priority == 10 { compactPhones.crowds[crowd].priority10 += 1 }
+        if priority == 10 { compactPhones.crowds[crowd].priority10Pushes += 1 }
         compactPhones.crowds[crowd].phones[number].pushes &+= 1
         let effect =
             compactPhones.decode(body, tape: &tape)
@@ -134,7 +134,7 @@ extension DeviceModel {
         var phone = compactPhones.crowds[crowd].phones[number]
         defer { compactPhones.crowds[crowd].phones[number] = phone }
         guard decodedBody.event != .start else { return .wrongToken }
-        let shown = compactPhones.states[Int(phone.state)].timestamp
+        let shown = compactPhones.states[Int(phone.shownStateIndex)].timestamp
         if decodedBody.timestamp < shown { phone.outdatedPushes += phone.outdatedPushes < .max ? 1 : 0 }
         if decodedBody.timestamp == shown { phone.repeatedPushes += phone.repeatedPushes < .max ? 1 : 0 }
         if decodedBody.event == .update {
@@ -145,12 +145,12 @@ extension DeviceModel {
             guard decodedBody.state != nil else { return .undecodable }
         }
         if let state = decodedBody.state, decodedBody.timestamp >= shown {
-            phone.state = state
+            phone.shownStateIndex = state
             compactPhones.countShown(state, atMilliseconds: nowMilliseconds)
         }
         if decodedBody.alert != 0 { _ = phone.countAlert(decodedBody.alert) }
         guard decodedBody.event == .end else { return .shown }
-        phone.life = .ended
+        phone.activityState = .ended
         compactPhones.crowds[crowd].retiredAtMilliseconds = nowMilliseconds
         return .ended
     }
@@ -159,7 +159,7 @@ extension DeviceModel {
 
     /// Writes sums over the phones of a crowd as one JSON object: what they show and what they have received.
     public func crowdJSON(_ name: String, app: String) throws(Fault) -> [UInt8] {
-        let crowd = compactPhones.crowds[try crowd(name, app: app, 0..<0)]
+        let crowd = compactPhones.crowds[try crowdIndex(name, app: app, 0..<0)]
         let tally = CompactTally(crowd.phones)
         var writer = JSONWriter()
         writer.object { writer in
@@ -170,7 +170,7 @@ extension DeviceModel {
             writer.member("ended", tally.endedPhones)
             writer.member("gone", tally.gonePhones)
             writer.member("pushes", tally.pushes)
-            writer.member("priority10", crowd.priority10)
+            writer.member("priority10", crowd.priority10Pushes)
             writer.member("pushesMax", tally.pushesMax)
             writer.member("unreached", tally.unreachedPhones)
             writer.member("reversed", tally.phonesWithReversedPush)
@@ -198,8 +198,8 @@ extension DeviceModel {
                 writer.member("phones", phonesByState[number] ?? 0)
                 writer.member("pushes", state.pushes)
                 if state.pushes > 0 {
-                    writer.member("firstMilliseconds", state.firstMilliseconds)
-                    writer.member("lastMilliseconds", state.lastMilliseconds)
+                    writer.member("firstMilliseconds", state.firstShownAtMilliseconds)
+                    writer.member("lastMilliseconds", state.lastShownAtMilliseconds)
                 }
             }
         }
@@ -219,7 +219,7 @@ private struct CompactTally {
     init(_ phones: [CompactPhone]) {
         var last: (state: UInt32, phones: Int) = (.max, 0)
         for phone in phones {
-            switch phone.life {
+            switch phone.activityState {
             case .active: break
             case .ended: endedPhones += 1
             case .gone: gonePhones += 1
@@ -232,10 +232,10 @@ private struct CompactTally {
             refusedPushes += Int(phone.refusedPushes)
             alerts += Int(phone.alerts)
             if phone.repeatedAlerts > 0 { phonesAlertedTwice += 1 }
-            guard phone.life != .gone else { continue }
-            if phone.state != last.state {
+            guard phone.activityState != .gone else { continue }
+            if phone.shownStateIndex != last.state {
                 if last.phones > 0 { phonesByState[last.state, default: 0] += last.phones }
-                last = (phone.state, 0)
+                last = (phone.shownStateIndex, 0)
             }
             last.phones += 1
         }

@@ -1,5 +1,5 @@
 /// APNs' response to a push with valid headers.
-struct PushVerdict {
+struct TokenCheckResult {
     var reason: Reason
     /// For a 410: when the token became invalid, UNIX milliseconds.
     var retiredAtMilliseconds: Int64 = 0
@@ -11,24 +11,24 @@ extension DeviceModel {
     /// - Parameters:
     ///   - token: the token's bytes, not its digits.
     ///   - appIndex: nil if the topic is not one for Live Activities.
-    mutating func verdict(
+    mutating func checkToken(
         token: UnsafeRawBufferPointer,
         appIndex: Int?,
         nowMilliseconds: Int64
-    ) -> (verdict: PushVerdict, token: Int) {
-        if let compact = compactVerdict(token: token, appIndex: appIndex, nowMilliseconds: nowMilliseconds) {
+    ) -> (checkResult: TokenCheckResult, token: Int) {
+        if let compact = checkCompactToken(token: token, appIndex: appIndex, nowMilliseconds: nowMilliseconds) {
             return compact
         }
-        guard let index = tokens.find(token) else { return (PushVerdict(reason: .badDeviceToken), -1) }
+        guard let index = tokens.find(token) else { return (TokenCheckResult(reason: .badDeviceToken), -1) }
         let owner = tokens.entries[index].owner
         if case .activity(let activity) = owner { advance(activity, nowMilliseconds: nowMilliseconds) }
         let entry = tokens.entries[index]
-        if entry.state == .otherEnvironment { return (PushVerdict(reason: .badDeviceToken), index) }
-        guard entry.appIndex == appIndex else { return (PushVerdict(reason: .deviceTokenNotForTopic), index) }
+        if entry.state == .otherEnvironment { return (TokenCheckResult(reason: .badDeviceToken), index) }
+        guard entry.appIndex == appIndex else { return (TokenCheckResult(reason: .deviceTokenNotForTopic), index) }
         if case .retired(let reason, let at) = entry.state, nowMilliseconds >= at + graceMilliseconds(reason) {
-            return (PushVerdict(reason: reason, retiredAtMilliseconds: at), index)
+            return (TokenCheckResult(reason: reason, retiredAtMilliseconds: at), index)
         }
-        return (PushVerdict(reason: .success), index)
+        return (TokenCheckResult(reason: .success), index)
     }
 
     private func graceMilliseconds(_ reason: Reason) -> Int64 {
@@ -38,7 +38,7 @@ extension DeviceModel {
     /// Delivers an accepted push to the phone.
     ///
     /// - Parameters:
-    ///   - token: the `token` that `verdict` returned.
+    ///   - token: the `token` that `checkToken` returned.
     ///   - tape: scratch memory, which the caller reuses for every push.
     @discardableResult
     mutating func deliver(
@@ -63,7 +63,7 @@ extension DeviceModel {
         }
         if !isOnline(entry.owner) { return record(.missed, for: entry.owner) }
         if entry.state == .void {
-            voidPushes += 1
+            pushesToVoidTokens += 1
             return .acceptedForDeadToken
         }
         let payload: PushPayload
@@ -82,7 +82,7 @@ extension DeviceModel {
 
     private func isOnline(_ owner: TokenTable.Owner) -> Bool {
         switch owner {
-        case .activity(let activity): phones[activities[activity].phone].isOnline
+        case .activity(let activity): phones[activities[activity].phoneIndex].isOnline
         case .pushToStart(let phone, _): phones[phone].isOnline
         }
     }
@@ -96,8 +96,8 @@ extension DeviceModel {
         case .activity(let activity):
             activities[activity].effects[effect] += 1
             if let problem { activities[activity].lastProblem = problem }
-            if effect == .ignoredOld { senderFaults.backInTime += 1 }
-            markChanged(phone: activities[activity].phone)
+            if effect == .ignoredOld { senderFaults.ignoredOldUpdates += 1 }
+            markChanged(phone: activities[activity].phoneIndex)
         case .pushToStart(let phone, _):
             phones[phone].effects[effect] += 1
             markChanged(phone: phone)
@@ -129,12 +129,12 @@ extension DeviceModel {
             guard payload.timestamp <= nowMilliseconds / 1_000 + DeviceRules.timestampAheadSecondsMax else {
                 return record(.ignoredFuture, for: owner)
             }
-            guard payload.contentState != nil else {
+            guard payload.contentStateIndex != nil else {
                 return record(.undecodable, for: owner, problem: "update without content-state")
             }
         }
-        if let contentState = payload.contentState {
-            let shape = types[activities[index].type].contentState
+        if let contentState = payload.contentStateIndex {
+            let shape = types[activities[index].typeIndex].contentState
             let decoding = shape.decode(tape, at: contentState, nowMilliseconds: nowMilliseconds)
             if let mismatch = decoding.mismatch {
                 return record(.undecodable, for: owner, problem: shape.describe(mismatch))
@@ -162,7 +162,7 @@ extension DeviceModel {
         nowMilliseconds: Int64
     ) {
         if payload.timestamp >= activities[index].shownTimestamp {
-            if let contentState = payload.contentState {
+            if let contentState = payload.contentStateIndex {
                 activities[index]
                     .show(
                         tape.bytes(contentState),
@@ -175,7 +175,7 @@ extension DeviceModel {
             activities[index].staleDate = payload.staleDate
             if let score = payload.relevanceScore { activities[index].relevanceScore = score }
         }
-        if let alert = payload.alert, tape[alert].kind == .object {
+        if let alert = payload.alertIndex, tape[alert].kind == .object {
             ring(
                 tape.bytes(alert),
                 on: index,
@@ -201,7 +201,7 @@ extension DeviceModel {
         guard activities[index].alerts.count < Activity.alertsMax else { return }
         activities[index].alerts
             .append(
-                Alert(atMilliseconds: nowMilliseconds, priority: priority, timestamp: timestamp, json: Array(alert))
+                Alert(rangAtMilliseconds: nowMilliseconds, priority: priority, timestamp: timestamp, json: Array(alert))
             )
     }
 
@@ -218,14 +218,14 @@ extension DeviceModel {
         guard payload.event == .start else {
             return record(.wrongToken, for: owner, problem: "\(payload.event) on a push-to-start token")
         }
-        guard PushPayload.isCompleteAlert(tape, at: payload.alert) else {
+        guard PushPayload.isCompleteAlert(tape, at: payload.alertIndex) else {
             return record(.incompleteAlert, for: owner, problem: "start without a complete alert")
         }
-        guard let name = payload.attributesType, tape[name].kind == .string, tape.string(name) == types[type].name
+        guard let name = payload.attributesTypeIndex, tape[name].kind == .string, tape.string(name) == types[type].name
         else {
             return record(.wrongAttributesType, for: owner, problem: "attributes-type is not \(types[type].name)")
         }
-        guard let attributes = payload.attributes, let contentState = payload.contentState else {
+        guard let attributes = payload.attributesIndex, let contentState = payload.contentStateIndex else {
             return record(.undecodable, for: owner, problem: "start without attributes or content-state")
         }
         let (suspiciousDates, problem) = decode(
@@ -237,7 +237,7 @@ extension DeviceModel {
         )
         if let problem { return record(.undecodable, for: owner, problem: problem) }
         var channel: Int?
-        if let channelIndex = payload.channel {
+        if let channelIndex = payload.channelIndex {
             let identifier = tape[channelIndex].kind == .string ? tape.string(channelIndex) : ""
             channel = channels.find(identifier, appIndex: phones[phone].appIndex)
             if channel == nil {
@@ -253,7 +253,7 @@ extension DeviceModel {
         else { return record(.overBudget, for: owner) }
         if hasStarted(payload, tape, attributes: attributes, on: phone, type: type, nowMilliseconds: nowMilliseconds) {
             phones[phone].duplicateStarts += 1
-            senderFaults.startedTwice += 1
+            senderFaults.duplicateStarts += 1
         }
         let identifier = identifier(tape, attributes: attributes, phone: phone, type: type)
         let index = addActivity(
@@ -286,7 +286,7 @@ extension DeviceModel {
         activities[index].staleDate = payload.staleDate
         activities[index].relevanceScore = payload.relevanceScore
         activities[index].pace.countPush(priority: priority, atMilliseconds: nowMilliseconds)
-        if let alert = payload.alert {
+        if let alert = payload.alertIndex {
             ring(
                 tape.bytes(alert),
                 on: index,
@@ -338,11 +338,12 @@ extension DeviceModel {
         nowMilliseconds: Int64
     ) -> Bool {
         var otherTape = JSONTape()
-        for index in phones[phone].activities
-        where activities[index].type == type && activities[index].isStartedByPush {
+        for index in phones[phone].activityIndices
+        where activities[index].typeIndex == type && activities[index].isStartedByPush {
             advance(index, nowMilliseconds: nowMilliseconds)
             // If a push started the activity, the activity's first alert came with that push.
-            guard activities[index].isActive, let start = activities[index].alerts.first, let alert = payload.alert,
+            guard activities[index].isActive, let start = activities[index].alerts.first,
+                let alert = payload.alertIndex,
                 abs(start.timestamp - payload.timestamp) <= Self.repeatedStartSecondsMax
             else { continue }
             if isSame(tape, at: attributes, activities[index].attributes, &otherTape),
@@ -375,7 +376,7 @@ extension DeviceModel {
             if tape[value].kind == .string { return tape.string(value) }
             if tape[value].kind == .number { return String(decoding: tape.bytes(value), as: UTF8.self) }
         }
-        return "\(phones[phone].device)-\(types[type].name)-\(phones[phone].activities.count)"
+        return "\(phones[phone].device)-\(types[type].name)-\(phones[phone].activityIndices.count)"
     }
 
     /// Converts seconds to milliseconds. A result that is out of range becomes `Int64.min` or `Int64.max`.

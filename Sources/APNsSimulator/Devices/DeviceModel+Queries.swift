@@ -4,7 +4,7 @@ extension DeviceModel {
     public struct Mismatch: Sendable, Equatable {
         public var activity: String
         /// The content state on the Lock Screen, as JSON; nil if there is none.
-        public var shows: String?
+        public var shownContentState: String?
         /// The timestamp of the shown content, UNIX seconds; 0 if nothing is shown.
         public var timestamp: Int64
         /// The state of the activity: `unknown`, `active`, `ended` or `gone`.
@@ -42,7 +42,7 @@ extension DeviceModel {
         /// The highest number of priority 10 pushes to one activity.
         public var priority10PushesMax = 0
         /// The shortest time between two pushes to one activity; nil if no activity got two.
-        public var leastDistanceMilliseconds: Int64?
+        public var shortestGapMilliseconds: Int64?
         public var registrations = 0
     }
 
@@ -58,19 +58,21 @@ extension DeviceModel {
     ) throws(Fault) -> Comparison {
         let appIndex = try appIndex(app)
         var comparison = Comparison()
-        var expectation = JSONTape()
-        var screen = JSONTape()
+        var expectedTape = JSONTape()
+        var shownTape = JSONTape()
         for (identifier, contentState) in expected {
-            let key = ActivityKey(appIndex: appIndex, identifier: identifier)
+            let key = AppScopedIdentifier(appIndex: appIndex, identifier: identifier)
             guard let index = activitiesByIdentifier[key]?.last else {
-                comparison.mismatches.append(Mismatch(activity: identifier, shows: nil, timestamp: 0, state: "unknown"))
+                comparison.mismatches.append(
+                    Mismatch(activity: identifier, shownContentState: nil, timestamp: 0, state: "unknown")
+                )
                 continue
             }
             advance(index, nowMilliseconds: nowMilliseconds)
             let shown = activities[index].isVisible ? activities[index].shownContentState : nil
             let isSame: Bool
             if let contentState, let shown {
-                isSame = contentState == shown || isSameText(contentState, shown, &expectation, &screen)
+                isSame = contentState == shown || isSameJSONText(contentState, shown, &expectedTape, &shownTape)
             } else {
                 isSame = contentState == nil && shown == nil
             }
@@ -80,9 +82,9 @@ extension DeviceModel {
                 comparison.mismatches.append(
                     Mismatch(
                         activity: identifier,
-                        shows: shown.map { String(decoding: $0, as: UTF8.self) },
+                        shownContentState: shown.map { String(decoding: $0, as: UTF8.self) },
                         timestamp: shown == nil ? 0 : activities[index].shownTimestamp,
-                        state: activities[index].state.word
+                        state: activities[index].state.name
                     )
                 )
             }
@@ -90,7 +92,7 @@ extension DeviceModel {
         return comparison
     }
 
-    private func isSameText(
+    private func isSameJSONText(
         _ left: [UInt8],
         _ right: [UInt8],
         _ leftTape: inout JSONTape,
@@ -113,13 +115,13 @@ extension DeviceModel {
         var summary = Summary()
         summary.phones = phones.count
         summary.registrations = registrations.count
-        summary.effects[.acceptedForDeadToken] = voidPushes
+        summary.effects[.acceptedForDeadToken] = pushesToVoidTokens
         for index in activities.indices {
             advance(index, nowMilliseconds: nowMilliseconds)
             switch activities[index].state {
             case .active:
                 summary.activeActivities += 1
-                if activities[index].channel != nil { summary.activitiesOnChannels += 1 }
+                if activities[index].channelIndex != nil { summary.activitiesOnChannels += 1 }
             case .ended: summary.endedActivities += 1
             case .gone: summary.goneActivities += 1
             }
@@ -134,9 +136,9 @@ extension DeviceModel {
             summary.suspiciousDates += activities[index].suspiciousDates
             summary.equalTimestamps += activities[index].equalTimestamps
             summary.timestampRegressions += activities[index].timestampRegressions
-            summary.priority10PushesMax = max(summary.priority10PushesMax, activities[index].pace.priority10)
-            if let distance = activities[index].pace.leastDistanceMilliseconds {
-                summary.leastDistanceMilliseconds = min(summary.leastDistanceMilliseconds ?? distance, distance)
+            summary.priority10PushesMax = max(summary.priority10PushesMax, activities[index].pace.priority10Pushes)
+            if let distance = activities[index].pace.shortestGapMilliseconds {
+                summary.shortestGapMilliseconds = min(summary.shortestGapMilliseconds ?? distance, distance)
             }
         }
         for phone in phones {
@@ -155,22 +157,22 @@ extension DeviceModel {
     public mutating func activityJSON(_ identifier: String, app: String, nowMilliseconds: Int64) throws(Fault)
         -> [UInt8]
     {
-        let index = try activity(identifier, appIndex: try appIndex(app))
+        let index = try activityIndex(identifier, appIndex: try appIndex(app))
         advance(index, nowMilliseconds: nowMilliseconds)
         var writer = JSONWriter()
-        write(activity: index, to: &writer, nowMilliseconds: nowMilliseconds, withAlerts: true)
+        write(activity: index, to: &writer, nowMilliseconds: nowMilliseconds, includesAlerts: true)
         return writer.bytes
     }
 
     /// Returns the first 1,000 alerts of an activity, in order. If several activities have this id, returns
     /// those of the youngest.
     public func alerts(ofActivity identifier: String, app: String) throws(Fault) -> [Alert] {
-        activities[try activity(identifier, appIndex: try appIndex(app))].alerts
+        activities[try activityIndex(identifier, appIndex: try appIndex(app))].alerts
     }
 
     /// Writes a phone and all its activities as JSON.
     public mutating func phoneJSON(_ device: String, app: String, nowMilliseconds: Int64) throws(Fault) -> [UInt8] {
-        phoneJSON(at: try phone(device, appIndex: try appIndex(app)), nowMilliseconds: nowMilliseconds)
+        phoneJSON(at: try phoneIndex(device, appIndex: try appIndex(app)), nowMilliseconds: nowMilliseconds)
     }
 
     /// Writes the phone with this number, from 0 in the order of installation, as JSON; nil if there is none.
@@ -179,7 +181,7 @@ extension DeviceModel {
     }
 
     private mutating func phoneJSON(at index: Int, nowMilliseconds: Int64) -> [UInt8] {
-        for activity in phones[index].activities { advance(activity, nowMilliseconds: nowMilliseconds) }
+        for activity in phones[index].activityIndices { advance(activity, nowMilliseconds: nowMilliseconds) }
         let phone = phones[index]
         var writer = JSONWriter()
         writer.object { writer in
@@ -193,8 +195,8 @@ extension DeviceModel {
             writer.member(
                 "pushToStartTokens",
                 object: { writer in
-                    for (position, token) in phone.startTokens.enumerated() {
-                        let type = types[apps[phone.appIndex].types[position]]
+                    for (position, token) in phone.startTokenIndices.enumerated() {
+                        let type = types[apps[phone.appIndex].typeIndices[position]]
                         writer.member(type.name, tokens.hexadecimal(token))
                     }
                 }
@@ -205,8 +207,8 @@ extension DeviceModel {
             writer.member(
                 "activities",
                 array: { writer in
-                    for activity in phone.activities {
-                        write(activity: activity, to: &writer, nowMilliseconds: nowMilliseconds, withAlerts: true)
+                    for activity in phone.activityIndices {
+                        write(activity: activity, to: &writer, nowMilliseconds: nowMilliseconds, includesAlerts: true)
                     }
                 }
             )
@@ -220,7 +222,7 @@ extension DeviceModel {
         app: String,
         since position: Int,
         limit: Int,
-        withAlerts: Bool,
+        includesAlerts: Bool,
         nowMilliseconds: Int64
     ) throws(Fault) -> [UInt8] {
         let appIndex = try appIndex(app)
@@ -228,7 +230,7 @@ extension DeviceModel {
         var next = max(0, position)
         var indices: [Int] = []
         while next < activities.count, writtenCount < limit {
-            if phones[activities[next].phone].appIndex == appIndex {
+            if phones[activities[next].phoneIndex].appIndex == appIndex {
                 advance(next, nowMilliseconds: nowMilliseconds)
                 indices.append(next)
                 writtenCount += 1
@@ -242,7 +244,12 @@ extension DeviceModel {
                 "activities",
                 array: { writer in
                     for index in indices {
-                        write(activity: index, to: &writer, nowMilliseconds: nowMilliseconds, withAlerts: withAlerts)
+                        write(
+                            activity: index,
+                            to: &writer,
+                            nowMilliseconds: nowMilliseconds,
+                            includesAlerts: includesAlerts
+                        )
                     }
                 }
             )
@@ -254,16 +261,16 @@ extension DeviceModel {
         activity index: Int,
         to writer: inout JSONWriter,
         nowMilliseconds: Int64,
-        withAlerts: Bool
+        includesAlerts: Bool
     ) {
         let activity = activities[index]
         writer.object { writer in
             writer.member("activity", activity.identifier)
-            writer.member("device", phones[activity.phone].device)
-            writer.member("attributesType", types[activity.type].name)
+            writer.member("device", phones[activity.phoneIndex].device)
+            writer.member("attributesType", types[activity.typeIndex].name)
             writer.member("startedBy", activity.isStartedByPush ? "push" : "app")
             writer.member("startedAt", activity.startedAtMilliseconds)
-            writer.member("state", activity.state.word)
+            writer.member("state", activity.state.name)
             if let ended = activity.endedAtMilliseconds { writer.member("endedAt", ended) }
             if case .ended(_, let dismissal) = activity.state { writer.member("dismissalAt", dismissal) }
             writer.member("attributes", json: activity.attributes)
@@ -275,8 +282,8 @@ extension DeviceModel {
                 writer.member("isStale", nowMilliseconds / 1_000 >= stale)
             }
             if let score = activity.relevanceScore { writer.member("relevanceScore", score) }
-            if let token = activity.token { writer.member("token", tokens.hexadecimal(token)) }
-            if let channel = activity.channel {
+            if let token = activity.tokenIndex { writer.member("token", tokens.hexadecimal(token)) }
+            if let channel = activity.channelIndex {
                 writer.member("channel", channels[channel].identifier)
                 writer.member("broadcastsReceived", activity.broadcastsReceived)
             }
@@ -284,11 +291,11 @@ extension DeviceModel {
             writer.member(
                 "pushesByPriority",
                 object: { writer in
-                    writer.member("5", activity.pace.priority5)
-                    writer.member("10", activity.pace.priority10)
+                    writer.member("5", activity.pace.priority5Pushes)
+                    writer.member("10", activity.pace.priority10Pushes)
                 }
             )
-            if let distance = activity.pace.leastDistanceMilliseconds {
+            if let distance = activity.pace.shortestGapMilliseconds {
                 writer.member("leastDistanceMilliseconds", distance)
             }
             writer.member("suspiciousDates", activity.suspiciousDates)
@@ -297,7 +304,7 @@ extension DeviceModel {
             if let problem = activity.lastProblem { writer.member("lastProblem", problem) }
             writer.member("alertCount", activity.alertCount)
             writer.member("repeatedAlerts", activity.repeatedAlerts)
-            if withAlerts { write(activity.alerts, to: &writer) }
+            if includesAlerts { write(activity.alerts, to: &writer) }
         }
     }
 
@@ -311,7 +318,7 @@ extension DeviceModel {
             array: { writer in
                 for alert in alerts {
                     writer.object { writer in
-                        writer.member("at", alert.atMilliseconds)
+                        writer.member("at", alert.rangAtMilliseconds)
                         writer.member("priority", alert.priority)
                         writer.member("timestamp", alert.timestamp)
                         writer.member("alert", json: alert.json)
@@ -340,7 +347,7 @@ extension Activity {
 }
 
 extension ActivityState {
-    var word: String {
+    var name: String {
         switch self {
         case .active: "active"
         case .ended: "ended"

@@ -6,11 +6,11 @@ extension DeviceModel {
     /// The most phones whose Lock Screens can be requested. These are the phones that were installed first.
     public static let screensMax = 20_000
     /// The most phones that a response describes in full.
-    public static let focusMax = 64
+    public static let focusedPhonesMax = 64
     /// Bytes of one phone in the response; see `screens` of `screensJSON`.
     static let screenBytes = 6
     /// A bit in the byte of a phone's state in `screens`: the last push had priority 10.
-    static let urgentBit: UInt8 = 0x10
+    static let priority10Bit: UInt8 = 0x10
 
     /// Writes what changed on the Lock Screens, as JSON.
     ///
@@ -27,7 +27,7 @@ extension DeviceModel {
     ///
     /// - Parameters:
     ///   - since: 0, or `next` of an earlier response.
-    ///   - focus: numbers of phones; those after the first ``focusMax`` are ignored.
+    ///   - focus: numbers of phones; those after the first ``focusedPhonesMax`` are ignored.
     public mutating func screensJSON(since: Int, focus: [Int], nowMilliseconds: Int64) -> [UInt8] {
         let phoneCount = min(phones.count, Self.screensMax)
         var counts = [Int](repeating: 0, count: 6)
@@ -36,7 +36,7 @@ extension DeviceModel {
         }
         var screens: [UInt8] = []
         for phone in 0..<phoneCount where phones[phone].lastChangeNumber > since { append(phone, to: &screens) }
-        let focusedPhones = focus.prefix(Self.focusMax)
+        let focusedPhones = focus.prefix(Self.focusedPhonesMax)
             .filter { 0..<phoneCount ~= $0 && phones[$0].lastChangeNumber > since }
         var writer = JSONWriter()
         writer.object { writer in
@@ -44,13 +44,13 @@ extension DeviceModel {
             writer.member("next", changeCount)
             writer.member("phones", phoneCount)
             for (number, count) in counts.enumerated() {
-                writer.member(ScreenState(rawValue: UInt8(number))?.word ?? "", count)
+                writer.member(ScreenState(rawValue: UInt8(number))?.name ?? "", count)
             }
-            writer.member("backInTime", senderFaults.backInTime)
-            writer.member("startedTwice", senderFaults.startedTwice)
-            writer.member("rangTwice", senderFaults.rangTwice)
-            writer.member("rangInDoubt", senderFaults.rangInDoubt)
-            writer.member("tints", array: { writer in for name in tints.names { writer.string(name) } })
+            writer.member("backInTime", senderFaults.ignoredOldUpdates)
+            writer.member("startedTwice", senderFaults.duplicateStarts)
+            writer.member("rangTwice", senderFaults.certainAlertRepeats)
+            writer.member("rangInDoubt", senderFaults.doubtfulAlertRepeats)
+            writer.member("tints", array: { writer in for name in stateNameTable.names { writer.string(name) } })
             writer.member("screens", Base64.text(of: screens))
             writer.member(
                 "focus",
@@ -65,21 +65,21 @@ extension DeviceModel {
     /// Records the time at which a connection ended or became half open. The client may have missed the last
     /// responses on the connection, so it may send their pushes again.
     mutating func recordLostResponses(atMilliseconds: Int64) {
-        lostResponses.record(atMilliseconds: atMilliseconds)
+        lostResponseTimes.record(atMilliseconds: atMilliseconds)
     }
 
     mutating func countRepeatedAlert(of earlier: Alert) {
-        if lostResponses.mayInclude(atMilliseconds: earlier.atMilliseconds) {
-            senderFaults.rangInDoubt += 1
+        if lostResponseTimes.mayInclude(atMilliseconds: earlier.rangAtMilliseconds) {
+            senderFaults.doubtfulAlertRepeats += 1
         } else {
-            senderFaults.rangTwice += 1
+            senderFaults.certainAlertRepeats += 1
         }
     }
 
     /// Returns the activity that the phone shows: the youngest on its Lock Screen. If none is on the Lock
     /// Screen, returns the youngest of all.
     private func frontActivity(of phone: Int) -> Int? {
-        phones[phone].activities.last { activities[$0].isVisible } ?? phones[phone].activities.last
+        phones[phone].activityIndices.last { activities[$0].isVisible } ?? phones[phone].activityIndices.last
     }
 
     /// Returns the state of a phone's screen now. If the last request saw another state, marks the phone as
@@ -108,8 +108,8 @@ extension DeviceModel {
     private mutating func append(_ phone: Int, to screens: inout [UInt8]) {
         var (state, alerts, tint, shade) = (phones[phone].reportedState.rawValue, UInt8(0), UInt8(0), UInt8(0))
         if let front = frontActivity(of: phone) {
-            let (number, hash) = tints.tint(of: activities[front].shownContentState)
-            if activities[front].pace.lastPriority == 10 { state |= Self.urgentBit }
+            let (number, hash) = stateNameTable.tint(of: activities[front].shownContentState)
+            if activities[front].pace.lastPriority == 10 { state |= Self.priority10Bit }
             alerts = UInt8(truncatingIfNeeded: activities[front].alertCount)
             (tint, shade) = (number, UInt8(truncatingIfNeeded: hash))
         }
@@ -124,7 +124,7 @@ extension DeviceModel {
             writer.member("phone", number)
             writer.member("device", phone.device)
             writer.member("app", apps[phone.appIndex].bundleIdentifier)
-            writer.member("state", phone.reportedState.word)
+            writer.member("state", phone.reportedState.name)
             guard let front = frontActivity(of: number) else { return }
             let activity = activities[front]
             writer.member("activity", activity.identifier)
@@ -134,11 +134,11 @@ extension DeviceModel {
             writer.member("shownAt", activity.shownAtMilliseconds)
             writer.member("startedAt", activity.startedAtMilliseconds)
             writer.member("priority", activity.pace.lastPriority)
-            writer.member("pushesAt5", activity.pace.priority5)
-            writer.member("pushesAt10", activity.pace.priority10)
+            writer.member("pushesAt5", activity.pace.priority5Pushes)
+            writer.member("pushesAt10", activity.pace.priority10Pushes)
             writer.member("alerts", activity.alertCount)
             if let alert = activity.alerts.last {
-                writer.member("alertAt", alert.atMilliseconds)
+                writer.member("alertAt", alert.rangAtMilliseconds)
                 writer.member("alert", json: alert.json)
             }
         }

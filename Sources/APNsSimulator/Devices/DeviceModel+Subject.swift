@@ -28,10 +28,10 @@ extension DeviceModel {
         let app = apps[tokens.entries[index].appIndex].bundleIdentifier
         switch tokens.entries[index].owner {
         case .activity(let activity):
-            let phone = phones[activities[activity].phone]
+            let phone = phones[activities[activity].phoneIndex]
             return PushSubject(app: app, device: phone.device, activity: activities[activity].identifier)
         case .pushToStart(let phone, _):
-            let startedActivity = effect == .started ? phones[phone].activities.last : nil
+            let startedActivity = effect == .started ? phones[phone].activityIndices.last : nil
             return PushSubject(
                 app: app,
                 device: phones[phone].device,

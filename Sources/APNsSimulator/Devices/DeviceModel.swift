@@ -30,8 +30,8 @@ public struct DeviceModel: ~Copyable {
         var teamIdentifier: String?
         /// Whether the app has the capability for broadcasts.
         var mayBroadcast = true
-        var types: [Int] = []
-        var phones: [Int] = []
+        var typeIndices: [Int] = []
+        var phoneIndices: [Int] = []
     }
 
     /// An app installed on a device.
@@ -49,10 +49,10 @@ public struct DeviceModel: ~Copyable {
         var audiences: [String] = []
         var isOnline = true
         /// The push-to-start tokens: one for each attributes type of the app, in the order of
-        /// `App.types`.
-        var startTokens: [Int] = []
+        /// `App.typeIndices`.
+        var startTokenIndices: [Int] = []
         var startBudget: BudgetBucket
-        var activities: [Int] = []
+        var activityIndices: [Int] = []
         var effects = EffectCounts()
         var duplicateStarts = 0
         var lastProblem: String?
@@ -80,7 +80,7 @@ public struct DeviceModel: ~Copyable {
         case broadcastsAreOff(String)
     }
 
-    struct ActivityKey: Hashable {
+    struct AppScopedIdentifier: Hashable {
         var appIndex: Int
         var identifier: String
     }
@@ -95,20 +95,20 @@ public struct DeviceModel: ~Copyable {
     var activities: [Activity] = []
     var tokens: TokenTable
     var registrations = RegistrationLog()
-    var phonesByDevice: [ActivityKey: Int] = [:]
+    var phonesByDevice: [AppScopedIdentifier: Int] = [:]
     /// Activities by id, oldest first. Several activities have the same id if a start was repeated, or if an ended
     /// activity was started again.
-    var activitiesByIdentifier: [ActivityKey: [Int]] = [:]
+    var activitiesByIdentifier: [AppScopedIdentifier: [Int]] = [:]
     /// Pushes that APNs accepted for tokens that no longer reach a phone.
-    var voidPushes = 0
+    var pushesToVoidTokens = 0
     var compactPhones = CompactPhones()
     var channels: ChannelTable
     /// The number of changes of all phones so far. With each request for screens, the web page sends the number up to
     /// which it already has the changes.
     var changeCount = 0
     var senderFaults = SenderFaultCounts()
-    var lostResponses = LostResponses()
-    var tints = StateNameTable()
+    var lostResponseTimes = LostResponseTimes()
+    var stateNameTable = StateNameTable()
 
     public init(
         environment: Environment,
@@ -149,15 +149,15 @@ public struct DeviceModel: ~Copyable {
         return index
     }
 
-    func phone(_ device: String, appIndex: Int) throws(Fault) -> Int {
-        guard let index = phonesByDevice[ActivityKey(appIndex: appIndex, identifier: device)] else {
+    func phoneIndex(_ device: String, appIndex: Int) throws(Fault) -> Int {
+        guard let index = phonesByDevice[AppScopedIdentifier(appIndex: appIndex, identifier: device)] else {
             throw .unknownDevice(device)
         }
         return index
     }
 
-    func type(_ name: String, appIndex: Int) throws(Fault) -> Int {
-        guard let index = apps[appIndex].types.first(where: { types[$0].name == name }) else {
+    func typeIndex(_ name: String, appIndex: Int) throws(Fault) -> Int {
+        guard let index = apps[appIndex].typeIndices.first(where: { types[$0].name == name }) else {
             throw .unknownAttributesType(name)
         }
         return index
@@ -165,8 +165,8 @@ public struct DeviceModel: ~Copyable {
 
     /// Returns the youngest activity with an id. After a repeated or new start, this is the activity that the last
     /// start created.
-    func activity(_ identifier: String, appIndex: Int) throws(Fault) -> Int {
-        let key = ActivityKey(appIndex: appIndex, identifier: identifier)
+    func activityIndex(_ identifier: String, appIndex: Int) throws(Fault) -> Int {
+        let key = AppScopedIdentifier(appIndex: appIndex, identifier: identifier)
         guard let index = activitiesByIdentifier[key]?.last else { throw .unknownActivity(identifier) }
         return index
     }
@@ -188,7 +188,7 @@ public struct DeviceModel: ~Copyable {
     /// Makes the token invalid, because its activity has ended or was removed. APNs then answers 410 to its pushes, but
     /// for `expiredToken` only after the grace time (`DeviceRules`).
     mutating func retireToken(of activity: Int, as reason: Reason) {
-        guard let token = activities[activity].token, let ended = activities[activity].endedAtMilliseconds else {
+        guard let token = activities[activity].tokenIndex, let ended = activities[activity].endedAtMilliseconds else {
             return
         }
         guard tokens.entries[token].state == .live else { return }

@@ -18,10 +18,10 @@ struct PushPayload {
     var timestamp: Int64
     /// The index of the content state on the tape; nil if the body has none. The three properties below are
     /// indexes too.
-    var contentState: Int?
-    var attributes: Int?
-    var attributesType: Int?
-    var alert: Int?
+    var contentStateIndex: Int?
+    var attributesIndex: Int?
+    var attributesTypeIndex: Int?
+    var alertIndex: Int?
     /// The `stale-date`, UNIX seconds.
     var staleDate: Int64?
     /// The `dismissal-date`, UNIX seconds.
@@ -29,7 +29,7 @@ struct PushPayload {
     var relevanceScore: Double?
     /// The index, on the tape, of the broadcast channel's id in a start. An activity on a channel gets no
     /// update token.
-    var channel: Int?
+    var channelIndex: Int?
 
     /// Reads a body into the tape and finds its parts.
     init(_ body: UnsafeRawBufferPointer, tape: inout JSONTape) throws(Fault) {
@@ -47,7 +47,7 @@ struct PushPayload {
         var timestampIndex: Int?
         event = .update
         timestamp = 0
-        let end = Int(tape[aps].next)
+        let end = Int(tape[aps].nextIndex)
         var index = aps + 1
         while index < end {
             let key = tape.bytes(index)
@@ -56,20 +56,20 @@ struct PushPayload {
             switch key.count {
             case 5:
                 if isEqual(key, "event") { eventIndex = eventIndex ?? value }
-                if isEqual(key, "alert") { alert = alert ?? value }
+                if isEqual(key, "alert") { alertIndex = alertIndex ?? value }
             case 9: if isEqual(key, "timestamp") { timestampIndex = timestampIndex ?? value }
             case 10:
-                if isEqual(key, "attributes") { attributes = attributes ?? value }
+                if isEqual(key, "attributes") { attributesIndex = attributesIndex ?? value }
                 if isEqual(key, "stale-date") { staleDate = staleDate ?? tape.integer(value) }
-            case 13: if isEqual(key, "content-state") { contentState = contentState ?? value }
+            case 13: if isEqual(key, "content-state") { contentStateIndex = contentStateIndex ?? value }
             case 14: if isEqual(key, "dismissal-date") { dismissalDate = dismissalDate ?? tape.integer(value) }
             case 15:
-                if isEqual(key, "attributes-type") { attributesType = attributesType ?? value }
+                if isEqual(key, "attributes-type") { attributesTypeIndex = attributesTypeIndex ?? value }
                 if isEqual(key, "relevance-score") { relevanceScore = relevanceScore ?? tape.double(value) }
-            case 18: if isEqual(key, "input-push-channel") { channel = channel ?? value }
+            case 18: if isEqual(key, "input-push-channel") { channelIndex = channelIndex ?? value }
             default: break
             }
-            index = Int(tape[value].next)
+            index = Int(tape[value].nextIndex)
         }
         guard let eventIndex, tape[eventIndex].kind == .string else { throw .noEvent }
         let word = tape.bytes(eventIndex)
@@ -90,10 +90,11 @@ struct PushPayload {
     /// empty, or an object with a `loc-key`.
     static func isCompleteAlert(_ tape: borrowing JSONTape, at index: Int?) -> Bool {
         guard let index, tape[index].kind == .object else { return false }
-        return isText(tape, at: tape.member("title", of: index)) && isText(tape, at: tape.member("body", of: index))
+        return isNonemptyText(tape, at: tape.member("title", of: index))
+            && isNonemptyText(tape, at: tape.member("body", of: index))
     }
 
-    private static func isText(_ tape: borrowing JSONTape, at index: Int?) -> Bool {
+    private static func isNonemptyText(_ tape: borrowing JSONTape, at index: Int?) -> Bool {
         guard let index else { return false }
         switch tape[index].kind {
         case .string: return !tape.bytes(index).isEmpty

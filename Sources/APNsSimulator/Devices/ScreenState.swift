@@ -12,27 +12,27 @@ enum ScreenState: UInt8 {
     /// The phone is offline.
     case offline
 
-    var word: String { "\(self)" }
+    var name: String { "\(self)" }
 }
 
 /// Counts of pushes that a correct sender does not send, since the simulation began. Pushes to compact phones
-/// are not counted. Without a fault of the sender, only `rangInDoubt` can rise, unless ``Faults`` lose or delay
-/// single responses, or a ``GoAway`` is false.
+/// are not counted. Without a fault of the sender, only `doubtfulAlertRepeats` can rise, unless ``Faults`` lose or
+/// delay single responses, or a ``GoAway`` is false.
 struct SenderFaultCounts {
     /// Updates that the phone ignored, because it showed newer content.
-    var backInTime = 0
+    var ignoredOldUpdates = 0
     /// Starts by push of an activity that the phone already had.
-    var startedTwice = 0
+    var duplicateStarts = 0
     /// Repeated alerts that are a fault of the sender: no connection ended or became half open soon after the last
     /// earlier push with the alert, so the sender must have received the response to that push.
-    var rangTwice = 0
+    var certainAlertRepeats = 0
     /// Repeated alerts that may be no fault of the sender: the response to the last earlier push with the alert may
     /// have been lost, and then the sender could not know that the alert had rung.
-    var rangInDoubt = 0
+    var doubtfulAlertRepeats = 0
 }
 
 /// The times at which responses may have been lost: a connection ended or was left half open.
-struct LostResponses {
+struct LostResponseTimes {
     /// A response counts as possibly lost if it was sent at most this long before any connection ended or became half
     /// open.
     static let lookbackMilliseconds: Int64 = 2_000
@@ -64,7 +64,9 @@ struct StateNameTable: ~Copyable {
     private static let contentsMax = 8_192
     /// The properties of a content state that name it, in order of precedence. If the object has none of
     /// them, its first string value is the name.
-    private static let members: [StaticString] = ["batting", "status", "phase", "deliveryState", "tripStatus", "state"]
+    private static let nameMembers: [StaticString] = [
+        "batting", "status", "phase", "deliveryState", "tripStatus", "state",
+    ]
 
     private(set) var names: [String] = []
     private var numbersByName: [String: UInt8] = [:]
@@ -97,7 +99,7 @@ struct StateNameTable: ~Copyable {
             return ""
         }
         guard tape[0].kind == .object else { return "" }
-        for member in Self.members {
+        for member in Self.nameMembers {
             if let value = tape.member(member, of: 0), tape[value].kind == .string { return tape.string(value) }
         }
         var first: String?

@@ -1,7 +1,7 @@
 import Foundation
 
 /// The result of decoding a value against a shape.
-struct Decoding {
+struct DecodingResult {
     /// Why `JSONDecoder` would throw; nil if it would not.
     var mismatch: Mismatch?
     /// How many dates are more than `Shape.suspiciousDateSeconds` after now.
@@ -30,8 +30,8 @@ extension Shape {
     /// Unknown keys are ignored. A missing key is a mismatch unless the field is optional. Null counts as
     /// missing for an optional field. An `Int` also takes a whole number that is written like `3.0` or
     /// `30e-1`.
-    func decode(_ tape: borrowing JSONTape, at index: Int, nowMilliseconds: Int64) -> Decoding {
-        var decoding = Decoding()
+    func decode(_ tape: borrowing JSONTape, at index: Int, nowMilliseconds: Int64) -> DecodingResult {
+        var decoding = DecodingResult()
         let nowSeconds = Double(nowMilliseconds / 1_000 - Self.referenceDateUnixSeconds)
         nodes.withUnsafeBufferPointer { nodes in
             decode(nodes, 0, tape, at: index, nowSeconds: nowSeconds, into: &decoding)
@@ -40,11 +40,13 @@ extension Shape {
     }
 
     /// Describes a mismatch: the path of the field and the problem.
-    func describe(_ mismatch: Decoding.Mismatch) -> String {
+    func describe(_ mismatch: DecodingResult.Mismatch) -> String {
         var path: [String] = []
         var node = mismatch.node
         while node != 0 {
-            path.append(nodes[node].name >= 0 ? String(decoding: names[nodes[node].name], as: UTF8.self) : "[]")
+            path.append(
+                nodes[node].nameIndex >= 0 ? String(decoding: names[nodes[node].nameIndex], as: UTF8.self) : "[]"
+            )
             guard let parent = nodes.indices.first(where: { isParent($0, of: node) }) else { break }
             node = parent
         }
@@ -65,27 +67,27 @@ extension Shape {
         _ tape: borrowing JSONTape,
         at index: Int,
         nowSeconds: Double,
-        into decoding: inout Decoding
+        into decoding: inout DecodingResult
     ) {
-        func fail(_ problem: Decoding.Problem) {
-            decoding.mismatch = Decoding.Mismatch(node: node, problem: problem)
+        func fail(_ problem: DecodingResult.Problem) {
+            decoding.mismatch = DecodingResult.Mismatch(node: node, problem: problem)
         }
-        let declared = nodes[node]
+        let expected = nodes[node]
         let kind = tape[index].kind
         if kind == .null {
-            if !declared.isOptional { fail(.isNull) }
+            if !expected.isOptional { fail(.isNull) }
             return
         }
-        switch declared.kind {
+        switch expected.kind {
         case .string:
             if kind != .string { fail(.wrongType) }
         case .int, .unsigned, .float, .double:
-            if kind != .number { fail(.wrongType) } else if !fits(tape, index, declared) { fail(.numberDoesNotFit) }
+            if kind != .number { fail(.wrongType) } else if !fits(tape, index, expected) { fail(.numberDoesNotFit) }
         case .any:
             break
         case .url, .data, .uuid:
             guard kind == .string else { return fail(.wrongType) }
-            if !hasForm(tape.string(index), declared.kind) { fail(.wrongForm) }
+            if !hasForm(tape.string(index), expected.kind) { fail(.wrongForm) }
         case .bool:
             if kind != .yes, kind != .no { fail(.wrongType) }
         case .date:
@@ -96,21 +98,21 @@ extension Shape {
             decodeRange(tape, at: index, node: node, nowSeconds: nowSeconds, into: &decoding)
         case .enumeration:
             guard kind == .string else { return fail(.wrongType) }
-            let isCase = names[declared.children]
+            let isCase = names[expected.children]
                 .contains { raw in
                     raw.withUnsafeBytes { tape.stringEquals(index, $0) }
                 }
             if !isCase { fail(.notOneOfTheCases) }
         case .numberEnumeration:
             guard kind == .number else { return fail(.wrongType) }
-            let cases = names[declared.children].map { Int64(String(decoding: $0, as: UTF8.self)) }
+            let cases = names[expected.children].map { Int64(String(decoding: $0, as: UTF8.self)) }
             if !cases.contains(tape.integer(index)) { fail(.notOneOfTheCases) }
         case .array:
             guard kind == .array else { return fail(.wrongType) }
             var element = index + 1
-            while element < Int(tape[index].next), decoding.mismatch == nil {
-                decode(nodes, declared.children.lowerBound, tape, at: element, nowSeconds: nowSeconds, into: &decoding)
-                element = Int(tape[element].next)
+            while element < Int(tape[index].nextIndex), decoding.mismatch == nil {
+                decode(nodes, expected.children.lowerBound, tape, at: element, nowSeconds: nowSeconds, into: &decoding)
+                element = Int(tape[element].nextIndex)
             }
         case .dictionary:
             guard kind == .object else { return fail(.wrongType) }
@@ -119,7 +121,7 @@ extension Shape {
                 var name = tape.string(key)
                 let first = name.withUTF8 { tape.member(UnsafeRawBufferPointer($0), of: index) }
                 guard decoding.mismatch == nil, first == value else { return }
-                decode(nodes, declared.children.lowerBound, tape, at: value, nowSeconds: nowSeconds, into: &decoding)
+                decode(nodes, expected.children.lowerBound, tape, at: value, nowSeconds: nowSeconds, into: &decoding)
             }
         case .object:
             guard kind == .object else { return fail(.wrongType) }
@@ -127,9 +129,9 @@ extension Shape {
         }
     }
 
-    private func fits(_ tape: borrowing JSONTape, _ index: Int, _ declared: Node) -> Bool {
-        if declared.kind == .double { return tape.double(index) != nil }
-        if declared.kind == .float {
+    private func fits(_ tape: borrowing JSONTape, _ index: Int, _ expected: Node) -> Bool {
+        if expected.kind == .double { return tape.double(index) != nil }
+        if expected.kind == .float {
             return tape.double(index).map { Float($0).isFinite && (Float($0) != 0 || $0 == 0) } == true
         }
         guard let number = tape.integer(index) else {
@@ -137,10 +139,10 @@ extension Shape {
             let text = String(decoding: tape.bytes(index), as: UTF8.self)
             let isPlain = text.allSatisfy(\.isNumber)
             let number = isPlain ? UInt64(text) : tape.double(index).flatMap { UInt64(exactly: $0) }
-            return declared.kind == .unsigned && declared.bits == 64 && number != nil
+            return expected.kind == .unsigned && expected.bits == 64 && number != nil
         }
-        if declared.kind == .unsigned { return number >= 0 && (declared.bits == 64 || number >> declared.bits == 0) }
-        return declared.bits == 64 || (-(1 << (declared.bits - 1))..<1 << (declared.bits - 1)).contains(number)
+        if expected.kind == .unsigned { return number >= 0 && (expected.bits == 64 || number >> expected.bits == 0) }
+        return expected.bits == 64 || (-(1 << (expected.bits - 1))..<1 << (expected.bits - 1)).contains(number)
     }
 
     private func hasForm(_ text: String, _ kind: Kind) -> Bool {
@@ -157,14 +159,14 @@ extension Shape {
         _ tape: borrowing JSONTape,
         at index: Int,
         nowSeconds: Double,
-        into decoding: inout Decoding
+        into decoding: inout DecodingResult
     ) {
         for field in nodes[node].children {
-            let value = names[nodes[field].name].withUnsafeBytes { tape.member($0, of: index) }
+            let value = names[nodes[field].nameIndex].withUnsafeBytes { tape.member($0, of: index) }
             if let value {
                 decode(nodes, field, tape, at: value, nowSeconds: nowSeconds, into: &decoding)
             } else if !nodes[field].isOptional {
-                decoding.mismatch = Decoding.Mismatch(node: field, problem: .missing)
+                decoding.mismatch = DecodingResult.Mismatch(node: field, problem: .missing)
             }
             if decoding.mismatch != nil { return }
         }
@@ -175,15 +177,15 @@ extension Shape {
         at index: Int,
         node: Int,
         nowSeconds: Double,
-        into decoding: inout Decoding
+        into decoding: inout DecodingResult
     ) {
-        func fail(_ problem: Decoding.Problem) {
-            decoding.mismatch = Decoding.Mismatch(node: node, problem: problem)
+        func fail(_ problem: DecodingResult.Problem) {
+            decoding.mismatch = DecodingResult.Mismatch(node: node, problem: problem)
         }
         guard tape[index].kind == .array else { return fail(.wrongType) }
         // `JSONDecoder` takes two elements and ignores further ones.
         guard tape.childCount(index) >= 2 else { return fail(.notTwoDates) }
-        let second = Int(tape[index + 1].next)
+        let second = Int(tape[index + 1].nextIndex)
         guard let lower = tape.double(index + 1), let upper = tape.double(second) else { return fail(.notTwoDates) }
         guard lower <= upper else { return fail(.boundsOutOfOrder) }
         // `ClosedRange` requires ordered bounds, so the upper bound is the later date.

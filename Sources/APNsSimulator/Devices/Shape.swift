@@ -31,7 +31,7 @@ public struct Shape: Sendable {
         /// enumeration its raw values: a range of `names`.
         var children: Range<Int>
         /// The field's name, as an index of `names`; -1 if the node is an element or the root.
-        var name: Int
+        var nameIndex: Int
         /// If the type is a whole number: its size in bits.
         var bits = 64
     }
@@ -73,7 +73,7 @@ public struct Shape: Sendable {
     /// Reads a shape from the object of fields at an index of a tape.
     init(_ tape: borrowing JSONTape, at index: Int) throws(Fault) {
         guard tape[index].kind == .object else { throw Fault(path: "", reason: "a shape is an object of fields") }
-        nodes.append(Node(kind: .object, isOptional: false, children: 0..<0, name: -1))
+        nodes.append(Node(kind: .object, isOptional: false, children: 0..<0, nameIndex: -1))
         try addFields(tape, of: index, to: 0, path: "")
     }
 
@@ -88,14 +88,14 @@ public struct Shape: Sendable {
         guard nodes[parent].children.upperBound <= Self.nodesMax else {
             throw Fault(path: path, reason: "too many fields")
         }
-        var declared: [(name: String, value: Int)] = []
-        tape.forEachMember(of: object) { key, value in declared.append((tape.string(key), value)) }
+        var declaredFields: [(name: String, value: Int)] = []
+        tape.forEachMember(of: object) { key, value in declaredFields.append((tape.string(key), value)) }
         // First give all children of this node consecutive indexes. Their own children follow later.
-        for field in declared {
+        for field in declaredFields {
             names.append(Array(field.name.utf8))
-            nodes.append(Node(kind: .object, isOptional: false, children: 0..<0, name: names.count - 1))
+            nodes.append(Node(kind: .object, isOptional: false, children: 0..<0, nameIndex: names.count - 1))
         }
-        for (offset, field) in declared.enumerated() {
+        for (offset, field) in declaredFields.enumerated() {
             let fieldPath = path.isEmpty ? field.name : "\(path).\(field.name)"
             try setNode(first + offset, tape, at: field.value, path: fieldPath)
         }
@@ -109,7 +109,7 @@ public struct Shape: Sendable {
                 name.removeLast()
                 nodes[node].isOptional = true
             }
-            guard let (kind, bits) = Self.scalar(name) else {
+            guard let (kind, bits) = Self.scalarKind(name) else {
                 throw Fault(path: path, reason: "unknown type \(name)")
             }
             nodes[node].kind = kind
@@ -117,7 +117,7 @@ public struct Shape: Sendable {
             if kind == .any { nodes[node].isOptional = true }
         case .object:
             guard tape.childCount(index) == 1 else {
-                throw Fault(path: path, reason: Self.forms)
+                throw Fault(path: path, reason: Self.expectedForms)
             }
             try setComposite(node, tape, key: tape.string(index + 1), at: index + 2, path: path)
         default:
@@ -153,7 +153,7 @@ public struct Shape: Sendable {
             nodes[node].children = first..<names.count
         case ("array", _), ("dictionary", _):
             guard nodes.count < Self.nodesMax else { throw Fault(path: path, reason: "too many fields") }
-            nodes.append(Node(kind: .object, isOptional: false, children: 0..<0, name: -1))
+            nodes.append(Node(kind: .object, isOptional: false, children: 0..<0, nameIndex: -1))
             let element = nodes.count - 1
             nodes[node].kind = key == "array" ? .array : .dictionary
             nodes[node].children = element..<element + 1
@@ -162,13 +162,13 @@ public struct Shape: Sendable {
             nodes[node].kind = .object
             try addFields(tape, of: index, to: node, path: path)
         default:
-            throw Fault(path: path, reason: Self.forms)
+            throw Fault(path: path, reason: Self.expectedForms)
         }
     }
 
-    private static let forms = "expected one of enum, array, dictionary, object, optional"
+    private static let expectedForms = "expected one of enum, array, dictionary, object, optional"
 
-    private static func scalar(_ name: String) -> (Kind, bits: Int)? {
+    private static func scalarKind(_ name: String) -> (Kind, bits: Int)? {
         switch name {
         case "string": (.string, 0)
         case "int", "int64": (.int, 64)

@@ -3,7 +3,7 @@ import Numbers
 /// The device tokens that APNs knows, with their owners and the time when they became invalid.
 ///
 /// The table is a hash table with open addressing over flat arrays. The bytes of all tokens are in one array,
-/// `pool`. Tokens are never removed, because APNs answers 410 for a retired token and 400 for an unknown one.
+/// `allTokenBytes`. Tokens are never removed, because APNs answers 410 for a retired token and 400 for an unknown one.
 struct TokenTable {
     /// Bytes of an update token or a push-to-start token of a Live Activity: 160 hexadecimal digits.
     static let tokenBytes = 80
@@ -36,10 +36,10 @@ struct TokenTable {
     /// The most tokens. Only tests change the limit.
     var tokensMax = 8_000_000
     private(set) var entries: [Entry] = []
-    private var pool: [UInt8] = []
-    /// Each slot holds the index of an entry plus one; 0: the slot is free. At most half of the slots are
+    private var allTokenBytes: [UInt8] = []
+    /// Each bucket holds the index of an entry plus one; 0: the bucket is free. At most half of the buckets are
     /// used.
-    private var slots: [UInt32] = Array(repeating: 0, count: 1_024)
+    private var buckets: [UInt32] = Array(repeating: 0, count: 1_024)
     private var random: SplitMix64
 
     init(random: SplitMix64) {
@@ -49,11 +49,11 @@ struct TokenTable {
     /// Creates a random token for an owner. Returns its index; nil if the table is full.
     mutating func issue(to owner: Owner, appIndex: Int, state: State = .live) -> Int? {
         guard entries.count < tokensMax else { return nil }
-        if (entries.count + 1) * 2 > slots.count { rehash() }
+        if (entries.count + 1) * 2 > buckets.count { rehash() }
         let index = entries.count
         entries.append(Entry(owner: owner, appIndex: appIndex, state: state))
         for _ in 0..<Self.tokenBytes / 8 {
-            withUnsafeBytes(of: random.next()) { pool.append(contentsOf: $0) }
+            withUnsafeBytes(of: random.next()) { allTokenBytes.append(contentsOf: $0) }
         }
         insert(index)
         return index
@@ -62,15 +62,15 @@ struct TokenTable {
     /// Returns the index of the token with these bytes; nil if APNs does not know it.
     func find(_ token: UnsafeRawBufferPointer) -> Int? {
         guard token.count == Self.tokenBytes else { return nil }
-        var slot = Int(truncatingIfNeeded: Self.hash(token)) & (slots.count - 1)
-        return pool.withUnsafeBytes { pool in
-            while slots[slot] != 0 {
-                let index = Int(slots[slot]) - 1
+        var bucket = Int(truncatingIfNeeded: Self.hash(token)) & (buckets.count - 1)
+        return allTokenBytes.withUnsafeBytes { allTokenBytes in
+            while buckets[bucket] != 0 {
+                let index = Int(buckets[bucket]) - 1
                 let start = index * Self.tokenBytes
-                if isEqual(token, UnsafeRawBufferPointer(rebasing: pool[start..<start + Self.tokenBytes])) {
+                if isEqual(token, UnsafeRawBufferPointer(rebasing: allTokenBytes[start..<start + Self.tokenBytes])) {
                     return index
                 }
-                slot = (slot + 1) & (slots.count - 1)
+                bucket = (bucket + 1) & (buckets.count - 1)
             }
             return nil
         }
@@ -82,21 +82,21 @@ struct TokenTable {
 
     /// Returns a token's lower-case hexadecimal digits, as apps send them.
     func hexadecimal(_ index: Int) -> String {
-        pool[index * Self.tokenBytes..<(index + 1) * Self.tokenBytes].withUnsafeBytes { Hexadecimal.text($0) }
+        allTokenBytes[index * Self.tokenBytes..<(index + 1) * Self.tokenBytes].withUnsafeBytes { Hexadecimal.text($0) }
     }
 
     private mutating func insert(_ index: Int) {
-        var slot = pool.withUnsafeBytes { pool in
+        var bucket = allTokenBytes.withUnsafeBytes { allTokenBytes in
             let start = index * Self.tokenBytes
-            let token = UnsafeRawBufferPointer(rebasing: pool[start..<start + Self.tokenBytes])
-            return Int(truncatingIfNeeded: Self.hash(token)) & (slots.count - 1)
+            let token = UnsafeRawBufferPointer(rebasing: allTokenBytes[start..<start + Self.tokenBytes])
+            return Int(truncatingIfNeeded: Self.hash(token)) & (buckets.count - 1)
         }
-        while slots[slot] != 0 { slot = (slot + 1) & (slots.count - 1) }
-        slots[slot] = UInt32(index + 1)
+        while buckets[bucket] != 0 { bucket = (bucket + 1) & (buckets.count - 1) }
+        buckets[bucket] = UInt32(index + 1)
     }
 
     private mutating func rehash() {
-        slots = Array(repeating: 0, count: slots.count * 2)
+        buckets = Array(repeating: 0, count: buckets.count * 2)
         for index in entries.indices { insert(index) }
     }
 

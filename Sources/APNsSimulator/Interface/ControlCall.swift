@@ -8,7 +8,7 @@ struct ControlCall: Sendable {
     var body: [UInt8]
 
     /// Reads the body, which must be a JSON object.
-    func read<Value>(
+    func readBody<Value>(
         _ body: (borrowing JSONTape) throws(SimulatorError) -> Value
     ) throws(SimulatorError) -> Value {
         let result = self.body.withUnsafeBytes { bytes -> Result<Value, SimulatorError> in
@@ -31,20 +31,20 @@ struct ControlCall: Sendable {
     }
 
     /// Reads the body. Returns `defaultValue` if the call has no body.
-    func readIfAny<Value>(
+    func readBodyIfPresent<Value>(
         default defaultValue: Value,
         _ body: (borrowing JSONTape) throws(SimulatorError) -> Value
     ) throws(SimulatorError) -> Value {
-        self.body.isEmpty ? defaultValue : try read(body)
+        self.body.isEmpty ? defaultValue : try readBody(body)
     }
 
-    func required(_ name: String) throws(SimulatorError) -> String {
+    func requiredQueryItem(_ name: String) throws(SimulatorError) -> String {
         guard let value = query[name] else { throw SimulatorError(.invalidRequest, "query: \(name) is missing") }
         return value
     }
 
     /// Returns a whole number, at least 0, from the query.
-    func number(_ name: String, default defaultValue: Int) throws(SimulatorError) -> Int {
+    func queryNumber(_ name: String, default defaultValue: Int) throws(SimulatorError) -> Int {
         guard let text = query[name] else { return defaultValue }
         guard let value = Int(text), value >= 0 else {
             throw SimulatorError(.invalidRequest, "query: \(name) is not a whole number from 0")
@@ -75,7 +75,7 @@ extension JSONTape {
     }
 
     /// Returns a whole number that fits the given type; nil if the property is missing or null.
-    func optionalWhole<Number: FixedWidthInteger>(
+    func optionalInteger<Number: FixedWidthInteger>(
         _ name: StaticString,
         of object: Int
     ) throws(SimulatorError) -> Number? {
@@ -85,7 +85,7 @@ extension JSONTape {
     }
 
     /// Throws if the request's object has a property that is not in the list.
-    func allow(_ names: Set<String>, _ problem: String) throws(SimulatorError) {
+    func rejectMembers(except names: Set<String>, _ problem: String) throws(SimulatorError) {
         try forEachMember(of: 0) { (key, _) throws(SimulatorError) in
             let name = string(key)
             guard names.contains(name) else { throw SimulatorError(.invalidRequest, "\(problem): \(name)") }

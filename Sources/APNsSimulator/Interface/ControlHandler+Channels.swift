@@ -2,64 +2,64 @@
 /// here, as if another program than the client under test did it.
 extension ControlHandler {
     func listChannels(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
-        let app = try call.required("app")
+        let app = try call.requiredQueryItem("app")
         return try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
             try devices.channelsJSON(app: app, nowMilliseconds: now)
         }
     }
 
     func createChannel(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
-        let (app, storage) = try call.read { tape throws(SimulatorError) in
+        let (app, storage) = try call.readBody { tape throws(SimulatorError) in
             (try tape.text("app", of: 0), try tape.optionalText("storage", of: 0) ?? "newest")
         }
         guard storage == "newest" || storage == "none" else {
             throw SimulatorError(.invalidRequest, "storage is not none or newest")
         }
         let identifier = try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
-            try devices.createChannel(app: app, storesNewest: storage == "newest", nowMilliseconds: now)
+            try devices.createChannel(app: app, storesNewestMessage: storage == "newest", nowMilliseconds: now)
         }
-        return Self.object { $0.member("channel", identifier) }
+        return Self.jsonObject { $0.member("channel", identifier) }
     }
 
     func deleteChannel(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
-        let (app, channel) = try call.read { tape throws(SimulatorError) in
+        let (app, channel) = try call.readBody { tape throws(SimulatorError) in
             (try tape.text("app", of: 0), try tape.text("channel", of: 0))
         }
         try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
             try devices.deleteChannel(channel, app: app, nowMilliseconds: now)
         }
-        return Self.object { _ in }
+        return Self.jsonObject { _ in }
     }
 
     func setBroadcasts(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
-        let (app, isEnabled) = try call.read { tape throws(SimulatorError) in
+        let (app, isEnabled) = try call.readBody { tape throws(SimulatorError) in
             (try tape.text("app", of: 0), try tape.optionalFlag("enabled", of: 0))
         }
         guard let isEnabled else { throw SimulatorError(.invalidRequest, "enabled is missing") }
         try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
             try devices.setBroadcasts(isEnabled, app: app, nowMilliseconds: now)
         }
-        return Self.object { _ in }
+        return Self.jsonObject { _ in }
     }
 
     func goOffline(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
-        let (app, names) = try Self.devices(call)
+        let (app, names) = try Self.readDevices(call)
         try await simulator.withDevices { (devices, _) throws(DeviceModel.Fault) in
             for name in names { try devices.goOffline(device: name, app: app) }
         }
-        return Self.object { $0.member("devices", names.count) }
+        return Self.jsonObject { $0.member("devices", names.count) }
     }
 
     func goOnline(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
-        let (app, names) = try Self.devices(call)
+        let (app, names) = try Self.readDevices(call)
         try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
             for name in names { try devices.goOnline(device: name, app: app, nowMilliseconds: now) }
         }
-        return Self.object { $0.member("devices", names.count) }
+        return Self.jsonObject { $0.member("devices", names.count) }
     }
 
-    private static func devices(_ call: ControlCall) throws(SimulatorError) -> (app: String, names: [String]) {
-        try call.read { tape throws(SimulatorError) in
+    private static func readDevices(_ call: ControlCall) throws(SimulatorError) -> (app: String, names: [String]) {
+        try call.readBody { tape throws(SimulatorError) in
             guard let names = try tape.optionalTexts("devices", of: 0) else {
                 throw SimulatorError(.invalidRequest, "devices is missing")
             }

@@ -4,12 +4,15 @@ extension ControlHandler {
     private static let registrationsMax = 50_000
 
     func createCrowd(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
-        let crowd = try call.read { tape throws(SimulatorError) in
-            try tape.allow(
-                ["app", "name", "count", "audiences", "environment", "frequentEvery", "identifiers", "timestamp"],
+        let crowd = try call.readBody { tape throws(SimulatorError) in
+            try tape.rejectMembers(
+                except: [
+                    "app", "name", "count", "audiences", "environment", "frequentEvery", "identifiers", "timestamp",
+                ],
                 "not a member of a crowd"
             )
-            guard let count: Int = try tape.optionalWhole("count", of: 0), (1...CompactCrowd.phonesMax).contains(count)
+            guard let count: Int = try tape.optionalInteger("count", of: 0),
+                (1...CompactCrowd.phonesMax).contains(count)
             else { throw SimulatorError(.invalidRequest, "count is not 1 to \(CompactCrowd.phonesMax)") }
             var crowd = CompactCrowd(app: try tape.text("app", of: 0), name: try tape.text("name", of: 0), count: count)
             crowd.audiences = try tape.optionalTexts("audiences", of: 0) ?? []
@@ -23,27 +26,29 @@ extension ControlHandler {
                 guard let identifiers = CompactCrowd.IdentifierForm(rawValue: word) else {
                     throw SimulatorError(.invalidRequest, "identifiers is not numbered or uuid")
                 }
-                crowd.identifiers = identifiers
+                crowd.identifierForm = identifiers
             }
-            crowd.frequentEvery = try tape.optionalWhole("frequentEvery", of: 0) ?? 0
-            guard crowd.frequentEvery >= 0 else { throw SimulatorError(.invalidRequest, "frequentEvery is below 0") }
+            crowd.frequentUpdatesEvery = try tape.optionalInteger("frequentEvery", of: 0) ?? 0
+            guard crowd.frequentUpdatesEvery >= 0 else {
+                throw SimulatorError(.invalidRequest, "frequentEvery is below 0")
+            }
             crowd.timestamp = try tape.optionalNumber("timestamp", of: 0) ?? 0
             return crowd
         }
         try await simulator.withDevices { (devices, _) throws(DeviceModel.Fault) in try devices.create(crowd) }
-        return Self.object { $0.member("phones", crowd.count) }
+        return Self.jsonObject { $0.member("phones", crowd.count) }
     }
 
     func getCrowd(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
-        let (app, name) = (try call.required("app"), try call.required("name"))
+        let (app, name) = (try call.requiredQueryItem("app"), try call.requiredQueryItem("name"))
         return try await simulator.withDevices { (devices, _) throws(DeviceModel.Fault) in
             try devices.crowdJSON(name, app: app)
         }
     }
 
     func listCrowdRegistrations(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
-        let (app, name) = (try call.required("app"), try call.required("name"))
-        let (from, limit) = (try call.number("from", default: 0), try call.number("limit", default: 1_000))
+        let (app, name) = (try call.requiredQueryItem("app"), try call.requiredQueryItem("name"))
+        let (from, limit) = (try call.queryNumber("from", default: 0), try call.queryNumber("limit", default: 1_000))
         let records = try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
             try devices.registrations(
                 from: from,
@@ -53,35 +58,36 @@ extension ControlHandler {
                 nowMilliseconds: now
             )
         }
-        return Self.object { writer in
+        return Self.jsonObject { writer in
             writer.member("next", from + records.count)
             Self.write(records, to: &writer)
         }
     }
 
     func dismissInCrowd(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
-        let (app, name, numbers) = try Self.numbers(call)
+        let (app, name, numbers) = try Self.readNumbers(call)
         try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
             try devices.dismiss(numbers, of: name, app: app, nowMilliseconds: now)
         }
-        return Self.object { $0.member("phones", numbers.count) }
+        return Self.jsonObject { $0.member("phones", numbers.count) }
     }
 
     func rotateInCrowd(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
-        let (app, name, numbers) = try Self.numbers(call)
+        let (app, name, numbers) = try Self.readNumbers(call)
         try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
             try devices.rotate(numbers, of: name, app: app, nowMilliseconds: now)
         }
-        return Self.object { $0.member("phones", numbers.count) }
+        return Self.jsonObject { $0.member("phones", numbers.count) }
     }
 
     /// Reads which phones of a crowd a call is about: `count` phones from the number `from`.
-    private static func numbers(
+    private static func readNumbers(
         _ call: ControlCall
     ) throws(SimulatorError) -> (app: String, name: String, numbers: Range<Int>) {
-        try call.read { tape throws(SimulatorError) in
-            let from: Int = try tape.optionalWhole("from", of: 0) ?? 0
-            guard let count: Int = try tape.optionalWhole("count", of: 0), (0...CompactCrowd.phonesMax).contains(count),
+        try call.readBody { tape throws(SimulatorError) in
+            let from: Int = try tape.optionalInteger("from", of: 0) ?? 0
+            guard let count: Int = try tape.optionalInteger("count", of: 0),
+                (0...CompactCrowd.phonesMax).contains(count),
                 (0...CompactCrowd.phonesMax).contains(from)
             else { throw SimulatorError(.invalidRequest, "from or count is not 0 to \(CompactCrowd.phonesMax)") }
             return (try tape.text("app", of: 0), try tape.text("name", of: 0), from..<from + count)

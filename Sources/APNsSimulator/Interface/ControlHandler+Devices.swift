@@ -6,13 +6,13 @@ extension ControlHandler {
     private static let itemsPerCallMax = 1_000_000
 
     func declareApp(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
-        let (app, team, types) = try call.read { tape throws(SimulatorError) in
+        let (app, team, types) = try call.readBody { tape throws(SimulatorError) in
             var types: [DeviceModel.TypeDeclaration] = []
             if let list = tape.member("attributesTypes", of: 0), tape[list].kind == .array {
                 var element = list + 1
-                while element < Int(tape[list].next) {
-                    types.append(try Self.type(tape, at: element))
-                    element = Int(tape[element].next)
+                while element < Int(tape[list].nextIndex) {
+                    types.append(try Self.readType(tape, at: element))
+                    element = Int(tape[element].nextIndex)
                 }
             }
             return (try tape.text("app", of: 0), try tape.optionalText("teamId", of: 0), types)
@@ -20,10 +20,10 @@ extension ControlHandler {
         try await simulator.withDevices { (devices, _) throws(DeviceModel.Fault) in
             try devices.declare(app: app, teamIdentifier: team, types: types)
         }
-        return Self.object { $0.member("app", app) }
+        return Self.jsonObject { $0.member("app", app) }
     }
 
-    private static func type(
+    private static func readType(
         _ tape: borrowing JSONTape,
         at index: Int
     ) throws(SimulatorError) -> DeviceModel.TypeDeclaration {
@@ -31,13 +31,13 @@ extension ControlHandler {
         let name = try tape.text("name", of: index)
         return DeviceModel.TypeDeclaration(
             name: name,
-            attributes: try shape("attributes", tape, of: index),
-            contentState: try shape("contentState", tape, of: index),
+            attributes: try readShape("attributes", tape, of: index),
+            contentState: try readShape("contentState", tape, of: index),
             identifierAttribute: try tape.optionalText("identifierAttribute", of: index)
         )
     }
 
-    private static func shape(
+    private static func readShape(
         _ name: StaticString,
         _ tape: borrowing JSONTape,
         of object: Int
@@ -53,13 +53,13 @@ extension ControlHandler {
     }
 
     func installPhones(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
-        let (app, names, environment, phone) = try call.read { tape throws(SimulatorError) in
+        let (app, names, environment, phone) = try call.readBody { tape throws(SimulatorError) in
             let environmentName = try tape.optionalText("environment", of: 0)
             let environment = environmentName.flatMap(Environment.init(rawValue:))
             if environmentName != nil, environment == nil {
                 throw SimulatorError(.invalidRequest, "environment is not production or sandbox")
             }
-            let names = try Self.names("devices", prefix: "prefix", tape)
+            let names = try Self.readNames("devices", prefix: "prefix", tape)
             return (
                 try tape.text("app", of: 0), names, environment,
                 (
@@ -83,14 +83,14 @@ extension ControlHandler {
             }
             return devices.registrationCount
         }
-        return Self.object { writer in
+        return Self.jsonObject { writer in
             writer.member("installed", names.count)
             writer.member("next", next)
         }
     }
 
     /// Reads a list of names, or makes `count` names of a prefix and a number from 0.
-    private static func names(
+    private static func readNames(
         _ list: StaticString,
         prefix: StaticString,
         _ tape: borrowing JSONTape
@@ -104,24 +104,24 @@ extension ControlHandler {
     }
 
     func startActivities(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
-        let (app, starts) = try call.read { tape throws(SimulatorError) in
-            (try tape.text("app", of: 0), try Self.starts(tape))
+        let (app, starts) = try call.readBody { tape throws(SimulatorError) in
+            (try tape.text("app", of: 0), try Self.readStarts(tape))
         }
         let records = try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
             let countBefore = devices.registrationCount
             for start in starts { try devices.start(start, app: app, nowMilliseconds: now) }
             return devices.registrations(since: countBefore, limit: .max) ?? []
         }
-        return Self.object { Self.write(records, to: &$0) }
+        return Self.jsonObject { Self.write(records, to: &$0) }
     }
 
-    private static func starts(_ tape: borrowing JSONTape) throws(SimulatorError) -> [DeviceModel.LocalStart] {
+    private static func readStarts(_ tape: borrowing JSONTape) throws(SimulatorError) -> [DeviceModel.AppStart] {
         guard let list = tape.member("activities", of: 0) else {
-            let devices = try names("devices", prefix: "devicePrefix", tape)
+            let devices = try readNames("devices", prefix: "devicePrefix", tape)
             let prefix = try tape.optionalText("prefix", of: 0) ?? ""
-            var starts: [DeviceModel.LocalStart] = []
+            var starts: [DeviceModel.AppStart] = []
             starts.reserveCapacity(devices.count)
-            let commonStart = try start(tape, at: 0, activity: "", device: "")
+            let commonStart = try readStart(tape, at: 0, activity: "", device: "")
             for (number, device) in devices.enumerated() {
                 var start = commonStart
                 start.activity = "\(prefix)\(number)"
@@ -131,27 +131,27 @@ extension ControlHandler {
             return starts
         }
         guard tape[list].kind == .array else { throw SimulatorError(.invalidRequest, "activities is not a list") }
-        var starts: [DeviceModel.LocalStart] = []
+        var starts: [DeviceModel.AppStart] = []
         var element = list + 1
-        while element < Int(tape[list].next) {
+        while element < Int(tape[list].nextIndex) {
             guard tape[element].kind == .object else {
                 throw SimulatorError(.invalidRequest, "activities: not objects")
             }
             let (activity, device) = (try tape.text("activity", of: element), try tape.text("device", of: element))
-            starts.append(try start(tape, at: element, activity: activity, device: device))
-            element = Int(tape[element].next)
+            starts.append(try readStart(tape, at: element, activity: activity, device: device))
+            element = Int(tape[element].nextIndex)
         }
         return starts
     }
 
     /// Reads one start: an item of the list of activities, or the object itself (index 0) if there is no list. If an
     /// item lacks a property other than `activity` and `device`, the property of this name beside the list is used.
-    private static func start(
+    private static func readStart(
         _ tape: borrowing JSONTape,
         at index: Int,
         activity: String,
         device: String
-    ) throws(SimulatorError) -> DeviceModel.LocalStart {
+    ) throws(SimulatorError) -> DeviceModel.AppStart {
         let (ownType, commonType) = (
             try tape.optionalText("attributesType", of: index), try tape.optionalText("attributesType", of: 0)
         )
@@ -170,7 +170,7 @@ extension ControlHandler {
             throw SimulatorError(.invalidRequest, "attributesType is missing")
         }
         guard let content else { throw SimulatorError(.invalidRequest, "contentState is missing") }
-        return DeviceModel.LocalStart(
+        return DeviceModel.AppStart(
             activity: activity,
             device: device,
             attributesType: type,
@@ -183,30 +183,30 @@ extension ControlHandler {
     }
 
     func listActivities(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
-        let app = try call.required("app")
-        let (since, limit) = (try call.number("since", default: 0), try call.number("limit", default: 1_000))
-        let withAlerts = call.query["alerts"] == "true"
+        let app = try call.requiredQueryItem("app")
+        let (since, limit) = (try call.queryNumber("since", default: 0), try call.queryNumber("limit", default: 1_000))
+        let includesAlerts = call.query["alerts"] == "true"
         return try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
             try devices.activitiesJSON(
                 app: app,
                 since: since,
                 limit: limit,
-                withAlerts: withAlerts,
+                includesAlerts: includesAlerts,
                 nowMilliseconds: now
             )
         }
     }
 
     func getActivity(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
-        let (app, identifier) = (try call.required("app"), try call.required("activity"))
+        let (app, identifier) = (try call.requiredQueryItem("app"), try call.requiredQueryItem("activity"))
         return try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
             try devices.activityJSON(identifier, app: app, nowMilliseconds: now)
         }
     }
 
     func getPhone(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
-        if call.query["number"] != nil { return try await getPhone(number: try call.number("number", default: 0)) }
-        let (app, device) = (try call.required("app"), try call.required("device"))
+        if call.query["number"] != nil { return try await getPhone(number: try call.queryNumber("number", default: 0)) }
+        let (app, device) = (try call.requiredQueryItem("app"), try call.requiredQueryItem("device"))
         return try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
             try devices.phoneJSON(device, app: app, nowMilliseconds: now)
         }
@@ -214,20 +214,20 @@ extension ControlHandler {
 
     func listRegistrations(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         let (records, next) = try await simulator.registrations(
-            since: try call.number("since", default: 0),
-            limit: try call.number("limit", default: 1_000),
-            waitMilliseconds: try call.number("waitMilliseconds", default: 0)
+            since: try call.queryNumber("since", default: 0),
+            limit: try call.queryNumber("limit", default: 1_000),
+            waitMilliseconds: try call.queryNumber("waitMilliseconds", default: 0)
         )
-        return Self.object { writer in
+        return Self.jsonObject { writer in
             writer.member("next", next)
             Self.write(records, to: &writer)
         }
     }
 
     func rotateToken(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
-        let (app, activity, device, type, old) = try call.read { tape throws(SimulatorError) in
-            let name = try tape.optionalText("oldToken", of: 0) ?? DeviceModel.OldToken.retired.rawValue
-            guard let old = DeviceModel.OldToken(rawValue: name) else {
+        let (app, activity, device, type, old) = try call.readBody { tape throws(SimulatorError) in
+            let name = try tape.optionalText("oldToken", of: 0) ?? DeviceModel.ReplacedTokenBehavior.retired.rawValue
+            guard let old = DeviceModel.ReplacedTokenBehavior(rawValue: name) else {
                 throw SimulatorError(.invalidRequest, "oldToken is not retired or void")
             }
             return (
@@ -252,30 +252,30 @@ extension ControlHandler {
         } else {
             throw SimulatorError(.invalidRequest, "activity, or device and attributesType, is missing")
         }
-        return Self.object { _ in }
+        return Self.jsonObject { _ in }
     }
 
     func dismiss(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
-        let (app, activity) = try call.read { tape throws(SimulatorError) in
+        let (app, activity) = try call.readBody { tape throws(SimulatorError) in
             (try tape.text("app", of: 0), try tape.text("activity", of: 0))
         }
         try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
             try devices.dismiss(activity: activity, app: app, nowMilliseconds: now)
         }
-        return Self.object { _ in }
+        return Self.jsonObject { _ in }
     }
 
     func uninstall(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
-        let (app, device) = try call.read { tape throws(SimulatorError) in
+        let (app, device) = try call.readBody { tape throws(SimulatorError) in
             (try tape.text("app", of: 0), try tape.text("device", of: 0))
         }
         try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
             try devices.uninstall(app: app, device: device, nowMilliseconds: now)
         }
-        return Self.object { _ in }
+        return Self.jsonObject { _ in }
     }
 
-    static func object(_ body: (inout JSONWriter) -> Void) -> [UInt8] {
+    static func jsonObject(_ body: (inout JSONWriter) -> Void) -> [UInt8] {
         var writer = JSONWriter()
         writer.object(body)
         return writer.bytes

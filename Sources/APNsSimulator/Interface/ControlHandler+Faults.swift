@@ -2,14 +2,14 @@
 extension ControlHandler {
     func getFaults(ofManagement isOfManagement: Bool = false) async throws(SimulatorError) -> [UInt8] {
         let faults = try await simulator.faults(ofManagement: isOfManagement)
-        return Self.object { faults.write(to: &$0) }
+        return Self.jsonObject { faults.write(to: &$0) }
     }
 
     /// Replaces all faults. Faults that the request does not name are switched off.
     func putFaults(_ call: ControlCall, ofManagement isOfManagement: Bool = false) async throws(SimulatorError)
         -> [UInt8]
     {
-        let faults = try call.read { tape throws(SimulatorError) in try Faults(tape) }
+        let faults = try call.readBody { tape throws(SimulatorError) in try Faults(tape) }
         try await simulator.setFaults(faults, ofManagement: isOfManagement)
         return try await getFaults(ofManagement: isOfManagement)
     }
@@ -20,28 +20,31 @@ extension ControlHandler {
     }
 
     func sendGoAway(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
-        let goAway = try call.readIfAny(default: GoAway()) { tape throws(SimulatorError) in
-            try tape.allow(["code", "reason", "lastStream", "graceMilliseconds"], "no such part of a GOAWAY")
+        let goAway = try call.readBodyIfPresent(default: GoAway()) { tape throws(SimulatorError) in
+            try tape.rejectMembers(
+                except: ["code", "reason", "lastStream", "graceMilliseconds"],
+                "no such part of a GOAWAY"
+            )
             var goAway = try GoAway(tape, code: "code", reason: "reason", graceMilliseconds: "graceMilliseconds")
-            goAway.lastStream = try tape.optionalWhole("lastStream", of: 0)
+            goAway.lastStream = try tape.optionalInteger("lastStream", of: 0)
             return goAway
         }
         try await simulator.sendGoAway(goAway)
-        return Self.object { _ in }
+        return Self.jsonObject { _ in }
     }
 
     func cutConnections() async throws(SimulatorError) -> [UInt8] {
         try await simulator.cutConnections()
-        return Self.object { _ in }
+        return Self.jsonObject { _ in }
     }
 
     func silenceConnections(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
-        let stopsReading = try call.readIfAny(default: false) { tape throws(SimulatorError) in
-            try tape.allow(["stopsReading"], "no such part of a silence")
+        let stopsReading = try call.readBodyIfPresent(default: false) { tape throws(SimulatorError) in
+            try tape.rejectMembers(except: ["stopsReading"], "no such part of a silence")
             return try tape.optionalFlag("stopsReading", of: 0) ?? false
         }
         try await simulator.silenceConnections(stopsReading: stopsReading)
-        return Self.object { _ in }
+        return Self.jsonObject { _ in }
     }
 }
 
@@ -53,9 +56,9 @@ extension GoAway {
         graceMilliseconds: StaticString
     ) throws(SimulatorError) {
         self.init()
-        self.code = try tape.optionalWhole(code, of: 0) ?? self.code
+        self.code = try tape.optionalInteger(code, of: 0) ?? self.code
         self.reason = try tape.optionalText(reason, of: 0) ?? self.reason
-        self.graceMilliseconds = try tape.optionalWhole(graceMilliseconds, of: 0) ?? 0
+        self.graceMilliseconds = try tape.optionalInteger(graceMilliseconds, of: 0) ?? 0
     }
 }
 
@@ -73,29 +76,29 @@ extension Faults {
     fileprivate init(_ tape: borrowing JSONTape) throws(SimulatorError) {
         self.init()
         // Refuse unknown properties. Otherwise a test with a misspelt fault would run without the fault.
-        try tape.allow(Self.memberNames, "no such fault")
+        try tape.rejectMembers(except: Self.memberNames, "no such fault")
         try readShares(tape)
-        let lower: Int = try tape.optionalWhole("latencyMillisecondsMin", of: 0) ?? 0
-        let upper: Int = try tape.optionalWhole("latencyMillisecondsMax", of: 0) ?? 0
+        let lower: Int = try tape.optionalInteger("latencyMillisecondsMin", of: 0) ?? 0
+        let upper: Int = try tape.optionalInteger("latencyMillisecondsMax", of: 0) ?? 0
         if lower < 0 { throw SimulatorError(.invalidRequest, "latencyMillisecondsMin is negative") }
         latencyMilliseconds = lower...max(lower, upper)
-        lateMilliseconds = try tape.optionalWhole("lateMilliseconds", of: 0) ?? lateMilliseconds
-        resetCode = try tape.optionalWhole("resetCode", of: 0) ?? resetCode
+        lateMilliseconds = try tape.optionalInteger("lateMilliseconds", of: 0) ?? lateMilliseconds
+        resetCode = try tape.optionalInteger("resetCode", of: 0) ?? resetCode
         lostResponsesAreApplied = try tape.optionalFlag("lostAnswersAreApplied", of: 0) ?? true
-        faultyRequests = try tape.optionalWhole("faultyRequests", of: 0)
-        goAwayAfterRequests = try tape.optionalWhole("goAwayAfterRequests", of: 0) ?? 0
-        goAwayUnprocessed = try tape.optionalWhole("goAwayUnprocessed", of: 0) ?? 0
+        faultyRequests = try tape.optionalInteger("faultyRequests", of: 0)
+        goAwayAfterRequests = try tape.optionalInteger("goAwayAfterRequests", of: 0) ?? 0
+        goAwayUnprocessedRequests = try tape.optionalInteger("goAwayUnprocessed", of: 0) ?? 0
         goAway = try GoAway(
             tape,
             code: "goAwayCode",
             reason: "goAwayReason",
             graceMilliseconds: "goAwayGraceMilliseconds"
         )
-        cutAfterRequests = try tape.optionalWhole("cutAfterRequests", of: 0) ?? 0
-        silentAfterRequests = try tape.optionalWhole("silentAfterRequests", of: 0)
+        cutAfterRequests = try tape.optionalInteger("cutAfterRequests", of: 0) ?? 0
+        silentAfterRequests = try tape.optionalInteger("silentAfterRequests", of: 0)
         silentStopsReading = try tape.optionalFlag("silentStopsReading", of: 0) ?? false
-        concurrentStreams = try tape.optionalWhole("concurrentStreams", of: 0)
-        connectionWindowBytes = try tape.optionalWhole("connectionWindowBytes", of: 0)
+        concurrentStreams = try tape.optionalInteger("concurrentStreams", of: 0)
+        connectionWindowBytes = try tape.optionalInteger("connectionWindowBytes", of: 0)
     }
 
     private mutating func readShares(_ tape: borrowing JSONTape) throws(SimulatorError) {
@@ -112,12 +115,12 @@ extension Faults {
         guard let list = tape.member("reasonShares", of: 0), tape[list].kind != .null else { return }
         guard tape[list].kind == .object else { throw SimulatorError(.invalidRequest, "reasonShares is not an object") }
         try tape.forEachMember(of: list) { (key, value) throws(SimulatorError) in
-            let word = tape.string(key)
-            guard let reason = Reason.allCases.first(where: { $0 != .success && $0.word == word }) else {
-                throw SimulatorError(.invalidRequest, "reasonShares: APNs has no reason \(word)")
+            let text = tape.string(key)
+            guard let reason = Reason.allCases.first(where: { $0 != .success && $0.text == text }) else {
+                throw SimulatorError(.invalidRequest, "reasonShares: APNs has no reason \(text)")
             }
             guard let share = tape.double(value) else {
-                throw SimulatorError(.invalidRequest, "reasonShares: \(word) is not a number")
+                throw SimulatorError(.invalidRequest, "reasonShares: \(text) is not a number")
             }
             reasonShares[reason] = share
         }
@@ -133,7 +136,7 @@ extension Faults {
             "reasonShares",
             object: { writer in
                 for reason in Reason.allCases {
-                    if let share = reasonShares[reason] { writer.member(reason.word, share) }
+                    if let share = reasonShares[reason] { writer.member(reason.text, share) }
                 }
             }
         )
@@ -149,7 +152,7 @@ extension Faults {
         if let faultyRequests { writer.member("faultyRequests", faultyRequests) }
         writer.member("informationalShare", informationalShare)
         writer.member("goAwayAfterRequests", goAwayAfterRequests)
-        writer.member("goAwayUnprocessed", goAwayUnprocessed)
+        writer.member("goAwayUnprocessed", goAwayUnprocessedRequests)
         writer.member("goAwayCode", goAway.code)
         writer.member("goAwayReason", goAway.reason)
         writer.member("goAwayGraceMilliseconds", goAway.graceMilliseconds)

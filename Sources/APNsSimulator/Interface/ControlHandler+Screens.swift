@@ -3,7 +3,7 @@ import HTTP
 /// Endpoints for a web page that shows the Lock Screens.
 extension ControlHandler {
     func getScreens(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
-        let since = try call.number("since", default: 0)
+        let since = try call.queryNumber("since", default: 0)
         var focus: [Int] = []
         for text in (call.query["focus"] ?? "").split(separator: ",") {
             guard let number = Int(text), number >= 0 else {

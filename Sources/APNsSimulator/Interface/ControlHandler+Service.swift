@@ -2,7 +2,7 @@
 /// what phones show.
 extension ControlHandler {
     func describe() async throws(SimulatorError) -> [UInt8] {
-        Self.object { writer in
+        Self.jsonObject { writer in
             writer.member("host", simulator.configuration.host)
             writer.member("port", simulator.port)
             writer.member("managementPort", simulator.managementPort)
@@ -12,7 +12,7 @@ extension ControlHandler {
     }
 
     func compareActivities(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
-        let (app, expected) = try call.read { tape throws(SimulatorError) in
+        let (app, expected) = try call.readBody { tape throws(SimulatorError) in
             guard let map = tape.member("activities", of: 0), tape[map].kind == .object else {
                 throw SimulatorError(.invalidRequest, "activities is not an object")
             }
@@ -26,7 +26,7 @@ extension ControlHandler {
         let comparison = try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
             try devices.compare(app: app, expected: expected, nowMilliseconds: now)
         }
-        return Self.object { writer in
+        return Self.jsonObject { writer in
             writer.member("matching", comparison.matchingCount)
             writer.member(
                 "mismatches",
@@ -36,7 +36,9 @@ extension ControlHandler {
                             writer.member("activity", mismatch.activity)
                             writer.member("state", mismatch.state)
                             writer.member("timestamp", mismatch.timestamp)
-                            if let shows = mismatch.shows { writer.member("shows", json: Array(shows.utf8)) }
+                            if let shownContentState = mismatch.shownContentState {
+                                writer.member("shows", json: Array(shownContentState.utf8))
+                            }
                         }
                     }
                 }
@@ -48,7 +50,7 @@ extension ControlHandler {
         let summary = try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
             devices.summary(nowMilliseconds: now)
         }
-        return Self.object { writer in
+        return Self.jsonObject { writer in
             writer.member("phones", summary.phones)
             writer.member(
                 "activities",
@@ -69,7 +71,7 @@ extension ControlHandler {
             writer.member("equalTimestamps", summary.equalTimestamps)
             writer.member("regressions", summary.timestampRegressions)
             writer.member("priority10PushesMax", summary.priority10PushesMax)
-            if let distance = summary.leastDistanceMilliseconds {
+            if let distance = summary.shortestGapMilliseconds {
                 writer.member("leastDistanceMilliseconds", distance)
             }
             writer.member("registrations", summary.registrations)
@@ -78,7 +80,7 @@ extension ControlHandler {
 
     func getStatistics() async throws(SimulatorError) -> [UInt8] {
         let statistics = try await simulator.statistics()
-        return Self.object { writer in
+        return Self.jsonObject { writer in
             writer.member("requests", statistics.requests)
             writer.member("requestsLastSecond", statistics.requestsLastSecond)
             writer.member("requestsPerSecondMax", statistics.requestsPerSecondMax)
@@ -86,15 +88,15 @@ extension ControlHandler {
             writer.member(
                 "acceptedByPriority",
                 object: { writer in
-                    writer.member("5", statistics.priority5)
-                    writer.member("10", statistics.priority10)
+                    writer.member("5", statistics.priority5Pushes)
+                    writer.member("10", statistics.priority10Pushes)
                 }
             )
             writer.member(
                 "refused",
                 object: { writer in
                     for reason in Reason.allCases where reason != .success && statistics[reason] > 0 {
-                        writer.member("\(reason.status) \(reason.word)", statistics[reason])
+                        writer.member("\(reason.status) \(reason.text)", statistics[reason])
                     }
                 }
             )
@@ -118,18 +120,18 @@ extension ControlHandler {
     }
 
     func advanceClock(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
-        let milliseconds = try call.read { tape throws(SimulatorError) in
+        let milliseconds = try call.readBody { tape throws(SimulatorError) in
             try tape.optionalNumber("advanceMilliseconds", of: 0)
         }
         guard let milliseconds, milliseconds >= 0 else {
             throw SimulatorError(.invalidRequest, "advanceMilliseconds is not a whole number from 0")
         }
         try await simulator.advanceClock(milliseconds: milliseconds)
-        return Self.object { _ in }
+        return Self.jsonObject { _ in }
     }
 
     func reset() async throws(SimulatorError) -> [UInt8] {
         try await simulator.reset()
-        return Self.object { _ in }
+        return Self.jsonObject { _ in }
     }
 }

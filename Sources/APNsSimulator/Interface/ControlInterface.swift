@@ -90,7 +90,7 @@ final class ControlInterface: Sendable {
         }
         do {
             let task = Task { try await serve(server, simulator: simulator) }
-            return ControlInterface(port: try await server.port(), server: server, task: task)
+            return ControlInterface(port: try await server.awaitPort(), server: server, task: task)
         } catch {
             throw SimulatorError(.cannotListen, "the HTTP interface \(error)")
         }
@@ -106,7 +106,7 @@ final class ControlInterface: Sendable {
             }
             let handler = ControlHandler(simulator: simulator)
             for await exchange in calls.stream {
-                group.addTask { exchange.answer(await handler.answer(exchange)) }
+                group.addTask { exchange.respond(await handler.respond(to: exchange)) }
             }
         }
     }
@@ -126,7 +126,7 @@ private final class ControlCalls: HTTPRequestHandler {
 
     init(_ calls: AsyncStream<HTTPExchange>.Continuation) { self.calls = calls }
 
-    func answer(_ exchange: HTTPExchange) -> HTTPResponse? {
+    func respond(to exchange: HTTPExchange) -> HTTPResponse? {
         calls.yield(exchange)
         return nil
     }
@@ -137,7 +137,7 @@ private final class ControlCalls: HTTPRequestHandler {
             case 413, 431, 503: SimulatorError(.limitReached, HTTPResponse.phrase(of: status))
             default: SimulatorError(.invalidRequest, HTTPResponse.phrase(of: status))
             }
-        return ControlHandler.answer(status, to: error)
+        return ControlHandler.errorResponse(status, error)
     }
 }
 
@@ -145,7 +145,7 @@ private final class ControlCalls: HTTPRequestHandler {
 struct ControlHandler: Sendable {
     let simulator: Simulator
 
-    func answer(_ exchange: HTTPExchange) async -> HTTPResponse {
+    func respond(to exchange: HTTPExchange) async -> HTTPResponse {
         let call = ControlCall(
             method: exchange.head.method,
             path: exchange.head.path,
@@ -153,21 +153,21 @@ struct ControlHandler: Sendable {
             body: exchange.body
         )
         do throws(SimulatorError) {
-            return HTTPResponse(status: 200, contentType: "application/json", body: try await answer(call))
+            return HTTPResponse(status: 200, contentType: "application/json", body: try await respond(to: call))
         } catch {
-            return Self.answer(error.status, to: error)
+            return Self.errorResponse(error.status, error)
         }
     }
 
-    static func answer(_ status: Int, to error: SimulatorError) -> HTTPResponse {
-        let body = object { writer in
+    static func errorResponse(_ status: Int, _ error: SimulatorError) -> HTTPResponse {
+        let body = jsonObject { writer in
             writer.member("error", error.code.rawValue)
             writer.member("reason", error.reason)
         }
         return HTTPResponse(status: status, contentType: "application/json", body: body)
     }
 
-    private func answer(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
+    private func respond(to call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         switch (call.method, call.path) {
         case ("GET", "/"): try await describe()
         case ("POST", "/apps"): try await declareApp(call)
@@ -199,11 +199,11 @@ struct ControlHandler: Sendable {
         case ("POST", "/silence"): try await silenceConnections(call)
         case ("POST", "/clock"): try await advanceClock(call)
         case ("POST", "/reset"): try await reset()
-        default: try await answerAboutChannels(call)
+        default: try await respond(toChannelCall: call)
         }
     }
 
-    private func answerAboutChannels(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
+    private func respond(toChannelCall call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         switch (call.method, call.path) {
         case ("GET", "/channels"): try await listChannels(call)
         case ("POST", "/channels"): try await createChannel(call)

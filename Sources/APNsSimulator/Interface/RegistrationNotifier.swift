@@ -11,10 +11,10 @@ final class RegistrationNotifier: Sendable {
     }
 
     private struct State {
-        var count = 0
+        var registrationCount = 0
         /// Whether the service has ended. A reader then waits no longer.
         var isClosed = false
-        var nextIdentifier = 0
+        var lastWaiterIdentifier = 0
         var waiters: [Int: Waiter] = [:]
         /// Readers whose time was over while they were not in `waiters`: not yet added, or already woken. They must not
         /// be added any more.
@@ -33,8 +33,8 @@ final class RegistrationNotifier: Sendable {
     func notify(count: Int) {
         announcedCount.store(count, ordering: .relaxed)
         let wokenWaiters = state.withLock { state in
-            state.count = count
-            let identifiers = state.waiters.filter { $0.value.cursor != state.count }.keys
+            state.registrationCount = count
+            let identifiers = state.waiters.filter { $0.value.cursor != state.registrationCount }.keys
             return identifiers.compactMap { state.waiters.removeValue(forKey: $0) }
         }
         for waiter in wokenWaiters { waiter.continuation.resume(returning: true) }
@@ -54,8 +54,8 @@ final class RegistrationNotifier: Sendable {
     /// returns true. Returns false at once if it would have to wait and too many readers wait already.
     func wait(cursor: Int, milliseconds: Int) async -> Bool {
         let identifier = state.withLock { state in
-            state.nextIdentifier += 1
-            return state.nextIdentifier
+            state.lastWaiterIdentifier += 1
+            return state.lastWaiterIdentifier
         }
         let timeout = Task {
             do {
@@ -63,11 +63,13 @@ final class RegistrationNotifier: Sendable {
             } catch {
                 return
             }
-            self.giveUp(identifier)
+            self.expireWaiter(identifier)
         }
         let isAdmitted = await withCheckedContinuation { continuation in
             let isAdmitted: Bool? = state.withLock { state in
-                if state.expiredIdentifiers.remove(identifier) != nil || state.count != cursor || state.isClosed {
+                if state.expiredIdentifiers.remove(identifier) != nil || state.registrationCount != cursor
+                    || state.isClosed
+                {
                     return true
                 }
                 if state.waiters.count >= Self.waitersMax { return false }
@@ -82,7 +84,7 @@ final class RegistrationNotifier: Sendable {
         return isAdmitted
     }
 
-    private func giveUp(_ identifier: Int) {
+    private func expireWaiter(_ identifier: Int) {
         let waiter = state.withLock { state in
             let waiter = state.waiters.removeValue(forKey: identifier)
             if waiter == nil { state.expiredIdentifiers.insert(identifier) }

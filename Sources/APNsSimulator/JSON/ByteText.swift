@@ -2,7 +2,7 @@ import Glibc
 
 /// Returns the value of a hexadecimal digit in either case; nil for another byte.
 ///
-/// This file does not use `Numbers`: the worker writes digits with `Numbers`, and the simulator must judge
+/// This file does not use `Numbers`: the worker writes digits with `Numbers`, and the simulator must check
 /// them with code of its own.
 func hexDigitValue(_ byte: UInt8) -> UInt8? {
     switch byte {

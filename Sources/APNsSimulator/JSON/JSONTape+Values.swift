@@ -11,11 +11,11 @@ extension JSONTape {
     /// object. If a key occurs twice, the first counts, as in Foundation's decoder.
     func member(_ key: UnsafeRawBufferPointer, of object: Int) -> Int? {
         guard self[object].kind == .object else { return nil }
-        let end = Int(self[object].next)
+        let end = Int(self[object].nextIndex)
         var index = object + 1
         while index < end {
             if stringEquals(index, key) { return index + 1 }
-            index = Int(self[index + 1].next)
+            index = Int(self[index + 1].nextIndex)
         }
         return nil
     }
@@ -29,22 +29,22 @@ extension JSONTape {
         of object: Int,
         _ body: (_ key: Int, _ value: Int) throws(Failure) -> Void
     ) throws(Failure) {
-        let end = Int(self[object].next)
+        let end = Int(self[object].nextIndex)
         var index = object + 1
         while index < end {
             try body(index, index + 1)
-            index = Int(self[index + 1].next)
+            index = Int(self[index + 1].nextIndex)
         }
     }
 
     /// Calls the body for every element of an array.
     func forEachElement<Failure: Error>(of array: Int, _ body: (_ element: Int) throws(Failure) -> Void) throws(Failure)
     {
-        let end = Int(self[array].next)
+        let end = Int(self[array].nextIndex)
         var index = array + 1
         while index < end {
             try body(index)
-            index = Int(self[index].next)
+            index = Int(self[index].nextIndex)
         }
     }
 
@@ -157,19 +157,19 @@ func isSameJSON(
     case (.object, .object):
         guard left.childCount(leftIndex) == right.childCount(rightIndex) else { return false }
         var index = leftIndex + 1
-        while index < Int(left[leftIndex].next) {
+        while index < Int(left[leftIndex].nextIndex) {
             var key = left.string(index)
             let found = key.withUTF8 { right.member(UnsafeRawBufferPointer($0), of: rightIndex) }
             guard let found, isSameJSON(left, at: index + 1, right, at: found) else { return false }
-            index = Int(left[index + 1].next)
+            index = Int(left[index + 1].nextIndex)
         }
         return true
     case (.array, .array):
         guard left.childCount(leftIndex) == right.childCount(rightIndex) else { return false }
         var (one, other) = (leftIndex + 1, rightIndex + 1)
-        while one < Int(left[leftIndex].next) {
+        while one < Int(left[leftIndex].nextIndex) {
             guard isSameJSON(left, at: one, right, at: other) else { return false }
-            (one, other) = (Int(left[one].next), Int(right[other].next))
+            (one, other) = (Int(left[one].nextIndex), Int(right[other].nextIndex))
         }
         return true
     case (.string, .string):

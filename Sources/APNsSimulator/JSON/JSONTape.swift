@@ -1,7 +1,7 @@
 /// The structure of one JSON text (RFC 8259) as a flat list of values in document order.
 ///
 /// A push's body is read without copies: no string, array or dictionary is created, and the next push reuses
-/// the tape. On the tape, a key precedes its value. A container's `next` is the index after its last
+/// the tape. On the tape, a key precedes its value. A container's `nextIndex` is the index after its last
 /// descendant.
 struct JSONTape: ~Copyable {
     /// The deepest nesting that is read. Foundation's decoder has the same limit.
@@ -24,7 +24,7 @@ struct JSONTape: ~Copyable {
         var end: UInt32
         /// The index of the next value after this one and its contents. While a container is being read, this
         /// is the index of its parent plus one; 0: it has no parent.
-        var next: UInt32
+        var nextIndex: UInt32
     }
 
     enum Fault: Error, Equatable, CustomStringConvertible {
@@ -83,7 +83,7 @@ struct JSONTape: ~Copyable {
 
     mutating func closeContainer(_ index: Int, end: Int) {
         values[index].end = UInt32(truncatingIfNeeded: end)
-        values[index].next = UInt32(truncatingIfNeeded: count)
+        values[index].nextIndex = UInt32(truncatingIfNeeded: count)
     }
 
     private mutating func grow() {
@@ -97,7 +97,7 @@ struct JSONTape: ~Copyable {
 /// Scans a JSON text in one pass. Each open container keeps the index of its parent on the tape, so
 /// nesting needs no stack.
 ///
-/// Does not use `LiveActivity`'s scanner: the simulator judges the worker, so it shares no JSON
+/// Does not use `LiveActivity`'s scanner: the simulator checks the worker, so it shares no JSON
 /// code with the worker.
 struct JSONScanner {
     private let text: UnsafeRawBufferPointer
@@ -170,7 +170,7 @@ struct JSONScanner {
 
     /// Closes a container. Returns the index plus one of the container around it; 0: none.
     private func close(_ index: Int, in tape: inout JSONTape) -> UInt32 {
-        let parent = tape[index].next
+        let parent = tape[index].nextIndex
         tape.closeContainer(index, end: offset)
         return parent
     }
@@ -182,7 +182,7 @@ struct JSONScanner {
         case UInt8(ascii: "{"), UInt8(ascii: "["):
             let kind: JSONTape.Kind = text[offset] == UInt8(ascii: "{") ? .object : .array
             let start = UInt32(truncatingIfNeeded: offset)
-            tape.append(.init(kind: kind, isEscaped: false, start: start, end: 0, next: parent))
+            tape.append(.init(kind: kind, isEscaped: false, start: start, end: 0, nextIndex: parent))
             offset += 1
             return true
         case UInt8(ascii: "\""): try readString(into: &tape)
@@ -215,7 +215,7 @@ struct JSONScanner {
                 isEscaped: isEscaped,
                 start: UInt32(truncatingIfNeeded: start),
                 end: UInt32(truncatingIfNeeded: end),
-                next: UInt32(truncatingIfNeeded: tape.count + 1)
+                nextIndex: UInt32(truncatingIfNeeded: tape.count + 1)
             )
         )
     }

@@ -3,7 +3,7 @@ import Numbers
 /// Writes JSON text: responses of the services and of the control interface, registration records, and the push log.
 /// The writer does not check that objects and arrays are nested correctly.
 ///
-/// Does not use `LiveActivity`'s writer: the simulator judges what the worker reads and writes, so it shares
+/// Does not use `LiveActivity`'s writer: the simulator checks what the worker reads and writes, so it shares
 /// no JSON code with the worker. The simulator also needs arrays, and responses of many mebibytes.
 struct JSONWriter {
     private(set) var bytes: [UInt8] = []

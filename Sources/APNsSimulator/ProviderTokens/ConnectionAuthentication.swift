@@ -40,13 +40,13 @@ struct ConnectionAuthentication: ~Copyable {
     }
 
     /// Index of the key that the connection is bound to; nil if it is not bound.
-    var key: Int? {
-        if case .bound(let token, _) = state { return token.key }
+    var keyIndex: Int? {
+        if case .bound(let token, _) = state { return token.keyIndex }
         return nil
     }
 
     /// Checks an `authorization` header field, and changes the state accordingly.
-    mutating func check(
+    mutating func authenticate(
         _ authorization: UnsafeRawBufferPointer,
         keys: [VerifyingKey],
         environment: Environment,
@@ -75,7 +75,7 @@ struct ConnectionAuthentication: ~Copyable {
         nowMilliseconds: Int64
     ) -> Reason {
         if case .bound(let boundToken, let since) = state {
-            guard verifiedToken.key == boundToken.key else { return .unrelatedKeyIdInToken }
+            guard verifiedToken.keyIndex == boundToken.keyIndex else { return .unrelatedKeyIdInToken }
             guard nowMilliseconds - since >= Self.changeMillisecondsMin else { return .tooManyProviderTokenUpdates }
         }
         let reason = checkAge(verifiedToken, nowMilliseconds: nowMilliseconds)

@@ -84,21 +84,21 @@ final class VerifyingKey {
     /// Whether the signature is this key's ES256 signature of the text: R and S, 32 bytes each (RFC 7518
     /// §3.4).
     func verifies(_ text: UnsafeRawBufferPointer, signature: [UInt8]) -> Bool {
-        guard signature.count == 64, let parts = ECDSA_SIG_new() else { return false }
-        defer { ECDSA_SIG_free(parts) }
+        guard signature.count == 64, let signatureParts = ECDSA_SIG_new() else { return false }
+        defer { ECDSA_SIG_free(signatureParts) }
         let isSet = signature.withUnsafeBufferPointer { bytes -> Bool in
             guard let start = bytes.baseAddress else { return false }
             let (r, s) = (BN_bin2bn(start, 32, nil), BN_bin2bn(start + 32, 32, nil))
-            if ECDSA_SIG_set0(parts, r, s) == 1 { return true }
+            if ECDSA_SIG_set0(signatureParts, r, s) == 1 { return true }
             BN_free(r)
             BN_free(s)
             return false
         }
         guard isSet else { return false }
-        var encoded: UnsafeMutablePointer<UInt8>?
-        let length = i2d_ECDSA_SIG(parts, &encoded)
-        guard length > 0, let encoded else { return false }
-        defer { CRYPTO_free(encoded, nil, 0) }
+        var derSignature: UnsafeMutablePointer<UInt8>?
+        let length = i2d_ECDSA_SIG(signatureParts, &derSignature)
+        guard length > 0, let derSignature else { return false }
+        defer { CRYPTO_free(derSignature, nil, 0) }
         guard let context = EVP_MD_CTX_new() else { return false }
         defer {
             EVP_MD_CTX_free(context)
@@ -107,7 +107,7 @@ final class VerifyingKey {
         return EVP_DigestVerifyInit(context, nil, EVP_sha256(), nil, key) == 1
             && EVP_DigestVerify(
                 context,
-                encoded,
+                derSignature,
                 Int(length),
                 text.bindMemory(to: UInt8.self).baseAddress,
                 text.count

@@ -6,7 +6,7 @@ struct ProviderToken {
     static let ageSecondsMax: Int64 = 3_600
 
     /// Index of the key among the service's keys.
-    var key: Int
+    var keyIndex: Int
     /// When the token was issued, UNIX seconds.
     var issuedAtSeconds: Int64
 
@@ -37,7 +37,7 @@ struct ProviderToken {
         let signedText = UnsafeRawBufferPointer(rebasing: token[..<(parts[0].count + 1 + parts[1].count)])
         guard keys[index].verifies(signedText, signature: signature) else { throw .invalid }
         if let keyEnvironment = keys[index].environment, keyEnvironment != environment { throw .otherEnvironment }
-        key = index
+        keyIndex = index
         self.issuedAtSeconds = issuedAtSeconds
     }
 

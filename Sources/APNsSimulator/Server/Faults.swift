@@ -56,7 +56,7 @@ public struct Faults: Sendable, Equatable {
     /// If the connection never gets as many requests as ``goAwayAfterRequests``, no GOAWAY is sent. The
     /// client then waits for the responses to the unprocessed requests until its deadline. The same is true of a
     /// connection that already had as many requests when the fault was set: none of its later requests is processed.
-    public var goAwayUnprocessed = 0
+    public var goAwayUnprocessedRequests = 0
     /// The properties of the GOAWAY, except its last stream.
     public var goAway = GoAway()
     /// A connection is closed without GOAWAY and close_notify after this many requests; 0: never. Responses
@@ -78,11 +78,11 @@ public struct Faults: Sendable, Equatable {
     public init() {}
 
     /// Describes an invalid value; nil if all values are valid.
-    var problem: String? {
-        problemOfShares ?? problemOfConnections
+    var validationProblem: String? {
+        shareProblem ?? connectionProblem
     }
 
-    private var problemOfShares: String? {
+    private var shareProblem: String? {
         let shares =
             [
                 internalServerErrorShare, serviceUnavailableShare, tooManyRequestsShare, unknownReasonShare,
@@ -104,14 +104,14 @@ public struct Faults: Sendable, Equatable {
         return nil
     }
 
-    private var problemOfConnections: String? {
+    private var connectionProblem: String? {
         if goAwayAfterRequests < 0 { return "goAwayAfterRequests is negative" }
-        if !(0...goAwayAfterRequests).contains(goAwayUnprocessed) {
+        if !(0...goAwayAfterRequests).contains(goAwayUnprocessedRequests) {
             return "goAwayUnprocessed is from 0 to goAwayAfterRequests"
         }
-        if let problem = goAway.problem { return "goAway: \(problem)" }
+        if let problem = goAway.validationProblem { return "goAway: \(problem)" }
         if goAway.lastStream != nil { return "goAway: lastStream follows from goAwayUnprocessed" }
-        if goAwayUnprocessed > 0, goAway.graceMilliseconds > 0 {
+        if goAwayUnprocessedRequests > 0, goAway.graceMilliseconds > 0 {
             return "goAwayUnprocessed cannot be set with graceMilliseconds: in two steps every request is processed"
         }
         if cutAfterRequests < 0 { return "cutAfterRequests is negative" }
@@ -140,7 +140,7 @@ enum UndocumentedResponse {
     }
 
     /// The reason that the push log shows; empty for a body that is not JSON.
-    var word: String {
+    var reasonText: String {
         switch self {
         case .unknownReason: "ReasonOfTomorrow"
         case .notJSON: ""
@@ -177,7 +177,7 @@ struct ConnectionFaults {
 
     init(_ faults: Faults) {
         goAwayAfterRequests = faults.goAwayAfterRequests > 0 ? faults.goAwayAfterRequests : .max
-        unprocessedRequests = faults.goAwayUnprocessed
+        unprocessedRequests = faults.goAwayUnprocessedRequests
         cutAfterRequests = faults.cutAfterRequests > 0 ? faults.cutAfterRequests : .max
         silentAfterRequests = faults.silentAfterRequests ?? .max
         silentStopsReading = faults.silentStopsReading
@@ -186,16 +186,16 @@ struct ConnectionFaults {
 
 /// The shares as ranges of a 32-bit random number. Each valid request gets one such number, and the range that contains
 /// the number decides the fault. No number is made if no share is set, or after the last of the `faultyRequests`.
-struct FaultRanges {
+struct FaultSampler {
     let faults: Faults
-    let connections: ConnectionFaults
+    let connectionFaults: ConnectionFaults
     private let thresholds: [(upTo: UInt64, handling: RequestHandling)]
-    private let informationalUpTo: UInt64
+    private let informationalThreshold: UInt64
     private var faultyRequestsLeft: Int
 
     init(_ faults: Faults) {
         self.faults = faults
-        connections = ConnectionFaults(faults)
+        connectionFaults = ConnectionFaults(faults)
         var shares: [(Double, RequestHandling)] = [
             (faults.internalServerErrorShare, .rejected(.internalServerError)),
             (faults.serviceUnavailableShare, .rejected(.serviceUnavailable)),
@@ -212,11 +212,11 @@ struct FaultRanges {
             thresholds.append((UInt64(min(sum, 1) * 4_294_967_296), handling))
         }
         self.thresholds = thresholds
-        informationalUpTo = UInt64(faults.informationalShare * 4_294_967_296)
+        informationalThreshold = UInt64(faults.informationalShare * 4_294_967_296)
         faultyRequestsLeft = faults.faultyRequests ?? .max
     }
 
-    mutating func handling(_ random: inout SplitMix64) -> RequestHandling {
+    mutating func sampleHandling(_ random: inout SplitMix64) -> RequestHandling {
         if thresholds.isEmpty || faultyRequestsLeft == 0 { return .processed }
         if faultyRequestsLeft < .max { faultyRequestsLeft -= 1 }
         let randomNumber = random.next() >> 32
@@ -225,10 +225,10 @@ struct FaultRanges {
     }
 
     func isInformationalFirst(_ random: inout SplitMix64) -> Bool {
-        informationalUpTo > 0 && random.next() >> 32 < informationalUpTo
+        informationalThreshold > 0 && random.next() >> 32 < informationalThreshold
     }
 
-    func latencyMilliseconds(_ random: inout SplitMix64) -> Int64 {
+    func sampleLatencyMilliseconds(_ random: inout SplitMix64) -> Int64 {
         let range = faults.latencyMilliseconds
         if range.upperBound == 0 { return 0 }
         let width = UInt64(range.upperBound - range.lowerBound) + 1

@@ -9,7 +9,7 @@ public struct GoAway: Sendable, Equatable {
     ///
     /// If `lastStream` is below the last stream that has arrived, the GOAWAY is false: the streams above
     /// `lastStream` get no response, although their pushes may have reached phones. A client then sends those
-    /// pushes twice. ``Faults/goAwayUnprocessed`` makes a correct GOAWAY that leaves requests unprocessed.
+    /// pushes twice. ``Faults/goAwayUnprocessedRequests`` makes a correct GOAWAY that leaves requests unprocessed.
     public var lastStream: Int32?
     /// If above 0, the GOAWAY comes in two steps: the first with the last stream 2^31-1, the final one after
     /// this time. Meanwhile the client can open another connection.
@@ -21,7 +21,7 @@ public struct GoAway: Sendable, Equatable {
     public init() {}
 
     /// Describes an invalid value; nil if all values are valid.
-    var problem: String? {
+    var validationProblem: String? {
         if reason.utf8.count > Self.reasonBytesMax { return "reason is longer than \(Self.reasonBytesMax) bytes" }
         if let stream = lastStream, stream < 0 || stream > 0 && stream % 2 == 0 {
             return "lastStream is 0 or a client's stream, an odd number up to 2147483647"

@@ -64,7 +64,7 @@ final class PushLog: TurnEndHandler {
     private var buffer: [UInt8] = []
     private var isFlushRequested = false
     /// Whether the file ends in the middle of a line.
-    private var isInLine = false
+    private var hasPartialLine = false
     /// Lines that could not be written, for example because the disk was full. If lines are lost, the log
     /// proves nothing.
     private(set) var linesLost = 0
@@ -125,13 +125,13 @@ final class PushLog: TurnEndHandler {
         }
         writer.member("event", "\(payload.event)")
         writer.member("timestamp", payload.timestamp)
-        if let alert = payload.alert, tape[alert].kind != .null {
+        if let alert = payload.alertIndex, tape[alert].kind != .null {
             let title = tape.member("title", of: alert)
             writer.member("alert", title.map { tape[$0].kind == .string ? tape.string($0) : "" } ?? "")
         } else {
             writer.member("alert", json: null)
         }
-        if let state = payload.contentState {
+        if let state = payload.contentStateIndex {
             writer.member("state", LoggedDigest.hexadecimal(tape.bytes(state)))
         } else {
             writer.member("state", json: null)
@@ -155,21 +155,21 @@ final class PushLog: TurnEndHandler {
     /// Writes the buffered lines. If a write fails, drops the unwritten lines, but keeps the rest of a line that was
     /// partly written. The next call completes that line first, so every line of the file is complete.
     func flush() {
-        var written = 0
-        while written < buffer.count {
+        var writtenBytes = 0
+        while writtenBytes < buffer.count {
             let count = buffer.withUnsafeBytes {
-                Glibc.write(file.descriptor, $0.baseAddress.map { $0 + written }, $0.count - written)
+                Glibc.write(file.descriptor, $0.baseAddress.map { $0 + writtenBytes }, $0.count - writtenBytes)
             }
             if count < 0, errno == EINTR { continue }
             guard count > 0 else { break }
-            written += count
-            isInLine = buffer[written - 1] != UInt8(ascii: "\n")
+            writtenBytes += count
+            hasPartialLine = buffer[writtenBytes - 1] != UInt8(ascii: "\n")
         }
-        let rest = buffer[written...]
-        let partialLineBytes = isInLine ? rest.prefix { $0 != UInt8(ascii: "\n") }.count + 1 : 0
+        let rest = buffer[writtenBytes...]
+        let partialLineBytes = hasPartialLine ? rest.prefix { $0 != UInt8(ascii: "\n") }.count + 1 : 0
         linesLost += rest.dropFirst(partialLineBytes).count { $0 == UInt8(ascii: "\n") }
-        buffer.removeSubrange((written + partialLineBytes)...)
-        buffer.removeFirst(written)
+        buffer.removeSubrange((writtenBytes + partialLineBytes)...)
+        buffer.removeFirst(writtenBytes)
     }
 }
 
@@ -185,13 +185,13 @@ struct PushOutcome {
 
     init(_ reason: Reason, effect: PushEffect? = nil) {
         status = reason.status
-        self.reason = reason.word
+        self.reason = reason.text
         self.effect = effect
     }
 
     init(_ undocumented: UndocumentedResponse) {
         status = undocumented.reason.status
-        reason = undocumented.word
+        reason = undocumented.reasonText
     }
 
     /// Describes a push without a response. The reason says why there was none.

@@ -40,7 +40,7 @@ public enum Reason: UInt8, Sendable, CaseIterable {
     }
 
     /// The value of `reason` in the response's body; empty for success.
-    public var word: String {
+    public var text: String {
         switch self {
         case .success: ""
         default: String(describing: self).prefix(1).uppercased() + String(describing: self).dropFirst()

@@ -20,9 +20,9 @@ struct RequestHead {
     enum Path: UInt8 {
         /// The path is none of Apple's paths.
         case unknown
-        case deviceMissing
+        case deviceTokenMissing
         /// The token in the path is not an even number of hexadecimal digits, or is far too long.
-        case deviceMalformed
+        case deviceTokenMalformed
         case device
         /// Sends a broadcast: `/4/broadcasts/apps/<bundle id>`.
         case broadcast
@@ -159,17 +159,17 @@ struct RequestHead {
         let prefix: StaticString = "/3/device/"
         let length = prefix.utf8CodeUnitCount
         if isEqual(value, "/3/device") || isEqual(value, prefix) {
-            path = .deviceMissing
+            path = .deviceTokenMissing
             return
         }
         guard value.count > length, isEqual(UnsafeRawBufferPointer(rebasing: value[..<length]), prefix) else {
             return setChannelPath(value, memory: memory)
         }
         let digits = UnsafeRawBufferPointer(rebasing: value[length...])
-        path = .deviceMalformed
+        path = .deviceTokenMalformed
         guard digits.count % 2 == 0, digits.count / 2 <= RequestMemory.token.count else { return }
         let token = memory[RequestMemory.token]
-        let isHexadecimal = hexDigits.withUnsafeBufferPointer { values in
+        let isHexadecimal = hexDigitValues.withUnsafeBufferPointer { values in
             for index in 0..<digits.count / 2 {
                 let (high, low) = (values[Int(digits[index * 2])], values[Int(digits[index * 2 + 1])])
                 if (high | low) & 0xF0 != 0 { return false }
@@ -235,7 +235,7 @@ struct RequestHead {
         for (index, byte) in value.enumerated() {
             switch index {
             case 8, 13, 18, 23: if byte != UInt8(ascii: "-") { return false }
-            default: if hexDigits[Int(byte)] > 15 { return false }
+            default: if hexDigitValues[Int(byte)] > 15 { return false }
             }
         }
         return true
@@ -243,7 +243,7 @@ struct RequestHead {
 }
 
 /// The value of each byte as a hexadecimal digit; 255 for a byte that is no digit.
-private let hexDigits: [UInt8] = (0...255).map { hexDigitValue(UInt8($0)) ?? 255 }
+private let hexDigitValues: [UInt8] = (0...255).map { hexDigitValue(UInt8($0)) ?? 255 }
 
 /// The memory of one request: its body and the few fields that are kept, at fixed places.
 struct RequestMemory {

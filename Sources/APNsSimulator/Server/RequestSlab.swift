@@ -20,22 +20,22 @@ struct RequestSlot {
     /// memory.
     var managementBody: [UInt8] = []
     /// The response that Apple does not document, if a fault demands one; else nil.
-    var undocumented: UndocumentedResponse?
+    var undocumentedResponse: UndocumentedResponse?
     /// For a 410: the `timestamp` in the response, UNIX milliseconds: when the token became invalid, or the present
     /// time if a fault causes the 410.
     var tokenRetiredAtMilliseconds: Int64 = 0
     /// The neighbours in the list of the connection's slots, or in the slab's free list.
-    var previous: UnsafeMutablePointer<RequestSlot>?
-    var next: UnsafeMutablePointer<RequestSlot>?
+    var previousSlot: UnsafeMutablePointer<RequestSlot>?
+    var nextSlot: UnsafeMutablePointer<RequestSlot>?
 }
 
 /// Memory for requests. Slots are reused without allocation, and freed only with the slab.
 struct RequestSlab: ~Copyable {
-    private static let chunkSlots = 64
+    private static let slotsPerChunk = 64
 
     let slotsMax: Int
     private var chunks: [UnsafeMutablePointer<RequestSlot>] = []
-    private var blocks: [UnsafeMutableRawPointer] = []
+    private var memoryBlocks: [UnsafeMutableRawPointer] = []
     private var firstFree: UnsafeMutablePointer<RequestSlot>?
     private(set) var slotsInUse = 0
 
@@ -45,10 +45,10 @@ struct RequestSlab: ~Copyable {
 
     deinit {
         for chunk in chunks {
-            chunk.deinitialize(count: Self.chunkSlots)
+            chunk.deinitialize(count: Self.slotsPerChunk)
             chunk.deallocate()
         }
-        for block in blocks { block.deallocate() }
+        for block in memoryBlocks { block.deallocate() }
     }
 
     /// Takes a free slot; nil if all slots are in use.
@@ -56,8 +56,8 @@ struct RequestSlab: ~Copyable {
         guard slotsInUse < slotsMax else { return nil }
         if firstFree == nil { addChunk() }
         guard let slot = firstFree else { return nil }
-        firstFree = slot.pointee.next
-        slot.pointee.next = nil
+        firstFree = slot.pointee.nextSlot
+        slot.pointee.nextSlot = nil
         slotsInUse += 1
         return slot
     }
@@ -70,30 +70,30 @@ struct RequestSlab: ~Copyable {
         slot.pointee.connection = nil
         slot.pointee.responseBytes = 0
         slot.pointee.responseBytesSent = 0
-        slot.pointee.undocumented = nil
+        slot.pointee.undocumentedResponse = nil
         slot.pointee.successStatus = .ok
         if !slot.pointee.managementBody.isEmpty { slot.pointee.managementBody = [] }
         slot.pointee.tokenRetiredAtMilliseconds = 0
-        slot.pointee.previous = nil
-        slot.pointee.next = firstFree
+        slot.pointee.previousSlot = nil
+        slot.pointee.nextSlot = firstFree
         firstFree = slot
         slotsInUse -= 1
     }
 
     private mutating func addChunk() {
         let block = UnsafeMutableRawPointer.allocate(
-            byteCount: RequestMemory.byteCount * Self.chunkSlots,
+            byteCount: RequestMemory.byteCount * Self.slotsPerChunk,
             alignment: 64
         )
-        let chunk = UnsafeMutablePointer<RequestSlot>.allocate(capacity: Self.chunkSlots)
-        for index in 0..<Self.chunkSlots {
+        let chunk = UnsafeMutablePointer<RequestSlot>.allocate(capacity: Self.slotsPerChunk)
+        for index in 0..<Self.slotsPerChunk {
             let memory = RequestMemory(start: block + index * RequestMemory.byteCount)
             (chunk + index).initialize(to: RequestSlot(memory: memory))
-            (chunk + index).pointee.next = firstFree
+            (chunk + index).pointee.nextSlot = firstFree
             firstFree = chunk + index
         }
         chunks.append(chunk)
-        blocks.append(block)
+        memoryBlocks.append(block)
     }
 }
 

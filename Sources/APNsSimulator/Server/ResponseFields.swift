@@ -16,18 +16,18 @@ final class ResponseFields {
         isIndexed: false
     )
     private let identifierName = ResponseFields.bytes("apns-id")
-    private let uniqueName = ResponseFields.bytes("apns-unique-id")
-    private let requestName = ResponseFields.bytes("apns-request-id")
+    private let uniqueIdentifierName = ResponseFields.bytes("apns-unique-id")
+    private let requestIdentifierName = ResponseFields.bytes("apns-request-id")
     private let channelName = ResponseFields.bytes("apns-channel-id")
 
     init() {
         fields.initialize(repeating: nghttp2_nv(), count: Self.fieldsMax)
         let name = Self.bytes(":status")
         statuses = Reason.allCases.map { reason in
-            Self.field(name, Self.bytes(Self.status(reason.status)), isIndexed: true)
+            Self.field(name, Self.bytes(Self.statusText(reason.status)), isIndexed: true)
         }
         successStatuses = SuccessStatus.allCases.map { status in
-            Self.field(name, Self.bytes(Self.status(status.number)), isIndexed: true)
+            Self.field(name, Self.bytes(Self.statusText(status.number)), isIndexed: true)
         }
     }
 
@@ -36,7 +36,7 @@ final class ResponseFields {
     }
 
     /// Returns the fields of the response to a device push, valid until the next call.
-    func fill(
+    func makeFields(
         _ reason: Reason,
         identifier: UnsafeRawBufferPointer,
         uniqueIdentifier: UnsafeRawBufferPointer?
@@ -44,12 +44,12 @@ final class ResponseFields {
         fields[0] = statuses[Int(reason.rawValue)]
         fields[1] = Self.field(identifierName, identifier, isIndexed: false)
         guard let uniqueIdentifier else { return UnsafeMutableBufferPointer(start: fields, count: 2) }
-        fields[2] = Self.field(uniqueName, uniqueIdentifier, isIndexed: false)
+        fields[2] = Self.field(uniqueIdentifierName, uniqueIdentifier, isIndexed: false)
         return UnsafeMutableBufferPointer(start: fields, count: 3)
     }
 
     /// Returns the fields of a response about a broadcast or a channel, valid until the next call.
-    func fill(
+    func makeFields(
         _ reason: Reason,
         _ status: SuccessStatus,
         requestIdentifier: UnsafeRawBufferPointer,
@@ -57,7 +57,7 @@ final class ResponseFields {
     ) -> UnsafeMutableBufferPointer<nghttp2_nv> {
         fields[0] =
             reason == .success ? successStatuses[Int(status.rawValue)] : statuses[Int(reason.rawValue)]
-        fields[1] = Self.field(requestName, requestIdentifier, isIndexed: false)
+        fields[1] = Self.field(requestIdentifierName, requestIdentifier, isIndexed: false)
         guard reason == .success, status == .created else {
             return UnsafeMutableBufferPointer(start: fields, count: 2)
         }
@@ -66,7 +66,7 @@ final class ResponseFields {
     }
 
     /// Returns the fields of a 103 (RFC 8297), which precedes the response. Valid until the next call.
-    func fillInformational() -> UnsafeMutableBufferPointer<nghttp2_nv> {
+    func makeInformationalFields() -> UnsafeMutableBufferPointer<nghttp2_nv> {
         fields[0] = earlyHints
         return UnsafeMutableBufferPointer(start: fields, count: 1)
     }
@@ -75,7 +75,7 @@ final class ResponseFields {
         UnsafeRawBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount)
     }
 
-    private static func status(_ status: Int) -> StaticString {
+    private static func statusText(_ status: Int) -> StaticString {
         switch status {
         case 200: "200"
         case 201: "201"
@@ -110,8 +110,8 @@ final class ResponseFields {
 }
 
 /// The start of the body for every reason: `{"reason":"…"`. `writeResponseBody` completes it.
-let responseBodies: [[UInt8]] = Reason.allCases.map { Array("{\"reason\":\"\($0.word)\"".utf8) }
+let responseBodyStarts: [[UInt8]] = Reason.allCases.map { Array("{\"reason\":\"\($0.text)\"".utf8) }
 
 /// The start of the body for `ServiceUnavailable` about broadcasts and channels. Apple's page on these writes
 /// the reason as two words.
-let serviceUnavailableOfChannels = Array("{\"reason\":\"Service Unavailable\"".utf8)
+let channelServiceUnavailableBodyStart = Array("{\"reason\":\"Service Unavailable\"".utf8)

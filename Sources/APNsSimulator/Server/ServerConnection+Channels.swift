@@ -6,16 +6,16 @@ extension ServerConnection {
         nowMilliseconds: Int64
     ) -> Reason {
         let isBroadcast = slot.pointee.head.path == .broadcast
-        let reason = owner.setup.simulatorState.withModel { model in
+        let reason = owner.setup.sharedModel.withModel { model in
             isBroadcast
-                ? ChannelJudge.publish(
+                ? ChannelRequestHandler.handleBroadcast(
                     slot,
                     teamIdentifier: teamIdentifier,
                     model: &model,
                     tape: &owner.tape,
                     nowMilliseconds: nowMilliseconds
                 )
-                : ChannelJudge.manage(
+                : ChannelRequestHandler.handleManagementRequest(
                     slot,
                     teamIdentifier: teamIdentifier,
                     model: &model,

@@ -8,15 +8,15 @@ extension ServerConnection {
     func isLeftUnprocessed(_ slot: UnsafeMutablePointer<RequestSlot>) -> Bool {
         let faults = owner.connectionFaults(of: service)
         let stream = slot.pointee.streamIdentifier
-        if isCutDue || stream > lastStreamPromised { return true }
+        if isCutDue || stream > goAwayLastStream { return true }
         // Requests may become complete in another order than their stream numbers. A GOAWAY names only the
         // streams above its last one as unprocessed. So a late request below the highest processed stream
         // must be processed too.
-        let isLeft =
+        let isUnprocessed =
             faults.unprocessedRequests > 0 && faults.goAwayAfterRequests < .max && stream > lastProcessedStream
             && requestCount > faults.goAwayAfterRequests - faults.unprocessedRequests
-        if !isLeft { lastProcessedStream = max(lastProcessedStream, stream) }
-        return isLeft
+        if !isUnprocessed { lastProcessedStream = max(lastProcessedStream, stream) }
+        return isUnprocessed
     }
 
     /// If the connection has had the configured number of requests, submits a GOAWAY, or marks the connection
@@ -26,7 +26,7 @@ extension ServerConnection {
         if requestCount == faults.goAwayAfterRequests {
             var goAway = self.faults.goAway
             if faults.unprocessedRequests > 0 { goAway.lastStream = lastProcessedStream }
-            submit(goAway)
+            submitGoAway(goAway)
         }
         if requestCount >= faults.cutAfterRequests { isCutDue = true }
     }
@@ -42,7 +42,7 @@ extension ServerConnection {
     func recordLostResponses() {
         guard service == .push else { return }
         let now = owner.simulatedMilliseconds
-        owner.setup.simulatorState.withModel { $0.recordLostResponses(atMilliseconds: now) }
+        owner.setup.sharedModel.withModel { $0.recordLostResponses(atMilliseconds: now) }
     }
 
     func becomeHalfOpen(stopsReading: Bool) {
@@ -68,29 +68,29 @@ extension ServerConnection {
     // MARK: - GOAWAY
 
     func sendGoAway(_ goAway: GoAway) {
-        submit(goAway)
+        submitGoAway(goAway)
         send()
     }
 
     /// Submits a GOAWAY, which the next `send` writes; with a grace time, submits its first step and schedules the
     /// final one. Requests up to its last stream that have arrived are still answered.
-    private func submit(_ goAway: GoAway) {
+    private func submitGoAway(_ goAway: GoAway) {
         guard let session, state == .serving, pendingGoAway == nil else { return }
-        guard goAway.graceMilliseconds > 0 else { return submitFinal(goAway) }
+        guard goAway.graceMilliseconds > 0 else { return submitFinalGoAway(goAway) }
         nghttp2_submit_shutdown_notice(session)
         pendingGoAway = goAway
         let wait = Int64(goAway.graceMilliseconds)
         goAwayTimer = owner.loop.schedule(afterMilliseconds: wait, handler: self, tag: 0)
     }
 
-    private func submitFinal(_ goAway: GoAway) {
+    private func submitFinalGoAway(_ goAway: GoAway) {
         guard let session else { return }
         state = .draining
         owner.statistics.goAways += 1
         let last = goAway.lastStream ?? nghttp2_session_get_last_proc_stream_id(session)
         // From now on, streams above the last one must not be processed. nghttp2 drops them only after it has
         // sent the frame. Until then, `isLeftUnprocessed` reports them.
-        lastStreamPromised = last
+        goAwayLastStream = last
         let data = goAway.debugData
         nghttp2_submit_goaway(
             session,
@@ -107,7 +107,7 @@ extension ServerConnection: TimerHandler {
     func timerFired(tag: UInt64) {
         guard let goAway = pendingGoAway else { return }
         pendingGoAway = nil
-        submitFinal(goAway)
+        submitFinalGoAway(goAway)
         send()
     }
 }

@@ -33,7 +33,7 @@ final class ServerConnection {
     /// The highest stream whose request was not left unprocessed; see `isLeftUnprocessed`.
     var lastProcessedStream: Int32 = 0
     /// The last stream of the final GOAWAY; `Int32.max` while there is none.
-    var lastStreamPromised = Int32.max
+    var goAwayLastStream = Int32.max
     /// Whether the connection is left half open: the simulator writes nothing more on it.
     var isHalfOpen = false
     /// Whether the simulator also reads nothing more from the connection.
@@ -59,27 +59,27 @@ final class ServerConnection {
 
     // MARK: - Requests
 
-    func begin(streamIdentifier: Int32) -> UnsafeMutablePointer<RequestSlot>? {
+    func beginRequest(streamIdentifier: Int32) -> UnsafeMutablePointer<RequestSlot>? {
         guard let slot = owner.slab.allocate() else { return nil }
         slot.pointee.streamIdentifier = streamIdentifier
         slot.pointee.connection = Unmanaged.passUnretained(self)
-        slot.pointee.next = firstSlot
-        firstSlot?.pointee.previous = slot
+        slot.pointee.nextSlot = firstSlot
+        firstSlot?.pointee.previousSlot = slot
         firstSlot = slot
         return slot
     }
 
     /// Frees the slot of a closed stream for another request.
     func release(_ slot: UnsafeMutablePointer<RequestSlot>) {
-        let (previous, next) = (slot.pointee.previous, slot.pointee.next)
-        if let previous { previous.pointee.next = next } else { firstSlot = next }
-        next?.pointee.previous = previous
+        let (previous, next) = (slot.pointee.previousSlot, slot.pointee.nextSlot)
+        if let previous { previous.pointee.nextSlot = next } else { firstSlot = next }
+        next?.pointee.previousSlot = previous
         owner.slab.release(slot)
     }
 
     func checkAuthorization(_ value: UnsafeRawBufferPointer, of slot: UnsafeMutablePointer<RequestSlot>) {
         let countBefore = authentication.verificationCount
-        slot.pointee.head.authorization = authentication.check(
+        slot.pointee.head.authorization = authentication.authenticate(
             value,
             keys: owner.setup.keys,
             environment: owner.setup.environment,
@@ -96,7 +96,7 @@ final class ServerConnection {
         } else {
             owner.statistics.managementRequests += 1
         }
-        let reason = judge(slot)
+        let reason = validate(slot)
         if authentication.isAuthenticated { announceStreamLimit() }
         becomeHalfOpenIfDue()
         if isLeftUnprocessed(slot) {
@@ -107,45 +107,45 @@ final class ServerConnection {
             handleValidRequest(slot)
         } else {
             owner.log(slot, PushOutcome(reason))
-            answer(slot, reason)
+            respond(slot, reason)
         }
         applyConnectionFaults()
     }
 
-    private func judge(_ slot: UnsafeMutablePointer<RequestSlot>) -> Reason {
-        if service == .management { return ChannelJudge.judgeManagement(slot, tape: &owner.tape) }
-        guard slot.pointee.head.path == .broadcast else { return RequestJudge.judge(slot) }
-        return ChannelJudge.judgeBroadcast(slot, tape: &owner.tape)
+    private func validate(_ slot: UnsafeMutablePointer<RequestSlot>) -> Reason {
+        if service == .management { return ChannelRequestHandler.validateManagementRequest(slot, tape: &owner.tape) }
+        guard slot.pointee.head.path == .broadcast else { return DevicePushValidator.validate(slot) }
+        return ChannelRequestHandler.validateBroadcast(slot, tape: &owner.tape)
     }
 
     private func handleValidRequest(_ slot: UnsafeMutablePointer<RequestSlot>) {
-        let handling = owner.handling(service)
+        let handling = owner.sampleHandling(service)
         switch handling {
         case .processed, .late:
-            let (reason, effect) = process(slot)
+            let (reason, effect) = processRequest(slot)
             owner.log(slot, PushOutcome(reason, effect: effect))
             if case .late = handling {
-                answer(slot, reason, afterMilliseconds: Int64(faults.lateMilliseconds))
+                respond(slot, reason, afterMilliseconds: Int64(faults.lateMilliseconds))
             } else {
-                answer(slot, reason)
+                respond(slot, reason)
             }
         case .rejected(let reason):
             owner.log(slot, PushOutcome(reason))
             slot.pointee.tokenRetiredAtMilliseconds = owner.simulatedMilliseconds
-            answer(slot, reason)
+            respond(slot, reason)
         case .undocumented(let undocumented):
             owner.log(slot, PushOutcome(undocumented))
             owner.statistics.undocumentedResponses += 1
-            slot.pointee.undocumented = undocumented
-            answer(slot, undocumented.reason)
+            slot.pointee.undocumentedResponse = undocumented
+            respond(slot, undocumented.reason)
         case .refused:
             owner.log(slot, PushOutcome("refused"))
             owner.statistics.streamsRefused += 1
-            reset(slot, NGHTTP2_REFUSED_STREAM.rawValue)
+            resetStream(slot, NGHTTP2_REFUSED_STREAM.rawValue)
         case .reset:
             owner.log(slot, PushOutcome("reset", effect: effectOfLostResponse(slot)))
             owner.statistics.streamsReset += 1
-            reset(slot, faults.resetCode)
+            resetStream(slot, faults.resetCode)
         case .unanswered:
             leaveUnanswered(slot, isValid: true)
         }
@@ -157,22 +157,27 @@ final class ServerConnection {
     }
 
     private func effectOfLostResponse(_ slot: UnsafeMutablePointer<RequestSlot>) -> PushEffect? {
-        faults.lostResponsesAreApplied ? process(slot).effect : nil
+        faults.lostResponsesAreApplied ? processRequest(slot).effect : nil
     }
 
     /// Carries out a valid request. A request about channels, also a broadcast, goes to `processChannel`. For a push to
     /// a device, checks the device token and the topic as APNs does, and delivers an accepted push to the phone.
-    private func process(_ slot: UnsafeMutablePointer<RequestSlot>) -> (reason: Reason, effect: PushEffect?) {
-        guard let key = authentication.key else { return (.missingProviderToken, nil) }
+    private func processRequest(_ slot: UnsafeMutablePointer<RequestSlot>) -> (reason: Reason, effect: PushEffect?) {
+        guard let key = authentication.keyIndex else { return (.missingProviderToken, nil) }
         let now = owner.simulatedMilliseconds
         let team = owner.setup.keys[key].teamIdentifier
         if slot.pointee.head.concernsChannels {
             return (processChannel(slot, teamIdentifier: team, nowMilliseconds: now), nil)
         }
         let priority = slot.pointee.head.priority
-        let (verdict, effect) = owner.setup.simulatorState.withModel { model -> (PushVerdict, PushEffect?) in
-            let (verdict, token) = RequestJudge.judge(slot, teamIdentifier: team, model: &model, nowMilliseconds: now)
-            guard verdict.reason == .success else { return (verdict, nil) }
+        let (checkResult, effect) = owner.setup.sharedModel.withModel { model -> (TokenCheckResult, PushEffect?) in
+            let (checkResult, token) = DevicePushValidator.checkTopicAndToken(
+                slot,
+                teamIdentifier: team,
+                model: &model,
+                nowMilliseconds: now
+            )
+            guard checkResult.reason == .success else { return (checkResult, nil) }
             let body = slot.pointee.memory.prefix(slot.pointee.bodyBytes, of: RequestMemory.body)
             let effect = model.deliver(
                 body,
@@ -181,19 +186,19 @@ final class ServerConnection {
                 tape: &owner.tape,
                 nowMilliseconds: now
             )
-            return (verdict, effect)
+            return (checkResult, effect)
         }
-        slot.pointee.tokenRetiredAtMilliseconds = verdict.retiredAtMilliseconds
-        if verdict.reason == .success {
-            if priority == 10 { owner.statistics.priority10 += 1 } else { owner.statistics.priority5 += 1 }
+        slot.pointee.tokenRetiredAtMilliseconds = checkResult.retiredAtMilliseconds
+        if checkResult.reason == .success {
+            if priority == 10 { owner.statistics.priority10Pushes += 1 } else { owner.statistics.priority5Pushes += 1 }
         }
-        return (verdict.reason, effect)
+        return (checkResult.reason, effect)
     }
 
     /// Answers a request after the latency; at once if there is none, or if too many responses wait.
     ///
     /// - Parameter latencyMilliseconds: the latency in milliseconds; nil: a random one within the configured range.
-    private func answer(
+    private func respond(
         _ slot: UnsafeMutablePointer<RequestSlot>,
         _ reason: Reason,
         afterMilliseconds latencyMilliseconds: Int64? = nil
@@ -201,43 +206,47 @@ final class ServerConnection {
         slot.pointee.reason = reason
         // A response with a reason must not describe channels.
         if reason != .success { slot.pointee.managementBody = [] }
-        if slot.pointee.undocumented == nil { owner.statistics[reason] += 1 }
-        let latency = latencyMilliseconds ?? owner.latencyMilliseconds(service)
-        if latency == 0 || !owner.answer(slot, afterMilliseconds: latency) { submit(slot) }
+        if slot.pointee.undocumentedResponse == nil { owner.statistics[reason] += 1 }
+        let latency = latencyMilliseconds ?? owner.sampleLatencyMilliseconds(service)
+        if latency == 0 || !owner.scheduleResponse(slot, afterMilliseconds: latency) { submitResponse(slot) }
     }
 
     /// Sends a response that is due.
-    func submitAndSend(_ slot: UnsafeMutablePointer<RequestSlot>) {
-        submit(slot)
+    func submitResponseAndSend(_ slot: UnsafeMutablePointer<RequestSlot>) {
+        submitResponse(slot)
         send()
     }
 
-    private func submit(_ slot: UnsafeMutablePointer<RequestSlot>) {
+    private func submitResponse(_ slot: UnsafeMutablePointer<RequestSlot>) {
         guard let session else { return }
         if owner.isInformationalFirst(service) {
-            let head = owner.fields.fillInformational()
+            let head = owner.responseFields.makeInformationalFields()
             let flags = UInt8(NGHTTP2_FLAG_NONE.rawValue)
             let stream = slot.pointee.streamIdentifier
             nghttp2_submit_headers(session, flags, stream, nil, head.baseAddress, head.count, nil)
             owner.statistics.informationalResponses += 1
         }
-        guard !slot.pointee.head.concernsChannels, service == .push else { return submitOfChannels(slot, session) }
+        guard !slot.pointee.head.concernsChannels, service == .push else { return submitChannelResponse(slot, session) }
         let identifier = owner.identifier(of: slot)
         let uniqueIdentifier = owner.setup.environment == .sandbox ? owner.uniqueIdentifier(of: slot) : nil
-        let fields = owner.fields.fill(slot.pointee.reason, identifier: identifier, uniqueIdentifier: uniqueIdentifier)
+        let fields = owner.responseFields.makeFields(
+            slot.pointee.reason,
+            identifier: identifier,
+            uniqueIdentifier: uniqueIdentifier
+        )
         // Submitting fails only if memory is exhausted. The session's next call then fails too and
         // closes the connection.
         if slot.pointee.reason == .success {
             nghttp2_submit_response(session, slot.pointee.streamIdentifier, fields.baseAddress, fields.count, nil)
         } else {
             writeResponseBody(slot)
-            submitWithBody(slot, fields, session)
+            submitResponseWithBody(slot, fields, session)
         }
     }
 
-    private func submitOfChannels(_ slot: UnsafeMutablePointer<RequestSlot>, _ session: OpaquePointer) {
+    private func submitChannelResponse(_ slot: UnsafeMutablePointer<RequestSlot>, _ session: OpaquePointer) {
         let head = slot.pointee.head
-        let fields = owner.fields.fill(
+        let fields = owner.responseFields.makeFields(
             slot.pointee.reason,
             slot.pointee.successStatus,
             requestIdentifier: owner.identifier(of: slot),
@@ -247,11 +256,11 @@ final class ServerConnection {
         if slot.pointee.reason == .success, slot.pointee.managementBody.isEmpty {
             nghttp2_submit_response(session, slot.pointee.streamIdentifier, fields.baseAddress, fields.count, nil)
         } else {
-            submitWithBody(slot, fields, session)
+            submitResponseWithBody(slot, fields, session)
         }
     }
 
-    private func submitWithBody(
+    private func submitResponseWithBody(
         _ slot: UnsafeMutablePointer<RequestSlot>,
         _ fields: UnsafeMutableBufferPointer<nghttp2_nv>,
         _ session: OpaquePointer
@@ -268,7 +277,7 @@ final class ServerConnection {
         )
     }
 
-    private func reset(_ slot: UnsafeMutablePointer<RequestSlot>, _ code: UInt32) {
+    private func resetStream(_ slot: UnsafeMutablePointer<RequestSlot>, _ code: UInt32) {
         guard let session else { return }
         nghttp2_submit_rst_stream(
             session,
@@ -328,7 +337,7 @@ final class ServerConnection {
             stream.write(UnsafeRawBufferPointer(start: data, count: count))
         }
         if nghttp2_session_want_read(session) == 0, nghttp2_session_want_write(session) == 0 {
-            stream.shutdownAfterFlush()
+            stream.shutDownAfterFlush()
         }
     }
 }

@@ -37,7 +37,7 @@ func writeResponseBody(_ slot: UnsafeMutablePointer<RequestSlot>) {
         region[count] = byte
         count += 1
     }
-    if let undocumented = slot.pointee.undocumented {
+    if let undocumented = slot.pointee.undocumentedResponse {
         undocumented.body.withUTF8Buffer { bytes in
             for byte in bytes { append(byte) }
         }
@@ -45,7 +45,8 @@ func writeResponseBody(_ slot: UnsafeMutablePointer<RequestSlot>) {
         return
     }
     let usesChannelSpelling = slot.pointee.head.concernsChannels && slot.pointee.reason == .serviceUnavailable
-    let body = usesChannelSpelling ? serviceUnavailableOfChannels : responseBodies[Int(slot.pointee.reason.rawValue)]
+    let body =
+        usesChannelSpelling ? channelServiceUnavailableBodyStart : responseBodyStarts[Int(slot.pointee.reason.rawValue)]
     for byte in body { append(byte) }
     if slot.pointee.reason.status == 410 {
         for byte in ",\"timestamp\":\(slot.pointee.tokenRetiredAtMilliseconds)".utf8 { append(byte) }

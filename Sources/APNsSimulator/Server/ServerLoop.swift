@@ -10,7 +10,7 @@ struct ServiceSetup: @unchecked Sendable {
     let environment: Environment
     let limits: SimulatorConfiguration.Limits
     let tls: TLSContext?
-    let simulatorState: SimulatorState
+    let sharedModel: SharedDeviceModel
     let notifier: RegistrationNotifier
     /// The file of the push log; nil: pushes are not logged.
     let pushLogFile: PushLogFile?
@@ -77,16 +77,16 @@ final class ServerLoop {
     let setup: ServiceSetup
     let mailbox: Mailbox
     var random: SplitMix64
-    private var faultRanges: FaultRanges
-    private var managementFaultRanges = FaultRanges(Faults())
+    private var faultSampler: FaultSampler
+    private var managementFaultSampler = FaultSampler(Faults())
     var statistics = ServiceStatistics()
     var slab: RequestSlab
     var tape = JSONTape()
     /// Header fields of the response that is being written. nghttp2 copies the array (not the names and
     /// values to which it points), so one array serves all responses.
-    let fields = ResponseFields()
+    let responseFields = ResponseFields()
     private let pushLog: PushLog?
-    private var responses = ResponseQueue()
+    private var responseQueue = ResponseQueue()
     private var connections: [ObjectIdentifier: ServerConnection] = [:]
     /// How far the simulated clock is ahead of the wall clock, so that a simulation can skip hours.
     private var clockAdvanceMilliseconds: Int64 = 0
@@ -94,16 +94,16 @@ final class ServerLoop {
     private var responseTimerDueMilliseconds = Int64.max
     private var listeners: [Listener] = []
     private var listenerHandlers: [ServiceListenerHandler] = []
-    private var peerMailboxes: [Mailbox] = []
-    private var nextPeer = 0
+    private var threadMailboxes: [Mailbox] = []
+    private var nextThreadIndex = 0
 
-    init(loop: EventLoop, setup: ServiceSetup, mailbox: Mailbox, faultRanges: FaultRanges, seed: UInt64)
+    init(loop: EventLoop, setup: ServiceSetup, mailbox: Mailbox, faultSampler: FaultSampler, seed: UInt64)
         throws(SystemError)
     {
         self.loop = loop
         self.setup = setup
         self.mailbox = mailbox
-        self.faultRanges = faultRanges
+        self.faultSampler = faultSampler
         random = SplitMix64(seed: seed)
         slab = RequestSlab(slotsMax: setup.limits.requestsPerThread)
         pushLog = setup.pushLogFile.map { PushLog(file: $0, loop: loop) }
@@ -113,38 +113,43 @@ final class ServerLoop {
     /// The time of the simulated world, UNIX milliseconds.
     var simulatedMilliseconds: Int64 { loop.wallMilliseconds + clockAdvanceMilliseconds }
 
-    func faults(of service: Service) -> Faults { service == .push ? faultRanges.faults : managementFaultRanges.faults }
+    func faults(of service: Service) -> Faults {
+        service == .push ? faultSampler.faults : managementFaultSampler.faults
+    }
 
     func connectionFaults(of service: Service) -> ConnectionFaults {
-        service == .push ? faultRanges.connections : managementFaultRanges.connections
+        service == .push ? faultSampler.connectionFaults : managementFaultSampler.connectionFaults
     }
 
-    func handling(_ service: Service) -> RequestHandling {
-        service == .push ? faultRanges.handling(&random) : managementFaultRanges.handling(&random)
+    func sampleHandling(_ service: Service) -> RequestHandling {
+        service == .push ? faultSampler.sampleHandling(&random) : managementFaultSampler.sampleHandling(&random)
     }
 
-    func latencyMilliseconds(_ service: Service) -> Int64 {
-        service == .push ? faultRanges.latencyMilliseconds(&random) : managementFaultRanges.latencyMilliseconds(&random)
+    func sampleLatencyMilliseconds(_ service: Service) -> Int64 {
+        service == .push
+            ? faultSampler.sampleLatencyMilliseconds(&random)
+            : managementFaultSampler.sampleLatencyMilliseconds(&random)
     }
 
     func isInformationalFirst(_ service: Service) -> Bool {
         service == .push
-            ? faultRanges.isInformationalFirst(&random) : managementFaultRanges.isInformationalFirst(&random)
+            ? faultSampler.isInformationalFirst(&random) : managementFaultSampler.isInformationalFirst(&random)
     }
 
     /// Listens on an address. Distributes connections over the threads, round robin.
-    func listen(on address: SocketAddress, for service: Service, peerMailboxes: [Mailbox]) throws(SystemError) -> UInt16
+    func listen(on address: SocketAddress, for service: Service, threadMailboxes: [Mailbox]) throws(SystemError)
+        -> UInt16
     {
         let listenerHandler = ServiceListenerHandler(self, service)
         let listener = try Listener(loop: loop, address: address, handler: listenerHandler)
         listenerHandlers.append(listenerHandler)
         listeners.append(listener)
-        self.peerMailboxes = peerMailboxes
+        self.threadMailboxes = threadMailboxes
         return listener.port
     }
 
     func adopt(descriptor: Int32, service: Service) {
-        guard connections.count < setup.limits.connections,
+        guard connections.count < setup.limits.connectionsPerThread,
             let connection = ServerConnection(descriptor, service: service, owner: self)
         else {
             close(descriptor)
@@ -162,7 +167,11 @@ final class ServerLoop {
     }
 
     func setFaults(_ faults: Faults, of service: Service) {
-        if service == .push { faultRanges = FaultRanges(faults) } else { managementFaultRanges = FaultRanges(faults) }
+        if service == .push {
+            faultSampler = FaultSampler(faults)
+        } else {
+            managementFaultSampler = FaultSampler(faults)
+        }
         for connection in connections.values where connection.service == service {
             connection.announceStreamLimit()
             connection.send()
@@ -187,14 +196,14 @@ final class ServerLoop {
         let path = slot.pointee.head.path
         guard let pushLog, path != .channels, path != .channelList else { return }
         let token = slot.pointee.memory.prefix(slot.pointee.head.tokenBytes, of: RequestMemory.token)
-        let subject = setup.simulatorState.withModel { $0.subject(ofToken: token, effect: outcome.effect) }
+        let subject = setup.sharedModel.withModel { $0.subject(ofToken: token, effect: outcome.effect) }
         pushLog.log(slot, outcome, subject: subject, tape: &tape, nowMilliseconds: simulatedMilliseconds)
     }
 
     func resetStatistics() {
-        var fresh = ServiceStatistics()
-        fresh.connectionsOpen = statistics.connectionsOpen
-        statistics = fresh
+        var freshStatistics = ServiceStatistics()
+        freshStatistics.connectionsOpen = statistics.connectionsOpen
+        statistics = freshStatistics
     }
 
     func sendGoAwayToAll(_ goAway: GoAway) {
@@ -221,16 +230,17 @@ final class ServerLoop {
     }
 
     /// Schedules the response to a request. Returns false if too many responses wait already.
-    func answer(_ slot: UnsafeMutablePointer<RequestSlot>, afterMilliseconds latency: Int64) -> Bool {
-        guard !responses.isFull else { return false }
+    func scheduleResponse(_ slot: UnsafeMutablePointer<RequestSlot>, afterMilliseconds latency: Int64) -> Bool {
+        guard !responseQueue.isFull else { return false }
         let due = loop.nowMilliseconds + latency
-        responses.push(ResponseQueue.Entry(dueMilliseconds: due, slot: slot, generation: slot.pointee.generation))
+        responseQueue.push(ResponseQueue.Entry(dueMilliseconds: due, slot: slot, generation: slot.pointee.generation))
         scheduleResponseTimer()
         return true
     }
 
     private func scheduleResponseTimer() {
-        guard let dueMilliseconds = responses.earliestDueMilliseconds, dueMilliseconds < responseTimerDueMilliseconds
+        guard let dueMilliseconds = responseQueue.earliestDueMilliseconds,
+            dueMilliseconds < responseTimerDueMilliseconds
         else { return }
         loop.cancel(responseTimer)
         responseTimerDueMilliseconds = dueMilliseconds
@@ -243,7 +253,7 @@ final class ServerLoop {
 
     /// Wakes readers that wait for registrations, if there are new ones or the devices were reset.
     func announceRegistrations() {
-        setup.simulatorState.withModel { devices in
+        setup.sharedModel.withModel { devices in
             let count = devices.registrationCount
             if count != setup.notifier.announcedCount.load(ordering: .relaxed) { setup.notifier.notify(count: count) }
         }
@@ -253,12 +263,12 @@ final class ServerLoop {
 extension ServerLoop: TimerHandler {
     func timerFired(tag: UInt64) {
         responseTimerDueMilliseconds = .max
-        while let entry = responses.pop(nowMilliseconds: loop.nowMilliseconds) {
+        while let entry = responseQueue.pop(nowMilliseconds: loop.nowMilliseconds) {
             let slot = entry.slot
             guard slot.pointee.generation == entry.generation, let connection = slot.pointee.connection else {
                 continue
             }
-            connection.takeUnretainedValue().submitAndSend(slot)
+            connection.takeUnretainedValue().submitResponseAndSend(slot)
         }
         scheduleResponseTimer()
     }
@@ -292,8 +302,10 @@ private final class ServiceListenerHandler: ListenerHandler {
 extension ServerLoop {
     /// Passes a connection to the next thread, round robin.
     fileprivate func distribute(descriptor: Int32, service: Service) {
-        guard peerMailboxes.count > 1 else { return adopt(descriptor: descriptor, service: service) }
-        nextPeer = (nextPeer + 1) % peerMailboxes.count
-        if !peerMailboxes[nextPeer].post({ $0.adopt(descriptor: descriptor, service: service) }) { close(descriptor) }
+        guard threadMailboxes.count > 1 else { return adopt(descriptor: descriptor, service: service) }
+        nextThreadIndex = (nextThreadIndex + 1) % threadMailboxes.count
+        if !threadMailboxes[nextThreadIndex].post({ $0.adopt(descriptor: descriptor, service: service) }) {
+            close(descriptor)
+        }
     }
 }

@@ -2,9 +2,9 @@
 public struct ServiceStatistics: Sendable {
     /// Complete requests to the push service, including those with faults.
     public internal(set) var requests = 0
-    /// The number of accepted pushes to devices with `apns-priority` 5. `priority10` counts those with 10.
-    public internal(set) var priority5 = 0
-    public internal(set) var priority10 = 0
+    /// The number of accepted pushes to devices with `apns-priority` 5. `priority10Pushes` counts those with 10.
+    public internal(set) var priority5Pushes = 0
+    public internal(set) var priority10Pushes = 0
     /// Accepted broadcasts.
     public internal(set) var broadcasts = 0
     /// Requests to the management service. They are not part of `requests`.
@@ -33,15 +33,15 @@ public struct ServiceStatistics: Sendable {
     /// Requests in the last whole second. `requestsPerSecondMax` has those of the busiest second.
     public internal(set) var requestsLastSecond = 0
     public internal(set) var requestsPerSecondMax = 0
-    private var reasons: [Int] = Array(repeating: 0, count: Reason.allCases.count)
-    private var second: Int64 = 0
+    private var countsByReason: [Int] = Array(repeating: 0, count: Reason.allCases.count)
+    private var currentSecond: Int64 = 0
     private var requestsThisSecond = 0
 
     /// How many responses of both services had this reason; for `success`: how many were successful. Responses that
     /// Apple does not document are not counted here.
     public internal(set) subscript(reason: Reason) -> Int {
-        get { reasons[Int(reason.rawValue)] }
-        set { reasons[Int(reason.rawValue)] = newValue }
+        get { countsByReason[Int(reason.rawValue)] }
+        set { countsByReason[Int(reason.rawValue)] = newValue }
     }
 
     mutating func countRequest(nowMilliseconds: Int64) {
@@ -54,19 +54,19 @@ public struct ServiceStatistics: Sendable {
     /// `requestsLastSecond` is 0.
     mutating func advance(nowMilliseconds: Int64) {
         let now = nowMilliseconds / 1_000
-        if now == second { return }
-        requestsLastSecond = now == second + 1 ? requestsThisSecond : 0
+        if now == currentSecond { return }
+        requestsLastSecond = now == currentSecond + 1 ? requestsThisSecond : 0
         requestsPerSecondMax = max(requestsPerSecondMax, requestsThisSecond)
         requestsThisSecond = 0
-        second = now
+        currentSecond = now
     }
 
     /// Adds the counts of another thread. Threads may have different busiest seconds, so
     /// `requestsPerSecondMax` becomes an upper bound.
     mutating func add(_ other: ServiceStatistics) {
         requests += other.requests
-        priority5 += other.priority5
-        priority10 += other.priority10
+        priority5Pushes += other.priority5Pushes
+        priority10Pushes += other.priority10Pushes
         broadcasts += other.broadcasts
         managementRequests += other.managementRequests
         channelsCreated += other.channelsCreated
@@ -85,6 +85,6 @@ public struct ServiceStatistics: Sendable {
         pushLogLinesLost += other.pushLogLinesLost
         requestsLastSecond += other.requestsLastSecond
         requestsPerSecondMax += other.requestsPerSecondMax
-        for index in reasons.indices { reasons[index] += other.reasons[index] }
+        for index in countsByReason.indices { countsByReason[index] += other.countsByReason[index] }
     }
 }

@@ -44,7 +44,7 @@ private func headersBegan(
             connection.slotBeingRead = nil
             return 0
         }
-        guard let slot = connection.begin(streamIdentifier: stream) else {
+        guard let slot = connection.beginRequest(streamIdentifier: stream) else {
             connection.owner.statistics.streamsRefused += 1
             nghttp2_submit_rst_stream(
                 session,
@@ -94,13 +94,13 @@ private func dataChunkReceived(
     _ userData: UnsafeMutableRawPointer?
 ) -> Int32 {
     guard let slot = slot(session, stream) else { return 0 }
-    let received = slot.pointee.bodyBytes
-    slot.pointee.bodyBytes = received + count
+    let receivedBytes = slot.pointee.bodyBytes
+    slot.pointee.bodyBytes = receivedBytes + count
     let body = slot.pointee.memory[RequestMemory.body]
-    let kept = min(count, max(0, body.count - received))
-    if kept > 0 {
-        UnsafeMutableRawBufferPointer(rebasing: body[received..<received + kept])
-            .copyMemory(from: UnsafeRawBufferPointer(start: data, count: kept))
+    let keptBytes = min(count, max(0, body.count - receivedBytes))
+    if keptBytes > 0 {
+        UnsafeMutableRawBufferPointer(rebasing: body[receivedBytes..<receivedBytes + keptBytes])
+            .copyMemory(from: UnsafeRawBufferPointer(start: data, count: keptBytes))
     }
     if slot.pointee.bodyBytes > bodyBytesReceivedMax {
         nghttp2_submit_rst_stream(

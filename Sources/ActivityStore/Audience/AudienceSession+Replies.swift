@@ -7,8 +7,8 @@ extension AudienceSession {
     /// Takes the reply to the `count` oldest calls, which left as one Redis command.
     func handleReply(_ reply: Reply, toCalls count: Int, from reader: ReplyReader, on connection: RedisConnection) {
         switch calls.oldest?.kind {
-        case .append: return handle(reply, ofAppended: count, from: reader, on: connection)
-        case .checkpoint: return handle(reply, ofRecorded: count, from: reader, on: connection)
+        case .append: return handleAppendReply(reply, callCount: count, from: reader, on: connection)
+        case .checkpoint: return handleCheckpointReply(reply, callCount: count, from: reader, on: connection)
         default: break
         }
         // The result is true here, because the reader belongs to this connection.
@@ -16,31 +16,33 @@ extension AudienceSession {
         guard let call = calls.oldest else { return }
         switch call.kind {
         case .lookUp, .arrange:
-            guard let directory = reply.valueOrEmpty else { return handleViolation(on: connection) }
+            guard let directory = reply.bytesOrEmpty else { return handleViolation(on: connection) }
             connection.resetReconnectPause()
             _ = calls.removeOldest()
-            appends.directoryReceived(directory, call.appendSlot)
+            entryAppender.handleDirectory(directory, call.appendSlot)
         default:
-            guard let result = parse(reply, of: call.kind, from: reader) else { return handleViolation(on: connection) }
+            guard let result = parseReply(reply, of: call.kind, from: reader) else {
+                return handleViolation(on: connection)
+            }
             connection.resetReconnectPause()
             _ = calls.removeOldest()
-            appends.handler?.audienceReplied(tag: call.tag, result)
+            entryAppender.handler?.audienceReplied(tag: call.tag, result)
         }
     }
 
     /// Takes the reply of the script `append`: an array with the outcome of each entry.
-    private func handle(
+    private func handleAppendReply(
         _ reply: Reply,
-        ofAppended count: Int,
+        callCount count: Int,
         from reader: ReplyReader,
         on connection: RedisConnection
     ) {
-        let isWhole = reply.kind == .array(count: count)
+        let hasAllElements = reply.kind == .array(count: count)
         for index in 0..<count {
             // A handler or an error reply may have closed the connection. Then all remaining calls have
             // failed already.
             guard connection.completeOldestCall(from: reader) else { return }
-            guard isWhole else { return handleViolation(on: connection) }
+            guard hasAllElements else { return handleViolation(on: connection) }
             let element = reader.element(index)
             if element.kind == .error {
                 let error = RedisError(reply: element.bytes)
@@ -48,7 +50,7 @@ extension AudienceSession {
                 if error.endsConnection { connection.disconnect(error) }
             } else if element.kind == .integer, let outcome = AppendOutcome(rawValue: element.integer) {
                 connection.resetReconnectPause()
-                if let call = calls.removeOldest() { appends.entryAppended(call.appendSlot, outcome) }
+                if let call = calls.removeOldest() { entryAppender.handleAppendOutcome(call.appendSlot, outcome) }
             } else {
                 return handleViolation(on: connection)
             }
@@ -60,16 +62,16 @@ extension AudienceSession {
 
     /// Takes the reply to checkpoints: the newest admitted version, and for each checkpoint whether it was
     /// recorded.
-    private func handle(
+    private func handleCheckpointReply(
         _ reply: Reply,
-        ofRecorded count: Int,
+        callCount count: Int,
         from reader: ReplyReader,
         on connection: RedisConnection
     ) {
-        let isWhole = reply.kind == .array(count: count + 1)
+        let hasAllElements = reply.kind == .array(count: count + 1)
         for index in 0..<count {
             guard connection.completeOldestCall(from: reader) else { return }
-            guard isWhole, let outcome = reader.number(index + 1, in: 0...2),
+            guard hasAllElements, let outcome = reader.readInteger(index + 1, in: 0...2),
                 let result = addingNewestVersion(
                     AudienceReply(Self.checkpointVerdicts[Int(outcome)]),
                     at: 0,
@@ -77,7 +79,7 @@ extension AudienceSession {
                 )
             else { return handleViolation(on: connection) }
             connection.resetReconnectPause()
-            if let call = calls.removeOldest() { appends.handler?.audienceReplied(tag: call.tag, result) }
+            if let call = calls.removeOldest() { entryAppender.handler?.audienceReplied(tag: call.tag, result) }
         }
     }
 
@@ -89,32 +91,36 @@ extension AudienceSession {
         connection.disconnect(error)
     }
 
-    private func parse(_ reply: Reply, of kind: AudienceCallKind, from reader: ReplyReader) -> AudienceReply<Bytes>? {
+    private func parseReply(_ reply: Reply, of kind: AudienceCallKind, from reader: ReplyReader) -> AudienceReply<
+        Bytes
+    >? {
         switch kind {
         case .admit: parseAdmission(reply, from: reader)
         case .settle: reply.isWord("settled") ? AudienceReply(.settled) : nil
         case .newest: parseNewestState(reply, from: reader)
         case .claim: parseProgress(reply, from: reader)
         case .finish: parseFinish(reply, from: reader)
-        case .directory: reply.valueOrEmpty.map { AudienceReply(.pages, bytes: $0) }
-        case .page: reply.valueOrEmpty.map { AudienceReply(.page, bytes: $0) }
+        case .directory: reply.bytesOrEmpty.map { AudienceReply(.pages, bytes: $0) }
+        case .page: reply.bytesOrEmpty.map { AudienceReply(.page, bytes: $0) }
         case .checkpoint, .append, .lookUp, .arrange: nil
         }
     }
 
     private func parseAdmission(_ reply: Reply, from reader: ReplyReader) -> AudienceReply<Bytes>? {
         for (word, verdict) in Self.verdictWords where reply.isWord(word) { return AudienceReply(verdict) }
-        if reply.elementCount == 2, reader.element(0).isWord("wait"), let wait = reader.number(1, in: 1...Int64.max) {
+        if reply.elementCount == 2, reader.element(0).isWord("wait"),
+            let waitMilliseconds = reader.readInteger(1, in: 1...Int64.max)
+        {
             var result = AudienceReply<Bytes>(.wait)
-            result.waitMilliseconds = wait
+            result.waitMilliseconds = waitMilliseconds
             return result
         }
         let count = reply.elementCount
         guard count == 6 || count == 8, reader.element(0).isWord("send"),
-            let timestamp = reader.number(1, in: 0...Limits.timestampMax),
-            let priority = reader.number(2, in: 5...10), let frequentPriority = reader.number(3, in: 5...10),
-            let demoted = reader.number(4, in: 0...1),
-            let rangeCount = reader.number(5, in: 1...Int64(MemberLocation.segmentCount)),
+            let timestamp = reader.readInteger(1, in: 0...Limits.timestampMax),
+            let priority = reader.readInteger(2, in: 5...10), let frequentPriority = reader.readInteger(3, in: 5...10),
+            let demoted = reader.readInteger(4, in: 0...1),
+            let rangeCount = reader.readInteger(5, in: 1...Int64(MemberLocation.segmentCount)),
             SegmentRange(index: 0, rangeCount: Int(rangeCount)) != nil
         else { return nil }
         var result = AudienceReply<Bytes>(.send)
@@ -126,7 +132,7 @@ extension AudienceSession {
             rangeCount: UInt16(rangeCount)
         )
         guard count == 8 else { return result }
-        guard let production = reader.element(6).valueOrEmpty, let sandbox = reader.element(7).valueOrEmpty else {
+        guard let production = reader.element(6).bytesOrEmpty, let sandbox = reader.element(7).bytesOrEmpty else {
             return nil
         }
         result.channels.production = AudienceChannel(field: production, environment: .production)
@@ -142,11 +148,11 @@ extension AudienceSession {
         if reply.isWord("unknown") { return AudienceReply(.unknown) }
         guard reply.elementCount == 6, reader.element(0).isWord("send"),
             let version = StoredVersion.read(reader.element(1).bytes),
-            let timestamp = reader.number(2, in: 0...Limits.timestampMax), reader.element(3).bytes.count == 8,
-            let isEnd = reader.number(4, in: 0...1), reader.element(5).kind == .string
+            let timestamp = reader.readInteger(2, in: 0...Limits.timestampMax), reader.element(3).bytes.count == 8,
+            let isEnd = reader.readInteger(4, in: 0...1), reader.element(5).kind == .string
         else { return nil }
         var result = AudienceReply<Bytes>(.send, bytes: reader.element(5).bytes)
-        result.newest = version
+        result.newestVersion = version
         result.timestamp = timestamp
         result.expiration = Int64(bitPattern: LittleEndian.read(reader.element(3).bytes))
         result.isEnd = isEnd == 1
@@ -172,29 +178,31 @@ extension AudienceSession {
         if element.bytes.isEmpty { return reply }
         guard let version = StoredVersion.read(element.bytes) else { return nil }
         var reply = reply
-        reply.newest = version
+        reply.newestVersion = version
         return reply
     }
 
     private func parseFinish(_ reply: Reply, from reader: ReplyReader) -> AudienceReply<Bytes>? {
         guard reply.elementCount == 2 || reply.elementCount == 3, reader.element(0).isWord("finished"),
-            let partsLeft = reader.number(
+            let unfinishedPartCount = reader.readInteger(
                 1,
                 in: 0...Int64(MemberLocation.segmentCount + APNsEnvironment.allCases.count)
             ),
-            (partsLeft == 0) == (reply.elementCount == 3)
+            (unfinishedPartCount == 0) == (reply.elementCount == 3)
         else { return nil }
         var result = AudienceReply<Bytes>(.finished)
-        result.partsLeft = Int(partsLeft)
-        if partsLeft == 0 {
+        result.unfinishedPartCount = Int(unfinishedPartCount)
+        if unfinishedPartCount == 0 {
             let bytes = reader.element(2).bytes
-            let hasBroadcasts = bytes.count == StoredCounts.bytes + StoredBroadcast.bytes
-            let members = hasBroadcasts ? UnsafeRawBufferPointer(rebasing: bytes[..<StoredCounts.bytes]) : bytes
-            guard let (totals, times) = StoredCounts.read(members) else { return nil }
+            let hasBroadcasts = bytes.count == StoredCounts.byteCount + StoredBroadcast.byteCount
+            let countBytes = hasBroadcasts ? UnsafeRawBufferPointer(rebasing: bytes[..<StoredCounts.byteCount]) : bytes
+            guard let (totals, times) = StoredCounts.read(countBytes) else { return nil }
             result.totals = totals
             result.times = times
             if hasBroadcasts {
-                result.broadcasts = StoredBroadcast.read(UnsafeRawBufferPointer(rebasing: bytes[StoredCounts.bytes...]))
+                result.broadcasts = StoredBroadcast.read(
+                    UnsafeRawBufferPointer(rebasing: bytes[StoredCounts.byteCount...])
+                )
             }
         }
         return result
@@ -217,7 +225,7 @@ extension Reply {
     }
 
     /// A string's bytes, empty if the key does not exist; nil for any other reply.
-    fileprivate var valueOrEmpty: UnsafeRawBufferPointer? {
+    fileprivate var bytesOrEmpty: UnsafeRawBufferPointer? {
         switch kind {
         case .string: bytes
         case .null: UnsafeRawBufferPointer(start: nil, count: 0)
@@ -227,7 +235,7 @@ extension Reply {
 }
 
 extension ReplyReader {
-    fileprivate func number(_ index: Int, in range: ClosedRange<Int64>) -> Int64? {
+    fileprivate func readInteger(_ index: Int, in range: ClosedRange<Int64>) -> Int64? {
         let element = element(index)
         return element.kind == .integer && range.contains(element.integer) ? element.integer : nil
     }

@@ -21,28 +21,28 @@ struct AudienceSessionCall: BitwiseCopyable {
 final class AudienceSession: RedisSession {
     typealias Bytes = UnsafeRawBufferPointer
 
-    var scripts: [String] { AudienceScript.bodies }
-    let appends: EntryAppends
+    var scripts: [String] { AudienceScript.luaSources }
+    let entryAppender: EntryAppender
     /// The calls that have no reply yet, oldest first.
     var calls: CallQueue<AudienceSessionCall>
     /// The slots of the appends whose entries are not written yet. Their calls are the newest of ``calls``.
-    private let collectedAppends: UnsafeMutableBufferPointer<UInt16>
-    private var collectedAppendCount = 0
+    private let collectedSlots: UnsafeMutableBufferPointer<UInt16>
+    private var collectedSlotCount = 0
     /// Checkpoints that are not written yet. While there are any, their calls are the newest of ``calls`` and
     /// no append waits to be written.
     private var checkpoints: CheckpointBatch
 
     /// - Parameter configuration: the configuration of the connection. It limits the outstanding calls and
     ///   the calls of one Redis command.
-    init(configuration: RedisConfiguration, appends: EntryAppends) {
+    init(configuration: RedisConfiguration, entryAppender: EntryAppender) {
         calls = CallQueue(capacity: configuration.outstandingCallsMax)
-        collectedAppends = .allocate(capacity: configuration.callsPerCommandMax)
+        collectedSlots = .allocate(capacity: configuration.callsPerCommandMax)
         checkpoints = CheckpointBatch(callsMax: configuration.callsPerCommandMax)
-        self.appends = appends
+        self.entryAppender = entryAppender
     }
 
     deinit {
-        collectedAppends.deallocate()
+        collectedSlots.deallocate()
     }
 
     // MARK: - Appends
@@ -51,11 +51,11 @@ final class AudienceSession: RedisSession {
     func collectEntry(_ slot: UInt16, on connection: RedisConnection) -> IssueOutcome {
         if let obstacle = connection.obstacle { return obstacle }
         flushCheckpoints(on: connection)
-        collectedAppends.initializeElement(at: collectedAppendCount, to: slot)
-        collectedAppendCount += 1
+        collectedSlots.initializeElement(at: collectedSlotCount, to: slot)
+        collectedSlotCount += 1
         calls.append(AudienceSessionCall(tag: 0, kind: .append, appendSlot: slot))
         connection.appendCall(isWritten: false)
-        if collectedAppendCount == collectedAppends.count { flush(on: connection) }
+        if collectedSlotCount == collectedSlots.count { flush(on: connection) }
         return .issued
     }
 
@@ -65,50 +65,53 @@ final class AudienceSession: RedisSession {
     }
 
     private func flushAppends(on connection: RedisConnection) {
-        guard collectedAppendCount > 0 else { return }
-        let count = collectedAppendCount
-        collectedAppendCount = 0
+        guard collectedSlotCount > 0 else { return }
+        let count = collectedSlotCount
+        collectedSlotCount = 0
         let overhead = RedisCommandWriter.argumentOverheadBytes
         let bytesMax =
-            ScriptPrefixes.bytes + 3 * overhead
-            + count * (AudienceStoreKey.bytesMax + StoredMember.bytesMax + 2 * overhead)
+            ScriptPrefixes.bytesPerPrefix + 3 * overhead
+            + count * (AudienceStoreKey.bytesMax + MemberEntryFormat.bytesMax + 2 * overhead)
         connection.write(calls: count, bytesMax: bytesMax) { room in
             var writer = RedisCommandWriter(room, argumentCount: ScriptPrefixes.argumentCount + 1 + 2 * count)
-            writer.verbatim(connection.scriptPrefixes[AudienceScript.append.rawValue])
-            writer.argument(number: count)
-            for slot in collectedAppends[..<count] {
-                writer.pageKey(appends.table.hashTag(slot), appends.table[slot].bounds.lower)
+            writer.writeVerbatim(connection.scriptPrefixes[AudienceScript.append.rawValue])
+            writer.writeArgument(number: count)
+            for slot in collectedSlots[..<count] {
+                writer.writePageKey(
+                    entryAppender.appendTable.hashTag(slot),
+                    entryAppender.appendTable[slot].bounds.lower
+                )
             }
-            for slot in collectedAppends[..<count] { writer.argument(appends.table.entry(slot)) }
+            for slot in collectedSlots[..<count] { writer.writeArgument(entryAppender.appendTable.entry(slot)) }
             return writer.count
         }
     }
 
     /// Runs the script `arrange`, which makes or rearranges the page of an append.
-    func arrange(_ slot: UInt16, on connection: RedisConnection) -> IssueOutcome {
+    func arrangePage(ofAppend slot: UInt16, on connection: RedisConnection) -> IssueOutcome {
         if let obstacle = connection.obstacle { return obstacle }
-        let hashTag = appends.table.hashTag(slot)
-        let bounds = appends.table[slot].bounds
-        let isDevice = appends.table[slot].isDevice
+        let hashTag = entryAppender.appendTable.hashTag(slot)
+        let bounds = entryAppender.appendTable[slot].bounds
+        let isDevice = entryAppender.appendTable[slot].isDevice
         let keyCount = bounds.middle == nil ? 2 : 3
         write(
             AudienceSessionCall(tag: 0, kind: .arrange, appendSlot: slot),
             argumentCount: ScriptPrefixes.argumentCount + 1 + keyCount + 4,
-            bytesMax: ScriptPrefixes.bytes + 3 * AudienceStoreKey.bytesMax + 64,
+            bytesMax: ScriptPrefixes.bytesPerPrefix + 3 * AudienceStoreKey.bytesMax + 64,
             on: connection
         ) { writer in
-            writer.verbatim(connection.scriptPrefixes[AudienceScript.arrange.rawValue])
-            writer.argument(number: keyCount)
-            writer.argument(count: hashTag.count + 1) {
-                $0.verbatim(hashTag)
-                $0.byte(AudienceStoreKey.directoryLetter)
+            writer.writeVerbatim(connection.scriptPrefixes[AudienceScript.arrange.rawValue])
+            writer.writeArgument(number: keyCount)
+            writer.writeArgument(count: hashTag.count + 1) {
+                $0.writeVerbatim(hashTag)
+                $0.writeByte(AudienceStoreKey.directoryLetter)
             }
-            writer.pageKey(hashTag, bounds.lower)
-            if let middle = bounds.middle { writer.pageKey(hashTag, middle) }
-            writer.argument(bound: bounds.lower)
-            writer.argument(bound: bounds.next)
-            if let middle = bounds.middle { writer.argument(bound: middle) } else { writer.emptyArgument() }
-            writer.argument(letter: UInt8(ascii: isDevice ? "1" : "0"))
+            writer.writePageKey(hashTag, bounds.lower)
+            if let middle = bounds.middle { writer.writePageKey(hashTag, middle) }
+            writer.writeArgument(bound: bounds.lower)
+            writer.writeArgument(bound: bounds.nextLower)
+            if let middle = bounds.middle { writer.writeArgument(bound: middle) } else { writer.writeEmptyArgument() }
+            writer.writeArgument(letter: UInt8(ascii: isDevice ? "1" : "0"))
         }
         return .issued
     }
@@ -137,12 +140,12 @@ final class AudienceSession: RedisSession {
     private func flushCheckpoints(on connection: RedisConnection) {
         let count = checkpoints.count
         guard count > 0 else { return }
-        connection.write(calls: count, bytesMax: ScriptPrefixes.bytes + checkpoints.commandBytesMax) { room in
+        connection.write(calls: count, bytesMax: ScriptPrefixes.bytesPerPrefix + checkpoints.commandBytesMax) { room in
             var writer = RedisCommandWriter(
                 room,
                 argumentCount: ScriptPrefixes.argumentCount + checkpoints.argumentCount
             )
-            writer.verbatim(connection.scriptPrefixes[AudienceScript.audience.rawValue])
+            writer.writeVerbatim(connection.scriptPrefixes[AudienceScript.audience.rawValue])
             checkpoints.write(to: &writer)
             return writer.count
         }
@@ -155,26 +158,27 @@ final class AudienceSession: RedisSession {
     func get(_ key: Bytes, _ call: AudienceSessionCall, on connection: RedisConnection) -> IssueOutcome {
         if let obstacle = connection.obstacle { return obstacle }
         write(call, argumentCount: 2, bytesMax: key.count, on: connection) { writer in
-            writer.argument(count: 3) { $0.verbatim(Bytes("GET" as StaticString)) }
-            writer.argument(key)
+            writer.writeArgument(count: 3) { $0.writeVerbatim(Bytes("GET" as StaticString)) }
+            writer.writeArgument(key)
         }
         return .issued
     }
 
-    /// Runs the script `audience` for one call. Checkpoints are collected instead.
+    /// Writes a command that runs the script `audience` for one call. The caller passes no other calls: `get` reads
+    /// directories and pages, `collectCheckpoint` takes checkpoints, and the `EntryAppender` takes appends.
     func perform(_ call: AudienceCall<Bytes>, key: Bytes, on connection: RedisConnection) -> IssueOutcome {
         if let obstacle = connection.obstacle { return obstacle }
-        let (kind, argumentCount, argumentBytesMax) = call.operation.recordCall
+        let (kind, argumentCount, argumentBytesMax) = call.operation.recordCallLayout
         write(
             AudienceSessionCall(tag: call.tag, kind: kind),
             argumentCount: ScriptPrefixes.argumentCount + 2 + argumentCount,
-            bytesMax: ScriptPrefixes.bytes + key.count + argumentBytesMax,
+            bytesMax: ScriptPrefixes.bytesPerPrefix + key.count + argumentBytesMax,
             on: connection
         ) { writer in
-            writer.verbatim(connection.scriptPrefixes[AudienceScript.audience.rawValue])
-            writer.argument(letter: UInt8(ascii: "1"))
-            writer.argument(key)
-            writer.recordArguments(call.operation)
+            writer.writeVerbatim(connection.scriptPrefixes[AudienceScript.audience.rawValue])
+            writer.writeArgument(letter: UInt8(ascii: "1"))
+            writer.writeArgument(key)
+            writer.writeRecordArguments(call.operation)
         }
         return .issued
     }
@@ -201,15 +205,15 @@ final class AudienceSession: RedisSession {
     // MARK: - Failures
 
     func discardCollectedCalls() {
-        collectedAppendCount = 0
+        collectedSlotCount = 0
         checkpoints.removeAll()
     }
 
     func handleFailure(_ error: RedisError) {
         guard let call = calls.removeOldest() else { preconditionFailure("a call failed that was not issued") }
         switch call.kind {
-        case .append, .lookUp, .arrange: appends.appendFailed(call.appendSlot, error)
-        default: appends.handler?.audienceFailed(tag: call.tag, error: error)
+        case .append, .lookUp, .arrange: entryAppender.failAppend(call.appendSlot, error)
+        default: entryAppender.handler?.audienceCallFailed(tag: call.tag, error: error)
         }
     }
 }

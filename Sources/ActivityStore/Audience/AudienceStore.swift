@@ -9,7 +9,7 @@ public protocol AudienceStoreHandler: AnyObject {
     func audienceReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>)
     /// Reports that a call failed. If the connection was lost, Redis may still have performed the call. Every
     /// call can be repeated safely. ``RedisError/storeFailure`` says what the error means to the caller.
-    func audienceFailed(tag: UInt64, error: RedisError)
+    func audienceCallFailed(tag: UInt64, error: RedisError)
     /// Reports that the store takes calls. Calls that have failed can be issued again.
     func audienceStoreReady()
     /// Reports that a connection was lost, an attempt to connect failed, or a look-up of a cluster's slots failed. The
@@ -20,9 +20,9 @@ public protocol AudienceStoreHandler: AnyObject {
 /// Counts of the extra steps that entries of members needed. They only grow.
 public struct AudienceStoreCounters: Sendable {
     /// How often an entry was sent again, because the lane did not know that the page was split, full or missing.
-    public var appendsRepeated: UInt64 = 0
+    public var repeatedAppendCount: UInt64 = 0
     /// How often the script `arrange` ran, which makes, compacts or splits a page, or renews its expiry.
-    public var pagesArranged: UInt64 = 0
+    public var arrangedPageCount: UInt64 = 0
 
     public init() {}
 }
@@ -35,19 +35,19 @@ public struct AudienceStoreCounters: Sendable {
 /// is stored in the cache. The calls of a turn leave together at the end of the turn.
 public final class AudienceStore {
     let redis: RedisClient
-    private let appends: EntryAppends
+    private let entryAppender: EntryAppender
     private let key = UnsafeMutableRawBufferPointer.allocate(byteCount: AudienceStoreKey.bytesMax, alignment: 8)
 
     /// Makes a store without connections; ``connect()`` opens them.
     ///
     /// - Parameter handler: The store keeps a weak reference to it.
     public init(loop: EventLoop, configuration: RedisConfiguration, handler: any AudienceStoreHandler) {
-        let appends = EntryAppends(handler: handler)
-        self.appends = appends
-        redis = RedisClient(loop: loop, configuration: configuration, handler: appends) {
-            AudienceSession(configuration: $0, appends: appends)
+        let entryAppender = EntryAppender(handler: handler)
+        self.entryAppender = entryAppender
+        redis = RedisClient(loop: loop, configuration: configuration, handler: entryAppender) {
+            AudienceSession(configuration: $0, entryAppender: entryAppender)
         }
-        appends.redis = redis
+        entryAppender.redis = redis
     }
 
     deinit {
@@ -68,7 +68,7 @@ public final class AudienceStore {
     public var hasSeveralServers: Bool { redis.hasSeveralServers }
 
     /// The counts since the store was made.
-    public var counters: AudienceStoreCounters { appends.counters }
+    public var counters: AudienceStoreCounters { entryAppender.counters }
 
     /// The number of calls that have no reply yet. Includes the calls that the store itself makes to read directories
     /// and to rearrange pages, and the connections' own commands.
@@ -82,7 +82,7 @@ public final class AudienceStore {
         guard call.operation.isWithinBounds else { return .outOfBounds }
         switch call.operation {
         case .append(let entry):
-            return appends.begin(tag: call.tag, app: call.app, call.audience, entry)
+            return entryAppender.beginAppend(tag: call.tag, app: call.app, call.audience, entry)
         case .directory(let segment), .page(let segment, _):
             guard var count = AudienceStoreKey.write(app: call.app, call.audience, segment: segment, to: key) else {
                 return .outOfBounds
@@ -91,10 +91,10 @@ public final class AudienceStore {
                 let suffix = AudienceStoreKey.pageSuffix(lowerBound)
                 for index in suffix.indices { key[count + index] = suffix[index] }
                 count += AudienceStoreKey.pageSuffixBytes
-                return get(.page, tag: call.tag, keyBytes: count)
+                return issueGet(.page, tag: call.tag, keyBytes: count)
             }
             key[count] = AudienceStoreKey.directoryLetter
-            return get(.directory, tag: call.tag, keyBytes: count + 1)
+            return issueGet(.directory, tag: call.tag, keyBytes: count + 1)
         default:
             guard let count = AudienceStoreKey.write(app: call.app, call.audience, to: key) else { return .outOfBounds }
             let key = UnsafeRawBufferPointer(rebasing: key[..<count])
@@ -106,7 +106,7 @@ public final class AudienceStore {
         }
     }
 
-    private func get(_ kind: AudienceCallKind, tag: UInt64, keyBytes: Int) -> IssueOutcome {
+    private func issueGet(_ kind: AudienceCallKind, tag: UInt64, keyBytes: Int) -> IssueOutcome {
         let key = UnsafeRawBufferPointer(rebasing: key[..<keyBytes])
         guard let (session, connection) = redis.audienceSession(for: key) else { return .notReady }
         return session.get(key, AudienceSessionCall(tag: tag, kind: kind), on: connection)
@@ -131,7 +131,7 @@ extension AudienceCall<UnsafeRawBufferPointer>.Operation {
                 && SegmentRange(index: 0, rangeCount: Int(admission.rangeCount)) != nil
         case .settle(let version), .finish(_, let version, _, _), .finishBroadcast(_, let version, _, _):
             version.isStorable
-        case .checkpoint(_, _, let text): text.count <= AudienceLimits.progressBytes
+        case .checkpoint(_, _, let text): text.count <= AudienceLimits.checkpointBytesMax
         case .newest, .claim, .directory, .page, .append: true
         }
     }

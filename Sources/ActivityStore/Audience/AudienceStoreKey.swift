@@ -13,8 +13,8 @@ import LiveActivity
 /// braces enclose the hash tag, so all keys of a segment share a slot of a Redis cluster. No letter is a brace,
 /// because a brace would end the hash tag too early.
 enum AudienceStoreKey {
-    private static let digestLetters = 11
-    private static let segmentLetters = 2
+    private static let digestLetterCount = 11
+    private static let segmentLetterCount = 2
     private static let alphabet: StaticString = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
     static let boundBytes = 4
     static let directoryLetter = UInt8(ascii: "d")
@@ -22,8 +22,8 @@ enum AudienceStoreKey {
     /// The most bytes of the app in a key: as many as a record's `app` may have. The configuration allows fewer.
     static let appBytesMax = Limits.identifierBytesMax
     /// The maximum length of `{app@DIGEST SEGMENT}`, in bytes.
-    static let tagBytesMax = appBytesMax + digestLetters + segmentLetters + 3
-    static let bytesMax = tagBytesMax + 1 + boundBytes
+    static let hashTagBytesMax = appBytesMax + digestLetterCount + segmentLetterCount + 3
+    static let bytesMax = hashTagBytesMax + 1 + boundBytes
 
     /// Writes `{app@DIGEST}`, or `{app@DIGEST SEGMENT}` if there is a segment, and returns its length; nil if
     /// the app is empty or too long.
@@ -42,11 +42,11 @@ enum AudienceStoreKey {
         UnsafeMutableRawBufferPointer(start: base + 1, count: app.count).copyMemory(from: app)
         var count = 1 + app.count
         base.storeBytes(of: UInt8(ascii: "@"), toByteOffset: count, as: UInt8.self)
-        writeLetters(of: audience.value, count: digestLetters, to: base + count + 1)
-        count += 1 + digestLetters
+        writeLetters(of: audience.value, count: digestLetterCount, to: base + count + 1)
+        count += 1 + digestLetterCount
         if let segment {
-            writeLetters(of: UInt64(segment), count: segmentLetters, to: base + count)
-            count += segmentLetters
+            writeLetters(of: UInt64(segment), count: segmentLetterCount, to: base + count)
+            count += segmentLetterCount
         }
         base.storeBytes(of: UInt8(ascii: "}"), toByteOffset: count, as: UInt8.self)
         return count + 1

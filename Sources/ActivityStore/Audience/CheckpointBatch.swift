@@ -46,7 +46,7 @@ struct CheckpointBatch: ~Copyable {
             keyByteCount = audience.count
         }
         var writer = RedisCommandWriter(arguments, continuingAt: argumentByteCount)
-        writer.checkpointArguments(range, claim: claim, text: text)
+        writer.writeCheckpointArguments(range, claim: claim, text: text)
         argumentByteCount = writer.count
         count += 1
     }
@@ -58,10 +58,10 @@ struct CheckpointBatch: ~Copyable {
     var argumentCount: Int { 3 + 3 * count }
 
     func write(to writer: inout RedisCommandWriter) {
-        writer.argument(letter: UInt8(ascii: "1"))
-        writer.argument(UnsafeRawBufferPointer(rebasing: key[..<keyByteCount]))
-        writer.argument(letter: UInt8(ascii: "p"))
-        writer.verbatim(UnsafeRawBufferPointer(rebasing: arguments[..<argumentByteCount]))
+        writer.writeArgument(letter: UInt8(ascii: "1"))
+        writer.writeArgument(UnsafeRawBufferPointer(rebasing: key[..<keyByteCount]))
+        writer.writeArgument(letter: UInt8(ascii: "p"))
+        writer.writeVerbatim(UnsafeRawBufferPointer(rebasing: arguments[..<argumentByteCount]))
     }
 
     mutating func removeAll() {

@@ -30,27 +30,27 @@ struct DirectoryCache: ~Copyable {
     /// returns those of the only page of a small segment.
     ///
     /// - Parameter hashTag: the segment's hash tag (``AudienceStoreKey``).
-    func page(of position: UInt32, hashTag: UnsafeRawBufferPointer) -> PageBounds {
+    func pageBounds(of position: UInt32, hashTag: UnsafeRawBufferPointer) -> PageBounds {
         let fingerprint = KeyFingerprint(hashTag).value
         let index = Self.index(fingerprint)
-        guard entries[index].fingerprint == fingerprint else { return PageBounds(lower: 0, next: 0) }
-        return Self.page(of: position, in: entries[index].bounds)
+        guard entries[index].fingerprint == fingerprint else { return PageBounds(lower: 0, nextLower: 0) }
+        return Self.pageBounds(of: position, in: entries[index].bounds)
     }
 
-    private static func page(of position: UInt32, in bounds: [UInt32]) -> PageBounds {
+    private static func pageBounds(of position: UInt32, in bounds: [UInt32]) -> PageBounds {
         var (low, high) = (0, bounds.count)
         while low < high {
             let middle = (low + high) / 2
             if bounds[middle] <= position { low = middle + 1 } else { high = middle }
         }
-        guard low > 0 else { return PageBounds(lower: 0, next: 0) }
-        return PageBounds(lower: bounds[low - 1], next: low < bounds.count ? bounds[low] : 0)
+        guard low > 0 else { return PageBounds(lower: 0, nextLower: 0) }
+        return PageBounds(lower: bounds[low - 1], nextLower: low < bounds.count ? bounds[low] : 0)
     }
 
     /// Stores a directory from Redis. A directory is empty, or holds at most ``PageLimits/pagesMax`` ascending bounds,
     /// of which the first is 0. Returns false for other bytes.
     mutating func store(_ directory: UnsafeRawBufferPointer, hashTag: UnsafeRawBufferPointer) -> Bool {
-        guard Self.isDirectory(directory) else { return false }
+        guard Self.isValidDirectory(directory) else { return false }
         let fingerprint = KeyFingerprint(hashTag).value
         let index = Self.index(fingerprint)
         let count = directory.count / AudienceStoreKey.boundBytes
@@ -65,7 +65,7 @@ struct DirectoryCache: ~Copyable {
         return true
     }
 
-    private static func isDirectory(_ bytes: UnsafeRawBufferPointer) -> Bool {
+    private static func isValidDirectory(_ bytes: UnsafeRawBufferPointer) -> Bool {
         guard bytes.count % AudienceStoreKey.boundBytes == 0 else { return false }
         let count = bytes.count / AudienceStoreKey.boundBytes
         return count <= PageLimits.pagesMax && (count == 0 || bound(0, of: bytes) == 0)
@@ -82,11 +82,11 @@ struct DirectoryCache: ~Copyable {
 struct PageBounds: Equatable, BitwiseCopyable {
     var lower: UInt32
     /// The next page's lower bound; 0: the page reaches to the end of the segment.
-    var next: UInt32
+    var nextLower: UInt32
 
     /// The position at which the upper page begins if this page is split; nil if the page has only one position.
     var middle: UInt32? {
-        let end = next == 0 ? MemberLocation.positionsPerSegment : UInt64(next)
+        let end = nextLower == 0 ? MemberLocation.positionsPerSegment : UInt64(nextLower)
         guard end > UInt64(lower) + 1 else { return nil }
         return UInt32(UInt64(lower) + (end - UInt64(lower)) / 2)
     }

@@ -7,7 +7,7 @@ struct EntryAppendTable: ~Copyable {
     /// many entries in one round trip.
     static let capacity = 1_024
 
-    enum Stage: BitwiseCopyable {
+    enum Step: BitwiseCopyable {
         case free
         /// The entry is being added to its page.
         case appending
@@ -21,7 +21,7 @@ struct EntryAppendTable: ~Copyable {
 
     struct EntryAppend: BitwiseCopyable {
         var tag: UInt64
-        var stage: Stage
+        var step: Step
         var hashTagByteCount: UInt16
         var entryByteCount: UInt16
         var position: UInt32
@@ -31,18 +31,18 @@ struct EntryAppendTable: ~Copyable {
         var bounds: PageBounds
     }
 
-    private static let slotBytes = AudienceStoreKey.bytesMax + StoredMember.bytesMax
+    private static let slotBytes = AudienceStoreKey.bytesMax + MemberEntryFormat.bytesMax
     private let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: capacity * slotBytes, alignment: 8)
     private let appends = UnsafeMutableBufferPointer<EntryAppend>.allocate(capacity: capacity)
     private let freeSlots = UnsafeMutableBufferPointer<UInt16>.allocate(capacity: capacity)
-    private var freeCount = capacity
+    private var freeSlotCount = capacity
 
     init() {
-        let bounds = PageBounds(lower: 0, next: 0)
+        let bounds = PageBounds(lower: 0, nextLower: 0)
         appends.initialize(
             repeating: EntryAppend(
                 tag: 0,
-                stage: .free,
+                step: .free,
                 hashTagByteCount: 0,
                 entryByteCount: 0,
                 position: 0,
@@ -65,7 +65,7 @@ struct EntryAppendTable: ~Copyable {
         set { appends[Int(slot)] = newValue }
     }
 
-    enum Insertion {
+    enum InsertOutcome {
         case inserted(slot: UInt16)
         case full
         case outOfBounds
@@ -77,9 +77,9 @@ struct EntryAppendTable: ~Copyable {
         app: UnsafeRawBufferPointer,
         _ audience: AudienceDigest,
         _ entry: MemberEntry<UnsafeRawBufferPointer>
-    ) -> Insertion {
-        guard freeCount > 0 else { return .full }
-        let slot = freeSlots[freeCount - 1]
+    ) -> InsertOutcome {
+        guard freeSlotCount > 0 else { return .full }
+        let slot = freeSlots[freeSlotCount - 1]
         let keyMemory = UnsafeMutableRawBufferPointer(rebasing: slotMemory(slot)[..<AudienceStoreKey.bytesMax])
         let entryMemory = UnsafeMutableRawBufferPointer(rebasing: slotMemory(slot)[AudienceStoreKey.bytesMax...])
         guard
@@ -89,27 +89,27 @@ struct EntryAppendTable: ~Copyable {
                 segment: entry.location.segment,
                 to: keyMemory
             ),
-            let entryByteCount = StoredMember.write(entry, to: entryMemory)
+            let entryByteCount = MemberEntryFormat.write(entry, to: entryMemory)
         else { return .outOfBounds }
-        freeCount -= 1
+        freeSlotCount -= 1
         appends[Int(slot)] = EntryAppend(
             tag: tag,
-            stage: .appending,
+            step: .appending,
             hashTagByteCount: UInt16(hashTagByteCount),
             entryByteCount: UInt16(entryByteCount),
             position: entry.location.position,
             isDevice: entry.kind == .device,
             directoryCount: 0,
-            bounds: PageBounds(lower: 0, next: 0)
+            bounds: PageBounds(lower: 0, nextLower: 0)
         )
         return .inserted(slot: slot)
     }
 
     mutating func remove(_ slot: UInt16) {
-        precondition(appends[Int(slot)].stage != .free, "an append was removed that does not exist")
-        appends[Int(slot)].stage = .free
-        freeSlots[freeCount] = slot
-        freeCount += 1
+        precondition(appends[Int(slot)].step != .free, "an append was removed that does not exist")
+        appends[Int(slot)].step = .free
+        freeSlots[freeSlotCount] = slot
+        freeSlotCount += 1
     }
 
     /// Returns the hash tag of the append's segment.
@@ -129,7 +129,7 @@ struct EntryAppendTable: ~Copyable {
         let bounds = appends[Int(slot)].bounds
         return appends.indices.contains { other in
             guard other != Int(slot), appends[other].bounds == bounds else { return false }
-            switch appends[other].stage {
+            switch appends[other].step {
             case .arranging, .arrangingAfterwards: return hashTag(UInt16(other)).elementsEqual(hashTag(slot))
             case .free, .appending, .lookingUp: return false
             }

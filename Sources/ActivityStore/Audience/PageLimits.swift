@@ -6,8 +6,8 @@ enum PageLimits {
     /// All resulting sizes are size classes of the allocator, so it rounds nothing up. (jemalloc has a class
     /// every 1,024 bytes from 4 to 8 KiB, and every 4,096 bytes from 16 to 32 KiB.) Longer pages have larger
     /// steps because they cost more to write again.
-    static let growthBytes = 2_048
-    static let growthEndBytes = 8_192
+    static let smallGrowthBytes = 2_048
+    static let smallGrowthEndBytes = 8_192
     static let middleGrowthBytes = 4_096
     static let middleGrowthEndBytes = 16_384
     static let largeGrowthBytes = 8_192
@@ -18,32 +18,33 @@ enum PageLimits {
     /// read. But splitting a page of this length already stops the server for 0.4 ms.
     static let bytesMax = 4 * largeGrowthBytes - stringOverheadBytes
     /// Returns the length above which a page is split, measured after outdated entries were dropped.
-    static func bytesAfterCompaction(of bytesMax: Int) -> Int { bytesMax * 7 / 10 }
+    static func bytesMaxAfterCompaction(of bytesMax: Int) -> Int { bytesMax * 7 / 10 }
     /// The length above which a page takes no more entries until it is rearranged. A page becomes this long
     /// only if no worker could rearrange it earlier, or if it cannot be split.
     static let bytesBeforeFull = 6 * largeGrowthBytes
     /// The maximum number of pages of a segment: a directory must fit into one reply.
     static let pagesMax = 16_384
     /// If the expiry of a page was last renewed this long ago, the next entry causes a renewal.
-    static let renewalSeconds: Int64 = 3_600
+    static let renewalIntervalSeconds: Int64 = 3_600
     /// How long a page lives after a renewal: without devices, and with devices. The last renewal may be an hour
     /// older than the last entry. So a page lives for at least 25 hours or 90 days after its last entry, unless a
     /// worker died before it made a renewal.
-    static let activityLifetimeMilliseconds = StoreLimits.activityLifetimeMilliseconds + renewalSeconds * 1_000
-    static let deviceLifetimeMilliseconds = StoreLimits.deviceLifetimeMilliseconds + renewalSeconds * 1_000
+    static let activityExpiryMilliseconds = StoreLimits.activityExpiryMilliseconds + renewalIntervalSeconds * 1_000
+    static let deviceExpiryMilliseconds = StoreLimits.deviceExpiryMilliseconds + renewalIntervalSeconds * 1_000
     /// The age, counted from the registration of the token, above which `arrange` drops an activity's entry from a page
     /// that is too long. An activity lives for eight hours and stays on the Lock Screen for up to four more (Apple,
     /// "ActivityKit"). So an older token is dead.
     static let activityEntryAgeMillisecondsMax: Int64 = 12 * 3_600_000
     /// The same for an entry that says that a member left, counted from the entry's time. By then every older entry
     /// of the member should have arrived.
-    static let leavingKeptMilliseconds: Int64 = 3_600_000
+    static let leavingEntryAgeMillisecondsMax: Int64 = 3_600_000
 
     /// Returns how long a page of this many bytes may become before the memory reserved for it grows.
     static func capacity(for bytes: Int) -> Int {
         let block = bytes + stringOverheadBytes
         let growth =
-            block <= growthEndBytes ? growthBytes : block <= middleGrowthEndBytes ? middleGrowthBytes : largeGrowthBytes
+            block <= smallGrowthEndBytes
+            ? smallGrowthBytes : block <= middleGrowthEndBytes ? middleGrowthBytes : largeGrowthBytes
         return (block + growth - 1) / growth * growth - stringOverheadBytes
     }
 }

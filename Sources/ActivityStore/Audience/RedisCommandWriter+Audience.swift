@@ -5,7 +5,7 @@ import Redis
 extension AudienceCall<UnsafeRawBufferPointer>.Operation {
     /// The call's kind, the number of arguments including the operation's letter, and the maximum length of all
     /// arguments together, in bytes.
-    var recordCall: (kind: AudienceCallKind, argumentCount: Int, argumentBytesMax: Int) {
+    var recordCallLayout: (kind: AudienceCallKind, argumentCount: Int, argumentBytesMax: Int) {
         switch self {
         case .admit(let admission): (.admit, 8, 128 + admission.body.count)
         case .settle: (.settle, 2, 32)
@@ -19,97 +19,109 @@ extension AudienceCall<UnsafeRawBufferPointer>.Operation {
 }
 
 extension RedisCommandWriter {
-    mutating func recordArguments(_ operation: AudienceCall<UnsafeRawBufferPointer>.Operation) {
+    mutating func writeRecordArguments(_ operation: AudienceCall<UnsafeRawBufferPointer>.Operation) {
         switch operation {
         case .admit(let admission):
-            argument(letter: UInt8(ascii: "a"))
-            arguments(admission)
+            writeArgument(letter: UInt8(ascii: "a"))
+            writeArguments(admission)
         case .settle(let version):
-            argument(letter: UInt8(ascii: "s"))
-            argument(count: StoredVersion.bytes) { $0.storedVersion(version) }
+            writeArgument(letter: UInt8(ascii: "s"))
+            writeArgument(count: StoredVersion.byteCount) { $0.writeStoredVersion(version) }
         case .newest:
-            argument(letter: UInt8(ascii: "n"))
+            writeArgument(letter: UInt8(ascii: "n"))
         case .claim(let range, let claim):
-            argument(letter: UInt8(ascii: "c"))
-            argument(range)
-            argument(number: claim, bytes: 8)
+            writeArgument(letter: UInt8(ascii: "c"))
+            writeArgument(range)
+            writeArgument(number: claim, bytes: 8)
         case .finish(let range, let version, let counts, let times):
-            argument(letter: UInt8(ascii: "f"))
-            argument(count: StoredVersion.bytes + 2) {
-                $0.storedVersion(version)
-                $0.number(UInt64(range.rangeCount), bytes: 2)
+            writeArgument(letter: UInt8(ascii: "f"))
+            writeArgument(count: StoredVersion.byteCount + 2) {
+                $0.writeStoredVersion(version)
+                $0.writeNumber(UInt64(range.rangeCount), bytes: 2)
             }
-            argument(number: UInt64(range.index), bytes: 2)
-            argument(count: StoredCounts.bytes) { $0.counts(counts, times) }
+            writeArgument(number: UInt64(range.index), bytes: 2)
+            writeArgument(count: StoredCounts.byteCount) { $0.writeCounts(counts, times) }
         case .finishBroadcast(let part, let version, let outcome, let times):
-            argument(letter: UInt8(ascii: "f"))
-            argument(count: StoredVersion.bytes + 2) {
-                $0.storedVersion(version)
-                $0.number(UInt64(part.rangeCount), bytes: 2)
+            writeArgument(letter: UInt8(ascii: "f"))
+            writeArgument(count: StoredVersion.byteCount + 2) {
+                $0.writeStoredVersion(version)
+                $0.writeNumber(UInt64(part.rangeCount), bytes: 2)
             }
-            argument(number: UInt64(StoredBroadcast.index(of: part.environment)), bytes: 2)
+            writeArgument(number: UInt64(StoredBroadcast.index(of: part.environment)), bytes: 2)
             var counts = MemberCounts()
             counts[outcome] = 1
-            argument(count: StoredCounts.bytes) { $0.counts(counts, times) }
-            argument(number: Int(part.broadcastCount))
+            writeArgument(count: StoredCounts.byteCount) { $0.writeCounts(counts, times) }
+            writeArgument(number: Int(part.broadcastCount))
         case .checkpoint, .directory, .page, .append:
             preconditionFailure("the script does not perform this operation")
         }
     }
 
-    mutating func checkpointArguments(_ range: SegmentRange, claim: UInt64, text: UnsafeRawBufferPointer) {
-        argument(range)
-        argument(number: claim, bytes: 8)
-        argument(text)
+    mutating func writeCheckpointArguments(_ range: SegmentRange, claim: UInt64, text: UnsafeRawBufferPointer) {
+        writeArgument(range)
+        writeArgument(number: claim, bytes: 8)
+        writeArgument(text)
     }
 
-    private mutating func arguments(_ admission: AudienceAdmission<UnsafeRawBufferPointer>) {
-        argument(count: StoredVersion.bytes) { $0.storedVersion(admission.version) }
-        argument(number: admission.digest, bytes: 8)
+    private mutating func writeArguments(_ admission: AudienceAdmission<UnsafeRawBufferPointer>) {
+        writeArgument(count: StoredVersion.byteCount) { $0.writeStoredVersion(admission.version) }
+        writeArgument(number: admission.digest, bytes: 8)
         let bits =
             (admission.isEnd ? 1 : 0) | (admission.isStart ? 2 : 0) | (admission.requestsHighPriority ? 4 : 0)
             | (admission.mayUseReserve ? 8 : 0)
-        argument(number: bits)
-        argument(number: Int(admission.rangeCount))
-        argument(count: StoredPace.bytes) { $0.bytes(StoredPace.bytes) { StoredPace.write(admission.pace, to: $0) } }
-        argument(admission.body)
-        argument(number: UInt64(bitPattern: admission.expiration), bytes: 8)
+        writeArgument(number: bits)
+        writeArgument(number: Int(admission.rangeCount))
+        writeArgument(count: StoredPace.byteCount) {
+            $0.writeBytes(StoredPace.byteCount) { StoredPace.write(admission.pace, to: $0) }
+        }
+        writeArgument(admission.body)
+        writeArgument(number: UInt64(bitPattern: admission.expiration), bytes: 8)
     }
 
     /// Writes a page's key: the hash tag of its segment, a letter and its lower bound.
-    mutating func pageKey(_ tag: UnsafeRawBufferPointer, _ lowerBound: UInt32) {
-        argument(count: tag.count + AudienceStoreKey.pageSuffixBytes) {
-            $0.verbatim(tag)
-            $0.byte(AudienceStoreKey.pageLetter)
-            $0.number(UInt64(lowerBound), bytes: AudienceStoreKey.boundBytes)
+    mutating func writePageKey(_ tag: UnsafeRawBufferPointer, _ lowerBound: UInt32) {
+        writeArgument(count: tag.count + AudienceStoreKey.pageSuffixBytes) {
+            $0.writeVerbatim(tag)
+            $0.writeByte(AudienceStoreKey.pageLetter)
+            $0.writeNumber(UInt64(lowerBound), bytes: AudienceStoreKey.boundBytes)
         }
     }
 
-    mutating func argument(bound: UInt32) { argument(number: UInt64(bound), bytes: AudienceStoreKey.boundBytes) }
+    mutating func writeArgument(bound: UInt32) {
+        writeArgument(number: UInt64(bound), bytes: AudienceStoreKey.boundBytes)
+    }
 
-    private mutating func argument(_ range: SegmentRange) {
-        argument(count: 4) {
-            $0.number(UInt64(range.rangeCount), bytes: 2)
-            $0.number(UInt64(range.index), bytes: 2)
+    private mutating func writeArgument(_ range: SegmentRange) {
+        writeArgument(count: 4) {
+            $0.writeNumber(UInt64(range.rangeCount), bytes: 2)
+            $0.writeNumber(UInt64(range.index), bytes: 2)
         }
     }
 
-    private mutating func argument(number value: UInt64, bytes count: Int) {
-        argument(count: count) { $0.number(value, bytes: count) }
+    private mutating func writeArgument(number value: UInt64, bytes count: Int) {
+        writeArgument(count: count) { $0.writeNumber(value, bytes: count) }
     }
 
-    private mutating func number(_ value: UInt64, bytes count: Int) {
-        bytes(count) { LittleEndian.write(value, bytes: count, to: $0) }
+    private mutating func writeNumber(_ value: UInt64, bytes count: Int) {
+        writeBytes(count) { LittleEndian.write(value, bytes: count, to: $0) }
     }
 
-    private mutating func storedVersion(_ version: Version) {
-        bytes(StoredVersion.bytes) { StoredVersion.write(version, to: $0) }
+    private mutating func writeStoredVersion(_ version: Version) {
+        writeBytes(StoredVersion.byteCount) { StoredVersion.write(version, to: $0) }
     }
 
-    private mutating func counts(_ counts: MemberCounts, _ times: RoundTimes) {
-        for outcome in MemberOutcome.allCases { number(UInt64(counts[outcome]), bytes: StoredCounts.countBytes) }
-        number(StoredCounts.value(ofMilliseconds: times.firstResponseMilliseconds), bytes: StoredCounts.timeBytes)
-        number(StoredCounts.value(ofMilliseconds: times.lastResponseMilliseconds), bytes: StoredCounts.timeBytes)
+    private mutating func writeCounts(_ counts: MemberCounts, _ times: ResponseTimes) {
+        for outcome in MemberOutcome.allCases {
+            writeNumber(UInt64(counts[outcome]), bytes: StoredCounts.countByteCount)
+        }
+        writeNumber(
+            StoredCounts.value(ofMilliseconds: times.firstResponseMilliseconds),
+            bytes: StoredCounts.timeByteCount
+        )
+        writeNumber(
+            StoredCounts.value(ofMilliseconds: times.lastResponseMilliseconds),
+            bytes: StoredCounts.timeByteCount
+        )
     }
 }
 
@@ -120,7 +132,7 @@ enum StoredBroadcast {
 
     /// The length of the part about broadcasts, which follows the totals of the ranges: a byte for each
     /// outcome.
-    static let bytes = MemberOutcome.allCases.count
+    static let byteCount = MemberOutcome.allCases.count
 
     static func read(_ bytes: UnsafeRawBufferPointer) -> MemberCounts {
         var counts = MemberCounts()
@@ -132,27 +144,30 @@ enum StoredBroadcast {
 /// The counts and times of one range or broadcast, or a version's totals, as the script `audience` stores them. The
 /// totals have the counts of the ranges only, but the times of ranges and broadcasts.
 enum StoredCounts {
-    static let countBytes = 4
-    static let timeBytes = 6
-    static let bytes = MemberOutcome.allCases.count * countBytes + 2 * timeBytes
+    static let countByteCount = 4
+    static let timeByteCount = 6
+    static let byteCount = MemberOutcome.allCases.count * countByteCount + 2 * timeByteCount
 
     /// Returns the number that stores a time: one more than the milliseconds; 0 for no time (-1).
     static func value(ofMilliseconds milliseconds: Int64) -> UInt64 {
-        milliseconds < 0 ? 0 : UInt64(min(milliseconds, StoredMember.millisecondsMax - 1)) + 1
+        milliseconds < 0 ? 0 : UInt64(min(milliseconds, MemberEntryFormat.millisecondsMax - 1)) + 1
     }
 
     /// Reads counts and times; nil if the length is wrong.
-    static func read(_ bytes: UnsafeRawBufferPointer) -> (MemberCounts, RoundTimes)? {
-        guard bytes.count == self.bytes else { return nil }
+    static func read(_ bytes: UnsafeRawBufferPointer) -> (MemberCounts, ResponseTimes)? {
+        guard bytes.count == byteCount else { return nil }
         var counts = MemberCounts()
         var offset = 0
         for outcome in MemberOutcome.allCases {
-            counts[outcome] = UInt32(truncatingIfNeeded: LittleEndian.read(bytes[offset..<(offset + countBytes)]))
-            offset += countBytes
+            counts[outcome] = UInt32(truncatingIfNeeded: LittleEndian.read(bytes[offset..<(offset + countByteCount)]))
+            offset += countByteCount
         }
-        let first = LittleEndian.read(bytes[offset..<(offset + timeBytes)])
-        let last = LittleEndian.read(bytes[(offset + timeBytes)...])
-        let times = RoundTimes(firstResponseMilliseconds: Int64(first) - 1, lastResponseMilliseconds: Int64(last) - 1)
+        let first = LittleEndian.read(bytes[offset..<(offset + timeByteCount)])
+        let last = LittleEndian.read(bytes[(offset + timeByteCount)...])
+        let times = ResponseTimes(
+            firstResponseMilliseconds: Int64(first) - 1,
+            lastResponseMilliseconds: Int64(last) - 1
+        )
         return (counts, times)
     }
 }

@@ -4,7 +4,7 @@ public import LiveActivity
 /// of a registration comes from its record. Lanes do not use this type because it allocates.
 public struct ActivityInspection: Sendable, Equatable {
     /// How far the newest admitted version has come.
-    public enum State: String, Sendable, CaseIterable {
+    public enum VersionState: String, Sendable, CaseIterable {
         /// The version waits for the activity's pace or for a token, or `causeway replay` has reopened it.
         case waiting
         /// A worker was allowed to send the version. Redis does not have APNs' answer yet.
@@ -21,7 +21,7 @@ public struct ActivityInspection: Sendable, Equatable {
     public struct NewestVersion: Sendable, Equatable {
         public var version: Version
         public var isEnd: Bool
-        public var state: State
+        public var state: VersionState
     }
 
     public struct LastPush: Sendable, Equatable {
@@ -50,7 +50,7 @@ public struct ActivityInspection: Sendable, Equatable {
     /// registration or unregistration.
     public private(set) var registeredAtMilliseconds: Int64?
     public private(set) var allowsFrequentUpdates = false
-    public private(set) var newest: NewestVersion?
+    public private(set) var newestVersion: NewestVersion?
     /// The last push that Redis allowed.
     public private(set) var lastPush: LastPush?
     /// The last assigned `aps.timestamp`; the next version gets a later one. After Redis lost data, this is the second
@@ -64,84 +64,84 @@ public struct ActivityInspection: Sendable, Equatable {
     public private(set) var acceptedAlertVersion: Version?
     /// The audiences of the activity, and the audiences that may not know yet that the activity left them.
     public private(set) var audiences: [AudienceDigest] = []
-    public private(set) var audiencesLeft: [AudienceDigest] = []
+    public private(set) var leftAudiences: [AudienceDigest] = []
     /// The last millisecond of the activity's first eight hours. Afterwards no update is sent. Nil if Redis has
     /// no value, or knows only an unregistration.
     public private(set) var updatesUntilMilliseconds: Int64?
     /// When the bucket of priority 10 will be full.
     private var fullAtMilliseconds: Int64 = 0
-    private var doublings: Int64 = 0
-    private var limitedAtMilliseconds: Int64?
+    private var recordedDoublings: Int64 = 0
+    private var throttledAtMilliseconds: Int64?
 
     /// - Parameter value: the reply to GET; empty if there is no value.
     public init(value: [UInt8]) throws(InspectionError) {
         if value.isEmpty { return }
         var record = InspectedField(name: "record", bytes: value[...])
-        let lifeEndSeconds = Int64(try record.readNumber(bytes: 4))
-        if lifeEndSeconds > 0 { updatesUntilMilliseconds = lifeEndSeconds * 1_000 + 999 }
+        let updatesUntilSeconds = Int64(try record.readNumber(bytes: 4))
+        if updatesUntilSeconds > 0 { updatesUntilMilliseconds = updatesUntilSeconds * 1_000 + 999 }
         let count = Int(try record.readNumber(bytes: 2))
         let tokenCount = count & ~StoredRecord.countFlags
-        let kind = try record.readByte()
-        allowsFrequentUpdates = kind & StoredRecord.Flag.frequentUpdates != 0
-        let letter = try readNewestVersion(&record)
-        registeredAtMilliseconds = try record.readRecordMilliseconds()
-        token = try InspectedToken(form: kind & 7, try record.readPart("token", count: tokenCount))
+        let flags = try record.readByte()
+        allowsFrequentUpdates = flags & StoredRecord.Flag.allowsFrequentUpdates != 0
+        let stateLetter = try readNewestVersion(&record)
+        registeredAtMilliseconds = try record.readBinaryMilliseconds()
+        token = try InspectedToken(form: flags & 7, try record.readPart("token", count: tokenCount))
         if registeredAtMilliseconds == 0 && token == nil { registeredAtMilliseconds = nil }
-        if count >= StoredRecord.acceptedAlertFollows {
+        if count >= StoredRecord.acceptedAlertFlag {
             record = record.renamed("alert")
-            let timestamp = try record.readRecordSeconds()
+            let timestamp = try record.readBinarySeconds()
             acceptedAlertVersion = Version(timestamp: timestamp, sequence: try record.readNumber(bytes: 8))
         }
-        if count & StoredRecord.audiencesFollow != 0 { try readAudiences(&record) }
-        try readRareParts(&record, kind)
-        try readHeldCommand(record.renamed("held"), letter)
+        if count & StoredRecord.audiencesFlag != 0 { try readAudiences(&record) }
+        try readOptionalParts(&record, flags)
+        try readHeldCommand(record.renamed("held"), stateLetter)
     }
 
     /// Reads bytes 8 to 44 of the record.
     ///
     /// - Returns: the state's letter in lower case.
     private mutating func readNewestVersion(_ record: inout InspectedField) throws(InspectionError) -> UInt8 {
-        let digest = try record.readNumber(bytes: StoredDigest.bytes)
+        let digest = try record.readNumber(bytes: StoredDigest.byteCount)
         if digest > 0 { shownDigest = digest }
         let stateByte = try record.readByte()
-        let sentAt = try record.readRecordMilliseconds()
-        let timestamp = try record.readRecordSeconds()
+        let sentAtMilliseconds = try record.readBinaryMilliseconds()
+        let timestamp = try record.readBinarySeconds()
         let version = Version(timestamp: timestamp, sequence: try record.readNumber(bytes: 8))
-        fullAtMilliseconds = try record.readRecordMilliseconds()
+        fullAtMilliseconds = try record.readBinaryMilliseconds()
         let isOwnTimestamp = stateByte & StoredRecord.StateBit.isOwnTimestamp != 0
         var assignedTimestamp = try record.readPart(record.name, count: StoredRecord.secondsBytes)
         if isOwnTimestamp {
-            lastTimestamp = sentAt > 0 ? timestamp : 0
+            lastTimestamp = sentAtMilliseconds > 0 ? timestamp : 0
         } else {
-            lastTimestamp = try assignedTimestamp.readRecordSeconds()
+            lastTimestamp = try assignedTimestamp.readBinarySeconds()
         }
-        if sentAt > 0 { lastPush = LastPush(timestamp: lastTimestamp, atMilliseconds: sentAt) }
+        if sentAtMilliseconds > 0 { lastPush = LastPush(timestamp: lastTimestamp, atMilliseconds: sentAtMilliseconds) }
         let stateLetter = stateByte & ~StoredRecord.StateBit.hasDrawn | StoredRecord.StateBit.isOwnTimestamp
         let letter = stateLetter | 0x20
         if stateLetter != UInt8(ascii: "n") {
-            guard let state = State(letter: letter) else { throw record.error }
-            newest = NewestVersion(version: version, isEnd: stateLetter < UInt8(ascii: "a"), state: state)
+            guard let state = VersionState(letter: letter) else { throw record.error }
+            newestVersion = NewestVersion(version: version, isEnd: stateLetter < UInt8(ascii: "a"), state: state)
         }
         return letter
     }
 
     /// Reads the parts about a dead token, a 429 and a start, which few values have.
-    private mutating func readRareParts(_ record: inout InspectedField, _ kind: UInt8) throws(InspectionError) {
-        if kind & StoredRecord.Flag.retired != 0 {
-            _ = try record.readPart("retired", count: StoredRecord.retiredBytes)
+    private mutating func readOptionalParts(_ record: inout InspectedField, _ flags: UInt8) throws(InspectionError) {
+        if flags & StoredRecord.Flag.hasRetiredToken != 0 {
+            _ = try record.readPart("retired", count: StoredRecord.retiredTokenBytes)
         }
-        if kind & StoredRecord.Flag.limited != 0 {
+        if flags & StoredRecord.Flag.hasThrottle != 0 {
             record = record.renamed("limit")
-            doublings = Int64(try record.readByte())
-            limitedAtMilliseconds = try record.readRecordMilliseconds()
+            recordedDoublings = Int64(try record.readByte())
+            throttledAtMilliseconds = try record.readBinaryMilliseconds()
         }
-        if kind & StoredRecord.Flag.started != 0 {
+        if flags & StoredRecord.Flag.hasStart != 0 {
             record = record.renamed("start")
-            let timestamp = try record.readRecordSeconds()
+            let timestamp = try record.readBinarySeconds()
             let version = Version(timestamp: timestamp, sequence: try record.readNumber(bytes: 8))
             // A start without a claim was accepted.
-            let isClaimed = kind & StoredRecord.Flag.claimed != 0
-            let letter = isClaimed ? try record.readPart("start", count: 14).rest.first : nil
+            let isClaimed = flags & StoredRecord.Flag.hasClaim != 0
+            let letter = isClaimed ? try record.readPart("start", count: 14).unreadBytes.first : nil
             start = Start(version: version, isSettled: letter != UInt8(ascii: "a"))
         }
     }
@@ -150,7 +150,7 @@ public struct ActivityInspection: Sendable, Equatable {
         record = record.renamed("audiences")
         let (currentCount, leftCount) = (try record.readByte(), try record.readByte())
         for _ in 0..<currentCount { audiences.append(AudienceDigest(value: try record.readNumber(bytes: 8))) }
-        for _ in 0..<leftCount { audiencesLeft.append(AudienceDigest(value: try record.readNumber(bytes: 8))) }
+        for _ in 0..<leftCount { leftAudiences.append(AudienceDigest(value: try record.readNumber(bytes: 8))) }
     }
 
     private mutating func readHeldCommand(_ part: InspectedField, _ letter: UInt8) throws(InspectionError) {
@@ -158,9 +158,13 @@ public struct ActivityInspection: Sendable, Equatable {
         let carriesAlert =
             [UInt8(ascii: "i"), UInt8(ascii: "l"), UInt8(ascii: "x"), UInt8(ascii: "y")].contains(letter)
         if carriesAlert || letter == UInt8(ascii: "h") || letter == UInt8(ascii: "k") {
-            heldCommand = HeldCommand(version: try part.readVersion(), command: part.rest, carriesAlert: carriesAlert)
-            if part.rest.isEmpty { throw part.error }
-        } else if !part.rest.isEmpty {
+            heldCommand = HeldCommand(
+                version: try part.readDecimalVersion(),
+                command: part.unreadBytes,
+                carriesAlert: carriesAlert
+            )
+            if part.unreadBytes.isEmpty { throw part.error }
+        } else if !part.unreadBytes.isEmpty {
             throw part.error
         }
     }
@@ -169,25 +173,25 @@ public struct ActivityInspection: Sendable, Equatable {
 
     /// Returns how many doublings by answers 429 apply to the spacing now.
     public func spacingDoublings(_ pace: Policy.Pace, nowMilliseconds now: Int64) -> Int {
-        guard let limitedAtMilliseconds, now >= limitedAtMilliseconds else { return 0 }
-        let recovered = (now &- limitedAtMilliseconds) / pace.throttleRecoveryMilliseconds
-        return Int(clamping: max(0, doublings &- recovered))
+        guard let throttledAtMilliseconds, now >= throttledAtMilliseconds else { return 0 }
+        let recoveredDoublings = (now &- throttledAtMilliseconds) / pace.throttleRecoveryMilliseconds
+        return Int(clamping: max(0, recordedDoublings &- recoveredDoublings))
     }
 
     /// Returns the least time between two pushes that applies now.
     public func spacingMilliseconds(_ pace: Policy.Pace, nowMilliseconds now: Int64) -> Int64 {
-        let level = spacingDoublings(pace, nowMilliseconds: now)
+        let doublings = spacingDoublings(pace, nowMilliseconds: now)
         // Even a spacing of one millisecond, doubled 22 times, exceeds the longest spacing, an hour. So further
         // doublings change nothing.
-        let throttledSpacing = level == 0 ? 0 : pace.spacingMilliseconds << min(level, 22)
-        return max(pace.spacingMilliseconds, min(throttledSpacing, pace.throttledSpacingMillisecondsMax))
+        let throttledSpacingMilliseconds = doublings == 0 ? 0 : pace.spacingMilliseconds << min(doublings, 22)
+        return max(pace.spacingMilliseconds, min(throttledSpacingMilliseconds, pace.throttledSpacingMillisecondsMax))
     }
 
     /// Returns the time at which the spacing allows the next push; nil: now.
     public func waitUntilMilliseconds(_ pace: Policy.Pace, nowMilliseconds now: Int64) -> Int64? {
         guard let lastPush, lastPush.atMilliseconds <= now else { return nil }
-        let until = lastPush.atMilliseconds &+ spacingMilliseconds(pace, nowMilliseconds: now)
-        return until > now ? until : nil
+        let untilMilliseconds = lastPush.atMilliseconds &+ spacingMilliseconds(pace, nowMilliseconds: now)
+        return untilMilliseconds > now ? untilMilliseconds : nil
     }
 
     /// Returns what is left now of the bucket of priority 10.
@@ -197,7 +201,7 @@ public struct ActivityInspection: Sendable, Equatable {
     }
 }
 
-extension ActivityInspection.State {
+extension ActivityInspection.VersionState {
     fileprivate init?(letter: UInt8) {
         switch letter {
         case UInt8(ascii: "w"), UInt8(ascii: "x"): self = .waiting

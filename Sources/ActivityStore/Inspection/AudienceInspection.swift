@@ -30,7 +30,7 @@ public struct AudienceInspection: Sendable, Equatable {
         public internal(set) var finishedRanges: Set<Int> = []
         /// The sum over the finished ranges.
         public internal(set) var counts = MemberCounts()
-        public internal(set) var times = RoundTimes()
+        public internal(set) var times = ResponseTimes()
 
         /// Whether all ranges and all broadcasts are finished.
         public let isFinished: Bool
@@ -51,8 +51,10 @@ public struct AudienceInspection: Sendable, Equatable {
 
     /// The channel in production, then the channel in the sandbox, each only if it exists.
     public private(set) var channels: [Channel] = []
-    public private(set) var newest: NewestVersion?
-    public private(set) var admitted: AdmittedVersion?
+    public private(set) var newestVersion: NewestVersion?
+    public private(set) var admittedVersion: AdmittedVersion?
+    /// The version of the newest start; nil if no start was admitted.
+    public private(set) var newestStart: Version?
     /// The progress of the last versions, in the order of their admission.
     public private(set) var fanOuts: [FanOut] = []
     /// The last checkpoints, in the order of the ranges.
@@ -67,13 +69,14 @@ public struct AudienceInspection: Sendable, Equatable {
             values[Array(letter.utf8)].map { InspectedField(name: String(letter), bytes: $0[...]) }
         }
         if var part = part("n") {
-            let version = try part.readStoredVersion()
-            newest = NewestVersion(version: version, isSettled: try part.readByte() == UInt8(ascii: "s"))
+            let version = try part.readBinaryVersion()
+            newestVersion = NewestVersion(version: version, isSettled: try part.readByte() == UInt8(ascii: "s"))
         }
-        if var part = part("a") { admitted = try AdmittedVersion(&part) }
+        if var part = part("a") { admittedVersion = try AdmittedVersion(&part) }
+        if var part = part("s"), !part.isEmpty { newestStart = try part.readBinaryVersion() }
         if var part = part("f") {
-            fullAtMilliseconds = try part.readRecordMilliseconds()
-            frequentFullAtMilliseconds = try part.readRecordMilliseconds()
+            fullAtMilliseconds = try part.readBinaryMilliseconds()
+            frequentFullAtMilliseconds = try part.readBinaryMilliseconds()
         }
         if var part = part("l") {
             while !part.isEmpty { fanOuts.append(try FanOut(&part, values)) }
@@ -107,7 +110,7 @@ public struct AudienceInspection: Sendable, Equatable {
 
 extension AudienceInspection.Channel {
     fileprivate init(_ field: InspectedField, _ environment: APNsEnvironment) throws(InspectionError) {
-        let value = field.rest
+        let value = field.unreadBytes
         guard let channel = value.withUnsafeBytes({ AudienceChannel(field: $0, environment: environment) }) else {
             throw field.error
         }
@@ -120,18 +123,18 @@ extension AudienceInspection.Channel {
 
 extension AudienceInspection.AdmittedVersion {
     fileprivate init(_ part: inout InspectedField) throws(InspectionError) {
-        version = try part.readStoredVersion()
+        version = try part.readBinaryVersion()
         digest = try part.readNumber(bytes: 8)
         let flags = try part.readByte()
         (isEnd, isStart) = (flags & 1 != 0, flags & 2 != 0)
         grant = AudienceGrant(
-            timestamp: try part.readRecordSeconds(),
+            timestamp: try part.readBinarySeconds(),
             priority: try part.readByte(),
             frequentPriority: try part.readByte(),
             isDemoted: flags & 4 != 0,
             rangeCount: UInt16(try part.readNumber(bytes: 2))
         )
-        atMilliseconds = try part.readRecordMilliseconds()
+        atMilliseconds = try part.readBinaryMilliseconds()
         expiration = Int64(bitPattern: try part.readNumber(bytes: 8))
     }
 }
@@ -141,13 +144,13 @@ extension AudienceInspection.FanOut {
     ///   - part: the field `l`, from which this version's bytes are read.
     ///   - values: all fields of the hash. They say which ranges are finished, and with which counts.
     fileprivate init(_ part: inout InspectedField, _ values: [[UInt8]: [UInt8]]) throws(InspectionError) {
-        let name = Array(part.rest.prefix(StoredVersion.bytes + 2))
-        version = try part.readStoredVersion()
+        let name = Array(part.unreadBytes.prefix(StoredVersion.byteCount + 2))
+        version = try part.readBinaryVersion()
         rangeCount = Int(try part.readNumber(bytes: 2))
-        admittedAtMilliseconds = try part.readRecordMilliseconds()
+        admittedAtMilliseconds = try part.readBinaryMilliseconds()
         isFinished = try part.readByte() & 1 == 1
         guard SegmentRange(index: 0, rangeCount: rangeCount) != nil else { throw part.error }
-        let stored = values[[UInt8(ascii: "t")] + name]?.prefix(StoredCounts.bytes)
+        let stored = values[[UInt8(ascii: "t")] + name]?.prefix(StoredCounts.byteCount)
         if isFinished, let totals = stored?.withUnsafeBytes({ StoredCounts.read($0) }) {
             finishedRanges = Set(0..<rangeCount)
             (counts, times) = totals
@@ -164,8 +167,8 @@ extension AudienceInspection.FanOut {
 }
 
 extension InspectedField {
-    fileprivate mutating func readStoredVersion() throws(InspectionError) -> Version {
-        let timestamp = try readRecordSeconds()
+    fileprivate mutating func readBinaryVersion() throws(InspectionError) -> Version {
+        let timestamp = try readBinarySeconds()
         return Version(timestamp: timestamp, sequence: try readNumber(bytes: 8))
     }
 }

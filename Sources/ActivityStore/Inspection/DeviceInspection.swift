@@ -2,7 +2,7 @@ public import LiveActivity
 
 /// The content of a device's hash: its push-to-start tokens and the starts that wait for them.
 public struct DeviceInspection: Sendable, Equatable {
-    public struct Slot: Sendable, Equatable {
+    public struct AttributesTypeState: Sendable, Equatable {
         public var attributesType: String
         public var token: InspectedToken?
         /// When the token was registered. Without a token: the time of the last unregistration or, plus 1, of the
@@ -19,30 +19,30 @@ public struct DeviceInspection: Sendable, Equatable {
     }
 
     /// The tokens and held starts, sorted by attributes type.
-    public private(set) var slots: [Slot] = []
+    public private(set) var attributesTypeStates: [AttributesTypeState] = []
     private var fullAtMilliseconds: Int64 = 0
 
     /// - Parameter fields: the reply to HGETALL, in pairs. Unknown fields are ignored.
     public init(fields: [(field: [UInt8], value: [UInt8])]) throws(InspectionError) {
         let hash = InspectedHash(fields)
-        if var record = hash.reader("s") { fullAtMilliseconds = try record.readMilliseconds() }
+        if var record = hash.field("s") { fullAtMilliseconds = try record.readDecimalMilliseconds() }
         for type in hash.attributesTypes() {
-            var slot = Slot(attributesType: type)
-            (slot.registeredAtMilliseconds, slot.token) = try hash.token(suffix: ":\(type)")
-            if let record = hash.reader("w:\(type)") { slot.heldStarts = try Self.starts(record) }
-            slots.append(slot)
+            var typeState = AttributesTypeState(attributesType: type)
+            (typeState.registeredAtMilliseconds, typeState.token) = try hash.readToken(suffix: ":\(type)")
+            if let record = hash.field("w:\(type)") { typeState.heldStarts = try Self.readHeldStarts(record) }
+            attributesTypeStates.append(typeState)
         }
     }
 
-    private static func starts(_ field: InspectedField) throws(InspectionError) -> [HeldStart] {
+    private static func readHeldStarts(_ field: InspectedField) throws(InspectionError) -> [HeldStart] {
         var (field, starts) = (field, [HeldStart]())
-        while !field.rest.isEmpty {
+        while !field.unreadBytes.isEmpty {
             guard starts.count < StoreLimits.heldStartsMax else { throw field.error }
             let activityCount = Int(try field.readNumber(bytes: 2))
             let commandCount = Int(try field.readNumber(bytes: 4))
-            let version = try field.readVersion()
-            let activity = try field.readPart(field.name, count: activityCount).rest
-            let command = try field.readPart(field.name, count: commandCount).rest
+            let version = try field.readDecimalVersion()
+            let activity = try field.readPart(field.name, count: activityCount).unreadBytes
+            let command = try field.readPart(field.name, count: commandCount).unreadBytes
             starts.append(HeldStart(activity: activity, version: version, command: command))
         }
         return starts

@@ -13,13 +13,15 @@ public struct InspectedAudienceKeys: Sendable {
     }
 
     /// The key of the audience's record, a hash.
-    public var recordKey: [UInt8] { tag(segment: nil) }
+    public var recordKey: [UInt8] { hashTag(segment: nil) }
 
-    public func directoryKey(segment: UInt8) -> [UInt8] { tag(segment: segment) + [AudienceStoreKey.directoryLetter] }
+    public func directoryKey(segment: UInt8) -> [UInt8] {
+        hashTag(segment: segment) + [AudienceStoreKey.directoryLetter]
+    }
 
     public func pageKey(segment: UInt8, lowerBound: UInt32) -> [UInt8] {
         let suffix = AudienceStoreKey.pageSuffix(lowerBound)
-        return tag(segment: segment) + suffix.indices.map { suffix[$0] }
+        return hashTag(segment: segment) + suffix.indices.map { suffix[$0] }
     }
 
     /// Returns the lower bounds of a segment's pages; empty for an empty directory.
@@ -30,7 +32,7 @@ public struct InspectedAudienceKeys: Sendable {
         return bounds
     }
 
-    private func tag(segment: UInt8?) -> [UInt8] {
+    private func hashTag(segment: UInt8?) -> [UInt8] {
         var memory = [UInt8](repeating: 0, count: AudienceStoreKey.bytesMax)
         let count = memory.withUnsafeMutableBytes { memory in
             app.withUnsafeBytes { AudienceStoreKey.write(app: $0, audience, segment: segment, to: memory) }

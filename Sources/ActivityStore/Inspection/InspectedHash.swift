@@ -22,18 +22,18 @@ public struct InspectedToken: Sendable, Equatable {
 
     /// Reads an activity's token; nil if there is none. `form` is the number of the token's ``TokenForm``, or 0.
     init?(form: UInt8, _ part: InspectedField) throws(InspectionError) {
-        let stored = part.rest
+        let stored = part.unreadBytes
         if form == 0 && stored.isEmpty { return nil }
         var memory = [UInt8](repeating: 0, count: TokenText.bytesMax * 2)
-        let decoded = memory.withUnsafeMutableBytes { memory in
+        let decodedToken = memory.withUnsafeMutableBytes { memory in
             stored.withUnsafeBytes { stored in
                 memory.baseAddress.flatMap { start in
                     TokenForm(rawValue: form).flatMap { TokenText.decode($0, stored, to: start) }
                 }
             }
         }
-        guard let decoded else { throw part.error }
-        self.init(token: Array(memory[..<decoded.count]), environment: decoded.environment)
+        guard let decodedToken else { throw part.error }
+        self.init(token: Array(memory[..<decodedToken.count]), environment: decodedToken.environment)
     }
 }
 
@@ -49,11 +49,11 @@ public struct InspectedBudget: Sendable, Equatable {
     init(_ bucket: Policy.Bucket, fullAtMilliseconds: Int64, nowMilliseconds: Int64) {
         self.bucket = bucket
         // The subtraction cannot overflow, because neither time is negative.
-        let missing = max(0, fullAtMilliseconds &- nowMilliseconds)
+        let missingMilliseconds = max(0, fullAtMilliseconds &- nowMilliseconds)
         let interval = bucket.intervalMilliseconds
-        let missingDraws = missing / interval &+ (missing % interval == 0 ? 0 : 1)
+        let missingDraws = missingMilliseconds / interval &+ (missingMilliseconds % interval == 0 ? 0 : 1)
         drawsLeft = max(0, bucket.pushes &- Int(clamping: missingDraws))
-        self.fullAtMilliseconds = missing > 0 ? fullAtMilliseconds : nil
+        self.fullAtMilliseconds = missingMilliseconds > 0 ? fullAtMilliseconds : nil
     }
 }
 
@@ -62,27 +62,33 @@ struct InspectedHash {
     private let fields: [String: [UInt8]]
 
     init(_ fields: [(field: [UInt8], value: [UInt8])]) {
-        var byName: [String: [UInt8]] = [:]
-        for (field, value) in fields where !value.isEmpty { byName[String(decoding: field, as: UTF8.self)] = value }
-        self.fields = byName
+        var fieldsByName: [String: [UInt8]] = [:]
+        for (field, value) in fields where !value.isEmpty {
+            fieldsByName[String(decoding: field, as: UTF8.self)] = value
+        }
+        self.fields = fieldsByName
     }
 
-    func reader(_ field: String) -> InspectedField? {
-        fields[field].map { InspectedField(name: field, bytes: $0[...]) }
+    func field(_ name: String) -> InspectedField? {
+        fields[name].map { InspectedField(name: name, bytes: $0[...]) }
     }
 
     /// Reads the token in the fields `t` and `u` of a device's hash.
-    func token(suffix: String) throws(InspectionError) -> (registeredAtMilliseconds: Int64?, token: InspectedToken?) {
-        guard var record = reader("t\(suffix)") else { return (nil, nil) }
-        let registeredAt = try record.readMilliseconds()
-        let stored = record.rest + (fields["u\(suffix)"] ?? [])
-        if record.rest.isEmpty { return (registeredAt, nil) }
+    func readToken(suffix: String) throws(InspectionError) -> (registeredAtMilliseconds: Int64?, token: InspectedToken?)
+    {
+        guard var record = field("t\(suffix)") else { return (nil, nil) }
+        let registeredAt = try record.readDecimalMilliseconds()
+        let stored = record.unreadBytes + (fields["u\(suffix)"] ?? [])
+        if record.unreadBytes.isEmpty { return (registeredAt, nil) }
         var memory = [UInt8](repeating: 0, count: TokenText.bytesMax * 2)
-        let decoded = memory.withUnsafeMutableBytes { memory in
+        let decodedToken = memory.withUnsafeMutableBytes { memory in
             stored.withUnsafeBytes { stored in memory.baseAddress.flatMap { TokenText.decode(stored, to: $0) } }
         }
-        guard let decoded else { throw record.error }
-        return (registeredAt, InspectedToken(token: Array(memory[..<decoded.count]), environment: decoded.environment))
+        guard let decodedToken else { throw record.error }
+        return (
+            registeredAt,
+            InspectedToken(token: Array(memory[..<decodedToken.count]), environment: decodedToken.environment)
+        )
     }
 
     /// Returns the attributes types of a device's hash: the part of each field's name after the colon.
@@ -103,7 +109,7 @@ struct InspectedField {
     }
 
     var isEmpty: Bool { bytes.isEmpty }
-    var rest: [UInt8] { Array(bytes) }
+    var unreadBytes: [UInt8] { Array(bytes) }
     var error: InspectionError { InspectionError(field: name) }
 
     /// Returns the unread bytes under another name. Errors then report this name.
@@ -122,7 +128,7 @@ struct InspectedField {
         return byte
     }
 
-    mutating func readNumber(digits: Int) throws(InspectionError) -> UInt64 {
+    mutating func readDecimal(digits: Int) throws(InspectionError) -> UInt64 {
         let text = bytes.prefix(digits)
         bytes = bytes.dropFirst(digits)
         guard text.count == digits, let number = text.withUnsafeBytes({ Decimal.parse($0) }) else { throw error }
@@ -137,22 +143,22 @@ struct InspectedField {
         return LittleEndian.read(number)
     }
 
-    mutating func readRecordMilliseconds() throws(InspectionError) -> Int64 {
+    mutating func readBinaryMilliseconds() throws(InspectionError) -> Int64 {
         Int64(clamping: try readNumber(bytes: StoredRecord.millisecondsBytes))
     }
 
-    mutating func readRecordSeconds() throws(InspectionError) -> Int64 {
+    mutating func readBinarySeconds() throws(InspectionError) -> Int64 {
         let seconds = Int64(try readNumber(bytes: StoredRecord.secondsBytes))
         guard seconds <= Limits.timestampMax else { throw error }
         return seconds
     }
 
-    mutating func readMilliseconds() throws(InspectionError) -> Int64 {
-        Int64(clamping: try readNumber(digits: StoredTime.digits))
+    mutating func readDecimalMilliseconds() throws(InspectionError) -> Int64 {
+        Int64(clamping: try readDecimal(digits: StoredTime.digitCount))
     }
 
-    mutating func readVersion() throws(InspectionError) -> Version {
-        let timestamp = Int64(try readNumber(digits: StoredVersion.timestampDigits))
-        return Version(timestamp: timestamp, sequence: try readNumber(digits: Decimal.digitsMax))
+    mutating func readDecimalVersion() throws(InspectionError) -> Version {
+        let timestamp = Int64(try readDecimal(digits: StoredVersion.timestampDigitCount))
+        return Version(timestamp: timestamp, sequence: try readDecimal(digits: Decimal.digitsMax))
     }
 }

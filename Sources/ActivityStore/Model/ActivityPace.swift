@@ -11,18 +11,18 @@ public struct ActivityPace: Hashable, Sendable {
     /// registration allows them.
     public internal(set) var allowsFrequentUpdates = false
     /// How many doublings of the spacing applied when the last 429 was recorded, including its own.
-    public internal(set) var doublings = 0
+    public internal(set) var spacingDoublings = 0
     /// When Redis recorded the last 429; nil: there was none.
-    public internal(set) var limitedAtMilliseconds: Int64?
+    public internal(set) var throttledAtMilliseconds: Int64?
 
     init(beganAtMilliseconds: Int64) {
         self.beganAtMilliseconds = beganAtMilliseconds
     }
 
     /// The last second in which Redis admits updates, UNIX seconds.
-    public var endSeconds: Int64 { beganAtMilliseconds / 1_000 + StoreLimits.updatesSeconds }
+    public var updatesUntilSeconds: Int64 { beganAtMilliseconds / 1_000 + StoreLimits.updatePeriodSeconds }
 
-    func hasEnded(at now: Int64) -> Bool { now / 1_000 > endSeconds }
+    func hasUpdatePeriodEnded(at now: Int64) -> Bool { now / 1_000 > updatesUntilSeconds }
 
     func bucket(_ pace: Policy.Pace) -> Policy.Bucket {
         allowsFrequentUpdates ? pace.frequentBudget : pace.budget
@@ -30,31 +30,35 @@ public struct ActivityPace: Hashable, Sendable {
 
     // MARK: - The spacing after answers 429
 
-    func doublings(_ pace: Policy.Pace, at now: Int64) -> Int {
+    func currentDoublings(_ pace: Policy.Pace, at now: Int64) -> Int {
         // If the server's clock was set back, no doubling applies.
-        guard let limitedAtMilliseconds, now >= limitedAtMilliseconds else { return 0 }
-        let recovered = (now - limitedAtMilliseconds) / pace.throttleRecoveryMilliseconds
-        return Int(max(0, Int64(doublings) - recovered))
+        guard let throttledAtMilliseconds, now >= throttledAtMilliseconds else { return 0 }
+        let recoveredDoublings = (now - throttledAtMilliseconds) / pace.throttleRecoveryMilliseconds
+        return Int(max(0, Int64(spacingDoublings) - recoveredDoublings))
     }
 
-    func spacing(_ pace: Policy.Pace, at now: Int64) -> Int64 {
-        let doublings = doublings(pace, at: now)
+    func spacingMilliseconds(_ pace: Policy.Pace, at now: Int64) -> Int64 {
+        let doublings = currentDoublings(pace, at: now)
         if doublings == 0 { return pace.spacingMilliseconds }
-        var spacing = pace.spacingMilliseconds
-        for _ in 0..<doublings { spacing *= 2 }
-        return max(pace.spacingMilliseconds, min(spacing, pace.throttledSpacingMillisecondsMax))
+        var doubledSpacingMilliseconds = pace.spacingMilliseconds
+        for _ in 0..<doublings { doubledSpacingMilliseconds *= 2 }
+        return max(pace.spacingMilliseconds, min(doubledSpacingMilliseconds, pace.throttledSpacingMillisecondsMax))
     }
 
     /// Records a 429: doubles the spacing once more, unless it is at its longest. Each push doubles the
     /// spacing at most once, even if its 429 is reported several times.
     ///
     /// - Returns: false if this 429 was recorded before, and nothing changes.
-    mutating func recordLimit(_ pace: Policy.Pace, sentAt: Int64, at now: Int64) -> Bool {
-        if let limitedAtMilliseconds, sentAt <= limitedAtMilliseconds && now >= limitedAtMilliseconds { return false }
-        let doublingsBefore = doublings(pace, at: now)
-        let isLongest = spacing(pace, at: now) >= pace.throttledSpacingMillisecondsMax
-        doublings = isLongest || doublingsBefore == StoreLimits.doublingsMax ? doublingsBefore : doublingsBefore + 1
-        limitedAtMilliseconds = now
+    mutating func recordThrottle(_ pace: Policy.Pace, sentAt: Int64, at now: Int64) -> Bool {
+        if let throttledAtMilliseconds, sentAt <= throttledAtMilliseconds && now >= throttledAtMilliseconds {
+            return false
+        }
+        let previousDoublings = currentDoublings(pace, at: now)
+        let isLongest = spacingMilliseconds(pace, at: now) >= pace.throttledSpacingMillisecondsMax
+        spacingDoublings =
+            isLongest || previousDoublings == StoreLimits.spacingDoublingsMax
+            ? previousDoublings : previousDoublings + 1
+        throttledAtMilliseconds = now
         return true
     }
 }
@@ -62,13 +66,13 @@ public struct ActivityPace: Hashable, Sendable {
 extension Policy.Bucket {
     /// Returns how many pushes are left in this bucket, if it will be full at the time `fullAt`.
     func pushesLeft(fullAt: Int64, now: Int64) -> Int {
-        var left = pushes
-        var missing = fullAt - now
-        while missing > 0 && left > 0 {
-            missing -= intervalMilliseconds
-            left -= 1
+        var remainingPushes = pushes
+        var missingMilliseconds = fullAt - now
+        while missingMilliseconds > 0 && remainingPushes > 0 {
+            missingMilliseconds -= intervalMilliseconds
+            remainingPushes -= 1
         }
-        return left
+        return remainingPushes
     }
 
     /// Returns when this bucket will be full after one more draw.

@@ -2,34 +2,34 @@ import LiveActivity
 
 /// Admissions: what becomes of an update, an end or a start.
 extension ActivityState {
-    mutating func admit(_ call: StateAdmission<[UInt8]>, now: Int64) -> (StoreReply<[UInt8]>, Expiry) {
+    mutating func admit(_ call: StateAdmission<[UInt8]>, now: Int64) -> (StoreReply<[UInt8]>, ExpiryChange) {
         if let departures {
             var reply = StoreReply<[UInt8]>(.departures)
             reply.departures = departures
             return (reply, .unchanged)
         }
-        var expiry = Expiry.unchanged
+        var expiryChange = ExpiryChange.unchanged
         let isFirstToken = token == nil
-        if let registration = call.registration, token?.isSame(as: registration) != true,
-            retiredToken?.isSame(as: registration) != true, takeIfNewer(registration)
+        if let registration = call.registration, token?.isSameToken(as: registration) != true,
+            retiredToken?.isSameToken(as: registration) != true, storeTokenIfNewer(registration)
         {
-            expiry = .renewed
+            expiryChange = .renewed
             if call.isReread, isFirstToken { lastTimestamp = max(lastTimestamp, now / 1_000) }
             beginLife(at: now)
         }
-        if let verdict = refusal(call) { return (refusalReply(call, verdict), expiry) }
-        if call.isTooOld, version == nil { return (StoreReply(.expired), expiry) }
-        if !call.isEnd, pace?.hasEnded(at: now) ?? false { return (StoreReply(.tooOld), expiry) }
+        if let verdict = findRefusal(call) { return (makeRefusalReply(call, verdict), expiryChange) }
+        if call.isTooOld, version == nil { return (StoreReply(.expired), expiryChange) }
+        if !call.isEnd, pace?.hasUpdatePeriodEnded(at: now) ?? false { return (StoreReply(.tooOld), expiryChange) }
 
-        let isSameVersion = version == call.version && isEnded == call.isEnd
+        let isSameCommand = version == call.version && isEnded == call.isEnd
         if let alert = call.carriedAlert, let acceptedAlertVersion, alert <= acceptedAlertVersion {
-            return (StoreReply<[UInt8]>(.alertAlreadyAccepted), expiry)
+            return (StoreReply<[UInt8]>(.alertAlreadyAccepted), expiryChange)
         }
-        let isHeldAgain = isSameVersion && holdsNewest
+        let isHeldAgain = isSameCommand && holdsNewestVersion
         if let heldCommand, heldCommand.carriesAlert, !call.carriesAlert, token != nil || !isHeldAgain {
             var reply = StoreReply<[UInt8]>(.alertHeld)
             reply.heldCommand = heldCommand.command
-            return (reply, expiry)
+            return (reply, expiryChange)
         }
         beginLife(at: now)
         if !call.isEnd, audiences.currentDigests.isEmpty, shownDigest == Self.storedDigest(call.digest) {
@@ -38,37 +38,37 @@ extension ActivityState {
             return (StoreReply(.unchanged), .renewed)
         }
         guard let token else {
-            if isSameVersion && !holdsNewest { return (StoreReply(.noToken), expiry) }
-            advance(to: call, isSameVersion ? .held : .waiting)
-            return (StoreReply<[UInt8]>(isSameVersion ? .held : .noToken), .renewed)
+            if isSameCommand && !holdsNewestVersion { return (StoreReply(.noToken), expiryChange) }
+            advance(to: call, isSameCommand ? .held : .waiting)
+            return (StoreReply<[UInt8]>(isSameCommand ? .held : .noToken), .renewed)
         }
-        let since = now - lastSendMilliseconds
-        let wait = (pace?.spacing(call.pace, at: now) ?? 0) - since
-        if since >= 0 && wait > 0 {
-            if !isSameVersion {
+        let sinceLastSendMilliseconds = now - lastSendMilliseconds
+        let waitMilliseconds = (pace?.spacingMilliseconds(call.pace, at: now) ?? 0) - sinceLastSendMilliseconds
+        if sinceLastSendMilliseconds >= 0 && waitMilliseconds > 0 {
+            if !isSameCommand {
                 advance(to: call, .waiting)
-                expiry = .renewed
+                expiryChange = .renewed
             }
             var reply = StoreReply<[UInt8]>(.wait)
-            reply.waitMilliseconds = wait
-            return (reply, expiry)
+            reply.waitMilliseconds = waitMilliseconds
+            return (reply, expiryChange)
         }
-        if !isSameVersion || versionState != .sending { assignTimestamp(call.version) }
-        let heldBefore = heldCommand
+        if !isSameCommand || versionState != .sending { assignTimestamp(call.version) }
+        let previousHeldCommand = heldCommand
         advance(to: call, .sending)
-        if heldCommand != heldBefore { expiry = .renewed }
-        if lastSendMilliseconds / 1_000_000 != now / 1_000_000 { expiry = .renewed }
+        if heldCommand != previousHeldCommand { expiryChange = .renewed }
+        if lastSendMilliseconds / 1_000_000 != now / 1_000_000 { expiryChange = .renewed }
         lastSendMilliseconds = now
         shownDigest = nil
         var reply = StoreReply<[UInt8]>(.send)
         reply.timestamp = lastTimestamp
         reply.registration = token
         draw(call, now: now, into: &reply)
-        return (reply, expiry)
+        return (reply, expiryChange)
     }
 
     /// Returns why an update or an end is refused; nil if it may become the newest version, or repeats it. (R11)
-    private func refusal(_ call: StateAdmission<[UInt8]>) -> StoreVerdict? {
+    private func findRefusal(_ call: StateAdmission<[UInt8]>) -> StoreVerdict? {
         guard let newest = version else { return nil }
         if isEnded {
             if call.isEnd {
@@ -77,14 +77,17 @@ extension ActivityState {
             }
             return awaitsCarrier(call, newest: newest) ? .alertAwaitsCarrier : .ended
         }
-        if call.isEnd { return nil }
+        if call.isEnd {
+            let isOfEarlierLife = start.map { call.version < $0.version } ?? false
+            return isOfEarlierLife && !call.endsNewerLife ? .superseded : nil
+        }
         if newest == call.version { return versionState.isSettled || versionState == .startSending ? .duplicate : nil }
         if newest < call.version { return nil }
         return awaitsCarrier(call, newest: newest) ? .alertAwaitsCarrier : .superseded
     }
 
     /// Returns the reply that refuses an update or an end with this verdict.
-    private func refusalReply(_ call: StateAdmission<[UInt8]>, _ verdict: StoreVerdict) -> StoreReply<[UInt8]> {
+    private func makeRefusalReply(_ call: StateAdmission<[UInt8]>, _ verdict: StoreVerdict) -> StoreReply<[UInt8]> {
         var reply = StoreReply<[UInt8]>(verdict)
         reply.wasNotShown = verdict == .duplicate && call.isEnd && versionState == .notShown
         return reply
@@ -99,21 +102,21 @@ extension ActivityState {
     private mutating func draw(_ call: StateAdmission<[UInt8]>, now: Int64, into reply: inout StoreReply<[UInt8]>) {
         guard let pace else { return }
         let bucket = pace.bucket(call.pace)
-        var left = bucket.pushesLeft(fullAt: pace.fullAtMilliseconds, now: now)
+        var remainingPushes = bucket.pushesLeft(fullAt: pace.fullAtMilliseconds, now: now)
         reply.priority = 5
         if call.requestsHighPriority {
             if hasDrawn {
                 reply.priority = 10
-            } else if left > (call.mayUseReserve ? 0 : bucket.reservedForAlerts) {
+            } else if remainingPushes > (call.mayUseReserve ? 0 : bucket.reservedForAlerts) {
                 reply.priority = 10
-                left -= 1
+                remainingPushes -= 1
                 hasDrawn = true
                 self.pace?.fullAtMilliseconds = bucket.fullAtAfterDraw(fullAt: pace.fullAtMilliseconds, now: now)
             } else {
                 reply.isDemoted = true
             }
         }
-        reply.budgetLeft = left
+        reply.budgetLeft = remainingPushes
     }
 
     mutating func admitStart(
@@ -121,7 +124,7 @@ extension ActivityState {
         claim: UInt64,
         previousClaim: UInt64?,
         now: Int64
-    ) -> (StoreReply<[UInt8]>, Expiry) {
+    ) -> (StoreReply<[UInt8]>, ExpiryChange) {
         if let start {
             if start.version == version { return repeatStart(start, claim: claim, previousClaim: previousClaim) }
             if start.version > version { return (StoreReply(.superseded), .unchanged) }
@@ -146,7 +149,7 @@ extension ActivityState {
         pace = ActivityPace(beganAtMilliseconds: now)
         let start = Start(version: version, isSettled: false, timestamp: lastTimestamp, claim: claim)
         self.start = start
-        return (sendReply(start), .renewed)
+        return (makeSendReply(start), .renewed)
     }
 
     /// Decides about a start that has already got a send verdict. The call may come for the same record after a lost
@@ -155,17 +158,17 @@ extension ActivityState {
         _ start: Start,
         claim: UInt64,
         previousClaim: UInt64?
-    ) -> (StoreReply<[UInt8]>, Expiry) {
-        guard let claimed = start.claim, claimed == claim || claimed == previousClaim else {
+    ) -> (StoreReply<[UInt8]>, ExpiryChange) {
+        guard let storedClaim = start.claim, storedClaim == claim || storedClaim == previousClaim else {
             return (StoreReply<[UInt8]>(start.isSettled ? .duplicate : .unknown), .unchanged)
         }
         if isEnded || token != nil && versionState != .startSending { return (StoreReply(.superseded), .unchanged) }
-        guard claimed != claim else { return (sendReply(start), .unchanged) }
+        guard storedClaim != claim else { return (makeSendReply(start), .unchanged) }
         self.start?.claim = claim
-        return (sendReply(start), .renewed)
+        return (makeSendReply(start), .renewed)
     }
 
-    private func sendReply(_ start: Start) -> StoreReply<[UInt8]> {
+    private func makeSendReply(_ start: Start) -> StoreReply<[UInt8]> {
         var reply = StoreReply<[UInt8]>(.send)
         reply.timestamp = start.timestamp
         return reply
@@ -184,8 +187,8 @@ extension ActivityState {
 
     /// Assigns the version's own timestamp, or one second above the last assigned one if its own is not higher.
     private mutating func assignTimestamp(_ version: Version) {
-        let above = min(lastTimestamp + 1, Limits.timestampMax)
+        let nextTimestamp = min(lastTimestamp + 1, Limits.timestampMax)
         lastTimestamp =
-            version.timestamp > lastTimestamp ? version.timestamp : above
+            version.timestamp > lastTimestamp ? version.timestamp : nextTimestamp
     }
 }

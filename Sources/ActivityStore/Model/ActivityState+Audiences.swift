@@ -2,17 +2,19 @@ import LiveActivity
 
 extension ActivityState {
     /// The part of a reply that names the audiences which may not know yet that the activity left them.
-    var departures: [UInt8]? { MemberAudiences.departures(audiences.leftDigests, at: registeredAtMilliseconds ?? 0) }
+    var departures: [UInt8]? {
+        MemberAudiences.encodeDepartures(audiences.leftDigests, at: registeredAtMilliseconds ?? 0)
+    }
 
     /// If the activity is or was in audiences, forgets which state it shows: a push to an audience may have replaced
     /// this state.
-    mutating func forgetShownStateOfMember() {
+    mutating func forgetShownState() {
         if !audiences.isEmpty { shownDigest = nil }
     }
 
     /// Leaves all audiences, because the token was retired or unregistered, or the end was accepted.
     mutating func leaveAllAudiences() {
-        forgetShownStateOfMember()
+        forgetShownState()
         audiences.leaveAll()
     }
 
@@ -21,22 +23,22 @@ extension ActivityState {
     /// into the audiences.
     mutating func leaveAtEnd() {
         guard !audiences.currentDigests.isEmpty else { return }
-        let raised = min((registeredAtMilliseconds ?? 0) + 1, StoredTime.millisecondsMax)
-        registeredAtMilliseconds = raised
-        token?.registeredAtMilliseconds = raised
+        let raisedMilliseconds = min((registeredAtMilliseconds ?? 0) + 1, StoredTime.millisecondsMax)
+        registeredAtMilliseconds = raisedMilliseconds
+        token?.registeredAtMilliseconds = raisedMilliseconds
         leaveAllAudiences()
     }
 
     /// Changes the audiences. Returns false, without a change, if too many audiences would not know yet that the
     /// activity left them.
     mutating func changeAudiences(to list: [UInt8]) -> Bool {
-        let audiencesBefore = audiences
-        guard audiences.change(to: MemberAudiences.digests(list)) else { return false }
-        if !audiencesBefore.isEmpty || !audiences.isEmpty { shownDigest = nil }
+        let previousAudiences = audiences
+        guard audiences.change(to: MemberAudiences.decodeDigests(list)) else { return false }
+        if !previousAudiences.isEmpty || !audiences.isEmpty { shownDigest = nil }
         return true
     }
 
-    mutating func confirmDepartures(at milliseconds: Int64) -> (StoreReply<[UInt8]>, Expiry) {
+    mutating func confirmDepartures(at milliseconds: Int64) -> (StoreReply<[UInt8]>, ExpiryChange) {
         let isConfirmed = !audiences.leftDigests.isEmpty && registeredAtMilliseconds == milliseconds
         if isConfirmed { audiences.leftDigests = [] }
         return (StoreReply(.settled), isConfirmed ? .renewed : .unchanged)

@@ -8,9 +8,9 @@ import LiveActivity
 extension ActivityState {
     package init(_ inspection: ActivityInspection) {
         self.init()
-        version = inspection.newest?.version
-        versionState = inspection.newest.map { VersionState($0.state) } ?? .waiting
-        isEnded = inspection.newest?.isEnd ?? false
+        version = inspection.newestVersion?.version
+        versionState = inspection.newestVersion.map { VersionState($0.state) } ?? .waiting
+        isEnded = inspection.newestVersion?.isEnd ?? false
         lastTimestamp = inspection.lastTimestamp
         lastSendMilliseconds = inspection.lastPush?.atMilliseconds ?? 0
         shownDigest = inspection.shownDigest
@@ -36,7 +36,7 @@ extension ActivityState {
             Start(version: $0.version, isSettled: $0.isSettled, timestamp: $0.version.timestamp, claim: nil)
         }
         pace = inspection.updatesUntilMilliseconds.map {
-            ActivityPace(beganAtMilliseconds: ($0 / 1_000 - StoreLimits.updatesSeconds) * 1_000)
+            ActivityPace(beganAtMilliseconds: ($0 / 1_000 - StoreLimits.updatePeriodSeconds) * 1_000)
         }
     }
 
@@ -64,7 +64,7 @@ extension ActivityState {
 }
 
 extension ActivityState.VersionState {
-    fileprivate init(_ state: ActivityInspection.State) {
+    fileprivate init(_ state: ActivityInspection.VersionState) {
         switch state {
         case .waiting: self = .waiting
         case .sending: self = .sending

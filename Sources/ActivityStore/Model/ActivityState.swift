@@ -54,9 +54,11 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     public internal(set) var expiresAtMilliseconds: Int64?
 
     /// Whether the newest version itself is held.
-    public var holdsNewest: Bool { heldCommand.map { $0.version == version && $0.isEnd == isEnded } ?? false }
+    public var holdsNewestVersion: Bool { heldCommand.map { $0.version == version && $0.isEnd == isEnded } ?? false }
 
-    mutating func hold(_ version: Version, _ command: [UInt8], carriesAlert: Bool) -> (StoreReply<[UInt8]>, Expiry) {
+    mutating func hold(_ version: Version, _ command: [UInt8], carriesAlert: Bool) -> (
+        StoreReply<[UInt8]>, ExpiryChange
+    ) {
         guard self.version == version else { return (StoreReply(.superseded), .unchanged) }
         if versionState.isSettled { return (StoreReply(.duplicate), .unchanged) }
         if token != nil { return (StoreReply(.retry), .unchanged) }
@@ -72,12 +74,12 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         source: RegistrationSource,
         audiences list: [UInt8]?,
         now: Int64
-    ) -> (StoreReply<[UInt8]>, Expiry) {
+    ) -> (StoreReply<[UInt8]>, ExpiryChange) {
         var registration = registration
         if source == .command {
-            if let token, token.isSame(as: registration) {
+            if let token, token.isSameToken(as: registration) {
                 registration = token
-            } else if let retiredToken, retiredToken.isSame(as: registration) {
+            } else if let retiredToken, retiredToken.isSameToken(as: registration) {
                 return (StoreReply(.stale), .unchanged)
             }
         }
@@ -88,13 +90,13 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         }
         reply.wasMemberOfAll = audiences.isInAll(of: list)
         if let list, !changeAudiences(to: list) { return (StoreReply(.full), .unchanged) }
-        _ = takeIfNewer(registration)
+        _ = storeTokenIfNewer(registration)
         if source == .reread { lastTimestamp = max(lastTimestamp, now / 1_000) }
         beginLife(at: now)
         if let frequentUpdates { pace?.allowsFrequentUpdates = frequentUpdates }
         reply.verdict = .registered
         if list != nil { reply.departures = departures }
-        guard let heldCommand, holdsNewest else { return (reply, .renewed) }
+        guard let heldCommand, holdsNewestVersion else { return (reply, .renewed) }
         if let shows, shows >= heldCommand.version {
             if versionState == .held { versionState = .settled }
             self.heldCommand = nil
@@ -104,7 +106,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return (reply, .renewed)
     }
 
-    mutating func unregister(at: Int64) -> (StoreReply<[UInt8]>, Expiry) {
+    mutating func unregister(at: Int64) -> (StoreReply<[UInt8]>, ExpiryChange) {
         let isStale = at < registeredAtMilliseconds ?? 0
         var reply = StoreReply<[UInt8]>(isStale ? .stale : .unregistered)
         if !isStale {
@@ -117,25 +119,25 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     }
 
     /// Performs `settle`, `throttle` or `retire`. If more than the state and the digest changes, renews the expiry.
-    mutating func settle(_ operation: StoreCall<[UInt8]>.Operation, now: Int64) -> (StoreReply<[UInt8]>, Expiry) {
+    mutating func settle(_ operation: StoreCall<[UInt8]>.Operation, now: Int64) -> (StoreReply<[UInt8]>, ExpiryChange) {
         switch operation {
         case .throttle(_, let numbers):
-            let isRecorded = pace?.recordLimit(numbers, sentAt: lastSendMilliseconds, at: now) ?? false
+            let isRecorded = pace?.recordThrottle(numbers, sentAt: lastSendMilliseconds, at: now) ?? false
             return (StoreReply(.settled), isRecorded ? .renewed : .unchanged)
         case .settle(let version, let settlement, let digest, let retirement, let alert):
-            var expiry = settle(version, settlement, digest: digest)
+            var expiryChange = settle(version, settlement, digest: digest)
             if settlement == .accepted, let alert, acceptedAlertVersion.map({ $0 < alert }) ?? true {
                 acceptedAlertVersion = alert
-                expiry = .renewed
+                expiryChange = .renewed
             }
             var reply = StoreReply<[UInt8]>(.settled)
             reply.hasRetiredToken = retirement.map { retire(by: $0) } ?? false
             if settlement == .accepted, self.version == version, isEnded, !audiences.currentDigests.isEmpty {
-                expiry = .renewed
+                expiryChange = .renewed
                 leaveAtEnd()
             }
             reply.departures = departures
-            return (reply, reply.hasRetiredToken ? .renewed : expiry)
+            return (reply, reply.hasRetiredToken ? .renewed : expiryChange)
         case .retire(_, let retirement):
             var reply = StoreReply<[UInt8]>(.settled)
             reply.hasRetiredToken = retire(by: retirement)
@@ -146,19 +148,19 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         }
     }
 
-    private mutating func settle(_ version: Version, _ settlement: Settlement, digest: UInt64) -> Expiry {
-        var expiry = Expiry.unchanged
-        let heldBefore = heldCommand
-        if self.version == version { settleNewest(settlement, digest: digest) }
+    private mutating func settle(_ version: Version, _ settlement: Settlement, digest: UInt64) -> ExpiryChange {
+        var expiryChange = ExpiryChange.unchanged
+        let previousHeldCommand = heldCommand
+        if self.version == version { settleNewestVersion(settlement, digest: digest) }
         if let start, start.version == version, start.claim != nil {
-            expiry = .renewed
+            expiryChange = .renewed
             self.start?.isSettled = true
             if settlement == .accepted { self.start?.claim = nil }
         }
-        return heldCommand == heldBefore ? expiry : .renewed
+        return heldCommand == previousHeldCommand ? expiryChange : .renewed
     }
 
-    mutating func reopen(_ version: Version) -> (StoreReply<[UInt8]>, Expiry) {
+    mutating func reopen(_ version: Version) -> (StoreReply<[UInt8]>, ExpiryChange) {
         guard self.version == version else { return (StoreReply(.superseded), .unchanged) }
         if versionState == .settled || start?.version == version { return (StoreReply(.duplicate), .unchanged) }
         guard versionState == .notShown else { return (StoreReply(.retry), .unchanged) }
@@ -179,7 +181,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     /// Returns the 48 bits of a digest that are stored. 0 means no digest, so 0 is stored as 1.
     static func storedDigest(_ digest: UInt64) -> UInt64 { max(1, digest % (1 << 48)) }
 
-    private mutating func settleNewest(_ settlement: Settlement, digest: UInt64) {
+    private mutating func settleNewestVersion(_ settlement: Settlement, digest: UInt64) {
         if settlement == .accepted {
             heldCommand = nil
             versionState = .settled
@@ -195,7 +197,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         if pace == nil { pace = ActivityPace(beganAtMilliseconds: now) }
     }
 
-    mutating func takeIfNewer(_ registration: TokenRegistration<[UInt8]>) -> Bool {
+    mutating func storeTokenIfNewer(_ registration: TokenRegistration<[UInt8]>) -> Bool {
         guard registration.registeredAtMilliseconds >= registeredAtMilliseconds ?? 0 else { return false }
         token = registration
         registeredAtMilliseconds = registration.registeredAtMilliseconds
@@ -212,14 +214,14 @@ public struct RetiredToken: Hashable, Sendable {
         (token, environment) = (registration.token, registration.environment)
     }
 
-    func isSame(as registration: TokenRegistration<[UInt8]>) -> Bool {
+    func isSameToken(as registration: TokenRegistration<[UInt8]>) -> Bool {
         token == registration.token && environment == registration.environment
     }
 }
 
 extension TokenRegistration<[UInt8]> {
     /// Whether the token is the same, whenever it was registered.
-    func isSame(as other: Self) -> Bool { token == other.token && environment == other.environment }
+    func isSameToken(as other: Self) -> Bool { token == other.token && environment == other.environment }
 
     func isRetired(by retirement: TokenRetirement<[UInt8]>) -> Bool {
         token == retirement.token && environment == retirement.environment

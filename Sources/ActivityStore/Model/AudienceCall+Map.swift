@@ -63,7 +63,7 @@ extension MemberEntry {
             environment: environment,
             frequentUpdates: frequentUpdates,
             supportsChannels: supportsChannels,
-            atMilliseconds: atMilliseconds,
+            changedAtMilliseconds: changedAtMilliseconds,
             identifier: identifier,
             token: token
         )
@@ -94,11 +94,11 @@ extension AudienceReply {
         reply.grant = grant
         reply.channels = channels
         reply.broadcasts = broadcasts
-        reply.newest = newest
+        reply.newestVersion = newestVersion
         reply.timestamp = timestamp
         reply.expiration = expiration
         reply.isEnd = isEnd
-        reply.partsLeft = partsLeft
+        reply.unfinishedPartCount = unfinishedPartCount
         reply.totals = totals
         reply.times = times
         reply.bytes = bytes.map(transform)

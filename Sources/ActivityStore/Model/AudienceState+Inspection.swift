@@ -5,8 +5,9 @@ import LiveActivity
 extension AudienceState {
     package init(_ inspection: AudienceInspection) {
         self.init()
-        newest = inspection.newest.map { NewestVersion(version: $0.version, isSettled: $0.isSettled) }
-        admitted = inspection.admitted.map {
+        newestVersion = inspection.newestVersion.map { NewestVersion(version: $0.version, isSettled: $0.isSettled) }
+        newestStart = inspection.newestStart
+        admittedVersion = inspection.admittedVersion.map {
             AdmittedVersion(
                 version: $0.version,
                 digest: $0.digest,

@@ -26,11 +26,11 @@ package struct AudienceState: Sendable {
         var rangeCount: UInt16
         var broadcastCount: UInt8 = 0
         var atMilliseconds: Int64
-        var finishedBroadcasts: [APNsEnvironment: (MemberOutcome, RoundTimes)] = [:]
+        var finishedBroadcasts: [APNsEnvironment: (MemberOutcome, ResponseTimes)] = [:]
         var broadcasts = MemberCounts()
         /// The counts and times of the finished ranges, by index; empty once the totals are known.
-        var finishedRanges: [UInt16: (MemberCounts, RoundTimes)] = [:]
-        var totals: (MemberCounts, RoundTimes)?
+        var finishedRanges: [UInt16: (MemberCounts, ResponseTimes)] = [:]
+        var totals: (MemberCounts, ResponseTimes)?
     }
 
     private struct RangeState: Sendable {
@@ -38,8 +38,9 @@ package struct AudienceState: Sendable {
         var progress: [UInt8]
     }
 
-    var newest: NewestVersion?
-    var admitted: AdmittedVersion?
+    var newestVersion: NewestVersion?
+    var admittedVersion: AdmittedVersion?
+    var newestStart: Version?
     /// The channels that the keeper of channels has written into the record.
     private(set) var channels = AudienceChannels()
     private(set) var fanOuts: [FanOut] = []
@@ -60,56 +61,59 @@ package struct AudienceState: Sendable {
         switch operation {
         case .admit(let admission): return admit(admission, now: now)
         case .settle(let version):
-            if newest?.version == version, newest?.isSettled == false {
-                newest?.isSettled = true
-                renew(now)
+            if newestVersion?.version == version, newestVersion?.isSettled == false {
+                newestVersion?.isSettled = true
+                renewExpiry(now)
             }
             return AudienceReply(.settled)
-        case .newest: return newestReply(now: now)
+        case .newest: return makeNewestReply(now: now)
         case .claim(let range, let claim): return claimRange(range, claim: claim, now: now)
         case .checkpoint(let range, let claim, let text): return checkpoint(range, claim: claim, text, now: now)
         case .finish(let range, let version, let counts, let times):
-            return finish(range, version, counts, times, now: now)
+            return finishRange(range, version, counts, times, now: now)
         case .finishBroadcast(let part, let version, let outcome, let times):
-            return finish(part, version, outcome, times, now: now)
+            return finishBroadcast(part, version, outcome, times, now: now)
         case .directory, .page, .append: preconditionFailure("an operation on a segment")
         }
     }
 
     /// Sets or removes a channel, as the keeper of channels does after it has created or deleted one.
-    mutating func set(_ channel: AudienceChannel?, in environment: APNsEnvironment, nowMilliseconds now: Int64) {
+    mutating func setChannel(_ channel: AudienceChannel?, in environment: APNsEnvironment, nowMilliseconds now: Int64) {
         if environment == .production { channels.production = channel } else { channels.sandbox = channel }
-        if expiresAtMilliseconds == nil { renew(now) }
+        if expiresAtMilliseconds == nil { renewExpiry(now) }
     }
 
-    private mutating func renew(_ now: Int64) {
-        expiresAtMilliseconds = now + StoreLimits.activityLifetimeMilliseconds
+    private mutating func renewExpiry(_ now: Int64) {
+        expiresAtMilliseconds = now + StoreLimits.activityExpiryMilliseconds
     }
 
     // MARK: - Admission
 
     private mutating func admit(_ call: AudienceAdmission<[UInt8]>, now: Int64) -> AudienceReply<[UInt8]> {
-        if let newest {
-            if let verdict = refusal(call, newest) { return AudienceReply(verdict) }
-            if let admitted, isRepeat(call, admitted) { return repeatAdmission(admitted, now: now) }
+        if let newestVersion {
+            if let verdict = findRefusal(call, newestVersion) { return AudienceReply(verdict) }
+            if let admittedVersion, isRepeat(call, admittedVersion) {
+                return repeatAdmission(admittedVersion, now: now)
+            }
         }
-        if !call.isStart, !call.isEnd, newest?.isSettled ?? false, admitted?.digest == call.digest {
-            newest = NewestVersion(version: call.version, isSettled: true)
-            renew(now)
+        if !call.isStart, !call.isEnd, newestVersion?.isSettled ?? false, admittedVersion?.digest == call.digest {
+            newestVersion = NewestVersion(version: call.version, isSettled: true)
+            renewExpiry(now)
             return AudienceReply(.unchanged)
         }
-        if !call.isStart, let admitted {
-            let wait = admitted.atMilliseconds + call.pace.spacingMilliseconds - now
+        if !call.isStart, let admittedVersion {
+            let waitMilliseconds = admittedVersion.atMilliseconds + call.pace.spacingMilliseconds - now
             // If the clock was set back, the spacing does not apply.
-            if wait > 0 && now >= admitted.atMilliseconds {
+            if waitMilliseconds > 0 && now >= admittedVersion.atMilliseconds {
                 var reply = AudienceReply<[UInt8]>(.wait)
-                reply.waitMilliseconds = wait
+                reply.waitMilliseconds = waitMilliseconds
                 return reply
             }
         }
         let grant = grant(to: call, now: now)
-        newest = NewestVersion(version: call.version, isSettled: false)
-        admitted = AdmittedVersion(
+        newestVersion = NewestVersion(version: call.version, isSettled: false)
+        if call.isStart { newestStart = call.version }
+        admittedVersion = AdmittedVersion(
             version: call.version,
             digest: call.digest,
             isEnd: call.isEnd,
@@ -120,7 +124,7 @@ package struct AudienceState: Sendable {
             expiration: call.expiration
         )
         fanOuts.removeAll { $0.version == call.version && $0.rangeCount == grant.rangeCount }
-        append(
+        appendFanOut(
             FanOut(
                 version: call.version,
                 rangeCount: grant.rangeCount,
@@ -128,53 +132,54 @@ package struct AudienceState: Sendable {
                 atMilliseconds: now
             )
         )
-        renew(now)
-        return sendReply(grant)
+        renewExpiry(now)
+        return makeSendReply(grant)
     }
 
     /// Returns how many channels broadcast the command. A start is not broadcast, because a channel cannot
     /// start activities.
     private func broadcastCount(isStart: Bool) -> UInt8 { isStart ? 0 : UInt8(channels.count) }
 
-    private mutating func repeatAdmission(_ admitted: AdmittedVersion, now: Int64) -> AudienceReply<[UInt8]> {
-        let broadcastCount = broadcastCount(isStart: admitted.isStart)
+    private mutating func repeatAdmission(_ admittedVersion: AdmittedVersion, now: Int64) -> AudienceReply<[UInt8]> {
+        let broadcastCount = broadcastCount(isStart: admittedVersion.isStart)
         let fanOut = fanOuts.firstIndex {
-            $0.version == admitted.version && $0.rangeCount == admitted.grant.rangeCount
+            $0.version == admittedVersion.version && $0.rangeCount == admittedVersion.grant.rangeCount
         }
         if let fanOut, fanOuts[fanOut].totals == nil, fanOuts[fanOut].broadcastCount != broadcastCount {
             fanOuts[fanOut].broadcastCount = broadcastCount
-            renew(now)
+            renewExpiry(now)
         }
-        return sendReply(admitted.grant)
+        return makeSendReply(admittedVersion.grant)
     }
 
     /// Returns why a command is refused; nil if it may become the newest version, or repeats it.
-    private func refusal(_ call: AudienceAdmission<[UInt8]>, _ newest: NewestVersion) -> AudienceVerdict? {
-        let ended = admitted?.isEnd ?? false
-        if let admitted, isRepeat(call, admitted), newest.version == call.version {
-            return newest.isSettled ? .duplicate : nil
+    private func findRefusal(_ call: AudienceAdmission<[UInt8]>, _ newestVersion: NewestVersion) -> AudienceVerdict? {
+        let hasEnded = admittedVersion?.isEnd ?? false
+        if let admittedVersion, isRepeat(call, admittedVersion), newestVersion.version == call.version {
+            return newestVersion.isSettled ? .duplicate : nil
         }
-        if call.isStart { return call.version > newest.version ? nil : .superseded }
-        if ended { return .ended }
-        // An end is not refused even if a newer version exists, because an update never supersedes an end.
-        if call.isEnd { return nil }
-        if newest.version == call.version { return newest.isSettled ? .duplicate : .superseded }
-        return newest.version > call.version ? .superseded : nil
+        if call.isStart { return call.version > newestVersion.version ? nil : .superseded }
+        if hasEnded { return .ended }
+        // An update never supersedes an end. But an end that is older than the newest start belongs to an earlier life.
+        if call.isEnd { return newestStart.map { call.version < $0 } ?? false ? .superseded : nil }
+        if newestVersion.version == call.version { return newestVersion.isSettled ? .duplicate : .superseded }
+        return newestVersion.version > call.version ? .superseded : nil
     }
 
     /// Whether the call is about the admitted command: it has the same version and kind.
-    private func isRepeat(_ call: AudienceAdmission<[UInt8]>, _ admitted: AdmittedVersion) -> Bool {
-        admitted.version == call.version && admitted.isEnd == call.isEnd && admitted.isStart == call.isStart
+    private func isRepeat(_ call: AudienceAdmission<[UInt8]>, _ admittedVersion: AdmittedVersion) -> Bool {
+        admittedVersion.version == call.version && admittedVersion.isEnd == call.isEnd
+            && admittedVersion.isStart == call.isStart
     }
 
     private mutating func grant(to call: AudienceAdmission<[UInt8]>, now: Int64) -> AudienceGrant {
-        let last = admitted?.grant.timestamp ?? 0
+        let lastTimestamp = admittedVersion?.grant.timestamp ?? 0
         var grant = AudienceGrant(
-            timestamp: max(call.version.timestamp, min(last + 1, Limits.timestampMax)),
+            timestamp: max(call.version.timestamp, min(lastTimestamp + 1, Limits.timestampMax)),
             priority: 5,
             frequentPriority: 5,
             isDemoted: false,
-            rangeCount: rangeCount(call, now: now)
+            rangeCount: chooseRangeCount(call, now: now)
         )
         if call.requestsHighPriority {
             if draw(call.pace.budget, &fullAtMilliseconds, call, now: now) { grant.priority = 10 }
@@ -201,34 +206,34 @@ package struct AudienceState: Sendable {
     /// Returns the number of ranges for a command. If a version of the last hour is not finished, this is the number of
     /// that version: with another number, the new ranges would overlap with its ranges. Otherwise it is the caller's
     /// number. If the number changes, deletes the checkpoints of the old ranges.
-    private mutating func rangeCount(_ call: AudienceAdmission<[UInt8]>, now: Int64) -> UInt16 {
+    private mutating func chooseRangeCount(_ call: AudienceAdmission<[UInt8]>, now: Int64) -> UInt16 {
         let fanOutUnderWay = fanOuts.last {
             $0.totals == nil && now - $0.atMilliseconds < AudienceRecordLimits.rangeCountKeptMilliseconds
         }
         let count = fanOutUnderWay?.rangeCount ?? call.rangeCount
-        if let admitted, admitted.grant.rangeCount != count {
+        if let admittedVersion, admittedVersion.grant.rangeCount != count {
             for range in ranges.keys where range.rangeCount != count { ranges[range]?.progress = [] }
         }
         return count
     }
 
-    private func sendReply(_ grant: AudienceGrant) -> AudienceReply<[UInt8]> {
+    private func makeSendReply(_ grant: AudienceGrant) -> AudienceReply<[UInt8]> {
         var reply = AudienceReply<[UInt8]>(.send)
         reply.grant = grant
         reply.channels = channels
         return reply
     }
 
-    private func newestReply(now: Int64) -> AudienceReply<[UInt8]> {
-        guard let admitted, !admitted.isStart, now / 1_000 <= admitted.expiration,
-            now - admitted.atMilliseconds <= AudienceRecordLimits.bodyKeptMilliseconds
+    private func makeNewestReply(now: Int64) -> AudienceReply<[UInt8]> {
+        guard let admittedVersion, !admittedVersion.isStart, now / 1_000 <= admittedVersion.expiration,
+            now - admittedVersion.atMilliseconds <= AudienceRecordLimits.bodyKeptMilliseconds
         else { return AudienceReply(.unknown) }
         var reply = AudienceReply<[UInt8]>(.send)
-        reply.newest = admitted.version
-        reply.timestamp = admitted.grant.timestamp
-        reply.expiration = admitted.expiration
-        reply.isEnd = admitted.isEnd
-        reply.bytes = admitted.body
+        reply.newestVersion = admittedVersion.version
+        reply.timestamp = admittedVersion.grant.timestamp
+        reply.expiration = admittedVersion.expiration
+        reply.isEnd = admittedVersion.isEnd
+        reply.bytes = admittedVersion.body
         return reply
     }
 
@@ -236,14 +241,14 @@ package struct AudienceState: Sendable {
 
     /// The newest version that was admitted for activities; nil if there is none. Also nil if a start is the newest,
     /// because a start reaches devices and replaces no state of activities.
-    private var newestForActivities: Version? { admitted.flatMap { $0.isStart ? nil : $0.version } }
+    private var newestForActivities: Version? { admittedVersion.flatMap { $0.isStart ? nil : $0.version } }
 
     private mutating func claimRange(_ range: SegmentRange, claim: UInt64, now: Int64) -> AudienceReply<[UInt8]> {
         var reply = AudienceReply<[UInt8]>(.progress)
-        reply.newest = newestForActivities
+        reply.newestVersion = newestForActivities
         reply.bytes = ranges[range]?.progress ?? []
         ranges[range] = RangeState(claim: claim, progress: ranges[range]?.progress ?? [])
-        renew(now)
+        renewExpiry(now)
         return reply
     }
 
@@ -254,83 +259,83 @@ package struct AudienceState: Sendable {
         now: Int64
     ) -> AudienceReply<[UInt8]> {
         var reply = AudienceReply<[UInt8]>(.claimedByAnother)
-        reply.newest = newestForActivities
+        reply.newestVersion = newestForActivities
         guard let state = ranges[range] else {
             reply.verdict = .lost
             return reply
         }
         guard state.claim == claim else { return reply }
         ranges[range] = RangeState(claim: claim, progress: text)
-        renew(now)
+        renewExpiry(now)
         reply.verdict = .settled
         return reply
     }
 
-    private mutating func finish(
+    private mutating func finishRange(
         _ range: SegmentRange,
         _ version: Version,
         _ counts: MemberCounts,
-        _ times: RoundTimes,
+        _ times: ResponseTimes,
         now: Int64
     ) -> AudienceReply<[UInt8]> {
         let index = findOrAddFanOut(of: version, rangeCount: range.rangeCount, now: now)
         if fanOuts[index].totals == nil {
             fanOuts[index].finishedRanges[range.index] = (counts, times)
-            renew(now)
+            renewExpiry(now)
         }
-        return finishedReply(index)
+        return makeFinishedReply(index)
     }
 
-    private mutating func finish(
+    private mutating func finishBroadcast(
         _ part: BroadcastPart,
         _ version: Version,
         _ outcome: MemberOutcome,
-        _ times: RoundTimes,
+        _ times: ResponseTimes,
         now: Int64
     ) -> AudienceReply<[UInt8]> {
         let index = findOrAddFanOut(of: version, rangeCount: part.rangeCount, now: now)
         if fanOuts[index].totals == nil {
             if fanOuts[index].broadcastCount == 0 { fanOuts[index].broadcastCount = part.broadcastCount }
             fanOuts[index].finishedBroadcasts[part.environment] = (outcome, times)
-            renew(now)
+            renewExpiry(now)
         }
-        return finishedReply(index)
+        return makeFinishedReply(index)
     }
 
     private mutating func findOrAddFanOut(of version: Version, rangeCount: UInt16, now: Int64) -> Int {
         if let index = fanOuts.firstIndex(where: { $0.version == version && $0.rangeCount == rangeCount }) {
             return index
         }
-        append(FanOut(version: version, rangeCount: rangeCount, atMilliseconds: now))
+        appendFanOut(FanOut(version: version, rangeCount: rangeCount, atMilliseconds: now))
         return fanOuts.count - 1
     }
 
-    private mutating func finishedReply(_ index: Int) -> AudienceReply<[UInt8]> {
+    private mutating func makeFinishedReply(_ index: Int) -> AudienceReply<[UInt8]> {
         let left =
             Int(fanOuts[index].rangeCount) + Int(fanOuts[index].broadcastCount) - fanOuts[index].finishedRanges.count
             - fanOuts[index].finishedBroadcasts.count
-        if fanOuts[index].totals == nil, left <= 0 { fanOuts[index].recomputeTotals() }
+        if fanOuts[index].totals == nil, left <= 0 { fanOuts[index].computeTotals() }
         var reply = AudienceReply<[UInt8]>(.finished)
         if let (totals, times) = fanOuts[index].totals {
             reply.totals = totals
             reply.times = times
             reply.broadcasts = fanOuts[index].broadcasts
         } else {
-            reply.partsLeft = left
+            reply.unfinishedPartCount = left
         }
         return reply
     }
 
-    private mutating func append(_ fanOut: FanOut) {
+    private mutating func appendFanOut(_ fanOut: FanOut) {
         fanOuts.append(fanOut)
         if fanOuts.count > AudienceRecordLimits.fanOutsMax { fanOuts.removeFirst() }
     }
 }
 
 extension AudienceState.FanOut {
-    mutating func recomputeTotals() {
+    mutating func computeTotals() {
         var counts = MemberCounts()
-        var times = RoundTimes()
+        var times = ResponseTimes()
         for (part, partTimes) in finishedRanges.values {
             counts.add(part)
             times.add(partTimes)

@@ -6,19 +6,19 @@ public import LiveActivity
 /// The simulation runs the model instead of Redis, and a differential test compares it with a real server.
 /// When a page has grown too long, the model rearranges it at once; ``AudienceStore`` makes a further call.
 public struct AudienceStoreModel: Sendable {
-    struct AudienceStoreKey: Hashable {
+    struct AudienceKey: Hashable {
         var app: [UInt8]
         var audience: AudienceDigest
     }
 
     struct SegmentKey: Hashable {
-        var audience: AudienceStoreKey
+        var audience: AudienceKey
         var segment: UInt8
     }
 
     /// The server's clock, UNIX milliseconds. The owner of the model advances it.
     public var nowMilliseconds: Int64
-    private(set) var audiences: [AudienceStoreKey: AudienceState] = [:]
+    private(set) var audiences: [AudienceKey: AudienceState] = [:]
     private(set) var segments: [SegmentKey: SegmentState] = [:]
 
     private let pageBytesMax: Int
@@ -31,12 +31,12 @@ public struct AudienceStoreModel: Sendable {
     }
 
     public mutating func perform(_ call: AudienceCall<[UInt8]>) -> AudienceReply<[UInt8]> {
-        let key = AudienceStoreKey(app: call.app, audience: call.audience)
+        let key = AudienceKey(app: call.app, audience: call.audience)
         switch call.operation {
         case .directory(let segment):
-            return directory(SegmentKey(audience: key, segment: segment))
+            return readDirectory(SegmentKey(audience: key, segment: segment))
         case .page(let segment, let lowerBound):
-            return page(SegmentKey(audience: key, segment: segment), lowerBound)
+            return readPage(SegmentKey(audience: key, segment: segment), lowerBound)
         case .append(let entry):
             let segment = SegmentKey(audience: key, segment: entry.location.segment)
             segments[segment, default: SegmentState(pageBytesMax: pageBytesMax)]
@@ -52,14 +52,14 @@ public struct AudienceStoreModel: Sendable {
     }
 
     /// Sets or removes a channel in an audience's record, as the keeper of channels does.
-    public mutating func set(
+    public mutating func setChannel(
         _ channel: AudienceChannel?,
         in environment: APNsEnvironment,
         of audience: AudienceDigest,
         app: [UInt8]
     ) {
-        let key = AudienceStoreKey(app: app, audience: audience)
-        audiences[key, default: AudienceState()].set(channel, in: environment, nowMilliseconds: nowMilliseconds)
+        let key = AudienceKey(app: app, audience: audience)
+        audiences[key, default: AudienceState()].setChannel(channel, in: environment, nowMilliseconds: nowMilliseconds)
     }
 
     /// Deletes everything, as `FLUSHALL` does.
@@ -68,17 +68,17 @@ public struct AudienceStoreModel: Sendable {
         segments.removeAll()
     }
 
-    private mutating func directory(_ key: SegmentKey) -> AudienceReply<[UInt8]> {
+    private mutating func readDirectory(_ key: SegmentKey) -> AudienceReply<[UInt8]> {
         segments[key]?.expire(nowMilliseconds: nowMilliseconds)
         var reply = AudienceReply<[UInt8]>(.pages)
-        reply.bytes = (segments[key]?.bounds ?? [])
+        reply.bytes = (segments[key]?.lowerBounds ?? [])
             .flatMap { bound in
                 withUnsafeBytes(of: bound.littleEndian) { Array($0) }
             }
         return reply
     }
 
-    private mutating func page(_ key: SegmentKey, _ lowerBound: UInt32) -> AudienceReply<[UInt8]> {
+    private mutating func readPage(_ key: SegmentKey, _ lowerBound: UInt32) -> AudienceReply<[UInt8]> {
         segments[key]?.expire(nowMilliseconds: nowMilliseconds)
         var reply = AudienceReply<[UInt8]>(.page)
         reply.bytes = segments[key]?.pages[lowerBound]?.bytes ?? []

@@ -2,7 +2,7 @@ import LiveActivity
 
 /// A device's hash in the model: its push-to-start tokens, and the starts that wait for each.
 public struct DeviceState: Hashable, Sendable, ExpiringState {
-    public struct Slot: Hashable, Sendable {
+    public struct AttributesTypeState: Hashable, Sendable {
         public internal(set) var token: TokenRegistration<[UInt8]>?
         public internal(set) var registeredAtMilliseconds: Int64?
         /// The last token that was retired, because APNs called it dead or did not know it; nil: none. Only a
@@ -25,31 +25,34 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
     public internal(set) var leftAudiences: [UInt64] = []
     public internal(set) var leftAtMilliseconds: Int64 = 0
     /// The tokens and held starts, by attributes type.
-    public internal(set) var slots: [String: Slot] = [:]
+    public internal(set) var statesByAttributesType: [String: AttributesTypeState] = [:]
     /// When the bucket of starts will be full again. A time in the past means that the bucket is full.
     public internal(set) var fullAtMilliseconds: Int64 = 0
     /// The sum of all refunds to the bucket of starts; nil: there was no refund.
     public internal(set) var refundedMilliseconds: Int64?
     public internal(set) var expiresAtMilliseconds: Int64?
 
-    var registeredTypes: [String] { slots.filter { $0.value.registeredAtMilliseconds != nil }.map(\.key) }
+    var registeredAttributesTypes: [String] {
+        statesByAttributesType.filter { $0.value.registeredAtMilliseconds != nil }.map(\.key)
+    }
 
     mutating func hold(
         _ start: HeldStart<[UInt8]>,
         _ command: [UInt8],
         startsMax: Int
-    ) -> (StoreReply<[UInt8]>, Expiry) {
+    ) -> (StoreReply<[UInt8]>, ExpiryChange) {
         let type = String(decoding: start.attributesType, as: UTF8.self)
-        let slot = slots[type, default: Slot()]
-        let others = slot.heldStarts.filter { $0.activity != start.activity }
-        if slot.heldStarts.contains(where: { $0.activity == start.activity && $0.version > start.version }) {
+        let typeState = statesByAttributesType[type, default: AttributesTypeState()]
+        let otherStarts = typeState.heldStarts.filter { $0.activity != start.activity }
+        if typeState.heldStarts.contains(where: { $0.activity == start.activity && $0.version > start.version }) {
             return (StoreReply(.superseded), .unchanged)
         }
-        if slot.token != nil { return (StoreReply(.retry), .unchanged) }
-        if others.count >= startsMax { return (StoreReply(.full), .unchanged) }
-        let new = Start(activity: start.activity, version: start.version, command: command)
-        let older = others.filter { $0.version <= start.version }
-        slots[type, default: Slot()].heldStarts = older + [new] + others.filter { $0.version > start.version }
+        if typeState.token != nil { return (StoreReply(.retry), .unchanged) }
+        if otherStarts.count >= startsMax { return (StoreReply(.full), .unchanged) }
+        let newStart = Start(activity: start.activity, version: start.version, command: command)
+        let olderStarts = otherStarts.filter { $0.version <= start.version }
+        statesByAttributesType[type, default: AttributesTypeState()].heldStarts =
+            olderStarts + [newStart] + otherStarts.filter { $0.version > start.version }
         return (StoreReply(.held), .renewed)
     }
 
@@ -58,78 +61,85 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         _ registration: TokenRegistration<[UInt8]>,
         _ step: DeviceRegistrationStep<[UInt8]>,
         isCarried: Bool
-    ) -> (StoreReply<[UInt8]>, Expiry) {
+    ) -> (StoreReply<[UInt8]>, ExpiryChange) {
         let list = step.audiences
         var registration = registration
         if isCarried {
-            if let token = slots[type]?.token, token.isSame(as: registration) {
+            if let token = statesByAttributesType[type]?.token, token.isSameToken(as: registration) {
                 registration = token
-            } else if let retiredToken = slots[type]?.retiredToken, retiredToken.isSame(as: registration) {
+            } else if let retiredToken = statesByAttributesType[type]?.retiredToken,
+                retiredToken.isSameToken(as: registration)
+            {
                 return (StoreReply(.stale), .unchanged)
             }
         }
-        let isNewer = registration.registeredAtMilliseconds >= slots[type]?.registeredAtMilliseconds ?? 0
-        let audiencesBefore = slots[type]?.audiences ?? []
+        let isNewer =
+            registration.registeredAtMilliseconds >= statesByAttributesType[type]?.registeredAtMilliseconds ?? 0
+        let previousAudiences = statesByAttributesType[type]?.audiences ?? []
         if isNewer, let list, !changeAudiences(of: type, to: list, at: registration.registeredAtMilliseconds) {
             return (StoreReply(.full), .unchanged)
         }
-        let isTaken = takeIfNewer(type, registration)
+        let isStored = storeTokenIfNewer(type, registration)
         var reply = StoreReply<[UInt8]>(.stale)
         if list != nil { reply.departures = departures }
         // A stale registration also returns a start that waits, and its worker sends the start with the known,
         // newer token. The reason: the registration of the known token may be settled, and then no worker reads
         // it again.
-        guard isTaken || slots[type]?.token != nil else { return (reply, .unchanged) }
-        let held = nextHeldStart(slots[type]?.heldStarts ?? [], after: step.heldStart)
-        guard isTaken || held != nil else { return (reply, .unchanged) }
+        guard isStored || statesByAttributesType[type]?.token != nil else { return (reply, .unchanged) }
+        let nextStart = nextHeldStart(statesByAttributesType[type]?.heldStarts ?? [], after: step.heldStart)
+        guard isStored || nextStart != nil else { return (reply, .unchanged) }
         reply.verdict = .registered
         if isNewer, let list {
-            reply.wasMemberOfAll = MemberAudiences.isInAll(MemberAudiences.digests(list), current: audiencesBefore)
+            reply.wasMemberOfAll = MemberAudiences.isInAll(
+                MemberAudiences.decodeDigests(list),
+                current: previousAudiences
+            )
         }
-        if reply.departures == nil { reply.heldCommand = held?.command }
-        return (reply, isTaken ? .renewed : .unchanged)
+        if reply.departures == nil { reply.heldCommand = nextStart?.command }
+        return (reply, isStored ? .renewed : .unchanged)
     }
 
     /// Returns the next held start after a given one. If the given start is not held any more, returns the
     /// first held start that is not older.
-    private func nextHeldStart(_ held: [Start], after: HeldStart<[UInt8]>?) -> Start? {
-        guard let after else { return held.first }
-        let index = held.firstIndex { $0.version == after.version && $0.activity == after.activity }
-        guard let index else { return held.first { $0.version >= after.version } }
-        return held.dropFirst(index + 1).first
+    private func nextHeldStart(_ heldStarts: [Start], after: HeldStart<[UInt8]>?) -> Start? {
+        guard let after else { return heldStarts.first }
+        let index = heldStarts.firstIndex { $0.version == after.version && $0.activity == after.activity }
+        guard let index else { return heldStarts.first { $0.version >= after.version } }
+        return heldStarts.dropFirst(index + 1).first
     }
 
-    mutating func unregister(_ types: [String], at: Int64) -> (StoreReply<[UInt8]>, Expiry) {
-        let typesToUnregister = types.filter { at >= slots[$0]?.registeredAtMilliseconds ?? 0 }
+    mutating func unregister(_ types: [String], at: Int64) -> (StoreReply<[UInt8]>, ExpiryChange) {
+        let typesToUnregister = types.filter { at >= statesByAttributesType[$0]?.registeredAtMilliseconds ?? 0 }
         var reply = StoreReply<[UInt8]>(typesToUnregister.isEmpty && !types.isEmpty ? .stale : .unregistered)
         for type in typesToUnregister {
-            slots[type, default: Slot()].token = nil
-            slots[type, default: Slot()].registeredAtMilliseconds = at
+            statesByAttributesType[type, default: AttributesTypeState()].token = nil
+            statesByAttributesType[type, default: AttributesTypeState()].registeredAtMilliseconds = at
         }
         leaveAudiences(of: typesToUnregister, at: at)
         reply.departures = departures
         return (reply, typesToUnregister.isEmpty ? .unchanged : .renewed)
     }
 
-    mutating func lookUpToken(
+    mutating func takeStartToken(
         _ type: String,
         _ bucket: Policy.Bucket,
         _ registration: TokenRegistration<[UInt8]>?,
         now: Int64
     )
-        -> (StoreReply<[UInt8]>, Expiry)
+        -> (StoreReply<[UInt8]>, ExpiryChange)
     {
-        var expiry = Expiry.unchanged
-        if let registration, slots[type]?.token?.isSame(as: registration) != true,
-            slots[type]?.retiredToken?.isSame(as: registration) != true, takeIfNewer(type, registration)
+        var expiryChange = ExpiryChange.unchanged
+        if let registration, statesByAttributesType[type]?.token?.isSameToken(as: registration) != true,
+            statesByAttributesType[type]?.retiredToken?.isSameToken(as: registration) != true,
+            storeTokenIfNewer(type, registration)
         {
-            expiry = .renewed
+            expiryChange = .renewed
         }
-        guard let token = slots[type]?.token else { return (StoreReply(.noToken), expiry) }
+        guard let token = statesByAttributesType[type]?.token else { return (StoreReply(.noToken), expiryChange) }
         if bucket.pushesLeft(fullAt: fullAtMilliseconds, now: now) == 0 {
             var reply = StoreReply<[UInt8]>(.wait)
             reply.waitMilliseconds = fullAtMilliseconds - now - Int64(bucket.pushes - 1) * bucket.intervalMilliseconds
-            return (reply, expiry)
+            return (reply, expiryChange)
         }
         fullAtMilliseconds = bucket.fullAtAfterDraw(fullAt: fullAtMilliseconds, now: now)
         var reply = StoreReply<[UInt8]>(.tokenFound)
@@ -143,12 +153,12 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
 
     /// Refunds the part of a draw that time has not refilled yet. So the bucket is never fuller than without
     /// the draw.
-    mutating func refundStart(_ bucket: Policy.Bucket, draw: Int64, now: Int64) -> (StoreReply<[UInt8]>, Expiry) {
-        let refundedBefore = refundedMilliseconds ?? 0
-        let refund = min(bucket.intervalMilliseconds, draw - refundedBefore - now)
-        if fullAtMilliseconds > 0, refund > 0 {
-            fullAtMilliseconds = max(0, fullAtMilliseconds - refund)
-            refundedMilliseconds = min(refundedBefore + refund, StoredTime.millisecondsMax)
+    mutating func refundStart(_ bucket: Policy.Bucket, draw: Int64, now: Int64) -> (StoreReply<[UInt8]>, ExpiryChange) {
+        let previouslyRefundedMilliseconds = refundedMilliseconds ?? 0
+        let refundMilliseconds = min(bucket.intervalMilliseconds, draw - previouslyRefundedMilliseconds - now)
+        if fullAtMilliseconds > 0, refundMilliseconds > 0 {
+            fullAtMilliseconds = max(0, fullAtMilliseconds - refundMilliseconds)
+            refundedMilliseconds = min(previouslyRefundedMilliseconds + refundMilliseconds, StoredTime.millisecondsMax)
         }
         return (StoreReply(.settled), .unchanged)
     }
@@ -157,30 +167,32 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
     mutating func settle(
         _ start: HeldStart<[UInt8]>,
         _ retirement: TokenRetirement<[UInt8]>?
-    ) -> (StoreReply<[UInt8]>, Expiry) {
+    ) -> (StoreReply<[UInt8]>, ExpiryChange) {
         var reply = StoreReply<[UInt8]>(.settled)
         let type = String(decoding: start.attributesType, as: UTF8.self)
-        guard var slot = slots[type] else {
+        guard var typeState = statesByAttributesType[type] else {
             if retirement != nil { reply.departures = departures }
             return (reply, .unchanged)
         }
-        slot.heldStarts.removeAll { $0.version == start.version && $0.activity == start.activity }
-        if let retirement, let token = slot.token, token.isRetired(by: retirement) {
-            slot.retiredToken = RetiredToken(token)
-            slot.token = nil
-            slot.registeredAtMilliseconds = min(token.registeredAtMilliseconds + 1, StoredTime.millisecondsMax)
+        typeState.heldStarts.removeAll { $0.version == start.version && $0.activity == start.activity }
+        if let retirement, let token = typeState.token, token.isRetired(by: retirement) {
+            typeState.retiredToken = RetiredToken(token)
+            typeState.token = nil
+            typeState.registeredAtMilliseconds = min(token.registeredAtMilliseconds + 1, StoredTime.millisecondsMax)
             reply.hasRetiredToken = true
         }
-        slots[type] = slot
-        if reply.hasRetiredToken { leaveAudiences(of: [type], at: slot.registeredAtMilliseconds ?? 0) }
+        statesByAttributesType[type] = typeState
+        if reply.hasRetiredToken { leaveAudiences(of: [type], at: typeState.registeredAtMilliseconds ?? 0) }
         if retirement != nil { reply.departures = departures }
         return (reply, .unchanged)
     }
 
-    private mutating func takeIfNewer(_ type: String, _ registration: TokenRegistration<[UInt8]>) -> Bool {
-        guard registration.registeredAtMilliseconds >= slots[type]?.registeredAtMilliseconds ?? 0 else { return false }
-        slots[type, default: Slot()].token = registration
-        slots[type, default: Slot()].registeredAtMilliseconds = registration.registeredAtMilliseconds
+    private mutating func storeTokenIfNewer(_ type: String, _ registration: TokenRegistration<[UInt8]>) -> Bool {
+        guard registration.registeredAtMilliseconds >= statesByAttributesType[type]?.registeredAtMilliseconds ?? 0
+        else { return false }
+        statesByAttributesType[type, default: AttributesTypeState()].token = registration
+        statesByAttributesType[type, default: AttributesTypeState()].registeredAtMilliseconds =
+            registration.registeredAtMilliseconds
         return true
     }
 }

@@ -11,9 +11,9 @@ public struct MemberAudiences: Hashable, Sendable {
     /// Changes the audiences.
     /// - Returns: false, without a change, if too many audiences would not know yet that the activity left them.
     mutating func change(to new: [UInt64]) -> Bool {
-        let leaving = leftDigests.filter { !new.contains($0) } + currentDigests.filter { !new.contains($0) }
-        guard leaving.count <= StoreLimits.departuresMax else { return false }
-        (currentDigests, leftDigests) = (new, leaving)
+        let newLeftDigests = leftDigests.filter { !new.contains($0) } + currentDigests.filter { !new.contains($0) }
+        guard newLeftDigests.count <= StoreLimits.unconfirmedDeparturesMax else { return false }
+        (currentDigests, leftDigests) = (new, newLeftDigests)
         return true
     }
 
@@ -22,7 +22,7 @@ public struct MemberAudiences: Hashable, Sendable {
         !audiences.isEmpty && audiences.allSatisfy(current.contains)
     }
 
-    func isInAll(of list: [UInt8]?) -> Bool { Self.isInAll(Self.digests(list ?? []), current: currentDigests) }
+    func isInAll(of list: [UInt8]?) -> Bool { Self.isInAll(Self.decodeDigests(list ?? []), current: currentDigests) }
 
     mutating func leaveAll() {
         leftDigests += currentDigests
@@ -31,14 +31,14 @@ public struct MemberAudiences: Hashable, Sendable {
 
     /// Returns the part of a reply that names the audiences which a member left (``AudienceDepartures``); nil if
     /// there are none.
-    static func departures(_ left: [UInt64], at milliseconds: Int64) -> [UInt8]? {
+    static func encodeDepartures(_ left: [UInt64], at milliseconds: Int64) -> [UInt8]? {
         guard !left.isEmpty else { return nil }
         var bytes = (0..<AudienceDepartures.timeBytes).map { UInt8(truncatingIfNeeded: milliseconds >> ($0 * 8)) }
         for digest in left { bytes += withUnsafeBytes(of: digest.littleEndian) { Array($0) } }
         return bytes
     }
 
-    static func digests(_ list: [UInt8]) -> [UInt64] {
+    static func decodeDigests(_ list: [UInt8]) -> [UInt64] {
         list.withUnsafeBytes { AudienceList($0).map(\.value) }
     }
 }

@@ -5,7 +5,7 @@ struct SegmentState: Sendable {
     /// The pages, by their lower bounds.
     private(set) var pages: [UInt32: PageState] = [:]
     /// The directory: the lower bound of each page, in ascending order.
-    private(set) var bounds: [UInt32] = []
+    private(set) var lowerBounds: [UInt32] = []
     private var expiresAtMilliseconds: Int64 = 0
     private let pageBytesMax: Int
 
@@ -13,24 +13,24 @@ struct SegmentState: Sendable {
 
     mutating func expire(nowMilliseconds now: Int64) {
         pages = pages.filter { $0.value.expiresAtMilliseconds > now }
-        if expiresAtMilliseconds <= now { bounds = [] }
+        if expiresAtMilliseconds <= now { lowerBounds = [] }
     }
 
     mutating func append(_ entry: MemberEntry<[UInt8]>, nowMilliseconds now: Int64) {
         expire(nowMilliseconds: now)
         let entry = StoredEntry(entry)
-        if bounds.isEmpty {
-            bounds = [0]
+        if lowerBounds.isEmpty {
+            lowerBounds = [0]
             pages[0] = PageState(lowerBound: 0, nextBound: 0)
             arrange(0, holdsDevices: entry.isDevice, now: now)
         }
-        let bound = bounds.last { $0 <= entry.position } ?? 0
+        let bound = lowerBounds.last { $0 <= entry.position } ?? 0
         if pages[bound] == nil {
-            let next = bounds.first { $0 > bound } ?? 0
+            let next = lowerBounds.first { $0 > bound } ?? 0
             pages[bound] = PageState(lowerBound: bound, nextBound: next)
             arrange(bound, holdsDevices: entry.isDevice, now: now)
         }
-        if pages[bound]?.append(entry, bytesMax: pageBytesMax, now: now) == .toBeArranged {
+        if pages[bound]?.append(entry, bytesMax: pageBytesMax, now: now) == .addedToBeArranged {
             arrange(bound, holdsDevices: entry.isDevice, now: now)
         }
     }
@@ -40,13 +40,13 @@ struct SegmentState: Sendable {
     private mutating func arrange(_ bound: UInt32, holdsDevices: Bool, now: Int64) {
         guard var page = pages[bound] else { return }
         if holdsDevices { page.flags |= MemberPage.Flag.holdsDevices }
-        page.renew(now: now)
+        page.renewExpiry(now: now)
         if page.byteCount > pageBytesMax {
             page.dropOutdatedEntries(now: now)
-            if page.byteCount > PageLimits.bytesAfterCompaction(of: pageBytesMax), let middle = page.middle {
-                let upper = page.split(at: middle)
-                pages[middle] = upper
-                bounds = (bounds + [middle]).sorted()
+            if page.byteCount > PageLimits.bytesMaxAfterCompaction(of: pageBytesMax), let middle = page.middle {
+                let upperPage = page.split(at: middle)
+                pages[middle] = upperPage
+                lowerBounds = (lowerBounds + [middle]).sorted()
             }
         }
         pages[bound] = page
@@ -56,8 +56,6 @@ struct SegmentState: Sendable {
 
 /// A page in the model.
 struct PageState: Sendable {
-    enum AppendResult { case done, toBeArranged }
-
     let lowerBound: UInt32
     /// The next page's lower bound; 0: the page reaches to the end of the segment.
     private(set) var nextBound: UInt32
@@ -78,41 +76,46 @@ struct PageState: Sendable {
 
     /// The value that the page's key has on a server.
     var bytes: [UInt8] {
-        func number(_ value: some FixedWidthInteger) -> [UInt8] {
+        func encodeNumber(_ value: some FixedWidthInteger) -> [UInt8] {
             withUnsafeBytes(of: value.littleEndian) { Array($0) }
         }
-        return [MemberPage.Header.format, flags] + number(UInt16(capacity)) + number(lowerBound) + number(nextBound)
-            + number(UInt32(renewedAtSeconds)) + entries.flatMap(\.bytes)
+        return [MemberPage.Header.formatVersion, flags] + encodeNumber(UInt16(capacity)) + encodeNumber(lowerBound)
+            + encodeNumber(nextBound)
+            + encodeNumber(UInt32(renewedAtSeconds)) + entries.flatMap(\.bytes)
     }
 
-    mutating func append(_ entry: StoredEntry, bytesMax: Int, now: Int64) -> AppendResult {
+    mutating func append(_ entry: StoredEntry, bytesMax: Int, now: Int64) -> AppendOutcome {
         entries.append(entry)
         let count = byteCount
-        if count > bytesMax { return .toBeArranged }
+        if count > bytesMax { return .addedToBeArranged }
         let next = PageLimits.capacity(for: count)
         // The script reserves a larger capacity only if the page fills more than half of it.
         if count > capacity, count > next / 2 { capacity = next }
-        let needsRenewal = now / 1_000 - renewedAtSeconds >= PageLimits.renewalSeconds
-        return needsRenewal || entry.isDevice && !holdsDevices ? .toBeArranged : .done
+        let needsRenewal = now / 1_000 - renewedAtSeconds >= PageLimits.renewalIntervalSeconds
+        return needsRenewal || entry.isDevice && !holdsDevices ? .addedToBeArranged : .added
     }
 
-    mutating func renew(now: Int64) {
+    mutating func renewExpiry(now: Int64) {
         renewedAtSeconds = now / 1_000
-        let lifetime =
-            holdsDevices ? PageLimits.deviceLifetimeMilliseconds : PageLimits.activityLifetimeMilliseconds
-        expiresAtMilliseconds = now + lifetime
+        let expiryMilliseconds =
+            holdsDevices ? PageLimits.deviceExpiryMilliseconds : PageLimits.activityExpiryMilliseconds
+        expiresAtMilliseconds = now + expiryMilliseconds
     }
 
     /// Keeps only the latest entry of each member. Drops this entry too if the member left long ago, or registered
     /// so long ago that it cannot be alive.
     mutating func dropOutdatedEntries(now: Int64) {
-        var newest: [[UInt8]: Int] = [:]
+        var newestEntryIndices: [[UInt8]: Int] = [:]
         for (index, entry) in entries.enumerated() {
-            if let other = newest[entry.identity], entries[other].atMilliseconds > entry.atMilliseconds { continue }
-            newest[entry.identity] = index
+            if let other = newestEntryIndices[entry.identity],
+                entries[other].changedAtMilliseconds > entry.changedAtMilliseconds
+            {
+                continue
+            }
+            newestEntryIndices[entry.identity] = index
         }
-        entries = entries.indices.filter { newest[entries[$0].identity] == $0 }.map { entries[$0] }
-            .filter { now - $0.atMilliseconds <= $0.keptMilliseconds }
+        entries = entries.indices.filter { newestEntryIndices[entries[$0].identity] == $0 }.map { entries[$0] }
+            .filter { now - $0.changedAtMilliseconds <= $0.ageMillisecondsMax }
         // The entries below the middle come first. In each half they keep the order in which they came.
         if let middle { entries = entries.filter { $0.position < middle } + entries.filter { $0.position >= middle } }
         capacity = PageLimits.capacity(for: byteCount)
@@ -121,21 +124,21 @@ struct PageState: Sendable {
     /// The position at which the page is split; nil if the page has only one position.
     var middle: UInt32? {
         let end = nextBound == 0 ? MemberLocation.positionsPerSegment : UInt64(nextBound)
-        let width = end - UInt64(lowerBound)
-        return width > 1 ? UInt32(UInt64(lowerBound) + width / 2) : nil
+        let positionCount = end - UInt64(lowerBound)
+        return positionCount > 1 ? UInt32(UInt64(lowerBound) + positionCount / 2) : nil
     }
 
     mutating func split(at middle: UInt32) -> PageState {
-        var upper = PageState(lowerBound: middle, nextBound: nextBound)
-        upper.flags = flags
-        upper.renewedAtSeconds = renewedAtSeconds
-        upper.expiresAtMilliseconds = expiresAtMilliseconds
-        upper.entries = entries.filter { $0.position >= middle }
-        upper.capacity = PageLimits.capacity(for: upper.byteCount)
+        var upperPage = PageState(lowerBound: middle, nextBound: nextBound)
+        upperPage.flags = flags
+        upperPage.renewedAtSeconds = renewedAtSeconds
+        upperPage.expiresAtMilliseconds = expiresAtMilliseconds
+        upperPage.entries = entries.filter { $0.position >= middle }
+        upperPage.capacity = PageLimits.capacity(for: upperPage.byteCount)
         nextBound = middle
         entries.removeAll { $0.position >= middle }
         capacity = PageLimits.capacity(for: byteCount)
-        return upper
+        return upperPage
     }
 }
 
@@ -143,33 +146,33 @@ struct PageState: Sendable {
 struct StoredEntry: Sendable {
     let bytes: [UInt8]
     let position: UInt32
-    let atMilliseconds: Int64
+    let changedAtMilliseconds: Int64
     let isLeaving: Bool
     let isDevice: Bool
     /// The member's kind and id, which are equal in all its entries.
     let identity: [UInt8]
 
     init(_ entry: MemberEntry<[UInt8]>) {
-        var memory = [UInt8](repeating: 0, count: StoredMember.bytesMax)
+        var memory = [UInt8](repeating: 0, count: MemberEntryFormat.bytesMax)
         let count = memory.withUnsafeMutableBytes { memory in
             entry.identifier.withUnsafeBytes { identifier in
                 entry.token.withUnsafeBytes { token in
-                    StoredMember.write(entry.with(identifier: identifier, token: token), to: memory)
+                    MemberEntryFormat.write(entry.with(identifier: identifier, token: token), to: memory)
                 }
             }
         }
         guard let count else { preconditionFailure("an entry exceeds its bounds") }
         bytes = Array(memory[..<count])
         position = entry.location.position
-        atMilliseconds = min(max(0, entry.atMilliseconds), StoredMember.millisecondsMax)
+        changedAtMilliseconds = min(max(0, entry.changedAtMilliseconds), MemberEntryFormat.millisecondsMax)
         isLeaving = entry.isLeaving
         isDevice = entry.kind == .device
         identity = [isDevice ? 1 : 0] + entry.identifier
     }
 
-    /// The age, counted from `atMilliseconds`, up to which a page that is too long keeps the entry.
-    var keptMilliseconds: Int64 {
-        if isLeaving { return PageLimits.leavingKeptMilliseconds }
-        return isDevice ? StoreLimits.deviceLifetimeMilliseconds : PageLimits.activityEntryAgeMillisecondsMax
+    /// The age, counted from `changedAtMilliseconds`, up to which a page that is too long keeps the entry.
+    var ageMillisecondsMax: Int64 {
+        if isLeaving { return PageLimits.leavingEntryAgeMillisecondsMax }
+        return isDevice ? StoreLimits.deviceExpiryMilliseconds : PageLimits.activityEntryAgeMillisecondsMax
     }
 }

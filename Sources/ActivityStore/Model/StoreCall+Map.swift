@@ -37,8 +37,8 @@ extension StoreCall.Operation {
             .settle(version: version, settlement, digest: digest, retirement: retirement?.map(transform), alert: alert)
         case .throttle(let version, let pace): .throttle(version: version, pace: pace)
         case .reopen(let version): .reopen(version: version)
-        case .lookUpToken(let type, let startBudget, let registration):
-            .lookUpToken(
+        case .takeStartToken(let type, let startBudget, let registration):
+            .takeStartToken(
                 attributesType: transform(type),
                 startBudget: startBudget,
                 registration: registration?.map(transform)
@@ -76,6 +76,7 @@ extension StateAdmission {
             carriedAlert: carriedAlert,
             isTooOld: isTooOld,
             isReread: isReread,
+            endsNewerLife: endsNewerLife,
             registration: registration?.map(transform)
         )
     }

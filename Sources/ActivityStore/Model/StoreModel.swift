@@ -20,7 +20,8 @@ public struct StoreModel: Sendable {
         self.nowMilliseconds = nowMilliseconds
     }
 
-    /// Returns the key of a subject in the model's dictionaries.
+    /// Returns the key under which the model keeps a subject. It is the subject's key in Redis (`StoreKey`), except that
+    /// an activity's UUID is not packed.
     public static func key(_ subject: StoreSubject<[UInt8]>) -> String {
         "{\(text(subject.app))\(subject.kind == .activity ? "=" : "/")\(text(subject.identifier))}"
     }
@@ -59,18 +60,18 @@ public struct StoreModel: Sendable {
         _ key: String,
         _ operation: StoreCall<[UInt8]>.Operation
     ) -> StoreReply<[UInt8]> {
-        var activity = unexpired(&activities, key) ?? ActivityState()
+        var activity = findUnexpired(&activities, key) ?? ActivityState()
         let now = nowMilliseconds
         let reply: StoreReply<[UInt8]>
-        let expiry: Expiry
+        let expiryChange: ExpiryChange
         switch operation {
-        case .admit(let admission): (reply, expiry) = activity.admit(admission, now: now)
+        case .admit(let admission): (reply, expiryChange) = activity.admit(admission, now: now)
         case .admitStart(let version, let claim, let previousClaim):
-            (reply, expiry) = activity.admitStart(version, claim: claim, previousClaim: previousClaim, now: now)
+            (reply, expiryChange) = activity.admitStart(version, claim: claim, previousClaim: previousClaim, now: now)
         case .hold(let version, let command, let carriesAlert):
-            (reply, expiry) = activity.hold(version, command, carriesAlert: carriesAlert)
+            (reply, expiryChange) = activity.hold(version, command, carriesAlert: carriesAlert)
         case .register(let registration, let frequentUpdates, let shows, let source, let audiences):
-            (reply, expiry) = activity.register(
+            (reply, expiryChange) = activity.register(
                 registration,
                 frequentUpdates: frequentUpdates,
                 shows: shows,
@@ -78,18 +79,18 @@ public struct StoreModel: Sendable {
                 audiences: audiences,
                 now: now
             )
-        case .unregister(let at): (reply, expiry) = activity.unregister(at: at)
-        case .reopen(let version): (reply, expiry) = activity.reopen(version)
-        case .confirmDepartures(let at): (reply, expiry) = activity.confirmDepartures(at: at)
+        case .unregister(let at): (reply, expiryChange) = activity.unregister(at: at)
+        case .reopen(let version): (reply, expiryChange) = activity.reopen(version)
+        case .confirmDepartures(let at): (reply, expiryChange) = activity.confirmDepartures(at: at)
         case .settle, .throttle, .retire:
             // A settlement never creates an activity.
             guard activity.expiresAtMilliseconds != nil else { return StoreReply(.settled) }
-            (reply, expiry) = activity.settle(operation, now: now)
-        case .lookUpToken, .holdStart, .registerDevice, .settleStart, .refundStart, .reportLifetimeEvent,
+            (reply, expiryChange) = activity.settle(operation, now: now)
+        case .takeStartToken, .holdStart, .registerDevice, .settleStart, .refundStart, .reportLifetimeEvent,
             .checkLifetime:
             preconditionFailure("an operation on a device or a lifetime")
         }
-        if expiry == .renewed { activity.expiresAtMilliseconds = now + StoreLimits.activityLifetimeMilliseconds }
+        if expiryChange == .renewed { activity.expiresAtMilliseconds = now + StoreLimits.activityExpiryMilliseconds }
         if activity.expiresAtMilliseconds != nil { activities[key] = activity }
         return reply
     }
@@ -98,41 +99,43 @@ public struct StoreModel: Sendable {
         _ key: String,
         _ operation: StoreCall<[UInt8]>.Operation
     ) -> StoreReply<[UInt8]> {
-        var device = unexpired(&devices, key) ?? DeviceState()
+        var device = findUnexpired(&devices, key) ?? DeviceState()
         let now = nowMilliseconds
         let reply: StoreReply<[UInt8]>
-        let expiry: Expiry
+        let expiryChange: ExpiryChange
         switch operation {
-        case .lookUpToken(let type, let startBudget, let registration):
-            (reply, expiry) = device.lookUpToken(text(type), startBudget, registration, now: now)
+        case .takeStartToken(let type, let startBudget, let registration):
+            (reply, expiryChange) = device.takeStartToken(text(type), startBudget, registration, now: now)
         case .holdStart(let start, let command):
-            (reply, expiry) = device.hold(start, command, startsMax: heldStartsMax)
+            (reply, expiryChange) = device.hold(start, command, startsMax: heldStartsMax)
         case .registerDevice(let type, let registration, let step, let isCarried):
-            (reply, expiry) = device.register(text(type), registration, step, isCarried: isCarried)
-        case .confirmDepartures(let at): (reply, expiry) = device.confirmDepartures(at: at)
-        case .unregister(let at): (reply, expiry) = device.unregister(device.registeredTypes, at: at)
-        case .settleStart(let start, _, let retirement): (reply, expiry) = device.settle(start, retirement)
+            (reply, expiryChange) = device.register(text(type), registration, step, isCarried: isCarried)
+        case .confirmDepartures(let at): (reply, expiryChange) = device.confirmDepartures(at: at)
+        case .unregister(let at): (reply, expiryChange) = device.unregister(device.registeredAttributesTypes, at: at)
+        case .settleStart(let start, _, let retirement): (reply, expiryChange) = device.settle(start, retirement)
         case .refundStart(let startBudget, let draw):
-            (reply, expiry) = device.refundStart(startBudget, draw: draw, now: now)
+            (reply, expiryChange) = device.refundStart(startBudget, draw: draw, now: now)
         case .admit, .admitStart, .hold, .register, .retire, .settle, .throttle, .reopen, .reportLifetimeEvent,
             .checkLifetime:
             preconditionFailure("an operation on an activity")
         }
-        if expiry == .renewed { device.expiresAtMilliseconds = now + StoreLimits.deviceLifetimeMilliseconds }
+        if expiryChange == .renewed { device.expiresAtMilliseconds = now + StoreLimits.deviceExpiryMilliseconds }
         if device.expiresAtMilliseconds != nil { devices[key] = device }
         return reply
     }
 
-    private func unexpired<State: ExpiringState>(_ states: inout [String: State], _ key: String) -> State? {
+    private func findUnexpired<State: ExpiringState>(_ states: inout [String: State], _ key: String) -> State? {
         guard let state = states[key] else { return nil }
-        if let expiry = state.expiresAtMilliseconds, expiry > nowMilliseconds { return state }
+        if let expiresAtMilliseconds = state.expiresAtMilliseconds, expiresAtMilliseconds > nowMilliseconds {
+            return state
+        }
         states[key] = nil
         return nil
     }
 }
 
 /// Whether an operation renewed the expiry of the subject's key.
-enum Expiry {
+enum ExpiryChange {
     case unchanged
     case renewed
 }

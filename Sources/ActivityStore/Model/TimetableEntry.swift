@@ -42,8 +42,8 @@ public struct TimetableEntry: Sendable, Equatable {
             life?.become(.restarting, at: restart, due: restart)
         case .began(let at, let lifetime):
             if let life, life.kind == .started, at <= life.beganMilliseconds { break }
-            let continues = life?.kind == .restarting && life?.beganMilliseconds == at
-            if !continues {
+            let continuesLife = life?.kind == .restarting && life?.beganMilliseconds == at
+            if !continuesLife {
                 life = TimetableEntry(beganMilliseconds: at, dueMilliseconds: at + lifetime, kind: .started)
             }
             life?.become(.started, at: at, due: at + lifetime)
@@ -61,8 +61,8 @@ public struct TimetableEntry: Sendable, Equatable {
     static func checkContinues(_ life: inout TimetableEntry?, from beganMilliseconds: Int64, showing state: Version?)
         -> Bool
     {
-        guard let known = life, known.beganMilliseconds == beganMilliseconds else { return false }
-        guard let state, let shownUpdate = known.shownUpdate, shownUpdate.version > state else { return true }
+        guard let knownLife = life, knownLife.beganMilliseconds == beganMilliseconds else { return false }
+        guard let state, let shownUpdate = knownLife.shownUpdate, shownUpdate.version > state else { return true }
         life?.dueMilliseconds = beganMilliseconds
         return false
     }

@@ -10,8 +10,8 @@ import LiveActivity
 /// stores an argument of up to 44 bytes in a single piece of memory. A key with a UUID is binary and cannot be
 /// typed; `causeway inspect` finds it.
 public enum ActivityKey {
-    static let lowercaseUUID = UInt8(ascii: "#")
-    static let uppercaseUUID = UInt8(ascii: "$")
+    static let lowercaseUUIDSign = UInt8(ascii: "#")
+    static let uppercaseUUIDSign = UInt8(ascii: "$")
 
     /// Returns the key of an activity; empty if the app or the id is empty, or if the key would be too long.
     public static func key(app: [UInt8], activity: [UInt8]) -> [UInt8] {
@@ -34,16 +34,16 @@ public enum ActivityKey {
     public static func activity(ofKey key: [UInt8], app: [UInt8]) -> [UInt8] {
         let rest = key.dropFirst(app.count + 1)
         let identifier = Array(rest.dropFirst().dropLast())
-        let letters: PackedUUID.LetterCase
+        let letterCase: PackedUUID.LetterCase
         switch rest.first {
-        case lowercaseUUID where identifier.count == PackedUUID.byteCount: letters = .lowercase
-        case uppercaseUUID where identifier.count == PackedUUID.byteCount: letters = .uppercase
+        case lowercaseUUIDSign where identifier.count == PackedUUID.byteCount: letterCase = .lowercase
+        case uppercaseUUIDSign where identifier.count == PackedUUID.byteCount: letterCase = .uppercase
         default: return identifier
         }
         return [UInt8](unsafeUninitializedCapacity: PackedUUID.textBytes) { text, count in
             // Memory of a positive size has an address.
             guard let base = UnsafeMutableRawPointer(text.baseAddress) else { return }
-            identifier.withUnsafeBytes { PackedUUID.unpack($0, letters, to: base) }
+            identifier.withUnsafeBytes { PackedUUID.unpack($0, letterCase, to: base) }
             count = PackedUUID.textBytes
         }
     }
@@ -73,9 +73,9 @@ enum StoreKey {
         UnsafeMutableRawBufferPointer(start: base + 1, count: app.count).copyMemory(from: app)
         let kindByte = base + 1 + app.count
         var count = identifier.count
-        if subject.kind == .activity, let letters = PackedUUID.pack(identifier, to: kindByte + 1) {
-            let uuid = letters == .lowercase ? ActivityKey.lowercaseUUID : ActivityKey.uppercaseUUID
-            kindByte.storeBytes(of: uuid, as: UInt8.self)
+        if subject.kind == .activity, let letterCase = PackedUUID.pack(identifier, to: kindByte + 1) {
+            let uuidSign = letterCase == .lowercase ? ActivityKey.lowercaseUUIDSign : ActivityKey.uppercaseUUIDSign
+            kindByte.storeBytes(of: uuidSign, as: UInt8.self)
             count = PackedUUID.byteCount
         } else {
             kindByte.storeBytes(of: subject.kind == .activity ? UInt8(ascii: "=") : UInt8(ascii: "/"), as: UInt8.self)

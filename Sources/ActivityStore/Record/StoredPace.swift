@@ -3,7 +3,7 @@ import LiveActivity
 /// A bucket as the scripts read it: the milliseconds in which it gains a push (3 bytes), the pushes of a full
 /// bucket (2), and how many of them are reserved for alerts and ends (2).
 enum StoredBucket {
-    static let bytes = 7
+    static let byteCount = 7
     private static let intervalMillisecondsMax: Int64 = 3_600_000
 
     /// Writes a bucket. A number out of range is written as the nearer limit of its range.
@@ -26,8 +26,8 @@ enum StoredBucket {
         let pushes = clampedPushes(bucket)
         guard fullAtMilliseconds > nowMilliseconds else { return pushes }
         let interval = UInt64(clampedIntervalMilliseconds(bucket))
-        let missing = (fullAtMilliseconds - nowMilliseconds - 1) / interval + 1
-        return missing < UInt64(pushes) ? pushes - Int(missing) : 0
+        let missingPushes = (fullAtMilliseconds - nowMilliseconds - 1) / interval + 1
+        return missingPushes < UInt64(pushes) ? pushes - Int(missingPushes) : 0
     }
 }
 
@@ -37,22 +37,22 @@ enum StoredBucket {
 /// numbers that one admission needs are next to each other. Then come the longest spacing and the time of
 /// recovery. Each time has three bytes, milliseconds.
 enum StoredPace {
-    static let bytes = 26
-    private static let timeBytes = 3
+    static let byteCount = 26
+    private static let timeByteCount = 3
     private static let millisecondsMax: Int64 = 3_600_000
 
     /// Writes a pace. A number out of range is written as the nearer limit of its range.
     static func write(_ pace: Policy.Pace, to destination: UnsafeMutableRawPointer) {
         func writeTime(_ milliseconds: Int64, minimum: Int64, at position: Int) {
             let stored = UInt64(min(max(minimum, milliseconds), millisecondsMax))
-            LittleEndian.write(stored, bytes: timeBytes, to: destination + position)
+            LittleEndian.write(stored, bytes: timeByteCount, to: destination + position)
         }
-        let part = timeBytes + StoredBucket.bytes
+        let partByteCount = timeByteCount + StoredBucket.byteCount
         writeTime(pace.spacingMilliseconds, minimum: 0, at: 0)
-        StoredBucket.write(pace.budget, to: destination + timeBytes)
-        writeTime(pace.spacingMilliseconds, minimum: 0, at: part)
-        StoredBucket.write(pace.frequentBudget, to: destination + part + timeBytes)
-        writeTime(pace.throttledSpacingMillisecondsMax, minimum: 0, at: 2 * part)
-        writeTime(pace.throttleRecoveryMilliseconds, minimum: 1, at: 2 * part + timeBytes)
+        StoredBucket.write(pace.budget, to: destination + timeByteCount)
+        writeTime(pace.spacingMilliseconds, minimum: 0, at: partByteCount)
+        StoredBucket.write(pace.frequentBudget, to: destination + partByteCount + timeByteCount)
+        writeTime(pace.throttledSpacingMillisecondsMax, minimum: 0, at: 2 * partByteCount)
+        writeTime(pace.throttleRecoveryMilliseconds, minimum: 1, at: 2 * partByteCount + timeByteCount)
     }
 }

@@ -40,8 +40,8 @@
 /// block of 160.
 enum StoredRecord {
     // Where the parts begin, counted from 0.
-    static let tokenCountOffset = 4
-    static let kindOffset = 6
+    static let tokenByteCountOffset = 4
+    static let flagsOffset = 6
     static let digestOffset = 7
     static let stateOffset = 13
     static let versionOffset = 20
@@ -51,14 +51,14 @@ enum StoredRecord {
     static let tokenOffset = 50
     /// Each of these is added to the number of the token's bytes if the part follows the token: an accepted alert,
     /// or the audiences. The number of the token's bytes is far lower.
-    static let acceptedAlertFollows = 32_768
-    static let audiencesFollow = 16_384
-    static let countFlags = acceptedAlertFollows | audiencesFollow
+    static let acceptedAlertFlag = 32_768
+    static let audiencesFlag = 16_384
+    static let countFlags = acceptedAlertFlag | audiencesFlag
     /// The length of timestamps in seconds and of times in milliseconds.
     static let secondsBytes = 5
     static let millisecondsBytes = 6
     /// The length of a dead token's fingerprint.
-    static let retiredBytes = 12
+    static let retiredTokenBytes = 12
 
     /// Bits of byte 14, the state of the newest version.
     enum StateBit {
@@ -71,22 +71,22 @@ enum StoredRecord {
 
     /// Bits of byte 7, beside the token's form.
     enum Flag {
-        static let frequentUpdates: UInt8 = 8
+        static let allowsFrequentUpdates: UInt8 = 8
         /// Whether the value has the part about the last 429.
-        static let limited: UInt8 = 16
+        static let hasThrottle: UInt8 = 16
         /// Whether the start's part has a claim, because the start is not accepted yet.
-        static let claimed: UInt8 = 32
+        static let hasClaim: UInt8 = 32
         /// Whether the value has the part about a start.
-        static let started: UInt8 = 64
+        static let hasStart: UInt8 = 64
         /// Whether the value has the fingerprint of the last token that APNs has declared dead.
-        static let retired: UInt8 = 128
+        static let hasRetiredToken: UInt8 = 128
     }
 }
 
 /// The lowest 48 bits of a digest; 0 is stored as 1. Two different states have the same 48 bits with a
 /// probability of 1 in 2.8 × 10¹⁴.
 enum StoredDigest {
-    static let bytes = 6
+    static let byteCount = 6
 
     static func value(of digest: UInt64) -> UInt64 { max(1, digest & 0xFFFF_FFFF_FFFF) }
 }

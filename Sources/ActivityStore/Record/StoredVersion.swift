@@ -4,11 +4,11 @@ import Redis
 
 /// A version as it is stored: five bytes of timestamp and eight of sequence. Equal versions have equal bytes.
 enum StoredVersion {
-    static let bytes = 13
-    static let timestampDigits = 10
+    static let byteCount = 13
+    static let timestampDigitCount = 10
     /// The length of a version's text: ten digits of timestamp and twenty of sequence. Texts compare like
     /// versions.
-    static let textBytes = timestampDigits + Decimal.digitsMax
+    static let textByteCount = timestampDigitCount + Decimal.digitsMax
 
     static func write(_ version: Version, to destination: UnsafeMutableRawPointer) {
         LittleEndian.write(UInt64(clamping: version.timestamp), bytes: StoredRecord.secondsBytes, to: destination)
@@ -17,7 +17,7 @@ enum StoredVersion {
 
     /// Reads a stored version; nil if the length is not a version's.
     static func read(_ stored: UnsafeRawBufferPointer) -> Version? {
-        guard stored.count == bytes else { return nil }
+        guard stored.count == byteCount else { return nil }
         return Version(
             timestamp: Int64(LittleEndian.read(stored[..<StoredRecord.secondsBytes])),
             sequence: LittleEndian.read(stored[StoredRecord.secondsBytes...])
@@ -25,8 +25,8 @@ enum StoredVersion {
     }
 
     static func writeText(_ version: Version, to destination: UnsafeMutableRawPointer) {
-        Decimal.write(UInt64(clamping: version.timestamp), digits: timestampDigits, to: destination)
-        Decimal.write(version.sequence, digits: Decimal.digitsMax, to: destination + timestampDigits)
+        Decimal.write(UInt64(clamping: version.timestamp), digits: timestampDigitCount, to: destination)
+        Decimal.write(version.sequence, digits: Decimal.digitsMax, to: destination + timestampDigitCount)
     }
 
     /// Whether the bytes are the text of a version: thirty digits, with a sequence that fits into 64 bits.
@@ -34,9 +34,9 @@ enum StoredVersion {
 
     /// Reads the text of a version; nil if the bytes are no such text.
     static func readText(_ text: UnsafeRawBufferPointer) -> Version? {
-        guard text.count == textBytes,
-            let timestamp = Decimal.parse(UnsafeRawBufferPointer(rebasing: text[..<timestampDigits])),
-            let sequence = Decimal.parse(UnsafeRawBufferPointer(rebasing: text[timestampDigits...]))
+        guard text.count == textByteCount,
+            let timestamp = Decimal.parse(UnsafeRawBufferPointer(rebasing: text[..<timestampDigitCount])),
+            let sequence = Decimal.parse(UnsafeRawBufferPointer(rebasing: text[timestampDigitCount...]))
         else { return nil }
         return Version(timestamp: Int64(timestamp), sequence: sequence)
     }

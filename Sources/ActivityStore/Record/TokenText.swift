@@ -11,7 +11,7 @@ enum TokenText {
     /// The maximum length of the token's part in the field `t`, where it follows the registration's time. The rest
     /// of the token is in the field `u`. So with a token of the usual 160 digits neither field has more than 64
     /// bytes. A hash whose other fields are as short keeps Redis' compact encoding (`hash-max-listpack-value`).
-    static let headBytesMax = 64 - StoredTime.digits
+    static let headBytesMax = 64 - StoredTime.digitCount
     /// The maximum length of a stored token: a letter, and ``StoreLimits/tokenBytesMax`` bytes that cannot be packed.
     static let bytesMax = StoreLimits.tokenBytesMax + 1
 
@@ -121,7 +121,7 @@ enum TokenForm: UInt8 {
 /// A time in UNIX milliseconds as stored in digits. All times have the same number of digits, so the scripts
 /// compare them as text.
 enum StoredTime {
-    static let digits = 13
+    static let digitCount = 13
     /// The last time that fits into the digits. Later times are stored as this one.
     static let millisecondsMax: Int64 = 9_999_999_999_999
 
@@ -132,11 +132,11 @@ enum StoredTime {
     }
 
     static func write(_ milliseconds: Int64, to destination: UnsafeMutableRawPointer) {
-        Decimal.write(clamped(milliseconds), digits: digits, to: destination)
+        Decimal.write(clamped(milliseconds), digits: digitCount, to: destination)
     }
 
     static func parse(_ text: UnsafeRawBufferPointer) -> Int64? {
-        guard text.count == digits else { return nil }
+        guard text.count == digitCount else { return nil }
         return Decimal.parse(text).flatMap { Int64(exactly: $0) }
     }
 }

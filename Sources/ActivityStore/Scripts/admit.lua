@@ -143,6 +143,8 @@ if #operation > 1 then
   local oldIndex
   -- The index of the last call whose command a worker read again because the server lost data.
   local againIndex
+  -- The index of the last end that applies although the newest start is newer.
+  local newerLifeIndex
   -- What the last call asked for, except the most frequent settlement (an acceptance without further parts). Most
   -- often the next call asks for the same, so the script computes these variables only if it asks for something
   -- else.
@@ -164,12 +166,15 @@ if #operation > 1 then
     position = following
     local asks = assignedAndAsks % 65536
     if asks ~= asked and asks ~= @SETTLES@ * 256 then
-      if asks % 256 >= @IS_READ_AGAIN@ then
+      if asks % 256 >= @ENDS_NEWER_LIFE@ then
         if asks % 256 >= @OLD@ then
           assignedAndAsks, asks, oldIndex = assignedAndAsks - @OLD@, asks - @OLD@, index
         end
         if asks % 256 >= @IS_READ_AGAIN@ then
           assignedAndAsks, asks, againIndex = assignedAndAsks - @IS_READ_AGAIN@, asks - @IS_READ_AGAIN@, index
+        end
+        if asks % 256 >= @ENDS_NEWER_LIFE@ then
+          assignedAndAsks, asks, newerLifeIndex = assignedAndAsks - @ENDS_NEWER_LIFE@, asks - @ENDS_NEWER_LIFE@, index
         end
       end
       if asks >= @KEY_REPEATS@ * 256 then
@@ -307,7 +312,7 @@ if #operation > 1 then
       end
       local acceptedAt = @TOKEN@ + length
       local acceptedEnd = acceptedAt + acceptedLength
-      local limitAt, startAt, heldAt = acceptedEnd, nil, nil
+      local limitAt, startAt, heldAt, startBytes = acceptedEnd, nil, nil, 0
       if audiences then
         audiences, leftAudiences = byte(value, acceptedEnd, acceptedEnd + 1)
         if not leftAudiences then
@@ -332,7 +337,10 @@ if #operation > 1 then
       if kind >= @LIMITED@ or size ~= @RECORD_BYTES@ + length + acceptedLength then
         startAt = kind % @CLAIMED@ >= @LIMITED@ and limitAt + 7 or limitAt
         heldAt = startAt
-        if kind >= @STARTED@ then heldAt = startAt + (kind % @STARTED@ >= @CLAIMED@ and 27 or 13) end
+        if kind >= @STARTED@ then
+          startBytes = kind % @STARTED@ >= @CLAIMED@ and 27 or 13
+          heldAt = startAt + startBytes
+        end
         local held = size + 1 - heldAt
         local holds = state >= @HELD@ and (state <= @SENDING_HELD_ALERT@ or state >= @WAITING_OLDER_ALERT@)
         if kind % @STARTED@ >= @CLAIMED@ and kind < @STARTED@ or (holds and held <= 30) or (not holds and held ~= 0)
@@ -505,6 +513,16 @@ if #operation > 1 then
           end
         elseif isEnd then
           same = false
+          -- An end that is older than the newest start belongs to an earlier life. It was deferred, or is replayed.
+          if startBytes > 0 and not newer and newerLifeIndex ~= index then
+            local startTime, startLow, startHigh = read('<I5I4I4', value, heldAt - startBytes)
+            local low, high = read('<I4I4', head, 6)
+            if timestamp < startTime
+              or timestamp == startTime and (high < startHigh or high == startHigh and low < startLow)
+            then
+              reply = 'superseded'
+            end
+          end
         elseif same then
           if settled or state == @START_SENDING@ then reply = 'duplicate' end
         elseif not newer then

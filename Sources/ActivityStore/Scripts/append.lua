@@ -1,4 +1,4 @@
--- The script `append`: adds entries to pages of audiences' segments. ARGV are the entries (StoredMember.swift). KEYS
+-- The script `append`: adds entries to pages of audiences' segments. ARGV are the entries (MemberEntryFormat.swift). KEYS
 -- has the page of each entry, in the same order. MemberPage.swift says how a page is stored, PageLimits.swift how
 -- long it may be.
 --
@@ -28,15 +28,15 @@ local replies = {}
 
 -- Writes the page again with the next capacity. Redis refuses a script's writes for want of memory only before its
 -- first write. The entry is already written, so none of the writes here is refused, and no entry is lost.
-local function grow(key, header, size)
-  local block = size + @STRING_OVERHEAD@
+local function growPage(key, header, pageBytes)
+  local block = pageBytes + @STRING_OVERHEAD@
   local growth = block <= @GROWTH_END@ and @GROWTH_BYTES@ or block <= @MIDDLE_GROWTH_END@ and @MIDDLE_GROWTH_BYTES@ or @LARGE_GROWTH_BYTES@
   local capacity = math.ceil(block / growth) * growth - @STRING_OVERHEAD@
-  local lifetimeLeft, half = call('PTTL', key), capacity / 2
-  if type(lifetimeLeft) ~= 'number' or lifetimeLeft <= 0 or size <= half then return end
+  local expiryLeft, half = call('PTTL', key), capacity / 2
+  if type(expiryLeft) ~= 'number' or expiryLeft <= 0 or pageBytes <= half then return end
   local entries = call('GETRANGE', key, @PAGE_HEADER_BYTES@, -1)
   if type(entries) ~= 'string' then return end
-  call('SET', key, sub(header, 1, 2) .. pack('<I2', capacity) .. sub(header, 5), 'PX', lifetimeLeft)
+  call('SET', key, sub(header, 1, 2) .. pack('<I2', capacity) .. sub(header, 5), 'PX', expiryLeft)
   call('SETRANGE', key, half - 1, '\0')
   call('SETRANGE', key, @PAGE_HEADER_BYTES@, entries)
 end
@@ -52,16 +52,16 @@ for index = 1, #KEYS do
     if format ~= 1 then
       reply = {err = 'MALFORMED the value is not a page of Causeway'}
     elseif flags < @PAGE_IS_FULL@ and position >= lowerBound and (position < nextBound or nextBound == 0) then
-      local size = call('APPEND', key, entry)
-      if type(size) ~= 'number' then
-        reply = size
+      local pageBytes = call('APPEND', key, entry)
+      if type(pageBytes) ~= 'number' then
+        reply = pageBytes
       else
         local isOfNewKind = flags == 0 and bits % 4 >= @ENTRY_IS_DEVICE@
-        reply = (size > BYTES_MAX or isOfNewKind or seconds - renewedAt >= RENEWAL_SECONDS) and 2 or 1
-        if size > BYTES_BEFORE_FULL then
+        reply = (pageBytes > BYTES_MAX or isOfNewKind or seconds - renewedAt >= RENEWAL_SECONDS) and 2 or 1
+        if pageBytes > BYTES_BEFORE_FULL then
           call('SETRANGE', key, '1', char(flags + @PAGE_IS_FULL@))
-        elseif size > capacity and size <= BYTES_MAX then
-          grow(key, header, size)
+        elseif pageBytes > capacity and pageBytes <= BYTES_MAX then
+          growPage(key, header, pageBytes)
         end
       end
     end

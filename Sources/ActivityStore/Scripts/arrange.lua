@@ -36,48 +36,48 @@ local boundAt
 for at = 1, #directory, 4 do
   if sub(directory, at, at + 3) == lowerBound then boundAt = at end
 end
-local following = boundAt and sub(directory, boundAt + 4, boundAt + 7)
-if not boundAt or (following == '' and NONE or following) ~= nextBound then return directory end
+local nextInDirectory = boundAt and sub(directory, boundAt + 4, boundAt + 7)
+if not boundAt or (nextInDirectory == '' and NONE or nextInDirectory) ~= nextBound then return directory end
 
-local value = call('GET', key)
+local page = call('GET', key)
 local flags = 0
-if value and not (isOpened and sub(value, 9, 12) ~= NONE) then
-  if #value < @PAGE_HEADER_BYTES@ or byte(value) ~= 1 or sub(value, 5, 8) ~= lowerBound or sub(value, 9, 12) ~= nextBound then
+if page and not (isOpened and sub(page, 9, 12) ~= NONE) then
+  if #page < @PAGE_HEADER_BYTES@ or byte(page) ~= 1 or sub(page, 5, 8) ~= lowerBound or sub(page, 9, 12) ~= nextBound then
     return MALFORMED
   end
-  flags = byte(value, 2) % @PAGE_IS_FULL@
+  flags = byte(page, 2) % @PAGE_IS_FULL@
 else
-  value = nil
+  page = nil
 end
 if ARGV[4] == '1' then flags = 1 end
-local lifetime = flags == 1 and @PAGE_DEVICE_LIFETIME@ or @PAGE_ACTIVITY_LIFETIME@
+local expiry = flags == 1 and @PAGE_DEVICE_LIFETIME@ or @PAGE_ACTIVITY_LIFETIME@
 
 -- Writes a page. If the page fills more than half of its capacity, Redis reserves exactly the capacity; append.lua
 -- explains the steps.
-local function write(key, lowerBound, nextBound, entries)
+local function writePage(key, lowerBound, nextBound, entries)
   local size = @PAGE_HEADER_BYTES@ + #entries
   local block = size + @STRING_OVERHEAD@
   local growth = block <= @GROWTH_END@ and @GROWTH_BYTES@ or block <= @MIDDLE_GROWTH_END@ and @MIDDLE_GROWTH_BYTES@ or @LARGE_GROWTH_BYTES@
   local capacity = math.ceil(block / growth) * growth - @STRING_OVERHEAD@
   local header, half = char(1, flags) .. pack('<I2', capacity) .. lowerBound .. nextBound .. pack('<I4', seconds), capacity / 2
   if size > half then
-    call('SET', key, header, 'PX', lifetime)
+    call('SET', key, header, 'PX', expiry)
     call('SETRANGE', key, half - 1, '\0')
     call('SETRANGE', key, @PAGE_HEADER_BYTES@, entries)
   else
-    call('SET', key, header .. entries, 'PX', lifetime)
+    call('SET', key, header .. entries, 'PX', expiry)
   end
 end
 
 local isSplit = false
-if value and #value > @PAGE_BYTES_MAX@ then
+if page and #page > @PAGE_BYTES_MAX@ then
   -- Keeps only the latest entry of each member, and the last one of several with the same time. If the latest
   -- entry is too old, drops it too. `offsets` maps a member's position to the byte at which its entry begins,
   -- and `indexes` to the number of the entry in its half of the page. If several members have the same
   -- position, the key of each further member is the position plus a multiple of 2 ^ 32.
-  local offsets, indexes, lives = {}, {}, {}
+  local offsets, indexes, oldestTimes = {}, {}, {}
   local upperFrom, size = middle ~= '' and read('<I4', middle) or math.huge, @PAGE_HEADER_BYTES@
-  local at, bytes = @PAGE_HEADER_BYTES@ + 1, #value
+  local at, bytes = @PAGE_HEADER_BYTES@ + 1, #page
   local lower, upper, lowerCount, upperCount = {}, {}, 0, 0
 
   -- Returns what identifies the member of the entry at this byte: the bits for its kind and the form of its id,
@@ -85,23 +85,23 @@ if value and #value > @PAGE_BYTES_MAX@ then
   local function identity(at, bits)
     local idAt = at + @ENTRY_FIXED_BYTES@
     -- A packed id has sixteen bytes. Before any other id is a byte with its length minus one.
-    return char(bits - bits % 16 + bits % 4 - bits % 2) .. sub(value, idAt, idAt + (bits >= 16 and 15 or byte(value, idAt) + 1))
+    return char(bits - bits % 16 + bits % 4 - bits % 2) .. sub(page, idAt, idAt + (bits >= 16 and 15 or byte(page, idAt) + 1))
   end
 
   while at <= bytes do
     if at + @ENTRY_BYTES_LEAST@ - 1 > bytes then return MALFORMED end
-    local length, position, bits, atMilliseconds = read('<I2I4BI6', value, at)
+    local length, position, bits, atMilliseconds = read('<I2I4BI6', page, at)
     if length < @ENTRY_BYTES_LEAST@ or at + length - 1 > bytes then return MALFORMED end
-    local oldest = lives[bits]
-    if not oldest then
-      oldest = now - (bits % 2 == 1 and @LEAVING_KEPT@ or bits % 4 >= @ENTRY_IS_DEVICE@ and @DEVICE_LIFE@ or @ACTIVITY_LIFE@)
-      lives[bits] = oldest
+    local oldestTime = oldestTimes[bits]
+    if not oldestTime then
+      oldestTime = now - (bits % 2 == 1 and @LEAVING_KEPT@ or bits % 4 >= @ENTRY_IS_DEVICE@ and @DEVICE_LIFE@ or @ACTIVITY_LIFE@)
+      oldestTimes[bits] = oldestTime
     end
     local isLower, hashKey, isOutdated = position < upperFrom, position, false
     local half = isLower and lower or upper
     local other = offsets[hashKey]
     while other do
-      local otherBits, otherMilliseconds = read('<BI6', value, other + 6)
+      local otherBits, otherMilliseconds = read('<BI6', page, other + 6)
       if identity(other, otherBits) == identity(at, bits) then
         isOutdated = otherMilliseconds > atMilliseconds
         if not isOutdated then
@@ -115,8 +115,8 @@ if value and #value > @PAGE_BYTES_MAX@ then
     end
     if not isOutdated then
       local entry = ''
-      if atMilliseconds >= oldest then
-        entry, size = sub(value, at, at + length - 1), size + length
+      if atMilliseconds >= oldestTime then
+        entry, size = sub(page, at, at + length - 1), size + length
       end
       local index
       if isLower then
@@ -133,24 +133,24 @@ if value and #value > @PAGE_BYTES_MAX@ then
   lower, upper = table.concat(lower), table.concat(upper)
   isSplit = size > @PAGE_BYTES_AFTER_COMPACTION@ and middle ~= '' and #directory < 4 * @PAGES_MAX@
   if isSplit then
-    write(upperKey, middle, nextBound, upper)
-    write(key, lowerBound, middle, lower)
+    writePage(upperKey, middle, nextBound, upper)
+    writePage(key, lowerBound, middle, lower)
     directory = sub(directory, 1, boundAt + 3) .. middle .. sub(directory, boundAt + 4)
   else
-    write(key, lowerBound, nextBound, lower .. upper)
+    writePage(key, lowerBound, nextBound, lower .. upper)
   end
-elseif value then
+elseif page then
   call('SETRANGE', key, '1', char(flags))
   call('SETRANGE', key, '12', pack('<I4', seconds))
-  call('PEXPIRE', key, lifetime)
+  call('PEXPIRE', key, expiry)
 else
-  write(key, lowerBound, nextBound, '')
+  writePage(key, lowerBound, nextBound, '')
 end
 
-local lifetimeLeft = isOpened and 0 or call('PTTL', directoryKey)
+local expiryLeft = isOpened and 0 or call('PTTL', directoryKey)
 if isOpened or isSplit then
-  call('SET', directoryKey, directory, 'PX', math.max(lifetimeLeft, lifetime))
-elseif lifetimeLeft < lifetime then
-  call('PEXPIRE', directoryKey, lifetime)
+  call('SET', directoryKey, directory, 'PX', math.max(expiryLeft, expiry))
+elseif expiryLeft < expiry then
+  call('PEXPIRE', directoryKey, expiry)
 end
 return directory

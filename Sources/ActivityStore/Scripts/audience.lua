@@ -6,6 +6,7 @@
 -- | --- | --- |
 -- | n | the newest version, which may be `unchanged`; then `a`, or `s` once it is settled |
 -- | a | the newest version that was admitted to be sent, and how: see ADMITTED |
+-- | s | the version of the newest start |
 -- | b | the body, without the alert, that members get if they join after this version |
 -- | f | when the two buckets will be full, server milliseconds, six bytes each: for members without and with frequent updates |
 -- | l | the fan-outs of the last versions, oldest first; each has the bytes of the next table |
@@ -48,7 +49,7 @@ local function serverTime()
 end
 
 -- Writes pairs of fields and values.
-local function store(...)
+local function storeFields(...)
   call('HSET', key, ...)
   call('PEXPIRE', key, '@ACTIVITY_LIFETIME_MILLISECONDS@')
 end
@@ -106,7 +107,7 @@ if operation == 'a' then
   local version, digest, asks, wantedRanges, pace = ARGV[2], ARGV[3], ARGV[4] + 0, ARGV[5] + 0, ARGV[6]
   local body, expiration = ARGV[7], ARGV[8]
   local isEnd, isStart, isHigh, mayUseReserve = asks % 2 == 1, asks % 4 >= 2, asks % 8 >= 4, asks >= 8
-  local n, a, f, list, production, sandbox = unpack(call('HMGET', key, 'n', 'a', 'f', 'l', 'hp', 'hs'))
+  local n, a, s, f, list, production, sandbox = unpack(call('HMGET', key, 'n', 'a', 's', 'f', 'l', 'hp', 'hs'))
   list = list or ''
   -- A start is not broadcast, because a channel cannot start activities.
   local broadcasts = isStart and 0 or (production and 1 or 0) + (sandbox and 1 or 0)
@@ -119,9 +120,9 @@ if operation == 'a' then
       -- The audience may have got or lost a channel since the version was admitted first. Then the number of
       -- the version's broadcasts changes.
       local fanOutAt = positionOfFanOut(list, version .. pack('<I2', lastRanges))
-      local state = fanOutAt and string.byte(list, fanOutAt + 21)
-      if fanOutAt and state % 2 == 0 and state ~= 2 * broadcasts then
-        store('l', sub(list, 1, fanOutAt + 20) .. char(2 * broadcasts) .. sub(list, fanOutAt + 22))
+      local broadcastsAndEnd = fanOutAt and string.byte(list, fanOutAt + 21)
+      if fanOutAt and broadcastsAndEnd % 2 == 0 and broadcastsAndEnd ~= 2 * broadcasts then
+        storeFields('l', sub(list, 1, fanOutAt + 20) .. char(2 * broadcasts) .. sub(list, fanOutAt + 22))
       end
       return sendReply(a, production, sandbox)
     end
@@ -129,15 +130,17 @@ if operation == 'a' then
       if not isNewer(version, newest) then return 'superseded' end
     elseif flags % 2 == 1 then
       return 'ended'
-    elseif not isEnd then
-      -- An end skips these tests, because an update never supersedes an end.
+    elseif isEnd then
+      -- An update never supersedes an end. But an end that is older than the newest start belongs to an earlier life.
+      if s and s ~= '' and isNewer(s, version) then return 'superseded' end
+    else
       if newest == version then return isSettled and 'duplicate' or 'superseded' end
       if isNewer(newest, version) then return 'superseded' end
     end
     -- If a version is not settled, its fan-out records may not have reached Kafka. So a command with the same
     -- state is `unchanged` only after the version's settlement.
     if not isStart and not isEnd and isSettled and shown == digest then
-      store('n', version .. 's')
+      storeFields('n', version .. 's')
       return 'unchanged'
     end
   end
@@ -191,12 +194,13 @@ if operation == 'a' then
   end
   a = pack(ADMITTED, version, digest, kinds, timestamp, priority, frequentPriority, rangeCount, now, expiration)
   list = addFanOut(list, fanOut, now, broadcasts)
-  store('n', version .. 'a', 'a', a, 'b', isStart and '' or body, 'f', pack('<I6I6', full, frequentFull), 'l', list)
+  storeFields('n', version .. 'a', 'a', a, 's', isStart and version or s or '', 'b', isStart and '' or body,
+    'f', pack('<I6I6', full, frequentFull), 'l', list)
   return sendReply(a, production, sandbox)
 end
 
 if operation == 's' then
-  if call('HGET', key, 'n') == ARGV[2] .. 'a' then store('n', ARGV[2] .. 's') end
+  if call('HGET', key, 'n') == ARGV[2] .. 'a' then storeFields('n', ARGV[2] .. 's') end
   return 'settled'
 end
 
@@ -212,7 +216,7 @@ end
 if operation == 'c' then
   local range, claim = ARGV[2], ARGV[3]
   local progress = call('HGET', key, 'p' .. range) or ''
-  store('c' .. range, claim)
+  storeFields('c' .. range, claim)
   return {'progress', newestAdmitted(), progress}
 end
 
@@ -229,7 +233,7 @@ if operation == 'p' then
     if owners[name] == claim then fields[#fields + 1], fields[#fields + 2] = 'p' .. range, text end
     replies[index + 1] = owners[name] == claim and 1 or owners[name] and 0 or 2
   end
-  if fields[1] then store(unpack(fields)) end
+  if fields[1] then storeFields(unpack(fields)) end
   return replies
 end
 
@@ -241,10 +245,10 @@ if operation == 'f' then
     list = addFanOut(list, fanOut, serverTime(), (ARGV[5] or 0) + 0)
     fanOutAt = #list - FANOUT_BYTES + 1
   end
-  local state = string.byte(list, fanOutAt + 21)
-  if state % 2 == 1 then return {'finished', 0, call('HGET', key, 't' .. fanOut)} end
+  local broadcastsAndEnd = string.byte(list, fanOutAt + 21)
+  if broadcastsAndEnd % 2 == 1 then return {'finished', 0, call('HGET', key, 't' .. fanOut)} end
   local ranges = read('<I2', fanOut, 14)
-  local broadcasts = math.floor(state / 2)
+  local broadcasts = math.floor(broadcastsAndEnd / 2)
   if broadcasts == 0 and ARGV[5] then
     -- The list lacked this fan-out: the server lost the record, or there were too many newer fan-outs. A call about
     -- a range added it again, but without the number of broadcasts: only a call about a broadcast has it (ARGV[5]).
@@ -252,11 +256,11 @@ if operation == 'f' then
     list = sub(list, 1, fanOutAt + 20) .. char(2 * broadcasts) .. sub(list, fanOutAt + 22)
   end
   local count = ranges + broadcasts
-  local finished = call('HSET', key, 'm' .. fanOut .. index, counts)
-  finished = call('HINCRBY', key, 'k' .. fanOut, finished)
-  if finished < count then
-    store('l', list)
-    return {'finished', count - finished}
+  local finishedCount = call('HSET', key, 'm' .. fanOut .. index, counts)
+  finishedCount = call('HINCRBY', key, 'k' .. fanOut, finishedCount)
+  if finishedCount < count then
+    storeFields('l', list)
+    return {'finished', count - finishedCount}
   end
 
   local totals, sums = {0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0}
@@ -276,7 +280,7 @@ if operation == 'f' then
   dropFanOut(fanOut)
   local text = pack(COUNTS, unpack(totals))
   if broadcasts > 0 then text = text .. char(unpack(sums)) end
-  store('l', sub(list, 1, fanOutAt + 20) .. char(2 * broadcasts + 1) .. sub(list, fanOutAt + 22), 't' .. fanOut, text)
+  storeFields('l', sub(list, 1, fanOutAt + 20) .. char(2 * broadcasts + 1) .. sub(list, fanOutAt + 22), 't' .. fanOut, text)
   return {'finished', 0, text}
 end
 

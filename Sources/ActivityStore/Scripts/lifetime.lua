@@ -19,91 +19,91 @@
 local call = redis.call
 local timetable, lives = KEYS[1], KEYS[1] .. '+'
 local operation, activity, at = ARGV[1], ARGV[2], ARGV[3]
-local life = call('HGET', lives, activity)
-local kind, began, claims
-if life then kind, began, claims = string.match(life, '^(%a) (%d+) (%d+)$') end
+local storedLife = call('HGET', lives, activity)
+local lifeKind, beganAt, claimCount
+if storedLife then lifeKind, beganAt, claimCount = string.match(storedLife, '^(%a) (%d+) (%d+)$') end
 
 -- Checks whether the life that began at ARGV[3] continues. If it does, the script postpones the next claim of the
 -- activity by ARGV[4] or a multiple of it: the command that ends or restarts the activity is worked on now, or will
 -- be read again from the deferred topic. ARGV[5] is the version of the state that a new start shows. If a newer
 -- state has come since this start was made, the reply is `superseded`, and another start is due at once.
 if operation == 'c' then
-  if began ~= at then return 'superseded' end
-  local shown = ARGV[5] and call('HGET', timetable .. '=', activity)
-  if shown and string.sub(shown, 1, #ARGV[5]) > ARGV[5] then
+  if beganAt ~= at then return 'superseded' end
+  local shownUpdate = ARGV[5] and call('HGET', timetable .. '=', activity)
+  if shownUpdate and string.sub(shownUpdate, 1, #ARGV[5]) > ARGV[5] then
     call('ZADD', timetable, at, activity)
     return 'superseded'
   end
   local time = call('TIME')
-  local lease = ARGV[4] * math.min(2 ^ math.max(0, claims - 1), @LEASE_FACTOR_MAX@)
-  call('ZADD', timetable, time[1] * 1000 + math.floor(time[2] / 1000) + lease, activity)
+  local leaseMilliseconds = ARGV[4] * math.min(2 ^ math.max(0, claimCount - 1), @LEASE_FACTOR_MAX@)
+  call('ZADD', timetable, time[1] * 1000 + math.floor(time[2] / 1000) + leaseMilliseconds, activity)
   return 'retry'
 end
 
-local function put(letter, due)
+local function storeLife(letter, due)
   call('ZADD', timetable, due, activity)
   call('HSET', lives, activity, letter .. ' ' .. at .. ' 0')
   call('PEXPIRE', timetable, @ACTIVITY_LIFETIME_MILLISECONDS@)
   call('PEXPIRE', lives, @ACTIVITY_LIFETIME_MILLISECONDS@)
 end
 
-local function forgetCommands()
+local function removeCommands()
   call('HDEL', timetable .. '*', activity)
   call('HDEL', timetable .. '=', activity)
 end
 
-local function forget()
+local function removeLife()
   call('ZREM', timetable, activity)
   call('HDEL', lives, activity)
-  forgetCommands()
+  removeCommands()
 end
 
 if operation == 'o' then
-  if life then forget() end
+  if storedLife then removeLife() end
   return 'settled'
 end
 
 -- Redis admitted another end of the activity, whose settlement will report the end of the life. After some claims
 -- the other end seems to be lost, and the script removes the life here.
 if operation == 'x' then
-  if began == at and claims + 0 >= @CLAIMS_MAX@ then forget() end
+  if beganAt == at and claimCount + 0 >= @CLAIMS_MAX@ then removeLife() end
   return 'settled'
 end
 
 if operation == 'e' then
-  if began ~= at then return 'settled' end
+  if beganAt ~= at then return 'settled' end
   if ARGV[4] and call('HEXISTS', timetable .. '*', activity) == 1 then
     at = ARGV[4]
-    put('r', at)
+    storeLife('r', at)
   else
-    forget()
+    removeLife()
   end
   return 'settled'
 end
 
-local suffix, version, command = ARGV[5], ARGV[6], ARGV[7]
-local commandsKey = suffix and timetable .. suffix
-local storedCommand = suffix and call('HGET', commandsKey, activity)
+local commandSuffix, version, command = ARGV[5], ARGV[6], ARGV[7]
+local commandsKey = commandSuffix and timetable .. commandSuffix
+local storedCommand = commandSuffix and call('HGET', commandsKey, activity)
 
 if operation ~= 'm' then
   -- The time of a start is exact, so the script stores the latest start. Without a start, it stores the earliest
   -- time at which the activity was alive. So the order of the records does not matter when workers read them
   -- again after the server lost data. If the activity waits for a new start, only a start changes this.
-  local isKnown = kind == 'b' and (operation == 'a' or at + 0 <= began + 0)
-    or operation == 'a' and (kind == 'r' or kind == 'a' and at + 0 >= began + 0)
+  local isKnown = lifeKind == 'b' and (operation == 'a' or at + 0 <= beganAt + 0)
+    or operation == 'a' and (lifeKind == 'r' or lifeKind == 'a' and at + 0 >= beganAt + 0)
   if not isKnown then
     -- If this is the new start for which the activity waits, the stored commands stay. Any other start begins a
     -- life without them.
-    if operation == 'b' and not (kind == 'r' and began == at) then
-      forgetCommands()
+    if operation == 'b' and not (lifeKind == 'r' and beganAt == at) then
+      removeCommands()
       storedCommand = nil
     end
-    put(operation, at + ARGV[4])
-    life = true
+    storeLife(operation, at + ARGV[4])
+    storedLife = true
   end
 end
 
-if suffix and life and (not storedCommand or string.sub(storedCommand, 1, #version) <= version) then
+if commandSuffix and storedLife and (not storedCommand or string.sub(storedCommand, 1, #version) <= version) then
   call('HSET', commandsKey, activity, version .. command)
   call('PEXPIRE', commandsKey, @ACTIVITY_LIFETIME_MILLISECONDS@)
 end

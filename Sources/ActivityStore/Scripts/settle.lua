@@ -28,18 +28,18 @@ local outcome, suffix = byte(event), ARGV[2]
 if outcome == @REFUND@ then
   local s = call('HGET', key, 's')
   if s and s ~= '' then
-    local time, full, refunded = call('TIME'), sub(s, 1, 13), sub(s, 14)
-    refunded = refunded == '' and 0 or refunded + 0
+    local time, fullAt, refundedSum = call('TIME'), sub(s, 1, 13), sub(s, 14)
+    refundedSum = refundedSum == '' and 0 or refundedSum + 0
     local now = time[1] * 1000 + math.floor(time[2] / 1000)
-    local refund = math.min(struct.unpack('<I3', event, 2), sub(event, 9) - refunded - now)
+    local refund = math.min(struct.unpack('<I3', event, 2), sub(event, 9) - refundedSum - now)
     if refund > 0 then
-      call('HSET', key, 's', string.format('%013.0f%013.0f', math.max(full - refund, 0), math.min(refunded + refund, @TIME_MAX@)))
+      call('HSET', key, 's', string.format('%013.0f%013.0f', math.max(fullAt - refund, 0), math.min(refundedSum + refund, @TIME_MAX@)))
     end
   end
   return 0
 end
 
-local changes, count, retired = {}, 0, 0
+local changes, changeCount, retiredCount = {}, 0, 0
 local w = call('HGET', key, 'w' .. suffix)
 local t, u
 if ARGV[4] then t, u = unpack(call('HMGET', key, 't' .. suffix, 'u' .. suffix)) end
@@ -49,43 +49,43 @@ while w and position <= #w do
   position = start + 36 + activityLength + commandLength
   local isOver = sub(w, start + 6, start + 35) == sub(event, 2)
     and sub(w, start + 36, start + 35 + activityLength) == ARGV[3]
-  if isOver then changes, count = {'w' .. suffix}, 2 else keptStarts[#keptStarts + 1] = sub(w, start, position - 1) end
+  if isOver then changes, changeCount = {'w' .. suffix}, 2 else keptStarts[#keptStarts + 1] = sub(w, start, position - 1) end
 end
-if count > 0 then changes[2] = table.concat(keptStarts) end
+if changeCount > 0 then changes[2] = table.concat(keptStarts) end
 if t and sub(t, 14) == ARGV[4] and u == ARGV[5] then
-  local registered = sub(t, 1, 13)
-  if ARGV[6] == '' or registered < ARGV[6] then
+  local registeredAt = sub(t, 1, 13)
+  if ARGV[6] == '' or registeredAt < ARGV[6] then
     for field, value in pairs({
-      t = string.format('%013.0f', math.min(registered + 1, @TIME_MAX@)), u = '', d = ARGV[4] .. ARGV[5],
+      t = string.format('%013.0f', math.min(registeredAt + 1, @TIME_MAX@)), u = '', d = ARGV[4] .. ARGV[5],
     }) do
-      changes[count + 1], changes[count + 2], count = field .. suffix, value, count + 2
+      changes[changeCount + 1], changes[changeCount + 2], changeCount = field .. suffix, value, changeCount + 2
     end
-    retired = 1
+    retiredCount = 1
   end
 end
 local l = ARGV[4] and call('HGET', key, 'l') or ''
-local leftAudiences = retired == 1 and call('HGET', key, 'm' .. suffix) or ''
+local leftAudiences = retiredCount == 1 and call('HGET', key, 'm' .. suffix) or ''
 if leftAudiences ~= '' then
-  changes[count + 1], changes[count + 2], count = 'm' .. suffix, '', count + 2
-  local all = call('HGETALL', key)
-  all[#all + 1], all[#all + 2] = 'm:', sub(l, 7)
-  for index = 1, #all, 2 do
-    if sub(all[index], 1, 2) == 'm:' and all[index] ~= 'm' .. suffix then
-      local kept, other = '', all[index + 1]
+  changes[changeCount + 1], changes[changeCount + 2], changeCount = 'm' .. suffix, '', changeCount + 2
+  local fields = call('HGETALL', key)
+  fields[#fields + 1], fields[#fields + 2] = 'm:', sub(l, 7)
+  for index = 1, #fields, 2 do
+    if sub(fields[index], 1, 2) == 'm:' and fields[index] ~= 'm' .. suffix then
+      local remaining, otherAudiences = '', fields[index + 1]
       for at = 1, #leftAudiences, 8 do
         local digest, isThere = sub(leftAudiences, at, at + 7), false
-        for place = 1, #other, 8 do isThere = isThere or sub(other, place, place + 7) == digest end
-        if not isThere then kept = kept .. digest end
+        for place = 1, #otherAudiences, 8 do isThere = isThere or sub(otherAudiences, place, place + 7) == digest end
+        if not isThere then remaining = remaining .. digest end
       end
-      leftAudiences = kept
+      leftAudiences = remaining
     end
   end
 end
 if leftAudiences ~= '' then
-  local before = #l > 6 and struct.unpack('<I6', l) or 0
-  local registered = math.min(sub(t, 1, 13) + 1, @TIME_MAX@)
-  l = struct.pack('<I6', math.max(registered, before + 1)) .. sub(l, 7) .. leftAudiences
-  changes[count + 1], changes[count + 2] = 'l', l
+  local leftAtBefore = #l > 6 and struct.unpack('<I6', l) or 0
+  local registeredAt = math.min(sub(t, 1, 13) + 1, @TIME_MAX@)
+  l = struct.pack('<I6', math.max(registeredAt, leftAtBefore + 1)) .. sub(l, 7) .. leftAudiences
+  changes[changeCount + 1], changes[changeCount + 2] = 'l', l
 end
 if changes[1] then call('HSET', key, unpack(changes)) end
-return #l > 6 and retired .. '=' .. l or retired
+return #l > 6 and retiredCount .. '=' .. l or retiredCount

@@ -25,7 +25,7 @@ extension Audiences {
         storeQueue.append(AudienceTicket(.finishBroadcast, index: broadcast))
     }
 
-    func finishOperation(forBroadcast broadcast: UInt32) -> AudienceCall<UnsafeRawBufferPointer>.Operation {
+    func makeFinishOperation(forBroadcast broadcast: UInt32) -> AudienceCall<UnsafeRawBufferPointer>.Operation {
         let slot = broadcasts[broadcast]
         let part = BroadcastPart(
             environment: channels[slot.channel].key.environment,
@@ -57,7 +57,8 @@ extension Audiences {
         while case let oldest = channels[channel].oldestBroadcast, oldest != .max, broadcasts[oldest].stage == .finished
         {
             let slot = broadcasts[oldest]
-            if let partition = partitions.partition(slot.record.partition, epoch: slot.record.epoch) {
+            if let partition = partitions.partition(slot.record.partition, assignmentEpoch: slot.record.assignmentEpoch)
+            {
                 partition.pointee.ledger.settle(slot.record.offset)
                 partition.pointee.unsettledRecordCount -= 1
             }
@@ -75,7 +76,8 @@ extension Audiences {
             broadcasts[broadcast].rider = .max
             dropBroadcast(slot.rider, now: now)
         }
-        partitions.partition(slot.record.partition, epoch: slot.record.epoch)?.pointee.unsettledRecordCount -= 1
+        partitions.partition(slot.record.partition, assignmentEpoch: slot.record.assignmentEpoch)?.pointee
+            .unsettledRecordCount -= 1
         unlink(broadcast: broadcast)
         free(broadcast: broadcast)
         // Settle the later broadcasts that have waited for this one.
@@ -84,18 +86,24 @@ extension Audiences {
 
     private mutating func unlink(broadcast: UInt32) {
         let channel = broadcasts[broadcast].channel
-        let next = broadcasts[broadcast].next
+        let next = broadcasts[broadcast].nextBroadcast
         var predecessor = UInt32.max
         var current = channels[channel].oldestBroadcast
-        while current != broadcast, current != .max { (predecessor, current) = (current, broadcasts[current].next) }
+        while current != broadcast, current != .max {
+            (predecessor, current) = (current, broadcasts[current].nextBroadcast)
+        }
         precondition(current == broadcast, "a broadcast is in its channel's list")
-        if predecessor == .max { channels[channel].oldestBroadcast = next } else { broadcasts[predecessor].next = next }
+        if predecessor == .max {
+            channels[channel].oldestBroadcast = next
+        } else {
+            broadcasts[predecessor].nextBroadcast = next
+        }
         if channels[channel].newestBroadcast == broadcast { channels[channel].newestBroadcast = predecessor }
     }
 
     private mutating func free(broadcast: UInt32) {
         let appIndex = Int(channels[broadcasts[broadcast].channel].key.appIndex)
-        countBytes(-broadcasts[broadcast].heldBytes, ofApp: appIndex)
+        countBytes(-broadcasts[broadcast].occupiedBytes, ofApp: appIndex)
         queues[appIndex].recordCount -= 1
         broadcasts[broadcast].freeBytes()
         broadcasts.free(broadcast)
@@ -118,7 +126,7 @@ extension Audiences {
 
     private mutating func free(channel: UInt32) {
         let (key, identifier) = (channels[channel].key, channels[channel].identifier)
-        if channelIndex[key] == channel { channelIndex[key] = nil }
+        if channelsByKey[key] == channel { channelsByKey[key] = nil }
         identifier.free()
         channels.free(channel)
     }
@@ -138,14 +146,14 @@ extension Audiences {
         var longestIdle: UInt32?
         var idleCount = 0
         for _ in 0..<channels.indexBound {
-            evictionIndex = evictionIndex + 1 < channels.indexBound ? evictionIndex + 1 : 0
-            guard channels.isInUse(evictionIndex), case let channel = channels.address(of: evictionIndex),
+            evictionSearchIndex = evictionSearchIndex + 1 < channels.indexBound ? evictionSearchIndex + 1 : 0
+            guard channels.isInUse(evictionSearchIndex), case let channel = channels.address(of: evictionSearchIndex),
                 channel.pointee.oldestBroadcast == .max, !channel.pointee.isQueued,
                 channel.pointee.pausedUntilMilliseconds <= now.monotonicMilliseconds
             else { continue }
             idleCount += 1
             let best = longestIdle.map { channels[$0].pausedUntilMilliseconds } ?? .max
-            if channel.pointee.pausedUntilMilliseconds < best { longestIdle = evictionIndex }
+            if channel.pointee.pausedUntilMilliseconds < best { longestIdle = evictionSearchIndex }
             if idleCount == Self.evictionSampleMax { break }
         }
         guard let longestIdle else { return false }
@@ -154,20 +162,23 @@ extension Audiences {
     }
 
     func idleEndMilliseconds(of channel: UInt32) -> Int64 {
-        let pauseEnd = channels[channel].pausedUntilMilliseconds
-        return pauseEnd > .max - ChannelPace.idleMilliseconds ? .max : max(0, pauseEnd) + ChannelPace.idleMilliseconds
+        let pauseEndMilliseconds = channels[channel].pausedUntilMilliseconds
+        return pauseEndMilliseconds > .max - ChannelPace.idleMilliseconds
+            ? .max : max(0, pauseEndMilliseconds) + ChannelPace.idleMilliseconds
     }
 
     /// Stops the broadcasts to the channels of a partition that is being revoked or released, and drops the
     /// states that wait. The partition's next owner reads their records again.
     mutating func stopChannels(of index: UInt32, as phase: ChannelSlot.Phase, now: Moment) {
-        guard let epoch = partitions[index]?.pointee.epoch else { return }
+        guard let assignmentEpoch = partitions[index]?.pointee.assignmentEpoch else { return }
         for channel in 0..<channels.indexBound where channels.isInUse(channel) {
-            guard channels[channel].partition == index, channels[channel].epoch == epoch else { continue }
+            guard channels[channel].partition == index, channels[channel].assignmentEpoch == assignmentEpoch else {
+                continue
+            }
             channels[channel].phase = phase
             removeFromQueue(channel)
-            if phase == .abandoned, channelIndex[channels[channel].key] == channel {
-                channelIndex[channels[channel].key] = nil
+            if phase == .released, channelsByKey[channels[channel].key] == channel {
+                channelsByKey[channels[channel].key] = nil
             }
             let waiting = channels[channel].waitingBroadcast
             channels[channel].waitingBroadcast = .max

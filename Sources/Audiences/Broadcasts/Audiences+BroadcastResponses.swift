@@ -7,18 +7,18 @@ extension Audiences {
     /// How long the broadcasts of a lost channel wait for a new channel, counted from the request or from a refusal of
     /// the keeper, before the core asks again. This is longer than the keeper repeats a transient refusal without asking
     /// APNs (60 s).
-    static var otherChannelWaitMilliseconds: Int64 { 65_000 }
+    static var replacementChannelWaitMilliseconds: Int64 { 65_000 }
 
     mutating func broadcastAnswered(_ broadcast: UInt32, _ result: PushResult, now: Moment) {
         let channel = broadcasts[broadcast].channel
-        let (appIndex, environment) = pool(of: channel)
+        let (appIndex, environment) = poolIndices(ofChannel: channel)
         queues[appIndex].pushesInFlight[environment] -= 1
         channels[channel].broadcastUnderWay = .max
-        recordAnswer(result, of: broadcast)
-        guard channels[channel].phase != .abandoned else { return dropBroadcast(broadcast, now: now) }
+        recordResponse(result, of: broadcast)
+        guard channels[channel].phase != .released else { return dropBroadcast(broadcast, now: now) }
         switch result.disposition {
         case .accepted:
-            channels[channel].spacingMilliseconds = ChannelPace.spacingAfterAcceptance(
+            channels[channel].spacingMilliseconds = ChannelPace.halvedSpacingMilliseconds(
                 channels[channel].spacingMilliseconds
             )
             finishBroadcast(broadcast, .delivered, now: now)
@@ -33,11 +33,13 @@ extension Audiences {
             // While the push was under way, the keeper or a newer record may have named another channel. That
             // channel is not lost.
             if channels[channel].pushedChannel == channels[channel].apnsChannel.identifier {
-                awaitOtherChannel(channel, now: now)
+                awaitReplacementChannel(channel, now: now)
             }
             retryLater(broadcast, pauseMilliseconds: 0, now: now)
         case .limited:
-            channels[channel].spacingMilliseconds = ChannelPace.spacingAfterLimit(channels[channel].spacingMilliseconds)
+            channels[channel].spacingMilliseconds = ChannelPace.doubledSpacingMilliseconds(
+                channels[channel].spacingMilliseconds
+            )
             retryLater(broadcast, pauseMilliseconds: channels[channel].spacingMilliseconds, now: now)
         case .retryNow, .retryLater, .ambiguous:
             retryLater(broadcast, pauseMilliseconds: retryPauseMilliseconds(of: broadcast, result), now: now)
@@ -45,7 +47,7 @@ extension Audiences {
         if channels.isInUse(channel) { advance(channel: channel, now: now) }
     }
 
-    private mutating func recordAnswer(_ result: PushResult, of broadcast: UInt32) {
+    private mutating func recordResponse(_ result: PushResult, of broadcast: UInt32) {
         guard result.status != 0 else { return }
         let slot = broadcasts.mutableAddress(of: broadcast)
         slot.pointee.status = result.status
@@ -60,17 +62,18 @@ extension Audiences {
 
     private mutating func retryPauseMilliseconds(of broadcast: UInt32, _ result: PushResult) -> Int64 {
         let attempts = broadcasts[broadcast].attempts
-        let pause = retryPauseMilliseconds(attempts: attempts < .max ? attempts + 1 : .max)
+        let pauseMilliseconds = retryPauseMilliseconds(attempts: attempts < .max ? attempts + 1 : .max)
         return result.isRetryPermitted
-            ? pause : max(pause, randomness.jittered(configuration.retryBudgetPauseMilliseconds))
+            ? pauseMilliseconds
+            : max(pauseMilliseconds, randomness.jittered(configuration.retryBudgetPauseMilliseconds))
     }
 
     /// Sends the broadcast's state again after the pause. If a newer state waits, the newer state supersedes this one
     /// instead, and may carry its alert. If the channel's partition is being revoked, the broadcast is dropped.
     private mutating func retryLater(_ broadcast: UInt32, pauseMilliseconds: Int64, now: Moment) {
         let channel = broadcasts[broadcast].channel
-        let earliest = now.monotonicMilliseconds + pauseMilliseconds
-        channels[channel].pausedUntilMilliseconds = max(channels[channel].pausedUntilMilliseconds, earliest)
+        let earliestMilliseconds = now.monotonicMilliseconds + pauseMilliseconds
+        channels[channel].pausedUntilMilliseconds = max(channels[channel].pausedUntilMilliseconds, earliestMilliseconds)
         broadcasts[broadcast].attempts = min(broadcasts[broadcast].attempts, .max - 1) + 1
         broadcasts[broadcast].stage = .waiting
         guard channels[channel].phase == .running else { return dropBroadcast(broadcast, now: now) }
@@ -82,28 +85,28 @@ extension Audiences {
     // MARK: - Lost channels
 
     /// Asks the keeper for a new channel, because APNs does not know this one. The broadcasts wait until the
-    /// keeper or a newer record names the new channel, at most ``otherChannelWaitMilliseconds``. After that the
+    /// keeper or a newer record names the new channel, at most ``replacementChannelWaitMilliseconds``. After that the
     /// next push goes to the lost channel. APNs refuses that push too, and the core then asks again: the keeper
     /// may have been unable to create a channel, or the request or its answer may have been dropped.
-    private mutating func awaitOtherChannel(_ channel: UInt32, now: Moment) {
+    private mutating func awaitReplacementChannel(_ channel: UInt32, now: Moment) {
         let slot = channels[channel]
         let isRequested = appendChannelNeed(
             .lost(slot.apnsChannel),
             appIndex: slot.key.appIndex,
             audience: slot.identifier.bytes
         )
-        if isRequested { beginWaitForOtherChannel(channel, now: now) }
+        if isRequested { beginWaitForReplacementChannel(channel, now: now) }
     }
 
     /// Begins the wait for another channel again after a refusal of the keeper. Does nothing if the core awaits none.
-    mutating func otherChannelRefused(_ channel: UInt32, now: Moment) {
-        guard channels[channel].channelAwaitedUntilMilliseconds > now.monotonicMilliseconds else { return }
-        beginWaitForOtherChannel(channel, now: now)
+    mutating func replacementChannelRefused(_ channel: UInt32, now: Moment) {
+        guard channels[channel].replacementAwaitedUntilMilliseconds > now.monotonicMilliseconds else { return }
+        beginWaitForReplacementChannel(channel, now: now)
     }
 
-    private mutating func beginWaitForOtherChannel(_ channel: UInt32, now: Moment) {
-        let waitEnd = now.monotonicMilliseconds + Self.otherChannelWaitMilliseconds
-        channels[channel].channelAwaitedUntilMilliseconds = waitEnd
+    private mutating func beginWaitForReplacementChannel(_ channel: UInt32, now: Moment) {
+        let waitEndMilliseconds = now.monotonicMilliseconds + Self.replacementChannelWaitMilliseconds
+        channels[channel].replacementAwaitedUntilMilliseconds = waitEndMilliseconds
     }
 
     /// Takes an audience's channel from the keeper. The audience's broadcasts go to this channel from now on,
@@ -115,10 +118,10 @@ extension Audiences {
         now: Moment
     ) {
         channelAnswered(appIndex: appIndex, audience: audience, knownChannel.environment, nil, now: now)
-        let key = BroadcastKey(appIndex: appIndex, digest: audience, environment: knownChannel.environment)
-        guard let channel = channelIndex[key] else { return }
+        let key = ChannelKey(appIndex: appIndex, digest: audience, environment: knownChannel.environment)
+        guard let channel = channelsByKey[key] else { return }
         channels[channel].apnsChannel = knownChannel
-        channels[channel].channelAwaitedUntilMilliseconds = .min
+        channels[channel].replacementAwaitedUntilMilliseconds = .min
         advance(channel: channel, now: now)
     }
 }

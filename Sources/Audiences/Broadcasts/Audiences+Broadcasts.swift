@@ -25,7 +25,7 @@ extension Audiences {
         now: Moment
     ) {
         guard let partition = partitions[record.partition] else { return }
-        let key = BroadcastKey(
+        let key = ChannelKey(
             appIndex: appIndex,
             digest: command.channel.isAbsent
                 ? withUnescaped(command.audience, from: value) { AudienceDigest(of: $0) }
@@ -38,32 +38,36 @@ extension Audiences {
         }
         partition.pointee.passedOverRecords.remove(record.offset)
         partition.pointee.unsettledRecordCount += 1
-        let epoch = partition.pointee.epoch
-        let channel = channelIndex[key] ?? addChannel(key, target, command, value, record.partition, epoch)
-        let content = fanoutRecord(
+        let assignmentEpoch = partition.pointee.assignmentEpoch
+        let channel = channelsByKey[key] ?? addChannel(key, target, command, value, record.partition, assignmentEpoch)
+        let content = makeFanoutRecord(
             command,
             from: value,
             record,
             instruction,
             droppedFields,
             of: appIndex,
-            epoch: epoch,
+            assignmentEpoch: assignmentEpoch,
             now: now
         )
         let broadcast = addBroadcast(content, to: channel)
         let last = channels[channel].newestBroadcast
-        if last == .max { channels[channel].oldestBroadcast = broadcast } else { broadcasts[last].next = broadcast }
+        if last == .max {
+            channels[channel].oldestBroadcast = broadcast
+        } else {
+            broadcasts[last].nextBroadcast = broadcast
+        }
         channels[channel].newestBroadcast = broadcast
         enqueue(broadcast, in: channel, target, now: now)
     }
 
     private mutating func addChannel(
-        _ key: BroadcastKey,
+        _ key: ChannelKey,
         _ target: AudienceChannel,
         _ command: Command,
         _ value: UnsafeRawBufferPointer,
         _ partition: UInt32,
-        _ epoch: UInt32
+        _ assignmentEpoch: UInt32
     ) -> UInt32 {
         let isManagedByProducer = !command.channel.isAbsent
         let identifier = unescaped(isManagedByProducer ? command.channel : command.audience, from: value)
@@ -73,11 +77,11 @@ extension Audiences {
                 identifier: identifier,
                 isManagedByProducer: isManagedByProducer,
                 partition: partition,
-                epoch: epoch,
+                assignmentEpoch: assignmentEpoch,
                 apnsChannel: target
             )
         )
-        channelIndex[key] = channel
+        channelsByKey[key] = channel
         return channel
     }
 
@@ -85,7 +89,7 @@ extension Audiences {
         let appIndex = Int(channels[channel].key.appIndex)
         let broadcast = broadcasts.allocate(BroadcastSlot(channel: channel, record: record))
         queues[appIndex].recordCount += 1
-        countBytes(broadcasts[broadcast].heldBytes, ofApp: appIndex)
+        countBytes(broadcasts[broadcast].occupiedBytes, ofApp: appIndex)
         return broadcast
     }
 
@@ -124,7 +128,7 @@ extension Audiences {
         channels[channel].newestAdmittedMilliseconds = admitted
         channels[channel].newestTimestamp = timestamp
         if target.identifier != channels[channel].apnsChannel.identifier {
-            channels[channel].channelAwaitedUntilMilliseconds = .min
+            channels[channel].replacementAwaitedUntilMilliseconds = .min
         }
         // A record does not have the storage policy of a producer's own channel. The core learns this policy
         // from APNs' answer, so the record must not replace it.
@@ -148,7 +152,7 @@ extension Audiences {
         let (replaced, record) = (broadcasts[older].record, broadcasts[newer].record)
         let isManagedByProducer = channels[broadcasts[newer].channel].isManagedByProducer
         guard replaced.hasAlert, !record.hasAlert, !replaced.isAlertOld(now: now),
-            Body.count(record.body.bytes, record.layout, carryingAlertOf: Int(replaced.layout.alert.count))
+            Body.byteCount(record.body.bytes, record.layout, carryingAlertOf: Int(replaced.layout.alert.count))
                 <= (isManagedByProducer ? Limits.broadcastBodyBytesMax : Limits.bodyBytesMax)
         else {
             // Any alert of the older broadcast is dropped too, even one that it carries for a still older
@@ -205,22 +209,23 @@ extension Audiences {
         let slot = channels[channel]
         let isDue = slot.nextPushMilliseconds <= now.monotonicMilliseconds
         if slot.waitingBroadcast != .max, slot.broadcastUnderWay == .max, isDue { return enqueue(channel: channel) }
-        var due = isDue ? idleEndMilliseconds(of: channel) : slot.nextPushMilliseconds
+        var dueMilliseconds = isDue ? idleEndMilliseconds(of: channel) : slot.nextPushMilliseconds
         // The idle time is over, but a broadcast of the channel has not settled yet. The end of that
         // broadcast frees the channel.
-        if due <= now.monotonicMilliseconds { due = .max }
+        if dueMilliseconds <= now.monotonicMilliseconds { dueMilliseconds = .max }
         if slot.waitingBroadcast != .max {
-            let wait = (expirySeconds(of: broadcasts[slot.waitingBroadcast].record) + 1) * 1_000 - now.wallMilliseconds
-            due = min(due, now.monotonicMilliseconds + max(1, wait))
+            let waitMilliseconds =
+                (expirySeconds(of: broadcasts[slot.waitingBroadcast].record) + 1) * 1_000 - now.wallMilliseconds
+            dueMilliseconds = min(dueMilliseconds, now.monotonicMilliseconds + max(1, waitMilliseconds))
         }
-        guard due < slot.timerMilliseconds else { return }
-        channels[channel].timerMilliseconds = due
-        startTimer(.channel, channel, dueMilliseconds: due)
+        guard dueMilliseconds < slot.timerMilliseconds else { return }
+        channels[channel].timerMilliseconds = dueMilliseconds
+        startTimer(.channel, channel, dueMilliseconds: dueMilliseconds)
     }
 
     private mutating func enqueue(channel: UInt32) {
         guard !channels[channel].isQueued else { return }
-        let (appIndex, environment) = pool(of: channel)
+        let (appIndex, environment) = poolIndices(ofChannel: channel)
         channels[channel].isQueued = true
         channels[channel].nextInQueue = .max
         let last = queues[appIndex].lastReadyChannel[environment]
@@ -232,12 +237,12 @@ extension Audiences {
         queues[appIndex].lastReadyChannel[environment] = channel
     }
 
-    func pool(of channel: UInt32) -> (appIndex: Int, environment: Int) {
+    func poolIndices(ofChannel channel: UInt32) -> (appIndex: Int, environment: Int) {
         let key = channels[channel].key
         return (Int(key.appIndex), Int(key.environment.rawValue))
     }
 
-    private mutating func popQueue(_ appIndex: Int, _ environment: Int) -> UInt32? {
+    private mutating func popReadyChannel(_ appIndex: Int, _ environment: Int) -> UInt32? {
         let channel = queues[appIndex].firstReadyChannel[environment]
         guard channel != .max else { return nil }
         let next = channels[channel].nextInQueue
@@ -250,7 +255,7 @@ extension Audiences {
     /// Returns the next broadcast of a pool; nil if none may be sent now.
     mutating func nextBroadcast(_ pool: PoolIdentifier, permitsRetry: Bool, now: Moment) -> AudiencePush? {
         let (appIndex, environment) = (Int(pool.appIndex), Int(pool.environment.rawValue))
-        while let channel = popQueue(appIndex, environment) {
+        while let channel = popReadyChannel(appIndex, environment) {
             let slot = channels[channel]
             let canSend =
                 slot.phase == .running && slot.waitingBroadcast != .max && slot.broadcastUnderWay == .max
@@ -260,8 +265,8 @@ extension Audiences {
                 continue
             }
             guard permitsRetry || broadcasts[slot.waitingBroadcast].attempts == 0 else {
-                let pause = randomness.jittered(configuration.retryBudgetPauseMilliseconds)
-                channels[channel].pausedUntilMilliseconds = now.monotonicMilliseconds + pause
+                let pauseMilliseconds = randomness.jittered(configuration.retryBudgetPauseMilliseconds)
+                channels[channel].pausedUntilMilliseconds = now.monotonicMilliseconds + pauseMilliseconds
                 advance(channel: channel, now: now)
                 continue
             }
@@ -281,22 +286,22 @@ extension Audiences {
         let target = channels[channel].apnsChannel
         channels[channel].pushedChannel = target.identifier
         let address = target.identifier.withBytes { identifier in
-            tokenDigits.copyMemory(from: identifier)
-            return UnsafeRawBufferPointer(rebasing: tokenDigits[..<identifier.count])
+            addressBuffer.copyMemory(from: identifier)
+            return UnsafeRawBufferPointer(rebasing: addressBuffer[..<identifier.count])
         }
         let slot = broadcasts[broadcast]
-        let tag = PushTag(broadcast: broadcast).value
+        let tag = PushTag(broadcast: broadcast).rawValue
         offeredPush = OfferedPush(tag: tag, sendPosition: 0)
         return AudiencePush(
             tag: tag,
-            token: address,
+            address: address,
             isBroadcast: true,
             body: slot.record.body.bytes,
             priority: slot.record.instruction.grant.priority,
             // APNs refuses any other expiration on a channel without storage.
             expiration: target.storage == .none
                 ? 0
-                : sentExpiration(of: slot.record, from: now.wallSeconds),
+                : sentExpirationSeconds(of: slot.record, from: now.wallSeconds),
             apnsIdentifier: randomness.nextUUID(),
             isRetry: slot.attempts > 0
         )
@@ -306,7 +311,7 @@ extension Audiences {
     /// its app's queue again.
     mutating func broadcastReturned(_ broadcast: UInt32) {
         let channel = broadcasts[broadcast].channel
-        let (appIndex, environment) = pool(of: channel)
+        let (appIndex, environment) = poolIndices(ofChannel: channel)
         queues[appIndex].pushesInFlight[environment] -= 1
         channels[channel].broadcastUnderWay = .max
         channels[channel].waitingBroadcast = broadcast

@@ -31,7 +31,7 @@ extension Audiences {
             // being created.
             guard channels.count > 0 || getsChannel else { return }
             appendChannelNeed(
-                .ended(storedUntilMilliseconds: storedUntil(slot, channels, now: now)),
+                .ended(storedUntilMilliseconds: storedUntilMilliseconds(slot, channels, now: now)),
                 appIndex: appIndex,
                 audience: audience
             )
@@ -44,16 +44,16 @@ extension Audiences {
         }
     }
 
-    private func storedUntil(_ slot: CommandSlot, _ channels: AudienceChannels, now: Moment) -> Int64 {
+    private func storedUntilMilliseconds(_ slot: CommandSlot, _ channels: AudienceChannels, now: Moment) -> Int64 {
         let isStored = APNsEnvironment.allCases.contains { channels[$0]?.storage == .newest }
         guard isStored else { return 0 }
-        let expiration = sentExpiration(
+        let expiration = sentExpirationSeconds(
             event: slot.event,
             expiration: slot.expiration,
             staleDate: slot.staleDate,
             policy: slot.policy,
             from: now.wallSeconds
         )
-        return min(expiration, now.wallSeconds + ChannelStorage.secondsMax) * 1_000
+        return min(expiration, now.wallSeconds + ChannelStorage.storedSecondsMax) * 1_000
     }
 }

@@ -21,7 +21,7 @@ struct BroadcastSlot: BitwiseCopyable {
 
     var channel: UInt32
     /// The channel's next broadcast in the order of arrival; `.max`: this is the last one.
-    var next: UInt32 = .max
+    var nextBroadcast: UInt32 = .max
     var stage = Stage.waiting
     /// The older broadcast whose alert this one carries.
     var rider: UInt32 = .max
@@ -34,12 +34,12 @@ struct BroadcastSlot: BitwiseCopyable {
     var status: UInt16 = 0
     var reason = HeapBytes.none
     var advice: StaticString = ""
-    var times = RoundTimes()
+    var times = ResponseTimes()
     var totals = AudienceTotals()
     /// The number of the broadcast's calls and productions that are not acknowledged yet.
     var unacknowledgedCount: UInt8 = 0
 
-    var heldBytes: Int { MemoryLayout<Self>.size + record.heldBytes }
+    var occupiedBytes: Int { MemoryLayout<Self>.size + record.occupiedBytes }
 
     func freeBytes() {
         record.freeBytes()
@@ -47,7 +47,7 @@ struct BroadcastSlot: BitwiseCopyable {
     }
 }
 
-struct BroadcastKey: Hashable {
+struct ChannelKey: Hashable {
     var appIndex: UInt16
     var digest: AudienceDigest
     var environment: APNsEnvironment
@@ -62,17 +62,17 @@ struct ChannelSlot: BitwiseCopyable {
         /// sends nothing more.
         case draining
         /// The channel's partition was released. The answer to the push under way is ignored.
-        case abandoned
+        case released
     }
 
-    var key: BroadcastKey
+    var key: ChannelKey
     /// The audience's id, or the channel's id if the commands name the channel.
     var identifier: HeapBytes
     /// Whether the producer manages the channel itself. The producer's commands then name the channel, and no
     /// audience.
     var isManagedByProducer: Bool
     var partition: UInt32
-    var epoch: UInt32
+    var assignmentEpoch: UInt32
     var phase = Phase.running
     /// The channel as APNs knows it: the one that a fan-out record or the keeper of channels named last.
     var apnsChannel: AudienceChannel
@@ -102,7 +102,7 @@ struct ChannelSlot: BitwiseCopyable {
     var previousPauseUntilMilliseconds: Int64 = .min
     /// APNs does not know the channel, and no push is sent before this monotonic time (milliseconds) unless a
     /// replacement becomes known. `.min` if the channel is not known to be lost.
-    var channelAwaitedUntilMilliseconds: Int64 = .min
+    var replacementAwaitedUntilMilliseconds: Int64 = .min
     /// Whether the channel is in its app's queue of channels with something to send.
     var isQueued = false
     var nextInQueue: UInt32 = .max
@@ -110,7 +110,7 @@ struct ChannelSlot: BitwiseCopyable {
     var timerMilliseconds: Int64 = .max
 
     /// When a push may be sent next (monotonic milliseconds).
-    var nextPushMilliseconds: Int64 { max(pausedUntilMilliseconds, channelAwaitedUntilMilliseconds) }
+    var nextPushMilliseconds: Int64 { max(pausedUntilMilliseconds, replacementAwaitedUntilMilliseconds) }
 }
 
 /// The pace of a channel. According to an Apple engineer, a channel takes about one update a second; APNs
@@ -124,6 +124,6 @@ enum ChannelPace {
     /// partition is revoked.
     static let idleMilliseconds: Int64 = 300_000
 
-    static func spacingAfterLimit(_ spacing: Int64) -> Int64 { min(spacing * 2, spacingMillisecondsMax) }
-    static func spacingAfterAcceptance(_ spacing: Int64) -> Int64 { max(spacing / 2, spacingMillisecondsMin) }
+    static func doubledSpacingMilliseconds(_ spacing: Int64) -> Int64 { min(spacing * 2, spacingMillisecondsMax) }
+    static func halvedSpacingMilliseconds(_ spacing: Int64) -> Int64 { max(spacing / 2, spacingMillisecondsMin) }
 }

@@ -9,12 +9,12 @@ extension Audiences {
     /// Approximate bytes of one member on a page: a UUID and a token of 160 digits.
     private static var bytesPerMember: Double { 110 }
 
-    mutating func askForSize(_ command: UInt32) {
+    mutating func requestSamplePages(_ command: UInt32) {
         commands[command].stage = .sizing
         commands[command].sampledBytes = 0
         commands[command].unacknowledgedCount = UInt16(Self.sampledSegments.count)
         for sampleIndex in Self.sampledSegments.indices {
-            storeQueue.append(AudienceTicket(.size, sampleIndex: UInt8(sampleIndex), index: command))
+            storeQueue.append(AudienceTicket(.samplePage, sampleIndex: UInt8(sampleIndex), index: command))
         }
     }
 
@@ -23,8 +23,9 @@ extension Audiences {
     /// because their positions are hashes of their ids.
     mutating func samplePageReceived(_ command: UInt32, _ bytes: UnsafeRawBufferPointer?) {
         if let bytes, let page = MemberPage(bytes) {
-            let coveredPart = page.nextBound.map { Double($0) / Double(MemberLocation.positionsPerSegment) } ?? 1
-            commands[command].sampledBytes += Double(bytes.count - MemberPage.Header.byteCount) / max(coveredPart, 1e-6)
+            let coveredFraction = page.nextBound.map { Double($0) / Double(MemberLocation.positionsPerSegment) } ?? 1
+            commands[command].sampledBytes +=
+                Double(bytes.count - MemberPage.Header.byteCount) / max(coveredFraction, 1e-6)
         }
         commands[command].unacknowledgedCount -= 1
         guard commands[command].unacknowledgedCount == 0 else { return }
@@ -82,7 +83,7 @@ extension Audiences {
             mayUseReserve: slot.hasAlert || isEnd,
             rangeCount: rangeCount(of: command),
             body: slot.joinerBody.bytes,
-            expiration: sentExpiration(
+            expiration: sentExpirationSeconds(
                 event: slot.event,
                 expiration: slot.expiration,
                 staleDate: slot.staleDate,
@@ -96,11 +97,12 @@ extension Audiences {
     /// first rule that applies decides:
     /// 1. If the command has an expiration of its own: this expiration.
     /// 2. If the command is no end, and its stale date is later than `seconds`: the stale date, but at most
-    ///    ``AgeRules/updateSecondsMax`` after `seconds`.
+    ///    ``AgeRules/updateAgeSecondsMax`` after `seconds`.
     /// 3. The policy's default after `seconds`.
-    func sentExpiration(event: Event, expiration: Int64, staleDate: Int64, policy: UInt8, from seconds: Int64) -> Int64
+    func sentExpirationSeconds(event: Event, expiration: Int64, staleDate: Int64, policy: UInt8, from seconds: Int64)
+        -> Int64
     {
-        Self.sentExpiration(
+        Self.sentExpirationSeconds(
             event: event,
             expiration: expiration,
             staleDate: staleDate,
@@ -111,7 +113,7 @@ extension Audiences {
 
     /// - Parameter defaultSeconds: how long APNs keeps a push without an expiration of its own, by the
     ///   policy.
-    package static func sentExpiration(
+    package static func sentExpirationSeconds(
         event: Event,
         expiration: Int64,
         staleDate: Int64,
@@ -120,10 +122,10 @@ extension Audiences {
     ) -> Int64 {
         if expiration >= 0 { return expiration }
         guard event != .end, staleDate > seconds else { return seconds + defaultSeconds }
-        return min(staleDate, seconds + AgeRules.updateSecondsMax)
+        return min(staleDate, seconds + AgeRules.updateAgeSecondsMax)
     }
 
-    mutating func admissionAnswered(_ command: UInt32, _ reply: Reply, now: Moment) {
+    mutating func admissionReplied(_ command: UInt32, _ reply: Reply, now: Moment) {
         let audience = commands[command].audience
         commands[command].admittedMilliseconds = now.wallMilliseconds
         switch reply.verdict {
@@ -143,9 +145,9 @@ extension Audiences {
             fanOut(command, grant)
         case .wait:
             let waitMillisecondsMax = policies[commands[command].policy].pace.throttledSpacingMillisecondsMax
-            let due = now.monotonicMilliseconds + max(1, min(reply.waitMilliseconds, waitMillisecondsMax))
-            audiences[audience].pausedUntilMilliseconds = due
-            startTimer(.audience, audience, dueMilliseconds: due)
+            let dueMilliseconds = now.monotonicMilliseconds + max(1, min(reply.waitMilliseconds, waitMillisecondsMax))
+            audiences[audience].pausedUntilMilliseconds = dueMilliseconds
+            startTimer(.audience, audience, dueMilliseconds: dueMilliseconds)
             putBackCurrentCommand(of: audience, now: now)
         case .superseded: finishCurrentCommand(command, .outcome(.superseded), now: now)
         case .duplicate: finishCurrentCommand(command, .outcome(.duplicate), now: now)
@@ -164,7 +166,7 @@ extension Audiences {
         commands[command].grant = grant
         commands[command].stage = .fanningOut
         commands[command].unacknowledgedCount = ranges + UInt16(grant.broadcastCount)
-        composeValue(of: command)
+        composeFanoutValue(of: command)
         let broadcasts = grant.broadcastCount > 0 ? commands[command].channels : AudienceChannels()
         for environment in APNsEnvironment.allCases where broadcasts[environment] != nil {
             let range = AudienceProduction.broadcastRange + UInt16(environment.rawValue)
@@ -175,10 +177,10 @@ extension Audiences {
         }
     }
 
-    private mutating func composeValue(of command: UInt32) {
+    private mutating func composeFanoutValue(of command: UInt32) {
         let slot = commands[command]
         let audience = audiences[slot.audience]
-        let (app, aps) = (appNames[audience.appIndex], slot.layout.aps.bytes(in: slot.body.bytes))
+        let (app, aps) = (bundleIdentifiers[audience.appIndex], slot.layout.aps.bytes(in: slot.body.bytes))
         var record =
             audience.channelEnvironment
             .map { CommandRecord(app: app, channel: audience.identifier.bytes, environment: $0, aps: aps) }
@@ -193,8 +195,8 @@ extension Audiences {
         record.alertVersion = slot.alertVersion
         writer.reset()
         record.write(to: &writer)
-        commands[command].value.free()
-        commands[command].value = HeapBytes(copying: writer.bytes)
+        commands[command].fanoutValue.free()
+        commands[command].fanoutValue = HeapBytes(copying: writer.bytes)
     }
 
     /// Called when Kafka has acknowledged a fan-out record of the command, or has refused the record as too

@@ -38,7 +38,7 @@ extension Audiences {
         let missing = rule.missingEnvironmentBits(in: slot.channels)
         let key = AudienceKey(appIndex: audience.appIndex, digest: audience.digest)
         guard missing != 0 else {
-            channelWaitPauses[key] = nil
+            channelWaitPauseEndMilliseconds[key] = nil
             commands[command].channelAbsence = nil
             return false
         }
@@ -51,39 +51,41 @@ extension Audiences {
             commands[command].channelAbsence = .notAwaited
             return false
         }
-        let due = now.monotonicMilliseconds + Self.channelWaitMilliseconds
+        let dueMilliseconds = now.monotonicMilliseconds + Self.channelWaitMilliseconds
         commands[command].stage = .awaitingChannel
         commands[command].awaitedEnvironmentBits = missing
-        commands[command].channelWaitEndMilliseconds = due
+        commands[command].channelWaitEndMilliseconds = dueMilliseconds
         commands[command].hasAwaitedChannel = true
         commandsAwaitingChannel += 1
-        startTimer(.channelWait, command, dueMilliseconds: due)
+        startTimer(.channelWait, command, dueMilliseconds: dueMilliseconds)
         return true
     }
 
     private mutating func mayAwaitChannel(_ key: AudienceKey, now: Moment) -> Bool {
         removeOldChannelWaitPauses(now: now)
         guard commandsAwaitingChannel < Self.commandsAwaitingChannelMax,
-            channelWaitPauses.count < Self.channelWaitPausesMax
+            channelWaitPauseEndMilliseconds.count < Self.channelWaitPausesMax
         else {
             return false
         }
-        return channelWaitPauses[key].map { $0 <= now.monotonicMilliseconds } ?? true
+        return channelWaitPauseEndMilliseconds[key].map { $0 <= now.monotonicMilliseconds } ?? true
     }
 
     private mutating func pauseChannelWaits(_ key: AudienceKey, now: Moment) {
-        channelWaitPauses[key] = now.monotonicMilliseconds + Self.channelWaitPauseMilliseconds
+        channelWaitPauseEndMilliseconds[key] = now.monotonicMilliseconds + Self.channelWaitPauseMilliseconds
     }
 
     /// Removes pauses that have ended from a full table. Otherwise the table would stay full: apart from this, a pause
     /// is removed only when a command finds that its audience has the channel.
     private mutating func removeOldChannelWaitPauses(now: Moment) {
-        guard channelWaitPauses.count >= Self.channelWaitPausesMax,
+        guard channelWaitPauseEndMilliseconds.count >= Self.channelWaitPausesMax,
             now.monotonicMilliseconds >= channelWaitPausesCleanedMilliseconds
                 + Self.pauseCleaningIntervalMilliseconds
         else { return }
         channelWaitPausesCleanedMilliseconds = now.monotonicMilliseconds
-        channelWaitPauses = channelWaitPauses.filter { $0.value > now.monotonicMilliseconds }
+        channelWaitPauseEndMilliseconds = channelWaitPauseEndMilliseconds.filter {
+            $0.value > now.monotonicMilliseconds
+        }
     }
 
     /// Called when the keeper could not create or replace a channel that an audience should have.
@@ -94,8 +96,8 @@ extension Audiences {
         now: Moment
     ) {
         channelAnswered(appIndex: appIndex, audience: audience, environment, .refused, now: now)
-        let key = BroadcastKey(appIndex: appIndex, digest: audience, environment: environment)
-        if let channel = channelIndex[key] { otherChannelRefused(channel, now: now) }
+        let key = ChannelKey(appIndex: appIndex, digest: audience, environment: environment)
+        if let channel = channelsByKey[key] { replacementChannelRefused(channel, now: now) }
     }
 
     mutating func channelAnswered(
@@ -105,7 +107,7 @@ extension Audiences {
         _ absence: ChannelAbsence?,
         now: Moment
     ) {
-        guard let audience = audienceIndex[AudienceKey(appIndex: appIndex, digest: digest)],
+        guard let audience = audiencesByKey[AudienceKey(appIndex: appIndex, digest: digest)],
             case let command = audiences[audience].currentCommand, command != .max,
             commands[command].stage == .awaitingChannel
         else { return }

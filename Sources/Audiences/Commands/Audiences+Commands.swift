@@ -14,7 +14,7 @@ extension Audiences {
             incoming.channelEnvironment.map { AudienceDigest(ofChannel: incoming.audience, in: $0) }
             ?? AudienceDigest(of: incoming.audience)
         let key = AudienceKey(appIndex: incoming.appIndex, digest: digest)
-        let audience = audienceIndex[key] ?? addAudience(key, incoming)
+        let audience = audiencesByKey[key] ?? addAudience(key, incoming)
         let command = commands.allocate(
             CommandSlot(
                 record: incoming.record,
@@ -40,7 +40,7 @@ extension Audiences {
             )
         )
         enqueue(command)
-        queueToBegin(audience)
+        awaitBatchEnd(audience)
     }
 
     /// Ends a batch of ``receiveCommand(_:)`` calls and begins the next command of each audience that the batch names.
@@ -50,16 +50,16 @@ extension Audiences {
     /// sent more than it committed, and its commands are read again. The store recognizes a repeated command,
     /// but a store that has lost its data treats it as a new one.
     public mutating func endBatch(now: Moment) {
-        while let audience = audiencesToBegin.popFirst() {
-            audiences[audience].isQueuedToBegin = false
+        while let audience = audiencesAwaitingBatchEnd.popFirst() {
+            audiences[audience].isAwaitingBatchEnd = false
             beginNextCommand(audience, now: now)
         }
     }
 
-    private mutating func queueToBegin(_ audience: UInt32) {
-        guard !audiences[audience].isQueuedToBegin else { return }
-        audiences[audience].isQueuedToBegin = true
-        audiencesToBegin.append(audience)
+    private mutating func awaitBatchEnd(_ audience: UInt32) {
+        guard !audiences[audience].isAwaitingBatchEnd else { return }
+        audiences[audience].isAwaitingBatchEnd = true
+        audiencesAwaitingBatchEnd.append(audience)
     }
 
     /// Returns the waiting commands of revoked partitions as `withdrawn`. Commands under way stay, and so do riders
@@ -79,7 +79,7 @@ extension Audiences {
             if rider != .max, !isRevoked(commands[rider].record) {
                 commands[command].rider = .max
                 put(rider, inPlaceOf: command, of: audience)
-                queueToBegin(audience)
+                awaitBatchEnd(audience)
             } else {
                 unlinkCommand(command, of: audience)
             }
@@ -101,12 +101,13 @@ extension Audiences {
                 channelEnvironment: incoming.channelEnvironment
             )
         )
-        audienceIndex[key] = audience
+        audiencesByKey[key] = audience
         return audience
     }
 
     /// Adds a command to those that wait in its audience, and keeps only the newest state. An update never
-    /// supersedes an end. (R13)
+    /// supersedes an end, and does not end because the end waits: only Redis knows whether a start has begun a new life
+    /// since. (R13)
     private mutating func enqueue(_ command: UInt32) {
         let audience = commands[command].audience
         let waiting = audiences[audience].lastWaitingCommand
@@ -123,19 +124,46 @@ extension Audiences {
     }
 
     /// Keeps one of two commands, each of them an update or an end: `waiting` is in the audience's list, `command` is
-    /// in no list. The command that is kept has the place of `waiting`. The other one ends, or becomes its rider.
+    /// in no list. The command that is kept has the place of `waiting`. The other one ends, or becomes its rider. Both
+    /// are kept if the older one is an end and the newer one an update.
     private mutating func merge(_ command: UInt32, with waiting: UInt32, of audience: UInt32) {
         let (newer, older) =
             commands[waiting].version < commands[command].version ? (command, waiting) : (waiting, command)
         if commands[waiting].version == commands[command].version {
             finishCommand(command, .outcome(.duplicate))
         } else if commands[older].event == .end, commands[newer].event == .update {
-            if newer == waiting { put(older, inPlaceOf: newer, of: audience) }
-            finishCommand(newer, .outcome(.ended))
+            keepBoth(end: older, update: newer, waiting: waiting, of: audience)
         } else {
             if older == waiting { put(newer, inPlaceOf: older, of: audience) }
             supersedeCommand(older, by: newer)
+            if commands[newer].event == .end { supersedeEnd(before: newer, of: audience) }
         }
+    }
+
+    /// Keeps an end and a newer update, of which `waiting` is in the audience's list. The one that is not in the list is
+    /// merged with its neighbor there, if they do not have a start between them.
+    private mutating func keepBoth(end: UInt32, update: UInt32, waiting: UInt32, of audience: UInt32) {
+        if waiting == update {
+            let predecessor = predecessor(of: update, of: audience)
+            guard predecessor != .max, commands[predecessor].event != .start else {
+                return put(end, before: update, of: audience)
+            }
+            merge(end, with: predecessor, of: audience)
+        } else {
+            let next = commands[end].nextCommand
+            guard next != .max, commands[next].event != .start else { return put(update, behind: end, of: audience) }
+            merge(update, with: next, of: audience)
+        }
+    }
+
+    /// Supersedes the older end that waits directly before a newer one, which has replaced the update between them.
+    private mutating func supersedeEnd(before end: UInt32, of audience: UInt32) {
+        let older = predecessor(of: end, of: audience)
+        guard older != .max, commands[older].event == .end, commands[older].version < commands[end].version else {
+            return
+        }
+        unlinkCommand(older, of: audience)
+        supersedeCommand(older, by: end)
     }
 
     /// Supersedes the older command. If the newer command has no alert of its own, and if its body stays within the
@@ -144,7 +172,7 @@ extension Audiences {
     private mutating func supersedeCommand(_ older: UInt32, by newer: UInt32) {
         if commands[older].requestsChannel { commands[newer].requestsChannel = true }
         guard commands[older].hasAlert, !commands[newer].hasAlert,
-            Body.count(
+            Body.byteCount(
                 commands[newer].body.bytes,
                 commands[newer].layout,
                 carryingAlertOf: commands[older].alert.count
@@ -176,21 +204,25 @@ extension Audiences {
         on body: UnsafeRawBufferPointer,
         _ layout: Body.Layout
     ) -> (HeapBytes, Body.Layout) {
-        let newBody = HeapBytes(count: Body.count(body, layout, carryingAlertOf: alert.count))
+        let newBody = HeapBytes(count: Body.byteCount(body, layout, carryingAlertOf: alert.count))
         return (newBody, Body.write(body, layout, carrying: alert, into: newBody.mutableBytes))
     }
 
     static func bodyWithoutAlert(_ body: UnsafeRawBufferPointer, _ layout: Body.Layout) -> (HeapBytes, Body.Layout) {
         guard !layout.alert.isAbsent else { return (HeapBytes(copying: body), layout) }
-        let quietBody = HeapBytes(count: Body.countWithoutAlert(body, layout))
+        let quietBody = HeapBytes(count: Body.byteCountWithoutAlert(body, layout))
         return (quietBody, Body.writeWithoutAlert(body, layout, into: quietBody.mutableBytes))
     }
 
     private mutating func append(_ command: UInt32, to audience: UInt32) {
-        commands[command].next = .max
+        commands[command].nextCommand = .max
         commands[command].stage = .waiting
         let last = audiences[audience].lastWaitingCommand
-        if last == .max { audiences[audience].firstWaitingCommand = command } else { commands[last].next = command }
+        if last == .max {
+            audiences[audience].firstWaitingCommand = command
+        } else {
+            commands[last].nextCommand = command
+        }
         audiences[audience].lastWaitingCommand = command
     }
 
@@ -198,13 +230,26 @@ extension Audiences {
     /// follow a start that is newer than the command.
     private mutating func put(_ command: UInt32, inPlaceOf waiting: UInt32, of audience: UInt32) {
         let predecessor = predecessor(of: waiting, of: audience)
-        commands[command].next = commands[waiting].next
+        commands[command].nextCommand = commands[waiting].nextCommand
         commands[command].stage = .waiting
         if predecessor == .max {
             audiences[audience].firstWaitingCommand = command
         } else {
-            commands[predecessor].next = command
+            commands[predecessor].nextCommand = command
         }
+        if audiences[audience].lastWaitingCommand == waiting { audiences[audience].lastWaitingCommand = command }
+    }
+
+    private mutating func put(_ command: UInt32, before waiting: UInt32, of audience: UInt32) {
+        let predecessor = predecessor(of: waiting, of: audience)
+        guard predecessor != .max else { return prepend(command, to: audience) }
+        put(command, behind: predecessor, of: audience)
+    }
+
+    private mutating func put(_ command: UInt32, behind waiting: UInt32, of audience: UInt32) {
+        commands[command].nextCommand = commands[waiting].nextCommand
+        commands[command].stage = .waiting
+        commands[waiting].nextCommand = command
         if audiences[audience].lastWaitingCommand == waiting { audiences[audience].lastWaitingCommand = command }
     }
 
@@ -212,18 +257,18 @@ extension Audiences {
     private func predecessor(of command: UInt32, of audience: UInt32) -> UInt32 {
         var predecessor = UInt32.max
         var current = audiences[audience].firstWaitingCommand
-        while current != command, current != .max { (predecessor, current) = (current, commands[current].next) }
+        while current != command, current != .max { (predecessor, current) = (current, commands[current].nextCommand) }
         precondition(current == command, "a command that waits is in its audience's list")
         return predecessor
     }
 
     private mutating func unlinkCommand(_ command: UInt32, of audience: UInt32) {
         let predecessor = predecessor(of: command, of: audience)
-        let next = commands[command].next
+        let next = commands[command].nextCommand
         if predecessor == .max {
             audiences[audience].firstWaitingCommand = next
         } else {
-            commands[predecessor].next = next
+            commands[predecessor].nextCommand = next
         }
         if audiences[audience].lastWaitingCommand == command { audiences[audience].lastWaitingCommand = predecessor }
     }
@@ -250,7 +295,7 @@ extension Audiences {
 
     private mutating func prepend(_ command: UInt32, to audience: UInt32) {
         commands[command].stage = .waiting
-        commands[command].next = audiences[audience].firstWaitingCommand
+        commands[command].nextCommand = audiences[audience].firstWaitingCommand
         audiences[audience].firstWaitingCommand = command
         if audiences[audience].lastWaitingCommand == .max { audiences[audience].lastWaitingCommand = command }
     }
@@ -268,7 +313,11 @@ extension Audiences {
             }
             removeOldAlert(of: command, now: now)
             audiences[audience].currentCommand = command
-            if audiences[audience].channelEnvironment == nil { askForSize(command) } else { admitToChannel(command) }
+            if audiences[audience].channelEnvironment == nil {
+                requestSamplePages(command)
+            } else {
+                admitToChannel(command)
+            }
         }
         removeIfIdle(audience)
     }
@@ -276,7 +325,7 @@ extension Audiences {
     private func isCommandExpired(_ command: UInt32, now: Moment) -> Bool {
         let slot = commands.address(of: command)
         return AgeRules.isExpired(slot.pointee.expiration, now: now.wallSeconds)
-            || AgeRules.isOld(
+            || AgeRules.isStateTooOld(
                 timestamp: slot.pointee.version.timestamp,
                 isEnd: slot.pointee.event == .end,
                 now: now.wallSeconds
@@ -336,8 +385,8 @@ extension Audiences {
 
     private mutating func removeIfIdle(_ audience: UInt32) {
         let slot = audiences[audience]
-        guard slot.currentCommand == .max, slot.firstWaitingCommand == .max, !slot.isQueuedToBegin else { return }
-        audienceIndex[AudienceKey(appIndex: slot.appIndex, digest: slot.digest)] = nil
+        guard slot.currentCommand == .max, slot.firstWaitingCommand == .max, !slot.isAwaitingBatchEnd else { return }
+        audiencesByKey[AudienceKey(appIndex: slot.appIndex, digest: slot.digest)] = nil
         slot.identifier.free()
         audiences.free(audience)
     }

@@ -22,7 +22,7 @@ struct CommandSlot: BitwiseCopyable {
     var record: UInt32
     var audience: UInt32
     var stage = Stage.waiting
-    var next: UInt32 = .max
+    var nextCommand: UInt32 = .max
     /// The command whose alert this one carries.
     var rider: UInt32 = .max
     var requestsChannel: Bool
@@ -47,7 +47,7 @@ struct CommandSlot: BitwiseCopyable {
     /// The names of the fields that were dropped because the body was too large.
     var droppedFields: HeapBytes
     /// The command as it is written to the fan-out topic.
-    var value = HeapBytes.none
+    var fanoutValue = HeapBytes.none
     var partition: Int32
     var offset: Int64
     var recordMilliseconds: Int64
@@ -74,7 +74,7 @@ struct CommandSlot: BitwiseCopyable {
     var alert: UnsafeRawBufferPointer { layout.alert.bytes(in: body.bytes) }
 
     func freeBytes() {
-        for bytes in [policyName, activityTemplate, identifier, body, joinerBody, trace, droppedFields, value] {
+        for bytes in [policyName, activityTemplate, identifier, body, joinerBody, trace, droppedFields, fanoutValue] {
             bytes.free()
         }
     }
@@ -97,7 +97,7 @@ struct AudienceSlot: BitwiseCopyable {
     /// When the store permits the audience's next command. Monotonic milliseconds.
     var pausedUntilMilliseconds: Int64 = .min
     /// Whether the audience begins its next command when the batch of ``Audiences/receiveCommand(_:)`` calls ends.
-    var isQueuedToBegin = false
+    var isAwaitingBatchEnd = false
 }
 
 struct AudienceKey: Hashable {

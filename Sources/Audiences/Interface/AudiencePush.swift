@@ -1,12 +1,12 @@
 /// A push to one member, or a broadcast.
 ///
-/// The token is valid until the next call that changes the core, the body until the push is answered.
+/// The address is valid until the next call that changes the core, the body until the push is answered.
 public struct AudiencePush {
     /// Names the push in its answer. The highest bit distinguishes it from pushes of the core for single
     /// activities.
     public var tag: UInt64
-    /// The token in hexadecimal digits. For a broadcast: the channel's id.
-    public var token: UnsafeRawBufferPointer
+    /// The token in hexadecimal digits; for a broadcast, the channel's id.
+    public var address: UnsafeRawBufferPointer
     public var isBroadcast = false
     public var body: UnsafeRawBufferPointer
     /// The priority for APNs: 5 or 10.
@@ -26,20 +26,20 @@ struct PushTag: BitwiseCopyable {
     private static let joinerBit: UInt64 = 1 << 61
     private static let broadcastBit: UInt64 = 1 << 60
 
-    let value: UInt64
+    let rawValue: UInt64
 
-    init(page: UInt32, member: Int) { value = Self.marker | UInt64(page) << 16 | UInt64(member) }
-    init(parkedMember: UInt32) { value = Self.marker | Self.parkedBit | UInt64(parkedMember) }
-    init(joiner: UInt32) { value = Self.marker | Self.joinerBit | UInt64(joiner) }
-    init(broadcast: UInt32) { value = Self.marker | Self.broadcastBit | UInt64(broadcast) }
-    init(value: UInt64) { self.value = value }
+    init(page: UInt32, member: Int) { rawValue = Self.marker | UInt64(page) << 16 | UInt64(member) }
+    init(parkedMember: UInt32) { rawValue = Self.marker | Self.parkedBit | UInt64(parkedMember) }
+    init(joiner: UInt32) { rawValue = Self.marker | Self.joinerBit | UInt64(joiner) }
+    init(broadcast: UInt32) { rawValue = Self.marker | Self.broadcastBit | UInt64(broadcast) }
+    init(rawValue: UInt64) { self.rawValue = rawValue }
 
-    var isParked: Bool { value & Self.parkedBit != 0 }
-    var isJoiner: Bool { value & Self.joinerBit != 0 }
-    var isBroadcast: Bool { value & Self.broadcastBit != 0 }
-    var broadcast: UInt32 { UInt32(truncatingIfNeeded: value) }
-    var joiner: UInt32 { UInt32(truncatingIfNeeded: value) }
-    var parkedMember: UInt32 { UInt32(truncatingIfNeeded: value) }
-    var page: UInt32 { UInt32(truncatingIfNeeded: value >> 16) }
-    var member: Int { Int(value & 0xFFFF) }
+    var isParked: Bool { rawValue & Self.parkedBit != 0 }
+    var isJoiner: Bool { rawValue & Self.joinerBit != 0 }
+    var isBroadcast: Bool { rawValue & Self.broadcastBit != 0 }
+    var broadcast: UInt32 { UInt32(truncatingIfNeeded: rawValue) }
+    var joiner: UInt32 { UInt32(truncatingIfNeeded: rawValue) }
+    var parkedMember: UInt32 { UInt32(truncatingIfNeeded: rawValue) }
+    var page: UInt32 { UInt32(truncatingIfNeeded: rawValue >> 16) }
+    var member: Int { Int(rawValue & 0xFFFF) }
 }

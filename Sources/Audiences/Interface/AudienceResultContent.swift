@@ -29,7 +29,7 @@ extension Audiences {
             case .rangeResult, .commandResult: rounds[versions[production.index].round].appIndex
             case .broadcastResult, .broadcastTotals: channels[broadcasts[production.index].channel].key.appIndex
             case .memberResult, .invalidation: refusedMembers[production.index].appIndex
-            case .start: pages[PageMemberIndex(value: production.index).page].appIndex
+            case .start: pages[PageMemberIndex(rawValue: production.index).page].appIndex
             }
         return Int(appIndex)
     }
@@ -55,14 +55,15 @@ extension Audiences {
     private func resultContent(
         _ record: FanoutRecord,
         _ members: MemberCounts,
-        _ times: RoundTimes,
+        _ times: ResponseTimes,
         isSuperseded: Bool
     ) -> AudienceResultContent {
         AudienceResultContent(
             outcome: isSuperseded ? .superseded : members.outcome,
             recordMilliseconds: record.instruction.recordMilliseconds,
             lastResponseMilliseconds: times.lastResponseMilliseconds,
-            partition: partitions.partition(record.partition, epoch: record.epoch)?.pointee.number ?? -1,
+            partition: partitions.partition(record.partition, assignmentEpoch: record.assignmentEpoch)?.pointee.number
+                ?? -1,
             offset: record.offset,
             receivedMilliseconds: record.receivedMilliseconds,
             event: record.event,

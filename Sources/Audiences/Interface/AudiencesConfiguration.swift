@@ -32,7 +32,7 @@ public struct AudiencesConfiguration: Sendable {
     /// The maximum number of changes of members' audiences in the core. A change stays until its audiences have
     /// acknowledged it, and a member that joined has been shown its audience's state or the core has given up this
     /// push. At least 1.
-    public var membershipsMax = 4_096
+    public var membershipChangesMax = 4_096
     /// The maximum number of starts of devices that Kafka has not acknowledged yet. At least 1.
     public var startsMax = 1_024
     /// Bounds of the pause after a push that APNs could not take. After the n-th failure for a member or a broadcast
@@ -89,7 +89,7 @@ public struct AudiencesConfiguration: Sendable {
         precondition(
             commandsMax > 0 && recordsMax > 0 && recordBytesMax > 0 && parkedMembersMax >= 64 && refusedMembersMax > 0
         )
-        precondition(membershipsMax > 0 && startsMax > 0)
+        precondition(membershipChangesMax > 0 && startsMax > 0)
         precondition(pagesMax > 0 && pagesMax < Int(UInt16.max) && pageBytesMax > 0)
         precondition(retryBaseMilliseconds > 0 && retryMillisecondsMax >= retryBaseMilliseconds)
         precondition(

@@ -8,29 +8,29 @@ public struct RangeProgress: Sendable, Equatable {
         /// How far the round has taken the version through its members, 0 to 1.
         public let progressFraction: Double
         public let counts: MemberCounts
-        public let times: RoundTimes
+        public let times: ResponseTimes
     }
 
     /// The versions under way, oldest first. Empty: the round has ended.
     public let versions: [VersionProgress]
     /// The number of parked members: they get their push later, because an earlier one failed for a temporary
     /// reason, or because their pool was unavailable.
-    public let parkedCount: Int
+    public let parkedMemberCount: Int
 
     /// Reads a checkpoint; nil if the text is no checkpoint.
     public init?(checkpoint text: [UInt8], of range: SegmentRange) {
         guard let checkpoint = text.withUnsafeBytes({ Checkpoint($0) }) else { return nil }
-        let lap = range.ordinals.upperBound - range.ordinals.lowerBound
+        let positionsPerPass = range.ordinals.upperBound - range.ordinals.lowerBound
         versions = checkpoint.entries.map { entry in
-            let length = entry.length ?? lap
-            let passed = min(length, checkpoint.watermark - entry.start)
+            let positionCount = entry.positionCount ?? positionsPerPass
+            let passed = min(positionCount, checkpoint.watermark - entry.startPosition)
             return VersionProgress(
                 version: entry.version,
-                progressFraction: length == 0 ? 1 : Double(passed) / Double(length),
+                progressFraction: positionCount == 0 ? 1 : Double(passed) / Double(positionCount),
                 counts: entry.counts,
                 times: entry.times
             )
         }
-        parkedCount = checkpoint.parkedPositions.count
+        parkedMemberCount = checkpoint.parkedPositions.count
     }
 }

@@ -4,12 +4,12 @@ import LiveActivity
 /// The present state of one app's rounds, for its metrics.
 public struct RoundGauges: Sendable, Equatable, BitwiseCopyable {
     /// Rounds that have versions under way.
-    public var rounds = 0
+    public var roundCount = 0
     /// Members that wait for another attempt, or whose next attempt is under way.
-    public var membersParked = 0
+    public var parkedMemberCount = 0
     /// When the command of the oldest version under way was admitted, UNIX milliseconds; nil if no version is
     /// under way.
-    public var oldestVersionMilliseconds: Int64?
+    public var oldestVersionAdmittedMilliseconds: Int64?
     /// Since when members wait for their turn in a round (UNIX milliseconds): the admission time of the command
     /// that found no member of its range waiting. Of several rounds, the earliest time counts; nil if every
     /// round has reached all its members, and no record was passed over.
@@ -17,7 +17,7 @@ public struct RoundGauges: Sendable, Equatable, BitwiseCopyable {
     /// If commands come faster than a round reaches all members, no single command is old, but there are always
     /// members without the newest state. So this time does not change while members wait. Parked members do not
     /// count: a phone that APNs answers with 429 for hours must not raise an alert for operators.
-    public var oldestRoundMilliseconds: Int64?
+    public var oldestRoundWaitingSinceMilliseconds: Int64?
 
     public init() {}
 }
@@ -35,34 +35,34 @@ extension Audiences {
         queues[appIndex].membershipChangeCounts
     }
 
-    /// Adds the present numbers of each app. `oldestRoundMilliseconds` also includes the records that were
+    /// Adds the present numbers of each app. `oldestRoundWaitingSinceMilliseconds` also includes the records that were
     /// passed over, because no member has got their states yet.
     public func addGauges(to gauges: inout [RoundGauges]) {
         partitions.forEachAssigned { partition in
             guard partition.pointee.phase == .assigned else { return }
             for record in partition.pointee.passedOverRecords.lowestRecords {
                 let appIndex = Int(record.appIndex)
-                gauges[appIndex].oldestRoundMilliseconds = min(
-                    gauges[appIndex].oldestRoundMilliseconds ?? .max,
+                gauges[appIndex].oldestRoundWaitingSinceMilliseconds = min(
+                    gauges[appIndex].oldestRoundWaitingSinceMilliseconds ?? .max,
                     record.admittedMilliseconds
                 )
             }
         }
         for round in 0..<rounds.indexBound where rounds.isInUse(round) {
             let appIndex = Int(rounds[round].appIndex)
-            gauges[appIndex].membersParked += Int(rounds[round].parkedCount)
+            gauges[appIndex].parkedMemberCount += Int(rounds[round].parkedMemberCount)
             let oldest = rounds[round].oldestVersion
             guard oldest != .max else { continue }
-            gauges[appIndex].rounds += 1
-            let admitted = versions[oldest].record.instruction.admittedMilliseconds
-            gauges[appIndex].oldestVersionMilliseconds = min(
-                gauges[appIndex].oldestVersionMilliseconds ?? .max,
-                admitted
+            gauges[appIndex].roundCount += 1
+            let admittedMilliseconds = versions[oldest].record.instruction.admittedMilliseconds
+            gauges[appIndex].oldestVersionAdmittedMilliseconds = min(
+                gauges[appIndex].oldestVersionAdmittedMilliseconds ?? .max,
+                admittedMilliseconds
             )
-            if let since = unreachedSince(round) {
-                gauges[appIndex].oldestRoundMilliseconds = min(
-                    gauges[appIndex].oldestRoundMilliseconds ?? .max,
-                    since
+            if let sinceMilliseconds = unreachedMembersSinceMilliseconds(round) {
+                gauges[appIndex].oldestRoundWaitingSinceMilliseconds = min(
+                    gauges[appIndex].oldestRoundWaitingSinceMilliseconds ?? .max,
+                    sinceMilliseconds
                 )
             }
         }
@@ -70,20 +70,21 @@ extension Audiences {
 
     /// Returns since when members of the round wait for their turn; nil if the turn of every member is over, or if the
     /// round sends nothing (`closing`, `draining`, `abandoned`). Parked members do not count.
-    private func unreachedSince(_ round: UInt32) -> Int64? {
+    private func unreachedMembersSinceMilliseconds(_ round: UInt32) -> Int64? {
         switch rounds[round].phase {
         case .claiming, .awaitingVersions: versions[rounds[round].oldestVersion].record.instruction.admittedMilliseconds
-        case .restoring, .running, .lost: hasReachedAllMembers(round) ? nil : rounds[round].unreachedSinceMilliseconds
+        case .restoring, .running, .lost:
+            hasReachedAllMembers(round) ? nil : rounds[round].unreachedMembersSinceMilliseconds
         case .closing, .draining, .abandoned: nil
         }
     }
 
-    private func hasReachedAllMembers(_ round: UInt32) -> Bool { rounds[round].watermark >= readEnd(of: round) }
+    private func hasReachedAllMembers(_ round: UInt32) -> Bool { rounds[round].watermark >= readEndPosition(of: round) }
 
     /// Called before a version joins a round. If members still wait for an older version, the time since when
     /// members wait stays as it is. Otherwise it is the time at which the new version's command was admitted.
-    mutating func updateUnreachedSince(_ round: UInt32, by version: UInt32) {
+    mutating func updateUnreachedMembersSince(_ round: UInt32, by version: UInt32) {
         guard hasReachedAllMembers(round) else { return }
-        rounds[round].unreachedSinceMilliseconds = versions[version].record.instruction.admittedMilliseconds
+        rounds[round].unreachedMembersSinceMilliseconds = versions[version].record.instruction.admittedMilliseconds
     }
 }

@@ -20,49 +20,49 @@ extension Audiences {
 
     /// Begins to show an activity the newest of the states of the audiences that it has joined. Ends the change at once
     /// if the member has joined no audience, is a device, has no token, or belongs to an environment without a pool.
-    mutating func showNewestStates(_ membership: UInt32, now: Moment) {
-        let slot = memberships[membership]
-        guard slot.member.kind == .activity, slot.joinsCount > 0, slot.token.count > 0,
+    mutating func showNewestStates(_ change: UInt32, now: Moment) {
+        let slot = membershipChanges[change]
+        guard slot.member.kind == .activity, slot.joinedAudienceCount > 0, slot.token.count > 0,
             hasPool(slot.environment, appIndex: slot.member.appIndex)
-        else { return endMembership(membership) }
-        memberships[membership].dueMilliseconds = slot.notifiedMilliseconds + Self.settlementDelayMilliseconds
-        scheduleMembership(membership)
-        askForNewestStates(membership)
+        else { return endMembershipChange(change) }
+        membershipChanges[change].dueMilliseconds = slot.notifiedMilliseconds + Self.settlementDelayMilliseconds
+        scheduleMembershipChange(change)
+        requestNewestStates(change)
     }
 
     /// Ends the work for an earlier change of the member, because a later change has come. The member may
     /// have left. If it has not, the later change shows it the newest state.
-    mutating func overrideByLaterChange(_ membership: UInt32) {
-        memberships[membership].isOverridden = true
-        switch memberships[membership].stage {
+    mutating func overrideByLaterChange(_ change: UInt32) {
+        membershipChanges[change].isOverridden = true
+        switch membershipChanges[change].stage {
         case .ready:
-            removeFromJoinerQueue(membership)
-            endMembership(membership)
-        case .backingOff: endMembership(membership)
+            removeFromJoinerQueue(change)
+            endMembershipChange(change)
+        case .backingOff: endMembershipChange(change)
         case .queued, .notifying, .asking, .underWay: break
         }
     }
 
     // MARK: - Requests for states
 
-    private mutating func askForNewestStates(_ membership: UInt32) {
-        releaseState(of: membership)
-        memberships[membership].stage = .asking
-        memberships[membership].askedCount = 0
-        askNextAudience(membership)
+    private mutating func requestNewestStates(_ change: UInt32) {
+        releaseState(of: change)
+        membershipChanges[change].stage = .asking
+        membershipChanges[change].repliedAudienceCount = 0
+        requestStateOfNextAudience(change)
     }
 
-    private mutating func askNextAudience(_ membership: UInt32) {
-        let slot = memberships[membership]
-        let key = AudienceKey(appIndex: slot.member.appIndex, digest: slot.joinedAudience(slot.askedCount))
-        memberships[membership].next = .max
-        guard let request = newestStateIndex[key] else {
-            let request = newestStateRequests.allocate(NewestStateRequest(key, for: membership))
-            newestStateIndex[key] = request
+    private mutating func requestStateOfNextAudience(_ change: UInt32) {
+        let slot = membershipChanges[change]
+        let key = AudienceKey(appIndex: slot.member.appIndex, digest: slot.joinedAudience(slot.repliedAudienceCount))
+        membershipChanges[change].nextChange = .max
+        guard let request = newestStateRequestsByKey[key] else {
+            let request = newestStateRequests.allocate(NewestStateRequest(key, for: change))
+            newestStateRequestsByKey[key] = request
             return storeQueue.append(AudienceTicket(.newestState, index: request))
         }
-        memberships[membership].next = newestStateRequests[request].firstLaterMembership
-        newestStateRequests[request].firstLaterMembership = membership
+        membershipChanges[change].nextChange = newestStateRequests[request].firstLaterChange
+        newestStateRequests[request].firstLaterChange = change
     }
 
     /// - Parameter reply: nil if the store refused the request.
@@ -71,37 +71,39 @@ extension Audiences {
         let state = addState(slot.key.digest, reply)
         // The members of this request may ask for this audience again below, so the request is freed or repeated
         // first.
-        newestStateRequests[request].firstMembership = slot.firstLaterMembership
-        newestStateRequests[request].firstLaterMembership = .max
-        if slot.firstLaterMembership == .max {
-            newestStateIndex[slot.key] = nil
+        newestStateRequests[request].firstChange = slot.firstLaterChange
+        newestStateRequests[request].firstLaterChange = .max
+        if slot.firstLaterChange == .max {
+            newestStateRequestsByKey[slot.key] = nil
             newestStateRequests.free(request)
         } else {
             storeQueue.append(AudienceTicket(.newestState, index: request))
         }
-        if let state { states[state].holderCount += 1 }
-        var membership = slot.firstMembership
-        while membership != .max {
-            let next = memberships[membership].next
-            memberships[membership].next = .max
-            memberships[membership].askedCount += 1
-            if let state, let version = reply?.newest { offer(state, version, to: membership, now: now) }
-            if memberships[membership].askedCount < memberships[membership].joinsCount {
-                askNextAudience(membership)
-            } else {
-                queueJoiner(membership, now: now)
+        if let state { newestStates[state].referenceCount += 1 }
+        var change = slot.firstChange
+        while change != .max {
+            let next = membershipChanges[change].nextChange
+            membershipChanges[change].nextChange = .max
+            membershipChanges[change].repliedAudienceCount += 1
+            if let state, let version = reply?.newestVersion {
+                chooseStateIfNewer(state, version, to: change, now: now)
             }
-            membership = next
+            if membershipChanges[change].repliedAudienceCount < membershipChanges[change].joinedAudienceCount {
+                requestStateOfNextAudience(change)
+            } else {
+                queueJoiner(change, now: now)
+            }
+            change = next
         }
-        if let state { releaseHolder(of: state) }
+        if let state { releaseReference(of: state) }
     }
 
     private mutating func addState(_ audience: AudienceDigest, _ reply: Reply?) -> UInt32? {
         guard let reply, reply.verdict == .send, let stored = reply.bytes,
             let body = JoinerBody.body(of: stored, timestamp: reply.timestamp)
         else { return nil }
-        return states.allocate(
-            StateSlot(
+        return newestStates.allocate(
+            NewestStateSlot(
                 audience: audience,
                 timestamp: reply.timestamp,
                 expiration: reply.expiration,
@@ -113,81 +115,81 @@ extension Audiences {
 
     /// Chooses this state for the member, unless the activity already shows this version or a newer one, or another
     /// audience that the member has joined has a state that is at least as new.
-    private mutating func offer(_ state: UInt32, _ version: Version, to membership: UInt32, now: Moment) {
-        let slot = memberships[membership]
+    private mutating func chooseStateIfNewer(_ state: UInt32, _ version: Version, to change: UInt32, now: Moment) {
+        let slot = membershipChanges[change]
         if let shownVersion = slot.shownVersion, version <= shownVersion { return }
-        memberships[membership].stateMilliseconds = now.monotonicMilliseconds
-        if slot.state != .max, states[slot.state].timestamp >= states[state].timestamp { return }
-        releaseState(of: membership)
-        memberships[membership].state = state
-        states[state].holderCount += 1
+        membershipChanges[change].stateMilliseconds = now.monotonicMilliseconds
+        if slot.state != .max, newestStates[slot.state].timestamp >= newestStates[state].timestamp { return }
+        releaseState(of: change)
+        membershipChanges[change].state = state
+        newestStates[state].referenceCount += 1
     }
 
-    mutating func releaseState(of membership: UInt32) {
-        let state = memberships[membership].state
+    mutating func releaseState(of change: UInt32) {
+        let state = membershipChanges[change].state
         guard state != .max else { return }
-        memberships[membership].state = .max
-        releaseHolder(of: state)
+        membershipChanges[change].state = .max
+        releaseReference(of: state)
     }
 
-    private mutating func releaseHolder(of state: UInt32) {
-        states[state].holderCount -= 1
-        guard states[state].holderCount == 0 else { return }
-        states[state].body.free()
-        states.free(state)
+    private mutating func releaseReference(of state: UInt32) {
+        newestStates[state].referenceCount -= 1
+        guard newestStates[state].referenceCount == 0 else { return }
+        newestStates[state].body.free()
+        newestStates.free(state)
     }
 
     // MARK: - Pushes
 
-    private mutating func queueJoiner(_ membership: UInt32, now: Moment) {
-        guard memberships[membership].state != .max, !mustGiveUp(membership, at: now.monotonicMilliseconds) else {
-            return endMembership(membership)
+    private mutating func queueJoiner(_ change: UInt32, now: Moment) {
+        guard membershipChanges[change].state != .max, !mustGiveUp(change, at: now.monotonicMilliseconds) else {
+            return endMembershipChange(change)
         }
-        memberships[membership].stage = .ready
-        let (appIndex, environment) = queueIndices(of: membership)
+        membershipChanges[change].stage = .ready
+        let (appIndex, environment) = poolIndices(ofJoiner: change)
         let last = queues[appIndex].lastJoiner[environment]
         if last == .max {
-            queues[appIndex].firstJoiner[environment] = membership
+            queues[appIndex].firstJoiner[environment] = change
         } else {
-            memberships[last].next = membership
+            membershipChanges[last].nextChange = change
         }
-        queues[appIndex].lastJoiner[environment] = membership
+        queues[appIndex].lastJoiner[environment] = change
     }
 
-    private func queueIndices(of membership: UInt32) -> (appIndex: Int, environment: Int) {
-        let slot = memberships[membership]
+    private func poolIndices(ofJoiner change: UInt32) -> (appIndex: Int, environment: Int) {
+        let slot = membershipChanges[change]
         return (Int(slot.member.appIndex), Int(slot.environment.rawValue))
     }
 
     /// Returns the push to the next member in a pool's queue; nil if none can be sent.
     mutating func nextJoinerPush(_ pool: PoolIdentifier, permitsRetry: Bool, now: Moment) -> AudiencePush? {
         let (appIndex, environment) = (Int(pool.appIndex), Int(pool.environment.rawValue))
-        while case let membership = queues[appIndex].firstJoiner[environment], membership != .max {
-            let slot = memberships[membership]
-            queues[appIndex].firstJoiner[environment] = slot.next
-            if slot.next == .max { queues[appIndex].lastJoiner[environment] = .max }
-            memberships[membership].next = .max
+        while case let change = queues[appIndex].firstJoiner[environment], change != .max {
+            let slot = membershipChanges[change]
+            queues[appIndex].firstJoiner[environment] = slot.nextChange
+            if slot.nextChange == .max { queues[appIndex].lastJoiner[environment] = .max }
+            membershipChanges[change].nextChange = .max
             if slot.stateMilliseconds < now.monotonicMilliseconds - Self.stateMaxAgeMilliseconds {
-                askForNewestStates(membership)
-            } else if AgeRules.isExpired(states[slot.state].expiration, now: now.wallSeconds) {
-                endMembership(membership)
+                requestNewestStates(change)
+            } else if AgeRules.isExpired(newestStates[slot.state].expiration, now: now.wallSeconds) {
+                endMembershipChange(change)
             } else if slot.attempts > 0, !permitsRetry {
-                backOff(membership, for: randomness.jittered(configuration.retryBudgetPauseMilliseconds), now: now)
+                backOff(change, for: randomness.jittered(configuration.retryBudgetPauseMilliseconds), now: now)
             } else {
-                return joinerPush(membership)
+                return offerJoinerPush(change)
             }
         }
         return nil
     }
 
-    private mutating func joinerPush(_ membership: UInt32) -> AudiencePush {
-        memberships[membership].stage = .underWay
-        let slot = memberships[membership]
-        let state = states[slot.state]
-        offeredPush = OfferedPush(tag: PushTag(joiner: membership).value, sendPosition: 0)
+    private mutating func offerJoinerPush(_ change: UInt32) -> AudiencePush {
+        membershipChanges[change].stage = .underWay
+        let slot = membershipChanges[change]
+        let state = newestStates[slot.state]
+        offeredPush = OfferedPush(tag: PushTag(joiner: change).rawValue, sendPosition: 0)
         return AudiencePush(
-            tag: PushTag(joiner: membership).value,
-            token: slot.token,
+            tag: PushTag(joiner: change).rawValue,
+            address: slot.token,
             body: state.body.bytes,
             priority: state.isEnd ? 10 : 5,
             expiration: state.expiration,
@@ -197,55 +199,57 @@ extension Audiences {
     }
 
     /// Makes the member the first of its queue again, because its push found no stream.
-    mutating func joinerReturned(_ membership: UInt32) {
-        let (appIndex, environment) = queueIndices(of: membership)
-        memberships[membership].stage = .ready
-        memberships[membership].next = queues[appIndex].firstJoiner[environment]
-        queues[appIndex].firstJoiner[environment] = membership
+    mutating func joinerReturned(_ change: UInt32) {
+        let (appIndex, environment) = poolIndices(ofJoiner: change)
+        membershipChanges[change].stage = .ready
+        membershipChanges[change].nextChange = queues[appIndex].firstJoiner[environment]
+        queues[appIndex].firstJoiner[environment] = change
         if queues[appIndex].lastJoiner[environment] == .max {
-            queues[appIndex].lastJoiner[environment] = membership
+            queues[appIndex].lastJoiner[environment] = change
         }
         queues[appIndex].pushesInFlight[environment] -= 1
     }
 
-    mutating func joinerAnswered(_ membership: UInt32, _ result: PushResult, now: Moment) {
-        let (appIndex, environment) = queueIndices(of: membership)
+    mutating func joinerAnswered(_ change: UInt32, _ result: PushResult, now: Moment) {
+        let (appIndex, environment) = poolIndices(ofJoiner: change)
         queues[appIndex].pushesInFlight[environment] -= 1
         switch result.disposition {
-        case .accepted, .rejected, .channelGone: endMembership(membership)
-        case .topicSuspect where result.acceptsOtherTokens: endMembership(membership)
-        case .tokenDead: joinerTokenRefused(membership, result, now: now)
-        case .tokenSuspect where result.acceptsOtherTokens: joinerTokenRefused(membership, result, now: now)
+        case .accepted, .rejected, .channelGone: endMembershipChange(change)
+        case .topicSuspect where result.acceptsOtherTokens: endMembershipChange(change)
+        case .tokenDead: joinerTokenRefused(change, result, now: now)
+        case .tokenSuspect where result.acceptsOtherTokens: joinerTokenRefused(change, result, now: now)
         case .retryNow, .retryLater, .limited, .ambiguous, .tokenSuspect, .topicSuspect:
-            retryJoinerPush(membership, isPermitted: result.isRetryPermitted, now: now)
+            retryJoinerPush(change, isPermitted: result.isRetryPermitted, now: now)
         }
     }
 
-    private mutating func retryJoinerPush(_ membership: UInt32, isPermitted: Bool, now: Moment) {
-        returnMembership(membership)
-        let attempts = memberships[membership].attempts < .max ? memberships[membership].attempts + 1 : .max
-        memberships[membership].attempts = attempts
-        var pause = retryPauseMilliseconds(attempts: attempts)
-        if !isPermitted { pause = max(pause, randomness.jittered(configuration.retryBudgetPauseMilliseconds)) }
-        backOff(membership, for: pause, now: now)
+    private mutating func retryJoinerPush(_ change: UInt32, isPermitted: Bool, now: Moment) {
+        returnMember(change)
+        let attempts = membershipChanges[change].attempts < .max ? membershipChanges[change].attempts + 1 : .max
+        membershipChanges[change].attempts = attempts
+        var pauseMilliseconds = retryPauseMilliseconds(attempts: attempts)
+        if !isPermitted {
+            pauseMilliseconds = max(pauseMilliseconds, randomness.jittered(configuration.retryBudgetPauseMilliseconds))
+        }
+        backOff(change, for: pauseMilliseconds, now: now)
     }
 
-    private mutating func backOff(_ membership: UInt32, for milliseconds: Int64, now: Moment) {
-        releaseState(of: membership)
-        memberships[membership].stage = .backingOff
-        memberships[membership].dueMilliseconds = now.monotonicMilliseconds + milliseconds
-        guard !mustGiveUp(membership, at: memberships[membership].dueMilliseconds) else {
-            return endMembership(membership)
+    private mutating func backOff(_ change: UInt32, for milliseconds: Int64, now: Moment) {
+        releaseState(of: change)
+        membershipChanges[change].stage = .backingOff
+        membershipChanges[change].dueMilliseconds = now.monotonicMilliseconds + milliseconds
+        guard !mustGiveUp(change, at: membershipChanges[change].dueMilliseconds) else {
+            return endMembershipChange(change)
         }
-        scheduleMembership(membership)
+        scheduleMembershipChange(change)
     }
 
     /// Whether the core gives up the push to this member, for one of three reasons: a later change of the
     /// member has come, the time for the push is over, or APNs delays the push while other members need slots.
-    private func mustGiveUp(_ membership: UInt32, at milliseconds: Int64) -> Bool {
-        memberships[membership].isOverridden
-            || milliseconds > memberships[membership].notifiedMilliseconds + Self.joinerPushMillisecondsMax
-            || memberships.count > memberships.limit / 2 && isBlockedByAPNs(membership, at: milliseconds)
+    private func mustGiveUp(_ change: UInt32, at milliseconds: Int64) -> Bool {
+        membershipChanges[change].isOverridden
+            || milliseconds > membershipChanges[change].notifiedMilliseconds + Self.joinerPushMillisecondsMax
+            || membershipChanges.count > membershipChanges.limit / 2 && isBlockedByAPNs(change, at: milliseconds)
     }
 
     /// Whether the member's push has failed before, or the member's host is unavailable. If more than half of
@@ -253,68 +257,71 @@ extension Audiences {
     ///
     /// A member keeps its slot if its push has not failed and its host takes pushes. The round may have passed
     /// its position, so only this push brings it the newest state.
-    private func isBlockedByAPNs(_ membership: UInt32, at milliseconds: Int64) -> Bool {
-        let (appIndex, environment) = queueIndices(of: membership)
-        return memberships[membership].attempts > 0
+    private func isBlockedByAPNs(_ change: UInt32, at milliseconds: Int64) -> Bool {
+        let (appIndex, environment) = poolIndices(ofJoiner: change)
+        return membershipChanges[change].attempts > 0
             || isUnavailable(APNsEnvironment.allCases[environment], appIndex: appIndex, at: milliseconds)
     }
 
-    private mutating func joinerTokenRefused(_ membership: UInt32, _ result: PushResult, now: Moment) {
-        let slot = memberships[membership]
+    private mutating func joinerTokenRefused(_ change: UInt32, _ result: PushResult, now: Moment) {
+        let slot = membershipChanges[change]
         let isRegisteredLater =
             result.invalidAtMilliseconds >= 0 && slot.registeredAtMilliseconds >= result.invalidAtMilliseconds
         // APNs names the time since when a token is dead. A token that was registered later may be valid, so
         // the core tries it again. If the table of refused members is full, the core tries a dead token again
         // too, and APNs refuses it again.
         guard !isRegisteredLater, !refusedMembers.isFull else {
-            return retryJoinerPush(membership, isPermitted: result.isRetryPermitted, now: now)
+            return retryJoinerPush(change, isPermitted: result.isRetryPermitted, now: now)
         }
-        addRefusedJoiner(slot, of: states[slot.state].audience, result, now: now)
-        endMembership(membership)
+        addRefusedJoiner(slot, of: newestStates[slot.state].audience, result, now: now)
+        endMembershipChange(change)
     }
 
     // MARK: - Time
 
-    private mutating func scheduleMembership(_ membership: UInt32) {
-        let due = memberships[membership].dueMilliseconds
-        guard due < memberships[membership].timerMilliseconds else { return }
-        memberships[membership].timerMilliseconds = due
-        startTimer(.membership, membership, dueMilliseconds: due)
+    private mutating func scheduleMembershipChange(_ change: UInt32) {
+        let dueMilliseconds = membershipChanges[change].dueMilliseconds
+        guard dueMilliseconds < membershipChanges[change].timerMilliseconds else { return }
+        membershipChanges[change].timerMilliseconds = dueMilliseconds
+        startTimer(.membershipChange, change, dueMilliseconds: dueMilliseconds)
     }
 
-    mutating func membershipTimerFired(_ membership: UInt32, now: Moment) {
-        memberships[membership].timerMilliseconds = .max
-        if now.monotonicMilliseconds >= memberships[membership].notifiedMilliseconds + Self.settlementDelayMilliseconds
+    mutating func membershipChangeTimerFired(_ change: UInt32, now: Moment) {
+        membershipChanges[change].timerMilliseconds = .max
+        if now.monotonicMilliseconds >= membershipChanges[change].notifiedMilliseconds
+            + Self.settlementDelayMilliseconds
         {
-            returnMembership(membership)
+            returnMember(change)
         }
-        switch memberships[membership].stage {
-        case .backingOff where memberships[membership].dueMilliseconds <= now.monotonicMilliseconds:
-            askForNewestStates(membership)
-        case .ready where mustGiveUp(membership, at: now.monotonicMilliseconds):
-            removeFromJoinerQueue(membership)
-            return endMembership(membership)
+        switch membershipChanges[change].stage {
+        case .backingOff where membershipChanges[change].dueMilliseconds <= now.monotonicMilliseconds:
+            requestNewestStates(change)
+        case .ready where mustGiveUp(change, at: now.monotonicMilliseconds):
+            removeFromJoinerQueue(change)
+            return endMembershipChange(change)
         case .ready, .asking, .underWay:
             // The member waits for its pool, the store or APNs. The core checks the member again when the time
             // for its push has passed.
-            memberships[membership].dueMilliseconds =
-                memberships[membership].notifiedMilliseconds + Self.joinerPushMillisecondsMax + 1
+            membershipChanges[change].dueMilliseconds =
+                membershipChanges[change].notifiedMilliseconds + Self.joinerPushMillisecondsMax + 1
         case .queued, .notifying, .backingOff: break
         }
-        if memberships[membership].dueMilliseconds > now.monotonicMilliseconds { scheduleMembership(membership) }
+        if membershipChanges[change].dueMilliseconds > now.monotonicMilliseconds { scheduleMembershipChange(change) }
     }
 
-    private mutating func removeFromJoinerQueue(_ membership: UInt32) {
-        let (appIndex, environment) = queueIndices(of: membership)
+    private mutating func removeFromJoinerQueue(_ change: UInt32) {
+        let (appIndex, environment) = poolIndices(ofJoiner: change)
         var predecessor = UInt32.max
         var current = queues[appIndex].firstJoiner[environment]
-        while current != membership, current != .max { (predecessor, current) = (current, memberships[current].next) }
-        precondition(current == membership, "a member that is ready is in its pool's queue")
-        let next = memberships[membership].next
+        while current != change, current != .max {
+            (predecessor, current) = (current, membershipChanges[current].nextChange)
+        }
+        precondition(current == change, "a member that is ready is in its pool's queue")
+        let next = membershipChanges[change].nextChange
         if predecessor == .max {
             queues[appIndex].firstJoiner[environment] = next
         } else {
-            memberships[predecessor].next = next
+            membershipChanges[predecessor].nextChange = next
         }
         if next == .max { queues[appIndex].lastJoiner[environment] = predecessor }
     }

@@ -20,10 +20,10 @@ extension Audiences {
         let isActivity = kind == .activity
         let (appIndex, audience) = (rounds[round].appIndex, rounds[round].digest)
         let hasInvalidationTime = result.invalidAtMilliseconds >= 0
-        let registeredAt = registeredAtMilliseconds(tag)
+        let registeredAtMilliseconds = registeredAtMilliseconds(tag)
         let refusedMember = refusedMembers.allocate(
             RefusedMemberSlot(
-                tag: tag.value,
+                tag: tag.rawValue,
                 round: round,
                 version: content.version,
                 appIndex: appIndex,
@@ -37,7 +37,7 @@ extension Audiences {
                 hasInvalidationTime: hasInvalidationTime,
                 sentMilliseconds: result.sentMilliseconds,
                 answeredMilliseconds: result.answeredMilliseconds,
-                registeredAtMilliseconds: registeredAt,
+                registeredAtMilliseconds: registeredAtMilliseconds,
                 unacknowledgedCount: isDead ? (isActivity ? 4 : 3) : 1
             )
         )
@@ -54,7 +54,7 @@ extension Audiences {
     /// Records that the token of a member which has just joined is dead. The member leaves the audience. It
     /// has no result, because its push belongs to no command.
     mutating func addRefusedJoiner(
-        _ member: MembershipSlot,
+        _ member: MembershipChangeSlot,
         of audience: AudienceDigest,
         _ result: PushResult,
         now: Moment
@@ -130,7 +130,7 @@ extension Audiences {
     mutating func refusedMemberAcknowledged(_ refusedMember: UInt32, now: Moment) {
         refusedMembers[refusedMember].unacknowledgedCount -= 1
         guard refusedMembers[refusedMember].unacknowledgedCount == 0 else { return }
-        let (value, round, outcome) = (
+        let (rawTag, round, outcome) = (
             refusedMembers[refusedMember].tag, refusedMembers[refusedMember].round,
             refusedMembers[refusedMember].outcome
         )
@@ -138,7 +138,7 @@ extension Audiences {
         // A refused member that has just joined belongs to no round.
         guard round != .max else { return }
         rounds[round].pendingMemberCount -= 1
-        let tag = PushTag(value: value)
+        let tag = PushTag(rawValue: rawTag)
         if rounds[round].phase == .abandoned {
             if !tag.isParked {
                 pages[tag.page].unfinishedCount -= 1
@@ -159,7 +159,7 @@ extension Audiences {
     ) -> Result? {
         guard let refusedMember = activityQueue.next(now: now) else { return nil }
         let slot = refusedMembers[refusedMember]
-        let app = appNames[slot.appIndex]
+        let app = bundleIdentifiers[slot.appIndex]
         return slot.withTexts { identifier, token, _ in
             let retirement = TokenRetirement(
                 token: token,

@@ -26,11 +26,11 @@ struct RefusedMemberSlot: BitwiseCopyable {
     var registeredAtMilliseconds: Int64
     /// Calls and productions that are not acknowledged yet.
     var unacknowledgedCount: UInt8
-    private(set) var identifierCount = 0
-    private(set) var tokenCount = 0
-    private(set) var reasonCount = 0
+    private(set) var identifierByteCount = 0
+    private(set) var tokenByteCount = 0
+    private(set) var reasonByteCount = 0
     /// The member's id, the digits of its token, and Apple's reason.
-    private var room = InlineArray<640, UInt8>(repeating: 0)
+    private var textBuffer = InlineArray<640, UInt8>(repeating: 0)
 
     init(
         tag: UInt64,
@@ -77,26 +77,26 @@ struct RefusedMemberSlot: BitwiseCopyable {
         reason: UnsafeRawBufferPointer
     ) {
         let reasonPrefix = UnsafeRawBufferPointer(rebasing: reason.prefix(Self.reasonBytesMax))
-        let counts = withUnsafeMutableBytes(of: &room) { bytes in
+        let counts = withUnsafeMutableBytes(of: &textBuffer) { bytes in
             UnsafeMutableRawBufferPointer(rebasing: bytes[Self.reasonOffset...]).copyMemory(from: reasonPrefix)
             return (
                 identifier(UnsafeMutableRawBufferPointer(rebasing: bytes[..<Self.tokenOffset])),
                 token(UnsafeMutableRawBufferPointer(rebasing: bytes[Self.tokenOffset..<Self.reasonOffset]))
             )
         }
-        (identifierCount, tokenCount) = counts
-        reasonCount = reasonPrefix.count
+        (identifierByteCount, tokenByteCount) = counts
+        reasonByteCount = reasonPrefix.count
     }
 
     /// Passes the member's id, the digits of its token, and Apple's reason to `body`.
     func withTexts<Result>(
         _ body: (UnsafeRawBufferPointer, UnsafeRawBufferPointer, UnsafeRawBufferPointer) -> Result
     ) -> Result {
-        withUnsafeBytes(of: room) { bytes in
+        withUnsafeBytes(of: textBuffer) { bytes in
             body(
-                UnsafeRawBufferPointer(rebasing: bytes[..<identifierCount]),
-                UnsafeRawBufferPointer(rebasing: bytes[Self.tokenOffset..<Self.tokenOffset + tokenCount]),
-                UnsafeRawBufferPointer(rebasing: bytes[Self.reasonOffset..<Self.reasonOffset + reasonCount])
+                UnsafeRawBufferPointer(rebasing: bytes[..<identifierByteCount]),
+                UnsafeRawBufferPointer(rebasing: bytes[Self.tokenOffset..<Self.tokenOffset + tokenByteCount]),
+                UnsafeRawBufferPointer(rebasing: bytes[Self.reasonOffset..<Self.reasonOffset + reasonByteCount])
             )
         }
     }

@@ -22,7 +22,7 @@ extension Audiences {
                 return position < end ? NextMember(page: page, member: member, position: position) : nil
             }
             guard !isContinued(page, end: end) else { return nil }
-            page = pages[page].next
+            page = pages[page].nextPage
         }
         return nil
     }

@@ -18,7 +18,7 @@ extension Audiences {
             return
         }
         guard hasRoomToPark else { return wake(round, at: now.monotonicMilliseconds + Self.parkingPauseMilliseconds) }
-        guard hasPage(for: round) else { return awaitPage(round) }
+        guard mayTakePage(for: round) else { return awaitPage(round) }
         let page = addPage(round, start: position)
         pages[page].isOfParkedMembers = true
         rounds[round].firstPage = page
@@ -28,14 +28,14 @@ extension Audiences {
     /// Parks the members at the page's position again, because the last owner had parked them. A member that
     /// is not on the page has left.
     mutating func restoreParkedMembers(_ page: UInt32, of round: UInt32, now: Moment) {
-        let position = pages[page].start
+        let position = pages[page].startPosition
         for member in 0..<Int(pages[page].memberCount) where pages[page].position(member) == position {
             if !parkedMembers.isFull, let content = pages[page].member(member) {
                 park(content, at: position, of: round, pauseMilliseconds: 0, now: now)
             }
         }
         while rounds[round].restoredCheckpoint.nextParkedPosition == position {
-            rounds[round].restoredCheckpoint.readParkedCount += 1
+            rounds[round].restoredCheckpoint.rereadPositionCount += 1
         }
         rounds[round].firstPage = .max
         rounds[round].lastPage = .max
@@ -64,7 +64,7 @@ extension Audiences {
     mutating func parkedMemberReceived(_ page: UInt32, now: Moment) {
         let (round, member) = (pages[page].round, pages[page].parkedMember)
         var isMember = false
-        for index in 0..<Int(pages[page].memberCount) where pages[page].position(index) == pages[page].start {
+        for index in 0..<Int(pages[page].memberCount) where pages[page].position(index) == pages[page].startPosition {
             guard let content = pages[page].member(index), parkedMembers[member].hasIdentifier(of: content) else {
                 continue
             }

@@ -14,7 +14,7 @@ extension Audiences {
     private static var segmentsAheadMax: UInt64 { 24 }
     /// After this many directories for one page, the round skips the positions up to the next page: the segment's
     /// directory and its pages contradict each other.
-    private static var attemptsMax: UInt8 { 4 }
+    private static var directoryReadsMax: UInt8 { 4 }
 
     /// Requests as many pages as there is room for.
     ///
@@ -22,12 +22,12 @@ extension Audiences {
     ///   then take one page although other rounds wait.
     mutating func prefetchPages(of round: UInt32, isFirstInQueue: Bool = false) {
         guard rounds[round].phase == .running, rounds[round].newestVersion != .max else { return }
-        let end = readEnd(of: round)
+        let end = readEndPosition(of: round)
         var isFirstInQueue = isFirstInQueue
         while rounds[round].pageCount < Self.pagesPerRoundMax {
             let precedingPage = pageToContinue(of: round, end: end)
             guard precedingPage != nil || mayReadNextSegment(round, end: end) else { return }
-            guard isFirstInQueue ? hasFreePage(of: round) : hasPage(for: round) else { return awaitPage(round) }
+            guard isFirstInQueue ? hasFreePage(of: round) : mayTakePage(for: round) else { return awaitPage(round) }
             isFirstInQueue = false
             if let precedingPage { continuePage(precedingPage, of: round) } else { readSegment(of: round) }
         }
@@ -37,16 +37,18 @@ extension Audiences {
         var page = rounds[round].firstPage
         while page != .max {
             if pages[page].phase == .ready, pages[page].needsContinuation {
-                return pages[page].end < end ? page : nil
+                return pages[page].endPosition < end ? page : nil
             }
-            page = pages[page].next
+            page = pages[page].nextPage
         }
         return nil
     }
 
     /// Whether the segment continues after this page, but the next page was not requested yet. The members
     /// that follow this page are then missing from the round's list of pages.
-    func isContinued(_ page: UInt32, end: UInt64) -> Bool { pages[page].needsContinuation && pages[page].end < end }
+    func isContinued(_ page: UInt32, end: UInt64) -> Bool {
+        pages[page].needsContinuation && pages[page].endPosition < end
+    }
 
     /// Whether the round may read the next segment. It must not read a segment while members of this segment
     /// are under way from its previous pass through the range.
@@ -54,11 +56,11 @@ extension Audiences {
         let slot = rounds[round]
         guard slot.readPosition < end else { return false }
         guard slot.firstPage != .max else { return true }
-        let ahead = (slot.readPosition >> 32) &- (pages[slot.firstPage].start >> 32)
+        let ahead = (slot.readPosition >> 32) &- (pages[slot.firstPage].startPosition >> 32)
         return ahead < min(UInt64(slot.range.segmentCount), Self.segmentsAheadMax)
     }
 
-    func hasPage(for round: UInt32) -> Bool {
+    func mayTakePage(for round: UInt32) -> Bool {
         guard hasFreePage(of: round) else { return false }
         // A round with pages lets the waiting rounds take the free page first.
         return queues[Int(rounds[round].appIndex)].firstRoundAwaitingPage == .max || rounds[round].firstPage == .max
@@ -75,15 +77,15 @@ extension Audiences {
         let page = addPage(round, start: start)
         rounds[round].readPosition = (start >> 32 &+ 1) << 32
         let last = rounds[round].lastPage
-        if last == .max { rounds[round].firstPage = page } else { pages[last].next = page }
+        if last == .max { rounds[round].firstPage = page } else { pages[last].nextPage = page }
         rounds[round].lastPage = page
     }
 
     private mutating func continuePage(_ previousPage: UInt32, of round: UInt32) {
         pages[previousPage].needsContinuation = false
-        let page = addPage(round, start: pages[previousPage].end, isLowerBound: true)
-        pages[page].next = pages[previousPage].next
-        pages[previousPage].next = page
+        let page = addPage(round, start: pages[previousPage].endPosition, isLowerBound: true)
+        pages[page].nextPage = pages[previousPage].nextPage
+        pages[previousPage].nextPage = page
         if rounds[round].lastPage == previousPage { rounds[round].lastPage = page }
     }
 
@@ -94,7 +96,7 @@ extension Audiences {
             PageSlot(
                 round: round,
                 appIndex: appIndex,
-                start: start,
+                startPosition: start,
                 phase: isKnown ? .askingPage : .askingDirectory,
                 expectedBytes: expectedBytes
             )
@@ -112,7 +114,7 @@ extension Audiences {
 
     func segment(of page: UInt32) -> UInt8 {
         let round = rounds[pages[page].round]
-        let ordinal = round.range.ordinals.lowerBound + pages[page].start % round.positionsPerPass
+        let ordinal = round.range.ordinals.lowerBound + pages[page].startPosition % round.positionsPerPass
         return MemberLocation(ordinal: ordinal).segment
     }
 
@@ -120,7 +122,7 @@ extension Audiences {
 
     mutating func directoryReceived(_ page: UInt32, _ bytes: UnsafeRawBufferPointer?, now: Moment) {
         guard pages[page].phase != .discarded else { return freePage(page) }
-        let wantedPosition = UInt32(truncatingIfNeeded: pages[page].start)
+        let wantedPosition = UInt32(truncatingIfNeeded: pages[page].startPosition)
         var coveringBound: UInt32?
         var followingBound: UInt32?
         let bounds = bytes ?? UnsafeRawBufferPointer(start: nil, count: 0)
@@ -132,8 +134,9 @@ extension Audiences {
                 followingBound = min(followingBound ?? .max, bound)
             }
         }
-        pages[page].attempts += 1
-        guard let coveringBound, coveringBound != pages[page].missingBound, pages[page].attempts < Self.attemptsMax
+        pages[page].directoryReadCount += 1
+        guard let coveringBound, coveringBound != pages[page].missingBound,
+            pages[page].directoryReadCount < Self.directoryReadsMax
         else {
             return makeEmptyPage(page, upTo: followingBound, now: now)
         }
@@ -144,13 +147,13 @@ extension Audiences {
 
     mutating func pageReceived(_ page: UInt32, _ bytes: UnsafeRawBufferPointer?, now: Moment) {
         guard pages[page].phase != .discarded else { return freePage(page) }
-        let wantedPosition = UInt32(truncatingIfNeeded: pages[page].start)
-        guard let bytes, !bytes.isEmpty else { return askDirectory(for: page) }
+        let wantedPosition = UInt32(truncatingIfNeeded: pages[page].startPosition)
+        guard let bytes, !bytes.isEmpty else { return requestDirectory(for: page) }
         guard let content = MemberPage(bytes) else {
             counters.pagesDamaged &+= 1
-            return askDirectory(for: page)
+            return requestDirectory(for: page)
         }
-        guard content.contains(wantedPosition) else { return askDirectory(for: page, isMissing: false) }
+        guard content.contains(wantedPosition) else { return requestDirectory(for: page, isMissing: false) }
         let (count, isWhole) = content.members(into: memberScratch)
         if !isWhole { counters.pagesDamaged &+= 1 }
         counters.pagesRead &+= 1
@@ -171,7 +174,7 @@ extension Audiences {
         rounds[round].largestPageBytes = max(rounds[round].largestPageBytes ?? 0, bytes)
     }
 
-    private mutating func askDirectory(for page: UInt32, isMissing: Bool = true) {
+    private mutating func requestDirectory(for page: UInt32, isMissing: Bool = true) {
         pages[page].missingBound = isMissing ? pages[page].lowerBound : nil
         pages[page].phase = .askingDirectory
         requestPage(page)
@@ -184,7 +187,7 @@ extension Audiences {
 
     private mutating func makeReady(_ page: UInt32, upTo bound: UInt32?, now: Moment) {
         let base = pages[page].segmentBase
-        pages[page].end = base + (bound.map { UInt64($0) } ?? MemberLocation.positionsPerSegment)
+        pages[page].endPosition = base + (bound.map { UInt64($0) } ?? MemberLocation.positionsPerSegment)
         pages[page].needsContinuation = bound != nil
         pages[page].phase = .ready
         pages[page].readMilliseconds = now.monotonicMilliseconds
@@ -202,23 +205,23 @@ extension Audiences {
 
     /// Frees the first pages of a round, as long as each of their members has its outcome or is parked. The
     /// outcomes are added to the counts of the round's versions. Then the round reads further pages.
-    mutating func retirePages(of round: UInt32, now: Moment) {
+    mutating func freeDonePages(of round: UInt32, now: Moment) {
         while case let page = rounds[round].firstPage, page != .max, isDone(page, of: round) {
             let slot = pages[page]
             for member in 0..<Int(slot.sendIndex) {
                 guard let outcome = MemberProgress.outcome(slot.progress(member)) else { continue }
                 countOutcome(slot.position(member), outcome, under: slot.version(member), of: round)
             }
-            let end = readEnd(of: round)
-            rounds[round].watermark = max(rounds[round].watermark, min(slot.end, end))
+            let end = readEndPosition(of: round)
+            rounds[round].watermark = max(rounds[round].watermark, min(slot.endPosition, end))
             rounds[round].sendPosition = max(rounds[round].sendPosition, rounds[round].watermark)
             rounds[round].revision += 1
             // Members of the page beyond the round's end got no push and belong to no version yet. They are
             // read again.
-            let continues = slot.needsContinuation && slot.end < end && rounds[round].phase == .running
-            if slot.end >= end { rounds[round].readPosition = rounds[round].watermark }
+            let continues = slot.needsContinuation && slot.endPosition < end && rounds[round].phase == .running
+            if slot.endPosition >= end { rounds[round].readPosition = rounds[round].watermark }
             detachFirstPage(of: round)
-            if continues { readNextPage(from: slot.end, of: round, inPlaceOf: page) } else { freePage(page) }
+            if continues { readNextPage(from: slot.endPosition, of: round, inPlaceOf: page) } else { freePage(page) }
         }
         finishVersions(of: round)
         prefetchPages(of: round)
@@ -228,12 +231,12 @@ extension Audiences {
     private func isDone(_ page: UInt32, of round: UInt32) -> Bool {
         let slot = pages[page]
         guard slot.phase == .ready, slot.unfinishedCount == 0 else { return false }
-        return slot.sendIndex == slot.memberCount || slot.position(Int(slot.sendIndex)) >= readEnd(of: round)
+        return slot.sendIndex == slot.memberCount || slot.position(Int(slot.sendIndex)) >= readEndPosition(of: round)
     }
 
     private mutating func detachFirstPage(of round: UInt32) {
         let page = rounds[round].firstPage
-        rounds[round].firstPage = pages[page].next
+        rounds[round].firstPage = pages[page].nextPage
         if rounds[round].lastPage == page { rounds[round].lastPage = .max }
         if rounds[round].sendPage == page { rounds[round].sendPage = .max }
     }
@@ -244,7 +247,7 @@ extension Audiences {
     private mutating func readNextPage(from start: UInt64, of round: UInt32, inPlaceOf counted: UInt32) {
         releasePage(counted)
         let page = addPage(round, start: start, isLowerBound: true)
-        pages[page].next = rounds[round].firstPage
+        pages[page].nextPage = rounds[round].firstPage
         rounds[round].firstPage = page
         if rounds[round].lastPage == .max { rounds[round].lastPage = page }
     }
@@ -253,18 +256,18 @@ extension Audiences {
     /// last member that had its turn.
     ///
     /// The caller must call ``offerFreePages(_:)`` afterwards.
-    mutating func truncatePages(of round: UInt32) {
+    mutating func dropUnsentMembers(of round: UInt32) {
         var lastKeptPage = UInt32.max
         var page = rounds[round].firstPage
         while page != .max, pages[page].phase == .ready {
             if pages[page].sendIndex > 0 { lastKeptPage = page }
-            page = pages[page].next
+            page = pages[page].nextPage
         }
         guard lastKeptPage != .max else { return releasePages(of: round) }
         pages[lastKeptPage].truncate(at: rounds[round].sendPosition)
         let first = rounds[round].firstPage
-        rounds[round].firstPage = pages[lastKeptPage].next
-        pages[lastKeptPage].next = .max
+        rounds[round].firstPage = pages[lastKeptPage].nextPage
+        pages[lastKeptPage].nextPage = .max
         releasePages(of: round)
         (rounds[round].firstPage, rounds[round].lastPage) = (first, lastKeptPage)
     }
@@ -281,7 +284,7 @@ extension Audiences {
 
     /// Does the same as ``refreshPages(of:)``, except that the caller must call ``offerFreePages(_:)``.
     mutating func giveUpReadAhead(of round: UInt32) {
-        truncatePages(of: round)
+        dropUnsentMembers(of: round)
         rounds[round].readPosition = max(rounds[round].sendPosition, rounds[round].watermark)
     }
 
@@ -301,8 +304,8 @@ extension Audiences {
         rounds[round].sendPage = .max
         rounds[round].readPosition = rounds[round].watermark
         while page != .max {
-            let next = pages[page].next
-            pages[page].next = .max
+            let next = pages[page].nextPage
+            pages[page].nextPage = .max
             if pages[page].phase != .ready {
                 rounds[round].pageCount -= 1
                 pages[page].phase = .discarded

@@ -44,7 +44,7 @@ struct PageReadBatch: ~Copyable {
 
 extension Audiences {
     /// Sends the collected requests, if they must leave now.
-    mutating func askForPages(now: Moment) {
+    mutating func sendPageReadsIfDue(now: Moment) {
         guard pageReads.mustSend(pages: pages.count, now: now) else { return }
         while let ticket = pageReads.popFirst() { storeQueue.append(ticket) }
     }

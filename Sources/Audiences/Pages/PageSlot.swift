@@ -17,7 +17,7 @@ struct PageSlot: BitwiseCopyable {
     var round: UInt32
     let appIndex: UInt16
     /// The next page of the round.
-    var next: UInt32 = .max
+    var nextPage: UInt32 = .max
     var phase: Phase
     /// Whether the page is read because the last owner had parked members at its first position. The round
     /// then needs only these members.
@@ -26,14 +26,14 @@ struct PageSlot: BitwiseCopyable {
     /// round.
     var parkedMember: UInt32 = .max
     /// The first position that the round needs.
-    var start: UInt64
+    var startPosition: UInt64
     /// One above the last position of the page. Valid when the page is ready.
-    var end: UInt64 = 0
+    var endPosition: UInt64 = 0
     /// The lower bound (first position) by which the page is requested from Redis.
     var lowerBound: UInt32
     /// The lower bound of a page that was requested and that does not exist or is damaged; nil: there is none.
     var missingBound: UInt32?
-    var attempts: UInt8 = 0
+    var directoryReadCount: UInt8 = 0
     /// Whether the segment continues after this page and the next page was not requested yet.
     var needsContinuation = false
 
@@ -57,24 +57,24 @@ struct PageSlot: BitwiseCopyable {
     /// are not counted.
     var unfinishedCount: UInt16 = 0
 
-    init(round: UInt32, appIndex: UInt16, start: UInt64, phase: Phase, expectedBytes: Int) {
+    init(round: UInt32, appIndex: UInt16, startPosition: UInt64, phase: Phase, expectedBytes: Int) {
         self.round = round
         self.appIndex = appIndex
-        self.start = start
+        self.startPosition = startPosition
         self.phase = phase
         occupiedBytes = expectedBytes
-        lowerBound = UInt32(truncatingIfNeeded: start)
+        lowerBound = UInt32(truncatingIfNeeded: startPosition)
     }
 
     /// The first position of the page's segment, counted like the positions of the round.
-    var segmentBase: UInt64 { start & ~(MemberLocation.positionsPerSegment - 1) }
+    var segmentBase: UInt64 { startPosition & ~(MemberLocation.positionsPerSegment - 1) }
 
     mutating func load(_ page: UnsafeRawBufferPointer, members: UnsafeBufferPointer<MemberReference>) {
         referencesOffset = (page.count + 7) & ~7
         loadedMemberCount = UInt16(members.count)
         keptMemberCount = loadedMemberCount
-        let perMember = MemoryLayout<MemberReference>.size + MemoryLayout<UInt32>.size + 1
-        block = HeapBytes(count: referencesOffset + members.count * perMember)
+        let bytesPerMember = MemoryLayout<MemberReference>.size + MemoryLayout<UInt32>.size + 1
+        block = HeapBytes(count: referencesOffset + members.count * bytesPerMember)
         block.mutableBytes.copyMemory(from: page)
         guard let base = block.mutableBytes.baseAddress, !members.isEmpty else { return }
         (base + referencesOffset)
@@ -86,7 +86,7 @@ struct PageSlot: BitwiseCopyable {
     /// Removes the members that have not had their turn.
     mutating func truncate(at position: UInt64) {
         keptMemberCount = sendIndex
-        end = min(end, position)
+        endPosition = min(endPosition, position)
         needsContinuation = false
     }
 

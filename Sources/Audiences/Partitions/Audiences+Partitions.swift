@@ -10,7 +10,7 @@ extension Audiences {
     /// - Returns: the number that the partition's records must name, or nil if the lane has `partitionsMax` partitions.
     public mutating func assign(number: Int32) -> UInt32? {
         let windowOffsets = configuration.ledgerWindowOffsets
-        return partitions.assign { FanoutPartition(number: number, epoch: $0, windowOffsets: windowOffsets) }
+        return partitions.assign { FanoutPartition(number: number, assignmentEpoch: $0, windowOffsets: windowOffsets) }
     }
 
     /// Takes over the offsets that earlier owners of an assigned partition have settled above the committed
@@ -18,16 +18,17 @@ extension Audiences {
     ///
     /// - Parameters:
     ///   - metadata: the metadata of the commit, as ``progress(_:)`` returned it. Anything else is refused.
-    ///   - logEnd: the offset that the partition's next record will get. Settled offsets from there on are ignored.
+    ///   - logEndOffset: the offset that the partition's next record will get. Settled offsets from there on are
+    ///     ignored.
     /// - Returns: how many records are skipped; nil if the metadata was refused, or if the lane does not have the
     ///   partition.
     public mutating func resume(
         _ index: UInt32,
         at committedOffset: Int64,
         metadata: UnsafeRawBufferPointer,
-        logEnd: Int64
+        logEndOffset: Int64
     ) -> Int? {
-        partitions[index]?.pointee.ledger.resume(at: committedOffset, metadata: metadata, logEnd: logEnd)
+        partitions[index]?.pointee.ledger.resume(at: committedOffset, metadata: metadata, logEndOffset: logEndOffset)
     }
 
     /// Returns the state to commit for a partition; nil before the first record, and if the lane does not have the
@@ -58,7 +59,7 @@ extension Audiences {
         guard let partition = partitions[index],
             partition.pointee.unsettledRecordCount > 0 || partition.pointee.passedOverRecords.count > 0
         else { return nil }
-        return partition.pointee.receipts.milliseconds(of: partition.pointee.ledger.committableOffset)
+        return partition.pointee.receipts.receiptMilliseconds(of: partition.pointee.ledger.committableOffset)
     }
 
     /// Begins to revoke a partition: its rounds and channels send nothing more.
@@ -82,14 +83,14 @@ extension Audiences {
         guard let partition = partitions[index] else { return }
         partition.pointee.phase = .revoking
         forEachRound(of: index) { $0.abandon($1, now: now) }
-        stopChannels(of: index, as: .abandoned, now: now)
+        stopChannels(of: index, as: .released, now: now)
         partitions.release(index)
     }
 
     private mutating func forEachRound(of index: UInt32, _ body: (inout Audiences, UInt32) -> Void) {
-        guard let epoch = partitions[index]?.pointee.epoch else { return }
+        guard let assignmentEpoch = partitions[index]?.pointee.assignmentEpoch else { return }
         for round in 0..<rounds.indexBound where rounds.isInUse(round) {
-            guard rounds[round].partition == index, rounds[round].epoch == epoch else { continue }
+            guard rounds[round].partition == index, rounds[round].assignmentEpoch == assignmentEpoch else { continue }
             body(&self, round)
         }
     }

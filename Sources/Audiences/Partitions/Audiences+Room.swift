@@ -23,7 +23,7 @@ extension Audiences {
     /// Whether there is room for a record of this range now.
     func hasRoom(for key: RoundKey, at offset: Int64, of index: UInt32) -> Bool {
         let appIndex = Int(key.appIndex)
-        if let round = roundIndex[key] {
+        if let round = roundsByKey[key] {
             // A newer version replaces the older ones of its range. It must wait for older records of its
             // range that were passed over.
             return offset <= rounds[round].passedOverOffset && mayAddVersion(appIndex)
@@ -37,12 +37,12 @@ extension Audiences {
     /// has only a few records at a time.
     ///
     /// If all slots for channels are in use, a new channel gets the slot of an idle channel.
-    mutating func hasRoomForBroadcast(_ key: BroadcastKey, at offset: Int64, of index: UInt32, now: Moment) -> Bool {
+    mutating func hasRoomForBroadcast(_ key: ChannelKey, at offset: Int64, of index: UInt32, now: Moment) -> Bool {
         guard !broadcasts.isFull, let partition = partitions[index],
             offset <= partition.pointee.passedOverRecords.lowestOffset(of: key.appIndex),
             mayAddVersion(Int(key.appIndex))
         else { return false }
-        return channelIndex[key] != nil || !channels.isFull || evictIdleChannel(now: now)
+        return channelsByKey[key] != nil || !channels.isFull || evictIdleChannel(now: now)
     }
 
     /// Whether an app may begin rounds: only while it uses less room than is free. So one app leaves room for
@@ -74,7 +74,7 @@ extension Audiences {
         let offset = record.offset
         partitions[record.partition]?.pointee.passedOverRecords
             .insert(offset, of: key.appIndex, admittedMilliseconds: instruction.admittedMilliseconds)
-        guard let round = roundIndex[key] else { return }
+        guard let round = roundsByKey[key] else { return }
         rounds[round].passedOverOffset = min(rounds[round].passedOverOffset, offset)
         stopAwaitingPassedOver(round, now: now)
         // Advance the round, because it may have waited for this record.
@@ -88,7 +88,7 @@ extension Audiences {
     /// room.
     mutating func stopAwaitingPassedOver(_ round: UInt32, now: Moment) {
         guard rounds[round].phase == .awaitingVersions, rounds[round].passedOverOffset < .max else { return }
-        closeAllEarly(of: round)
+        closeAllVersionsEarly(of: round)
         // If the versions whose records arrived have reached all their members, they only settle. The version
         // that was passed over then continues at the last owner's position.
         //
@@ -96,14 +96,14 @@ extension Audiences {
         // that got it before the crash get it once more. Known issue: a parked member may then get the older
         // state after the newer one; the phone ignores the older state because of its timestamp (simulation
         // `channels`, seed 1182; `ranges`, seed 742).
-        if !isComplete(round) { forgetRestoredCheckpoint(round) }
+        if !areArrivedVersionsComplete(round) { forgetRestoredCheckpoint(round) }
         resumeRound(round, now: now)
     }
 
-    /// Whether the versions whose records have arrived have reached all their members, while the round waits
-    /// for the last owner's other versions.
-    private func isComplete(_ round: UInt32) -> Bool {
-        let end = readEnd(of: round)
+    /// Whether the arrived versions, which the caller has closed early, have nothing left to send: the watermark has
+    /// reached the end of the newest one, and the last owner's checkpoint has no parked member below this end.
+    private func areArrivedVersionsComplete(_ round: UInt32) -> Bool {
+        let end = readEndPosition(of: round)
         return end <= rounds[round].watermark && end <= rounds[round].restoredCheckpoint.nextParkedPosition ?? .max
     }
 
@@ -134,7 +134,7 @@ extension Audiences {
         partition.pointee.passedOverRecords.beginReading(from: offset)
         partition.pointee.lastRereadMilliseconds = now.monotonicMilliseconds
         for round in 0..<rounds.indexBound where rounds.isInUse(round) {
-            guard rounds[round].partition == index, rounds[round].epoch == partition.pointee.epoch,
+            guard rounds[round].partition == index, rounds[round].assignmentEpoch == partition.pointee.assignmentEpoch,
                 rounds[round].passedOverOffset >= offset
             else { continue }
             rounds[round].passedOverOffset = .max

@@ -7,7 +7,7 @@ struct FanoutPartition: AssignedPartition, ~Copyable {
     var ledger: PartitionLedger
     var receipts = ReceiptTimes()
     var phase = Phase.assigned
-    let epoch: UInt32
+    let assignmentEpoch: UInt32
     let number: Int32
     /// Records of this assignment that are in memory and not settled.
     var unsettledRecordCount = 0
@@ -17,9 +17,9 @@ struct FanoutPartition: AssignedPartition, ~Copyable {
     /// When the partition's last record was received. Monotonic milliseconds.
     var lastReceivedMilliseconds = Int64.min
 
-    init(number: Int32, epoch: UInt32, windowOffsets: Int) {
+    init(number: Int32, assignmentEpoch: UInt32, windowOffsets: Int) {
         self.number = number
-        self.epoch = epoch
+        self.assignmentEpoch = assignmentEpoch
         ledger = PartitionLedger(windowOffsets: windowOffsets)
         passedOverRecords = PassedOverRecords(windowOffsets: windowOffsets)
     }

@@ -24,7 +24,7 @@ extension Audiences {
             ParkedMember(
                 content,
                 round: round,
-                next: first,
+                nextParkedMember: first,
                 position: position,
                 page: page,
                 member: UInt16(truncatingIfNeeded: member),
@@ -33,9 +33,9 @@ extension Audiences {
                 dueMilliseconds: now.monotonicMilliseconds + pauseMilliseconds
             )
         )
-        if first != .max { parkedMembers[first].previous = index }
+        if first != .max { parkedMembers[first].previousParkedMember = index }
         rounds[round].firstParkedMember = index
-        rounds[round].parkedCount += 1
+        rounds[round].parkedMemberCount += 1
         rounds[round].lowestParkedPosition = min(rounds[round].lowestParkedPosition, position)
         rounds[round].revision += 1
         noteParkedDue(index)
@@ -68,7 +68,7 @@ extension Audiences {
         permitsRetry: Bool,
         now: Moment
     ) -> UInt32? {
-        var earliest = Int64.max
+        var earliestMilliseconds = Int64.max
         var member = rounds[round].firstParkedMember
         while member != .max {
             let slot = parkedMembers.address(of: member)
@@ -77,11 +77,11 @@ extension Audiences {
                 {
                     return member
                 }
-                earliest = min(earliest, slot.pointee.dueMilliseconds)
+                earliestMilliseconds = min(earliestMilliseconds, slot.pointee.dueMilliseconds)
             }
-            member = slot.pointee.next
+            member = slot.pointee.nextParkedMember
         }
-        rounds[round].parkedDueMilliseconds[Int(environment.rawValue)] = earliest
+        rounds[round].parkedDueMilliseconds[Int(environment.rawValue)] = earliestMilliseconds
         return nil
     }
 
@@ -106,21 +106,23 @@ extension Audiences {
     private mutating func unpark(_ member: UInt32) {
         let slot = parkedMembers[member]
         let round = slot.round
-        if slot.next != .max { parkedMembers[slot.next].previous = slot.previous }
-        if slot.previous != .max {
-            parkedMembers[slot.previous].next = slot.next
+        if slot.nextParkedMember != .max {
+            parkedMembers[slot.nextParkedMember].previousParkedMember = slot.previousParkedMember
+        }
+        if slot.previousParkedMember != .max {
+            parkedMembers[slot.previousParkedMember].nextParkedMember = slot.nextParkedMember
         } else {
-            rounds[round].firstParkedMember = slot.next
+            rounds[round].firstParkedMember = slot.nextParkedMember
         }
         parkedMembers.free(member)
-        rounds[round].parkedCount -= 1
+        rounds[round].parkedMemberCount -= 1
         rounds[round].revision += 1
         guard slot.position == rounds[round].lowestParkedPosition else { return }
         var lowest = UInt64.max
         var other = rounds[round].firstParkedMember
         while other != .max {
             lowest = min(lowest, parkedMembers[other].position)
-            other = parkedMembers[other].next
+            other = parkedMembers[other].nextParkedMember
         }
         rounds[round].lowestParkedPosition = lowest
     }
@@ -129,7 +131,7 @@ extension Audiences {
     /// version will reach in its turn. A member stays parked while ``ParkedMember/isUnderWay`` is true, or if the newer
     /// version must bring it an older version's alert.
     mutating func supersedeParkedMembers(to version: UInt32, of round: UInt32, now: Moment) {
-        let start = versions[version].start
+        let start = versions[version].startPosition
         var member = rounds[round].firstParkedMember
         while member != .max {
             let slot = parkedMembers[member]
@@ -138,7 +140,7 @@ extension Audiences {
             {
                 finishParkedMember(member, .superseded)
             }
-            member = slot.next
+            member = slot.nextParkedMember
         }
     }
 
@@ -156,7 +158,7 @@ extension Audiences {
         let newest = rounds[round].newestVersion
         guard newest != .max, rounds[round].firstParkedMember != .max else { return }
         let hasExpired = isExpired(newest, now: now)
-        let start = versions[newest].start
+        let start = versions[newest].startPosition
         var member = rounds[round].firstParkedMember
         while member != .max {
             let slot = parkedMembers[member]
@@ -168,7 +170,7 @@ extension Audiences {
             } else if hasExpired {
                 finishParkedMember(member, .expired)
             }
-            member = slot.next
+            member = slot.nextParkedMember
         }
     }
 

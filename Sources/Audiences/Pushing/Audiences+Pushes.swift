@@ -23,32 +23,32 @@ extension Audiences {
 
     /// Returns how many of a pool's streams may be used for audiences: all, or nine tenths while single
     /// commands wait for a stream. (R22)
-    public static func inFlightMax(streams: Int, singleCommandsWait: Bool) -> Int {
-        singleCommandsWait ? max(1, streams * 9 / 10) : streams
+    public static func pushesInFlightMax(streams: Int, areSingleCommandsWaiting: Bool) -> Int {
+        areSingleCommandsWaiting ? max(1, streams * 9 / 10) : streams
     }
 
     /// Returns how many pushes of audiences (to members and channels) a pool has in flight. Pushes of single commands
     /// are not counted.
-    public func inFlight(_ pool: PoolIdentifier) -> Int {
+    public func pushesInFlight(of pool: PoolIdentifier) -> Int {
         queues[Int(pool.appIndex)].pushesInFlight[Int(pool.environment.rawValue)]
     }
 
     /// Returns the next push of a pool. The caller must send it now, or give it back with ``pushReturned(_:)``. Nil if
-    /// there is no push now, if `inFlightMax` is reached, or if the caller must ask the app's other pool first.
+    /// there is no push now, if `pushesInFlightMax` is reached, or if the caller must ask the app's other pool first.
     ///
     /// - Parameters:
     ///   - permitsRetry: whether the pool may retry pushes now. First attempts are always permitted.
-    ///   - inFlightMax: the value of ``inFlightMax(streams:singleCommandsWait:)``.
+    ///   - pushesInFlightMax: the value of ``pushesInFlightMax(streams:areSingleCommandsWaiting:)``.
     public mutating func nextPush(
         _ pool: PoolIdentifier,
         permitsRetry: Bool = true,
-        inFlightMax: Int,
+        pushesInFlightMax: Int,
         now: Moment
     ) -> AudiencePush? {
         let appIndex = Int(pool.appIndex)
         let environment = Int(pool.environment.rawValue)
         queues[appIndex].pushRequestedMilliseconds[environment] = now.monotonicMilliseconds
-        guard queues[appIndex].pushesInFlight[environment] < inFlightMax else { return nil }
+        guard queues[appIndex].pushesInFlight[environment] < pushesInFlightMax else { return nil }
         if queues[appIndex].firstReadyChannel[environment] != .max,
             let push = nextBroadcast(pool, permitsRetry: permitsRetry, now: now)
         {
@@ -66,8 +66,8 @@ extension Audiences {
             case .push(let push):
                 queues[appIndex].pushesInFlight[environment] += 1
                 rounds[round].membersInFlight += 1
-                rounds[round].hasPriority = false
-                countPushInTurn(appIndex)
+                rounds[round].mustQueueFirst = false
+                countConsecutivePush(appIndex)
                 return push
             case .blocked:
                 moveToEndOfQueue(appIndex)
@@ -111,13 +111,13 @@ extension Audiences {
         // Each push in flight may end with a parked member. So offer a member only if there is room to park
         // one more.
         guard hasRoomToPark else { return .blocked }
-        guard rounds[round].parkedCount < Self.parkedMembersPerRoundThreshold else {
+        guard rounds[round].parkedMemberCount < Self.parkedMembersPerRoundThreshold else {
             return hasDueParkedMember ? .blocked : .nothing
         }
         let offer = offerFromPages(of: round, environment, now: now)
         if case .push = offer { return offer }
-        retirePages(of: round, now: now)
-        recordIfDue(round, now: now)
+        freeDonePages(of: round, now: now)
+        recordCheckpointIfDue(round, now: now)
         if case .nothing = offer, hasDueParkedMember { return .blocked }
         return offer
     }
@@ -133,7 +133,7 @@ extension Audiences {
     }
 
     private mutating func offerFromPages(of round: UInt32, _ environment: APNsEnvironment, now: Moment) -> Offer {
-        let end = readEnd(of: round)
+        let end = readEndPosition(of: round)
         while let next = nextMember(of: round, end: end) {
             let lowestParkedPosition = rounds[round].lowestParkedPosition
             guard lowestParkedPosition == .max || next.position < lowestParkedPosition + rounds[round].positionsPerPass
@@ -141,7 +141,7 @@ extension Audiences {
                 return .nothing
             }
             guard isFresh(next.page, now: now) else {
-                rounds[round].hasPriority = true
+                rounds[round].mustQueueFirst = true
                 refreshPages(of: round)
                 return .nothing
             }
@@ -160,7 +160,7 @@ extension Audiences {
             }
             guard content.environment == environment else {
                 guard isUnavailable(content.environment, of: round, now: now) else { return .blocked }
-                guard rounds[round].parkedCount < Self.parkedMembersPerRoundThreshold else { return .nothing }
+                guard rounds[round].parkedMemberCount < Self.parkedMembersPerRoundThreshold else { return .nothing }
                 park(
                     content,
                     at: next.position,
@@ -204,12 +204,12 @@ extension Audiences {
         now: Moment
     ) -> AudiencePush {
         let round = pages[next.page].round
-        let tag = PushTag(page: next.page, member: next.member).value
+        let tag = PushTag(page: next.page, member: next.member).rawValue
         offeredPush = OfferedPush(tag: tag, sendPosition: rounds[round].sendPosition)
         let progress = content.environment == .sandbox ? MemberProgress.inFlightToSandbox : .inFlight
         advancePast(next, progress.rawValue, version)
         pages[next.page].unfinishedCount += 1
-        let digitCount = content.writeToken(to: tokenDigits)
+        let digitCount = content.writeToken(to: addressBuffer)
         return makePush(
             tag: tag,
             digitCount: digitCount,
@@ -225,14 +225,14 @@ extension Audiences {
         let slot = parkedMembers[member]
         let version = rounds[slot.round].newestVersion
         offeredPush = OfferedPush(
-            tag: PushTag(parkedMember: member).value,
+            tag: PushTag(parkedMember: member).rawValue,
             sendPosition: rounds[slot.round].sendPosition
         )
         parkedMembers[member].isUnderWay = true
         parkedMembers[member].version = version
-        let digitCount = slot.writeToken(to: tokenDigits)
+        let digitCount = slot.writeToken(to: addressBuffer)
         return makePush(
-            tag: PushTag(parkedMember: member).value,
+            tag: PushTag(parkedMember: member).rawValue,
             digitCount: digitCount,
             frequentUpdates: slot.frequentUpdates,
             version: version,
@@ -256,21 +256,21 @@ extension Audiences {
         let grant = slot.pointee.record.instruction.grant
         return AudiencePush(
             tag: tag,
-            token: UnsafeRawBufferPointer(rebasing: tokenDigits[..<digitCount]),
+            address: UnsafeRawBufferPointer(rebasing: addressBuffer[..<digitCount]),
             body: body,
             priority: frequentUpdates ? grant.frequentPriority : grant.priority,
-            expiration: sentExpiration(of: slot.pointee.record, from: now.wallSeconds),
+            expiration: sentExpirationSeconds(of: slot.pointee.record, from: now.wallSeconds),
             apnsIdentifier: randomness.nextUUID(),
             isRetry: isRetry
         )
     }
 
-    /// Takes back the push that ``nextPush(_:permitsRetry:inFlightMax:now:)`` returned last, because no
+    /// Takes back the push that ``nextPush(_:permitsRetry:pushesInFlightMax:now:)`` returned last, because no
     /// stream was free. The core offers it again later.
     public mutating func pushReturned(_ push: AudiencePush) {
         precondition(offeredPush.tag == push.tag, "only the push that was offered last can be returned")
         offeredPush.tag = 0
-        let tag = PushTag(value: push.tag)
+        let tag = PushTag(rawValue: push.tag)
         guard !tag.isJoiner else { return joinerReturned(tag.joiner) }
         guard !tag.isBroadcast else { return broadcastReturned(tag.broadcast) }
         let round: UInt32
@@ -280,9 +280,9 @@ extension Audiences {
             environment = parkedMembers[tag.parkedMember].environment
             parkedMembers[tag.parkedMember].isUnderWay = false
             parkedMembers[tag.parkedMember].version = .max
-            let due = parkedMembers[tag.parkedMember].dueMilliseconds
-            let earliest = rounds[round].parkedDueMilliseconds[Int(environment.rawValue)]
-            rounds[round].parkedDueMilliseconds[Int(environment.rawValue)] = min(earliest, due)
+            let dueMilliseconds = parkedMembers[tag.parkedMember].dueMilliseconds
+            let earliestMilliseconds = rounds[round].parkedDueMilliseconds[Int(environment.rawValue)]
+            rounds[round].parkedDueMilliseconds[Int(environment.rawValue)] = min(earliestMilliseconds, dueMilliseconds)
         } else {
             round = pages[tag.page].round
             environment = pages[tag.page].member(tag.member)?.environment ?? .production
@@ -291,11 +291,11 @@ extension Audiences {
             pages[tag.page].setProgress(tag.member, MemberProgress.unsent.rawValue)
             rounds[round].sendPosition = offeredPush.sendPosition
         }
-        decrementInFlight(round, environment)
+        decrementPushesInFlight(round, environment)
         enqueueRound(round)
     }
 
-    mutating func decrementInFlight(_ round: UInt32, _ environment: APNsEnvironment) {
+    mutating func decrementPushesInFlight(_ round: UInt32, _ environment: APNsEnvironment) {
         queues[Int(rounds[round].appIndex)].pushesInFlight[Int(environment.rawValue)] -= 1
         rounds[round].membersInFlight -= 1
     }

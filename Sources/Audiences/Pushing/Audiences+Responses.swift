@@ -15,17 +15,17 @@ extension Audiences {
     ///
     /// A member fails only for a reason of its own push. Faults of the service, the key, the connection or
     /// the load only delay its push.
-    public mutating func pushAnswered(tag value: UInt64, _ result: PushResult, now: Moment) {
-        let tag = PushTag(value: value)
+    public mutating func pushAnswered(tag rawTag: UInt64, _ result: PushResult, now: Moment) {
+        let tag = PushTag(rawValue: rawTag)
         guard !tag.isJoiner else { return joinerAnswered(tag.joiner, result, now: now) }
         guard !tag.isBroadcast else { return broadcastAnswered(tag.broadcast, result, now: now) }
         let round = tag.isParked ? parkedMembers[tag.parkedMember].round : pages[tag.page].round
         guard let content = AnsweredPush(tag, pages: pages, parkedMembers: parkedMembers) else {
             preconditionFailure("the answered push belongs to a member")
         }
-        decrementInFlight(round, content.environment)
+        decrementPushesInFlight(round, content.environment)
         recordResponseTimes(of: content.version, result)
-        guard rounds[round].phase != .abandoned else { return releaseAbandoned(tag, of: round, now: now) }
+        guard rounds[round].phase != .abandoned else { return releaseAbandonedMember(tag, of: round, now: now) }
         switch result.disposition {
         case .accepted: finishMember(tag, .delivered, now: now)
         case .tokenDead: tokenRefused(tag, content, result, now: now)
@@ -84,7 +84,7 @@ extension Audiences {
         if tag.isParked {
             let round = parkedMembers[tag.parkedMember].round
             finishParkedMember(tag.parkedMember, outcome)
-            retirePages(of: round, now: now)
+            freeDonePages(of: round, now: now)
             return advance(round, now: now)
         }
         let page = pages.mutableAddress(of: tag.page)
@@ -100,12 +100,12 @@ extension Audiences {
         let round = slot.pointee.round
         if slot.pointee.phase == .discarded { freePage(page) }
         guard rounds[round].firstPage == page || rounds[round].phase != .running else { return }
-        retirePages(of: round, now: now)
+        freeDonePages(of: round, now: now)
         advance(round, now: now)
     }
 
     /// Frees what a member of an abandoned round occupies. Nothing is recorded for such a round any more.
-    mutating func releaseAbandoned(_ tag: PushTag, of round: UInt32, now: Moment) {
+    mutating func releaseAbandonedMember(_ tag: PushTag, of round: UInt32, now: Moment) {
         if tag.isParked {
             parkedMembers[tag.parkedMember].isUnderWay = false
         } else {
@@ -119,7 +119,7 @@ extension Audiences {
     /// reaches it later anyway.
     func newestVersionReachesLater(_ position: UInt64, isLimited: Bool, of round: UInt32, now: Moment) -> Bool {
         let newest = rounds[round].newestVersion
-        guard newest != .max, position < versions[newest].start else { return false }
+        guard newest != .max, position < versions[newest].startPosition else { return false }
         return !needsCarriedAlert(position, isLimited: isLimited, of: round, now: now)
     }
 
@@ -130,16 +130,20 @@ extension Audiences {
             return finishMember(tag, .superseded, now: now)
         }
         let attempts = content.attempts < .max ? content.attempts + 1 : .max
-        var pause = retryPauseMilliseconds(attempts: attempts)
-        if result.disposition == .retryNow, attempts <= Self.immediateRetriesMax, result.isRetryPermitted { pause = 0 }
-        if isLimited { pause = max(pause, randomness.jittered(configuration.retryBudgetPauseMilliseconds)) }
+        var pauseMilliseconds = retryPauseMilliseconds(attempts: attempts)
+        if result.disposition == .retryNow, attempts <= Self.immediateRetriesMax, result.isRetryPermitted {
+            pauseMilliseconds = 0
+        }
+        if isLimited {
+            pauseMilliseconds = max(pauseMilliseconds, randomness.jittered(configuration.retryBudgetPauseMilliseconds))
+        }
         if !result.isRetryPermitted {
-            pause = max(pause, randomness.jittered(configuration.retryBudgetPauseMilliseconds))
+            pauseMilliseconds = max(pauseMilliseconds, randomness.jittered(configuration.retryBudgetPauseMilliseconds))
         }
         if tag.isParked {
             parkedMembers[tag.parkedMember].attempts = attempts
             parkedMembers[tag.parkedMember].isLimited = isLimited
-            parkAgain(tag.parkedMember, pauseMilliseconds: pause, now: now)
+            parkAgain(tag.parkedMember, pauseMilliseconds: pauseMilliseconds, now: now)
         } else if let member = pages[tag.page].member(tag.member) {
             park(
                 member,
@@ -148,7 +152,7 @@ extension Audiences {
                 page: tag.page,
                 member: tag.member,
                 attempts: attempts,
-                pauseMilliseconds: pause,
+                pauseMilliseconds: pauseMilliseconds,
                 now: now
             )
             parkedMembers[rounds[round].firstParkedMember].isLimited = isLimited
@@ -164,7 +168,7 @@ extension Audiences {
     func registeredAtMilliseconds(_ tag: PushTag) -> Int64 {
         tag.isParked
             ? parkedMembers[tag.parkedMember].registeredAtMilliseconds
-            : pages[tag.page].member(tag.member)?.atMilliseconds ?? 0
+            : pages[tag.page].member(tag.member)?.changedAtMilliseconds ?? 0
     }
 
     /// Records a dead token, so that its member leaves. If the token was registered at or after the time from

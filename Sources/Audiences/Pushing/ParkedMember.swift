@@ -7,8 +7,8 @@ import Numbers
 /// The slot has a copy of the member's entry, because the member's page may be freed before the next attempt.
 struct ParkedMember: BitwiseCopyable {
     var round: UInt32
-    var next: UInt32
-    var previous: UInt32 = .max
+    var nextParkedMember: UInt32
+    var previousParkedMember: UInt32 = .max
     var position: UInt64
     /// The member's page, which gets the outcome if the watermark has not passed the member; `.max`: the last owner had
     /// parked the member, below the watermark.
@@ -31,15 +31,15 @@ struct ParkedMember: BitwiseCopyable {
     var readMilliseconds: Int64
     /// When the member's token was registered. UNIX milliseconds.
     var registeredAtMilliseconds: Int64
-    private var identifierCount: UInt16 = 0
-    private var tokenCount: UInt8 = 0
-    private var identifierRoom = InlineArray<256, UInt8>(repeating: 0)
-    private var tokenRoom = InlineArray<128, UInt8>(repeating: 0)
+    private var identifierByteCount: UInt16 = 0
+    private var tokenByteCount: UInt8 = 0
+    private var identifierBuffer = InlineArray<256, UInt8>(repeating: 0)
+    private var tokenBuffer = InlineArray<128, UInt8>(repeating: 0)
 
     init(
         _ content: PageMember,
         round: UInt32,
-        next: UInt32,
+        nextParkedMember: UInt32,
         position: UInt64,
         page: UInt32,
         member: UInt16,
@@ -48,7 +48,7 @@ struct ParkedMember: BitwiseCopyable {
         dueMilliseconds: Int64
     ) {
         self.round = round
-        self.next = next
+        self.nextParkedMember = nextParkedMember
         self.position = position
         self.page = page
         self.member = member
@@ -58,15 +58,15 @@ struct ParkedMember: BitwiseCopyable {
         environment = content.environment
         kind = content.kind
         frequentUpdates = content.frequentUpdates
-        registeredAtMilliseconds = content.atMilliseconds
+        registeredAtMilliseconds = content.changedAtMilliseconds
         copyTexts(of: content)
     }
 
     private mutating func copyTexts(of content: PageMember) {
-        identifierCount = UInt16(withUnsafeMutableBytes(of: &identifierRoom) { content.writeIdentifier(to: $0) })
+        identifierByteCount = UInt16(withUnsafeMutableBytes(of: &identifierBuffer) { content.writeIdentifier(to: $0) })
         let token = content.token
-        tokenCount = UInt8(min(token.count, 128))
-        withUnsafeMutableBytes(of: &tokenRoom) {
+        tokenByteCount = UInt8(min(token.count, 128))
+        withUnsafeMutableBytes(of: &tokenBuffer) {
             $0.copyMemory(from: UnsafeRawBufferPointer(rebasing: token.prefix(128)))
         }
     }
@@ -76,7 +76,7 @@ struct ParkedMember: BitwiseCopyable {
         self.readMilliseconds = readMilliseconds
         environment = content.environment
         frequentUpdates = content.frequentUpdates
-        registeredAtMilliseconds = content.atMilliseconds
+        registeredAtMilliseconds = content.changedAtMilliseconds
         copyTexts(of: content)
     }
 
@@ -92,12 +92,14 @@ struct ParkedMember: BitwiseCopyable {
     ///
     /// - Parameter destination: has room for ``Limits/tokenDigitsMax`` bytes.
     func writeToken(to destination: UnsafeMutableRawBufferPointer) -> Int {
-        withUnsafeBytes(of: tokenRoom) {
-            Hexadecimal.write(UnsafeRawBufferPointer(rebasing: $0[..<Int(tokenCount)]), to: destination)
+        withUnsafeBytes(of: tokenBuffer) {
+            Hexadecimal.write(UnsafeRawBufferPointer(rebasing: $0[..<Int(tokenByteCount)]), to: destination)
         }
     }
 
     func withIdentifier<Result>(_ body: (UnsafeRawBufferPointer) -> Result) -> Result {
-        withUnsafeBytes(of: identifierRoom) { body(UnsafeRawBufferPointer(rebasing: $0[..<Int(identifierCount)])) }
+        withUnsafeBytes(of: identifierBuffer) {
+            body(UnsafeRawBufferPointer(rebasing: $0[..<Int(identifierByteCount)]))
+        }
     }
 }

@@ -47,7 +47,7 @@ extension Audiences {
         let (first, last) = (queues[appIndex].firstRound, queues[appIndex].lastRound)
         if last == .max {
             (queues[appIndex].firstRound, queues[appIndex].lastRound) = (round, round)
-        } else if rounds[round].hasPriority {
+        } else if rounds[round].mustQueueFirst {
             rounds[round].nextInQueue = first
             queues[appIndex].firstRound = round
         } else {
@@ -69,11 +69,11 @@ extension Audiences {
     mutating func moveToEndOfQueue(_ appIndex: Int) {
         let round = queues[appIndex].firstRound
         dequeueFirst(appIndex)
-        rounds[round].hasPriority = false
+        rounds[round].mustQueueFirst = false
         enqueueRound(round)
     }
 
-    mutating func countPushInTurn(_ appIndex: Int) {
+    mutating func countConsecutivePush(_ appIndex: Int) {
         let round = queues[appIndex].firstRound
         rounds[round].consecutivePushes += 1
         if rounds[round].consecutivePushes >= Self.consecutivePushesMax { moveToEndOfQueue(appIndex) }

@@ -19,12 +19,12 @@ extension Audiences {
             if slot.pointee.stage == .underWay, slot.pointee.covers(position) {
                 slot.pointee.counts[version == sentVersion ? outcome : .superseded] &+= 1
             }
-            version = slot.pointee.next
+            version = slot.pointee.nextVersion
         }
         rounds[round].revision += 1
     }
 
-    /// Marks each version as `counted` that has nothing left to do: all members of its window (the positions
+    /// Marks each version as `awaitingCheckpoint` that has nothing left to do: all members of its window (the positions
     /// that it must pass) have their outcomes, or its window is empty.
     mutating func finishVersions(of round: UInt32) {
         guard rounds[round].phase == .running || rounds[round].phase == .draining else { return }
@@ -32,16 +32,17 @@ extension Audiences {
         var version = rounds[round].oldestVersion
         while version != .max {
             let slot = versions[version]
-            let hasPassedAll = watermark >= slot.end && lowestParkedPosition >= slot.end
+            let hasPassedAll = watermark >= slot.endPosition && lowestParkedPosition >= slot.endPosition
             // A version with an empty window has no members. The parked members below the window belong to
             // older versions and may wait for hours, so the version does not wait for them.
-            let isEmpty = slot.isSuperseded && slot.start == slot.end && !isInFlightToParkedMember(version)
+            let isEmpty =
+                slot.isSuperseded && slot.startPosition == slot.endPosition && !isInFlightToParkedMember(version)
             if slot.stage == .underWay, hasPassedAll || isEmpty {
                 rounds[round].revision += 1
-                versions[version].stage = .counted
-                versions[version].countedAtRevision = rounds[round].revision
+                versions[version].stage = .awaitingCheckpoint
+                versions[version].completedAtRevision = rounds[round].revision
             }
-            version = slot.next
+            version = slot.nextVersion
         }
     }
 
@@ -51,7 +52,7 @@ extension Audiences {
         while member != .max {
             let slot = parkedMembers.address(of: member)
             if slot.pointee.isUnderWay, slot.pointee.version == version { return true }
-            member = slot.pointee.next
+            member = slot.pointee.nextParkedMember
         }
         return false
     }
@@ -59,13 +60,13 @@ extension Audiences {
     /// Finishes the versions whose counts are in the checkpoint that was just recorded. If the worker dies, the next
     /// owner reports the same counts, because it continues from this checkpoint. A checkpoint whose text is too long,
     /// or that the store refuses, is treated as recorded.
-    mutating func finishRecorded(of round: UInt32) {
+    mutating func finishRecordedVersions(of round: UInt32) {
         guard rounds[round].phase == .running else { return }
         var version = rounds[round].oldestVersion
         while version != .max {
-            let next = versions[version].next
-            if versions[version].stage == .counted,
-                versions[version].countedAtRevision <= rounds[round].recordedRevision
+            let next = versions[version].nextVersion
+            if versions[version].stage == .awaitingCheckpoint,
+                versions[version].completedAtRevision <= rounds[round].recordedRevision
             {
                 finishVersion(version)
             }
@@ -73,11 +74,11 @@ extension Audiences {
         }
     }
 
-    func hasCounted(_ round: UInt32) -> Bool {
+    func hasVersionAwaitingCheckpoint(_ round: UInt32) -> Bool {
         var version = rounds[round].oldestVersion
         while version != .max {
-            if versions[version].stage == .counted { return true }
-            version = versions[version].next
+            if versions[version].stage == .awaitingCheckpoint { return true }
+            version = versions[version].nextVersion
         }
         return false
     }
@@ -91,7 +92,7 @@ extension Audiences {
 
     /// Finishes a version whose record came after the record of a newer version, and that the last owner did
     /// not have under way. Its outcome is `superseded`, because the newer version reaches every member.
-    mutating func finishLate(_ version: UInt32, of round: UInt32) {
+    mutating func finishLateVersion(_ version: UInt32, of round: UInt32) {
         rounds[round].lateVersionCount += 1
         versions[version].isLate = true
         versions[version].isSuperseded = true
@@ -142,14 +143,14 @@ extension Audiences {
             } else {
                 isOldest = false
             }
-            version = slot.next
+            version = slot.nextVersion
         }
     }
 
     mutating func unlink(_ version: UInt32, of round: UInt32) {
         let predecessor = precedingVersion(version, of: round)
-        let next = versions[version].next
-        if let predecessor { versions[predecessor].next = next } else { rounds[round].oldestVersion = next }
+        let next = versions[version].nextVersion
+        if let predecessor { versions[predecessor].nextVersion = next } else { rounds[round].oldestVersion = next }
         if rounds[round].newestVersion == version { rounds[round].newestVersion = predecessor ?? .max }
     }
 
@@ -159,7 +160,7 @@ extension Audiences {
 
     private mutating func settle(_ version: UInt32) {
         let slot = versions[version]
-        if let partition = partitions.partition(slot.record.partition, epoch: slot.record.epoch) {
+        if let partition = partitions.partition(slot.record.partition, assignmentEpoch: slot.record.assignmentEpoch) {
             partition.pointee.ledger.settle(slot.record.offset)
             partition.pointee.unsettledRecordCount -= 1
         }
@@ -169,12 +170,13 @@ extension Audiences {
     /// Drops a version without settling it. The next owner of its partition reads the record again.
     mutating func dropVersion(_ version: UInt32) {
         let slot = versions[version]
-        partitions.partition(slot.record.partition, epoch: slot.record.epoch)?.pointee.unsettledRecordCount -= 1
+        partitions.partition(slot.record.partition, assignmentEpoch: slot.record.assignmentEpoch)?.pointee
+            .unsettledRecordCount -= 1
         freeVersion(version)
     }
 
     private mutating func freeVersion(_ version: UInt32) {
-        countBytes(-versions[version].heldBytes, of: version)
+        countBytes(-versions[version].occupiedBytes, of: version)
         queues[Int(rounds[versions[version].round].appIndex)].recordCount -= 1
         versions[version].freeBytes()
         versions.free(version)

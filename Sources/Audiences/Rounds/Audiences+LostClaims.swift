@@ -35,8 +35,8 @@ extension Audiences {
         }
         let doublings = min(rounds[round].lossCount, Self.pauseDoublingsMax)
         rounds[round].lossCount = doublings + 1
-        let pause = randomness.jittered(Self.claimPauseMilliseconds << Int64(doublings))
-        rounds[round].nextClaimMilliseconds = now.monotonicMilliseconds + pause
+        let pauseMilliseconds = randomness.jittered(Self.claimPauseMilliseconds << Int64(doublings))
+        rounds[round].nextClaimMilliseconds = now.monotonicMilliseconds + pauseMilliseconds
         if areMembersLost {
             rounds[round].membersLostMilliseconds = now.monotonicMilliseconds
             storeLostMilliseconds = now.monotonicMilliseconds
@@ -59,8 +59,8 @@ extension Audiences {
         }
         if mayLackMembers { return true }
         let newest = rounds[round].newestVersion
-        guard newest != .max, !rounds[round].startsDevices, rounds[round].memberWaitCount == 0 else { return false }
-        return reply?.newest.map { $0 < versions[newest].record.version } ?? true
+        guard newest != .max, !rounds[round].isForStarts, rounds[round].memberWaitCount == 0 else { return false }
+        return reply?.newestVersion.map { $0 < versions[newest].record.version } ?? true
     }
 
     /// Makes the round wait until a poll of the store finds all members, or until the longest wait is over. Without the
@@ -92,19 +92,19 @@ extension Audiences {
         }
         // If the round has lost only its claim, and no members, the time of the wait counts from
         // `nextClaimMilliseconds`.
-        let waitBegan = max(slot.membersLostMilliseconds, slot.nextClaimMilliseconds)
-        let isWaitOver = now.monotonicMilliseconds - waitBegan >= Self.membersWaitMillisecondsMax
+        let waitBeganMilliseconds = max(slot.membersLostMilliseconds, slot.nextClaimMilliseconds)
+        let isWaitOver = now.monotonicMilliseconds - waitBeganMilliseconds >= Self.membersWaitMillisecondsMax
         guard slot.membersLostMilliseconds < membersLastCompleteMilliseconds || isWaitOver else {
             return wake(round, at: now.monotonicMilliseconds + Self.claimPauseMilliseconds)
         }
-        guard isIdle(round), !isFinishing(round) else { return }
+        guard isIdle(round), !hasFinishingVersion(round) else { return }
         if isWaitOver { rounds[round].memberWaitCount = Self.memberWaitsMax }
         removeParkedMembers(of: round)
         var version = slot.oldestVersion
         while version != .max {
             countBytes(-versions[version].alternateBody.count, of: version)
             versions[version].resetForClaim(alertSeconds: policies[versions[version].record.policy].alertSeconds)
-            version = versions[version].next
+            version = versions[version].nextVersion
         }
         rounds[round].beginAgain(claim: randomness.next())
         storeQueue.append(AudienceTicket(.claim, index: round))
@@ -112,11 +112,11 @@ extension Audiences {
 
     /// Whether the counts or the result of one of the round's versions are not acknowledged yet. They stay
     /// valid, and will settle, even if another worker has claimed the round since.
-    func isFinishing(_ round: UInt32) -> Bool {
+    func hasFinishingVersion(_ round: UInt32) -> Bool {
         var version = rounds[round].oldestVersion
         while version != .max {
             if versions[version].stage == .finishing { return true }
-            version = versions[version].next
+            version = versions[version].nextVersion
         }
         return false
     }

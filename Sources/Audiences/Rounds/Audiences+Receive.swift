@@ -47,22 +47,22 @@ extension Audiences {
             appIndex: appIndex,
             digest: withUnescaped(command.audience, from: value) { AudienceDigest(of: $0) },
             range: instruction.range,
-            startsDevices: command.event == .start
+            isForStarts: command.event == .start
         )
         guard hasRoom(for: key, at: record.offset, of: record.partition) else {
             return passOver(record, instruction, key, now: now)
         }
         partition.pointee.passedOverRecords.remove(record.offset)
         partition.pointee.unsettledRecordCount += 1
-        let epoch = partition.pointee.epoch
-        let content = fanoutRecord(
+        let assignmentEpoch = partition.pointee.assignmentEpoch
+        let content = makeFanoutRecord(
             command,
             from: value,
             record,
             instruction,
             droppedFields,
             of: appIndex,
-            epoch: epoch,
+            assignmentEpoch: assignmentEpoch,
             now: now
         )
         let version = addVersion(command, from: value, content, key)
@@ -90,7 +90,8 @@ extension Audiences {
             offset,
             milliseconds: now.monotonicMilliseconds,
             committableOffset: partition.pointee.ledger.committableOffset,
-            isAlone: partition.pointee.unsettledRecordCount == 0 && partition.pointee.passedOverRecords.count == 0
+            areEarlierRecordsSettled: partition.pointee.unsettledRecordCount == 0
+                && partition.pointee.passedOverRecords.count == 0
         )
         return true
     }
@@ -117,25 +118,25 @@ extension Audiences {
     }
 
     /// Returns the parts of a record that a round or a channel keeps. The bytes are copies.
-    func fanoutRecord(
+    func makeFanoutRecord(
         _ command: Command,
         from value: UnsafeRawBufferPointer,
         _ record: IncomingRecord,
         _ instruction: FanoutInstruction,
         _ droppedFields: UnsafeRawBufferPointer,
         of appIndex: UInt16,
-        epoch: UInt32,
+        assignmentEpoch: UInt32,
         now: Moment
     ) -> FanoutRecord {
         let policy =
             withUnescaped(command.policy, from: value) { policies.index(of: $0) }
             ?? UInt8(truncatingIfNeeded: configuration.apps[Int(appIndex)].policy)
-        let body = HeapBytes(count: command.bodyCount)
+        let body = HeapBytes(count: command.bodyByteCount)
         let layout = Body.write(command, from: value, into: body.mutableBytes)
         Body.setTimestamp(instruction.grant.timestamp, in: body.mutableBytes, layout)
         return FanoutRecord(
             partition: record.partition,
-            epoch: epoch,
+            assignmentEpoch: assignmentEpoch,
             offset: record.offset,
             receivedMilliseconds: now.wallMilliseconds,
             instruction: instruction,
@@ -161,7 +162,7 @@ extension Audiences {
         _ key: RoundKey
     ) -> UInt32 {
         let audience = unescaped(command.audience, from: value)
-        let round = roundIndex[key] ?? addRound(key, audience, record.partition, record.epoch)
+        let round = roundsByKey[key] ?? addRound(key, audience, record.partition, record.assignmentEpoch)
         // An existing round has its own copy of the id, so this copy is not needed.
         if rounds[round].identifier.bytes.baseAddress != audience.bytes.baseAddress { audience.free() }
         let slot = VersionSlot(
@@ -176,7 +177,7 @@ extension Audiences {
             versions[version].dictionaryWithoutAddress = Self.dictionaryWithoutAddress(of: versions[version])
         }
         queues[Int(key.appIndex)].recordCount += 1
-        countBytes(versions[version].heldBytes, of: version)
+        countBytes(versions[version].occupiedBytes, of: version)
         return version
     }
 
@@ -191,7 +192,12 @@ extension Audiences {
         queues[appIndex].recordBytes += bytes
     }
 
-    private mutating func addRound(_ key: RoundKey, _ audience: HeapBytes, _ partition: UInt32, _ epoch: UInt32)
+    private mutating func addRound(
+        _ key: RoundKey,
+        _ audience: HeapBytes,
+        _ partition: UInt32,
+        _ assignmentEpoch: UInt32
+    )
         -> UInt32
     {
         let ordinals = key.range.ordinals
@@ -200,15 +206,15 @@ extension Audiences {
                 appIndex: key.appIndex,
                 digest: key.digest,
                 range: key.range,
-                startsDevices: key.startsDevices,
+                isForStarts: key.isForStarts,
                 identifier: audience,
                 partition: partition,
-                epoch: epoch,
+                assignmentEpoch: assignmentEpoch,
                 claim: randomness.next(),
                 positionsPerPass: ordinals.upperBound - ordinals.lowerBound
             )
         )
-        roundIndex[key] = round
+        roundsByKey[key] = round
         rounds[round].isCallOutstanding = true
         storeQueue.append(AudienceTicket(.claim, index: round))
         return round
@@ -219,7 +225,7 @@ extension Audiences {
     private mutating func addToRound(_ version: UInt32, now: Moment) {
         let round = versions[version].round
         let last = rounds[round].newestVersion
-        if last == .max { rounds[round].oldestVersion = version } else { versions[last].next = version }
+        if last == .max { rounds[round].oldestVersion = version } else { versions[last].nextVersion = version }
         rounds[round].newestVersion = version
         // Until the store has replied to the claim, the round does not know which versions the last owner had
         // under way.
@@ -234,13 +240,13 @@ extension Audiences {
         var predecessor = UInt32.max
         var version = rounds[round].oldestVersion
         while version != .max, versions[version].stage != .received {
-            (predecessor, version) = (version, versions[version].next)
+            (predecessor, version) = (version, versions[version].nextVersion)
         }
-        if predecessor == .max { rounds[round].oldestVersion = .max } else { versions[predecessor].next = .max }
+        if predecessor == .max { rounds[round].oldestVersion = .max } else { versions[predecessor].nextVersion = .max }
         rounds[round].newestVersion = predecessor
         while version != .max {
-            let next = versions[version].next
-            versions[version].next = .max
+            let next = versions[version].nextVersion
+            versions[version].nextVersion = .max
             add(version, to: round, now: now)
             version = next
         }

@@ -4,15 +4,15 @@ import LiveActivity
 /// The phases of a round, from its claim to its end.
 extension Audiences {
     /// Handles the store's reply to a claim, which has the last owner's checkpoint, if there is one.
-    mutating func claimAnswered(_ round: UInt32, _ reply: Reply?, now: Moment) {
+    mutating func claimReplied(_ round: UInt32, _ reply: Reply?, now: Moment) {
         rounds[round].isCallOutstanding = false
         guard rounds[round].phase == .claiming else { return removeIfFinished(round, now: now) }
         if hasLostMembers(reply, round) { return awaitMembers(round, now: now) }
-        noteNewestAdmitted(reply?.newest, of: round, now: now)
+        noteNewestAdmitted(reply?.newestVersion, of: round, now: now)
         rounds[round].checkpointRequestedMilliseconds = now.monotonicMilliseconds
         rounds[round].phase = .running
         // If the store has lost the checkpoint, the round uses the last one that it recorded itself.
-        for text in [reply?.bytes, rounds[round].recordedText.bytes] {
+        for text in [reply?.bytes, rounds[round].recordedCheckpointText.bytes] {
             guard let text, !text.isEmpty, let checkpoint = Checkpoint(text) else { continue }
             restore(checkpoint, text, to: round)
             break
@@ -68,11 +68,12 @@ extension Audiences {
         guard let version, version > rounds[round].newestAdmittedVersion else { return }
         rounds[round].newestAdmittedVersion = version
         let newest = rounds[round].newestVersion
-        let newestSeen =
+        let newestSeenVersion =
             newest == .max
             ? rounds[round].newestSettledVersion
             : max(versions[newest].record.version, rounds[round].newestSettledVersion)
-        rounds[round].newerVersionMissingSinceMilliseconds = version > newestSeen ? now.monotonicMilliseconds : .max
+        rounds[round].newerVersionMissingSinceMilliseconds =
+            version > newestSeenVersion ? now.monotonicMilliseconds : .max
     }
 
     /// Whether the round waits for the record of a newer version that was admitted. The round does not wait
@@ -92,12 +93,12 @@ extension Audiences {
             if rounds[round].phase == .running { return advance(round, now: now) }
         case .running:
             expireParkedMembers(of: round, now: now)
-            expireUnsent(of: round, now: now)
-            closeOlderWithoutNewer(round, now: now)
+            expireUnsentMembers(of: round, now: now)
+            closeOlderVersionsWithoutNewer(round, now: now)
             prefetchPages(of: round)
-            retirePages(of: round, now: now)
+            freeDonePages(of: round, now: now)
             closeIfEmpty(round)
-            if rounds[round].startsDevices {
+            if rounds[round].isForStarts {
                 produceStarts(of: round, now: now)
             } else if rounds[round].phase == .running {
                 enqueueRound(round)
@@ -105,23 +106,23 @@ extension Audiences {
         case .lost: claimAgain(round, now: now)
         case .closing, .draining: break
         }
-        recordIfDue(round, now: now)
+        recordCheckpointIfDue(round, now: now)
         removeIfFinished(round, now: now)
     }
 
     /// Closes the older versions if the record of a newer admitted version does not arrive within
     /// `newerVersionWaitMilliseconds`. This range gets no such record if the newer version has
     /// another number of ranges.
-    private mutating func closeOlderWithoutNewer(_ round: UInt32, now: Moment) {
+    private mutating func closeOlderVersionsWithoutNewer(_ round: UInt32, now: Moment) {
         guard awaitsNewerVersion(round),
             now.monotonicMilliseconds - rounds[round].newerVersionMissingSinceMilliseconds
                 >= configuration.newerVersionWaitMilliseconds
         else { return }
         rounds[round].newerVersionMissingSinceMilliseconds = .max
-        closeAllEarly(of: round)
+        closeAllVersionsEarly(of: round)
         var member = rounds[round].firstParkedMember
         while member != .max {
-            let next = parkedMembers[member].next
+            let next = parkedMembers[member].nextParkedMember
             if !parkedMembers[member].isUnderWay { finishParkedMember(member, .superseded) }
             member = next
         }
@@ -133,12 +134,16 @@ extension Audiences {
     /// This happens, for example, after partitions were added to the fan-out topic. The last owner read the version's
     /// record from another partition and settled it there, so no worker reads the record again.
     private mutating func stopAwaitingVersions(_ round: UInt32, now: Moment) {
-        let lastReceived = partitions.partition(rounds[round].partition, epoch: rounds[round].epoch)?.pointee
-            .lastReceivedMilliseconds
-        let since = max(rounds[round].checkpointRequestedMilliseconds, lastReceived ?? .min)
-        let end = since + configuration.newerVersionWaitMilliseconds
-        guard end <= now.monotonicMilliseconds else { return wake(round, at: end) }
-        closeAllEarly(of: round)
+        let lastReceived = partitions.partition(
+            rounds[round].partition,
+            assignmentEpoch: rounds[round].assignmentEpoch
+        )?
+        .pointee
+        .lastReceivedMilliseconds
+        let sinceMilliseconds = max(rounds[round].checkpointRequestedMilliseconds, lastReceived ?? .min)
+        let endMilliseconds = sinceMilliseconds + configuration.newerVersionWaitMilliseconds
+        guard endMilliseconds <= now.monotonicMilliseconds else { return wake(round, at: endMilliseconds) }
+        closeAllVersionsEarly(of: round)
         forgetRestoredCheckpoint(round)
         resumeRound(round, now: now)
     }
@@ -152,11 +157,11 @@ extension Audiences {
 
     /// Closes every version under way early: it reaches no members beyond the round's present position. The
     /// remaining members are left to a newer version, whose record is missing.
-    mutating func closeAllEarly(of round: UInt32) {
+    mutating func closeAllVersionsEarly(of round: UInt32) {
         var version = rounds[round].oldestVersion
         while version != .max {
-            if versions[version].stage == .underWay { closeEarly(version, of: round) }
-            version = versions[version].next
+            if versions[version].stage == .underWay { closeVersionEarly(version, of: round) }
+            version = versions[version].nextVersion
         }
     }
 
@@ -170,23 +175,23 @@ extension Audiences {
 
     /// Returns one above the last position that the newest version must pass; 0 without a version. The round reads no
     /// members beyond it.
-    func readEnd(of round: UInt32) -> UInt64 {
+    func readEndPosition(of round: UInt32) -> UInt64 {
         let newest = rounds[round].newestVersion
-        return newest == .max ? 0 : versions[newest].end
+        return newest == .max ? 0 : versions[newest].endPosition
     }
 
     // MARK: - Checkpoints
 
     /// Records a checkpoint if the round has changed since the last one, and if the next checkpoint is due.
     /// (R29)
-    mutating func recordIfDue(_ round: UInt32, now: Moment) {
+    mutating func recordCheckpointIfDue(_ round: UInt32, now: Moment) {
         let slot = rounds[round]
         let isFinal = slot.phase == .closing || slot.phase == .draining
         let mayRecord = slot.phase == .running || slot.phase == .restoring || (isFinal && isIdle(round))
         let isChanged = slot.revision != slot.recordedRevision
-        let isAwaited = isFinal || hasCounted(round)
-        let due = isAwaited ? now.monotonicMilliseconds : checkpointDue(round)
-        if mayRecord, isChanged, !slot.isCallOutstanding, due <= now.monotonicMilliseconds {
+        let isAwaited = isFinal || hasVersionAwaitingCheckpoint(round)
+        let dueMilliseconds = isAwaited ? now.monotonicMilliseconds : checkpointDueMilliseconds(round)
+        if mayRecord, isChanged, !slot.isCallOutstanding, dueMilliseconds <= now.monotonicMilliseconds {
             rounds[round].isCallOutstanding = true
             rounds[round].checkpointRequestedMilliseconds = now.monotonicMilliseconds
             storeQueue.append(AudienceTicket(.checkpoint, index: round))
@@ -196,9 +201,9 @@ extension Audiences {
 
     /// Returns when the next checkpoint is due. All rounds of a lane have the same times, so that one store
     /// call has the checkpoints of many rounds.
-    private func checkpointDue(_ round: UInt32) -> Int64 {
-        let interval = configuration.checkpointIntervalMilliseconds
-        return (rounds[round].checkpointRequestedMilliseconds / interval + 1) * interval
+    private func checkpointDueMilliseconds(_ round: UInt32) -> Int64 {
+        let intervalMilliseconds = configuration.checkpointIntervalMilliseconds
+        return (rounds[round].checkpointRequestedMilliseconds / intervalMilliseconds + 1) * intervalMilliseconds
     }
 
     /// Whether no push or start is under way, no refused member is being recorded, and no parked member is being read
@@ -208,22 +213,28 @@ extension Audiences {
     private mutating func setTimer(_ round: UInt32, now: Moment) {
         let slot = rounds[round]
         guard slot.phase == .running || slot.phase == .restoring else { return }
-        var due = Int64.max
+        var dueMilliseconds = Int64.max
         if slot.revision != slot.recordedRevision, !slot.isCallOutstanding {
-            due = max(now.monotonicMilliseconds + 1, checkpointDue(round))
+            dueMilliseconds = max(now.monotonicMilliseconds + 1, checkpointDueMilliseconds(round))
         }
         for position in slot.parkedDueMilliseconds.indices
         where slot.parkedDueMilliseconds[position] > now.monotonicMilliseconds {
-            due = min(due, slot.parkedDueMilliseconds[position])
+            dueMilliseconds = min(dueMilliseconds, slot.parkedDueMilliseconds[position])
         }
         if awaitsNewerVersion(round) {
-            due = min(due, slot.newerVersionMissingSinceMilliseconds + configuration.newerVersionWaitMilliseconds)
+            dueMilliseconds = min(
+                dueMilliseconds,
+                slot.newerVersionMissingSinceMilliseconds + configuration.newerVersionWaitMilliseconds
+            )
         }
         if slot.newestVersion != .max {
-            let wait = (expirySeconds(of: versions[slot.newestVersion].record) + 1) * 1_000 - now.wallMilliseconds
-            if wait > 0 { due = min(due, now.monotonicMilliseconds + wait) }
+            let waitMilliseconds =
+                (expirySeconds(of: versions[slot.newestVersion].record) + 1) * 1_000 - now.wallMilliseconds
+            if waitMilliseconds > 0 {
+                dueMilliseconds = min(dueMilliseconds, now.monotonicMilliseconds + waitMilliseconds)
+            }
         }
-        wake(round, at: due)
+        wake(round, at: dueMilliseconds)
     }
 
     /// Makes sure that the round is checked again at this monotonic time or earlier.
@@ -235,7 +246,7 @@ extension Audiences {
 
     /// Returns the checkpoint of a round; nil if its text is too long. The store then keeps the previous
     /// checkpoint.
-    mutating func checkpointText(of round: UInt32) -> [UInt8]? {
+    mutating func composeCheckpointText(of round: UInt32) -> [UInt8]? {
         let slot = rounds[round]
         var checkpoint = Checkpoint(watermark: slot.watermark, newestSettledVersion: slot.newestSettledVersion)
         var version = slot.oldestVersion
@@ -243,53 +254,56 @@ extension Audiences {
             let versionSlot = versions[version]
             var entry = Checkpoint.Entry(
                 version: versionSlot.record.version,
-                start: min(versionSlot.start, slot.watermark),
+                startPosition: min(versionSlot.startPosition, slot.watermark),
                 counts: versionSlot.counts,
                 times: versionSlot.times
             )
-            let isClosedEarly = versionSlot.end - versionSlot.start != slot.positionsPerPass
+            let isClosedEarly = versionSlot.endPosition - versionSlot.startPosition != slot.positionsPerPass
             // A version that was closed early must end at the watermark or below it. The next owner sends to
             // the members above the watermark again, and adds them to the counts of newer versions.
-            if isClosedEarly { entry.length = max(entry.start, min(versionSlot.end, slot.watermark)) - entry.start }
+            if isClosedEarly {
+                entry.positionCount =
+                    max(entry.startPosition, min(versionSlot.endPosition, slot.watermark)) - entry.startPosition
+            }
             if versionSlot.stage != .received { checkpoint.entries.append(entry) }
-            version = versionSlot.next
+            version = versionSlot.nextVersion
         }
         checkpoint.entries += restoredEntries(of: round)
         var member = slot.firstParkedMember
         while member != .max {
             checkpoint.parkedPositions.append(parkedMembers[member].position)
-            member = parkedMembers[member].next
+            member = parkedMembers[member].nextParkedMember
         }
         var unreadCheckpoint = slot.restoredCheckpoint
         while let position = unreadCheckpoint.nextParkedPosition {
             checkpoint.parkedPositions.append(position)
-            unreadCheckpoint.readParkedCount += 1
+            unreadCheckpoint.rereadPositionCount += 1
         }
         checkpoint.parkedPositions.sort()
         rounds[round].sentRevision = slot.revision
         // A parked member above the watermark is left out, because the next owner reads all members above the
         // watermark again.
         checkpoint.parkedPositions.removeAll { $0 >= slot.watermark }
-        let text = checkpoint.text()
-        rounds[round].sentText.free()
-        rounds[round].sentText = text?.withUnsafeBytes { HeapBytes(copying: $0) } ?? .none
+        let text = checkpoint.encode()
+        rounds[round].sentCheckpointText.free()
+        rounds[round].sentCheckpointText = text?.withUnsafeBytes { HeapBytes(copying: $0) } ?? .none
         return text
     }
 
-    mutating func checkpointAnswered(_ round: UInt32, _ reply: Reply?, now: Moment) {
+    mutating func checkpointReplied(_ round: UInt32, _ reply: Reply?, now: Moment) {
         rounds[round].isCallOutstanding = false
         rounds[round].recordedRevision = rounds[round].sentRevision
-        noteNewestAdmitted(reply?.newest, of: round, now: now)
+        noteNewestAdmitted(reply?.newestVersion, of: round, now: now)
         if let verdict = reply?.verdict, verdict == .claimedByAnother || verdict == .lost {
             counters.roundsLost &+= 1
             return claimLost(round, areMembersLost: verdict == .lost, now: now)
         }
         if reply?.verdict == .settled {
-            rounds[round].recordedText.free()
-            rounds[round].recordedText = rounds[round].sentText
-            rounds[round].sentText = .none
+            rounds[round].recordedCheckpointText.free()
+            rounds[round].recordedCheckpointText = rounds[round].sentCheckpointText
+            rounds[round].sentCheckpointText = .none
         }
-        finishRecorded(of: round)
+        finishRecordedVersions(of: round)
         advance(round, now: now)
     }
 
@@ -307,8 +321,8 @@ extension Audiences {
         case .closing: guard slot.revision == slot.recordedRevision, slot.oldestVersion == .max else { return }
         // Results that are being recorded must be acknowledged first, so that their records settle. Otherwise
         // the next owner writes these results again.
-        case .draining: guard slot.revision == slot.recordedRevision, !isFinishing(round) else { return }
-        case .abandoned: guard !isFinishing(round) else { return }
+        case .draining: guard slot.revision == slot.recordedRevision, !hasFinishingVersion(round) else { return }
+        case .abandoned: guard !hasFinishingVersion(round) else { return }
         }
         dropVersions(of: round)
         remove(round)
@@ -327,7 +341,7 @@ extension Audiences {
         removeParkedMembers(of: round)
         removeFromQueues(round)
         let key = key(of: round)
-        if roundIndex[key] == round { roundIndex[key] = nil }
+        if roundsByKey[key] == round { roundsByKey[key] = nil }
         rounds[round].freeBytes()
         rounds.free(round)
     }
@@ -337,7 +351,7 @@ extension Audiences {
             appIndex: rounds[round].appIndex,
             digest: rounds[round].digest,
             range: rounds[round].range,
-            startsDevices: rounds[round].startsDevices
+            isForStarts: rounds[round].isForStarts
         )
     }
 
@@ -350,9 +364,9 @@ extension Audiences {
             rounds[round].phase = .draining
         case .restoring, .running:
             rounds[round].phase = .draining
-            truncatePages(of: round)
+            dropUnsentMembers(of: round)
             offerFreePages(Int(rounds[round].appIndex))
-            retirePages(of: round, now: now)
+            freeDonePages(of: round, now: now)
         case .lost: return abandon(round, now: now)
         case .closing, .draining, .abandoned: break
         }
@@ -364,7 +378,7 @@ extension Audiences {
         guard rounds[round].phase != .abandoned else { return removeIfFinished(round, now: now) }
         rounds[round].phase = .abandoned
         let key = key(of: round)
-        if roundIndex[key] == round { roundIndex[key] = nil }
+        if roundsByKey[key] == round { roundsByKey[key] = nil }
         discardPages(of: round)
         removeIfFinished(round, now: now)
     }

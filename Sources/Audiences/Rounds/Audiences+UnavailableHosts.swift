@@ -9,9 +9,9 @@ extension Audiences {
 
     /// Notes since when the round sends nothing. The core calls this before a newer version takes over at
     /// `start`: if the version before it began at the same position, the round has sent nothing in between.
-    mutating func noteStalled(of round: UInt32, at start: UInt64, now: Moment) {
+    mutating func noteStalledSince(of round: UInt32, at start: UInt64, now: Moment) {
         let newest = rounds[round].newestVersion
-        let hasMoved = newest == .max || versions[newest].start != start
+        let hasMoved = newest == .max || versions[newest].startPosition != start
         guard hasMoved || rounds[round].stalledSinceMilliseconds == .max else { return }
         rounds[round].stalledSinceMilliseconds = now.monotonicMilliseconds
     }
@@ -22,7 +22,7 @@ extension Audiences {
     ///
     /// Only the version whose alert the newest one carries stays open, until that alert is too old. So a range
     /// keeps its newest version, and at most one older version for its alert.
-    mutating func closeOlderWhileUnavailable(of round: UInt32, now: Moment) {
+    mutating func closeOlderVersionsWhileUnavailable(of round: UInt32, now: Moment) {
         guard rounds[round].stalledSinceMilliseconds <= now.monotonicMilliseconds - Self.stalledMillisecondsMax,
             APNsEnvironment.allCases.allSatisfy({ isUnavailable($0, of: round, now: now) })
         else { return }
@@ -30,18 +30,18 @@ extension Audiences {
         var version = rounds[round].oldestVersion
         while version != newest {
             if versions[version].stage == .underWay, !isAlertCarried(of: version, by: newest) {
-                closeEarly(version, of: round)
+                closeVersionEarly(version, of: round)
             }
-            version = versions[version].next
+            version = versions[version].nextVersion
         }
     }
 
     /// If the newest version is expired, gives the outcome `expired` to the members that were read and got no
     /// push. No push is needed, so the host may be unavailable.
-    mutating func expireUnsent(of round: UInt32, now: Moment) {
+    mutating func expireUnsentMembers(of round: UInt32, now: Moment) {
         let newest = rounds[round].newestVersion
-        guard newest != .max, !rounds[round].startsDevices, isExpired(newest, now: now) else { return }
-        let end = readEnd(of: round)
+        guard newest != .max, !rounds[round].isForStarts, isExpired(newest, now: now) else { return }
+        let end = readEndPosition(of: round)
         while let next = nextMember(of: round, end: end) {
             let isMember = pages[next.page].member(next.member)?.kind == .activity
             let progress = isMember ? MemberProgress.done(.expired) : MemberProgress.otherKind.rawValue

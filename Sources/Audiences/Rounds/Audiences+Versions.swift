@@ -14,12 +14,13 @@ extension Audiences {
     /// - If the round has a newer version, the version ends at once as superseded.
     /// - Otherwise the version takes over at the round's present position.
     mutating func add(_ version: UInt32, to round: UInt32, now: Moment) {
-        let number = versions[version].record.version
-        if let entry = restoredEntry(of: number, in: round) {
+        let recordVersion = versions[version].record.version
+        if let entry = restoredEntry(of: recordVersion, in: round) {
             append(version, to: round)
-            versions[version].start = entry.start
-            versions[version].end = entry.start + (entry.length ?? rounds[round].positionsPerPass)
-            versions[version].isSuperseded = entry.length != nil
+            versions[version].startPosition = entry.startPosition
+            versions[version].endPosition =
+                entry.startPosition + (entry.positionCount ?? rounds[round].positionsPerPass)
+            versions[version].isSuperseded = entry.positionCount != nil
             versions[version].counts = entry.counts
             versions[version].times = entry.times
             carryAlert(to: version, of: round, now: now)
@@ -27,24 +28,24 @@ extension Audiences {
             if rounds[round].phase == .running || rounds[round].phase == .closing {
                 rounds[round].phase = rounds[round].restoredCheckpoint.nextParkedPosition == nil ? .running : .restoring
             }
-        } else if number <= rounds[round].newestSettledVersion || isKnown(number, in: round) {
+        } else if recordVersion <= rounds[round].newestSettledVersion || isKnown(recordVersion, in: round) {
             settleWithoutResult(version)
-        } else if number < newestKnownVersion(of: round) {
-            finishLate(version, of: round)
+        } else if recordVersion < newestKnownVersion(of: round) {
+            finishLateVersion(version, of: round)
         } else {
             takeOver(version, of: round, now: now)
         }
-        guard number >= rounds[round].restoredCheckpoint.newestVersion else { return }
+        guard recordVersion >= rounds[round].restoredCheckpoint.newestVersion else { return }
         forgetRestoredCheckpoint(round)
         guard rounds[round].phase == .awaitingVersions else { return }
         rounds[round].phase = rounds[round].restoredCheckpoint.nextParkedPosition == nil ? .running : .restoring
     }
 
-    private func isKnown(_ number: Version, in round: UInt32) -> Bool {
+    private func isKnown(_ recordVersion: Version, in round: UInt32) -> Bool {
         var version = rounds[round].oldestVersion
         while version != .max {
-            if versions[version].record.version == number { return true }
-            version = versions[version].next
+            if versions[version].record.version == recordVersion { return true }
+            version = versions[version].nextVersion
         }
         return false
     }
@@ -57,9 +58,9 @@ extension Audiences {
     }
 
     private mutating func append(_ version: UInt32, to round: UInt32) {
-        updateUnreachedSince(round, by: version)
+        updateUnreachedMembersSince(round, by: version)
         let last = rounds[round].newestVersion
-        if last == .max { rounds[round].oldestVersion = version } else { versions[last].next = version }
+        if last == .max { rounds[round].oldestVersion = version } else { versions[last].nextVersion = version }
         rounds[round].newestVersion = version
         if rounds[round].newestAdmittedVersion <= versions[version].record.version {
             rounds[round].newerVersionMissingSinceMilliseconds = .max
@@ -72,9 +73,9 @@ extension Audiences {
     /// the range once.
     private mutating func takeOver(_ version: UInt32, of round: UInt32, now: Moment) {
         let start = max(rounds[round].sendPosition, rounds[round].watermark)
-        noteStalled(of: round, at: start, now: now)
-        versions[version].start = start
-        versions[version].end = start + rounds[round].positionsPerPass
+        noteStalledSince(of: round, at: start, now: now)
+        versions[version].startPosition = start
+        versions[version].endPosition = start + rounds[round].positionsPerPass
         append(version, to: round)
         if rounds[round].phase == .closing { rounds[round].phase = .running }
         // When a member joins, it is shown only states that were admitted before. So this round must bring this
@@ -83,8 +84,8 @@ extension Audiences {
         if rounds[round].phase == .running { refreshPages(of: round) }
         carryAlert(to: version, of: round, now: now)
         closeUnsentVersions(of: round, start: start)
-        closeOldestVersion(of: round)
-        closeOlderWhileUnavailable(of: round, now: now)
+        limitOpenVersions(of: round)
+        closeOlderVersionsWhileUnavailable(of: round, now: now)
         supersedeParkedMembers(to: version, of: round, now: now)
     }
 
@@ -95,11 +96,11 @@ extension Audiences {
         var version = rounds[round].oldestVersion
         while version != newest {
             let slot = versions[version]
-            if slot.stage == .underWay, slot.start == start, !isAlertCarried(of: version, by: newest) {
-                versions[version].end = start
+            if slot.stage == .underWay, slot.startPosition == start, !isAlertCarried(of: version, by: newest) {
+                versions[version].endPosition = start
                 versions[version].isSuperseded = true
             }
-            version = slot.next
+            version = slot.nextVersion
         }
     }
 
@@ -110,24 +111,27 @@ extension Audiences {
             && versions[version].record.alertVersion == versions[newest].record.alertVersion
     }
 
-    private mutating func closeOldestVersion(of round: UInt32) {
+    private mutating func limitOpenVersions(of round: UInt32) {
         var openCount = 0
         var oldest = UInt32.max
         var version = rounds[round].oldestVersion
         while version != .max {
-            if versions[version].stage == .underWay, versions[version].end > rounds[round].sendPosition {
+            if versions[version].stage == .underWay, versions[version].endPosition > rounds[round].sendPosition {
                 if oldest == .max { oldest = version }
                 openCount += 1
             }
-            version = versions[version].next
+            version = versions[version].nextVersion
         }
-        if openCount > Self.versionsPerRoundMax { closeEarly(oldest, of: round) }
+        if openCount > Self.versionsPerRoundMax { closeVersionEarly(oldest, of: round) }
     }
 
     /// Ends a version at the round's present position. Newer versions reach the members above this position.
-    mutating func closeEarly(_ version: UInt32, of round: UInt32) {
+    mutating func closeVersionEarly(_ version: UInt32, of round: UInt32) {
         let position = max(rounds[round].sendPosition, rounds[round].watermark)
-        versions[version].end = max(versions[version].start, min(versions[version].end, position))
+        versions[version].endPosition = max(
+            versions[version].startPosition,
+            min(versions[version].endPosition, position)
+        )
         versions[version].isSuperseded = true
         rounds[round].revision += 1
     }
@@ -137,14 +141,14 @@ extension Audiences {
     ///
     /// The alert goes only to the members that the version which brought it would have reached.
     private mutating func carryAlert(to version: UInt32, of round: UInt32, now: Moment) {
-        guard !versions[version].record.hasAlert, !rounds[round].startsDevices,
+        guard !versions[version].record.hasAlert, !rounds[round].isForStarts,
             let older = precedingVersion(version, of: round)
         else { return }
         let slot = versions[older]
         let (start, end): (UInt64, UInt64)
         let alert: UnsafeRawBufferPointer
         if slot.record.hasAlert {
-            (start, end) = (slot.start, slot.start + rounds[round].positionsPerPass)
+            (start, end) = (slot.startPosition, slot.startPosition + rounds[round].positionsPerPass)
             alert = slot.record.layout.alert.bytes(in: slot.record.body.bytes)
         } else if slot.carriesAlert {
             (start, end) = (slot.alertFirstPosition, slot.alertEndPosition)
@@ -154,7 +158,7 @@ extension Audiences {
         }
         let newer = versions[version]
         guard end > lowestUnfinishedPosition(of: round), !isAlertOld(older, now: now),
-            Body.count(newer.record.body.bytes, newer.record.layout, carryingAlertOf: alert.count)
+            Body.byteCount(newer.record.body.bytes, newer.record.layout, carryingAlertOf: alert.count)
                 <= Limits.bodyBytesMax
         else { return }
         let (body, layout) = Self.bodyWithAlert(alert, on: newer.record.body.bytes, newer.record.layout)
@@ -179,7 +183,7 @@ extension Audiences {
     func precedingVersion(_ version: UInt32, of round: UInt32) -> UInt32? {
         var predecessor = rounds[round].oldestVersion
         guard predecessor != version else { return nil }
-        while versions[predecessor].next != version { predecessor = versions[predecessor].next }
+        while versions[predecessor].nextVersion != version { predecessor = versions[predecessor].nextVersion }
         return predecessor
     }
 
@@ -191,12 +195,14 @@ extension Audiences {
     /// Returns the version to send at a position: the newest one that took over at this position or below it.
     func version(at position: UInt64, of round: UInt32) -> UInt32 {
         let newest = rounds[round].newestVersion
-        guard position < versions[newest].start else { return newest }
+        guard position < versions[newest].startPosition else { return newest }
         var versionAtPosition = newest
         var version = rounds[round].oldestVersion
         while version != newest {
-            if versions[version].stage == .underWay, versions[version].start <= position { versionAtPosition = version }
-            version = versions[version].next
+            if versions[version].stage == .underWay, versions[version].startPosition <= position {
+                versionAtPosition = version
+            }
+            version = versions[version].nextVersion
         }
         return versionAtPosition
     }

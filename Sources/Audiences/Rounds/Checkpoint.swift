@@ -1,7 +1,7 @@
 import Delivery
 import LiveActivity
 
-/// The state of a round, as text of at most ``AudienceLimits/progressBytes``. (R29)
+/// The state of a round, as text of at most ``AudienceLimits/checkpointBytesMax``. (R29)
 ///
 /// The text has six bits in each character, as in `SettledOffsetsText`. All numbers are varints, and each
 /// list begins with its count:
@@ -14,14 +14,14 @@ import LiveActivity
 struct Checkpoint: Equatable {
     struct Entry: Equatable {
         var version: Version
-        var start: UInt64
+        var startPosition: UInt64
         /// How many positions the version passes if it was closed early; nil: as many as the range has.
-        var length: UInt64?
+        var positionCount: UInt64?
         var counts = MemberCounts()
-        var times = RoundTimes()
+        var times = ResponseTimes()
     }
 
-    private static let format: UInt8 = 1
+    private static let formatVersion: UInt8 = 1
     /// Far above any position of a real round. A larger number is refused, so that sums of positions cannot
     /// overflow.
     private static let positionMax: UInt64 = 1 << 62
@@ -32,16 +32,16 @@ struct Checkpoint: Equatable {
     /// The positions of the parked members, ascending and all below the watermark.
     var parkedPositions: [UInt64] = []
 
-    /// Returns the text; nil if it is longer than ``AudienceLimits/progressBytes``.
-    func text() -> [UInt8]? {
-        var payload: [UInt8] = [Self.format]
+    /// Returns the text; nil if it is longer than ``AudienceLimits/checkpointBytesMax``.
+    func encode() -> [UInt8]? {
+        var payload: [UInt8] = [Self.formatVersion]
         Self.append(watermark, to: &payload)
         Self.append(newestSettledVersion, to: &payload)
         Self.append(UInt64(entries.count), to: &payload)
         for entry in entries {
             Self.append(entry.version, to: &payload)
-            Self.append(watermark - entry.start, to: &payload)
-            Self.append(entry.length.map { $0 + 1 } ?? 0, to: &payload)
+            Self.append(watermark - entry.startPosition, to: &payload)
+            Self.append(entry.positionCount.map { $0 + 1 } ?? 0, to: &payload)
             for position in entry.counts.counts.indices {
                 Self.append(UInt64(entry.counts.counts[position]), to: &payload)
             }
@@ -54,7 +54,7 @@ struct Checkpoint: Equatable {
             Self.append(previousPosition.map { position - $0 } ?? watermark - position, to: &payload)
             previousPosition = position
         }
-        guard (payload.count * 8 + 5) / 6 <= AudienceLimits.progressBytes else { return nil }
+        guard (payload.count * 8 + 5) / 6 <= AudienceLimits.checkpointBytesMax else { return nil }
         var text: [UInt8] = []
         SettledOffsetsText.appendCharacters(of: payload, to: &text)
         return text
@@ -62,7 +62,9 @@ struct Checkpoint: Equatable {
 
     /// Reads a checkpoint; nil if the text is not of this format.
     init?(_ text: UnsafeRawBufferPointer) {
-        guard let payload = SettledOffsetsText.payload(of: text), payload.first == Self.format else { return nil }
+        guard let payload = SettledOffsetsText.payload(of: text), payload.first == Self.formatVersion else {
+            return nil
+        }
         var reader = Reader(payload: payload, position: 1)
         guard let watermark = reader.readNumber(), watermark <= Self.positionMax,
             let newestSettledVersion = reader.readVersion(),
@@ -74,8 +76,10 @@ struct Checkpoint: Equatable {
             guard let entry = reader.readEntry(watermark: watermark) else { return nil }
             entries.append(entry)
         }
-        guard let parkedCount = reader.readNumber(), parkedCount <= UInt64(payload.count) else { return nil }
-        for _ in 0..<parkedCount {
+        guard let parkedMemberCount = reader.readNumber(), parkedMemberCount <= UInt64(payload.count) else {
+            return nil
+        }
+        for _ in 0..<parkedMemberCount {
             guard let distance = reader.readNumber() else { return nil }
             guard let previousPosition = parkedPositions.last else {
                 guard distance > 0, distance <= watermark else { return nil }
@@ -123,19 +127,23 @@ struct Checkpoint: Equatable {
 
         mutating func readEntry(watermark: UInt64) -> Entry? {
             guard let version = readVersion(), let distance = readNumber(), distance <= watermark,
-                let length = readNumber(),
+                let encodedCount = readNumber(),
                 // A version that was closed early ends at or below the watermark.
-                length == 0 || length - 1 <= distance
+                encodedCount == 0 || encodedCount - 1 <= distance
             else {
                 return nil
             }
-            var entry = Entry(version: version, start: watermark - distance, length: length == 0 ? nil : length - 1)
+            var entry = Entry(
+                version: version,
+                startPosition: watermark - distance,
+                positionCount: encodedCount == 0 ? nil : encodedCount - 1
+            )
             for position in entry.counts.counts.indices {
                 guard let count = readNumber() else { return nil }
                 entry.counts.counts[position] = UInt32(clamping: count)
             }
             guard let first = readTime(), let last = readTime() else { return nil }
-            entry.times = RoundTimes(firstResponseMilliseconds: first, lastResponseMilliseconds: last)
+            entry.times = ResponseTimes(firstResponseMilliseconds: first, lastResponseMilliseconds: last)
             return entry
         }
     }

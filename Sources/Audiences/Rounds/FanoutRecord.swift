@@ -5,7 +5,7 @@ import LiveActivity
 /// version of a channel that its producer manages.
 struct FanoutRecord: BitwiseCopyable {
     var partition: UInt32
-    var epoch: UInt32
+    var assignmentEpoch: UInt32
     var offset: Int64
     /// When the record was received, UNIX milliseconds.
     var receivedMilliseconds: Int64
@@ -29,7 +29,7 @@ struct FanoutRecord: BitwiseCopyable {
     var layout: Body.Layout
 
     var hasAlert: Bool { !layout.alert.isAbsent }
-    var heldBytes: Int { body.count + identifier.count + trace.count + droppedFields.count }
+    var occupiedBytes: Int { body.count + identifier.count + trace.count + droppedFields.count }
 
     /// Whether the alert is too old to be sent.
     func isAlertOld(now: Moment) -> Bool {
@@ -45,8 +45,8 @@ struct FanoutRecord: BitwiseCopyable {
 }
 
 extension Audiences {
-    func sentExpiration(of record: FanoutRecord, from seconds: Int64) -> Int64 {
-        sentExpiration(
+    func sentExpirationSeconds(of record: FanoutRecord, from seconds: Int64) -> Int64 {
+        sentExpirationSeconds(
             event: record.event,
             expiration: record.expiration,
             staleDate: record.staleDate,
@@ -60,7 +60,7 @@ extension Audiences {
     /// It is the time until which APNs would have kept a push that was sent at the admission. A single
     /// command that waits for APNs expires in the same way.
     func expirySeconds(of record: FanoutRecord) -> Int64 {
-        sentExpiration(of: record, from: max(0, record.instruction.admittedMilliseconds / 1_000))
+        sentExpirationSeconds(of: record, from: max(0, record.instruction.admittedMilliseconds / 1_000))
     }
 }
 
@@ -68,7 +68,7 @@ extension Audiences {
 /// of the last range or channel.
 struct AudienceTotals: BitwiseCopyable {
     var members = MemberCounts()
-    var times = RoundTimes()
+    var times = ResponseTimes()
     var broadcasts = MemberCounts()
 }
 

@@ -6,7 +6,7 @@ struct RoundKey: Hashable {
     var range: SegmentRange
     /// Whether the round is for starts, which go to devices. Updates and ends go to activities, in another
     /// round of the range. So starts do not delay updates, and updates do not delay starts.
-    var startsDevices: Bool
+    var isForStarts: Bool
 }
 
 /// The round of one range of an audience. (R28)
@@ -39,10 +39,10 @@ struct RoundSlot: BitwiseCopyable {
     var digest: AudienceDigest
     var range: SegmentRange
     /// Whether the members are devices. Each device gets a start of its own as a command.
-    var startsDevices: Bool
+    var isForStarts: Bool
     var identifier: HeapBytes
     var partition: UInt32
-    var epoch: UInt32
+    var assignmentEpoch: UInt32
     var phase = Phase.claiming
     var claim: UInt64
     /// How often the round was lost (counted up to 7), and when it is claimed again (monotonic milliseconds).
@@ -88,7 +88,7 @@ struct RoundSlot: BitwiseCopyable {
     var stalledSinceMilliseconds: Int64 = .max
     /// When the command was admitted that last found no member of the round waiting (UNIX milliseconds). Has a meaning
     /// only while members wait for their turn.
-    var unreachedSinceMilliseconds: Int64 = 0
+    var unreachedMembersSinceMilliseconds: Int64 = 0
 
     // Pages, in the order of their positions.
     var firstPage: UInt32 = .max
@@ -113,7 +113,7 @@ struct RoundSlot: BitwiseCopyable {
     /// are being read again.
     var pendingMemberCount: UInt32 = 0
     var firstParkedMember: UInt32 = .max
-    var parkedCount: UInt32 = 0
+    var parkedMemberCount: UInt32 = 0
     /// The lowest position of a parked member; `.max`: none is parked.
     var lowestParkedPosition: UInt64 = .max
     /// When the first parked member is due, in production and in the sandbox. Monotonic milliseconds.
@@ -124,7 +124,7 @@ struct RoundSlot: BitwiseCopyable {
     var nextInQueue: UInt32 = .max
     /// Whether the round comes first in its app's queue, because its pages were too old when its turn came.
     /// Otherwise the pages that are read again could be too old again at its next turn.
-    var hasPriority = false
+    var mustQueueFirst = false
     /// The number of pushes that the shell has got from the round since the round's turn began.
     var consecutivePushes: UInt16 = 0
     var nextAwaitingPage: UInt32 = .max
@@ -137,8 +137,8 @@ struct RoundSlot: BitwiseCopyable {
     var sentRevision: UInt64 = 0
     /// The checkpoint that is being recorded, and the last recorded one. If the store has lost its own copy,
     /// the round continues from the last recorded one.
-    var sentText = HeapBytes.none
-    var recordedText = HeapBytes.none
+    var sentCheckpointText = HeapBytes.none
+    var recordedCheckpointText = HeapBytes.none
     var checkpointRequestedMilliseconds: Int64 = .min
     /// Whether a claim or a checkpoint of the round has no reply yet.
     var isCallOutstanding = false
@@ -148,14 +148,14 @@ struct RoundSlot: BitwiseCopyable {
     /// The key under which the store keeps the round's claim and checkpoint. Rounds of starts have another key than the
     /// range's other rounds.
     var progressDigest: AudienceDigest {
-        startsDevices ? AudienceDigest(value: digest.value ^ 0x5354_4152_5453_2121) : digest
+        isForStarts ? AudienceDigest(value: digest.value ^ 0x5354_4152_5453_2121) : digest
     }
 
     func freeBytes() {
         identifier.free()
         restoredCheckpoint.free()
-        sentText.free()
-        recordedText.free()
+        sentCheckpointText.free()
+        recordedCheckpointText.free()
     }
 
     /// Prepares a round to be claimed again. The round keeps its versions, and none of its pushes is in
@@ -181,18 +181,18 @@ struct RestoredCheckpoint: BitwiseCopyable {
     var text: HeapBytes
     /// The newest version that the last owner had under way.
     var newestVersion = Version(timestamp: 0, sequence: 0)
-    /// The positions of the last owner's parked members, ascending. The members at the first `readParkedCount` of them
-    /// have been read again.
+    /// The positions of the last owner's parked members, ascending. The members at the first `rereadPositionCount` of
+    /// them have been read again.
     var parkedPositions: HeapBytes
-    var readParkedCount = 0
+    var rereadPositionCount = 0
 
     static var none: RestoredCheckpoint { RestoredCheckpoint(text: .none, parkedPositions: .none) }
 
-    var parkedCount: Int { parkedPositions.count / 8 }
+    var parkedPositionCount: Int { parkedPositions.count / 8 }
     /// The next position whose parked members must be read again; nil if there is none.
     var nextParkedPosition: UInt64? {
-        readParkedCount < parkedCount
-            ? parkedPositions.bytes.load(fromByteOffset: readParkedCount * 8, as: UInt64.self) : nil
+        rereadPositionCount < parkedPositionCount
+            ? parkedPositions.bytes.load(fromByteOffset: rereadPositionCount * 8, as: UInt64.self) : nil
     }
 
     func free() {

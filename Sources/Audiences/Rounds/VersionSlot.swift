@@ -9,7 +9,7 @@ struct VersionSlot: BitwiseCopyable {
         case underWay
         /// All members that the version had to reach have their outcomes. The counts wait for a checkpoint,
         /// so that a new owner after a crash reports the same counts.
-        case counted
+        case awaitingCheckpoint
         /// The store is adding the version's counts to its command's counts, and Kafka is getting the
         /// version's result.
         case finishing
@@ -20,7 +20,7 @@ struct VersionSlot: BitwiseCopyable {
 
     var round: UInt32
     /// The next newer version of the round.
-    var next: UInt32 = .max
+    var nextVersion: UInt32 = .max
     var stage = Stage.received
     /// Whether the version's record came after the record of a newer version, and the last owner did not have
     /// the version under way. A late version is sent to no member; its outcome is `superseded`.
@@ -45,14 +45,15 @@ struct VersionSlot: BitwiseCopyable {
     var alertFirstPosition: UInt64 = 0
     var alertEndPosition: UInt64 = 0
 
-    /// The version's window: the positions of the members that it must reach, from `start` to below `end`.
-    var start: UInt64 = 0
-    var end: UInt64 = 0
+    /// The version's window: the positions of the members that it must reach, from `startPosition` to below
+    /// `endPosition`.
+    var startPosition: UInt64 = 0
+    var endPosition: UInt64 = 0
     var counts = MemberCounts()
-    var times = RoundTimes()
+    var times = ResponseTimes()
     var totals = AudienceTotals()
-    /// ``RoundSlot/revision`` when the version became `counted`.
-    var countedAtRevision: UInt64 = 0
+    /// ``RoundSlot/revision`` when the version became `awaitingCheckpoint`.
+    var completedAtRevision: UInt64 = 0
     /// The number of the version's calls and productions that are not acknowledged yet.
     var unacknowledgedCount: UInt8 = 0
 
@@ -62,7 +63,7 @@ struct VersionSlot: BitwiseCopyable {
 
     var carriesAlert: Bool { alertEndPosition > 0 }
     func carriesAlert(to position: UInt64) -> Bool { position >= alertFirstPosition && position < alertEndPosition }
-    func covers(_ position: UInt64) -> Bool { position >= start && position < end }
+    func covers(_ position: UInt64) -> Bool { position >= startPosition && position < endPosition }
 
     /// Resets the version, because its round is claimed again: after the claim, a checkpoint says what the version has
     /// reached.
@@ -74,14 +75,14 @@ struct VersionSlot: BitwiseCopyable {
         (alertFirstPosition, alertEndPosition) = (0, 0)
         record.alertVersion = record.instruction.alertVersion ?? record.version
         record.alertSeconds = alertSeconds
-        (start, end) = (0, 0)
+        (startPosition, endPosition) = (0, 0)
         counts = MemberCounts()
-        times = RoundTimes()
+        times = ResponseTimes()
         isSuperseded = false
     }
 
-    var heldBytes: Int {
-        MemoryLayout<Self>.size + record.heldBytes + alternateBody.count + policyName.count + activityTemplate.count
+    var occupiedBytes: Int {
+        MemoryLayout<Self>.size + record.occupiedBytes + alternateBody.count + policyName.count + activityTemplate.count
             + dictionaryWithoutAddress.count
     }
 

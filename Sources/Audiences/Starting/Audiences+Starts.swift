@@ -15,11 +15,11 @@ extension Audiences {
     mutating func produceStarts(of round: UInt32, now: Moment) {
         guard rounds[round].phase == .running, rounds[round].newestVersion != .max else { return }
         startMembersOfPages(of: round, now: now)
-        retirePages(of: round, now: now)
+        freeDonePages(of: round, now: now)
     }
 
     private mutating func startMembersOfPages(of round: UInt32, now: Moment) {
-        let end = readEnd(of: round)
+        let end = readEndPosition(of: round)
         while let next = nextMember(of: round, end: end) {
             guard startsUnderWay < configuration.startsMax else {
                 return wake(round, at: now.monotonicMilliseconds + Self.startsPauseMilliseconds)
@@ -47,16 +47,16 @@ extension Audiences {
         rounds[pages[next.page].round].membersInFlight += 1
         startsUnderWay += 1
         let index = PageMemberIndex(page: next.page, member: next.member)
-        productions.append(AudienceProduction(kind: .start, index: index.value))
+        productions.append(AudienceProduction(kind: .start, index: index.rawValue))
     }
 
-    mutating func startProduced(_ value: UInt32, isTooLarge: Bool, now: Moment) {
-        let index = PageMemberIndex(value: value)
+    mutating func startProduced(_ rawIndex: UInt32, isTooLarge: Bool, now: Moment) {
+        let index = PageMemberIndex(rawValue: rawIndex)
         let round = pages[index.page].round
         startsUnderWay -= 1
         rounds[round].membersInFlight -= 1
         let tag = PushTag(page: index.page, member: index.member)
-        guard rounds[round].phase != .abandoned else { return releaseAbandoned(tag, of: round, now: now) }
+        guard rounds[round].phase != .abandoned else { return releaseAbandonedMember(tag, of: round, now: now) }
         finishMember(tag, isTooLarge ? .failed : .started, now: now)
     }
 
@@ -68,20 +68,20 @@ extension Audiences {
         _ body: (_ device: UnsafeRawBufferPointer, _ activity: UnsafeRawBufferPointer) -> Result
     ) -> Result? {
         withUnsafeTemporaryAllocation(byteCount: Limits.identifierBytesMax * 2, alignment: 1) { room in
-            let deviceRoom = UnsafeMutableRawBufferPointer(rebasing: room[..<Limits.identifierBytesMax])
-            let activityRoom = UnsafeMutableRawBufferPointer(rebasing: room[Limits.identifierBytesMax...])
-            let device = UnsafeRawBufferPointer(rebasing: deviceRoom[..<member.writeIdentifier(to: deviceRoom)])
-            return DeviceTemplate.expand(template, device: device, into: activityRoom)
-                .map { body(device, UnsafeRawBufferPointer(rebasing: activityRoom[..<$0])) }
+            let deviceBuffer = UnsafeMutableRawBufferPointer(rebasing: room[..<Limits.identifierBytesMax])
+            let activityBuffer = UnsafeMutableRawBufferPointer(rebasing: room[Limits.identifierBytesMax...])
+            let device = UnsafeRawBufferPointer(rebasing: deviceBuffer[..<member.writeIdentifier(to: deviceBuffer)])
+            return DeviceTemplate.expand(template, device: device, into: activityBuffer)
+                .map { body(device, UnsafeRawBufferPointer(rebasing: activityBuffer[..<$0])) }
         }
     }
 
     /// Writes the start command of one device. Its key is the activity's id, as for all commands to
     /// activities.
-    mutating func composeStart(_ value: UInt32) -> ComposedRecord {
-        let index = PageMemberIndex(value: value)
+    mutating func composeStart(_ rawIndex: UInt32) -> ComposedRecord {
+        let index = PageMemberIndex(rawValue: rawIndex)
         let slot = versions[pages[index.page].version(index.member)]
-        let app = appNames[rounds[slot.round].appIndex]
+        let app = bundleIdentifiers[rounds[slot.round].appIndex]
         guard let member = pages[index.page].member(index.member) else {
             preconditionFailure("the start belongs to a member of a page")
         }
@@ -116,13 +116,13 @@ extension Audiences {
 
 /// The slot of a page and a member of this page, in 32 bits.
 struct PageMemberIndex {
-    let value: UInt32
+    let rawValue: UInt32
 
-    init(page: UInt32, member: Int) { value = page << 16 | UInt32(truncatingIfNeeded: member) }
-    init(value: UInt32) { self.value = value }
+    init(page: UInt32, member: Int) { rawValue = page << 16 | UInt32(truncatingIfNeeded: member) }
+    init(rawValue: UInt32) { self.rawValue = rawValue }
 
-    var page: UInt32 { value >> 16 }
-    var member: Int { Int(value & 0xFFFF) }
+    var page: UInt32 { rawValue >> 16 }
+    var member: Int { Int(rawValue & 0xFFFF) }
 }
 
 // MARK: - Channels
@@ -157,11 +157,11 @@ extension Audiences {
         else {
             return nil
         }
-        let left =
+        let bytesLeft =
             Limits.bodyBytesMax
             - (slot.record.body.count - Int(slot.record.layout.aps.count) + slot.dictionaryWithoutAddress.count)
         let onChannel = StartAddress.channel(channel.identifier)
-        if member.supportsChannels, onChannel.count <= left { return onChannel }
-        return StartAddress.token.count <= left ? .token : nil
+        if member.supportsChannels, onChannel.byteCount <= bytesLeft { return onChannel }
+        return StartAddress.token.byteCount <= bytesLeft ? .token : nil
     }
 }

@@ -3,7 +3,7 @@
 struct AudienceTicket: Equatable, BitwiseCopyable {
     enum Purpose: UInt8, BitwiseCopyable {
         /// Reads a page of one segment for a command, to estimate the size of the audience.
-        case size
+        case samplePage
         case admit
         case settle
         // Calls for a round.
@@ -18,14 +18,14 @@ struct AudienceTicket: Equatable, BitwiseCopyable {
         case page
         /// Removes a member whose token is dead from its audience; see ``RefusedMemberSlot``.
         case removeMember
-        /// Tells one audience about a change of a member: it joins, leaves or stays. See ``MembershipSlot``.
+        /// Tells one audience about a change of a member: it joins, leaves or stays. See ``MembershipChangeSlot``.
         case changeMember
         /// Requests an audience's newest state; see ``NewestStateRequest``.
         case newestState
     }
 
     var purpose: Purpose
-    /// For `size`: the index of the segment in ``Audiences/sampledSegments``.
+    /// For `samplePage`: the index of the segment in ``Audiences/sampledSegments``.
     var sampleIndex: UInt8 = 0
     var index: UInt32
 

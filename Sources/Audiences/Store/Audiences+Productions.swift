@@ -70,7 +70,7 @@ extension Audiences {
         FanoutKey(audiences[command.audience].digest, range: production.range, environment).write(to: &writer)
         return ComposedRecord(
             key: writer.bytes,
-            value: command.value.bytes,
+            value: command.fanoutValue.bytes,
             instruction: instruction,
             trace: command.trace.bytes,
             droppedFields: command.droppedFields.bytes
@@ -142,7 +142,7 @@ extension Audiences {
         configuration.commandsTopic.withUnsafeBytes { topic in
             let command = AudienceCommandReference(
                 identifier: record.identifier.isNone ? nil : record.identifier.bytes,
-                app: appNames[subject.appIndex],
+                app: bundleIdentifiers[subject.appIndex],
                 audience: subject.isChannel ? nil : subject.identifier,
                 sourceTopic: topic,
                 sourcePartition: record.instruction.partition,
@@ -158,7 +158,7 @@ extension Audiences {
         refusedMember.withTexts { identifier, token, reason in
             if production.kind == .invalidation {
                 InvalidationRecord(
-                    app: appNames[refusedMember.appIndex],
+                    app: bundleIdentifiers[refusedMember.appIndex],
                     address: refusedMember.kind == .activity ? .activity(identifier) : .device(identifier),
                     token: token,
                     environment: refusedMember.environment,
@@ -189,7 +189,7 @@ extension Audiences {
                 sourceOffset: version.record.instruction.offset
             )
             result.commandIdentifier = version.record.identifier.isNone ? nil : version.record.identifier.bytes
-            result.app = appNames[refusedMember.appIndex]
+            result.app = bundleIdentifiers[refusedMember.appIndex]
             result.audience = rounds[refusedMember.round].identifier.bytes
             if refusedMember.kind == .activity { result.activity = identifier } else { result.device = identifier }
             result.status = refusedMember.status

@@ -14,18 +14,18 @@ extension Audiences {
         now: Moment,
         _ body: (AudienceCall<UnsafeRawBufferPointer>) -> Result
     ) -> Result? {
-        askForPages(now: now)
+        sendPageReadsIfDue(now: now)
         while let ticket = storeQueue.next(now: now) {
-            if isWithdrawn(ticket, now: now) { continue }
+            if removeIfUnneeded(ticket, now: now) { continue }
             guard ticket.purpose != .checkpoint else {
-                guard let text = checkpointText(of: ticket.index) else {
-                    withdrawCheckpoint(ticket.index, now: now)
+                guard let text = composeCheckpointText(of: ticket.index) else {
+                    dropCheckpoint(ticket.index, now: now)
                     continue
                 }
                 return text.withUnsafeBytes { text in
                     let slot = rounds[ticket.index]
                     return body(
-                        call(
+                        makeCall(
                             ticket,
                             slot.appIndex,
                             slot.progressDigest,
@@ -41,16 +41,16 @@ extension Audiences {
 
     /// Drops a checkpoint that is too long for the store. The store keeps the previous one, and the round
     /// continues as if this checkpoint had been recorded.
-    private mutating func withdrawCheckpoint(_ round: UInt32, now: Moment) {
+    private mutating func dropCheckpoint(_ round: UInt32, now: Moment) {
         precondition(storeQueue.removeFirst()?.index == round, "the next call is the round's")
-        checkpointAnswered(round, nil, now: now)
+        checkpointReplied(round, nil, now: now)
     }
 
     /// Removes the call, which is the next one, if it is no longer needed. If the call reads a page that no round wants
     /// any more, also frees the page.
     ///
     /// - Returns: whether the call was removed.
-    private mutating func isWithdrawn(_ ticket: AudienceTicket, now: Moment) -> Bool {
+    private mutating func removeIfUnneeded(_ ticket: AudienceTicket, now: Moment) -> Bool {
         switch ticket.purpose {
         case .page, .directory:
             guard pages[ticket.index].phase == .discarded else { return false }
@@ -68,13 +68,13 @@ extension Audiences {
         }
     }
 
-    private func call(
+    private func makeCall(
         _ ticket: AudienceTicket,
         _ appIndex: UInt16,
         _ audience: AudienceDigest,
         _ operation: AudienceCall<UnsafeRawBufferPointer>.Operation
     ) -> AudienceCall<UnsafeRawBufferPointer> {
-        AudienceCall(tag: ticket.tag, app: appNames[appIndex], audience: audience, operation: operation)
+        AudienceCall(tag: ticket.tag, app: bundleIdentifiers[appIndex], audience: audience, operation: operation)
     }
 
     private func withCall<Result>(
@@ -84,23 +84,23 @@ extension Audiences {
     ) -> Result {
         let index = ticket.index
         switch ticket.purpose {
-        case .size, .admit, .settle:
+        case .samplePage, .admit, .settle:
             let audience = audiences[commands[index].audience]
             let operation: Operation =
                 switch ticket.purpose {
-                case .size: .page(segment: Self.sampledSegments[Int(ticket.sampleIndex)], lowerBound: 0)
+                case .samplePage: .page(segment: Self.sampledSegments[Int(ticket.sampleIndex)], lowerBound: 0)
                 case .admit: .admit(admission(of: index, now: now))
                 default: .settle(version: commands[index].version)
                 }
-            return body(call(ticket, audience.appIndex, audience.digest, operation))
+            return body(makeCall(ticket, audience.appIndex, audience.digest, operation))
         case .claim, .checkpoint:
             let slot = rounds[index]
-            return body(call(ticket, slot.appIndex, slot.progressDigest, .claim(slot.range, claim: slot.claim)))
+            return body(makeCall(ticket, slot.appIndex, slot.progressDigest, .claim(slot.range, claim: slot.claim)))
         case .finishRange:
             let version = versions[index]
             let slot = rounds[version.round]
             return body(
-                call(
+                makeCall(
                     ticket,
                     slot.appIndex,
                     slot.digest,
@@ -109,14 +109,14 @@ extension Audiences {
             )
         case .finishBroadcast:
             let key = channels[broadcasts[index].channel].key
-            return body(call(ticket, key.appIndex, key.digest, finishOperation(forBroadcast: index)))
+            return body(makeCall(ticket, key.appIndex, key.digest, makeFinishOperation(forBroadcast: index)))
         case .directory, .page:
             let slot = rounds[pages[index].round]
             let segment = segment(of: index)
             let operation: Operation =
                 ticket.purpose == .directory
                 ? .directory(segment: segment) : .page(segment: segment, lowerBound: pages[index].lowerBound)
-            return body(call(ticket, slot.appIndex, slot.digest, operation))
+            return body(makeCall(ticket, slot.appIndex, slot.digest, operation))
         case .removeMember:
             let slot = refusedMembers[index]
             return slot.withTexts { identifier, _, _ in
@@ -126,20 +126,25 @@ extension Audiences {
                     kind: slot.kind,
                     environment: slot.environment,
                     frequentUpdates: false,
-                    atMilliseconds: slot.registeredAtMilliseconds,
+                    changedAtMilliseconds: slot.registeredAtMilliseconds,
                     identifier: identifier,
                     token: UnsafeRawBufferPointer(start: nil, count: 0)
                 )
-                return body(call(ticket, slot.appIndex, slot.audience, .append(entry)))
+                return body(makeCall(ticket, slot.appIndex, slot.audience, .append(entry)))
             }
         case .changeMember:
-            let slot = memberships[index]
+            let slot = membershipChanges[index]
             return body(
-                call(ticket, slot.member.appIndex, slot.audiences[slot.notifiedCount], .append(slot.nextEntry))
+                makeCall(
+                    ticket,
+                    slot.member.appIndex,
+                    slot.audiences[slot.notifiedAudienceCount],
+                    .append(slot.nextEntry)
+                )
             )
         case .newestState:
             let key = newestStateRequests[index].key
-            return body(call(ticket, key.appIndex, key.digest, .newest))
+            return body(makeCall(ticket, key.appIndex, key.digest, .newest))
         }
     }
 
@@ -157,7 +162,7 @@ extension Audiences {
     /// Drops the next call, because it exceeds the store's limits and would exceed them at each attempt.
     public mutating func storeCallRefused(now: Moment) {
         guard let ticket = storeQueue.removeFirst() else { preconditionFailure("no call waits") }
-        callAnswered(ticket, nil, now: now)
+        callReplied(ticket, nil, now: now)
     }
 
     /// Handles a call that failed. It is repeated, unless it was refused permanently.
@@ -169,12 +174,12 @@ extension Audiences {
             storeQueue.pause(now: now)
             storeQueue.append(ticket)
         case .unexplained: storeQueue.setAside(ticket, now: now)
-        case .refused: callAnswered(ticket, nil, now: now)
+        case .refused: callReplied(ticket, nil, now: now)
         }
     }
 
     public mutating func storeReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>, now: Moment) {
-        callAnswered(ticket(tag), reply, now: now)
+        callReplied(ticket(tag), reply, now: now)
     }
 
     private func ticket(_ tag: UInt64) -> AudienceTicket {
@@ -183,18 +188,18 @@ extension Audiences {
     }
 
     /// - Parameter reply: nil if the call was refused permanently.
-    private mutating func callAnswered(_ ticket: AudienceTicket, _ reply: Reply?, now: Moment) {
+    private mutating func callReplied(_ ticket: AudienceTicket, _ reply: Reply?, now: Moment) {
         let index = ticket.index
         switch ticket.purpose {
-        case .size: samplePageReceived(index, reply?.bytes)
+        case .samplePage: samplePageReceived(index, reply?.bytes)
         case .admit:
             guard let reply else {
                 return finishCurrentCommand(index, .outcome(.failed), reason: Self.refusedCallReason, now: now)
             }
-            admissionAnswered(index, reply, now: now)
+            admissionReplied(index, reply, now: now)
         case .settle: commandSettled(index, now: now)
-        case .claim: claimAnswered(index, reply, now: now)
-        case .checkpoint: checkpointAnswered(index, reply, now: now)
+        case .claim: claimReplied(index, reply, now: now)
+        case .checkpoint: checkpointReplied(index, reply, now: now)
         case .finishRange: rangeCounted(index, reply, now: now)
         case .finishBroadcast: broadcastCounted(index, reply, now: now)
         case .directory: directoryReceived(index, reply?.bytes, now: now)
@@ -204,7 +209,10 @@ extension Audiences {
             refusedMemberAcknowledged(index, now: now)
         case .changeMember:
             if reply != nil {
-                countMembershipChange(memberships[index].nextChangeKind, of: memberships[index].member.appIndex)
+                countMembershipChange(
+                    membershipChanges[index].nextChangeKind,
+                    of: membershipChanges[index].member.appIndex
+                )
             }
             audienceNotified(index, now: now)
         case .newestState: newestStateReceived(index, reply, now: now)

@@ -13,15 +13,16 @@ extension Audiences {
 
     /// Whether the slot's timer still has the time of this entry. If not, the entry is stale.
     func isCurrent(_ entry: TimerQueue.Entry) -> Bool {
-        let (index, due) = (entry.index, entry.dueMilliseconds)
+        let (index, dueMilliseconds) = (entry.index, entry.dueMilliseconds)
         return switch entry.owner {
-        case .audience: audiences.isInUse(index) && audiences[index].pausedUntilMilliseconds == due
-        case .round: rounds.isInUse(index) && rounds[index].timerMilliseconds == due
-        case .membership: memberships.isInUse(index) && memberships[index].timerMilliseconds == due
-        case .channel: channels.isInUse(index) && channels[index].timerMilliseconds == due
+        case .audience: audiences.isInUse(index) && audiences[index].pausedUntilMilliseconds == dueMilliseconds
+        case .round: rounds.isInUse(index) && rounds[index].timerMilliseconds == dueMilliseconds
+        case .membershipChange:
+            membershipChanges.isInUse(index) && membershipChanges[index].timerMilliseconds == dueMilliseconds
+        case .channel: channels.isInUse(index) && channels[index].timerMilliseconds == dueMilliseconds
         case .channelWait:
             commands.isInUse(index) && commands[index].stage == .awaitingChannel
-                && commands[index].channelWaitEndMilliseconds == due
+                && commands[index].channelWaitEndMilliseconds == dueMilliseconds
         }
     }
 

@@ -3,7 +3,7 @@
 /// An entry is not removed when the time of its slot changes. So the reader must compare each entry with the
 /// time in its slot, and remove stale entries when the queue is full. (R4)
 struct TimerQueue: ~Copyable {
-    enum Owner: UInt8, BitwiseCopyable { case audience, round, membership, channel, channelWait }
+    enum Owner: UInt8, BitwiseCopyable { case audience, round, membershipChange, channel, channelWait }
 
     struct Entry: BitwiseCopyable {
         var dueMilliseconds: Int64

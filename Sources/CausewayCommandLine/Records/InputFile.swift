@@ -20,21 +20,21 @@ package struct InputFile {
     /// Reads the file, and passes each record to the body as soon as the record is complete.
     package func forEachRecord(_ body: (InputRecord) throws -> Void) throws {
         let descriptor = path == "-" ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else { throw failure("cannot be opened") }
+        guard descriptor >= 0 else { throw readError("cannot be opened") }
         defer { if descriptor != STDIN_FILENO { close(descriptor) } }
         var splitter = RecordSplitter()
         var chunk = [UInt8](repeating: 0, count: 65_536)
         while true {
             let count = read(descriptor, &chunk, chunk.count)
             if count < 0, errno == EINTR { continue }
-            guard count >= 0 else { throw failure("cannot be read") }
+            guard count >= 0 else { throw readError("cannot be read") }
             if count == 0 { break }
             try splitter.split(chunk[..<count], body)
         }
         try splitter.finish(body)
     }
 
-    private func failure(_ operation: String) -> ReadError {
+    private func readError(_ operation: String) -> ReadError {
         ReadError(path: name, reason: "\(operation): \(String(cString: strerror(errno)))")
     }
 }

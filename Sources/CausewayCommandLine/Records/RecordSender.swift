@@ -4,7 +4,7 @@ import Kafka
 /// The header and the time of a record that is a copy of another record.
 package struct RecordCopy {
     /// The name of the header. Its value is the place of the original record: `topic/partition/offset`.
-    package static let header: StaticString = "replayed"
+    package static let headerName: StaticString = "replayed"
 
     package var source: [UInt8]
     /// The time of the original record, UNIX milliseconds; 0: the present time. The copy keeps this time, because a
@@ -21,29 +21,29 @@ package struct RecordCopy {
 /// Writes records to one topic, with a rate limit if one is given, and counts the outcomes.
 package struct RecordSender {
     package struct Tally: Equatable {
-        package var sent = 0
-        package var acknowledged = 0
-        package var failed = 0
+        package var sentCount = 0
+        package var acknowledgedCount = 0
+        package var failedCount = 0
         /// The `tag` of each failed record that was sent with one.
         package var failedTags: [UInt64] = []
         /// The `tag` of each record that was sent with one and has no report yet.
         private var unreportedTags: Set<UInt64> = []
         /// Why records failed: the reason of the first failure, or "no answer" if the time for the flush ended. If no
-        /// broker has answered and there is a `contact`, `finish` puts the contact's reason here. Nil: no record
+        /// broker has answered and there is a `brokerMonitor`, `finish` puts the monitor's reason here. Nil: no record
         /// failed.
-        package var reason: String?
+        package var failureReason: String?
 
         /// Counts a record that the producer has taken.
         ///
         /// - Parameter tag: 0: none.
-        mutating func countTaken(tag: UInt64) {
-            sent += 1
+        mutating func countQueuedRecord(tag: UInt64) {
+            sentCount += 1
             if tag != 0 { unreportedTags.insert(tag) }
         }
 
         /// Counts a record that the producer has refused. It gets no report.
-        mutating func countRefused(_ reason: String, tag: UInt64) {
-            sent += 1
+        mutating func countRefusedRecord(_ reason: String, tag: UInt64) {
+            sentCount += 1
             countFailure(reason, tag: tag)
         }
 
@@ -53,62 +53,62 @@ package struct RecordSender {
         mutating func countReport(tag: UInt64, error: Int32) {
             unreportedTags.remove(tag)
             if error == 0 {
-                acknowledged += 1
+                acknowledgedCount += 1
             } else {
                 countFailure(KafkaError(code: error, reason: "").description, tag: tag)
             }
         }
 
         /// Counts the records that have no report as failed, because the sender waits for no more reports.
-        mutating func countUnreported(_ reason: String) {
-            guard acknowledged + failed < sent else { return }
-            self.reason = self.reason ?? reason
-            failed = sent - acknowledged
+        mutating func countUnreportedRecords(_ reason: String) {
+            guard acknowledgedCount + failedCount < sentCount else { return }
+            failureReason = failureReason ?? reason
+            failedCount = sentCount - acknowledgedCount
             failedTags += unreportedTags.sorted()
             unreportedTags = []
         }
 
         private mutating func countFailure(_ reason: String, tag: UInt64) {
-            failed += 1
-            self.reason = self.reason ?? reason
+            failedCount += 1
+            failureReason = failureReason ?? reason
             if tag != 0 { failedTags.append(tag) }
         }
     }
 
     /// The longest wait for the last acknowledgements.
-    package static let flushMilliseconds: Int64 = 120_000
-    static let closeMilliseconds: Int64 = 5_000
+    package static let flushTimeoutMilliseconds: Int64 = 120_000
+    static let closeTimeoutMilliseconds: Int64 = 5_000
     /// The time between two checks whether a broker has answered.
-    private static let brokerCheckMilliseconds: Int64 = 100
+    private static let brokerCheckIntervalMilliseconds: Int64 = 100
     /// The time between two checks of a full queue.
-    private static let queueCheckSeconds = 0.001
+    private static let queueCheckIntervalSeconds = 0.001
 
     private let producer: Producer
     private let topic: ProducerTopic
-    private let rate: RecordRate
-    private let contact: BrokerContact?
-    private let startNanoseconds = RecordSender.nanoseconds()
+    private let rateLimit: RecordRateLimit
+    private let brokerMonitor: BrokerMonitor?
+    private let startNanoseconds = RecordSender.monotonicNanoseconds()
     package private(set) var tally = Tally()
 
     /// - Parameters:
-    ///   - producer: the producer to use. ``finish(flushMilliseconds:)`` closes it, or this initializer if it
+    ///   - producer: the producer to use. ``finish(flushTimeoutMilliseconds:)`` closes it, or this initializer if it
     ///     throws.
-    ///   - contact: the producer's log handler, which prints a message if no broker answers; nil: no message.
+    ///   - brokerMonitor: the producer's log handler, which prints a message if no broker answers; nil: no message.
     package init(
         producer: Producer,
         topic: String,
         rate: Double?,
-        contact: BrokerContact? = nil
+        brokerMonitor: BrokerMonitor? = nil
     ) throws(KafkaError) {
         do throws(KafkaError) {
             self.topic = try producer.makeTopic(topic)
         } catch {
-            _ = producer.close(deadlineMilliseconds: Self.closeMilliseconds)
+            _ = producer.close(deadlineMilliseconds: Self.closeTimeoutMilliseconds)
             throw error
         }
         self.producer = producer
-        self.rate = RecordRate(recordsPerSecond: rate)
-        self.contact = contact
+        rateLimit = RecordRateLimit(recordsPerSecond: rate)
+        self.brokerMonitor = brokerMonitor
     }
 
     /// Writes a record, after waiting for the rate limit and for room in the producer's queue.
@@ -123,10 +123,10 @@ package struct RecordSender {
     /// - Returns: false if `isCancelled` returned true first.
     package mutating func waitForTurn(until isCancelled: () -> Bool) -> Bool {
         while !isCancelled() {
-            let seconds = rate.secondsUntil(another: tally.sent, elapsedSeconds: elapsedSeconds)
-            takeReports()
+            let seconds = rateLimit.secondsUntilNext(sentCount: tally.sentCount, elapsedSeconds: elapsedSeconds)
+            takeDeliveryReports()
             if seconds == 0 { return true }
-            rate.sleep(seconds: seconds)
+            rateLimit.sleep(seconds: seconds)
         }
         return false
     }
@@ -149,15 +149,15 @@ package struct RecordSender {
         while true {
             switch produce(record, key: key, copy: copy, tag: tag) {
             case .queued:
-                tally.countTaken(tag: tag)
-                takeReports()
+                tally.countQueuedRecord(tag: tag)
+                takeDeliveryReports()
                 return true
             case .queueFull:
                 if isCancelled() { return false }
-                takeReports()
-                rate.sleep(seconds: Self.queueCheckSeconds)
+                takeDeliveryReports()
+                rateLimit.sleep(seconds: Self.queueCheckIntervalSeconds)
             case .failed(let error):
-                tally.countRefused(error.reason, tag: tag)
+                tally.countRefusedRecord(error.reason, tag: tag)
                 return true
             }
         }
@@ -165,43 +165,45 @@ package struct RecordSender {
 
     /// Waits for outstanding acknowledgements, and closes the producer. A record that is not acknowledged in
     /// time is reported as failed, although a broker may have it.
-    package mutating func finish(flushMilliseconds: Int64 = flushMilliseconds) -> Tally {
-        flush(flushMilliseconds)
-        // If no broker has answered, librdkafka reports a timeout for each record. The contact knows the
+    package mutating func finish(flushTimeoutMilliseconds: Int64 = flushTimeoutMilliseconds) -> Tally {
+        flush(flushTimeoutMilliseconds)
+        // If no broker has answered, librdkafka reports a timeout for each record. The monitor knows the
         // cause, so its message replaces the reason.
-        if tally.acknowledged < tally.sent, let failure = contact?.failureReason(producer.hasReachedBroker) {
-            tally.reason = failure
+        if tally.acknowledgedCount < tally.sentCount,
+            let failure = brokerMonitor?.failureReason(producer.hasReachedBroker)
+        {
+            tally.failureReason = failure
         }
-        tally.countUnreported("no answer within \(flushMilliseconds / 1_000) s")
-        _ = producer.close(deadlineMilliseconds: Self.closeMilliseconds)
+        tally.countUnreportedRecords("no answer within \(flushTimeoutMilliseconds / 1_000) s")
+        _ = producer.close(deadlineMilliseconds: Self.closeTimeoutMilliseconds)
         return tally
     }
 
     /// Counts the acknowledgements that have arrived. Call this during a long wait between two records.
-    package mutating func countAcknowledgements() { takeReports() }
+    package mutating func countAcknowledgements() { takeDeliveryReports() }
 
     /// Waits until all records have a report, or the time has passed.
-    private mutating func flush(_ milliseconds: Int64) {
-        let deadline = Clock.milliseconds + milliseconds
+    private mutating func flush(_ timeoutMilliseconds: Int64) {
+        let deadlineMilliseconds = Clock.monotonicMilliseconds + timeoutMilliseconds
         while true {
-            var reports: [Report] = []
-            let remainingMilliseconds = max(0, deadline - Clock.milliseconds)
+            var reports: [DeliveryReport] = []
+            let remainingMilliseconds = max(0, deadlineMilliseconds - Clock.monotonicMilliseconds)
             let isFlushed = producer.flush(
-                timeoutMilliseconds: min(remainingMilliseconds, Self.brokerCheckMilliseconds)
+                timeoutMilliseconds: min(remainingMilliseconds, Self.brokerCheckIntervalMilliseconds)
             ) { tag, error, _ in
-                reports.append(Report(tag: tag, error: error))
+                reports.append(DeliveryReport(tag: tag, error: error))
             }
             count(reports)
             if isFlushed || remainingMilliseconds == 0 { return }
-            contact?.printIfUnanswered(producer.hasReachedBroker)
+            brokerMonitor?.printIfUnanswered(producer.hasReachedBroker)
         }
     }
 
     package var elapsedSeconds: Double {
-        Double(Self.nanoseconds() - startNanoseconds) / 1_000_000_000
+        Double(Self.monotonicNanoseconds() - startNanoseconds) / 1_000_000_000
     }
 
-    private struct Report {
+    private struct DeliveryReport {
         var tag: UInt64
         var error: Int32
     }
@@ -217,7 +219,7 @@ package struct RecordSender {
                     return producer.produce(topic: topic, key: key, value: value, opaque: tag)
                 }
                 var headers = ProducedHeaders(capacity: 1)
-                copy.source.withUnsafeBytes { headers.append(RecordCopy.header, $0) }
+                copy.source.withUnsafeBytes { headers.append(RecordCopy.headerName, $0) }
                 return producer.produce(
                     topic: topic,
                     key: key,
@@ -230,18 +232,18 @@ package struct RecordSender {
         }
     }
 
-    private mutating func takeReports() {
-        var reports: [Report] = []
-        producer.pollReports { tag, error, _ in reports.append(Report(tag: tag, error: error)) }
+    private mutating func takeDeliveryReports() {
+        var reports: [DeliveryReport] = []
+        producer.pollReports { tag, error, _ in reports.append(DeliveryReport(tag: tag, error: error)) }
         count(reports)
-        contact?.printIfUnanswered(producer.hasReachedBroker)
+        brokerMonitor?.printIfUnanswered(producer.hasReachedBroker)
     }
 
-    private mutating func count(_ reports: [Report]) {
+    private mutating func count(_ reports: [DeliveryReport]) {
         for report in reports { tally.countReport(tag: report.tag, error: report.error) }
     }
 
-    private static func nanoseconds() -> Int64 {
+    private static func monotonicNanoseconds() -> Int64 {
         var time = timespec()
         clock_gettime(CLOCK_MONOTONIC, &time)
         return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)

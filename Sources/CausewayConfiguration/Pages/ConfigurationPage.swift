@@ -18,10 +18,10 @@ package enum ConfigurationPage: String, CaseIterable, Sendable {
     package var text: String {
         switch self {
         case .yaml:
-            YAMLPage.text(of: .file, introduction: ConfigurationSchema.introduction, schemaFile: Self.schemaFile)
-        case .jsonSchema: JSONSchemaPage.file(.file).json
+            YAMLPage.text(of: .wholeFile, introduction: ConfigurationSchema.introduction, schemaFile: Self.schemaFile)
+        case .jsonSchema: JSONSchemaPage.fileSchema(of: .wholeFile).json
         case .markdown: MarkdownPage.text(of: ConfigurationSchema.descriptions)
-        case .chartSchema: JSONSchemaPage.chart(.file).json
+        case .chartSchema: JSONSchemaPage.chartSchema(of: .wholeFile).json
         }
     }
 }

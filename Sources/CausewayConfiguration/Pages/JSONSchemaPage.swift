@@ -12,7 +12,7 @@ struct JSONSchemaPage {
     let isForChart: Bool
 
     /// Returns the schema of the whole file.
-    static func file(_ section: PageSection) -> DocumentValue {
+    static func fileSchema(of section: PageSection) -> DocumentValue {
         let head: [DocumentValue.Member] = [
             .init("$schema", "https://json-schema.org/draft/2020-12/schema"),
             .init("title", "Causeway's configuration"),
@@ -21,7 +21,7 @@ struct JSONSchemaPage {
     }
 
     /// Returns the part of the chart's schema for `config`.
-    static func chart(_ section: PageSection) -> DocumentValue {
+    static func chartSchema(of section: PageSection) -> DocumentValue {
         let description = "The program's configuration: the keys of Config/causeway.yaml. CONFIG.md lists them."
         return .object(
             JSONSchemaPage(isForChart: true).members(of: section) + [.init("description", .text(description))]
@@ -79,7 +79,7 @@ struct JSONSchemaPage {
 
     private func schema(of key: KeyDescription) -> DocumentValue {
         var members = typeMembers(of: key)
-        if let pattern = key.pattern, key.shape == .text { members.append(.init("pattern", .text(pattern))) }
+        if let pattern = key.pattern, key.valueKind == .text { members.append(.init("pattern", .text(pattern))) }
         if !isForChart, case .value(let value) = key.defaultValue {
             members.append(.init("default", Self.documentValue(value)))
         }
@@ -89,7 +89,7 @@ struct JSONSchemaPage {
     }
 
     private func typeMembers(of key: KeyDescription) -> [DocumentValue.Member] {
-        switch key.shape {
+        switch key.valueKind {
         case .integer(let range):
             [
                 .init("type", "integer"), .init("minimum", .number(UInt64(range.lowerBound))),

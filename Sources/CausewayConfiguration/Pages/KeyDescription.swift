@@ -6,22 +6,22 @@ struct KeyDescription: Sendable {
         /// `example`.
         case required(example: String)
         case value(KeyValue)
-        /// The key has no default. `replacement` says what applies while the key is unset; nil if `meaning`
+        /// The key has no default. `meaningWhenUnset` says what applies while the key is unset; nil if `meaning`
         /// says it.
-        case unset(replacement: String?)
+        case unset(meaningWhenUnset: String?)
     }
 
     /// The whole name, with `*` for a name that the operator chooses: `apps.*.keyId`.
     let name: String
-    let shape: KeyShape
+    let valueKind: KeyValueKind
     let meaning: String
     let defaultValue: Default
     /// The source of the default, such as Apple's documentation.
     let source: String?
-    /// The allowed values in words; nil if `shape` or `meaning` says them.
+    /// The allowed values in words; nil if `valueKind` or `meaning` says them.
     let limits: String?
     /// Example lines that `Config/causeway.yaml` shows in the comment above the key.
-    let samples: [String]
+    let exampleLines: [String]
     let isReloadable: Bool
     /// Whether the value names a file.
     let isFile: Bool
@@ -33,11 +33,11 @@ struct KeyDescription: Sendable {
     ///   - section: the name of the section of `key`, with a dot at its end.
     init<Root>(_ key: SchemaKey<Root>, of root: Root, below section: String = "") {
         name = section + key.name
-        shape = key.shape
+        valueKind = key.valueKind
         meaning = key.meaning
         source = key.source
         limits = key.limits
-        samples = key.samples
+        exampleLines = key.exampleLines
         isReloadable = key.isReloadable
         isFile = key.isFile
         pattern = key.rule.pattern
@@ -47,7 +47,7 @@ struct KeyDescription: Sendable {
             } else if let value = key.value(root) {
                 .value(value)
             } else {
-                .unset(replacement: key.replacement)
+                .unset(meaningWhenUnset: key.meaningWhenUnset)
             }
     }
 
@@ -63,7 +63,7 @@ struct KeyDescription: Sendable {
         switch defaultValue {
         case .required: nil
         case .value(let value): value.display
-        case .unset(let replacement): replacement.map { "none: \($0)" } ?? "none"
+        case .unset(let meaningWhenUnset): meaningWhenUnset.map { "none: \($0)" } ?? "none"
         }
     }
 }

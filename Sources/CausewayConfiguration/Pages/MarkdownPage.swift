@@ -23,7 +23,7 @@ enum MarkdownPage {
 
     private static func row(of key: KeyDescription) -> String {
         let limits =
-            switch key.shape {
+            switch key.valueKind {
             case .integer(let range): "\(range.lowerBound) to \(range.upperBound)"
             case .choice(let choices), .choices(let choices): choices.joined(separator: ", ")
             case .text, .texts, .properties: key.limits ?? ""

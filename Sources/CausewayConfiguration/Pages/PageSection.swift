@@ -11,7 +11,7 @@ struct PageSection: Sendable {
     let members: [(name: String, member: Member)]
 
     /// The whole file.
-    static let file = PageSection(name: "", keys: ConfigurationSchema.descriptions)
+    static let wholeFile = PageSection(name: "", keys: ConfigurationSchema.descriptions)
 
     /// - Parameter keys: the keys of the section and of the sections in it. The keys of each section are
     ///   adjacent.

@@ -34,7 +34,7 @@ enum YAMLPage {
             case .unset: ""
             }
         return comment(key.meaning, indentation: indentation)
-            + key.samples.map { "\(indentation)#   \($0)" }
+            + key.exampleLines.map { "\(indentation)#   \($0)" }
             + (key.source.map { comment($0, indentation: indentation) } ?? [])
             + comment(constraintText(of: key), indentation: indentation)
             + ["\(indentation)\(name):" + (value.isEmpty ? "" : " \(value)")]
@@ -43,7 +43,7 @@ enum YAMLPage {
     /// Returns sentences about the default, the allowed values, and the time when a change applies.
     private static func constraintText(of key: KeyDescription) -> String {
         var sentences = [key.defaultText.map { "Default \($0)." } ?? "Required."]
-        switch key.shape {
+        switch key.valueKind {
         case .integer(let range): sentences.append("Range \(range.lowerBound) to \(range.upperBound).")
         case .choice(let choices): sentences.append("One of \(choices.joined(separator: ", ")).")
         case .choices(let choices): sentences.append("One or more of \(choices.joined(separator: ", ")).")

@@ -1,20 +1,20 @@
-/// Finds parts of the schema by name: the `KeyShape` of a key, the keys of a section, the environment
+/// Finds parts of the schema by name: the `KeyValueKind` of a key, the keys of a section, the environment
 /// variable of a key.
 enum ConfigurationNames {
     static let variablePrefix = "CAUSEWAY_"
 
     /// The kind of value for each key pattern: `worker.lanes`, `apps.*.keyId`. `*` stands for a name that the
     /// operator chooses.
-    static let shapes = Dictionary(
-        uniqueKeysWithValues: ConfigurationSchema.keys.map { ($0.name, $0.shape) }
+    static let valueKinds = Dictionary(
+        uniqueKeysWithValues: ConfigurationSchema.keys.map { ($0.name, $0.valueKind) }
             + NamedSection.allCases.flatMap { section in
-                section.shapes.map { ("\(section.rawValue).*.\($0.name)", $0.shape) }
+                section.keyValueKinds.map { ("\(section.rawValue).*.\($0.name)", $0.valueKind) }
             }
     )
 
     /// Every proper prefix of a key pattern: `kafka`, `kafka.topics`, `apps.*`.
     static let sections = Set(
-        shapes.keys.flatMap { key in
+        valueKinds.keys.flatMap { key in
             key.indices.filter { key[$0] == "." }.map { String(key[..<$0]) }
         }
     )
@@ -22,7 +22,7 @@ enum ConfigurationNames {
     /// Returns the names that are allowed directly in a section. An empty pattern means the top of the file.
     static func members(of pattern: String) -> [String] {
         let prefix = pattern.isEmpty ? "" : pattern + "."
-        let names = shapes.keys.filter { $0.hasPrefix(prefix) }
+        let names = valueKinds.keys.filter { $0.hasPrefix(prefix) }
             .compactMap { key in
                 key.dropFirst(prefix.count).split(separator: ".").first.map(String.init)
             }

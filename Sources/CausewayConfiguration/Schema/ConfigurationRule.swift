@@ -68,7 +68,7 @@ extension ConfigurationRule {
 
     static let sentinelURL = ConfigurationRule(pattern: "^rediss?://.") { text in
         do {
-            let url = try RedisURL(text, portDefault: RedisURL.sentinelPortDefault)
+            let url = try RedisURL(text, defaultPort: RedisURL.sentinelPortDefault)
             if case .unix = url.location { return "Sentinels need a host and a port" }
             return url.database == 0 ? nil : "Sentinels have no databases"
         } catch {
@@ -136,9 +136,9 @@ extension ConfigurationRule {
 
     /// The name of a field in `content-state`, with dots between the keys of nested objects.
     static let fieldName = ConfigurationRule(pattern: #"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$"#) { text in
-        DroppedFields.isName(text)
+        OversizeFields.isName(text)
             ? nil
-            : "is not a field's name: 1 to \(DroppedFields.nameBytesMax) letters, digits, '_' and '-', with dots between keys"
+            : "is not a field's name: 1 to \(OversizeFields.nameBytesMax) letters, digits, '_' and '-', with dots between keys"
     }
 
     /// An audience id, or the beginning of audience ids followed by `*`.
@@ -148,14 +148,14 @@ extension ConfigurationRule {
     }
 
     /// librdkafka properties that must not be set, because keys of the configuration set them.
-    private static let ownedProperties = [
+    private static let reservedProperties = [
         "bootstrap.servers": "is set by kafka.bootstrapServers",
         "metadata.broker.list": "is set by kafka.bootstrapServers",
         "group.id": "is set by kafka.groupId",
     ]
 
     static let propertyName = ConfigurationRule { name in
-        if let fault = ownedProperties[name] { return fault }
+        if let fault = reservedProperties[name] { return fault }
         let isValid =
             (1...128).contains(name.utf8.count)
             && name.utf8.allSatisfy {

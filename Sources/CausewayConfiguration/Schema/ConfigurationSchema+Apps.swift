@@ -39,7 +39,7 @@ extension ConfigurationSchema {
         .required(example: "EXAMPLEKEY"),
         .text("keyFile", \.keyFile, .path, "The .p8 file of the key keyId.")
             .required(example: "/etc/causeway/AuthKey_EXAMPLEKEY.p8")
-            .file,
+            .asFile,
         .environments(
             "environments",
             \.environments,
@@ -64,7 +64,7 @@ extension ConfigurationSchema {
             "The policy for the app's commands, unless a command names another one in `policy`."
         )
         .limits("A name in `policies`")
-        .reloadable,
+        .asReloadable,
         .texts(
             "channels.audiences",
             \.channels.audiences,
@@ -106,7 +106,7 @@ extension ConfigurationSchema {
             """
         )
         .otherwise("no check")
-        .reloadable,
+        .asReloadable,
         .choice(
             "shapes.mode",
             \.shapes.mode,
@@ -115,6 +115,6 @@ extension ConfigurationSchema {
             warn: it is sent, counted in causeway_undecodable_total, and named in the log.
             """
         )
-        .reloadable,
+        .asReloadable,
     ]
 }

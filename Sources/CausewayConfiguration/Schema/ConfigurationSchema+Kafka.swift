@@ -104,7 +104,7 @@ extension ConfigurationSchema {
             variable's name, dots become underscores: CAUSEWAY_KAFKA_PROPERTIES_SASL_PASSWORD is sasl.password.
             """
         )
-        .samples(
+        .exampleLines(
             "security.protocol: SASL_SSL",
             "sasl.mechanism: SCRAM-SHA-512",
             "sasl.username: causeway",
@@ -120,7 +120,7 @@ extension ConfigurationSchema {
             applies from the next start.
             """
         )
-        .samples(
+        .exampleLines(
             "sasl.password: /etc/causeway/secrets/kafka/sasl.password",
             "ssl.key.password: /etc/causeway/secrets/kafka/key-password"
         ),
@@ -139,7 +139,7 @@ extension ConfigurationSchema {
             `causeway check` warns of that.
             """
         )
-        .samples("group.instance.id: worker-0", "fetch.max.bytes: 8388608"),
+        .exampleLines("group.instance.id: worker-0", "fetch.max.bytes: 8388608"),
         .properties(
             "kafka.producer",
             \.kafka.producer,
@@ -148,6 +148,6 @@ extension ConfigurationSchema {
             batches, unless linger.ms says otherwise: only the commit waits for them, never a push.
             """
         )
-        .samples("compression.type: zstd", "linger.ms: 5"),
+        .exampleLines("compression.type: zstd", "linger.ms: 5"),
     ]
 }

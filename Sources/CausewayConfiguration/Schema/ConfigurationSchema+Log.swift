@@ -1,7 +1,7 @@
 extension ConfigurationSchema {
     /// The keys of `log`.
     static let logKeys: [SchemaKey<WorkerConfiguration>] = [
-        .choice("log.level", \.log.level, "The least severe events that are logged.").reloadable,
+        .choice("log.level", \.log.level, "The least severe events that are logged.").asReloadable,
         .choice(
             "log.format",
             \.log.format,

@@ -40,7 +40,7 @@ extension ConfigurationSchema {
 
     /// The keys of each policy in `policies`. A missing key has the built-in default, and never the value of
     /// another policy. So a change to the policy `default` does not change other policies.
-    static let policyKeys: [SchemaKey<Policy>] = policyNumbers.map(\.reloadable)
+    static let policyKeys: [SchemaKey<Policy>] = policyNumbers.map(\.asReloadable)
 
     private static let policyNumbers: [SchemaKey<Policy>] = [
         .integer(
@@ -208,7 +208,7 @@ extension ConfigurationSchema {
             or the list is empty, the command is invalid.
             """
         )
-        .limits("at most \(DroppedFields.countMax) names of letters, digits, '_', '-' and dots")
+        .limits("at most \(OversizeFields.countMax) names of letters, digits, '_', '-' and dots")
         .source("Our choice: the producer decides what a phone can do without."),
     ]
 }

@@ -21,7 +21,7 @@ extension ConfigurationSchema {
             """
         )
         .required(example: "redis://127.0.0.1:6379/0")
-        .secret,
+        .asSecret,
         .optional(
             "redis.sentinelURL",
             \.redis.sentinelURL,
@@ -31,7 +31,7 @@ extension ConfigurationSchema {
             26379. User and password are for the Sentinels, not for Redis. Required with redis.mode sentinel.
             """
         )
-        .secret,
+        .asSecret,
         .optionalFile(
             "redis.sentinelPasswordFile",
             \.redis.sentinelPasswordFile,

@@ -53,7 +53,7 @@ extension ConfigurationSchema {
             for waits of minutes after a 500 or 503.
             """
         )
-        .reloadable,
+        .asReloadable,
         .integer(
             "worker.deferAfterMilliseconds",
             \.worker.deferAfterMilliseconds,
@@ -65,7 +65,7 @@ extension ConfigurationSchema {
             """
         )
         .source("Our choice: longer than a short interruption.")
-        .reloadable,
+        .asReloadable,
         .integer(
             "worker.deferredDelayMilliseconds",
             \.worker.deferredDelayMilliseconds,
@@ -73,7 +73,7 @@ extension ConfigurationSchema {
             "Time after which a deferred command is read again. A command that can be sent sooner is not deferred."
         )
         .source("Our choice: with the wait before, a minute from a command's record to its settled offset.")
-        .reloadable,
+        .asReloadable,
         .integer(
             "worker.readAheadLagRecords",
             \.worker.readAheadLagRecords,
@@ -83,7 +83,7 @@ extension ConfigurationSchema {
             newest state of each activity. So a backlog costs one push for each activity.
             """
         )
-        .reloadable,
+        .asReloadable,
         .integer(
             "worker.readAheadMillisecondsMax",
             \.worker.readAheadMillisecondsMax,
@@ -94,6 +94,6 @@ extension ConfigurationSchema {
             ahead because Redis or APNs is back after 5 s or more.
             """
         )
-        .reloadable,
+        .asReloadable,
     ]
 }

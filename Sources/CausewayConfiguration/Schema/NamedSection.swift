@@ -46,10 +46,10 @@ enum NamedSection: String, CaseIterable {
     }
 
     /// The keys of each app or policy.
-    var shapes: [(name: String, shape: KeyShape)] {
+    var keyValueKinds: [(name: String, valueKind: KeyValueKind)] {
         switch self {
-        case .apps: ConfigurationSchema.appKeys.map { ($0.name, $0.shape) }
-        case .policies: ConfigurationSchema.policyKeys.map { ($0.name, $0.shape) }
+        case .apps: ConfigurationSchema.appKeys.map { ($0.name, $0.valueKind) }
+        case .policies: ConfigurationSchema.policyKeys.map { ($0.name, $0.valueKind) }
         }
     }
 

@@ -1,5 +1,5 @@
 /// The kind of value that a key takes. It decides how the value is read and what messages say about it.
-enum KeyShape: Sendable, Equatable {
+enum KeyValueKind: Sendable, Equatable {
     case text
     case integer(ClosedRange<Int>)
     case choice([String])
@@ -11,7 +11,7 @@ enum KeyShape: Sendable, Equatable {
     case properties
 }
 
-/// A value of a key, of the kind that its `KeyShape` says.
+/// A value of a key, of the kind that its `KeyValueKind` says.
 enum KeyValue: Sendable {
     case text(String)
     case integer(Int)
@@ -38,12 +38,12 @@ enum KeyValue: Sendable {
 /// description.
 ///
 /// The loader, the check of the file, the names of environment variables and the pages use this type.
-/// `SchemaKey+Forms.swift` has a function for each kind of key.
+/// `SchemaKey+ValueKinds.swift` has a function for each kind of key.
 struct SchemaKey<Root: Sendable>: Sendable {
     /// The whole name, such as `kafka.topics.commands`. For a key of each app or policy: the name below the app or
     /// policy, such as `channels.storage`.
     let name: String
-    let shape: KeyShape
+    let valueKind: KeyValueKind
     let rule: ConfigurationRule
     /// The meaning of the key. `Config/causeway.yaml` keeps the line breaks of this text.
     let meaning: String
@@ -65,12 +65,12 @@ struct SchemaKey<Root: Sendable>: Sendable {
     private(set) var isReloadable = false
     /// The source of the default, such as Apple's documentation.
     private(set) var source: String?
-    /// The allowed values in words; nil if `shape` or `meaning` says them.
+    /// The allowed values in words; nil if `valueKind` or `meaning` says them.
     private(set) var limits: String?
     /// A text that says what applies while the key is unset; nil if `meaning` says it, or the key has a default.
-    private(set) var replacement: String?
+    private(set) var meaningWhenUnset: String?
     /// Example lines that `Config/causeway.yaml` shows in the comment above the key.
-    private(set) var samples: [String] = []
+    private(set) var exampleLines: [String] = []
 
     var isRequired: Bool { example != nil }
 
@@ -81,13 +81,13 @@ struct SchemaKey<Root: Sendable>: Sendable {
 /// Functions that return the same key with one more attribute.
 extension SchemaKey {
     /// The same key, but a running worker takes a changed value.
-    var reloadable: SchemaKey { with { $0.isReloadable = true } }
+    var asReloadable: SchemaKey { with { $0.isReloadable = true } }
 
     /// The same key, but its value must not be printed.
-    var secret: SchemaKey { with { $0.isSecret = true } }
+    var asSecret: SchemaKey { with { $0.isSecret = true } }
 
     /// The same key, but its value names a file that must be readable when the worker starts.
-    var file: SchemaKey { with { $0.isFile = true } }
+    var asFile: SchemaKey { with { $0.isFile = true } }
 
     /// Makes the key required: it has no default. `Config/causeway.yaml` shows `example`.
     func required(example: String) -> SchemaKey { with { $0.example = example } }
@@ -99,10 +99,10 @@ extension SchemaKey {
     func limits(_ limits: String) -> SchemaKey { with { $0.limits = limits } }
 
     /// Sets the text that says what applies while the key is unset.
-    func otherwise(_ replacement: String) -> SchemaKey { with { $0.replacement = replacement } }
+    func otherwise(_ meaningWhenUnset: String) -> SchemaKey { with { $0.meaningWhenUnset = meaningWhenUnset } }
 
     /// Sets the example lines that `Config/causeway.yaml` shows in the comment above the key.
-    func samples(_ lines: String...) -> SchemaKey { with { $0.samples = lines } }
+    func exampleLines(_ lines: String...) -> SchemaKey { with { $0.exampleLines = lines } }
 
     private func with(_ change: (inout SchemaKey) -> Void) -> SchemaKey {
         var key = self

@@ -4,7 +4,7 @@ import Delivery
 import Foundation
 
 /// `causeway-lab backlog`: measures a worker on commands that piled up while no worker ran.
-struct BacklogCommand: DeployedRun {
+struct BacklogCommand: SeasonCommand {
     static let configuration = CommandConfiguration(
         commandName: "backlog",
         abstract: "Let commands pile up while no worker runs, then start a worker and measure it.",
@@ -24,7 +24,7 @@ struct BacklogCommand: DeployedRun {
     @Option(help: "Commands that pile up; a multiple of the activities.")
     var commands = 2_000_000
 
-    @Option(help: "Activities of these commands; a multiple of \(Backlog.matchCount).")
+    @Option(help: "Activities of these commands; a multiple of \(BacklogRun.matchCount).")
     var activities = 20_000
 
     @Option(help: "Threads of the worker; 0: one for each core.")
@@ -54,15 +54,16 @@ struct BacklogCommand: DeployedRun {
     var keep = false
 
     func validate() throws {
-        guard activities > 0, activities % Backlog.matchCount == 0,
-            activities / Backlog.matchCount <= CommandTemplate.followersMax
+        guard activities > 0, activities % BacklogRun.matchCount == 0,
+            activities / BacklogRun.matchCount <= CommandTemplate.followersMax
         else {
-            let most = Backlog.matchCount * CommandTemplate.followersMax
-            throw ValidationError("--activities must be a multiple of \(Backlog.matchCount), and \(most) at most")
+            let most = BacklogRun.matchCount * CommandTemplate.followersMax
+            throw ValidationError("--activities must be a multiple of \(BacklogRun.matchCount), and \(most) at most")
         }
-        guard commands > 0, commands % activities == 0, commands / activities <= Backlog.commandsPerActivityMax else {
+        guard commands > 0, commands % activities == 0, commands / activities <= BacklogRun.commandsPerActivityMax
+        else {
             throw ValidationError(
-                "--commands must be a multiple of --activities, \(Backlog.commandsPerActivityMax) each at most"
+                "--commands must be a multiple of --activities, \(BacklogRun.commandsPerActivityMax) each at most"
             )
         }
         guard (0...256).contains(lanes) else { throw ValidationError("--lanes must be 0 to 256") }
@@ -73,7 +74,7 @@ struct BacklogCommand: DeployedRun {
     func play(_ files: SeasonFiles, on deployment: Deployment, until interruption: Interruption) throws(LabError)
         -> BacklogFigures
     {
-        let backlog = try Backlog(
+        let backlog = try BacklogRun(
             season: files.season,
             activities: activities,
             commandsPerActivity: commands / activities,

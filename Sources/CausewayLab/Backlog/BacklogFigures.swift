@@ -17,7 +17,7 @@ struct BacklogFigures: Codable, Equatable, RunFigures {
     /// CPU time of the lab's process, in which the client runs, in the median reading.
     var readingCPUMilliseconds: Int64
     /// CPU time of the broker in the median reading.
-    var readingBrokerCPUMilliseconds: Int64
+    var medianReadingBrokerCPUMilliseconds: Int64
     /// The time from the assignment of the worker's partitions until APNs accepted the last push.
     var pushingMilliseconds: Int64
     /// The time from the assignment of the worker's partitions to the last result record.
@@ -29,9 +29,9 @@ struct BacklogFigures: Codable, Equatable, RunFigures {
     /// CPU time of the broker from the start of the worker until all phones showed the final score.
     var brokerCPUMilliseconds: Int64
 
-    var isGood: Bool { pushes == activities && phonesWithFinalScore == activities && resultsAreComplete }
+    var isGood: Bool { pushes == activities && phonesWithFinalScore == activities && areResultsComplete }
 
-    private var resultsAreComplete: Bool { outcomes.reduce(0) { $0 + $1.count } == commands }
+    private var areResultsComplete: Bool { outcomes.reduce(0) { $0 + $1.count } == commands }
 
     var text: String {
         let outcomes = outcomes.map { "\(Numeral.grouped($0.count)) \($0.outcome)" }.joined(separator: ", ")
@@ -39,10 +39,10 @@ struct BacklogFigures: Codable, Equatable, RunFigures {
             \(Numeral.grouped(commands)) commands for \(Numeral.grouped(activities)) activities: \(outcomes)
             \(Numeral.grouped(pushes)) pushes; \(Numeral.grouped(phonesWithFinalScore)) phones show the final score
             reading the topic alone        \(seconds(readingMilliseconds)), the median of \(readings)
-            to the last push's answer      \(seconds(pushingMilliseconds)), \(times(pushingMilliseconds)) times as long
-            to the last command's result   \(seconds(resultsMilliseconds)), \(times(resultsMilliseconds)) times as long
+            to the last push's answer      \(seconds(pushingMilliseconds)), \(ratioText(pushingMilliseconds)) times as long
+            to the last command's result   \(seconds(resultsMilliseconds)), \(ratioText(resultsMilliseconds)) times as long
             records of results             \(Numeral.grouped(resultRecords))
-            CPU of that reading            \(seconds(readingCPUMilliseconds)), of the broker meanwhile \(seconds(readingBrokerCPUMilliseconds))
+            CPU of that reading            \(seconds(readingCPUMilliseconds)), of the broker meanwhile \(seconds(medianReadingBrokerCPUMilliseconds))
             CPU of the worker              \(seconds(worker.cpuMilliseconds)), of the broker meanwhile \(seconds(brokerCPUMilliseconds))
             """
     }
@@ -51,7 +51,7 @@ struct BacklogFigures: Codable, Equatable, RunFigures {
 
     private func seconds(_ milliseconds: Int64) -> String { Numeral.seconds(milliseconds: milliseconds) }
 
-    private func times(_ milliseconds: Int64) -> String {
+    private func ratioText(_ milliseconds: Int64) -> String {
         readingMilliseconds > 0 ? Numeral.oneDecimal(Double(milliseconds) / Double(readingMilliseconds)) : "?"
     }
 }

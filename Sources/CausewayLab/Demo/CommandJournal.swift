@@ -12,7 +12,7 @@ final class CommandJournal {
     struct Entry {
         fileprivate var identifierPrefix: String
         /// The text of the line from `event` on.
-        fileprivate var rest: [UInt8]
+        fileprivate var lineEnd: [UInt8]
 
         init(_ frame: MatchFrame, event: String, sequence: Int) {
             identifierPrefix = "\(sequence)/"
@@ -25,7 +25,7 @@ final class CommandJournal {
                 }
                 json.member("state", frame.state.json.withUnsafeBytes { LoggedDigest.hexadecimal($0) })
             }
-            rest = Array(object.dropFirst())
+            lineEnd = Array(object.dropFirst())
         }
     }
 
@@ -52,7 +52,7 @@ final class CommandJournal {
             contentsOf: #"{"command":"\#(entry.identifierPrefix)\#(activity)","activity":"\#(activity)","time":"#.utf8
         )
         buffer.append(contentsOf: "\(Clock.wallMilliseconds),".utf8)
-        buffer.append(contentsOf: entry.rest)
+        buffer.append(contentsOf: entry.lineEnd)
         buffer.append(UInt8(ascii: "\n"))
         if buffer.count >= Self.bufferBytesMax { try flush() }
     }

@@ -31,7 +31,7 @@ final class CommandProducer {
     }
 
     /// Writes a registration. Returns false if the producer's queue is full.
-    func register(key: String, value: [UInt8]) throws(LabError) -> Bool {
+    func produceRegistration(key: String, value: [UInt8]) throws(LabError) -> Bool {
         var key = key
         let outcome = value.withUnsafeBytes { value in
             key.withUTF8 { key in
@@ -54,7 +54,7 @@ final class CommandProducer {
         }
     }
 
-    func takeReports() {
+    func takeDeliveryReports() {
         producer.pollReports { _, error, _ in
             if error != 0 { undeliveredRecords += 1 }
         }

@@ -7,11 +7,11 @@ extension Demo {
     /// deletions.
     static let channelKeepSeconds = 5
     /// How long to wait for the deletions. The worker checks only once a minute which channels are due.
-    static let deletionMillisecondsMax: Int64 = 150_000
+    static let channelDeletionMillisecondsMax: Int64 = 150_000
 
-    var declaredChannels: WorkerConfigurationText.Channels? {
+    var channelSettings: WorkerConfigurationText.Channels? {
         guard feed.hasChannels else { return nil }
-        return .init(audiences: MatchRecords.audience(ofMatch: "*"), keepSeconds: Self.channelKeepSeconds)
+        return .init(audiences: MatchCommands.audience(ofMatch: "*"), keepSeconds: Self.channelKeepSeconds)
     }
 
     /// Waits until all phones that belong on a channel have subscribed, because a phone misses the broadcasts
@@ -21,29 +21,29 @@ extension Demo {
         throws(LabError)
     {
         try wait(until: "every phone has its activity", reader, commandProducer) { () throws(LabError) in
-            try phones.summary().activitiesActive == feed.phones
+            try phones.readSummary().activitiesActive == feed.phones
         }
-        let onChannels = try phones.summary().activitiesOnChannels
+        let onChannels = try phones.readSummary().activitiesOnChannels
         guard onChannels == feed.phonesOnChannels else {
             throw LabError("\(onChannels) of \(feed.phonesOnChannels) activities have begun on a channel")
         }
     }
 
-    /// Waits until the worker has deleted the channels of all matches, at most `deletionMillisecondsMax`.
+    /// Waits until the worker has deleted the channels of all matches, at most `channelDeletionMillisecondsMax`.
     /// Returns the figures of the channels.
     func awaitChannelDeletions(_ phones: SimulatedPhones) throws(LabError) -> DemoFigures.Channels {
-        display.printLine("The matches are over. Within a minute the worker deletes their channels.")
-        let deadline = Clock.milliseconds + Self.deletionMillisecondsMax
-        while try phones.channelCounts().left > 0, Clock.milliseconds < deadline {
-            try checkParts()
+        progressDisplay.printLine("The matches are over. Within a minute the worker deletes their channels.")
+        let deadline = Clock.monotonicMilliseconds + Self.channelDeletionMillisecondsMax
+        while try phones.readChannelCounts().left > 0, Clock.monotonicMilliseconds < deadline {
+            try checkInterruptionAndProcesses()
             Self.pause(milliseconds: Self.checkIntervalMilliseconds)
         }
-        let (channels, summary) = (try phones.channelCounts(), try phones.summary())
+        let (channels, summary) = (try phones.readChannelCounts(), try phones.readSummary())
         return DemoFigures.Channels(
             phones: feed.phonesOnChannels,
             phonesReached: summary.activitiesReachedByBroadcasts,
             strayTokens: summary.registrations - (2 * feed.phones - feed.phonesOnChannels),
-            broadcasts: try phones.acceptedCounts().broadcasts,
+            broadcasts: try phones.readAcceptedCounts().broadcasts,
             broadcastsReceived: summary.broadcastsReceived,
             created: channels.created,
             left: channels.left

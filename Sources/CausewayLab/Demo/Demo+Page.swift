@@ -8,57 +8,57 @@ extension Demo {
 
     func run() throws(LabError) -> DemoFigures {
         do throws(LabError) {
-            let figures = try playThrough()
-            report(figures)
+            let figures = try runAllPhases()
+            reportEnd(figures)
             return figures
         } catch {
-            report(error)
+            reportFailure(error)
             throw error
         }
     }
 
     /// Reports the demo's progress to the page: at most every 250 ms, and when the phase changes.
-    func report(_ phase: LivePageFigures.Phase, _ reader: ResultsReader, elapsedMilliseconds: Int64? = nil) {
+    func reportProgress(_ phase: LivePageFigures.Phase, _ reader: ResultsReader, elapsedMilliseconds: Int64? = nil) {
         guard let pageState else { return }
-        let now = Clock.milliseconds
-        guard now >= pageReport.nextReportMilliseconds || phase != pageReport.figures.phase else { return }
-        pageReport.nextReportMilliseconds = now + Self.reportIntervalMilliseconds
-        pageReport.measureFreshness(reader.tally, nowMilliseconds: now)
-        pageReport.lateCommands.addSample(commands: feed.commands, nowMilliseconds: now)
-        var figures = pageReport.figures
+        let now = Clock.monotonicMilliseconds
+        guard now >= pageProgress.nextReportMilliseconds || phase != pageProgress.figures.phase else { return }
+        pageProgress.nextReportMilliseconds = now + Self.reportIntervalMilliseconds
+        pageProgress.measureFreshness(reader.tally, nowMilliseconds: now)
+        pageProgress.lateCommands.addSample(commands: feed.commands, nowMilliseconds: now)
+        var figures = pageProgress.figures
         figures.phase = phase
         figures.elapsedMilliseconds = elapsedMilliseconds ?? figures.elapsedMilliseconds
         figures.durationMilliseconds = Int64(options.seconds) * 1_000
         figures.commands = feed.commands
         figures.commandsInAll = feed.commandsInAll
         figures.results = reader.tally.commands
-        figures.late = pageReport.lateCommands.lateCount(results: reader.tally.commands, nowMilliseconds: now)
-        figures.lateAfterSeconds = Int(LateCommands.afterMilliseconds / 1_000)
+        figures.late = pageProgress.lateCommands.lateCount(results: reader.tally.commands, nowMilliseconds: now)
+        figures.lateAfterSeconds = Int(LateCommands.lateAfterMilliseconds / 1_000)
         figures.budgetPushes = options.policy.frequentBudget.pushes
         figures.budgetRefillPerHour = options.policy.frequentBudget.refillPerHour
         figures.matchesOver = feed.matchesOver
         figures.matches = feed.matches.count
         figures.news = feed.news
-        pageReport.figures = figures
+        pageProgress.figures = figures
         pageState.show(figures)
     }
 
-    func report(_ demoFigures: DemoFigures) {
-        pageReport.figures.phase = .over
-        pageReport.figures.verdict = LivePageFigures.Verdict(
+    func reportEnd(_ demoFigures: DemoFigures) {
+        pageProgress.figures.phase = .over
+        pageProgress.figures.verdict = LivePageFigures.Verdict(
             isGood: demoFigures.isGood,
-            text: demoFigures.verdict,
+            text: demoFigures.summary,
             lost: demoFigures.phones - demoFigures.phonesWithFinalScore
         )
         pageState?.allow([])
-        pageState?.show(pageReport.figures)
+        pageState?.show(pageProgress.figures)
     }
 
-    func report(_ failure: LabError) {
-        pageReport.figures.phase = .failed
-        pageReport.figures.failure = failure.reason
+    func reportFailure(_ failure: LabError) {
+        pageProgress.figures.phase = .failed
+        pageProgress.figures.failure = failure.reason
         pageState?.allow([])
-        pageState?.show(pageReport.figures)
+        pageState?.show(pageProgress.figures)
     }
 
     /// Lets visitors of the live page disturb the worker, Redis and the simulated APNs while the season is
@@ -78,8 +78,8 @@ extension Demo {
         pageState.allow([])
         try carryOutPageActions()
         while pageState.disturbances.isOn(.takeRedisAway) {
-            try checkParts()
-            Self.pause(milliseconds: Self.pauseMilliseconds)
+            try checkInterruptionAndProcesses()
+            Self.pause(milliseconds: Self.loopPauseMilliseconds)
             try carryOutPageActions()
         }
     }
@@ -87,20 +87,20 @@ extension Demo {
     /// Carries out what visitors of the live page have requested.
     func carryOutPageActions() throws(LabError) {
         guard let pageState else { return }
-        for step in pageState.takeSteps(nowMilliseconds: Clock.milliseconds) {
+        for step in pageState.takeSteps(nowMilliseconds: Clock.monotonicMilliseconds) {
             switch step {
-            case .begin(.killWorker): try disturb(.workerCrashes)
-            case .begin(.takeRedisAway): try disturb(.redisGoes)
-            case .end(.takeRedisAway): try disturb(.redisReturns)
+            case .begin(.killWorker): try causeDisturbance(.workerCrashes)
+            case .begin(.takeRedisAway): try causeDisturbance(.redisStops)
+            case .end(.takeRedisAway): try causeDisturbance(.redisRestarts)
             default: break
             }
         }
     }
 
-    var declaredParts: LivePageState.Parts {
-        LivePageState.Parts(
+    var pageDataSources: LivePageState.DataSources {
+        LivePageState.DataSources(
             controlPort: deployment.simulator.controlPort,
-            inspection: LivePageState.Inspection(
+            inspectCommandLine: LivePageState.InspectCommandLine(
                 program: deployment.causewayProgram,
                 configurationFile: deployment.path("causeway.yaml"),
                 logFile: deployment.path("inspect.log")
@@ -110,14 +110,14 @@ extension Demo {
 }
 
 /// The state that a demo keeps between two reports to its page.
-struct DemoReport {
+struct DemoPageProgress {
     var figures = LivePageFigures()
     var lateCommands = LateCommands()
     var nextReportMilliseconds: Int64 = 0
     private var freshness = RecentFreshness()
 
     /// Measures how long the pushes of about the last second took.
-    mutating func measureFreshness(_ tally: Tally, nowMilliseconds: Int64) {
+    mutating func measureFreshness(_ tally: ResultTally, nowMilliseconds: Int64) {
         figures.freshness = freshness.measure(tally.freshness, nowMilliseconds: nowMilliseconds)
     }
 }

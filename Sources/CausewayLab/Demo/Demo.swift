@@ -31,15 +31,15 @@ struct DemoOptions {
 /// One thread does all work in a loop of a few milliseconds. It writes the season to Kafka, reads the
 /// results, checks that the parts still run, and shows the progress. The parts are separate processes.
 final class Demo {
-    static let pauseMilliseconds: Int64 = 5
-    static let commandsPerTurn = 4_000
+    static let loopPauseMilliseconds: Int64 = 5
+    static let commandsPerLoop = 4_000
     static let resultsPerPoll = 8_000
     static let checkIntervalMilliseconds: Int64 = 250
     /// The run fails if a step before the season takes longer, or if no result comes for this time after the season's
     /// last command.
-    static let stallMilliseconds: Int64 = 120_000
-    static let drainMilliseconds: Int64 = 90_000
-    static let settleMilliseconds: Int64 = 60_000
+    static let stallMillisecondsMax: Int64 = 120_000
+    static let drainMillisecondsMax: Int64 = 90_000
+    static let finalStateMillisecondsMax: Int64 = 60_000
 
     let options: DemoOptions
     let deployment: Deployment
@@ -47,8 +47,8 @@ final class Demo {
     /// The state that the demo shares with the live page; nil: there is no page.
     let pageState: LivePageState?
     var feed: SeasonFeed
-    var display = ProgressDisplay()
-    var pageReport = DemoReport()
+    var progressDisplay = ProgressDisplay()
+    var pageProgress = DemoPageProgress()
     private var nextCheckMilliseconds: Int64 = 0
     private var usageOfKilledWorkers = ProcessUsage.none
     private var disturbances: [Disturbance]
@@ -75,9 +75,9 @@ final class Demo {
         )
     }
 
-    func playThrough() throws(LabError) -> DemoFigures {
-        defer { display.clear() }
-        let phones = try setUp()
+    func runAllPhases() throws(LabError) -> DemoFigures {
+        defer { progressDisplay.clear() }
+        let phones = try startParts()
         let reader = try ResultsReader(bootstrapServers: deployment.bootstrapServers, addressees: options.addressees)
         defer { reader.close() }
         let commandProducer = try CommandProducer(bootstrapServers: deployment.bootstrapServers)
@@ -85,51 +85,51 @@ final class Demo {
 
         try startActivities(phones, reader, commandProducer)
         allowPageActions()
-        let pushesBeforeSeason = try pushes(of: reader.tally, phones).all
-        let beganMilliseconds = Clock.milliseconds
-        try play(reader, commandProducer, beganMilliseconds: beganMilliseconds)
-        let endedMilliseconds = Clock.milliseconds
+        let pushesBeforeSeason = try countPushes(of: reader.tally, phones).all
+        let beganMilliseconds = Clock.monotonicMilliseconds
+        try playSeason(reader, commandProducer, beganMilliseconds: beganMilliseconds)
+        let endedMilliseconds = Clock.monotonicMilliseconds
         try endPageActions()
-        report(.settling, reader, elapsedMilliseconds: endedMilliseconds - beganMilliseconds)
-        display.clear()
-        display.printLine("Every command has its result. What do the phones show?")
-        var figures = try measure(reader, phones, replayMilliseconds: endedMilliseconds - beganMilliseconds)
+        reportProgress(.settling, reader, elapsedMilliseconds: endedMilliseconds - beganMilliseconds)
+        progressDisplay.clear()
+        progressDisplay.printLine("Every command has its result. What do the phones show?")
+        var figures = try measureFigures(reader, phones, replayMilliseconds: endedMilliseconds - beganMilliseconds)
         figures.pushesBeforeSeason = pushesBeforeSeason
         if options.hasChannels { figures.channels = try awaitChannelDeletions(phones) }
-        try deployment.stopWorker(graceMilliseconds: Self.drainMilliseconds)
-        try complete(options.evidence, reader)
+        try deployment.stopWorker(graceMilliseconds: Self.drainMillisecondsMax)
+        try awaitEvidence(options.evidence, reader)
         return figures
     }
 
     /// Waits until the evidence files have everything that the worker has written.
-    private func complete(_ evidence: Evidence?, _ reader: ResultsReader) throws(LabError) {
+    private func awaitEvidence(_ evidence: Evidence?, _ reader: ResultsReader) throws(LabError) {
         guard let evidence else { return }
         try feed.flushJournal()
         var lines = LineCounter(path: evidence.resultsFile)
-        let deadline = Clock.milliseconds + Self.settleMilliseconds
+        let deadline = Clock.monotonicMilliseconds + Self.finalStateMillisecondsMax
         while true {
             let hasMore = try reader.drain(limit: Self.resultsPerPoll)
             if !hasMore, try lines.countLines() >= reader.resultRecords { return }
-            guard Clock.milliseconds < deadline else {
+            guard Clock.monotonicMilliseconds < deadline else {
                 throw LabError("the last of \(reader.resultRecords) results did not reach \(evidence.resultsFile)")
             }
-            try checkParts()
-            Self.pause(milliseconds: Self.pauseMilliseconds)
+            try checkInterruptionAndProcesses()
+            Self.pause(milliseconds: Self.loopPauseMilliseconds)
         }
     }
 
     // MARK: - Before the season
 
-    private func setUp() throws(LabError) -> SimulatedPhones {
-        display.printLine(
+    private func startParts() throws(LabError) -> SimulatedPhones {
+        progressDisplay.printLine(
             "Starting a Kafka broker, a redis-server, APNs and its phones, and one worker, all on loopback."
         )
         try deployment.startBroker()
         try deployment.startRedis()
         try deployment.startSimulator(shapes: [options.shapesFile], pushLog: options.evidence?.pushesFile)
-        pageState?.show(declaredParts)
+        pageState?.show(pageDataSources)
         if let evidence = options.evidence {
-            try evidence.write(options.policy)
+            try evidence.writePolicy(options.policy)
             try deployment.startResultsWriter(to: evidence.resultsFile)
         }
         let feed = feed
@@ -138,14 +138,14 @@ final class Demo {
         }
         let configuration = WorkerConfigurationText.text(
             deployment: deployment,
-            apps: [.init(name: "cricket", bundleIdentifier: MatchRecords.app, channels: declaredChannels)],
+            apps: [.init(name: "cricket", bundleIdentifier: MatchCommands.app, channels: channelSettings)],
             lanes: options.lanes,
             policy: options.policy,
             supersededResults: options.supersededResults
         )
         try TextFile.write(configuration, to: deployment.path("causeway.yaml"))
         try deployment.startWorker()
-        display.printLine(
+        progressDisplay.printLine(
             "Watch the worker at http://127.0.0.1:\(deployment.httpPort)/statusz, and its metrics at /metrics. The phones' counts are at "
                 + "http://127.0.0.1:\(deployment.simulator.controlPort)/summary."
         )
@@ -164,22 +164,22 @@ final class Demo {
         let appStartedPhones = feed.matches.count * feed.appStartedFollowers
         // Wait for a push-to-start token of every phone, and for an update token of every activity that an
         // app has started.
-        try relayAll(feed.phones + appStartedPhones, &registrations, reader, commandProducer)
+        try relayRegistrations(feed.phones + appStartedPhones, &registrations, reader, commandProducer)
         if feed.addressees == .audiences {
             // A start to an audience reaches only the devices that have joined the audience before.
             try wait(until: "the devices have joined their audiences", reader, commandProducer) {
-                deployment.workerMetrics.hasSettled(registrations: registrations.count)
+                deployment.workerMetrics.hasSettled(registrations: registrations.copiedCount)
             }
         }
         try feed.sendStarts(to: commandProducer.commandsTopic, of: commandProducer.producer)
-        try relayAll(2 * feed.phones - feed.phonesOnChannels, &registrations, reader, commandProducer)
+        try relayRegistrations(2 * feed.phones - feed.phonesOnChannels, &registrations, reader, commandProducer)
         try wait(until: "the results of the starts are there", reader, commandProducer) {
             reader.tally.commands >= feed.commands
         }
         if feed.hasChannels { try awaitSubscriptions(phones, reader, commandProducer) }
     }
 
-    private func relayAll(
+    private func relayRegistrations(
         _ count: Int,
         _ relay: inout RegistrationRelay,
         _ reader: ResultsReader,
@@ -188,12 +188,12 @@ final class Demo {
         try relay.copyRegistrations(
             upTo: count,
             to: commandProducer,
-            withinMilliseconds: Self.stallMilliseconds,
+            withinMilliseconds: Self.stallMillisecondsMax,
             beforePage: { () throws(LabError) in
-                try checkParts()
-                report(.beginning, reader)
+                try checkInterruptionAndProcesses()
+                reportProgress(.beginning, reader)
                 _ = try reader.drain(limit: Self.resultsPerPoll)
-                commandProducer.takeReports()
+                commandProducer.takeDeliveryReports()
             },
             stallError: { stallError($0, reader, commandProducer) }
         )
@@ -205,83 +205,84 @@ final class Demo {
         _ commandProducer: CommandProducer,
         _ isDone: () throws(LabError) -> Bool
     ) throws(LabError) {
-        let deadline = Clock.milliseconds + Self.stallMilliseconds
+        let deadline = Clock.monotonicMilliseconds + Self.stallMillisecondsMax
         while try !isDone() {
-            try checkParts()
-            report(.beginning, reader)
-            commandProducer.takeReports()
-            if try !reader.drain(limit: Self.resultsPerPoll) { Self.pause(milliseconds: Self.pauseMilliseconds) }
-            guard Clock.milliseconds < deadline else {
-                throw stallError("Waited \(Self.stallMilliseconds / 1_000) s until \(what)", reader, commandProducer)
+            try checkInterruptionAndProcesses()
+            reportProgress(.beginning, reader)
+            commandProducer.takeDeliveryReports()
+            if try !reader.drain(limit: Self.resultsPerPoll) { Self.pause(milliseconds: Self.loopPauseMilliseconds) }
+            guard Clock.monotonicMilliseconds < deadline else {
+                throw stallError("Waited \(Self.stallMillisecondsMax / 1_000) s until \(what)", reader, commandProducer)
             }
         }
     }
 
     // MARK: - The season
 
-    private func play(_ reader: ResultsReader, _ commandProducer: CommandProducer, beganMilliseconds: Int64)
+    private func playSeason(_ reader: ResultsReader, _ commandProducer: CommandProducer, beganMilliseconds: Int64)
         throws(LabError)
     {
-        var rates = Rates(milliseconds: beganMilliseconds)
+        var rates = RateMeter(milliseconds: beganMilliseconds)
         var lastProgress = (commands: 0, milliseconds: beganMilliseconds)
-        reader.countsFreshness = true
+        reader.isFreshnessCounted = true
         while !feed.isFinished || reader.tally.commands < feed.commands {
-            let now = Clock.milliseconds
-            try checkParts()
+            let now = Clock.monotonicMilliseconds
+            try checkInterruptionAndProcesses()
             try carryOutPageActions()
-            report(feed.isFinished ? .settling : .playing, reader, elapsedMilliseconds: now - beganMilliseconds)
+            reportProgress(feed.isFinished ? .settling : .playing, reader, elapsedMilliseconds: now - beganMilliseconds)
             while let next = disturbances.first, now - beganMilliseconds >= next.afterMilliseconds {
                 disturbances.removeFirst()
-                try disturb(next.kind)
+                try causeDisturbance(next.kind)
             }
             let hasRoom = try feed.advance(
                 to: now - beganMilliseconds,
-                limit: Self.commandsPerTurn,
+                limit: Self.commandsPerLoop,
                 topic: commandProducer.commandsTopic,
                 producer: commandProducer.producer
             )
-            commandProducer.takeReports()
+            commandProducer.takeDeliveryReports()
             let hasMore = try reader.drain(limit: Self.resultsPerPoll)
             if reader.tally.commands > lastProgress.commands || !feed.isFinished {
                 lastProgress = (reader.tally.commands, now)
             }
-            guard now - lastProgress.milliseconds < Self.stallMilliseconds else {
+            guard now - lastProgress.milliseconds < Self.stallMillisecondsMax else {
                 throw stallError(
-                    "Nothing has happened for \(Self.stallMilliseconds / 1_000) s",
+                    "Nothing has happened for \(Self.stallMillisecondsMax / 1_000) s",
                     reader,
                     commandProducer
                 )
             }
-            if display.isDue(nowMilliseconds: now) {
+            if progressDisplay.isDue(nowMilliseconds: now) {
                 rates.update(commands: feed.commands, pushes: reader.tally.pushes, milliseconds: now)
-                display.show(progress(reader, rates, elapsed: now - beganMilliseconds), nowMilliseconds: now)
+                let progress = makeProgress(reader, rates, elapsed: now - beganMilliseconds)
+                progressDisplay.show(progress, nowMilliseconds: now)
             }
             if hasRoom, hasMore { continue }
-            Self.pause(milliseconds: Self.pauseMilliseconds)
+            Self.pause(milliseconds: Self.loopPauseMilliseconds)
         }
     }
 
-    func disturb(_ kind: Disturbance.Kind) throws(LabError) {
+    func causeDisturbance(_ kind: Disturbance.Kind) throws(LabError) {
         switch kind {
         case .workerCrashes:
             if let worker = deployment.worker, let usage = ProcessUsage(identifier: worker.identifier) {
-                usageOfKilledWorkers = usageOfKilledWorkers.plus(usage)
+                usageOfKilledWorkers = usageOfKilledWorkers.adding(usage)
             }
-            display.printLine("Killing the worker (SIGKILL), and starting another.")
-            try deployment.crashWorker()
-        case .redisGoes:
-            display.printLine("Taking Redis away.")
+            progressDisplay.printLine("Killing the worker (SIGKILL), and starting another.")
+            try deployment.killAndRestartWorker()
+        case .redisStops:
+            progressDisplay.printLine("Taking Redis away.")
             try deployment.takeRedisAway()
-        case .redisReturns:
-            display.printLine("Giving Redis back.")
+        case .redisRestarts:
+            progressDisplay.printLine("Giving Redis back.")
             try deployment.restartRedis()
         case .redisIsWiped:
-            display.printLine("Wiping Redis (FLUSHALL). The worker reads again what it knew.")
+            progressDisplay.printLine("Wiping Redis (FLUSHALL). The worker reads again what it knew.")
             try deployment.wipeRedis()
         }
     }
 
-    private func progress(_ reader: ResultsReader, _ rates: Rates, elapsed: Int64) -> DemoProgress {
+    private func makeProgress(_ reader: ResultsReader, _ rates: RateMeter, elapsed: Int64) -> DemoProgress {
         DemoProgress(
             elapsedMilliseconds: elapsed,
             durationMilliseconds: Int64(options.seconds) * 1_000,
@@ -308,22 +309,21 @@ final class Demo {
 
     // MARK: - After the season
 
-    private func measure(
+    private func measureFigures(
         _ reader: ResultsReader,
         _ phones: SimulatedPhones,
         replayMilliseconds: Int64
     ) throws(LabError) -> DemoFigures {
-        let comparison = try comparison(phones, reader)
+        let comparison = try comparePhones(phones, reader)
         guard let worker = deployment.worker, let usage = ProcessUsage(identifier: worker.identifier) else {
             throw LabError("the worker has ended")
         }
         let own = ProcessUsage(identifier: getpid()).map { [DemoFigures.Part(name: "demo", usage: $0)] } ?? []
-        let parts = deployment.usage() + own
-        let summary = try phones.summary()
+        let otherUsages = deployment.processUsages() + own
+        let summary = try phones.readSummary()
         let tally = reader.tally
-        let freshness = tally.freshness
-        let pushes = try pushes(of: tally, phones)
-        let workerUsage = usage.plus(usageOfKilledWorkers)
+        let pushes = try countPushes(of: tally, phones)
+        let workerUsage = usage.adding(usageOfKilledWorkers)
         return DemoFigures(
             matches: feed.matches.count,
             audiences: feed.addressees == .audiences ? feed.matches.count : 0,
@@ -336,16 +336,16 @@ final class Demo {
             outcomes: DemoFigures.OutcomeCount.all(of: tally),
             pushes: pushes.all,
             pushesAtPriority10: pushes.atPriority10,
-            workerMicrosecondsPerPush: workerUsage.microseconds(for: pushes.all),
+            workerMicrosecondsPerPush: workerUsage.cpuMicroseconds(per: pushes.all),
             retries: tally.retries,
             repeatedResults: tally.repeatedResults,
             released: tally.releasedCommands,
             invalidations: reader.invalidations,
             deadLetters: reader.deadLetters,
-            freshness: DemoFigures.Freshness(freshness),
+            freshness: DemoFigures.Freshness(tally.freshness),
             worker: workerUsage,
-            others: parts,
-            scores: try phones.scores(of: feed),
+            others: otherUsages,
+            scores: try phones.readScores(of: feed),
             phonesWithFinalScore: comparison.matchingPhones,
             phonesBackInTime: summary.timestampRegressions + summary.ignoredOldPushes,
             phonesStartedTwice: summary.duplicateStarts,
@@ -357,27 +357,29 @@ final class Demo {
 
     /// Counts pushes. For audiences, the simulator counts them, because the results of their commands have no
     /// priorities and leave out members that join later.
-    private func pushes(of tally: Tally, _ phones: SimulatedPhones) throws(LabError) -> (all: Int, atPriority10: Int) {
+    private func countPushes(of tally: ResultTally, _ phones: SimulatedPhones) throws(LabError) -> (
+        all: Int, atPriority10: Int
+    ) {
         switch feed.addressees {
         case .activities: return (tally.pushes, tally.pushesAtPriority10)
         case .audiences:
-            let accepted = try phones.acceptedCounts()
+            let accepted = try phones.readAcceptedCounts()
             return (accepted.pushes, accepted.pushesAtPriority10)
         }
     }
 
     /// Compares the phones with the final states. When every command has its result, the push of a command
     /// that was held may still be on its way. So phones with a wrong state are checked again for a while.
-    private func comparison(
+    private func comparePhones(
         _ phones: SimulatedPhones,
         _ reader: ResultsReader
     ) throws(LabError) -> SimulatedPhones.Comparison {
-        let deadline = Clock.milliseconds + Self.settleMilliseconds
+        let deadline = Clock.monotonicMilliseconds + Self.finalStateMillisecondsMax
         while true {
             let comparison = try phones.compare(with: feed)
-            if comparison.wrongPhones.isEmpty || Clock.milliseconds >= deadline { return comparison }
-            try checkParts()
-            report(.settling, reader)
+            if comparison.wrongPhones.isEmpty || Clock.monotonicMilliseconds >= deadline { return comparison }
+            try checkInterruptionAndProcesses()
+            reportProgress(.settling, reader)
             _ = try reader.drain(limit: Self.resultsPerPoll)
             Self.pause(milliseconds: Self.checkIntervalMilliseconds)
         }
@@ -386,15 +388,13 @@ final class Demo {
     // MARK: - Checks
 
     /// Checks for a stop signal, and from time to time whether all parts still run.
-    func checkParts() throws(LabError) {
-        if let signal = interruption.pending { throw LabError("interrupted (signal \(signal))") }
-        let now = Clock.milliseconds
+    func checkInterruptionAndProcesses() throws(LabError) {
+        if let signal = interruption.pendingSignal { throw LabError("interrupted (signal \(signal))") }
+        let now = Clock.monotonicMilliseconds
         guard now >= nextCheckMilliseconds else { return }
         nextCheckMilliseconds = now + Self.checkIntervalMilliseconds
-        try deployment.check()
+        try deployment.checkProcesses()
     }
 
-    static func pause(milliseconds: Int64) {
-        usleep(UInt32(milliseconds) * 1_000)
-    }
+    static func pause(milliseconds: Int64) { usleep(UInt32(milliseconds) * 1_000) }
 }

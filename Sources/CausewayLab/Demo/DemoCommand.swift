@@ -6,7 +6,7 @@ import LiveActivity
 import Reactor
 
 /// `causeway-lab demo`: plays a season through all parts, from Kafka to simulated phones.
-struct DemoCommand: DeployedRun {
+struct DemoCommand: SeasonCommand {
     static let configuration = CommandConfiguration(
         commandName: "demo",
         abstract: "Carry a real cricket season to simulated phones, and show what it takes.",
@@ -32,7 +32,7 @@ struct DemoCommand: DeployedRun {
     )
 
     private static let redisAwaySeconds = 10
-    private static let budgetPerHour = 600
+    private static let budgetRefillPerHour = 600
 
     @Option(help: "Phones that follow each match, 1 to \(CommandTemplate.followersMax).")
     var followers = 50
@@ -83,7 +83,7 @@ struct DemoCommand: DeployedRun {
 
     @Option(
         help: ArgumentHelp(
-            "Let a phone's budget be this many pushes of priority 10, \(budgetPerHour) more an hour, a third for alerts.",
+            "Let a phone's budget be this many pushes of priority 10, \(budgetRefillPerHour) more an hour, a third for alerts.",
             valueName: "pushes"
         )
     )
@@ -190,7 +190,7 @@ struct DemoCommand: DeployedRun {
         if let budget {
             options.policy.frequentBudget = Policy.Bucket(
                 pushes: budget,
-                refillPerHour: Self.budgetPerHour,
+                refillPerHour: Self.budgetRefillPerHour,
                 reservedForAlerts: budget / 3
             )
         }
@@ -204,23 +204,24 @@ struct DemoCommand: DeployedRun {
             interruption: interruption,
             pageState: page.pageState
         )
-        defer { if !stays { page.stop() } }
+        defer { if !isKeptOpen { page.stop() } }
         return try demo.run()
     }
 
-    private var stays: Bool { stay || open }
+    private var isKeptOpen: Bool { stay || open }
 
     func waitBeforeStop(on deployment: Deployment, until interruption: Interruption) {
-        guard stays else { return }
+        guard isKeptOpen else { return }
         StandardStreams.printError("The page and its phones stay until Ctrl-C.")
-        interruption.await()
+        interruption.awaitSignal()
     }
 
     private var disturbances: [Disturbance] {
-        func one(_ seconds: Int?, _ kind: Disturbance.Kind) -> [Disturbance] {
+        func disturbance(at seconds: Int?, _ kind: Disturbance.Kind) -> [Disturbance] {
             seconds.map { [Disturbance(afterMilliseconds: Int64($0) * 1_000, kind: kind)] } ?? []
         }
-        return one(crashAt, .workerCrashes) + one(redisAwayAt, .redisGoes)
-            + one(redisAwayAt.map { $0 + Self.redisAwaySeconds }, .redisReturns) + one(wipeAt, .redisIsWiped)
+        return disturbance(at: crashAt, .workerCrashes) + disturbance(at: redisAwayAt, .redisStops)
+            + disturbance(at: redisAwayAt.map { $0 + Self.redisAwaySeconds }, .redisRestarts)
+            + disturbance(at: wipeAt, .redisIsWiped)
     }
 }

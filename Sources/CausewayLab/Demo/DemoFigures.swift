@@ -9,7 +9,7 @@ struct DemoFigures: Codable, Equatable, RunFigures {
         var maximumMilliseconds: Int64
 
         /// Makes the percentiles. Returns nil if the histogram is empty.
-        init?(_ histogram: Histogram) {
+        init?(_ histogram: DurationHistogram) {
             guard let p50 = histogram.percentile(50), let p99 = histogram.percentile(99) else { return nil }
             p50Milliseconds = p50
             p99Milliseconds = p99
@@ -56,7 +56,7 @@ struct DemoFigures: Codable, Equatable, RunFigures {
         var isGood: Bool { phonesReached == phones && strayTokens == 0 && created > 0 && left == 0 }
 
         /// The result in two lines, one about the phones and one about the channels.
-        var verdict: [String] {
+        var summaryLines: [String] {
             [
                 "\(Numeral.grouped(phonesReached)) of \(Numeral.grouped(phones)) phones on channels got broadcasts, "
                     + "\(Numeral.grouped(strayTokens)) registered a token",
@@ -119,7 +119,7 @@ struct DemoFigures: Codable, Equatable, RunFigures {
         var outcome: String
         var count: Int
 
-        static func all(of tally: Tally) -> [OutcomeCount] {
+        static func all(of tally: ResultTally) -> [OutcomeCount] {
             // Some outcomes have the same names for single commands and for fan-outs, so their counts are
             // added.
             var all = Outcome.allCases.map { OutcomeCount(outcome: "\($0.name)", count: tally[$0]) }
@@ -137,19 +137,19 @@ struct DemoFigures: Codable, Equatable, RunFigures {
 
     /// The pushes of the season in each second of `replaySeconds`.
     var pushesPerSecond: Double { replaySeconds > 0 ? Double(pushes - pushesBeforeSeason) / replaySeconds : 0 }
-    var cpuMicrosecondsPerCommand: Double { worker.microseconds(for: commands) }
+    var cpuMicrosecondsPerCommand: Double { worker.cpuMicroseconds(per: commands) }
     var pushesPerCommand: Double { commands > 0 ? Double(pushes) / Double(commands) : 0 }
 
-    /// Whether the phones are right (`phonesAreRight`) and, if there are channels, the channels too.
-    var isGood: Bool { phonesAreRight && channels?.isGood ?? true }
+    /// Whether the phones are right (`arePhonesCorrect`) and, if there are channels, the channels too.
+    var isGood: Bool { arePhonesCorrect && channels?.isGood ?? true }
 
     /// Whether every phone shows its final state, none got an older state, and none started an activity
     /// twice.
-    var phonesAreRight: Bool {
+    var arePhonesCorrect: Bool {
         phonesWithFinalScore == phones && phonesBackInTime == 0 && phonesStartedTwice == 0 && wrongPhones.isEmpty
     }
 
-    var verdict: String {
+    var summary: String {
         "\(Numeral.grouped(phonesWithFinalScore)) of \(Numeral.grouped(phones)) phones show the final score; "
             + "\(Numeral.grouped(phonesBackInTime)) went back in time"
     }

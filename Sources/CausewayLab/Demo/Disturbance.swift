@@ -3,8 +3,8 @@ struct Disturbance: Equatable {
     enum Kind: String, CaseIterable {
         /// The worker is killed, and another one is started.
         case workerCrashes = "worker killed on purpose"
-        case redisGoes = "Redis taken away on purpose"
-        case redisReturns = "Redis given back"
+        case redisStops = "Redis taken away on purpose"
+        case redisRestarts = "Redis given back"
         case redisIsWiped = "Redis wiped on purpose"
 
         /// Returns how often each kind happens. Kinds that do not happen are left out.

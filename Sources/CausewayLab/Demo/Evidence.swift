@@ -27,7 +27,7 @@ struct Evidence {
 
     /// Writes the policy's spacing and its budget for frequent updates. This budget applies, because the
     /// phones of a demo allow frequent updates.
-    func write(_ policy: Policy) throws(LabError) {
+    func writePolicy(_ policy: Policy) throws(LabError) {
         let budget = policy.frequentBudget
         let object = JSONWriter.object { json in
             json.member("spacingMilliseconds", Int(policy.spacingMilliseconds))
@@ -47,7 +47,7 @@ struct LineCounter {
 
     let path: String
     private var offset: off_t = 0
-    private var lines = 0
+    private var lineCount = 0
 
     init(path: String) {
         self.path = path
@@ -63,9 +63,9 @@ struct LineCounter {
             let count = pread(descriptor, &chunk, chunk.count, offset)
             if count < 0, errno == EINTR { continue }
             guard count >= 0 else { throw LabError(path, errno: errno) }
-            if count == 0 { return lines }
+            if count == 0 { return lineCount }
             offset += off_t(count)
-            lines += chunk[..<count].count { $0 == UInt8(ascii: "\n") }
+            lineCount += chunk[..<count].count { $0 == UInt8(ascii: "\n") }
         }
     }
 }

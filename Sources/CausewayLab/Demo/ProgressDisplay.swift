@@ -46,8 +46,8 @@ extension DemoProgress {
 
 /// Shows progress on standard error: on a terminal redrawn in place, elsewhere as a line every few seconds.
 struct ProgressDisplay {
-    private static let redrawMilliseconds: Int64 = 100
-    private static let logMilliseconds: Int64 = 5_000
+    private static let redrawIntervalMilliseconds: Int64 = 100
+    private static let logIntervalMilliseconds: Int64 = 5_000
     private static let columnsMax = 100
 
     let isTerminal: Bool
@@ -62,17 +62,18 @@ struct ProgressDisplay {
     func isDue(nowMilliseconds: Int64) -> Bool { nowMilliseconds >= nextUpdateMilliseconds }
 
     mutating func show(_ progress: DemoProgress, nowMilliseconds: Int64) {
-        nextUpdateMilliseconds = nowMilliseconds + (isTerminal ? Self.redrawMilliseconds : Self.logMilliseconds)
+        nextUpdateMilliseconds =
+            nowMilliseconds + (isTerminal ? Self.redrawIntervalMilliseconds : Self.logIntervalMilliseconds)
         guard isTerminal else { return Self.write(progress.logLine + "\n") }
         let lines = [progress.barLine, progress.ratesLine, "  " + progress.news]
-        Self.write(rewind + lines.map { $0.prefix(Self.columnsMax) + "\u{1B}[K\n" }.joined())
+        Self.write(cursorUpSequence + lines.map { $0.prefix(Self.columnsMax) + "\u{1B}[K\n" }.joined())
         isDrawn = true
     }
 
     /// Removes the drawn progress.
     mutating func clear() {
         guard isTerminal, isDrawn else { return }
-        Self.write(rewind + "\u{1B}[J")
+        Self.write(cursorUpSequence + "\u{1B}[J")
         isDrawn = false
     }
 
@@ -83,7 +84,7 @@ struct ProgressDisplay {
     }
 
     /// The control sequence that moves the cursor up over the three lines of the drawn progress.
-    private var rewind: String { isDrawn ? "\u{1B}[3A\r" : "" }
+    private var cursorUpSequence: String { isDrawn ? "\u{1B}[3A\r" : "" }
 
     private static func write(_ text: String) {
         var bytes = Array(text.utf8)[...]

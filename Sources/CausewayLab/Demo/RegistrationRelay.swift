@@ -8,7 +8,7 @@ struct RegistrationRelay {
     let phones: SimulatedPhones
     /// The number of registrations copied so far. The simulator numbers registrations in order, so the next
     /// read begins at this number.
-    private(set) var count = 0
+    private(set) var copiedCount = 0
 
     init(phones: SimulatedPhones) {
         self.phones = phones
@@ -26,26 +26,28 @@ struct RegistrationRelay {
         beforePage: () throws(LabError) -> Void,
         stallError: (String) -> LabError = { LabError($0) }
     ) throws(LabError) {
-        let deadline = Clock.milliseconds + milliseconds
-        while count < total {
+        let deadline = Clock.monotonicMilliseconds + milliseconds
+        while copiedCount < total {
             try beforePage()
             try copyPage(to: commandProducer)
-            guard Clock.milliseconds < deadline else {
-                throw stallError("only \(count) of \(total) tokens have been registered")
+            guard Clock.monotonicMilliseconds < deadline else {
+                throw stallError("only \(copiedCount) of \(total) tokens have been registered")
             }
         }
     }
 
     /// Copies the next registrations, at most `recordsPerPageMax`. Waits a short time if there are none yet.
     private mutating func copyPage(to commandProducer: CommandProducer) throws(LabError) {
-        let page = try phones.registrations(
-            since: count,
+        let page = try phones.readRegistrations(
+            since: copiedCount,
             limit: Self.recordsPerPageMax,
             waitMilliseconds: Self.waitMilliseconds
         )
         for record in page.records {
-            while try !commandProducer.register(key: record.key, value: record.value) { commandProducer.takeReports() }
+            while try !commandProducer.produceRegistration(key: record.key, value: record.value) {
+                commandProducer.takeDeliveryReports()
+            }
         }
-        count = page.next
+        copiedCount = page.next
     }
 }

@@ -42,20 +42,27 @@ extension ResultSummary {
         var offset = 0
         var depth = 0
         // The first letter of the key of the object at depth 2 that is being scanned; 0: none.
-        var section: UInt8 = 0
+        var sectionInitial: UInt8 = 0
         while offset < record.count {
             switch record[offset] {
             case UInt8(ascii: "{"): depth += 1
             case UInt8(ascii: "}"):
                 depth -= 1
-                section = 0
+                sectionInitial = 0
             case UInt8(ascii: "\""):
                 let key = Self.stringRange(record, at: offset)
                 offset = key.upperBound + 1
                 guard offset < record.count, record[offset] == UInt8(ascii: ":") else { continue }
                 offset += 1
                 let name = UnsafeRawBufferPointer(rebasing: record[key])
-                read(name, record, at: &offset, depth: depth, section: &section, commandsTopic: commandsTopic)
+                readMember(
+                    name,
+                    record,
+                    at: &offset,
+                    depth: depth,
+                    sectionInitial: &sectionInitial,
+                    commandsTopic: commandsTopic
+                )
                 continue
             default: break
             }
@@ -72,18 +79,18 @@ extension ResultSummary {
         return start + 1..<max(start + 1, min(end, record.count))
     }
 
-    private mutating func read(
+    private mutating func readMember(
         _ name: UnsafeRawBufferPointer,
         _ record: UnsafeRawBufferPointer,
         at offset: inout Int,
         depth: Int,
-        section: inout UInt8,
+        sectionInitial: inout UInt8,
         commandsTopic: String
     ) {
         guard offset < record.count else { return }
         switch record[offset] {
         case UInt8(ascii: "{"):
-            if depth == 1 { section = name.first ?? 0 }
+            if depth == 1 { sectionInitial = name.first ?? 0 }
         case UInt8(ascii: "["):
             if depth == 1, name.elementsEqual("segments".utf8) { isOfRange = true }
         case UInt8(ascii: "\""):
@@ -97,20 +104,21 @@ extension ResultSummary {
             // Only a broadcast's result has an `environment`. A command without a channel has `"channel":
             // "none"` and no environment.
             if depth == 1, name.elementsEqual("environment".utf8) { isOfBroadcast = true }
-            if depth == 2, section == UInt8(ascii: "s"), name.elementsEqual("topic".utf8) {
+            if depth == 2, sectionInitial == UInt8(ascii: "s"), name.elementsEqual("topic".utf8) {
                 isFromCommands = text.elementsEqual(commandsTopic.utf8)
             }
             offset = value.upperBound + 1
         case UInt8(ascii: "t"):
             if depth == 1, name.elementsEqual("demoted".utf8) { isDemoted = true }
         default:
-            guard let number = Self.number(record, at: &offset) else { return }
-            read(name, number, depth: depth, section: section)
+            guard let number = Self.parseNumber(record, at: &offset) else { return }
+            readNumber(name, number, depth: depth, sectionInitial: sectionInitial)
         }
     }
 
-    private mutating func read(_ name: UnsafeRawBufferPointer, _ number: Int64, depth: Int, section: UInt8) {
-        switch (depth, section) {
+    private mutating func readNumber(_ name: UnsafeRawBufferPointer, _ number: Int64, depth: Int, sectionInitial: UInt8)
+    {
+        switch (depth, sectionInitial) {
         case (1, _):
             if name.elementsEqual("priority".utf8) { priority = Int(number) }
             if name.elementsEqual("attempts".utf8) { attempts = Int(number) }
@@ -128,7 +136,7 @@ extension ResultSummary {
         }
     }
 
-    private static func number(_ record: UnsafeRawBufferPointer, at offset: inout Int) -> Int64? {
+    private static func parseNumber(_ record: UnsafeRawBufferPointer, at offset: inout Int) -> Int64? {
         let digits = record[offset...].prefix(18).prefix { $0 &- UInt8(ascii: "0") < 10 }
         offset += digits.count
         return Decimal.parse(UnsafeRawBufferPointer(rebasing: digits)).map { Int64($0) }

@@ -8,7 +8,7 @@ final class ResultsReader: ConsumerHandler {
     static let deadLettersTopic = "causeway.dead-letters"
     static let topics = [resultsTopic, invalidationsTopic, deadLettersTopic]
 
-    private(set) var tally: Tally
+    private(set) var tally: ResultTally
     /// The number of records read from the results topic.
     private(set) var resultRecords = 0
     private(set) var invalidations = 0
@@ -16,11 +16,11 @@ final class ResultsReader: ConsumerHandler {
     /// The time of the newest result record, UNIX milliseconds; 0 before the first.
     private(set) var newestResultMilliseconds: Int64 = 0
     /// Whether the tally counts how long pushes take. Set when the season begins, because all parts run then.
-    var countsFreshness = false
+    var isFreshnessCounted = false
     private var consumer: Consumer?
 
     init(bootstrapServers: String, addressees: SeasonFeed.Addressees = .activities) throws(LabError) {
-        tally = Tally(of: addressees)
+        tally = ResultTally(of: addressees)
         do throws(KafkaError) {
             consumer = try Consumer(
                 properties: [
@@ -42,7 +42,7 @@ final class ResultsReader: ConsumerHandler {
         guard let consumer else { return false }
         for _ in 0..<limit {
             switch consumer.poll() {
-            case .message(let message): count(message)
+            case .message(let message): countMessage(message)
             case .none: return false
             case .partitionEnd: continue
             case .error(let error): if error.isFatal { throw LabError("the demo cannot read the results: \(error)") }
@@ -51,12 +51,14 @@ final class ResultsReader: ConsumerHandler {
         return true
     }
 
-    private func count(_ message: borrowing Message) {
+    private func countMessage(_ message: borrowing Message) {
         switch message.topic.index {
         case 0:
             resultRecords += 1
             newestResultMilliseconds = max(newestResultMilliseconds, message.timestampMilliseconds)
-            if let value = message.value { tally.add(ResultSummary(scanning: value), countsFreshness: countsFreshness) }
+            if let value = message.value {
+                tally.add(ResultSummary(scanning: value), isFreshnessCounted: isFreshnessCounted)
+            }
         case 1: invalidations += 1
         default: deadLetters += 1
         }

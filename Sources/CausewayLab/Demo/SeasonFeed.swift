@@ -27,7 +27,7 @@ struct SeasonFeed {
     /// Whether the audiences have broadcast channels, so that activities that a push starts begin on them.
     let hasChannels: Bool
     private let timeline: Timeline
-    private var records: [MatchRecords]
+    private var matchCommands: [MatchCommands]
     private let frames: [[MatchFrame]]
     /// The journal that notes every command; nil: none.
     private let journal: CommandJournal?
@@ -57,11 +57,11 @@ struct SeasonFeed {
         appStartedFollowers = startsByPush ? followers - followers / 2 : followers
         timeline = Timeline(matches, durationMilliseconds: durationMilliseconds)
         frames = matches.map { $0.frames() }
-        records = zip(matches, frames)
+        matchCommands = zip(matches, frames)
             .map { match, frames in
                 switch addressees {
-                case .activities: MatchRecords(match, frames: frames, hasIdentifiers: journal != nil)
-                case .audiences: MatchRecords(toAudienceOf: match, frames: frames)
+                case .activities: MatchCommands(match, frames: frames, hasIdentifiers: journal != nil)
+                case .audiences: MatchCommands(toAudienceOf: match, frames: frames)
                 }
             }
         self.journal = journal
@@ -75,21 +75,21 @@ struct SeasonFeed {
     var isFinished: Bool { cursor.event == timeline.events.count }
 
     /// The number of all commands of the season, including starts.
-    var commandsInAll: Int { timeline.events.count * commandsPerEvent + matches.count * startNumbers.count }
+    var commandsInAll: Int { timeline.events.count * commandsPerEvent + matches.count * startedFollowers.count }
 
     private var commandsPerEvent: Int { addressees == .audiences ? 1 : followers }
 
     /// The numbers of the followers of one match to whom starts are sent: those whose app has not started an
     /// activity. If commands go to audiences, there is one start for all, and its number has no meaning.
-    private var startNumbers: Range<Int> {
+    private var startedFollowers: Range<Int> {
         guard appStartedFollowers < followers else { return 1..<1 }
         return addressees == .audiences ? 1..<2 : appStartedFollowers + 1..<followers + 1
     }
 
     func activity(match: Int, follower: Int) -> String {
         switch addressees {
-        case .activities: MatchRecords.activityPrefix(of: matches[match]) + Self.paddedNumber(follower)
-        case .audiences: MatchRecords.activity(onDevice: device(match: match, follower: follower))
+        case .activities: MatchCommands.activityPrefix(of: matches[match]) + Self.paddedNumber(follower)
+        case .audiences: MatchCommands.activity(onDevice: device(match: match, follower: follower))
         }
     }
 
@@ -103,14 +103,14 @@ struct SeasonFeed {
         let parts = key.split(separator: "-")
         guard parts.count >= 3, let follower = Int(parts[2]) else { return nil }
         let isDevice = parts.count == 3
-        return isDevice && follower <= appStartedFollowers ? nil : MatchRecords.audience(ofMatch: String(parts[1]))
+        return isDevice && follower <= appStartedFollowers ? nil : MatchCommands.audience(ofMatch: String(parts[1]))
     }
 
     func device(match: Int, follower: Int) -> String {
-        MatchRecords.devicePrefix(of: matches[match]) + Self.paddedNumber(follower)
+        MatchCommands.devicePrefix(of: matches[match]) + Self.paddedNumber(follower)
     }
 
-    func finalState(match: Int) -> MatchState { records[match].finalState }
+    func finalState(match: Int) -> MatchState { matchCommands[match].finalState }
 
     /// Sends starts to the followers whose apps have not started an activity.
     ///
@@ -118,11 +118,11 @@ struct SeasonFeed {
     ///   expected, because the queue is empty before the season begins.
     mutating func sendStarts(to topic: ProducerTopic, of producer: Producer) throws(LabError) {
         for match in matches.indices {
-            records[match].start.setTimestamp(seconds: Clock.wallMilliseconds / 1_000)
+            matchCommands[match].start.setTimestamp(seconds: Clock.wallMilliseconds / 1_000)
             let entry = CommandJournal.Entry(matches[match].openingFrame, event: "start", sequence: 0)
-            for follower in startNumbers {
-                records[match].start.setFollower(follower)
-                guard try Self.produce(records[match].start, to: topic, of: producer) else {
+            for follower in startedFollowers {
+                matchCommands[match].start.setFollower(follower)
+                guard try Self.produce(matchCommands[match].start, to: topic, of: producer) else {
                     throw LabError(
                         "the producer's queue has no room for \(followers) starts of \(matches.count) matches"
                     )
@@ -148,40 +148,44 @@ struct SeasonFeed {
         while cursor.event < timeline.events.count, remaining > 0 {
             let event = timeline.events[cursor.event]
             guard event.dueMilliseconds <= elapsedMilliseconds else { return true }
-            if cursor.follower == 1 { records[event.match].frames[event.frame].setTimestamp(seconds: seconds) }
+            if cursor.follower == 1 {
+                matchCommands[event.matchIndex].frames[event.frameIndex].setTimestamp(seconds: seconds)
+            }
             let entry = journal == nil ? nil : journalEntry(of: event)
             while cursor.follower <= commandsPerEvent, remaining > 0 {
-                records[event.match].frames[event.frame].setFollower(cursor.follower)
-                guard try Self.produce(records[event.match].frames[event.frame], to: topic, of: producer) else {
+                matchCommands[event.matchIndex].frames[event.frameIndex].setFollower(cursor.follower)
+                guard
+                    try Self.produce(matchCommands[event.matchIndex].frames[event.frameIndex], to: topic, of: producer)
+                else {
                     return false
                 }
                 if let entry {
-                    try journal?.append(entry, activity: activity(match: event.match, follower: cursor.follower))
+                    try journal?.append(entry, activity: activity(match: event.matchIndex, follower: cursor.follower))
                 }
                 cursor.follower += 1
                 commands += 1
                 remaining -= 1
             }
-            if cursor.follower > commandsPerEvent { finish(event) }
+            if cursor.follower > commandsPerEvent { finishEvent(event) }
         }
         return true
     }
 
     private func journalEntry(of event: Timeline.Event) -> CommandJournal.Entry {
-        let isLast = event.frame + 1 == frames[event.match].count
+        let isLast = event.frameIndex + 1 == frames[event.matchIndex].count
         return CommandJournal.Entry(
-            frames[event.match][event.frame],
+            frames[event.matchIndex][event.frameIndex],
             event: isLast ? "end" : "update",
-            sequence: event.frame + 1
+            sequence: event.frameIndex + 1
         )
     }
 
     /// Writes out the journal's buffer.
     func flushJournal() throws(LabError) { try journal?.flush() }
 
-    private mutating func finish(_ event: Timeline.Event) {
-        if let alert = frames[event.match][event.frame].alert { news = "\(alert.title) — \(alert.body)" }
-        if event.frame + 1 == frames[event.match].count { matchesOver += 1 }
+    private mutating func finishEvent(_ event: Timeline.Event) {
+        if let alert = frames[event.matchIndex][event.frameIndex].alert { news = "\(alert.title) — \(alert.body)" }
+        if event.frameIndex + 1 == frames[event.matchIndex].count { matchesOver += 1 }
         cursor = Cursor(event: cursor.event + 1)
     }
 

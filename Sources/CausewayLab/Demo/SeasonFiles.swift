@@ -27,7 +27,7 @@ struct SeasonFiles {
     /// below the directories above the program.
     private static func findDirectory() throws(LabError) -> String {
         var candidates = [directory]
-        var parent = ProgramFiles.ownDirectory
+        var parent = ProgramPaths.ownDirectory
         while let slash = parent.lastIndex(of: "/") {
             candidates.append("\(parent)/\(directory)")
             parent = String(parent[..<slash])

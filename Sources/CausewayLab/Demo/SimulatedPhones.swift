@@ -34,7 +34,7 @@ struct SimulatedPhones {
         var broadcasts: Int
     }
 
-    private static let expectationsPerCall = 5_000
+    private static let activitiesPerRequest = 5_000
 
     let client: ControlClient
     /// Returns the audience that the registration with this key must name; nil: none. The app's server knows
@@ -48,13 +48,13 @@ struct SimulatedPhones {
             // In a run with channels, only phones whose activity a push starts have a version of iOS that supports
             // channels.
             let phonesWithoutChannels = feed.hasChannels ? feed.appStartedFollowers : feed.followers
-            try install(Array(devices.prefix(phonesWithoutChannels)), onChannels: false)
-            try install(Array(devices.dropFirst(phonesWithoutChannels)), onChannels: true)
+            try createDevices(Array(devices.prefix(phonesWithoutChannels)), supportChannels: false)
+            try createDevices(Array(devices.dropFirst(phonesWithoutChannels)), supportChannels: true)
             let activities = (1...feed.appStartedFollowers)
                 .map { follower in
                     let activity = feed.activity(match: index, follower: follower)
                     let attributeActivity = feed.addressees == .activities ? activity : nil
-                    let attributes = MatchRecords.attributes(of: match, activity: attributeActivity)
+                    let attributes = MatchCommands.attributes(of: match, activity: attributeActivity)
                         .map { ("\($0.name)", $0.value) }
                     return [
                         "activity": activity, "device": feed.device(match: index, follower: follower),
@@ -66,25 +66,25 @@ struct SimulatedPhones {
                 "POST",
                 "/activities",
                 [
-                    "app": MatchRecords.app, "attributesType": MatchRecords.attributesType, "contentState": state,
+                    "app": MatchCommands.app, "attributesType": MatchCommands.attributesType, "contentState": state,
                     "activities": activities,
                 ]
             )
         }
     }
 
-    private func install(_ devices: [String], onChannels: Bool) throws(LabError) {
+    private func createDevices(_ devices: [String], supportChannels: Bool) throws(LabError) {
         guard !devices.isEmpty else { return }
         try client.requestObject(
             "POST",
             "/phones",
-            ["app": MatchRecords.app, "devices": devices, "frequentUpdates": true, "channels": onChannels]
+            ["app": MatchCommands.app, "devices": devices, "frequentUpdates": true, "channels": supportChannels]
         )
     }
 
     /// Returns at most `limit` registrations of the apps after the first `cursor` ones, and the cursor for the next call.
     /// If there are none yet, waits for one, at most `waitMilliseconds`.
-    func registrations(
+    func readRegistrations(
         since cursor: Int,
         limit: Int,
         waitMilliseconds: Int
@@ -112,14 +112,14 @@ struct SimulatedPhones {
             let state = try LabJSON.object(feed.finalState(match: index).json)
             var followers = Array(1...feed.followers)[...]
             while !followers.isEmpty {
-                let chunk = followers.prefix(Self.expectationsPerCall)
+                let chunk = followers.prefix(Self.activitiesPerRequest)
                 followers = followers.dropFirst(chunk.count)
                 let expected = chunk.map { (feed.activity(match: index, follower: $0), state) }
                 let answer = try client.requestObject(
                     "POST",
                     "/expect",
                     [
-                        "app": MatchRecords.app,
+                        "app": MatchCommands.app,
                         "activities": Dictionary(expected, uniquingKeysWith: { first, _ in first }),
                     ]
                 )
@@ -150,7 +150,7 @@ struct SimulatedPhones {
     }
 
     /// Returns the numbers of pushes and broadcasts that APNs accepted.
-    func acceptedCounts() throws(LabError) -> AcceptedCounts {
+    func readAcceptedCounts() throws(LabError) -> AcceptedCounts {
         let answer = try client.requestObject("GET", "/stats")
         guard let byPriority = answer["acceptedByPriority"] as? [String: Any],
             let low = byPriority["5"] as? Int, let high = byPriority["10"] as? Int,
@@ -160,15 +160,15 @@ struct SimulatedPhones {
     }
 
     /// Returns how many channels APNs has created for the app, and how many of them still exist.
-    func channelCounts() throws(LabError) -> (created: Int, left: Int) {
-        let answer = try client.requestObject("GET", "/channels?app=\(MatchRecords.app)")
+    func readChannelCounts() throws(LabError) -> (created: Int, left: Int) {
+        let answer = try client.requestObject("GET", "/channels?app=\(MatchCommands.app)")
         guard let channels = answer["channels"] as? [[String: Any]] else {
             throw LabError("the simulator's channels have an unexpected form")
         }
         return (channels.count, channels.count { $0["deletedAt"] == nil })
     }
 
-    func summary() throws(LabError) -> Summary {
+    func readSummary() throws(LabError) -> Summary {
         let answer = try client.requestObject("GET", "/summary")
         guard let duplicateStarts = answer["duplicateStarts"] as? Int,
             let timestampRegressions = answer["regressions"] as? Int,
@@ -191,11 +191,11 @@ struct SimulatedPhones {
     }
 
     /// Returns the score that the last follower of each match has on the Lock Screen.
-    func scores(of feed: SeasonFeed) throws(LabError) -> [DemoFigures.Score] {
+    func readScores(of feed: SeasonFeed) throws(LabError) -> [DemoFigures.Score] {
         var scores: [DemoFigures.Score] = []
         for index in feed.matches.indices {
             let activity = feed.activity(match: index, follower: feed.followers)
-            let answer = try client.requestObject("GET", "/activity?app=\(MatchRecords.app)&activity=\(activity)")
+            let answer = try client.requestObject("GET", "/activity?app=\(MatchCommands.app)&activity=\(activity)")
             let state = answer["contentState"] as? [String: Any] ?? [:]
             scores.append(
                 DemoFigures.Score(

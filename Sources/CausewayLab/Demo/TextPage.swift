@@ -6,7 +6,7 @@ struct TextPage {
         case plain, heading, faint, good, bad
 
         /// The code of ECMA-48's "select graphic rendition".
-        fileprivate var code: String? {
+        fileprivate var sgrCode: String? {
             switch self {
             case .plain: nil
             case .heading: "1"
@@ -32,7 +32,7 @@ struct TextPage {
     private(set) var lines: [String] = []
     /// The columns at which the last section is divided. The line below that section needs another character
     /// at these columns.
-    private var columnsAbove: [Int] = []
+    private var dividerColumnsAbove: [Int] = []
 
     init(isColoured: Bool) {
         self.isColoured = isColoured
@@ -40,14 +40,14 @@ struct TextPage {
 
     /// Adds a section with rows across the whole page.
     mutating func addSection(_ rows: [Cell]) {
-        addRule(below: [])
+        addSeparator(below: [])
         for row in rows { lines.append("│ " + text(row, width: Self.width - 4) + " │") }
     }
 
     /// Adds a section with two columns of rows. Empty rows fill the shorter column.
     mutating func addSection(left: [Cell], right: [Cell]) {
         let middle = Self.width / 2
-        addRule(below: [middle])
+        addSeparator(below: [middle])
         for index in 0..<max(left.count, right.count) {
             let leftText = text(index < left.count ? left[index] : .empty, width: middle - 3)
             let rightText = text(index < right.count ? right[index] : .empty, width: Self.width - middle - 4)
@@ -56,16 +56,16 @@ struct TextPage {
     }
 
     mutating func close() {
-        addRule(below: nil)
+        addSeparator(below: nil)
     }
 
     /// Adds the line above a section that is divided at the columns `below`. If `below` is nil, adds the page's last
     /// line.
-    private mutating func addRule(below: [Int]?) {
+    private mutating func addSeparator(below: [Int]?) {
         let isTop = lines.isEmpty
         var line = isTop ? "╭" : below == nil ? "╰" : "├"
         for column in 1..<Self.width - 1 {
-            switch (columnsAbove.contains(column), below?.contains(column) ?? false) {
+            switch (dividerColumnsAbove.contains(column), below?.contains(column) ?? false) {
             case (true, true): line += "┼"
             case (true, false): line += "┴"
             case (false, true): line += "┬"
@@ -74,7 +74,7 @@ struct TextPage {
         }
         line += isTop ? "╮" : below == nil ? "╯" : "┤"
         lines.append(line)
-        columnsAbove = below ?? []
+        dividerColumnsAbove = below ?? []
     }
 
     private func text(_ cell: Cell, width: Int) -> String {
@@ -82,8 +82,8 @@ struct TextPage {
         let room = value.isEmpty ? width : max(0, width - value.count - 1)
         let label = cell.label.count <= room ? cell.label : String(cell.label.prefix(max(0, room - 1))) + "…"
         let padded = label + String(repeating: " ", count: max(0, width - label.count - value.count)) + value
-        guard isColoured, let code = cell.style.code else { return padded }
-        return "\u{1B}[\(code)m\(padded)\u{1B}[0m"
+        guard isColoured, let sgrCode = cell.style.sgrCode else { return padded }
+        return "\u{1B}[\(sgrCode)m\(padded)\u{1B}[0m"
     }
 }
 
@@ -102,16 +102,16 @@ extension TextPage {
                 value: "\(Numeral.grouped(figures.balls)) balls in \(Numeral.oneDecimal(figures.seasonSeconds)) s"
             ),
         ]
-        addSection(season + Self.audiences(figures))
-        addSection(left: Self.commands(figures), right: Self.pushes(figures))
-        addSection(left: Self.freshness(figures), right: Self.cost(figures))
-        addSection(Self.others(figures))
-        addSection(Self.scores(figures))
-        addSection(Self.verdict(figures))
+        addSection(season + Self.audienceCells(figures))
+        addSection(left: Self.commandCells(figures), right: Self.pushCells(figures))
+        addSection(left: Self.freshnessCells(figures), right: Self.costCells(figures))
+        addSection(Self.otherPartCells(figures))
+        addSection(Self.scoreCells(figures))
+        addSection(Self.summaryCells(figures))
         close()
     }
 
-    private static func audiences(_ figures: DemoFigures) -> [Cell] {
+    private static func audienceCells(_ figures: DemoFigures) -> [Cell] {
         guard figures.audiences > 0 else { return [] }
         let command = Cell(
             label: "one command a ball, to the audience of its match",
@@ -128,7 +128,7 @@ extension TextPage {
         ]
     }
 
-    private static func commands(_ figures: DemoFigures) -> [Cell] {
+    private static func commandCells(_ figures: DemoFigures) -> [Cell] {
         [Cell(label: "COMMANDS", value: Numeral.grouped(figures.commands), style: .heading)]
             + figures.outcomes.map { entry in
                 let percentage = Numeral.percent(entry.count, of: figures.commands)
@@ -137,7 +137,7 @@ extension TextPage {
             }
     }
 
-    private static func pushes(_ figures: DemoFigures) -> [Cell] {
+    private static func pushCells(_ figures: DemoFigures) -> [Cell] {
         var cells = [
             Cell(label: "PUSHES", value: Numeral.grouped(figures.pushes), style: .heading),
             Cell(label: "at priority 10", value: Numeral.grouped(figures.pushesAtPriority10)),
@@ -162,7 +162,7 @@ extension TextPage {
         return cells
     }
 
-    private static func freshness(_ figures: DemoFigures) -> [Cell] {
+    private static func freshnessCells(_ figures: DemoFigures) -> [Cell] {
         let span = figures.audiences > 0 ? "from record to last phone" : "from record to answer"
         var cells = [Cell(label: "FRESHNESS", value: span, style: .heading)]
         if let freshness = figures.freshness {
@@ -175,7 +175,7 @@ extension TextPage {
         return cells
     }
 
-    private static func cost(_ figures: DemoFigures) -> [Cell] {
+    private static func costCells(_ figures: DemoFigures) -> [Cell] {
         [
             Cell(
                 label: "THE WORKER",
@@ -188,14 +188,14 @@ extension TextPage {
         ]
     }
 
-    private static func others(_ figures: DemoFigures) -> [Cell] {
+    private static func otherPartCells(_ figures: DemoFigures) -> [Cell] {
         let costs = figures.others.map { part in
             "\(part.name) \(Numeral.oneDecimal(Double(part.usage.cpuMilliseconds) / 1_000)) s"
         }
         return [Cell(label: "beside it: " + costs.joined(separator: ", "), style: .faint)]
     }
 
-    private static func scores(_ figures: DemoFigures) -> [Cell] {
+    private static func scoreCells(_ figures: DemoFigures) -> [Cell] {
         let step = max(1, figures.scores.count / scoresMax)
         let shownScores = stride(from: 0, to: figures.scores.count, by: step).prefix(scoresMax)
             .map { figures.scores[$0] }
@@ -203,10 +203,10 @@ extension TextPage {
             + shownScores.map { Cell(label: $0.result, value: "\($0.first)  \($0.second)") }
     }
 
-    private static func verdict(_ figures: DemoFigures) -> [Cell] {
-        var cells = [Cell(label: figures.verdict, style: figures.phonesAreRight ? .good : .bad)]
+    private static func summaryCells(_ figures: DemoFigures) -> [Cell] {
+        var cells = [Cell(label: figures.summary, style: figures.arePhonesCorrect ? .good : .bad)]
         if let channels = figures.channels {
-            cells += channels.verdict.map { Cell(label: $0, style: channels.isGood ? .good : .bad) }
+            cells += channels.summaryLines.map { Cell(label: $0, style: channels.isGood ? .good : .bad) }
         }
         for phone in figures.wrongPhones.prefix(wrongPhonesMax) {
             cells.append(Cell(label: "  \(phone.activity) shows \(phone.shows)"))

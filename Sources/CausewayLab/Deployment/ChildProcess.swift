@@ -11,7 +11,7 @@ import Synchronization
 /// child has its own process group. Ctrl-C reaches only the parent, which then ends its children.
 final class ChildProcess {
     /// How a child ended.
-    enum Ending: Equatable {
+    enum ExitStatus: Equatable {
         case exited(Int32)
         case killed(signal: Int32)
 
@@ -24,23 +24,23 @@ final class ChildProcess {
     }
 
     /// Where a child's standard output goes. Its standard error always goes to its log.
-    enum Output {
+    enum StandardOutput {
         case log, pipe
         case file(String)
     }
 
-    static let launcher = "/usr/bin/setpriv"
+    static let launcherPath = "/usr/bin/setpriv"
     static let logTailLines = 20
     private static let spawnLock = Mutex(())
 
     /// The child's name in messages.
     let name: String
     let identifier: pid_t
-    /// The log file for the child's standard error, and for its standard output if `Output` is `log`.
+    /// The log file for the child's standard error, and for its standard output if `StandardOutput` is `log`.
     let logFile: String
     /// The read end of the pipe for the child's standard output; -1 without a pipe.
     private let output: Int32
-    private(set) var ending: Ending?
+    private(set) var exitStatus: ExitStatus?
 
     /// - Parameter variables: the environment, as `NAME=value`. Variables with the prefix `CAUSEWAY_` are not
     ///   passed on, because they would configure a worker.
@@ -48,18 +48,18 @@ final class ChildProcess {
         name: String,
         command: [String],
         logFile: String,
-        output destination: Output = .log,
-        variables: [String] = ChildProcess.ownVariables
+        output destination: StandardOutput = .log,
+        variables: [String] = ChildProcess.inheritedVariables
     ) throws(LabError) {
-        guard access(Self.launcher, X_OK) == 0 else {
-            throw LabError("\(Self.launcher) is missing: install util-linux")
+        guard access(Self.launcherPath, X_OK) == 0 else {
+            throw LabError("\(Self.launcherPath) is missing: install util-linux")
         }
         let log = try Self.openForAppending(logFile)
         defer { close(log) }
         var file: Int32 = -1
         if case .file(let path) = destination { file = try Self.openForAppending(path) }
         defer { if file >= 0 { close(file) } }
-        let arguments = [Self.launcher, "--pdeathsig", "KILL", "--"] + command
+        let arguments = [Self.launcherPath, "--pdeathsig", "KILL", "--"] + command
         // Start one child at a time, so that no other child can inherit the pipe before it has its close-on-exec flag.
         let spawned = Self.spawnLock.withLock { _ in
             Result { () throws(LabError) in
@@ -117,21 +117,21 @@ final class ChildProcess {
         let flags = POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF
         posix_spawnattr_setflags(&attributes, Int16(flags))
 
-        var pointers: [UnsafeMutablePointer<CChar>?] = arguments.map { strdup($0) } + [nil]
-        defer { for pointer in pointers { free(pointer) } }
+        var argumentPointers: [UnsafeMutablePointer<CChar>?] = arguments.map { strdup($0) } + [nil]
+        defer { for pointer in argumentPointers { free(pointer) } }
         var identifier: pid_t = 0
-        let others = variables.filter { !$0.hasPrefix("CAUSEWAY_") }
-        var environment: [UnsafeMutablePointer<CChar>?] = others.map { strdup($0) } + [nil]
+        let passedVariables = variables.filter { !$0.hasPrefix("CAUSEWAY_") }
+        var environment: [UnsafeMutablePointer<CChar>?] = passedVariables.map { strdup($0) } + [nil]
         defer { for variable in environment { free(variable) } }
         var code: Int32 = 0
-        ProgramStart.exclusively {
-            code = posix_spawn(&identifier, launcher, &actions, &attributes, &pointers, &environment)
+        ProgramStart.runExclusively {
+            code = posix_spawn(&identifier, launcherPath, &actions, &attributes, &argumentPointers, &environment)
         }
         guard code == 0 else { throw LabError(arguments.joined(separator: " "), errno: code) }
         return identifier
     }
 
-    static var ownVariables: [String] {
+    static var inheritedVariables: [String] {
         var variables: [String] = []
         var next = environ
         while let variable = next.pointee {
@@ -142,21 +142,21 @@ final class ChildProcess {
     }
 
     /// Returns how the child ended; nil if it still runs. Does not wait.
-    func poll() -> Ending? {
-        if ending == nil { reap(options: WNOHANG) }
-        return ending
+    func poll() -> ExitStatus? {
+        if exitStatus == nil { reap(options: WNOHANG) }
+        return exitStatus
     }
 
     func signal(_ number: Int32) {
         // After the child has been reaped, another process may have its id, so do not signal the id.
-        if ending == nil { kill(identifier, number) }
+        if exitStatus == nil { kill(identifier, number) }
     }
 
     /// Waits until the child ends. Returns nil if the child still runs after this time.
-    func wait(milliseconds: Int64) -> Ending? {
-        let deadline = Clock.milliseconds + milliseconds
-        while poll() == nil, Clock.milliseconds < deadline { usleep(2_000) }
-        return ending
+    func wait(milliseconds: Int64) -> ExitStatus? {
+        let deadline = Clock.monotonicMilliseconds + milliseconds
+        while poll() == nil, Clock.monotonicMilliseconds < deadline { usleep(2_000) }
+        return exitStatus
     }
 
     /// Asks the child to end, and kills it if it still runs after the grace time.
@@ -173,26 +173,26 @@ final class ChildProcess {
         var status: Int32 = 0
         guard waitpid(identifier, &status, options) == identifier else { return }
         let signal = status & 0x7F
-        ending = signal == 0 ? .exited((status >> 8) & 0xFF) : .killed(signal: signal)
+        exitStatus = signal == 0 ? .exited((status >> 8) & 0xFF) : .killed(signal: signal)
     }
 
     /// Returns the first line that the child prints. The lab's servers report their ports in this line.
     func firstLine(milliseconds: Int64) throws(LabError) -> String {
         precondition(output >= 0, "only a piped output can be read")
-        let deadline = Clock.milliseconds + milliseconds
+        let deadline = Clock.monotonicMilliseconds + milliseconds
         var line: [UInt8] = []
         while line.count < 65_536 {
             var descriptor = pollfd(fd: output, events: Int16(POLLIN), revents: 0)
-            let left = deadline - Clock.milliseconds
-            guard left > 0 else { throw failure("printed nothing in time") }
-            guard Glibc.poll(&descriptor, 1, Int32(clamping: left)) > 0 else { continue }
+            let remainingMilliseconds = deadline - Clock.monotonicMilliseconds
+            guard remainingMilliseconds > 0 else { throw failure("printed nothing in time") }
+            guard Glibc.poll(&descriptor, 1, Int32(clamping: remainingMilliseconds)) > 0 else { continue }
             var byte: UInt8 = 0
             switch read(output, &byte, 1) {
             case 1 where byte == UInt8(ascii: "\n"): return String(decoding: line, as: UTF8.self)
             case 1: line.append(byte)
             case 0:
                 _ = wait(milliseconds: 10_000)
-                throw failure(ending?.text ?? "closed its output")
+                throw failure(exitStatus?.text ?? "closed its output")
             default: if errno != EINTR { throw LabError("read", errno: errno) }
             }
         }

@@ -8,7 +8,7 @@ struct ControlClient {
 
     let port: UInt16
     /// The server, as errors name it.
-    var server = "the simulator"
+    var serverName = "the simulator"
 
     /// - Throws: an error if no complete HTTP response of at most `responseBytesMax` arrives within the time limit. A
     ///   response with any status is returned.
@@ -21,7 +21,7 @@ struct ControlClient {
         do {
             return try client.request(method, body: body)
         } catch {
-            throw LabError("\(method) \(target) to \(server): \(error)")
+            throw LabError("\(method) \(target) to \(serverName): \(error)")
         }
     }
 
@@ -30,7 +30,7 @@ struct ControlClient {
         let response = try request(method, target, body: body)
         guard (200...299).contains(response.status) else {
             let text = String(decoding: response.body.prefix(500), as: UTF8.self)
-            throw LabError("\(server) answers \(response.status) to \(method) \(target): \(text)")
+            throw LabError("\(serverName) answers \(response.status) to \(method) \(target): \(text)")
         }
         return response.body
     }

@@ -11,7 +11,7 @@ extension Deployment {
     /// Starts a redis-server on a free port. The server writes its data to disk only for `SHUTDOWN SAVE`.
     func startRedis() throws(LabError) {
         for _ in 0..<Self.portAttemptsMax {
-            let port = try LoopbackPort.free()
+            let port = try LoopbackPort.findFree()
             if try startRedis(port: port) {
                 redisPort = port
                 return
@@ -22,9 +22,9 @@ extension Deployment {
 
     /// Stops Redis after it has written its data to disk.
     func takeRedisAway() throws(LabError) {
-        guard let position = parts.firstIndex(where: { $0.name == Self.redisName }) else { return }
-        let redis = parts.remove(at: position)
-        _ = Self.answer(port: redisPort, to: "SHUTDOWN SAVE")
+        guard let partIndex = parts.firstIndex(where: { $0.name == Self.redisName }) else { return }
+        let redis = parts.remove(at: partIndex)
+        _ = Self.redisReply(port: redisPort, to: "SHUTDOWN SAVE")
         guard redis.wait(milliseconds: Self.startMillisecondsMax) == .exited(0) else {
             throw redis.failure("does not shut down")
         }
@@ -42,13 +42,13 @@ extension Deployment {
 
     /// Runs a Redis command whose only correct reply is OK.
     func runRedisCommand(_ command: String) throws(LabError) {
-        guard Self.answer(port: redisPort, to: command) == "+OK" else { throw LabError("Redis refused \(command)") }
+        guard Self.redisReply(port: redisPort, to: command) == "+OK" else { throw LabError("Redis refused \(command)") }
     }
 
     /// Kills Redis and starts an empty one on the same port.
     func replaceRedis() throws(LabError) {
-        guard let position = parts.firstIndex(where: { $0.name == Self.redisName }) else { return }
-        parts.remove(at: position).stop(graceMilliseconds: 0)
+        guard let partIndex = parts.firstIndex(where: { $0.name == Self.redisName }) else { return }
+        parts.remove(at: partIndex).stop(graceMilliseconds: 0)
         unlink(path("dump.rdb"))
         try restartRedis()
     }
@@ -58,16 +58,16 @@ extension Deployment {
 
     /// Returns the number of marks (`PartitionMark`) in Redis.
     func redisMarkCount() throws(LabError) -> Int {
-        try Self.count(port: redisPort, "#redis.call('KEYS', '{causeway/mark*')")
+        try Self.evaluateCount(port: redisPort, "#redis.call('KEYS', '{causeway/mark*')")
     }
 
     /// Returns the number of keys in a redis-server, without marks.
     static func keyCount(port: UInt16) throws(LabError) -> Int {
-        try count(port: port, "redis.call('DBSIZE') - #redis.call('KEYS', '{causeway/mark*')")
+        try evaluateCount(port: port, "redis.call('DBSIZE') - #redis.call('KEYS', '{causeway/mark*')")
     }
 
-    private static func count(port: UInt16, _ expression: String) throws(LabError) -> Int {
-        let answer = answer(port: port, to: "EVAL \"return \(expression)\" 0")
+    private static func evaluateCount(port: UInt16, _ expression: String) throws(LabError) -> Int {
+        let answer = redisReply(port: port, to: "EVAL \"return \(expression)\" 0")
         guard let answer, let count = Int(answer.dropFirst()) else {
             throw LabError("Redis did not report its number of keys")
         }
@@ -75,7 +75,7 @@ extension Deployment {
     }
 
     private func startRedis(port: UInt16) throws(LabError) -> Bool {
-        guard let program = Self.program(Self.redisName) else {
+        guard let program = Self.findProgram(Self.redisName) else {
             throw LabError("redis-server is not installed: run apt-get install redis-server")
         }
         let redis = try ChildProcess(
@@ -86,9 +86,9 @@ extension Deployment {
             ],
             logFile: path("redis.log")
         )
-        let deadline = Clock.milliseconds + Self.startMillisecondsMax
-        while Clock.milliseconds < deadline, redis.poll() == nil {
-            if Self.answer(port: port, to: "PING") == "+PONG", redis.poll() == nil {
+        let deadline = Clock.monotonicMilliseconds + Self.startMillisecondsMax
+        while Clock.monotonicMilliseconds < deadline, redis.poll() == nil {
+            if Self.redisReply(port: port, to: "PING") == "+PONG", redis.poll() == nil {
                 parts.append(redis)
                 return true
             }
@@ -101,7 +101,7 @@ extension Deployment {
 
     /// Returns the first line of Redis' reply to a Redis command, for example `+OK` or `:3`; nil if there is no complete
     /// line of fewer than `responseBytesMax` bytes.
-    static func answer(port: UInt16, to command: String) -> String? {
+    static func redisReply(port: UInt16, to command: String) -> String? {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         defer { close(descriptor) }
         guard LoopbackPort.connect(descriptor, to: port) else { return nil }
@@ -116,7 +116,7 @@ extension Deployment {
         return nil
     }
 
-    static func program(_ name: String) -> String? {
+    static func findProgram(_ name: String) -> String? {
         let directories = (getenv("PATH").map { String(cString: $0) } ?? "").split(separator: ":").map(String.init)
         return (directories + ["/usr/bin", "/usr/local/bin"]).map { "\($0)/\(name)" }.first { access($0, X_OK) == 0 }
     }

@@ -15,7 +15,7 @@ final class Deployment {
     static let startMillisecondsMax: Int64 = 60_000
 
     let directory: String
-    private let programs: ProgramFiles
+    private let programs: ProgramPaths
     /// All processes of the deployment except the worker.
     var parts: [ChildProcess] = []
     private(set) var worker: ChildProcess?
@@ -42,10 +42,10 @@ final class Deployment {
     }
 
     /// - Parameter directory: an existing directory, to which logs and keys are written.
-    init(directory: String, programs: ProgramFiles) throws(LabError) {
+    init(directory: String, programs: ProgramPaths) throws(LabError) {
         self.directory = directory
         self.programs = programs
-        httpPort = try LoopbackPort.free()
+        httpPort = try LoopbackPort.findFree()
     }
 
     var causewayProgram: String { programs.causeway }
@@ -136,23 +136,23 @@ final class Deployment {
     var workerMetrics: WorkerMetrics { WorkerMetrics(httpPorts: [httpPort]) }
 
     /// - Throws: an error if any process of the deployment has ended.
-    func check() throws(LabError) {
+    func checkProcesses() throws(LabError) {
         for part in parts + (worker.map { [$0] } ?? []) {
-            if let ending = part.poll() { throw part.failure(ending.text) }
+            if let exitStatus = part.poll() { throw part.failure(exitStatus.text) }
         }
     }
 
-    func usage() -> [DemoFigures.Part] {
+    func processUsages() -> [DemoFigures.Part] {
         parts.compactMap { part in
             ProcessUsage(identifier: part.identifier).map { DemoFigures.Part(name: part.name, usage: $0) }
         }
     }
 
     /// CPU time of the broker since its start.
-    var brokerCPUMilliseconds: Int64 { usage().first { $0.name == "broker" }?.usage.cpuMilliseconds ?? 0 }
+    var brokerCPUMilliseconds: Int64 { processUsages().first { $0.name == "broker" }?.usage.cpuMilliseconds ?? 0 }
 
     /// Kills the worker as in a crash, and starts another one.
-    func crashWorker() throws(LabError) {
+    func killAndRestartWorker() throws(LabError) {
         worker?.signal(SIGKILL)
         _ = worker?.wait(milliseconds: Self.startMillisecondsMax)
         try startWorker()
@@ -164,10 +164,10 @@ final class Deployment {
     func stopWorker(graceMilliseconds: Int64) throws(LabError) {
         guard let worker else { return }
         worker.signal(SIGTERM)
-        guard let ending = worker.wait(milliseconds: graceMilliseconds) else {
+        guard let exitStatus = worker.wait(milliseconds: graceMilliseconds) else {
             throw worker.failure("does not drain within \(graceMilliseconds / 1_000) s")
         }
-        guard ending == .exited(0) else { throw worker.failure("\(ending.text) where 0 was expected") }
+        guard exitStatus == .exited(0) else { throw worker.failure("\(exitStatus.text) where 0 was expected") }
         self.worker = nil
     }
 

@@ -5,9 +5,9 @@ enum LoopbackPort {
     /// Returns a port that is free at this moment, for servers that cannot choose one themselves. Another
     /// process may take the port before the server uses it. So the caller must be ready to try again with
     /// another port.
-    static func free() throws(LabError) -> UInt16 {
+    static func findFree() throws(LabError) -> UInt16 {
         do throws(SystemError) {
-            return try Listener.unusedLoopbackPort()
+            return try Listener.findUnusedLoopbackPort()
         } catch {
             throw LabError("no free port: \(error)")
         }

@@ -16,7 +16,7 @@ struct ProcessUsage: Equatable, Codable {
 
     /// Returns the usage of two processes that ran one after the other: the sum of their times, and the
     /// higher peak.
-    func plus(_ other: ProcessUsage) -> ProcessUsage {
+    func adding(_ other: ProcessUsage) -> ProcessUsage {
         ProcessUsage(
             cpuMilliseconds: cpuMilliseconds + other.cpuMilliseconds,
             residentPeakBytes: max(residentPeakBytes, other.residentPeakBytes)
@@ -24,7 +24,7 @@ struct ProcessUsage: Equatable, Codable {
     }
 
     /// Returns the CPU time divided by `count`; 0 if `count` is 0.
-    func microseconds(for count: Int) -> Double { count > 0 ? Double(cpuMilliseconds) * 1_000 / Double(count) : 0 }
+    func cpuMicroseconds(per count: Int) -> Double { count > 0 ? Double(cpuMilliseconds) * 1_000 / Double(count) : 0 }
 
     /// Reads the usage of a process. Returns nil if the process no longer exists.
     init?(identifier: pid_t) {
@@ -47,17 +47,17 @@ struct ProcessUsage: Equatable, Codable {
         // Fields 14 and 15, utime and stime. The first field after the name is field 3.
         guard fields.count > 12, let user = Int64(fields[11]), let system = Int64(fields[12]) else { return nil }
         cpuMilliseconds = (user + system) * 1_000 / ticksPerSecond
-        residentPeakBytes = Self.bytes("VmHWM:", of: status) ?? 0
+        residentPeakBytes = Self.parseBytes("VmHWM:", of: status) ?? 0
     }
 
     /// Returns the current resident memory of a process; nil if the process no longer exists.
     static func residentBytes(of identifier: pid_t) -> Int64? {
         guard let status = try? TextFile.read("/proc/\(identifier)/status") else { return nil }
-        return bytes("VmRSS:", of: String(decoding: status, as: UTF8.self))
+        return parseBytes("VmRSS:", of: String(decoding: status, as: UTF8.self))
     }
 
     /// Returns the bytes of one line of `/proc/PID/status`, which counts in KiB.
-    private static func bytes(_ name: String, of status: String) -> Int64? {
+    private static func parseBytes(_ name: String, of status: String) -> Int64? {
         let line = status.split(separator: "\n").first { $0.hasPrefix(name) }
         return line?.split(whereSeparator: \.isWhitespace).dropFirst().first.flatMap { Int64($0) }.map { $0 << 10 }
     }

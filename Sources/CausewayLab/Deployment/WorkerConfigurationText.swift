@@ -5,13 +5,13 @@ import LiveActivity
 /// Writes the configuration file of a worker on loopback: for a demo, a backlog, a fan-out run, or an outage
 /// case.
 struct WorkerConfigurationText {
-    typealias Lines = [(key: String, value: String)]
+    typealias Settings = [(key: String, value: String)]
 
     struct App {
         /// The app's name, in lower-case letters and digits.
         var name: String
         var bundleIdentifier: String
-        var environment = ServiceName.sandbox
+        var environment = SimulatorEnvironment.sandbox
         /// The file of the app's signing key; nil: the simulator's own key.
         var keyFile: String?
         /// The audiences of the app that get a broadcast channel; nil: none.
@@ -26,14 +26,14 @@ struct WorkerConfigurationText {
     }
 
     struct Host {
-        var environment: ServiceName
+        var environment: SimulatorEnvironment
         var port: UInt16
         /// The port of APNs' channel management; nil if no app has channels.
         var managementPort: UInt16?
     }
 
     /// The workers' consumer group, unless the configuration names another one.
-    static let group = "causeway"
+    static let consumerGroup = "causeway"
     /// Properties for the embedded broker. It serves only one member of a group at a time, so a new worker
     /// waits until a killed one has lost its session. So the session is short. The broker answers an empty
     /// fetch only after the fetch wait, even if records arrive earlier, so this wait is short too.
@@ -45,9 +45,9 @@ struct WorkerConfigurationText {
     var bootstrapServers: String
     var supersededResults = SupersededResultMode.each
     var consumerProperties = Self.consumerProperties
-    var redis: Lines
+    var redis: Settings
     /// Keys of the section `apns`, without the hosts.
-    var apns: Lines
+    var apns: Settings
     var hosts: [Host]
     /// The signing key of apps without their own key.
     var teamIdentifier = SimulatorDirectory.ownIdentifier
@@ -55,8 +55,8 @@ struct WorkerConfigurationText {
     var keyFile = ""
     var apps: [App]
     /// Keys of the policy `default`, which every app uses.
-    var policy: Lines = []
-    var worker: Lines
+    var policy: Settings = []
+    var worker: Settings
 
     var text: String {
         """
@@ -84,8 +84,8 @@ struct WorkerConfigurationText {
         """
     }
 
-    private func lines(_ lines: Lines, indentation: Int) -> String {
-        lines.map { String(repeating: " ", count: indentation) + "\($0.key): \($0.value)" }.joined(separator: "\n")
+    private func lines(_ settings: Settings, indentation: Int) -> String {
+        settings.map { String(repeating: " ", count: indentation) + "\($0.key): \($0.value)" }.joined(separator: "\n")
     }
 
     private func text(_ host: Host) -> String {
@@ -161,22 +161,22 @@ extension WorkerConfigurationText {
             lanes: lanes
         )
         configuration.supersededResults = supersededResults
-        configuration.policy = lines(of: policy)
+        configuration.policy = settings(of: policy)
         return configuration.text
     }
 
     /// Returns the lines of a policy's spacing, `budget` and `frequentBudget`; empty if the policy has only default
     /// numbers.
-    private static func lines(of policy: Policy) -> Lines {
+    private static func settings(of policy: Policy) -> Settings {
         guard policy != Policy(name: policy.name) else { return [] }
         return [
             ("spacingMilliseconds", "\(policy.spacingMilliseconds)"),
-            ("budget", bucket(policy.budget)),
-            ("frequentBudget", bucket(policy.frequentBudget)),
+            ("budget", bucketText(policy.budget)),
+            ("frequentBudget", bucketText(policy.frequentBudget)),
         ]
     }
 
-    private static func bucket(_ bucket: Policy.Bucket) -> String {
+    private static func bucketText(_ bucket: Policy.Bucket) -> String {
         "{pushes: \(bucket.pushes), refillPerHour: \(bucket.refillPerHour), "
             + "reservedForAlerts: \(bucket.reservedForAlerts)}"
     }

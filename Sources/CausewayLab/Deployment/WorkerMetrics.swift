@@ -9,7 +9,8 @@ struct WorkerMetrics {
     func sum(of metric: String, label: String? = nil) -> Double {
         var sum = 0.0
         for port in httpPorts {
-            let answer = try? ControlClient(port: port, server: "the worker").successfulResponseBody("GET", "/metrics")
+            let answer = try? ControlClient(port: port, serverName: "the worker")
+                .successfulResponseBody("GET", "/metrics")
             let text = String(decoding: answer ?? [], as: UTF8.self)
             for line in text.split(separator: "\n") where line.hasPrefix(metric) && !line.hasPrefix("#") {
                 let series = line.prefix { $0 != " " }

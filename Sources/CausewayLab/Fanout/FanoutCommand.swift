@@ -53,13 +53,14 @@ struct FanoutCommand: ParsableCommand {
     var beside = 0
 
     @Option(
+        name: .customLong("broker"),
         help: ArgumentHelp(
             "Serves a broker whose groups rebalance: a program, its arguments, then a directory for it. It must print its address like "
                 + "causeway-lab broker. Default: the embedded broker, whose groups have one member.",
             valueName: "command"
         )
     )
-    var broker: String?
+    var brokerCommand: String?
 
     @Option(help: ArgumentHelp("Also write the figures to this file.", valueName: "file"))
     var json: String?
@@ -75,7 +76,7 @@ struct FanoutCommand: ParsableCommand {
             throw ValidationError("--overtake-at must be 1 to 99")
         }
         guard (1...8).contains(workers) else { throw ValidationError("--workers must be 1 to 8") }
-        guard workers == 1 || broker != nil else {
+        guard workers == 1 || brokerCommand != nil else {
             throw ValidationError("--workers \(workers) needs --broker: the embedded broker's groups have one member")
         }
         guard (0...256).contains(lanes) else { throw ValidationError("--lanes must be 0 to 256") }
@@ -89,7 +90,7 @@ struct FanoutCommand: ParsableCommand {
 
     func run() throws {
         do {
-            let figures = try figures()
+            let figures = try runFanout()
             StandardStreams.printOutput(figures.text)
             if let json { try TextFile.write(figures: figures, to: json) }
             guard figures.isGood else { throw ExitCode(1) }
@@ -99,16 +100,16 @@ struct FanoutCommand: ParsableCommand {
         }
     }
 
-    private func figures() throws(LabError) -> FanoutFigures {
+    private func runFanout() throws(LabError) -> FanoutFigures {
         let interruption = Interruption()
         let directory = try WorkDirectory()
         defer { directory.remove(keeping: keep) }
         let deployment = try FanoutDeployment(
             directory: directory.path,
-            programs: try ProgramFiles(),
+            programs: try ProgramPaths(),
             workerCount: workers,
             lanes: lanes,
-            brokerCommand: broker.map { $0.split(separator: " ").map(String.init) }
+            brokerCommand: brokerCommand.map { $0.split(separator: " ").map(String.init) }
         )
         defer { deployment.stop() }
         try deployment.start()

@@ -9,14 +9,14 @@ struct FanoutCrowd {
     static let audience = "final"
     /// One in this many members has frequent updates. The admission of a command grants one priority for such
     /// members and another for the others, so the run uses both.
-    private static let frequentEvery = 4
+    private static let frequentUpdatesEvery = 4
 
     /// The simulator's answer about what its phones show.
     struct CrowdReport {
         /// Phones that show the content for which the simulator was asked.
         var phonesShowing = 0
         /// When the last push with this content arrived, UNIX milliseconds; 0 before the first.
-        var lastMilliseconds: Int64 = 0
+        var lastPushMilliseconds: Int64 = 0
         var pushes = 0
         var reversedPhones = 0
         var phonesAlertedTwice = 0
@@ -24,23 +24,23 @@ struct FanoutCrowd {
         var alerts = 0
     }
 
-    let crowd: CompactCrowd
+    let compactCrowd: CompactCrowd
     private let client: ControlClient
 
     init(
         members: Int,
         name: String,
-        shownSince timestamp: Int64,
+        contentTimestamp timestamp: Int64,
         audiences: [String] = [audience],
         client: ControlClient
     ) {
         var crowd = CompactCrowd(app: FanoutDeployment.app, name: name, count: members)
         crowd.audiences = audiences
         crowd.environment = .sandbox
-        crowd.frequentEvery = Self.frequentEvery
-        crowd.identifiers = .uuid
+        crowd.frequentUpdatesEvery = Self.frequentUpdatesEvery
+        crowd.identifierForm = .uuid
         crowd.timestamp = timestamp
-        self.crowd = crowd
+        compactCrowd = crowd
         self.client = client
     }
 
@@ -49,19 +49,20 @@ struct FanoutCrowd {
             "POST",
             "/crowds",
             [
-                "app": crowd.app, "name": crowd.name, "count": crowd.count, "audiences": crowd.audiences,
-                "environment": crowd.environment.rawValue, "frequentEvery": crowd.frequentEvery,
-                "identifiers": crowd.identifiers.rawValue, "timestamp": crowd.timestamp,
+                "app": compactCrowd.app, "name": compactCrowd.name, "count": compactCrowd.count,
+                "audiences": compactCrowd.audiences,
+                "environment": compactCrowd.environment.rawValue, "frequentEvery": compactCrowd.frequentUpdatesEvery,
+                "identifiers": compactCrowd.identifierForm.rawValue, "timestamp": compactCrowd.timestamp,
             ]
         )
     }
 
-    func record(_ number: Int, registeredAtMilliseconds: Int64) -> RegistrationRecord {
-        crowd.registration(number, registeredAtMilliseconds: registeredAtMilliseconds)
+    func makeRegistration(_ number: Int, registeredAtMilliseconds: Int64) -> RegistrationRecord {
+        compactCrowd.registration(number, registeredAtMilliseconds: registeredAtMilliseconds)
     }
 
-    func report(about content: [String: Any]) throws(LabError) -> CrowdReport {
-        let object = try client.requestObject("GET", "/crowd?app=\(crowd.app)&name=\(crowd.name)")
+    func readReport(about content: [String: Any]) throws(LabError) -> CrowdReport {
+        let object = try client.requestObject("GET", "/crowd?app=\(compactCrowd.app)&name=\(compactCrowd.name)")
         guard let shown = object["shown"] as? [[String: Any]], let pushes = object["pushes"] as? Int,
             let reversed = object["reversed"] as? Int, let alertedTwice = object["alertedTwice"] as? Int,
             let alerts = object["alerts"] as? Int
@@ -77,7 +78,7 @@ struct FanoutCrowd {
                 NSDictionary(dictionary: other) == NSDictionary(dictionary: content)
             else { continue }
             report.phonesShowing += state["phones"] as? Int ?? 0
-            report.lastMilliseconds = max(report.lastMilliseconds, state["lastMilliseconds"] as? Int64 ?? 0)
+            report.lastPushMilliseconds = max(report.lastPushMilliseconds, state["lastMilliseconds"] as? Int64 ?? 0)
         }
         return report
     }

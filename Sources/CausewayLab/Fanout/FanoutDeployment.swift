@@ -12,13 +12,13 @@ final class FanoutDeployment {
     /// Without this setting, a worker may use 1 GiB or more, and keeps the memory that the many registrations needed
     /// before the command. The measurement would then not show what the fan-out needs.
     private static let memoryMebibytesPerLane = 64
-    private static let drainMilliseconds: Int64 = 60_000
+    private static let drainMillisecondsMax: Int64 = 60_000
     /// How many streams the simulator permits on a connection before the first provider token. h2load opens 500 at
     /// once, and does not wait for the simulator's SETTINGS.
     private static let earlyStreams = 1_000
 
     let base: Deployment
-    private let programs: ProgramFiles
+    private let programs: ProgramPaths
     private let lanes: Int
     private let brokerCommand: [String]?
     private let httpPorts: [UInt16]
@@ -27,7 +27,7 @@ final class FanoutDeployment {
 
     init(
         directory: String,
-        programs: ProgramFiles,
+        programs: ProgramPaths,
         workerCount: Int,
         lanes: Int,
         brokerCommand: [String]?
@@ -37,7 +37,7 @@ final class FanoutDeployment {
         self.lanes = lanes
         self.brokerCommand = brokerCommand
         var ports: [UInt16] = []
-        for _ in 0..<workerCount { ports.append(try LoopbackPort.free()) }
+        for _ in 0..<workerCount { ports.append(try LoopbackPort.findFree()) }
         httpPorts = ports
     }
 
@@ -93,10 +93,10 @@ final class FanoutDeployment {
     }
 
     /// - Throws: an error if any process of the deployment has ended.
-    func check() throws(LabError) {
-        try base.check()
+    func checkProcesses() throws(LabError) {
+        try base.checkProcesses()
         for worker in workers {
-            if let ending = worker.poll() { throw worker.failure(ending.text) }
+            if let exitStatus = worker.poll() { throw worker.failure(exitStatus.text) }
         }
     }
 
@@ -105,8 +105,9 @@ final class FanoutDeployment {
     var redis: ChildProcess? { base.parts.first { $0.name == "redis-server" } }
 
     /// Runs a script in Redis that returns a whole number.
-    func evaluate(_ script: String) throws(LabError) -> Int {
-        guard let answer = Deployment.answer(port: base.redisPort, to: "EVAL \"\(script)\" 0"), answer.hasPrefix(":"),
+    func evaluateRedisScript(_ script: String) throws(LabError) -> Int {
+        guard let answer = Deployment.redisReply(port: base.redisPort, to: "EVAL \"\(script)\" 0"),
+            answer.hasPrefix(":"),
             let number = Int(answer.dropFirst())
         else { throw LabError("Redis does not answer: \(script)") }
         return number
@@ -117,12 +118,12 @@ final class FanoutDeployment {
     private static let audienceKeyPattern = "{\(app)@*"
 
     func audienceKeyCount() throws(LabError) -> Int {
-        try evaluate("return #redis.call('KEYS', '\(Self.audienceKeyPattern)')")
+        try evaluateRedisScript("return #redis.call('KEYS', '\(Self.audienceKeyPattern)')")
     }
 
     /// Returns how many bytes Redis needs for all audiences, including the keys and Redis' own overhead.
     func audienceBytes() throws(LabError) -> Int {
-        try evaluate(
+        try evaluateRedisScript(
             "local n = 0 for _, k in ipairs(redis.call('KEYS', '\(Self.audienceKeyPattern)')) do "
                 + "n = n + redis.call('MEMORY', 'USAGE', k) end return n"
         )
@@ -132,10 +133,10 @@ final class FanoutDeployment {
     func stopWorkers() throws(LabError) {
         for worker in workers { worker.signal(SIGTERM) }
         for worker in workers {
-            guard let ending = worker.wait(milliseconds: Self.drainMilliseconds) else {
-                throw worker.failure("does not drain within \(Self.drainMilliseconds / 1_000) s")
+            guard let exitStatus = worker.wait(milliseconds: Self.drainMillisecondsMax) else {
+                throw worker.failure("does not drain within \(Self.drainMillisecondsMax / 1_000) s")
             }
-            guard ending == .exited(0) else { throw worker.failure("\(ending.text) where 0 was expected") }
+            guard exitStatus == .exited(0) else { throw worker.failure("\(exitStatus.text) where 0 was expected") }
         }
         workers = []
     }

@@ -58,20 +58,20 @@ struct FanoutFigures: Codable, Equatable, RunFigures {
 
     var text: String {
         let overtaken = overtakenAtPercent.map { ", overtaken at \($0) %" } ?? ""
-        let h2load = h2loadMicrosecondsPerPush.map { ", h2load \(number($0)) µs a push" } ?? ""
+        let h2load = h2loadMicrosecondsPerPush.map { ", h2load \(decimalText($0)) µs a push" } ?? ""
         return """
             \(Numeral.grouped(members)) members, \(workers == 1 ? "one worker" : "\(workers) workers")\(overtaken): \
-            \(outcomes.joined(separator: ", ")) in \(number(seconds)) s
+            \(outcomes.joined(separator: ", ")) in \(decimalText(seconds)) s
             \(Numeral.grouped(pushes)) pushes; \(Numeral.grouped(resultRecords)) result records\(resultsAddUp ? "" : ", which do not add up")
-            CPU time of the worker \(number(workerCPUMicrosecondsPerPush)) µs a push\(h2load), redis-server \(number(redisCPUMicrosecondsPerPush)) µs
-            memory of the worker \(Numeral.mebibytes(workerPeakMemoryBytes)) at its peak, of a member in Redis \(number(redisBytesPerMember)) bytes
-            \(single)joined in \(number(joinSeconds)) s, \(number(redisMicrosecondsPerJoin)) µs of redis-server each
+            CPU time of the worker \(decimalText(workerCPUMicrosecondsPerPush)) µs a push\(h2load), redis-server \(decimalText(redisCPUMicrosecondsPerPush)) µs
+            memory of the worker \(Numeral.mebibytes(workerPeakMemoryBytes)) at its peak, of a member in Redis \(decimalText(redisBytesPerMember)) bytes
+            \(singleCommandsText)joined in \(decimalText(joinSeconds)) s, \(decimalText(redisMicrosecondsPerJoin)) µs of redis-server each
             \(Numeral.grouped(members - wrong)) of \(Numeral.grouped(members)) phones show the newest state; \(Numeral.grouped(reversed)) went back \
             in time, \(Numeral.grouped(alertedTwice)) heard an alert twice, \(Numeral.grouped(unalerted)) heard none
             """
     }
 
-    private var single: String {
+    private var singleCommandsText: String {
         guard let singleBefore, let singleDuring else { return "" }
         return """
             single commands: half within \(singleBefore.p50Milliseconds) ms, 99 of 100 within \(singleBefore.p99Milliseconds) ms; beside the \
@@ -80,7 +80,7 @@ struct FanoutFigures: Codable, Equatable, RunFigures {
             """
     }
 
-    private func number(_ value: Double) -> String {
+    private func decimalText(_ value: Double) -> String {
         guard value.isFinite, value.magnitude < 1e12 else { return "?" }
         return Numeral.twoDecimals(hundredths: Int((value * 100).rounded()))
     }

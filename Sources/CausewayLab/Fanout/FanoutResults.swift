@@ -27,7 +27,7 @@ final class FanoutResults: ConsumerHandler {
     /// The results of whole commands, by the command's id.
     private(set) var outcomes: [String: CommandOutcome] = [:]
     /// The sums over the ranges' results, by the command's id and the members' outcome.
-    private(set) var rangeSums: [String: [String: Int]] = [:]
+    private(set) var memberCountsOfRanges: [String: [String: Int]] = [:]
     private var consumer: Consumer?
 
     init(bootstrapServers: String) throws(LabError) {
@@ -53,7 +53,7 @@ final class FanoutResults: ConsumerHandler {
             switch consumer.poll() {
             case .message(let message):
                 guard let value = message.value else { continue }
-                count(Array(value))
+                countRecord(Array(value))
             case .none: return
             case .partitionEnd: continue
             case .error(let error): if error.isFatal { throw LabError("the results cannot be read: \(error)") }
@@ -61,7 +61,7 @@ final class FanoutResults: ConsumerHandler {
         }
     }
 
-    func count(_ json: [UInt8]) {
+    func countRecord(_ json: [UInt8]) {
         guard let result = try? JSONSerialization.jsonObject(with: Data(json)) as? [String: Any],
             let command = result["command"] as? String, let outcome = result["outcome"] as? String
         else {
@@ -69,13 +69,13 @@ final class FanoutResults: ConsumerHandler {
             return
         }
         guard result["audience"] != nil else {
-            singleCommands?.count(command, outcome: outcome, times: result["times"] as? [String: Int64] ?? [:])
+            singleCommands?.countResult(command, outcome: outcome, times: result["times"] as? [String: Int64] ?? [:])
             return
         }
         resultRecords += 1
         let members = result["members"] as? [String: Int] ?? [:]
         guard result["segments"] == nil else {
-            rangeSums[command, default: [:]].merge(members, uniquingKeysWith: +)
+            memberCountsOfRanges[command, default: [:]].merge(members, uniquingKeysWith: +)
             return
         }
         outcomes[command] = CommandOutcome(outcome: outcome, reason: result["reason"] as? String, members: members)
@@ -83,9 +83,11 @@ final class FanoutResults: ConsumerHandler {
 
     /// Whether the ranges' counts add up to the command's counts, and the command's counts to the number of
     /// members.
-    func addsUp(_ command: String, members: Int) -> Bool {
-        guard let outcome = outcomes[command], let rangeSums = rangeSums[command] else { return false }
-        return rangeSums == outcome.members && outcome.members.values.reduce(0, +) == members
+    func doCountsAddUp(_ command: String, members: Int) -> Bool {
+        guard let outcome = outcomes[command], let memberCountsOfRanges = memberCountsOfRanges[command] else {
+            return false
+        }
+        return memberCountsOfRanges == outcome.members && outcome.members.values.reduce(0, +) == members
     }
 
     func close() {

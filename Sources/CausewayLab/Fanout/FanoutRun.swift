@@ -9,16 +9,16 @@ import Numbers
 final class FanoutRun {
     /// The run fails if a step makes no progress for this time. A step whose progress is not counted must end within
     /// it.
-    private static let stallMilliseconds: Int64 = 120_000
-    private static let pollMilliseconds: Int64 = 20
+    private static let stallMillisecondsMax: Int64 = 120_000
+    private static let pollIntervalMilliseconds: Int64 = 20
     /// The most registrations that may wait for a worker. If more wait, the embedded broker may drop some.
     private static let unreadRegistrationsMax = 100_000
-    private static let registrationsPerPoll = 2_000
+    private static let registrationsWrittenPerPassMax = 2_000
     /// After this many registrations the run checks that Redis has members, so that it soon notices a worker
     /// that ignores the registrations' audiences.
     private static let registrationsBeforeCheck = 1_000
     /// How much older than the command the initial content of the phones is, in seconds.
-    private static let shownSeconds: Int64 = 60
+    private static let initialContentAgeSeconds: Int64 = 60
 
     private let members: Int
     private let overtakeAtPercent: Int?
@@ -29,7 +29,7 @@ final class FanoutRun {
     private let phones: SimulatedPhones
     private let commandProducer: CommandProducer
     private let results: FanoutResults
-    private var progress = FanoutProgress()
+    private var progress = FanoutProgressBar()
 
     init(
         members: Int,
@@ -49,7 +49,7 @@ final class FanoutRun {
         crowd = FanoutCrowd(
             members: members,
             name: "fan-",
-            shownSince: Clock.wallMilliseconds / 1_000 - Self.shownSeconds,
+            contentTimestamp: Clock.wallMilliseconds / 1_000 - Self.initialContentAgeSeconds,
             client: client
         )
         commandProducer = try CommandProducer(bootstrapServers: deployment.base.bootstrapServers)
@@ -68,37 +68,37 @@ final class FanoutRun {
     func run() throws(LabError) -> FanoutFigures {
         try FanoutCrowd.declareApp(ControlClient(port: deployment.simulator.controlPort))
         try crowd.createPhones()
-        let joinCost = try join()
+        let joinCost = try registerMembers()
         let bytes = try deployment.audienceBytes()
         try measureSingleCommands()
-        let load = try makeH2LoadRun()
-        var loads: [Double] = []
-        if let load { loads.append(try load.run(eachPoll: pollOnce)) }
+        let h2load = try makeH2LoadRun()
+        var h2loadCosts: [Double] = []
+        if let h2load { h2loadCosts.append(try h2load.run(eachPoll: pollOnce)) }
         let round = try fanOut()
         // Ask the phones before h2load runs again. The pushes of h2load have the first command's content state, and
         // must not count as the fan-out's last pushes.
-        let crowdReport = try crowd.report(about: round.last.contentState)
-        if let load { loads.append(try load.run(eachPoll: pollOnce)) }
+        let crowdReport = try crowd.readReport(about: round.newestCommand.contentState)
+        if let h2load { h2loadCosts.append(try h2load.run(eachPoll: pollOnce)) }
         try deployment.stopWorkers()
         try results.drain()
         return FanoutFigures(
             members: members,
-            workers: round.workers,
+            workers: round.workerCount,
             overtakenAtPercent: overtakeAtPercent,
             joinSeconds: Double(joinCost.milliseconds) / 1_000,
             redisMicrosecondsPerJoin: Double(joinCost.redisCPUMicroseconds) / Double(members),
             redisBytesPerMember: Double(bytes) / Double(members),
-            seconds: Double(crowdReport.lastMilliseconds - round.recordMilliseconds) / 1_000,
+            seconds: Double(crowdReport.lastPushMilliseconds - round.recordMilliseconds) / 1_000,
             pushes: crowdReport.pushes,
             workerCPUMicrosecondsPerPush: Double(round.workerCPUMicroseconds) / Double(max(1, crowdReport.pushes)),
             redisCPUMicrosecondsPerPush: Double(round.redisCPUMicroseconds) / Double(max(1, crowdReport.pushes)),
-            h2loadMicrosecondsPerPush: loads.isEmpty ? nil : loads.reduce(0, +) / Double(loads.count),
+            h2loadMicrosecondsPerPush: h2loadCosts.isEmpty ? nil : h2loadCosts.reduce(0, +) / Double(h2loadCosts.count),
             workerPeakMemoryBytes: round.workerPeakMemoryBytes,
             singleBefore: results.singleCommands?.freshness(.before),
             singleDuring: results.singleCommands?.freshness(.during),
-            resultRecords: results.resultRecords - round.recordsBefore,
+            resultRecords: results.resultRecords - round.resultRecordsBefore,
             outcomes: round.commands.map { results.outcomes[$0.identifier]?.outcome ?? "no result" },
-            resultsAddUp: round.commands.allSatisfy { results.addsUp($0.identifier, members: members) },
+            resultsAddUp: round.commands.allSatisfy { results.doCountsAddUp($0.identifier, members: members) },
             wrong: members - crowdReport.phonesShowing,
             reversed: crowdReport.reversedPhones,
             alertedTwice: crowdReport.phonesAlertedTwice,
@@ -108,7 +108,7 @@ final class FanoutRun {
 
     private func makeH2LoadRun() throws(LabError) -> H2LoadRun? {
         guard h2loadPushes > 0 else { return nil }
-        let body = try FanoutContent(number: 1, timestamp: Clock.wallMilliseconds / 1_000).body()
+        let body = try AudienceUpdate(number: 1, timestamp: Clock.wallMilliseconds / 1_000).body()
         return try H2LoadRun(deployment, pushes: h2loadPushes, body: body)
     }
 
@@ -119,42 +119,42 @@ final class FanoutRun {
         var redisCPUMicroseconds: Int64
     }
 
-    private func join() throws(LabError) -> JoinCost {
+    private func registerMembers() throws(LabError) -> JoinCost {
         try wait("workers that read") { () throws(LabError) in
             Int(deployment.metrics.sum(of: "causeway_partitions_assigned")) > 0
         }
-        let beganMilliseconds = Clock.milliseconds
+        let beganMilliseconds = Clock.monotonicMilliseconds
         let redisBefore = redisCPUMicroseconds
-        var written = 0
-        var read = 0
+        var writtenCount = 0
+        var settledCount = 0
         var areKeysChecked = false
         let isJoined = { [self] () throws(LabError) -> Bool in
             let now = Clock.wallMilliseconds
             let target = min(
                 areKeysChecked ? members : min(Self.registrationsBeforeCheck, members),
-                read + Self.unreadRegistrationsMax
+                settledCount + Self.unreadRegistrationsMax
             )
-            let end = min(target, written + Self.registrationsPerPoll)
-            while written < end {
-                let record = crowd.record(written, registeredAtMilliseconds: now)
-                guard try commandProducer.register(key: record.key, value: record.value) else { break }
-                written += 1
+            let end = min(target, writtenCount + Self.registrationsWrittenPerPassMax)
+            while writtenCount < end {
+                let record = crowd.makeRegistration(writtenCount, registeredAtMilliseconds: now)
+                guard try commandProducer.produceRegistration(key: record.key, value: record.value) else { break }
+                writtenCount += 1
             }
-            commandProducer.takeReports()
-            guard written == target else { return false }
-            read = settledRegistrations(written: written)
-            if !areKeysChecked, read == written {
+            commandProducer.takeDeliveryReports()
+            guard writtenCount == target else { return false }
+            settledCount = settledRegistrations(written: writtenCount)
+            if !areKeysChecked, settledCount == writtenCount {
                 areKeysChecked = true
                 try checkAudienceKeys()
             }
-            return areKeysChecked && read == members
+            return areKeysChecked && settledCount == members
         }
-        try wait("the members to join", progress: { (read, self.members) }, until: isJoined)
+        try wait("the members to join", progress: { (settledCount, self.members) }, until: isJoined)
         guard commandProducer.undeliveredRecords == 0 else {
             throw LabError("\(commandProducer.undeliveredRecords) registrations did not reach the broker")
         }
         return JoinCost(
-            milliseconds: Clock.milliseconds - beganMilliseconds,
+            milliseconds: Clock.monotonicMilliseconds - beganMilliseconds,
             redisCPUMicroseconds: redisCPUMicroseconds - redisBefore
         )
     }
@@ -182,23 +182,25 @@ final class FanoutRun {
         guard let singleCommands = results.singleCommands else { return }
         try singleCommands.crowd.createPhones()
         let now = Clock.wallMilliseconds
-        for number in 0..<singleCommands.crowd.crowd.count {
-            let record = singleCommands.crowd.record(number, registeredAtMilliseconds: now)
-            while try !commandProducer.register(key: record.key, value: record.value) { commandProducer.takeReports() }
+        for number in 0..<singleCommands.crowd.compactCrowd.count {
+            let record = singleCommands.crowd.makeRegistration(number, registeredAtMilliseconds: now)
+            while try !commandProducer.produceRegistration(key: record.key, value: record.value) {
+                commandProducer.takeDeliveryReports()
+            }
         }
-        let registered = members + singleCommands.crowd.crowd.count
+        let registered = members + singleCommands.crowd.compactCrowd.count
         try wait("other phones to register") { () throws(LabError) in
             settledRegistrations(written: registered) == registered
         }
-        let end = Clock.milliseconds + SingleCommandLoad.millisecondsBeforeRound
-        results.singleCommands?.begin(.before, atMilliseconds: Clock.milliseconds)
-        try wait("single commands alone") { () throws(LabError) in Clock.milliseconds >= end }
+        let end = Clock.monotonicMilliseconds + SingleCommandLoad.millisecondsBeforeRound
+        results.singleCommands?.begin(.before, atMilliseconds: Clock.monotonicMilliseconds)
+        try wait("single commands alone") { () throws(LabError) in Clock.monotonicMilliseconds >= end }
         try endSingleCommands()
     }
 
     /// Stops the single commands and waits for their results.
     private func endSingleCommands() throws(LabError) {
-        results.singleCommands?.begin(nil, atMilliseconds: Clock.milliseconds)
+        results.singleCommands?.begin(nil, atMilliseconds: Clock.monotonicMilliseconds)
         try wait("the single commands' results") { () throws(LabError) in
             results.singleCommands.map { $0.resultCount >= $0.writtenCommands } ?? true
         }
@@ -207,12 +209,12 @@ final class FanoutRun {
     // MARK: - The round
 
     private struct Round {
-        var commands: [FanoutContent]
-        var last: FanoutContent
+        var commands: [AudienceUpdate]
+        var newestCommand: AudienceUpdate
         /// When the last command's record was written, UNIX milliseconds.
         var recordMilliseconds: Int64
-        var workers: Int
-        var recordsBefore: Int
+        var workerCount: Int
+        var resultRecordsBefore: Int
         var workerCPUMicroseconds: Int64
         var redisCPUMicroseconds: Int64
         var workerPeakMemoryBytes: Int64
@@ -220,17 +222,17 @@ final class FanoutRun {
 
     private func fanOut() throws(LabError) -> Round {
         try results.drain()
-        results.singleCommands?.begin(.during, atMilliseconds: Clock.milliseconds)
-        let accepted = try phones.acceptedCounts().pushes
-        for worker in deployment.workers { try ProcessTime.resetPeak(of: worker.identifier) }
+        results.singleCommands?.begin(.during, atMilliseconds: Clock.monotonicMilliseconds)
+        let accepted = try phones.readAcceptedCounts().pushes
+        for worker in deployment.workers { try ProcessCPUTime.resetPeakMemory(of: worker.identifier) }
         let (workersBefore, redisBefore) = (workerCPUMicroseconds, redisCPUMicroseconds)
-        let first = FanoutContent(number: 1, timestamp: Clock.wallMilliseconds / 1_000)
+        let first = AudienceUpdate(number: 1, timestamp: Clock.wallMilliseconds / 1_000)
         var round = Round(
             commands: [first],
-            last: first,
-            recordMilliseconds: try send(first),
-            workers: deployment.workers.count,
-            recordsBefore: results.resultRecords,
+            newestCommand: first,
+            recordMilliseconds: try sendCommand(first),
+            workerCount: deployment.workers.count,
+            resultRecordsBefore: results.resultRecords,
             workerCPUMicroseconds: 0,
             redisCPUMicroseconds: 0,
             workerPeakMemoryBytes: 0
@@ -238,13 +240,13 @@ final class FanoutRun {
         if let overtakeAtPercent {
             let target = (members * overtakeAtPercent + 99) / 100
             try awaitPushes(target, since: accepted)
-            let second = FanoutContent(number: 2, timestamp: max(first.timestamp, Clock.wallMilliseconds / 1_000))
-            round.recordMilliseconds = try send(second)
-            (round.commands, round.last) = ([first, second], second)
+            let second = AudienceUpdate(number: 2, timestamp: max(first.timestamp, Clock.wallMilliseconds / 1_000))
+            round.recordMilliseconds = try sendCommand(second)
+            (round.commands, round.newestCommand) = ([first, second], second)
         }
         try awaitPushes(members, since: accepted)
         try wait("every phone to show the newest state") { () throws(LabError) in
-            try crowd.report(about: round.last.contentState).phonesShowing == members
+            try crowd.readReport(about: round.newestCommand.contentState).phonesShowing == members
         }
         try endSingleCommands()
         try wait("the commands' results") { () throws(LabError) in
@@ -260,7 +262,7 @@ final class FanoutRun {
     private func awaitPushes(_ count: Int, since accepted: Int) throws(LabError) {
         var pushes = 0
         let isReached = { [self] () throws(LabError) -> Bool in
-            pushes = try phones.acceptedCounts().pushes - accepted
+            pushes = try phones.readAcceptedCounts().pushes - accepted
             return pushes >= count
         }
         try wait("\(Numeral.grouped(count)) pushes", progress: { (pushes, self.members) }, until: isReached)
@@ -269,8 +271,8 @@ final class FanoutRun {
     /// Sends a command to the audience.
     ///
     /// - Returns: the time just before its record was queued, UNIX milliseconds.
-    private func send(_ content: FanoutContent) throws(LabError) -> Int64 {
-        let record = try content.record()
+    private func sendCommand(_ command: AudienceUpdate) throws(LabError) -> Int64 {
+        let record = try command.record()
         let now = Clock.wallMilliseconds
         let outcome = record.withUnsafeBytes { value in
             Array(FanoutCrowd.audience.utf8)
@@ -288,11 +290,11 @@ final class FanoutRun {
     }
 
     private var workerCPUMicroseconds: Int64 {
-        deployment.workers.reduce(0) { $0 + (ProcessTime.microseconds(of: $1.identifier) ?? 0) }
+        deployment.workers.reduce(0) { $0 + (ProcessCPUTime.cpuMicroseconds(of: $1.identifier) ?? 0) }
     }
 
     private var redisCPUMicroseconds: Int64 {
-        deployment.redis.flatMap { ProcessTime.microseconds(of: $0.identifier) } ?? 0
+        deployment.redis.flatMap { ProcessCPUTime.cpuMicroseconds(of: $0.identifier) } ?? 0
     }
 
     // MARK: - Waiting
@@ -302,31 +304,35 @@ final class FanoutRun {
         progress count: () -> (done: Int, of: Int) = { (0, 0) },
         until isDone: () throws(LabError) -> Bool
     ) throws(LabError) {
-        var last = (done: -1, milliseconds: Clock.milliseconds)
+        var last = (done: -1, milliseconds: Clock.monotonicMilliseconds)
         while try !isDone() {
             let (done, all) = count()
-            let now = Clock.milliseconds
+            let now = Clock.monotonicMilliseconds
             if done != last.done { last = (done, now) }
             progress.show(what, done: done, of: all, nowMilliseconds: now)
-            guard now - last.milliseconds < Self.stallMilliseconds else {
+            guard now - last.milliseconds < Self.stallMillisecondsMax else {
                 throw LabError(
-                    "nothing has come of \(what) for \(Self.stallMilliseconds / 1_000) s, \(Numeral.grouped(done)) of "
+                    "nothing has come of \(what) for \(Self.stallMillisecondsMax / 1_000) s, \(Numeral.grouped(done)) of "
                         + "\(Numeral.grouped(all)) are done; the worker's log ends with",
                     logTail: TextFile.lastLines(of: deployment.base.path("worker-0.log"), ChildProcess.logTailLines)
                 )
             }
             try pollOnce()
-            usleep(UInt32(Self.pollMilliseconds) * 1_000)
+            usleep(UInt32(Self.pollIntervalMilliseconds) * 1_000)
         }
         progress.clear()
     }
 
     private func pollOnce() throws(LabError) {
-        if let signal = interruption.pending { throw LabError("interrupted (signal \(signal))") }
-        try deployment.check()
-        commandProducer.takeReports()
+        if let signal = interruption.pendingSignal { throw LabError("interrupted (signal \(signal))") }
+        try deployment.checkProcesses()
+        commandProducer.takeDeliveryReports()
         try results.singleCommands?
-            .write(to: commandProducer, atMilliseconds: Clock.milliseconds, wallMilliseconds: Clock.wallMilliseconds)
+            .write(
+                to: commandProducer,
+                atMilliseconds: Clock.monotonicMilliseconds,
+                wallMilliseconds: Clock.wallMilliseconds
+            )
         try results.drain()
         for command in ["fanout-1", "fanout-2"] {
             if let problem = results.outcomes[command]?.problem(of: command) { throw LabError(problem) }

@@ -5,12 +5,12 @@ import Foundation
 
 /// Runs h2load against the same APNs with the same body, to compare its cost of a push with the worker's.
 struct H2LoadRun {
-    private static let limitMilliseconds: Int64 = 300_000
+    private static let runMillisecondsMax: Int64 = 300_000
     private static let crowdName = "h2load-"
     /// The number of addresses to which h2load sends in turn.
-    private static let phones = 20_000
-    private static let connections = 2
-    private static let streams = 500
+    private static let phoneCount = 20_000
+    private static let connectionCount = 2
+    private static let streamsPerConnection = 500
 
     private let deployment: FanoutDeployment
     private let program: String
@@ -18,17 +18,17 @@ struct H2LoadRun {
 
     /// Creates phones for h2load and the files that it reads.
     init(_ deployment: FanoutDeployment, pushes: Int, body: [UInt8]) throws(LabError) {
-        guard let program = Deployment.program("h2load") else {
+        guard let program = Deployment.findProgram("h2load") else {
             throw LabError("h2load is not installed: run apt-get install nghttp2-client, or add --h2load-pushes 0")
         }
         self.program = program
         self.deployment = deployment
         self.pushes = pushes
         let client = ControlClient(port: deployment.simulator.controlPort)
-        let crowd = FanoutCrowd(members: Self.phones, name: Self.crowdName, shownSince: 0, client: client)
+        let crowd = FanoutCrowd(members: Self.phoneCount, name: Self.crowdName, contentTimestamp: 0, client: client)
         try crowd.createPhones()
-        let addresses = (0..<Self.phones)
-            .map { "https://localhost:\(deployment.simulator.apnsPort)/3/device/\(crowd.crowd.token($0))\n" }
+        let addresses = (0..<Self.phoneCount)
+            .map { "https://localhost:\(deployment.simulator.apnsPort)/3/device/\(crowd.compactCrowd.token($0))\n" }
         try TextFile.write(addresses.joined(), to: deployment.base.path("addresses"))
         try TextFile.write(String(decoding: body, as: UTF8.self), to: deployment.base.path("body"))
     }
@@ -37,28 +37,29 @@ struct H2LoadRun {
     ///
     /// - Returns: microseconds of h2load's CPU time for each push.
     func run(eachPoll: () throws(LabError) -> Void) throws(LabError) -> Double {
-        let microsecondsBefore = ProcessTime.microsecondsOfEndedChildren
+        let microsecondsBefore = ProcessCPUTime.cpuMicrosecondsOfEndedChildren
         let log = deployment.base.path("h2load.log")
         unlink(log)
-        let process = try ChildProcess(name: "h2load", command: try command(), logFile: log)
-        let deadline = Clock.milliseconds + Self.limitMilliseconds
+        let process = try ChildProcess(name: "h2load", command: try makeCommandLine(), logFile: log)
+        let deadline = Clock.monotonicMilliseconds + Self.runMillisecondsMax
         while process.poll() == nil {
             try eachPoll()
-            guard Clock.milliseconds < deadline else {
+            guard Clock.monotonicMilliseconds < deadline else {
                 process.stop(graceMilliseconds: 0)
                 throw process.failure("does not end")
             }
             usleep(20_000)
         }
-        guard process.ending == .exited(0), try accepted(log) == pushes else {
+        guard process.exitStatus == .exited(0), try acceptedPushes(in: log) == pushes else {
             throw process.failure("was not answered 200 each time")
         }
-        return Double(ProcessTime.microsecondsOfEndedChildren - microsecondsBefore) / Double(pushes)
+        return Double(ProcessCPUTime.cpuMicrosecondsOfEndedChildren - microsecondsBefore) / Double(pushes)
     }
 
-    private func command() throws(LabError) -> [String] {
+    private func makeCommandLine() throws(LabError) -> [String] {
         [
-            program, "-n", String(pushes), "-c", String(Self.connections), "-t", "1", "-m", String(Self.streams),
+            program, "-n", String(pushes), "-c", String(Self.connectionCount), "-t", "1", "-m",
+            String(Self.streamsPerConnection),
             "-i", deployment.base.path("addresses"), "-d", deployment.base.path("body"),
             "-H", "authorization: bearer \(try providerToken())", "-H", "apns-push-type: liveactivity",
             "-H", "apns-topic: \(FanoutDeployment.app).push-type.liveactivity", "-H", "apns-priority: 5",
@@ -86,7 +87,7 @@ struct H2LoadRun {
     }
 
     /// Reads the accepted pushes from h2load's output: `status codes: 100000 2xx, 0 3xx, …`.
-    private func accepted(_ log: String) throws(LabError) -> Int {
+    private func acceptedPushes(in log: String) throws(LabError) -> Int {
         let lines = String(decoding: try TextFile.read(log), as: UTF8.self).split(separator: "\n")
         let line = lines.last { $0.hasPrefix("status codes:") }
         return line?.split(separator: " ").dropFirst(2).first.flatMap { Int($0) } ?? 0

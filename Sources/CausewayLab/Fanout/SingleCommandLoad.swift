@@ -25,23 +25,23 @@ struct SingleCommandLoad {
     static let millisecondsBeforeRound: Int64 = 10_000
     static let crowdName = "beside-"
     /// Seconds between two commands of an activity: more than the spacing of the default policy.
-    private static let secondsApart = 2
+    private static let secondsBetweenCommands = 2
 
     let crowd: FanoutCrowd
     private let commandsPerSecond: Int
     private(set) var phase: Phase?
     private var phaseStartMilliseconds: Int64 = 0
-    private var writtenInPhase = 0
+    private var commandsWrittenInPhase = 0
     private(set) var writtenCommands = 0
     private(set) var resultCount = 0
-    private var freshness: [Phase: Histogram] = [:]
+    private var freshness: [Phase: DurationHistogram] = [:]
 
     init(commandsPerSecond: Int, client: ControlClient) {
         self.commandsPerSecond = commandsPerSecond
         crowd = FanoutCrowd(
-            members: commandsPerSecond * Self.secondsApart,
+            members: commandsPerSecond * Self.secondsBetweenCommands,
             name: Self.crowdName,
-            shownSince: 0,
+            contentTimestamp: 0,
             audiences: [],
             client: client
         )
@@ -50,7 +50,7 @@ struct SingleCommandLoad {
     mutating func begin(_ phase: Phase?, atMilliseconds now: Int64) {
         self.phase = phase
         phaseStartMilliseconds = now
-        writtenInPhase = 0
+        commandsWrittenInPhase = 0
     }
 
     /// Writes the commands that are due. If the producer's queue is full, the next call tries again.
@@ -59,28 +59,28 @@ struct SingleCommandLoad {
     {
         guard let phase else { return }
         let dueCommands = Int((now - phaseStartMilliseconds) * Int64(commandsPerSecond) / 1_000)
-        while writtenInPhase < dueCommands {
-            let activity = crowd.crowd.identifier(writtenCommands % crowd.crowd.count)
+        while commandsWrittenInPhase < dueCommands {
+            let activity = crowd.compactCrowd.identifier(writtenCommands % crowd.compactCrowd.count)
             let value = Self.record(phase, writtenCommands, activity: activity, timestamp: wallMilliseconds / 1_000)
             switch commandProducer.produceCommand(key: activity, value: value) {
             case .queued: break
             case .queueFull: return
             case .failed(let error): throw LabError("a single command could not be produced: \(error)")
             }
-            writtenInPhase += 1
+            commandsWrittenInPhase += 1
             writtenCommands += 1
         }
     }
 
     /// Takes the result of a single command, whose id is for example `beside-before-17`.
-    mutating func count(_ command: String, outcome: String, times: [String: Int64]) {
+    mutating func countResult(_ command: String, outcome: String, times: [String: Int64]) {
         guard command.hasPrefix(Self.crowdName) else { return }
         resultCount += 1
         let name = command.dropFirst(Self.crowdName.count).prefix { $0 != "-" }
         guard let phase = Phase(rawValue: String(name)), outcome == "accepted", let record = times["record"],
             let answered = times["answered"]
         else { return }
-        freshness[phase, default: Histogram()].add(milliseconds: answered - record)
+        freshness[phase, default: DurationHistogram()].add(milliseconds: answered - record)
     }
 
     func freshness(_ phase: Phase) -> Freshness? {

@@ -70,25 +70,25 @@ struct LivePageFigures: Encodable, Equatable, Sendable {
 /// The count is a lower bound: the commands that were written before the time limit, minus all results. Some
 /// of these results may be those of newer commands.
 struct LateCommands {
-    static let afterMilliseconds: Int64 = 30_000
-    private static let stepMilliseconds: Int64 = 250
-    private static let samplesMax = Int(afterMilliseconds / stepMilliseconds) + 2
+    static let lateAfterMilliseconds: Int64 = 30_000
+    private static let sampleIntervalMilliseconds: Int64 = 250
+    private static let samplesMax = Int(lateAfterMilliseconds / sampleIntervalMilliseconds) + 2
 
     /// How many commands had been written at earlier times, oldest first. Only the first sample can be
-    /// ``afterMilliseconds`` old or older, because still older ones are removed.
+    /// ``lateAfterMilliseconds`` old or older, because still older ones are removed.
     private var samples: [(milliseconds: Int64, commands: Int)] = []
 
     mutating func addSample(commands: Int, nowMilliseconds: Int64) {
-        if let last = samples.last, nowMilliseconds - last.milliseconds < Self.stepMilliseconds { return }
+        if let last = samples.last, nowMilliseconds - last.milliseconds < Self.sampleIntervalMilliseconds { return }
         samples.append((nowMilliseconds, commands))
-        while samples.count > 1, nowMilliseconds - samples[1].milliseconds >= Self.afterMilliseconds {
+        while samples.count > 1, nowMilliseconds - samples[1].milliseconds >= Self.lateAfterMilliseconds {
             samples.removeFirst()
         }
         if samples.count > Self.samplesMax { samples.removeFirst() }
     }
 
     func lateCount(results: Int, nowMilliseconds: Int64) -> Int {
-        guard let first = samples.first, nowMilliseconds - first.milliseconds >= Self.afterMilliseconds else {
+        guard let first = samples.first, nowMilliseconds - first.milliseconds >= Self.lateAfterMilliseconds else {
             return 0
         }
         return max(0, first.commands - results)
@@ -100,14 +100,14 @@ struct LateCommands {
 struct RecentFreshness {
     private static let windowMilliseconds: Int64 = 1_000
 
-    private var lastHistogram = Histogram()
-    private var nextMeasureMilliseconds: Int64 = 0
+    private var lastHistogram = DurationHistogram()
+    private var nextMeasurementMilliseconds: Int64 = 0
     private var newestFreshness: LivePageFigures.Freshness?
 
     /// - Returns: nil if there was no push.
-    mutating func measure(_ currentHistogram: Histogram, nowMilliseconds: Int64) -> LivePageFigures.Freshness? {
-        guard nowMilliseconds >= nextMeasureMilliseconds else { return newestFreshness }
-        nextMeasureMilliseconds = nowMilliseconds + Self.windowMilliseconds
+    mutating func measure(_ currentHistogram: DurationHistogram, nowMilliseconds: Int64) -> LivePageFigures.Freshness? {
+        guard nowMilliseconds >= nextMeasurementMilliseconds else { return newestFreshness }
+        nextMeasurementMilliseconds = nowMilliseconds + Self.windowMilliseconds
         let recent = currentHistogram.subtracting(lastHistogram)
         lastHistogram = currentHistogram
         newestFreshness = recent.percentile(50)

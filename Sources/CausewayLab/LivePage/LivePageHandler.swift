@@ -4,34 +4,34 @@ import HTTP
 final class LivePageHandler: HTTPRequestHandler {
     /// A header that only the page's own script sends. Browsers do not let the script of another site send it
     /// to this server.
-    static let ownHeader = "x-causeway-page"
-    private static let policy =
+    static let scriptHeader = "x-causeway-page"
+    private static let contentSecurityPolicy =
         "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; "
         + "form-action 'none'; frame-ancestors 'none'"
 
     private let pageState: LivePageState
     private let sampler: LivePageSampler
-    private let stories: LivePageStories
+    private let phoneHistoryResponder: PhoneHistoryResponder
 
-    init(pageState: LivePageState, sampler: LivePageSampler, stories: LivePageStories) {
+    init(pageState: LivePageState, sampler: LivePageSampler, phoneHistoryResponder: PhoneHistoryResponder) {
         self.pageState = pageState
         self.sampler = sampler
-        self.stories = stories
+        self.phoneHistoryResponder = phoneHistoryResponder
     }
 
-    func answer(_ exchange: HTTPExchange) -> HTTPResponse? {
+    func respond(to exchange: HTTPExchange) -> HTTPResponse? {
         let head = exchange.head
         guard Self.isLocal(head.fields["host"]) else { return .plain(403) }
         switch (head.method, head.path) {
-        case ("GET", "/events"): return follow(exchange)
-        case ("GET", "/story"):
+        case ("GET", "/events"): return openEventStream(exchange)
+        case ("GET", "/history"):
             guard let number = head.query["phone"].flatMap({ Int($0) }), number >= 0 else { return .plain(400) }
-            return stories.enqueue(exchange, about: number)
+            return phoneHistoryResponder.enqueue(exchange, about: number)
         case ("POST", "/press"): return press(head)
         case ("GET", let path):
             guard let file = PageFile(path: path) else { return .plain(404) }
             var response = HTTPResponse(status: 200, contentType: file.contentType, body: file.content)
-            response.contentSecurityPolicy = Self.policy
+            response.contentSecurityPolicy = Self.contentSecurityPolicy
             return response
         default: return .plain(405)
         }
@@ -46,9 +46,9 @@ final class LivePageHandler: HTTPRequestHandler {
         return name == "127.0.0.1" || name == "localhost"
     }
 
-    private func follow(_ exchange: HTTPExchange) -> HTTPResponse? {
+    private func openEventStream(_ exchange: HTTPExchange) -> HTTPResponse? {
         guard
-            let stream = exchange.stream(
+            let stream = exchange.openStream(
                 HTTPResponse(status: 200, contentType: "text/event-stream", text: "retry: 1000\n\n")
             )
         else { return .plain(503) }
@@ -57,7 +57,7 @@ final class LivePageHandler: HTTPRequestHandler {
     }
 
     private func press(_ head: HTTPRequestHead) -> HTTPResponse {
-        guard head.fields[Self.ownHeader] != nil else { return .plain(403) }
+        guard head.fields[Self.scriptHeader] != nil else { return .plain(403) }
         guard let action = head.query["action"].flatMap({ PageAction(rawValue: $0) }) else { return .plain(400) }
         return pageState.press(action) ? HTTPResponse(status: 200, text: "pressed\n") : .plain(409)
     }

@@ -7,7 +7,7 @@ import HTTP
 /// Without viewers, the sampler queries nothing. A viewer that reads slowly gets fewer events: an event for which its
 /// stream has no room is left out, and the next event has the same changes too.
 final class LivePageSampler: @unchecked Sendable {
-    static let tickMilliseconds: Int64 = 250
+    static let sampleIntervalMilliseconds: Int64 = 250
 
     private struct Viewer {
         var stream: HTTPResponseStream
@@ -25,8 +25,8 @@ final class LivePageSampler: @unchecked Sendable {
 
     // Only the sampler's thread uses these properties.
     private var viewers: [Viewer] = []
-    private var phones = 0
-    private var parts: LivePageState.Parts?
+    private var phoneCount = 0
+    private var dataSources: LivePageState.DataSources?
 
     init(pageState: LivePageState) {
         self.pageState = pageState
@@ -60,10 +60,12 @@ final class LivePageSampler: @unchecked Sendable {
 
     private func run() {
         while true {
-            let isLast = takeArrivals(untilMilliseconds: Clock.milliseconds + Self.tickMilliseconds)
-            carryOut(pageState.takeServiceSteps(nowMilliseconds: Clock.milliseconds))
+            let isLast = awaitNewViewers(
+                untilMilliseconds: Clock.monotonicMilliseconds + Self.sampleIntervalMilliseconds
+            )
+            performSteps(pageState.takeAPNsSteps(nowMilliseconds: Clock.monotonicMilliseconds))
             viewers.removeAll { $0.stream.hasEnded }
-            if !viewers.isEmpty { send() }
+            if !viewers.isEmpty { sendEvents() }
             if isLast { break }
         }
         for viewer in viewers { viewer.stream.finish() }
@@ -71,12 +73,12 @@ final class LivePageSampler: @unchecked Sendable {
 
     /// Waits until the deadline, until a viewer arrives, or until `stop` is called. Returns whether `stop`
     /// was called.
-    private func takeArrivals(untilMilliseconds deadline: Int64) -> Bool {
+    private func awaitNewViewers(untilMilliseconds deadline: Int64) -> Bool {
         condition.withLock {
             while newStreams.isEmpty, !isStopping {
-                let left = deadline - Clock.milliseconds
-                guard left > 0 else { break }
-                _ = condition.wait(until: Date(timeIntervalSinceNow: Double(left) / 1_000))
+                let remainingMilliseconds = deadline - Clock.monotonicMilliseconds
+                guard remainingMilliseconds > 0 else { break }
+                _ = condition.wait(until: Date(timeIntervalSinceNow: Double(remainingMilliseconds) / 1_000))
             }
             viewers += newStreams.map { Viewer(stream: $0) }
             newStreams.removeAll()
@@ -86,15 +88,19 @@ final class LivePageSampler: @unchecked Sendable {
 
     /// Sets the faults of the simulated APNs. A simulator that does not answer is no fault here, because a run itself
     /// checks whether its processes run.
-    private func carryOut(_ steps: [PageDisturbances.Step]) {
-        guard !steps.isEmpty, let parts = pageState.parts else { return }
-        let client = ControlClient(port: parts.controlPort)
+    private func performSteps(_ steps: [PageDisturbances.Step]) {
+        guard !steps.isEmpty, let dataSources = pageState.dataSources else { return }
+        let client = ControlClient(port: dataSources.controlPort)
         for step in steps {
             if case .begin(.cutConnections) = step {
                 _ = try? client.successfulResponseBody("POST", "/cut")
                 continue
             }
-            _ = try? client.successfulResponseBody("PUT", "/faults", body: Array(pageState.disturbances.faults.utf8))
+            _ = try? client.successfulResponseBody(
+                "PUT",
+                "/faults",
+                body: Array(pageState.disturbances.faultsJSON.utf8)
+            )
             switch step {
             case .begin(.blackHole):
                 _ = try? client.successfulResponseBody("POST", "/silence", body: Array(#"{"stopsReading":true}"#.utf8))
@@ -103,25 +109,25 @@ final class LivePageSampler: @unchecked Sendable {
         }
     }
 
-    private func send() {
-        let now = Clock.milliseconds
+    private func sendEvents() {
+        let now = Clock.monotonicMilliseconds
         let (figures, allowedActions, remarks, disturbances) = (
             pageState.figures, pageState.allowedActions, pageState.remarks, pageState.disturbances
         )
-        if pageState.parts != parts {
+        if pageState.dataSources != dataSources {
             // A new run has begun, so everything that the viewers know is out of date.
-            parts = pageState.parts
-            phones = 0
+            dataSources = pageState.dataSources
+            phoneCount = 0
             for index in viewers.indices { viewers[index].cursor = 0 }
         }
-        let client = parts.map { ControlClient(port: $0.controlPort) }
+        let client = dataSources.map { ControlClient(port: $0.controlPort) }
         let service = client.flatMap { try? $0.successfulResponseBody("GET", "/stats") }
         var events: [Int: (bytes: [UInt8], next: Int)] = [:]
         for index in viewers.indices {
             let cursor = viewers[index].cursor
             if events[cursor] == nil {
                 let screens = client.flatMap { readScreens(from: $0, since: cursor) }
-                let event = PageFrame.event(
+                let event = PageEventWriter.event(
                     screens: screens?.response,
                     isWhole: cursor == 0,
                     service: service,
@@ -141,14 +147,15 @@ final class LivePageSampler: @unchecked Sendable {
     /// Returns the changes after change number `cursor`, and the number of the newest change, or 0 if the number of
     /// phones has changed; nil if the simulator does not answer.
     private func readScreens(from client: ControlClient, since cursor: Int) -> (response: [UInt8], next: Int)? {
-        let focus = PageFrame.wall(of: phones).map(String.init).joined(separator: ",")
+        let focus = PageEventWriter.largePhones(of: phoneCount).map(String.init).joined(separator: ",")
         guard let response = try? client.successfulResponseBody("GET", "/screens?since=\(cursor)&focus=\(focus)"),
-            let next = PageFrame.number("next", in: response), let count = PageFrame.number("phones", in: response)
+            let next = PageEventWriter.firstNumber("next", in: response),
+            let count = PageEventWriter.firstNumber("phones", in: response)
         else { return nil }
-        guard count != phones else { return (response, next) }
-        // The number of phones has changed, so the page's wall shows other phones. With the change number 0, the
+        guard count != phoneCount else { return (response, next) }
+        // The number of phones has changed, so the page shows other phones in full. With the change number 0, the
         // viewers that get this response get all phones in their next event.
-        phones = count
+        phoneCount = count
         return (response, 0)
     }
 }

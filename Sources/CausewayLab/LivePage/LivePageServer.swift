@@ -7,8 +7,8 @@ import Reactor
 /// given.
 ///
 /// - `GET /`, and the files that the page loads.
-/// - `GET /events`: an event stream. `PageFrame` writes each event.
-/// - `GET /story?phone`: the known facts about a phone, by its number.
+/// - `GET /events`: an event stream. `PageEventWriter` writes each event.
+/// - `GET /history?phone`: the known facts about a phone, by its number.
 /// - `POST /press?action`: presses a button (`PageAction`).
 final class LivePageServer: Sendable {
     /// The most viewers at one time.
@@ -33,7 +33,9 @@ final class LivePageServer: Sendable {
         var limits = HTTPServerLimits()
         limits.streamsMax = Self.viewersMax
         limits.streamBytesMax = Self.streamBytesMax
-        let (sampler, stories) = (LivePageSampler(pageState: pageState), LivePageStories(pageState: pageState))
+        let (sampler, phoneHistoryResponder) = (
+            LivePageSampler(pageState: pageState), PhoneHistoryResponder(pageState: pageState)
+        )
         self.sampler = sampler
         let server: HTTPServer
         do throws(SystemError) {
@@ -44,12 +46,14 @@ final class LivePageServer: Sendable {
         self.server = server
         let endSemaphore = endSemaphore
         Task {
-            try? await server.run { _ in LivePageHandler(pageState: pageState, sampler: sampler, stories: stories) }
+            try? await server.run { _ in
+                LivePageHandler(pageState: pageState, sampler: sampler, phoneHistoryResponder: phoneHistoryResponder)
+            }
             endSemaphore.signal()
         }
-        self.port = try Self.wait { () async throws in try await server.port() }
+        self.port = try Self.wait { () async throws in try await server.awaitPort() }
         sampler.start()
-        stories.start()
+        phoneHistoryResponder.start()
     }
 
     /// Prints the page's address, and opens it in a browser if `opensBrowser` is set.
@@ -62,7 +66,7 @@ final class LivePageServer: Sendable {
         browser.standardOutput = FileHandle.nullDevice
         browser.standardError = FileHandle.nullDevice
         do {
-            try ProgramStart.exclusively(browser.run)
+            try ProgramStart.runExclusively(browser.run)
         } catch {
             StandardStreams.printError("No browser could be opened: \(error)")
         }
@@ -80,18 +84,18 @@ final class LivePageServer: Sendable {
     private static func wait<Value: Sendable>(_ body: @escaping @Sendable () async throws -> Value) throws(LabError)
         -> Value
     {
-        let arrival = Arrival<Value>()
+        let blockingResult = BlockingResult<Value>()
         Task {
-            do { arrival.set(.success(try await body())) } catch {
-                arrival.set(.failure(LabError("the page cannot be served: \(error)")))
+            do { blockingResult.set(.success(try await body())) } catch {
+                blockingResult.set(.failure(LabError("the page cannot be served: \(error)")))
             }
         }
-        return try arrival.wait().get()
+        return try blockingResult.wait().get()
     }
 }
 
 /// A value for which one thread waits and which another thread delivers.
-private final class Arrival<Value: Sendable>: @unchecked Sendable {
+private final class BlockingResult<Value: Sendable>: @unchecked Sendable {
     private let condition = NSCondition()
     private var value: Result<Value, LabError>?
 

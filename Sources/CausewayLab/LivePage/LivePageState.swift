@@ -4,7 +4,7 @@ import Synchronization
 /// and takes what visitors have requested. Any thread may use it.
 final class LivePageState: Sendable {
     /// How the page asks a worker's Redis and results about an activity, with `causeway inspect`.
-    struct Inspection: Sendable, Equatable {
+    struct InspectCommandLine: Sendable, Equatable {
         /// The path of the program `causeway`.
         var program: String
         var configurationFile: String
@@ -13,17 +13,17 @@ final class LivePageState: Sendable {
     }
 
     /// What the page itself queries: the simulator, and a worker through `causeway inspect`.
-    struct Parts: Sendable, Equatable {
+    struct DataSources: Sendable, Equatable {
         /// The port of the simulator's control interface.
         var controlPort: UInt16
-        var inspection: Inspection?
+        var inspectCommandLine: InspectCommandLine?
     }
 
     /// The most button presses that wait until the run or the sampler carries them out. Further presses are refused.
     static let pressesMax = 8
 
     private struct State {
-        var parts: Parts?
+        var dataSources: DataSources?
         var figures = LivePageFigures().json
         var allowedActions: Set<PageAction> = []
         var remarks: [PageAction: String] = [:]
@@ -33,7 +33,7 @@ final class LivePageState: Sendable {
 
     private let state = Mutex(State())
 
-    var parts: Parts? { state.withLock { $0.parts } }
+    var dataSources: DataSources? { state.withLock { $0.dataSources } }
     var allowedActions: Set<PageAction> { state.withLock { $0.allowedActions } }
     /// The text that the page shows for an action, for example why it is not allowed.
     var remarks: [PageAction: String] { state.withLock { $0.remarks } }
@@ -44,7 +44,7 @@ final class LivePageState: Sendable {
 
     // MARK: - The run
 
-    func show(_ parts: Parts?) { state.withLock { $0.parts = parts } }
+    func show(_ dataSources: DataSources?) { state.withLock { $0.dataSources = dataSources } }
 
     func show(_ figures: LivePageFigures) {
         let json = figures.json
@@ -64,7 +64,7 @@ final class LivePageState: Sendable {
     /// Returns what the run must do now: begin or end what visitors have requested since the last call, and end the
     /// disturbances whose time has passed.
     func takeSteps(nowMilliseconds: Int64) -> [PageDisturbances.Step] {
-        takeSteps(ofService: false, nowMilliseconds: nowMilliseconds)
+        takeSteps(forAPNs: false, nowMilliseconds: nowMilliseconds)
     }
 
     // MARK: - The page
@@ -80,15 +80,15 @@ final class LivePageState: Sendable {
         }
     }
 
-    func takeServiceSteps(nowMilliseconds: Int64) -> [PageDisturbances.Step] {
-        takeSteps(ofService: true, nowMilliseconds: nowMilliseconds)
+    func takeAPNsSteps(nowMilliseconds: Int64) -> [PageDisturbances.Step] {
+        takeSteps(forAPNs: true, nowMilliseconds: nowMilliseconds)
     }
 
-    private func takeSteps(ofService isOfService: Bool, nowMilliseconds: Int64) -> [PageDisturbances.Step] {
+    private func takeSteps(forAPNs isForAPNs: Bool, nowMilliseconds: Int64) -> [PageDisturbances.Step] {
         state.withLock { state in
-            let own = state.presses.filter { $0.isOfService == isOfService }
-            state.presses.removeAll { $0.isOfService == isOfService }
-            var steps = state.disturbances.expire(nowMilliseconds: nowMilliseconds, ofService: isOfService)
+            let own = state.presses.filter { $0.isForAPNs == isForAPNs }
+            state.presses.removeAll { $0.isForAPNs == isForAPNs }
+            var steps = state.disturbances.expire(nowMilliseconds: nowMilliseconds, forAPNs: isForAPNs)
             for action in own { steps.append(state.disturbances.press(action, nowMilliseconds: nowMilliseconds)) }
             return steps
         }

@@ -18,7 +18,7 @@ enum PageAction: String, CaseIterable, Sendable {
 
     /// Whether the action concerns the simulated APNs, so that the page's sampler carries it out. The run, which owns
     /// the processes, carries out the other actions; without a run, `SimulatorPage` does.
-    var isOfService: Bool {
+    var isForAPNs: Bool {
         switch self {
         case .killWorker, .takeRedisAway: false
         case .answer503, .cutConnections, .blackHole: true
@@ -48,16 +48,16 @@ struct PageDisturbances: Equatable {
     }
 
     /// Ends the disturbances whose time has passed, either those of the simulated APNs or those of the run.
-    mutating func expire(nowMilliseconds: Int64, ofService isOfService: Bool) -> [Step] {
+    mutating func expire(nowMilliseconds: Int64, forAPNs isForAPNs: Bool) -> [Step] {
         let expiredActions = PageAction.allCases.filter {
-            $0.isOfService == isOfService && (endsAtMilliseconds[$0] ?? .max) <= nowMilliseconds
+            $0.isForAPNs == isForAPNs && (endsAtMilliseconds[$0] ?? .max) <= nowMilliseconds
         }
         for action in expiredActions { endsAtMilliseconds[action] = nil }
         return expiredActions.map(Step.end)
     }
 
     /// The faults of the simulated APNs for these disturbances, as the body of `PUT /faults`.
-    var faults: String {
+    var faultsJSON: String {
         var members: [String] = []
         if isOn(.answer503) { members.append(#""serviceUnavailableShare":1"#) }
         // With these faults, APNs establishes TLS on a new connection, but sends nothing more and reads

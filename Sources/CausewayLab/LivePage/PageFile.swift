@@ -3,11 +3,11 @@ enum PageFile: String, CaseIterable {
     case page = "/"
     case style = "/page.css"
     case main = "/main.js"
-    case field = "/field.js"
-    case wall = "/wall.js"
+    case phoneGrid = "/phonegrid.js"
+    case largePhones = "/largephones.js"
     case lockScreen = "/lockscreen.js"
     case figures = "/figures.js"
-    case story = "/story.js"
+    case phoneHistory = "/phonehistory.js"
 
     init?(path: String) { self.init(rawValue: path) }
 
@@ -24,11 +24,11 @@ enum PageFile: String, CaseIterable {
         case .page: PackageResources.page_html
         case .style: PackageResources.page_css
         case .main: PackageResources.main_js
-        case .field: PackageResources.field_js
-        case .wall: PackageResources.wall_js
+        case .phoneGrid: PackageResources.phonegrid_js
+        case .largePhones: PackageResources.largephones_js
         case .lockScreen: PackageResources.lockscreen_js
         case .figures: PackageResources.figures_js
-        case .story: PackageResources.story_js
+        case .phoneHistory: PackageResources.phonehistory_js
         }
     }
 }

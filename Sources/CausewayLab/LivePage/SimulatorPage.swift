@@ -10,13 +10,13 @@ final class SimulatorPage: Sendable {
     /// What the page may use besides the simulator.
     struct WorkerAccess: Sendable {
         /// Where to read the results; nil: not configured.
-        var results: Results?
+        var results: ResultsSource?
         /// How to inspect an activity in the worker's Redis and results; nil: not configured.
-        var inspection: LivePageState.Inspection?
-        var worker: WorkerIdentity?
+        var inspectCommandLine: LivePageState.InspectCommandLine?
+        var workerLocator: WorkerLocator?
     }
 
-    struct Results: Sendable {
+    struct ResultsSource: Sendable {
         /// The properties of the Kafka consumer.
         var properties: [KafkaProperties.Property]
         var topic: String
@@ -24,15 +24,15 @@ final class SimulatorPage: Sendable {
         var commandsTopic: String
     }
 
-    private static let turnMilliseconds = 250
+    private static let loopIntervalMilliseconds = 250
     private static let faultPauseMilliseconds = 1_000
-    private static let stopLimit = DispatchTimeInterval.seconds(2)
+    private static let stopTimeout = DispatchTimeInterval.seconds(2)
 
     let server: LivePageServer
     private let workerAccess: WorkerAccess
     private let isStopping = Atomic(false)
     /// Signalled by ``stop()``, so that the thread ends its pause early.
-    private let stopRequest = DispatchSemaphore(value: 0)
+    private let stopSemaphore = DispatchSemaphore(value: 0)
     private let endSemaphore = DispatchSemaphore(value: 0)
 
     /// Starts the server of the page and its thread.
@@ -42,12 +42,14 @@ final class SimulatorPage: Sendable {
         _ workerAccess: WorkerAccess
     ) throws(LabError) {
         let pageState = LivePageState()
-        pageState.show(LivePageState.Parts(controlPort: controlPort, inspection: workerAccess.inspection))
+        pageState.show(
+            LivePageState.DataSources(controlPort: controlPort, inspectCommandLine: workerAccess.inspectCommandLine)
+        )
         pageState.show(LivePageFigures(phase: .open))
-        _ = Self.allow(on: pageState, workerAccess.worker)
+        _ = Self.allow(on: pageState, workerAccess.workerLocator)
         self.workerAccess = workerAccess
         server = try LivePageServer(pageState: pageState, listeningAt: address)
-        let startMilliseconds = Clock.milliseconds
+        let startMilliseconds = Clock.monotonicMilliseconds
         let thread = Thread { [self] in
             runUntilStopped(sinceMilliseconds: startMilliseconds)
             endSemaphore.signal()
@@ -59,10 +61,10 @@ final class SimulatorPage: Sendable {
     /// Sends every viewer the last state, and stops the page.
     func stop() {
         isStopping.store(true, ordering: .relaxed)
-        stopRequest.signal()
+        stopSemaphore.signal()
         // Limit the wait. Requests to an unreachable broker may take longer, and the page no longer needs the
         // responses.
-        _ = endSemaphore.wait(timeout: .now() + Self.stopLimit)
+        _ = endSemaphore.wait(timeout: .now() + Self.stopTimeout)
         server.stop()
     }
 
@@ -70,15 +72,15 @@ final class SimulatorPage: Sendable {
     /// worker a visitor may kill.
     ///
     /// - Returns: the worker that visitors may kill; nil: none.
-    static func allow(on pageState: LivePageState, _ identity: WorkerIdentity?) -> ExternalProcess? {
-        var allowedActions = Set(PageAction.allCases.filter(\.isOfService))
+    static func allow(on pageState: LivePageState, _ workerLocator: WorkerLocator?) -> ExternalWorker? {
+        var allowedActions = Set(PageAction.allCases.filter(\.isForAPNs))
         var remarks: [PageAction: String] = [
             .takeRedisAway: "not here: the simulator has not started your Redis"
         ]
-        var worker: ExternalProcess?
-        if let identity {
+        var worker: ExternalWorker?
+        if let workerLocator {
             do throws(LabError) {
-                let found = try identity.worker()
+                let found = try workerLocator.findWorker()
                 allowedActions.insert(.killWorker)
                 remarks[.killWorker] = "SIGKILL to process \(found.identifier); nobody starts another"
                 worker = found
@@ -94,33 +96,35 @@ final class SimulatorPage: Sendable {
 
     private func runUntilStopped(sinceMilliseconds: Int64) {
         let pageState = server.pageState
-        var reading = workerAccess.results.map { ResultsCounter($0, sinceMilliseconds: sinceMilliseconds) }
+        var resultsCounter = workerAccess.results.map { ResultsCounter($0, sinceMilliseconds: sinceMilliseconds) }
         var figures = LivePageFigures(phase: .open)
-        var worker: ExternalProcess?
+        var worker: ExternalWorker?
         while !isStopping.load(ordering: .relaxed) {
             // Kill the worker that was found in the last turn, whose process id the button shows. A newer worker must
             // not be killed.
-            for case .begin(.killWorker) in pageState.takeSteps(nowMilliseconds: Clock.milliseconds) { worker?.kill() }
-            worker = Self.allow(on: pageState, workerAccess.worker)
-            if reading?.read(into: &figures, until: { isStopping.load(ordering: .relaxed) }) != nil {
+            for case .begin(.killWorker) in pageState.takeSteps(nowMilliseconds: Clock.monotonicMilliseconds) {
+                worker?.kill()
+            }
+            worker = Self.allow(on: pageState, workerAccess.workerLocator)
+            if resultsCounter?.read(into: &figures, until: { isStopping.load(ordering: .relaxed) }) != nil {
                 pageState.show(figures)
             }
-            let pause = figures.resultsFault == nil ? Self.turnMilliseconds : Self.faultPauseMilliseconds
-            _ = stopRequest.wait(timeout: .now() + .milliseconds(pause))
+            let pause = figures.resultsFault == nil ? Self.loopIntervalMilliseconds : Self.faultPauseMilliseconds
+            _ = stopSemaphore.wait(timeout: .now() + .milliseconds(pause))
         }
-        reading?.close()
+        resultsCounter?.close()
     }
 }
 
 /// Reads the results topic and counts the commands.
 private struct ResultsCounter {
-    private let results: SimulatorPage.Results
+    private let results: SimulatorPage.ResultsSource
     private let sinceMilliseconds: Int64
     private var follower: TopicFollower?
-    private var tally = LivePageTally()
+    private var tally = LivePageResultTally()
     private var freshness = RecentFreshness()
 
-    init(_ results: SimulatorPage.Results, sinceMilliseconds: Int64) {
+    init(_ results: SimulatorPage.ResultsSource, sinceMilliseconds: Int64) {
         self.results = results
         self.sinceMilliseconds = sinceMilliseconds
     }
@@ -129,7 +133,7 @@ private struct ResultsCounter {
         do throws(KafkaError) {
             let follower = try openFollower()
             self.follower = follower
-            try follower.read(nowMilliseconds: Clock.milliseconds, until: isCancelled) { message in
+            try follower.read(nowMilliseconds: Clock.monotonicMilliseconds, until: isCancelled) { message in
                 guard let value = message.value else { return }
                 tally.add(ResultSummary(scanning: value, commandsTopic: results.commandsTopic))
             }
@@ -140,7 +144,7 @@ private struct ResultsCounter {
         }
         figures.commands = tally.commands
         figures.results = tally.commands
-        figures.freshness = freshness.measure(tally.freshness, nowMilliseconds: Clock.milliseconds)
+        figures.freshness = freshness.measure(tally.freshness, nowMilliseconds: Clock.monotonicMilliseconds)
     }
 
     private func openFollower() throws(KafkaError) -> TopicFollower {

@@ -8,14 +8,14 @@ final class TopicFollower {
     static let partitionsMax: Int32 = 4_096
     private static let requestTimeoutMilliseconds: Int32 = 1_000
     /// The interval between checks for new partitions.
-    private static let searchIntervalMilliseconds: Int64 = 5_000
+    private static let partitionCheckIntervalMilliseconds: Int64 = 5_000
     private static let closeTimeoutMilliseconds: Int64 = 1_000
 
     private let reader: PartitionReader
     private let sinceMilliseconds: Int64
     /// The next offset of each partition.
     private var nextOffsets: [Int64] = []
-    private var nextSearchMilliseconds: Int64 = 0
+    private var nextPartitionCheckMilliseconds: Int64 = 0
 
     /// - Parameter sinceMilliseconds: UNIX milliseconds. Earlier records are skipped.
     init(properties: [KafkaProperties.Property], topic: String, sinceMilliseconds: Int64) throws(KafkaError) {
@@ -31,11 +31,11 @@ final class TopicFollower {
         until isCancelled: () -> Bool,
         _ body: (borrowing Message) -> Void
     ) throws(KafkaError) {
-        if nowMilliseconds >= nextSearchMilliseconds { try findPartitions(nowMilliseconds: nowMilliseconds) }
+        if nowMilliseconds >= nextPartitionCheckMilliseconds { try findPartitions(nowMilliseconds: nowMilliseconds) }
         for (partition, nextOffset) in nextOffsets.enumerated() {
             if isCancelled() { return }
             let partition = Int32(partition)
-            let range = try reader.watermarks(of: partition, timeoutMilliseconds: Self.requestTimeoutMilliseconds)
+            let range = try reader.fetchWatermarks(of: partition, timeoutMilliseconds: Self.requestTimeoutMilliseconds)
             // Skip offsets that the log no longer has. If the log ends before the position, the topic was
             // deleted and created again; then begin at its first record.
             let begin = nextOffset > range.high ? range.low : max(nextOffset, range.low)
@@ -47,22 +47,23 @@ final class TopicFollower {
     /// Finds the partitions, and the offsets at which reading begins in new ones.
     private func findPartitions(nowMilliseconds: Int64) throws(KafkaError) {
         let count = min(
-            try reader.partitionCount(timeoutMilliseconds: Self.requestTimeoutMilliseconds),
+            try reader.fetchPartitionCount(timeoutMilliseconds: Self.requestTimeoutMilliseconds),
             Self.partitionsMax
         )
         while nextOffsets.count < count {
             let partition = Int32(nextOffsets.count)
             // First request the partition's end, then the offset for the time. A record that is written
             // between the two requests is found by the second one.
-            let end = try reader.watermarks(of: partition, timeoutMilliseconds: Self.requestTimeoutMilliseconds).high
-            let first = try reader.offset(
+            let end = try reader.fetchWatermarks(of: partition, timeoutMilliseconds: Self.requestTimeoutMilliseconds)
+                .high
+            let first = try reader.fetchOffset(
                 of: partition,
                 atOrAfter: sinceMilliseconds,
                 timeoutMilliseconds: Self.requestTimeoutMilliseconds
             )
             nextOffsets.append(first ?? end)
         }
-        nextSearchMilliseconds = nowMilliseconds + Self.searchIntervalMilliseconds
+        nextPartitionCheckMilliseconds = nowMilliseconds + Self.partitionCheckIntervalMilliseconds
     }
 
     func close() { _ = reader.close(deadlineMilliseconds: Self.closeTimeoutMilliseconds) }

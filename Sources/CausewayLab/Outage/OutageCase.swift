@@ -12,10 +12,10 @@ struct OutageCase {
     var partitions = 6
     /// The steps, ordered by time. Times count from the first command.
     var steps: [OutageStep] = []
-    var bounds = AgeBounds()
+    var ageLimits = AgeLimits()
     var expectations: [OutageExpectation] = []
     /// How long all phones may take to show the right state after the last command and the last step.
-    var checkDelayMillisecondsMax: Int64 = 40_000
+    var recoveryMillisecondsMax: Int64 = 40_000
 
     /// The number of registrations that a case expects: a push-to-start token for each phone, and an update
     /// token for each activity that its app has begun.
@@ -27,23 +27,23 @@ struct OutageCase {
 
     /// What must happen after the end of a lifetime; nil: the policy limits no lifetime.
     var afterLifetime: AfterLifetime? {
-        guard workers.policy["lifetimeSeconds"] != nil else { return nil }
-        return workers.policy["afterLifetime"] == "restart" ? .restart : .end
+        guard workers.policySettings["lifetimeSeconds"] != nil else { return nil }
+        return workers.policySettings["afterLifetime"] == "restart" ? .restart : .end
     }
 
-    /// The steps after which alerts may ring again: crashes, losses of data, and stops without a complete drain. Times
+    /// The steps after which alerts may ring again: alertRepeatCauses, losses of data, and stops without a complete drain. Times
     /// count from the first command.
-    var crashes: [Crash] {
+    var alertRepeatCauses: [AlertRepeatCause] {
         steps.compactMap { step in
-            step.forgottenMilliseconds.map {
-                Crash(milliseconds: step.milliseconds, forgottenMilliseconds: $0)
+            step.alertRepeatWindowMilliseconds.map {
+                AlertRepeatCause(milliseconds: step.milliseconds, alertRepeatWindowMilliseconds: $0)
             }
         }
     }
 }
 
 /// The two environments of APNs. Each is a separate simulator.
-enum ServiceName: String, CaseIterable {
+enum SimulatorEnvironment: String, CaseIterable {
     case sandbox, production
 }
 
@@ -51,7 +51,7 @@ enum ServiceName: String, CaseIterable {
 struct OutageApp {
     /// The app's name, in lower-case letters and digits.
     var name = "match"
-    var service = ServiceName.sandbox
+    var environment = SimulatorEnvironment.sandbox
     var activities = 100
     /// How many activities a start command begins. The app begins the others.
     var pushStartedActivities = 0
@@ -67,7 +67,7 @@ struct OutageApp {
     /// How far in the past the commands' timestamps are.
     var ageSeconds: Int64 = 0
     /// The number of the command with a timestamp in the year 2100, the same in each activity; nil: none.
-    var futureNumber: UInt64?
+    var futureCommandNumber: UInt64?
 
     var bundleIdentifier: String { "com.example.\(name)" }
 
@@ -83,14 +83,14 @@ struct OutageWorkers {
     var count = 1
     var lanes = 2
     /// Whether the workers start before the first command. If not, a step starts them.
-    var areStartedFirst = true
+    var areStartedBeforeCommands = true
     /// Whether the workers begin with a signing key that APNs does not know.
     var beginsWithWrongKey = false
     /// Keys of the sections `worker` and `apns` and of the policy `default`, in addition to those of every
     /// case.
-    var worker: [String: String] = [:]
-    var apns: [String: String] = [:]
-    var policy: [String: String] = [:]
+    var workerSettings: [String: String] = [:]
+    var apnsSettings: [String: String] = [:]
+    var policySettings: [String: String] = [:]
     /// Properties of the consumer. The short session lets the group notice a killed worker soon.
     var consumerProperties = ["session.timeout.ms": "6000", "heartbeat.interval.ms": "1000"]
     var drainMilliseconds: Int64 = 8_000
@@ -105,10 +105,10 @@ enum RedisKind {
 
 /// A fault or its repair at a given time.
 struct OutageStep {
-    enum Kind {
+    enum Action {
         /// Sets the shares of requests that fail, as the simulator's `PUT /faults` does.
-        case faults(ServiceName, [String: Double])
-        case repair(ServiceName)
+        case setFaults(SimulatorEnvironment, [String: Double])
+        case clearFaults(SimulatorEnvironment)
         case freeze(OutagePart)
         case thaw(OutagePart)
         case kill(OutagePart)
@@ -120,7 +120,7 @@ struct OutageStep {
         case flushRedis
         /// Cuts the connection from the primary to its replica.
         case cutReplication
-        case rightKey
+        case installValidKey
         /// Gives all activities that an app itself began new update tokens. The run copies their
         /// registrations to Kafka only after `releaseTokens`.
         case rotateTokens(app: String)
@@ -129,14 +129,14 @@ struct OutageStep {
 
     /// When the run carries out the step, counted from the first command.
     var milliseconds: Int64
-    var kind: Kind
+    var action: Action
     /// Alerts that rang within this time before the step may ring again; nil: no alert may ring again.
-    var forgottenMilliseconds: Int64?
+    var alertRepeatWindowMilliseconds: Int64?
 
-    init(at milliseconds: Int64, _ kind: Kind, forgetting forgottenMilliseconds: Int64? = nil) {
+    init(at milliseconds: Int64, _ action: Action, alertRepeatWindowMilliseconds: Int64? = nil) {
         self.milliseconds = milliseconds
-        self.kind = kind
-        self.forgottenMilliseconds = forgottenMilliseconds
+        self.action = action
+        self.alertRepeatWindowMilliseconds = alertRepeatWindowMilliseconds
     }
 }
 
@@ -144,23 +144,23 @@ struct OutageStep {
 enum OutagePart: Equatable {
     case broker
     case redis(Int)
-    case service(ServiceName)
+    case simulator(SimulatorEnvironment)
     case worker(Int)
 }
 
 /// A requirement of a case in addition to the general ones: nothing lost, nothing old, nothing twice.
 enum OutageExpectation {
     /// 99 of 100 pushes of an app take no longer than this, from the record until APNs accepts the push.
-    case freshness99(app: String, milliseconds: Int64)
+    case freshnessP99(app: String, milliseconds: Int64)
     /// No command has this outcome.
-    case never(String)
+    case noOutcome(String)
     /// This many commands have this outcome.
     case outcome(String, count: Int)
-    case invalidations(Int)
+    case invalidationCount(Int)
     /// No command has two final results.
-    case oneResultEach
+    case oneFinalResultPerCommand
     /// No activity waits longer than this for a push with a newer state.
-    case silence(milliseconds: Int64)
+    case silenceWithin(milliseconds: Int64)
     /// No record of the commands topic waits longer than this for its commit. The wait counts from the poll
     /// that first saw the record; there is one poll a second.
     case committedWithin(milliseconds: Int64)
@@ -168,5 +168,5 @@ enum OutageExpectation {
     case noPush(app: String)
     /// From this time on, each activity of an app gets at most one push. The time counts from the first
     /// command.
-    case onePushEach(app: String, sinceMilliseconds: Int64)
+    case atMostOnePushPerActivity(app: String, sinceMilliseconds: Int64)
 }

@@ -68,9 +68,9 @@ struct OutageCommand: ParsableCommand {
             do throws(LabError) {
                 reports.append(try play(outage.scaled(by: scale), interruption))
             } catch {
-                if interruption.pending != nil { throw ExitCode(1) }
+                if interruption.pendingSignal != nil { throw ExitCode(1) }
                 reports.append(
-                    OutageReport(name: outage.name, verdict: OutageVerdict(), brokenExpectations: ["\(error)"])
+                    OutageReport(name: outage.name, findings: OutageFindings(), unmetExpectations: ["\(error)"])
                 )
             }
             StandardStreams.printOutput(reports[reports.count - 1].text)
@@ -85,7 +85,7 @@ struct OutageCommand: ParsableCommand {
         let deployment = try OutageDeployment(
             outage,
             directory: directory.path,
-            programs: try ProgramFiles(),
+            programs: try ProgramPaths(),
             rebalancingBroker: broker.map { $0.split(separator: " ").map(String.init) }
         )
         defer { deployment.end() }

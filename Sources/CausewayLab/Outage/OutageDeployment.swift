@@ -10,13 +10,13 @@ final class OutageDeployment {
 
     let outage: OutageCase
     let base: Deployment
-    private let programs: ProgramFiles
+    private let programs: ProgramPaths
     let redis: OutageRedis
-    private(set) var services: [OutageService] = []
+    private(set) var simulators: [OutageSimulator] = []
     private var workers: [ChildProcess?]
     /// Workers that got SIGTERM, with their deadlines. `isBlocked`: a part was frozen, so the exit code need
     /// not be 0.
-    private var stoppingWorkers: [Int: (worker: ChildProcess, deadlineMilliseconds: Int64, isBlocked: Bool)] = [:]
+    private var stoppingWorkers: [Int: (worker: ChildProcess, deadlineMilliseconds: Int64, wasPartFrozen: Bool)] = [:]
     /// The faults of workers that this deployment has noticed, as text.
     private(set) var faults: [String] = []
     /// A command line that starts a broker whose groups rebalance; nil: there is no such broker. The embedded
@@ -28,7 +28,7 @@ final class OutageDeployment {
     init(
         _ outage: OutageCase,
         directory: String,
-        programs: ProgramFiles,
+        programs: ProgramPaths,
         rebalancingBroker: [String]?
     ) throws(LabError) {
         self.outage = outage
@@ -39,16 +39,16 @@ final class OutageDeployment {
         let count = rebalancingBroker == nil ? 1 : outage.workers.count
         workers = Array(repeating: nil, count: count)
         var ports: [UInt16] = []
-        for _ in 0..<count { ports.append(try LoopbackPort.free()) }
+        for _ in 0..<count { ports.append(try LoopbackPort.findFree()) }
         httpPorts = ports
     }
 
     /// Returns a reader of the offsets that the workers' group has committed.
-    func groupPositions() throws(LabError) -> GroupPositions {
+    func groupPositions() throws(LabError) -> GroupPositionReader {
         do throws(KafkaError) {
-            return try GroupPositions(
+            return try GroupPositionReader(
                 properties: [
-                    ("bootstrap.servers", base.bootstrapServers), ("group.id", WorkerConfigurationText.group),
+                    ("bootstrap.servers", base.bootstrapServers), ("group.id", WorkerConfigurationText.consumerGroup),
                 ],
                 topic: CommandProducer.commandsTopicName,
                 partitions: Int32(outage.partitions)
@@ -58,13 +58,13 @@ final class OutageDeployment {
         }
     }
 
-    func service(of app: OutageApp) throws(LabError) -> OutageService { try service(app.service) }
+    func simulator(of app: OutageApp) throws(LabError) -> OutageSimulator { try simulator(app.environment) }
 
-    private func service(_ name: ServiceName) throws(LabError) -> OutageService {
-        guard let service = services.first(where: { $0.name == name }) else {
-            throw LabError("no app of the case uses \(name.rawValue)")
+    private func simulator(_ environment: SimulatorEnvironment) throws(LabError) -> OutageSimulator {
+        guard let simulator = simulators.first(where: { $0.environment == environment }) else {
+            throw LabError("no app of the case uses \(environment.rawValue)")
         }
-        return service
+        return simulator
     }
 
     // MARK: - Starting
@@ -77,35 +77,36 @@ final class OutageDeployment {
             try base.startBroker(commandPartitions: outage.partitions)
         }
         try redis.start()
-        for name in ServiceName.allCases where outage.apps.contains(where: { $0.service == name }) {
-            services.append(try startService(name))
+        for environment in SimulatorEnvironment.allCases
+        where outage.apps.contains(where: { $0.environment == environment }) {
+            simulators.append(try startSimulator(environment))
         }
-        for app in outage.apps { try service(of: app).createPhones(of: app) }
+        for app in outage.apps { try simulator(of: app).createPhones(of: app) }
         try writeKeyFiles()
         for number in workers.indices {
             try TextFile.write(configuration(of: number), to: base.path("worker-\(number).yaml"))
         }
     }
 
-    private func startService(_ name: ServiceName) throws(LabError) -> OutageService {
-        let directory = base.path(name.rawValue)
+    private func startSimulator(_ environment: SimulatorEnvironment) throws(LabError) -> OutageSimulator {
+        let directory = base.path(environment.rawValue)
         guard mkdir(directory, 0o700) == 0 else { throw LabError(directory, errno: errno) }
         let (shapes, log) = ("\(directory)/shapes.json", "\(directory)/pushes.jsonl")
-        let declarations = outage.apps.filter { $0.service == name }
-            .map { OutageService.shapes(of: $0, teamId: SimulatorDirectory.ownIdentifier) }
+        let declarations = outage.apps.filter { $0.environment == environment }
+            .map { OutageSimulator.shapes(of: $0, teamId: SimulatorDirectory.ownIdentifier) }
         try TextFile.write(declarations.joined(separator: "\n"), to: shapes)
         let process = try ChildProcess(
-            name: "simulator of \(name.rawValue)",
+            name: "simulator of \(environment.rawValue)",
             command: [
-                programs.lab, "simulator", "--directory", directory, "--environment", name.rawValue,
+                programs.lab, "simulator", "--directory", directory, "--environment", environment.rawValue,
                 "--shapes", shapes, "--push-log", log, "--latency", "20-40",
             ],
-            logFile: base.path("\(name.rawValue).log"),
+            logFile: base.path("\(environment.rawValue).log"),
             output: .pipe
         )
         base.parts.append(process)
-        let place = try base.readEndpoints(Deployment.SimulatorEndpoints.self, from: process)
-        return OutageService(name, process: process, place: place, pushLog: log)
+        let endpoints = try base.readEndpoints(Deployment.SimulatorEndpoints.self, from: process)
+        return OutageSimulator(environment, process: process, endpoints: endpoints, pushLog: log)
     }
 
     /// Writes a key file for each app, so that a case can begin with a wrong key and later replace it. Also writes the
@@ -118,17 +119,17 @@ final class OutageDeployment {
                 }
                 try TextFile.write(key, to: keyFile(of: app))
             } else {
-                try writeRightKey(of: app)
+                try writeValidKey(of: app)
             }
         }
-        let authorities = try services.map { service throws(LabError) in
-            String(decoding: try TextFile.read(service.place.caFile), as: UTF8.self)
+        let authorities = try simulators.map { simulator throws(LabError) in
+            String(decoding: try TextFile.read(simulator.endpoints.caFile), as: UTF8.self)
         }
         try TextFile.write(authorities.joined(separator: "\n"), to: base.path("authorities.pem"))
     }
 
-    private func writeRightKey(of app: OutageApp) throws(LabError) {
-        let key = try TextFile.read(try service(of: app).place.keyFile)
+    private func writeValidKey(of app: OutageApp) throws(LabError) {
+        let key = try TextFile.read(try simulator(of: app).endpoints.keyFile)
         try TextFile.write(String(decoding: key, as: UTF8.self), to: keyFile(of: app))
     }
 
@@ -140,22 +141,22 @@ final class OutageDeployment {
             bootstrapServers: base.bootstrapServers,
             consumerProperties: outage.workers.consumerProperties.merging(["fetch.wait.max.ms": "50"]) { $1 },
             redis: redis.configuration,
-            apns: sorted(Self.apns.merging(outage.workers.apns) { $1 }) + [
+            apns: sorted(Self.apns.merging(outage.workers.apnsSettings) { $1 }) + [
                 ("caFile", "\"\(base.path("authorities.pem"))\"")
             ],
-            hosts: services.map { .init(environment: $0.name, port: $0.place.apnsPort) },
+            hosts: simulators.map { .init(environment: $0.environment, port: $0.endpoints.apnsPort) },
             apps: outage.apps.map { app in
                 .init(
                     name: app.name,
                     bundleIdentifier: app.bundleIdentifier,
-                    environment: app.service,
+                    environment: app.environment,
                     keyFile: keyFile(of: app)
                 )
             },
-            policy: sorted(["spacingMilliseconds": "1000"].merging(outage.workers.policy) { $1 }),
+            policy: sorted(["spacingMilliseconds": "1000"].merging(outage.workers.policySettings) { $1 }),
             worker: [
                 ("lanes", "\(outage.workers.lanes)"), ("drainMilliseconds", "\(outage.workers.drainMilliseconds)"),
-            ] + sorted(outage.workers.worker)
+            ] + sorted(outage.workers.workerSettings)
         )
         .text
     }
@@ -164,7 +165,9 @@ final class OutageDeployment {
     /// default.
     private static let apns = ["requestTimeoutMilliseconds": "2000", "connectTimeoutMilliseconds": "1000"]
 
-    private func sorted(_ keys: [String: String]) -> WorkerConfigurationText.Lines { keys.sorted { $0.key < $1.key } }
+    private func sorted(_ keys: [String: String]) -> WorkerConfigurationText.Settings {
+        keys.sorted { $0.key < $1.key }
+    }
 
     func startWorkers() throws(LabError) {
         for number in workers.indices { try startWorker(number) }
@@ -181,10 +184,10 @@ final class OutageDeployment {
 
     // MARK: - Breaking
 
-    func inject(_ kind: OutageStep.Kind) throws(LabError) {
-        switch kind {
-        case .faults(let name, let shares): try service(name).setFaults(shares)
-        case .repair(let name): try service(name).clearFaults()
+    func perform(_ action: OutageStep.Action) throws(LabError) {
+        switch action {
+        case .setFaults(let environment, let shares): try simulator(environment).setFaults(shares)
+        case .clearFaults(let environment): try simulator(environment).clearFaults()
         case .freeze(let part): try freeze(part)
         case .thaw(let part): try thaw(part)
         case .kill(let part): try kill(part)
@@ -194,12 +197,12 @@ final class OutageDeployment {
         case .stop(let part): try stop(part)
         case .flushRedis: try redis.flush()
         case .cutReplication: try redis.cutReplication()
-        case .rightKey: for app in outage.apps { try writeRightKey(of: app) }
+        case .installValidKey: for app in outage.apps { try writeValidKey(of: app) }
         case .rotateTokens(let name):
             guard let app = outage.apps.first(where: { $0.name == name }) else { throw LabError("no app \(name)") }
-            let service = try service(of: app)
+            let simulator = try simulator(of: app)
             for index in app.pushStartedActivities..<app.activities {
-                try service.rotateToken(of: app.activity(index), app: app)
+                try simulator.rotateToken(of: app.activity(index), app: app)
             }
         // Nothing changes in the processes: `OutageRun` copies the registrations that it has not copied since
         // `rotateTokens`.
@@ -210,7 +213,7 @@ final class OutageDeployment {
     private func process(_ part: OutagePart) throws(LabError) -> ChildProcess {
         switch part {
         case .redis(let index): return try redis.server(index)
-        case .service(let name): return try service(name).process
+        case .simulator(let environment): return try simulator(environment).process
         case .worker(let number):
             guard let worker = workers[number % workers.count] else { throw LabError("worker \(number) does not run") }
             return worker
@@ -224,11 +227,11 @@ final class OutageDeployment {
 
     private func freeze(_ part: OutagePart) throws(LabError) {
         let process = try process(part)
-        if case .service(let name) = part {
+        if case .simulator(let environment) = part {
             // Cut the simulator's connections before it freezes. Otherwise it would read the pushes in its
             // sockets when it runs again.
-            try service(name).cut()
-            try service(name).isFrozen = true
+            try simulator(environment).cutConnections()
+            try simulator(environment).isFrozen = true
         }
         process.signal(SIGSTOP)
         frozenProcesses.append(process)
@@ -238,7 +241,7 @@ final class OutageDeployment {
         let process = try process(part)
         process.signal(SIGCONT)
         frozenProcesses.removeAll { $0 === process }
-        if case .service(let name) = part { try service(name).isFrozen = false }
+        if case .simulator(let environment) = part { try simulator(environment).isFrozen = false }
     }
 
     private func kill(_ part: OutagePart) throws(LabError) {
@@ -249,7 +252,7 @@ final class OutageDeployment {
             worker.signal(SIGKILL)
             _ = worker.wait(milliseconds: Self.startMillisecondsMax)
             workers[number % workers.count] = nil
-        case .broker, .service: throw LabError("a case cannot kill \(part)")
+        case .broker, .simulator: throw LabError("a case cannot kill \(part)")
         }
     }
 
@@ -262,22 +265,22 @@ final class OutageDeployment {
     private func beginStop(_ number: Int) {
         guard let worker = workers[number] else { return }
         worker.signal(SIGTERM)
-        let deadline = Clock.milliseconds + outage.workers.drainMilliseconds + Self.drainSlackMilliseconds
+        let deadline = Clock.monotonicMilliseconds + outage.workers.drainMilliseconds + Self.drainSlackMilliseconds
         stoppingWorkers[number] = (worker, deadline, !frozenProcesses.isEmpty)
         workers[number] = nil
     }
 
     /// Waits for a worker that got SIGTERM. Notes a fault if the worker does not end in time, or not as it must.
     private func awaitStop(_ number: Int) {
-        guard let (worker, deadline, isBlocked) = stoppingWorkers.removeValue(forKey: number) else { return }
-        guard let ending = worker.wait(milliseconds: max(1, deadline - Clock.milliseconds)) else {
+        guard let (worker, deadline, wasPartFrozen) = stoppingWorkers.removeValue(forKey: number) else { return }
+        guard let exitStatus = worker.wait(milliseconds: max(1, deadline - Clock.monotonicMilliseconds)) else {
             worker.stop(graceMilliseconds: 0)
             let limit = outage.workers.drainMilliseconds + Self.drainSlackMilliseconds
             faults.append("the \(worker.name) does not end within \(limit) ms of SIGTERM")
             return
         }
-        if case .exited = ending, isBlocked { return }
-        if ending != .exited(0) { faults.append("the \(worker.name) \(ending.text) after SIGTERM") }
+        if case .exited = exitStatus, wasPartFrozen { return }
+        if exitStatus != .exited(0) { faults.append("the \(worker.name) \(exitStatus.text) after SIGTERM") }
     }
 
     /// Sends SIGTERM to the running workers and waits for their ends.
@@ -291,7 +294,7 @@ final class OutageDeployment {
     /// Copies new registrations to Kafka. Returns how many have been copied since the start.
     func copyRegistrations(to commandProducer: CommandProducer) throws(LabError) -> Int {
         var sum = 0
-        for service in services { sum += try service.copyRegistrations(to: commandProducer) }
+        for simulator in simulators { sum += try simulator.copyRegistrations(to: commandProducer) }
         return sum
     }
 
@@ -299,9 +302,9 @@ final class OutageDeployment {
     var workerIdentifiers: [pid_t] { workers.compactMap { $0?.identifier } }
 
     /// - Throws: an error if the broker, a simulator, a Redis or a worker has ended by itself.
-    func check() throws(LabError) {
+    func checkProcesses() throws(LabError) {
         for part in base.parts + redis.processes + workers.compactMap({ $0 }) {
-            if let ending = part.poll() { throw part.failure(ending.text) }
+            if let exitStatus = part.poll() { throw part.failure(exitStatus.text) }
         }
     }
 

@@ -3,7 +3,7 @@ import CausewayCommandLine
 import Kafka
 import LiveActivity
 
-/// Writes the commands of an app over time, and keeps them for ``OutageJudge``.
+/// Writes the commands of an app over time, and keeps them for ``OutageChecker``.
 struct OutageFeed {
     private static let farFutureSeconds: Int64 = 4_102_444_800
 
@@ -11,7 +11,7 @@ struct OutageFeed {
     private(set) var commands: [OutageHistory.Command] = []
     /// The number of commands that each activity has got.
     private var commandCounts: [UInt64]
-    private var nextCommand = 0
+    private var nextCommandIndex = 0
     private(set) var isFinished = false
 
     init(app: OutageApp) {
@@ -26,10 +26,10 @@ struct OutageFeed {
         guard !isFinished else { return }
         let writingMilliseconds = min(elapsedMilliseconds, app.durationMilliseconds)
         let dueCommands = Int(writingMilliseconds * Int64(app.activities) / app.periodMilliseconds)
-        while nextCommand < dueCommands {
-            let index = nextCommand % app.activities
+        while nextCommandIndex < dueCommands {
+            let index = nextCommandIndex % app.activities
             try write(isStart(index) ? .start : .update, index, commandProducer)
-            nextCommand += 1
+            nextCommandIndex += 1
         }
         guard elapsedMilliseconds >= app.durationMilliseconds else { return }
         for index in 0..<app.activities {
@@ -50,14 +50,14 @@ struct OutageFeed {
     private mutating func write(_ event: Event, _ index: Int, _ commandProducer: CommandProducer) throws(LabError) {
         commandCounts[index] += 1
         let now = Clock.wallMilliseconds
-        let command = self.command(event, index, nowMilliseconds: now)
+        let command = makeCommand(event, index, nowMilliseconds: now)
         commands.append(command)
-        try produce(record(of: command, index), key: command.activity, commandProducer)
+        try produce(encodeRecord(of: command, index), key: command.activity, commandProducer)
     }
 
-    private func command(_ event: Event, _ index: Int, nowMilliseconds: Int64) -> OutageHistory.Command {
+    private func makeCommand(_ event: Event, _ index: Int, nowMilliseconds: Int64) -> OutageHistory.Command {
         let number = commandCounts[index]
-        let isFarFuture = number == app.futureNumber
+        let isFarFuture = number == app.futureCommandNumber
         let timestamp = isFarFuture ? Self.farFutureSeconds : nowMilliseconds / 1_000 - app.ageSeconds
         let activity = app.activity(index)
         let hasAlert = event == .start || (Int(number) + index) % app.commandsPerAlert == 0
@@ -67,7 +67,7 @@ struct OutageFeed {
             event: event,
             version: Version(timestamp: timestamp, sequence: number),
             alert: hasAlert ? "Alert \(number) of \(activity)" : nil,
-            state: Self.state(activity, number).withUnsafeBytes { LoggedDigest.hexadecimal($0) },
+            stateDigest: Self.contentState(activity, number).withUnsafeBytes { LoggedDigest.hexadecimal($0) },
             producedMilliseconds: nowMilliseconds,
             isValid: !isFarFuture
         )
@@ -75,14 +75,14 @@ struct OutageFeed {
 
     /// Returns the content state of a command. Each command has another state, so a command is identified by
     /// the state on a phone or in the push log.
-    static func state(_ activity: String, _ number: UInt64) -> [UInt8] {
+    static func contentState(_ activity: String, _ number: UInt64) -> [UInt8] {
         JSONWriter.object { json in
             json.member("activity", activity)
             json.member("number", Int(number))
         }
     }
 
-    private func record(of command: OutageHistory.Command, _ index: Int) -> [UInt8] {
+    private func encodeRecord(of command: OutageHistory.Command, _ index: Int) -> [UInt8] {
         JSONWriter.object { json in
             json.member("id", command.identifier)
             json.member("app", app.bundleIdentifier)
@@ -92,9 +92,9 @@ struct OutageFeed {
             json.member("aps") { json in
                 json.member("event", "\(command.event.name)")
                 json.member("timestamp", Int(command.version.timestamp))
-                json.member("content-state", verbatim: Self.state(command.activity, command.version.sequence))
+                json.member("content-state", verbatim: Self.contentState(command.activity, command.version.sequence))
                 if command.event == .start {
-                    json.member("attributes-type", OutageService.attributesType)
+                    json.member("attributes-type", OutageSimulator.attributesType)
                     json.member("attributes") { $0.member("activity", command.activity) }
                 }
                 if let alert = command.alert {

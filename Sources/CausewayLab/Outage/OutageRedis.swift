@@ -4,7 +4,7 @@ import Glibc
 /// The redis-servers of a case. A case can freeze them, kill them, and start them again without data.
 final class OutageRedis {
     private static let startMillisecondsMax: Int64 = 10_000
-    private static let slotCount = 16_384
+    private static let hashSlotCount = 16_384
 
     private struct Server {
         var port: UInt16
@@ -32,7 +32,7 @@ final class OutageRedis {
     }
 
     /// The keys of the section `redis` in a worker's configuration.
-    var configuration: WorkerConfigurationText.Lines {
+    var configuration: WorkerConfigurationText.Settings {
         let addresses = servers.map { "127.0.0.1:\($0.port)" }
         return switch kind {
         case .single: [("url", "redis://\(addresses[0])/0")]
@@ -48,7 +48,7 @@ final class OutageRedis {
     // MARK: - Topologies
 
     private func addServer(_ arguments: [String] = []) throws(LabError) {
-        servers.append(Server(port: try LoopbackPort.free(), arguments: arguments))
+        servers.append(Server(port: try LoopbackPort.findFree(), arguments: arguments))
         try start(servers.count - 1)
     }
 
@@ -58,9 +58,9 @@ final class OutageRedis {
     private func startWithSentinel() throws(LabError) {
         try addServer()
         try addServer(["--replicaof", "127.0.0.1", String(servers[0].port)])
-        try wait("a replica that follows") { Deployment.answer(port: servers[0].port, to: "WAIT 1 100") == ":1" }
+        try wait("a replica that follows") { Deployment.redisReply(port: servers[0].port, to: "WAIT 1 100") == ":1" }
         let file = deployment.path("sentinel.conf")
-        let port = try LoopbackPort.free()
+        let port = try LoopbackPort.findFree()
         try TextFile.write(
             """
             bind 127.0.0.1
@@ -75,18 +75,18 @@ final class OutageRedis {
         )
         let process = try ChildProcess(
             name: "Sentinel",
-            command: [try Self.program(), file, "--sentinel"],
+            command: [try Self.findServerProgram(), file, "--sentinel"],
             logFile: deployment.path("sentinel.log")
         )
         sentinel = Server(port: port, process: process)
-        try awaitResponse(port, of: process)
+        try awaitReply(port, of: process)
     }
 
     /// Starts primaries without replicas, each with an equal part of the hash slots.
     private func startCluster(_ primaries: Int) throws(LabError) {
         var busPorts: [UInt16] = []
         for index in 0..<primaries {
-            busPorts.append(try LoopbackPort.free())
+            busPorts.append(try LoopbackPort.findFree())
             try addServer([
                 "--cluster-enabled", "yes", "--cluster-config-file", "nodes-\(index).conf",
                 "--cluster-port", String(busPorts[index]), "--cluster-node-timeout", "1500",
@@ -94,14 +94,14 @@ final class OutageRedis {
             ])
         }
         for index in 0..<primaries {
-            let (first, next) = (Self.slotCount * index / primaries, Self.slotCount * (index + 1) / primaries)
-            try send(servers[index].port, "CLUSTER ADDSLOTSRANGE \(first) \(next - 1)")
-            try send(servers[0].port, "CLUSTER MEET 127.0.0.1 \(servers[index].port) \(busPorts[index])")
+            let (first, next) = (Self.hashSlotCount * index / primaries, Self.hashSlotCount * (index + 1) / primaries)
+            try sendCommand(servers[index].port, "CLUSTER ADDSLOTSRANGE \(first) \(next - 1)")
+            try sendCommand(servers[0].port, "CLUSTER MEET 127.0.0.1 \(servers[index].port) \(busPorts[index])")
         }
         try wait("a cluster whose servers know each other") {
             servers.allSatisfy { server in
-                Deployment.answer(port: server.port, to: "CLUSTER SLOTS") == "*\(primaries)"
-                    && Deployment.answer(port: server.port, to: "GET probe")?.hasPrefix("-CLUSTERDOWN") == false
+                Deployment.redisReply(port: server.port, to: "CLUSTER SLOTS") == "*\(primaries)"
+                    && Deployment.redisReply(port: server.port, to: "GET probe")?.hasPrefix("-CLUSTERDOWN") == false
             }
         }
     }
@@ -133,18 +133,18 @@ final class OutageRedis {
         let process = try ChildProcess(
             name: "redis-server",
             command: [
-                try Self.program(), "--bind", "127.0.0.1", "--port", String(server.port), "--save", "",
+                try Self.findServerProgram(), "--bind", "127.0.0.1", "--port", String(server.port), "--save", "",
                 "--appendonly", "no", "--dir", deployment.directory, "--dbfilename", "redis-\(index).rdb",
                 "--repl-diskless-sync-delay", "0",
             ] + server.arguments,
             logFile: deployment.path("redis-\(index).log")
         )
         servers[index].process = process
-        try awaitResponse(server.port, of: process)
+        try awaitReply(server.port, of: process)
     }
 
     func flush() throws(LabError) {
-        for server in servers { try send(server.port, "FLUSHALL") }
+        for server in servers { try sendCommand(server.port, "FLUSHALL") }
     }
 
     /// Separates the replica from its primary, so that a failover loses writes.
@@ -154,11 +154,11 @@ final class OutageRedis {
     /// writes that wait in its socket.
     func cutReplication() throws(LabError) {
         guard case .sentinel = kind else { throw LabError("there is no replica") }
-        try send(servers[1].port, "REPLICAOF 127.0.0.1 1")
+        try sendCommand(servers[1].port, "REPLICAOF 127.0.0.1 1")
     }
 
-    private func send(_ port: UInt16, _ command: String) throws(LabError) {
-        let answer = Deployment.answer(port: port, to: command)
+    private func sendCommand(_ port: UInt16, _ command: String) throws(LabError) {
+        let answer = Deployment.redisReply(port: port, to: command)
         guard answer == "+OK" else { throw LabError("Redis answers \(answer ?? "nothing") to \(command)") }
     }
 
@@ -173,16 +173,16 @@ final class OutageRedis {
         return sum
     }
 
-    private func awaitResponse(_ port: UInt16, of process: ChildProcess) throws(LabError) {
+    private func awaitReply(_ port: UInt16, of process: ChildProcess) throws(LabError) {
         try wait("\(process.name) to answer") {
-            process.poll() == nil && Deployment.answer(port: port, to: "PING") == "+PONG"
+            process.poll() == nil && Deployment.redisReply(port: port, to: "PING") == "+PONG"
         }
     }
 
-    private func wait(_ what: String, until isSo: () -> Bool) throws(LabError) {
-        let deadline = Clock.milliseconds + Self.startMillisecondsMax
-        while !isSo() {
-            guard Clock.milliseconds < deadline else {
+    private func wait(_ what: String, until isMet: () -> Bool) throws(LabError) {
+        let deadline = Clock.monotonicMilliseconds + Self.startMillisecondsMax
+        while !isMet() {
+            guard Clock.monotonicMilliseconds < deadline else {
                 throw LabError(
                     "waited too long for \(what)",
                     logTail: TextFile.lastLines(of: deployment.path("redis-0.log"), 20)
@@ -193,8 +193,8 @@ final class OutageRedis {
         }
     }
 
-    private static func program() throws(LabError) -> String {
-        guard let program = Deployment.program("redis-server") else {
+    private static func findServerProgram() throws(LabError) -> String {
+        guard let program = Deployment.findProgram("redis-server") else {
             throw LabError("redis-server is not installed: run apt-get install redis-server")
         }
         return program

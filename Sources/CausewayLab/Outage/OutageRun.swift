@@ -6,9 +6,9 @@ import Kafka
 /// run ends when all phones have shown the right state and all commands have had results for a while, or when the
 /// case's time limit has passed.
 final class OutageRun {
-    private static let pollMicroseconds: UInt32 = 10_000
-    private static let copyIntervalMilliseconds: Int64 = 100
-    private static let pollMilliseconds: Int64 = 1_000
+    private static let pollIntervalMicroseconds: UInt32 = 10_000
+    private static let registrationCopyIntervalMilliseconds: Int64 = 100
+    private static let pollIntervalMilliseconds: Int64 = 1_000
     private static let lagTimeoutMilliseconds: Int32 = 1_000
     /// How long the phones are observed after they show the right state. A repeated alert would arrive within
     /// this time.
@@ -19,14 +19,14 @@ final class OutageRun {
     private let deployment: OutageDeployment
     private let interruption: Interruption
     private let commandProducer: CommandProducer
-    private let outcomes: OutageOutcomes
+    private let results: OutageResults
     private var feeds: [OutageFeed]
     private var steps: ArraySlice<OutageStep>
     private var history = OutageHistory()
-    private let positions: GroupPositions
-    private var lag = CommitLag()
-    private var nextLagMilliseconds: Int64 = 0
-    private var areRegistrationsHeld = false
+    private let groupPositions: GroupPositionReader
+    private var commitLag = CommitLag()
+    private var nextLagMeasurementMilliseconds: Int64 = 0
+    private var areRegistrationsPaused = false
     private var nextCopyMilliseconds: Int64 = 0
     /// When the first command was due, UNIX milliseconds.
     private var firstCommandMilliseconds: Int64 = 0
@@ -37,28 +37,28 @@ final class OutageRun {
         self.deployment = deployment
         self.interruption = interruption
         commandProducer = try CommandProducer(bootstrapServers: deployment.base.bootstrapServers)
-        outcomes = try OutageOutcomes(bootstrapServers: deployment.base.bootstrapServers)
-        positions = try deployment.groupPositions()
+        results = try OutageResults(bootstrapServers: deployment.base.bootstrapServers)
+        groupPositions = try deployment.groupPositions()
         feeds = outage.apps.map(OutageFeed.init)
         steps = outage.steps[...]
     }
 
     func run() throws(LabError) -> OutageReport {
         defer {
-            outcomes.close()
+            results.close()
             commandProducer.close()
-            positions.close(deadlineMilliseconds: 1_000)
+            groupPositions.close(deadlineMilliseconds: 1_000)
         }
         try awaitRegistrations()
         try play()
-        try awaitRightPhones()
+        try awaitCorrectScreens()
         deployment.stopWorkers()
-        while try outcomes.drain() {}
-        try observe()
+        while try results.drain() {}
+        try updateHistory()
         return OutageReport(
             name: outage.name,
-            verdict: verdict,
-            brokenExpectations: deployment.faults + facts.unmetExpectations(of: outage.expectations)
+            findings: findings,
+            unmetExpectations: deployment.faults + expectationChecker.unmetExpectations(of: outage.expectations)
         )
     }
 
@@ -67,16 +67,17 @@ final class OutageRun {
     /// Waits until all tokens are registered in Redis. If the workers start later, waits only until all
     /// registrations are copied to Kafka.
     private func awaitRegistrations() throws(LabError) {
-        if outage.workers.areStartedFirst { try deployment.startWorkers() }
-        let deadline = Clock.milliseconds + Self.startMillisecondsMax
+        if outage.workers.areStartedBeforeCommands { try deployment.startWorkers() }
+        let deadline = Clock.monotonicMilliseconds + Self.startMillisecondsMax
         while true {
             try poll()
-            let copied = try deployment.copyRegistrations(to: commandProducer)
-            let registered = try outage.workers.areStartedFirst ? deployment.redis.keyCount() : copied
-            let expected = outage.expectedRegistrations
-            if copied >= expected, registered >= expected { return }
-            guard Clock.milliseconds < deadline else {
-                throw LabError("only \(registered) of \(expected) tokens are registered")
+            let copiedRegistrations = try deployment.copyRegistrations(to: commandProducer)
+            let registeredTokens =
+                try outage.workers.areStartedBeforeCommands ? deployment.redis.keyCount() : copiedRegistrations
+            let expectedTokens = outage.expectedRegistrations
+            if copiedRegistrations >= expectedTokens, registeredTokens >= expectedTokens { return }
+            guard Clock.monotonicMilliseconds < deadline else {
+                throw LabError("only \(registeredTokens) of \(expectedTokens) tokens are registered")
             }
         }
     }
@@ -84,14 +85,14 @@ final class OutageRun {
     // MARK: - Playing
 
     private func play() throws(LabError) {
-        let beganMilliseconds = Clock.milliseconds
+        let beganMilliseconds = Clock.monotonicMilliseconds
         firstCommandMilliseconds = Clock.wallMilliseconds
         while !(steps.isEmpty && feeds.allSatisfy(\.isFinished)) {
-            let elapsedMilliseconds = Clock.milliseconds - beganMilliseconds
+            let elapsedMilliseconds = Clock.monotonicMilliseconds - beganMilliseconds
             for index in feeds.indices { try feeds[index].advance(to: elapsedMilliseconds, commandProducer) }
             if let step = steps.first, elapsedMilliseconds >= step.milliseconds {
                 steps.removeFirst()
-                try inject(step.kind)
+                try perform(step.action)
             }
             try poll()
         }
@@ -100,97 +101,98 @@ final class OutageRun {
     /// Measures how long records wait for their commit. If a broker does not answer in time, a later call
     /// measures again.
     private func measureLag() {
-        guard needsLag, Clock.milliseconds >= nextLagMilliseconds else { return }
-        nextLagMilliseconds = Clock.milliseconds + Self.pollMilliseconds
-        guard let polledPositions = try? positions.positions(timeoutMilliseconds: Self.lagTimeoutMilliseconds) else {
+        guard isCommitLagNeeded, Clock.monotonicMilliseconds >= nextLagMeasurementMilliseconds else { return }
+        nextLagMeasurementMilliseconds = Clock.monotonicMilliseconds + Self.pollIntervalMilliseconds
+        guard let polledPositions = try? groupPositions.readPositions(timeoutMilliseconds: Self.lagTimeoutMilliseconds)
+        else {
             return
         }
-        lag.addPoll(polledPositions, at: Clock.milliseconds)
+        commitLag.addPoll(polledPositions, at: Clock.monotonicMilliseconds)
     }
 
-    private var needsLag: Bool {
+    private var isCommitLagNeeded: Bool {
         outage.expectations.contains { if case .committedWithin = $0 { true } else { false } }
     }
 
-    private func inject(_ kind: OutageStep.Kind) throws(LabError) {
-        switch kind {
-        case .rotateTokens: areRegistrationsHeld = true
-        case .releaseTokens: areRegistrationsHeld = false
+    private func perform(_ action: OutageStep.Action) throws(LabError) {
+        switch action {
+        case .rotateTokens: areRegistrationsPaused = true
+        case .releaseTokens: areRegistrationsPaused = false
         default: break
         }
-        try deployment.inject(kind)
+        try deployment.perform(action)
     }
 
     private func poll() throws(LabError) {
-        if let signal = interruption.pending { throw LabError("interrupted (signal \(signal))") }
-        try deployment.check()
-        commandProducer.takeReports()
-        try outcomes.drain()
-        if !areRegistrationsHeld, Clock.milliseconds >= nextCopyMilliseconds {
-            nextCopyMilliseconds = Clock.milliseconds + Self.copyIntervalMilliseconds
+        if let signal = interruption.pendingSignal { throw LabError("interrupted (signal \(signal))") }
+        try deployment.checkProcesses()
+        commandProducer.takeDeliveryReports()
+        try results.drain()
+        if !areRegistrationsPaused, Clock.monotonicMilliseconds >= nextCopyMilliseconds {
+            nextCopyMilliseconds = Clock.monotonicMilliseconds + Self.registrationCopyIntervalMilliseconds
             _ = try deployment.copyRegistrations(to: commandProducer)
         }
         measureLag()
-        usleep(Self.pollMicroseconds)
+        usleep(Self.pollIntervalMicroseconds)
     }
 
     /// Waits until all phones show the right state and each command has a result, or until the case's time
     /// limit. What is then missing is in the report.
-    private func awaitRightPhones() throws(LabError) {
-        let deadline = Clock.milliseconds + outage.checkDelayMillisecondsMax
-        var (rightSince, nextPoll): (Int64?, Int64) = (nil, 0)
-        while Clock.milliseconds < deadline {
+    private func awaitCorrectScreens() throws(LabError) {
+        let deadline = Clock.monotonicMilliseconds + outage.recoveryMillisecondsMax
+        var (correctSinceMilliseconds, nextPollMilliseconds): (Int64?, Int64) = (nil, 0)
+        while Clock.monotonicMilliseconds < deadline {
             try poll()
-            guard Clock.milliseconds >= nextPoll else { continue }
-            nextPoll = Clock.milliseconds + Self.pollMilliseconds
-            try observe()
-            guard verdict.losses.isEmpty, facts.commandsWithoutResult == 0 else {
-                rightSince = nil
+            guard Clock.monotonicMilliseconds >= nextPollMilliseconds else { continue }
+            nextPollMilliseconds = Clock.monotonicMilliseconds + Self.pollIntervalMilliseconds
+            try updateHistory()
+            guard findings.losses.isEmpty, expectationChecker.commandsWithoutResult == 0 else {
+                correctSinceMilliseconds = nil
                 continue
             }
-            let since = rightSince ?? Clock.milliseconds
-            rightSince = since
-            if Clock.milliseconds - since >= Self.observationMilliseconds { return }
+            let since = correctSinceMilliseconds ?? Clock.monotonicMilliseconds
+            correctSinceMilliseconds = since
+            if Clock.monotonicMilliseconds - since >= Self.observationMilliseconds { return }
         }
     }
 
     // MARK: - Judging
 
-    private func observe() throws(LabError) {
+    private func updateHistory() throws(LabError) {
         history.commands = feeds.flatMap(\.commands)
-        for service in deployment.services { history.pushes += try service.newPushes() }
+        for simulator in deployment.simulators { history.pushes += try simulator.readNewPushes() }
         history.screens = [:]
         for app in outage.apps {
-            let service = try deployment.service(of: app)
-            guard !service.isFrozen else { continue }
-            history.screens.merge(try service.screens(of: app)) { first, _ in first }
+            let simulator = try deployment.simulator(of: app)
+            guard !simulator.isFrozen else { continue }
+            history.screens.merge(try simulator.readScreens(of: app)) { first, _ in first }
         }
         history.endMilliseconds = Clock.wallMilliseconds
     }
 
-    private var verdict: OutageVerdict {
-        let crashes = outage.crashes.map { crash in
-            Crash(
-                milliseconds: firstCommandMilliseconds + crash.milliseconds,
-                forgottenMilliseconds: crash.forgottenMilliseconds
+    private var findings: OutageFindings {
+        let alertRepeatCauses = outage.alertRepeatCauses.map { cause in
+            AlertRepeatCause(
+                milliseconds: firstCommandMilliseconds + cause.milliseconds,
+                alertRepeatWindowMilliseconds: cause.alertRepeatWindowMilliseconds
             )
         }
-        return OutageJudge.verdict(
+        return OutageChecker.findings(
             of: history,
-            bounds: outage.bounds,
-            crashes: crashes,
+            ageLimits: outage.ageLimits,
+            alertRepeatCauses: alertRepeatCauses,
             afterLifetime: outage.afterLifetime
         )
     }
 
-    private var facts: OutageFacts {
-        OutageFacts(
-            verdict: verdict,
-            outcomes: outcomes.outcomes,
-            invalidations: outcomes.invalidations,
+    private var expectationChecker: OutageExpectationChecker {
+        OutageExpectationChecker(
+            findings: findings,
+            outcomes: results.outcomesByCommand,
+            invalidations: results.invalidations,
             history: history,
             firstCommandMilliseconds: firstCommandMilliseconds,
-            longestCommitMilliseconds: lag.longestMilliseconds
+            longestCommitMilliseconds: commitLag.longestMilliseconds
         )
     }
 }

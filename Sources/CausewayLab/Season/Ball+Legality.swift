@@ -9,18 +9,21 @@ extension Ball {
     /// complete over, the balls with the highest weights become illegal until six legal balls are left. In the last
     /// over of an innings, which may be incomplete, the balls with a weight above 1 become illegal. A no-ball that was
     /// not hit counts as a wide, so the count of balls that its batter faced is one too low.
-    static func markExtras(in innings: inout ArraySlice<Ball>) {
+    static func markIllegalBalls(in innings: inout ArraySlice<Ball>) {
         var start = innings.startIndex
         while start < innings.endIndex {
             let end = innings[start...].firstIndex { $0.over != innings[start].over } ?? innings.endIndex
-            markExtras(in: &innings, over: start..<end, isFull: end < innings.endIndex)
+            markIllegalBalls(in: &innings, over: start..<end, isFull: end < innings.endIndex)
             start = end
         }
     }
 
-    private static func markExtras(in innings: inout ArraySlice<Ball>, over: Range<Int>, isFull: Bool) {
+    private static func markIllegalBalls(in innings: inout ArraySlice<Ball>, over: Range<Int>, isFull: Bool) {
         let weightedBalls = over.map { index in
-            (index: index, weight: weight(innings[index], next: index + 1 < over.upperBound ? innings[index + 1] : nil))
+            (
+                index: index,
+                weight: illegalityWeight(innings[index], next: index + 1 < over.upperBound ? innings[index + 1] : nil)
+            )
         }
         let illegalIndices: [Int]
         if isFull {
@@ -37,15 +40,15 @@ extension Ball {
     }
 
     /// Returns how likely it is that the ball is illegal, from 0 (certainly legal) to 3 (certainly illegal).
-    private static func weight(_ ball: Ball, next: Ball?) -> Int {
+    private static func illegalityWeight(_ ball: Ball, next: Ball?) -> Int {
         guard ball.extraRuns > 0 else { return 0 }
         if ball.batterRuns > 0 || ball.extraRuns == 5 { return 3 }
         if let dismissal = ball.dismissal { return dismissal.kind == .stumped ? 3 : 1 }
         // Four extra runs are far more often byes than a wide with three runs. The last ball of an over has
         // no next ball, and no complete over ends with a wide.
         guard ball.extraRuns != 4, let next else { return 1 }
-        let ranAnOddNumber = ball.batter != next.batter
-        let countIsOdd = ball.extraRuns % 2 == 1
-        return ranAnOddNumber == countIsOdd ? 1 : 2
+        let isRunCountOdd = ball.batter != next.batter
+        let isExtraCountOdd = ball.extraRuns % 2 == 1
+        return isRunCountOdd == isExtraCountOdd ? 1 : 2
     }
 }

@@ -28,16 +28,16 @@ struct CommaSeparatedValues {
         var rows: [Row] = []
         while reader.position < bytes.count {
             guard rows.count < rowCountMax else { throw reader.fault("more than \(rowCountMax) rows") }
-            rows.append(try reader.row())
+            rows.append(try reader.readRow())
         }
         return rows
     }
 
-    private mutating func row() throws(SeasonError) -> Row {
+    private mutating func readRow() throws(SeasonError) -> Row {
         var row = Row(line: line, fields: [])
         while true {
             guard row.fields.count < Self.fieldCountMax else { throw fault("more than \(Self.fieldCountMax) fields") }
-            row.fields.append(try field())
+            row.fields.append(try readField())
             guard position < bytes.count else { return row }
             switch bytes[position] {
             case UInt8(ascii: ","):
@@ -56,8 +56,8 @@ struct CommaSeparatedValues {
         }
     }
 
-    private mutating func field() throws(SeasonError) -> String {
-        if position < bytes.count, bytes[position] == UInt8(ascii: "\"") { return try quotedField() }
+    private mutating func readField() throws(SeasonError) -> String {
+        if position < bytes.count, bytes[position] == UInt8(ascii: "\"") { return try readQuotedField() }
         let start = position
         scan: while position < bytes.count {
             switch bytes[position] {
@@ -66,10 +66,10 @@ struct CommaSeparatedValues {
             default: position += 1
             }
         }
-        return try text(bytes[start..<position])
+        return try decodeText(bytes[start..<position])
     }
 
-    private mutating func quotedField() throws(SeasonError) -> String {
+    private mutating func readQuotedField() throws(SeasonError) -> String {
         let openingLine = line
         position += 1
         var content: [UInt8] = []
@@ -78,7 +78,7 @@ struct CommaSeparatedValues {
             position += 1
             if byte == UInt8(ascii: "\"") {
                 guard position < bytes.count, bytes[position] == UInt8(ascii: "\"") else {
-                    return try text(content[...])
+                    return try decodeText(content[...])
                 }
                 position += 1
             } else if byte == UInt8(ascii: "\n") {
@@ -89,7 +89,7 @@ struct CommaSeparatedValues {
         throw SeasonError(file: file, line: openingLine, reason: "a quoted field is not closed")
     }
 
-    private func text(_ content: ArraySlice<UInt8>) throws(SeasonError) -> String {
+    private func decodeText(_ content: ArraySlice<UInt8>) throws(SeasonError) -> String {
         guard let text = String(validating: content, as: UTF8.self) else { throw fault("text that is not UTF-8") }
         return text
     }

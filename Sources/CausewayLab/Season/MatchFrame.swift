@@ -27,7 +27,7 @@ extension Match {
         for (index, ball) in balls.enumerated() {
             scoreboard.apply(ball)
             let endsInnings = index + 1 < balls.count && balls[index + 1].innings != ball.innings
-            if endsInnings { scoreboard.breakForInnings() }
+            if endsInnings { scoreboard.startInningsBreak() }
             frames.append(MatchFrame(state: scoreboard.state, alert: alert(for: ball, on: scoreboard)))
         }
         let first = scoreboard.state.firstInnings ?? ""
@@ -44,14 +44,14 @@ extension Match {
     private func alert(for ball: Ball, on scoreboard: Scoreboard) -> MatchFrame.Alert? {
         let state = scoreboard.state
         if let dismissal = ball.dismissal, dismissal.countsAsWicket {
-            let score = scoreboard.innings(of: dismissal.player) ?? "0 (0)"
+            let score = scoreboard.battingScore(of: dismissal.player) ?? "0 (0)"
             return MatchFrame.Alert(
                 title: "WICKET! \(state.batting) \(state.runs)/\(state.wickets)",
                 body: "\(dismissal.player) \(score), \(dismissal.kind.rawValue), bowler \(ball.bowler)"
             )
         }
         guard ball.isBoundary else { return nil }
-        let score = scoreboard.innings(of: ball.batter) ?? ""
+        let score = scoreboard.battingScore(of: ball.batter) ?? ""
         return MatchFrame.Alert(
             title: "\(ball.batterRuns == 6 ? "SIX" : "FOUR")! \(ball.batter) \(score)",
             body: state.score + (state.chase.map { Self.chaseLine($0) } ?? "")

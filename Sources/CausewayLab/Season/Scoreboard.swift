@@ -37,7 +37,7 @@ struct Scoreboard {
             legalBalls += 1
             legalBallsOfOver += 1
         }
-        credit(ball)
+        creditPlayers(ball)
         let symbol = ball.symbol
         overSymbols.append(symbol)
         state.lastBall = symbol
@@ -54,7 +54,7 @@ struct Scoreboard {
     }
 
     /// Sets the state between the innings, after the first side's last ball.
-    mutating func breakForInnings() {
+    mutating func startInningsBreak() {
         state.phase = .inningsBreak
     }
 
@@ -74,7 +74,7 @@ struct Scoreboard {
         updateChase()
     }
 
-    private mutating func credit(_ ball: Ball) {
+    private mutating func creditPlayers(_ ball: Ball) {
         var batter = batters[ball.batter] ?? MatchState.Batter(name: ball.batter)
         batter.runs += ball.batterRuns
         if ball.legality != .wide { batter.balls += 1 }
@@ -105,7 +105,7 @@ struct Scoreboard {
 
 extension Scoreboard {
     /// Returns the current runs and balls of a batter; nil if the batter has not batted.
-    func innings(of batter: String) -> String? {
+    func battingScore(of batter: String) -> String? {
         batters[batter].map { "\($0.runs) (\($0.balls))" }
     }
 }

@@ -14,7 +14,7 @@ struct Season {
     init(matchesFile: [UInt8], deliveriesFile: [UInt8]) throws(SeasonError) {
         var ballsByMatch = try Self.balls(from: deliveriesFile)
         matches = []
-        let table = try Table(matchesFile, file: "matches", columns: MatchColumn.self)
+        let table = try CSVTable(matchesFile, file: "matches", columns: MatchColumn.self)
         guard table.rows.count <= Self.matchCountMax else {
             throw SeasonError(file: "matches", line: 0, reason: "more than \(Self.matchCountMax) matches")
         }
@@ -40,26 +40,28 @@ struct Season {
 
     private static func match(
         _ row: CommaSeparatedValues.Row,
-        of table: Table<MatchColumn>,
+        of table: CSVTable<MatchColumn>,
         balls: [Ball]
     ) throws(SeasonError) -> Match {
         let teams = [try table.text(.team1, of: row), try table.text(.team2, of: row)]
         let winner = try table.text(.winner, of: row)
         guard teams.contains(winner) else { throw table.fault(.winner, of: row, "\(winner) did not play") }
-        guard let margin = Match.Margin(feed: try table.text(.result, of: row)) else {
+        guard let margin = Match.Margin(resultText: try table.text(.result, of: row)) else {
             throw table.fault(.result, of: row, "neither runs:N nor wickets:N")
         }
-        var first = balls.prefix { $0.innings == 0 }
-        var second = balls[first.endIndex...]
-        guard let opener = first.first, let chaser = second.first, second.allSatisfy({ $0.innings == 1 }) else {
+        var firstInnings = balls.prefix { $0.innings == 0 }
+        var secondInnings = balls[firstInnings.endIndex...]
+        guard let opener = firstInnings.first, let chaser = secondInnings.first,
+            secondInnings.allSatisfy({ $0.innings == 1 })
+        else {
             throw table.fault(.match_id, of: row, "not two innings, one after the other")
         }
         guard Set(teams) == [opener.battingTeam, chaser.battingTeam],
-            first.allSatisfy({ $0.battingTeam == opener.battingTeam }),
-            second.allSatisfy({ $0.battingTeam == chaser.battingTeam })
+            firstInnings.allSatisfy({ $0.battingTeam == opener.battingTeam }),
+            secondInnings.allSatisfy({ $0.battingTeam == chaser.battingTeam })
         else { throw table.fault(.match_id, of: row, "the batting sides are not the two teams, one an innings") }
-        Ball.markExtras(in: &first)
-        Ball.markExtras(in: &second)
+        Ball.markIllegalBalls(in: &firstInnings)
+        Ball.markIllegalBalls(in: &secondInnings)
         return Match(
             identifier: try table.text(.match_id, of: row),
             date: try table.text(.date, of: row),
@@ -69,14 +71,18 @@ struct Season {
             winner: winner,
             margin: margin,
             playerOfTheMatch: try table.text(.player_of_match, of: row),
-            balls: Array(first + second),
-            chase: Match.Chase(firstTotal: first.reduce(0) { $0 + $1.totalRuns }, second: second, margin: margin)
+            balls: Array(firstInnings + secondInnings),
+            chase: Match.Chase(
+                firstTotal: firstInnings.reduce(0) { $0 + $1.totalRuns },
+                second: secondInnings,
+                margin: margin
+            )
         )
     }
 
     /// Returns the balls of each match, in the file's order.
     private static func balls(from file: [UInt8]) throws(SeasonError) -> [String: [Ball]] {
-        let table = try Table(file, file: "deliveries", columns: BallColumn.self)
+        let table = try CSVTable(file, file: "deliveries", columns: BallColumn.self)
         var byMatch: [String: [Ball]] = [:]
         for row in table.rows {
             let ball = try Self.ball(row, of: table)
@@ -87,7 +93,7 @@ struct Season {
 
     private static func ball(
         _ row: CommaSeparatedValues.Row,
-        of table: Table<BallColumn>
+        of table: CSVTable<BallColumn>
     ) throws(SeasonError) -> Ball {
         let kindText = try table.text(.wicket_kind, of: row)
         let playerOut = try table.text(.player_out, of: row)
@@ -117,7 +123,7 @@ struct Season {
 }
 
 extension Match.Margin {
-    init?(feed text: String) {
+    init?(resultText text: String) {
         let parts = text.split(separator: ":", omittingEmptySubsequences: false)
         guard parts.count == 2, let count = Int(parts[1]), count > 0 else { return nil }
         switch parts[0] {
@@ -129,7 +135,7 @@ extension Match.Margin {
 }
 
 /// A file with a header line. The fields of a row are found by the names of the columns.
-private struct Table<Column: RawRepresentable & CaseIterable & Hashable> where Column.RawValue == String {
+private struct CSVTable<Column: RawRepresentable & CaseIterable & Hashable> where Column.RawValue == String {
     let rows: ArraySlice<CommaSeparatedValues.Row>
     private let file: String
     private let positions: [Column: Int]

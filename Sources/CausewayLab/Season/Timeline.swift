@@ -4,9 +4,9 @@ struct Timeline {
     struct Event: Equatable {
         var dueMilliseconds: Int64
         /// Index into the season's matches.
-        var match: Int
+        var matchIndex: Int
         /// Index into the match's frames. The frame after the last ball is the end of the match.
-        var frame: Int
+        var frameIndex: Int
     }
 
     /// Durations of a real match in seconds. The season's files have no times, so these are typical of a T20 match.
@@ -22,26 +22,28 @@ struct Timeline {
     /// - Parameter durationMilliseconds: the compressed time from the first ball of the season to the last.
     init(_ matches: [Match], durationMilliseconds: Int64) {
         precondition(durationMilliseconds > 0, "a season takes time")
-        let clocks = matches.map(Self.realSeconds)
-        let longest = max(1, clocks.map { $0.last ?? 0 }.max() ?? 1)
+        let ballSecondsByMatch = matches.map(Self.realSeconds)
+        let longest = max(1, ballSecondsByMatch.map { $0.last ?? 0 }.max() ?? 1)
         events = []
-        for (index, clock) in clocks.enumerated() {
+        for (index, ballSeconds) in ballSecondsByMatch.enumerated() {
             // The matches start at different times, spread over at most a twentieth of the whole time. Otherwise all
             // innings breaks would come at the same time.
-            let slack = min(longest - (clock.last ?? 0), longest / 20)
-            let start = matches.count > 1 ? slack * index / (matches.count - 1) : 0
-            for (frame, second) in (clock + [(clock.last ?? 0) + Self.secondsToResult]).enumerated() {
+            let startOffsetSecondsMax = min(longest - (ballSeconds.last ?? 0), longest / 20)
+            let start = matches.count > 1 ? startOffsetSecondsMax * index / (matches.count - 1) : 0
+            for (frame, second) in (ballSeconds + [(ballSeconds.last ?? 0) + Self.secondsToResult]).enumerated() {
                 let due = Int64(start + second) * durationMilliseconds / Int64(longest)
-                events.append(Event(dueMilliseconds: due, match: index, frame: frame))
+                events.append(Event(dueMilliseconds: due, matchIndex: index, frameIndex: frame))
             }
         }
-        events.sort { ($0.dueMilliseconds, $0.match, $0.frame) < ($1.dueMilliseconds, $1.match, $1.frame) }
+        events.sort {
+            ($0.dueMilliseconds, $0.matchIndex, $0.frameIndex) < ($1.dueMilliseconds, $1.matchIndex, $1.frameIndex)
+        }
     }
 
     /// Returns when each ball of a match is bowled, in seconds after its first ball.
     private static func realSeconds(of match: Match) -> [Int] {
         var second = 0
-        var clock: [Int] = []
+        var ballSeconds: [Int] = []
         for (index, ball) in match.balls.enumerated() {
             if index > 0 {
                 let previous = match.balls[index - 1]
@@ -51,8 +53,8 @@ struct Timeline {
                     second += previous.over != ball.over ? secondsPerOverBreak : secondsPerBall
                 }
             }
-            clock.append(second)
+            ballSeconds.append(second)
         }
-        return clock
+        return ballSeconds
     }
 }

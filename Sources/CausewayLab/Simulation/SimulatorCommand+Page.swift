@@ -7,29 +7,29 @@ import Kafka
 extension SimulatorCommand {
     /// Returns what the options say about the worker. Reads the worker's configuration now, so that a faulty
     /// file is reported before the simulator starts.
-    func workerAccess() throws -> SimulatorPage.WorkerAccess {
+    func makeWorkerAccess() throws -> SimulatorPage.WorkerAccess {
         var workerAccess = SimulatorPage.WorkerAccess()
         if let config {
             let kafka = try configuration(at: config).kafka
-            workerAccess.results = SimulatorPage.Results(
+            workerAccess.results = SimulatorPage.ResultsSource(
                 properties: try kafka.consumerProperties,
                 topic: kafka.topics.results,
                 commandsTopic: kafka.topics.commands
             )
-            workerAccess.inspection = LivePageState.Inspection(
-                program: try ProgramFiles().causeway,
+            workerAccess.inspectCommandLine = LivePageState.InspectCommandLine(
+                program: try ProgramPaths().causeway,
                 configurationFile: config,
                 logFile: ""
             )
         } else if let bootstrapServers {
             let topics = WorkerConfiguration.Kafka.Topics()
-            workerAccess.results = SimulatorPage.Results(
+            workerAccess.results = SimulatorPage.ResultsSource(
                 properties: [("bootstrap.servers", bootstrapServers)],
                 topic: topics.results,
                 commandsTopic: topics.commands
             )
         }
-        workerAccess.worker = workerPid.map { WorkerIdentity($0) }
+        workerAccess.workerLocator = workerPid.map { WorkerLocator($0) }
         return workerAccess
     }
 
@@ -52,8 +52,8 @@ extension SimulatorCommand {
     ) async throws -> SimulatorPage? {
         guard page, let address = pageAddress else { return nil }
         var workerAccess = workerAccess
-        workerAccess.inspection?.logFile = "\(directory)/inspect.log"
-        let (controlPort, known) = (simulator.interfacePort, workerAccess)
+        workerAccess.inspectCommandLine?.logFile = "\(directory)/inspect.log"
+        let (controlPort, known) = (simulator.controlPort, workerAccess)
         return try await BlockingWork.run { try SimulatorPage(ofSimulatorAt: controlPort, listeningAt: address, known) }
     }
 }

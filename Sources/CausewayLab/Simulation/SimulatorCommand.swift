@@ -188,7 +188,7 @@ struct SimulatorCommand: AsyncParsableCommand {
         do {
             // Read these files first, so that a faulty one is reported before the simulator's directory is created.
             let apps = try shapes.flatMap { try SimulatedApp.read(path: $0) }
-            let workerAccess = try page ? workerAccess() : SimulatorPage.WorkerAccess()
+            let workerAccess = try page ? makeWorkerAccess() : SimulatorPage.WorkerAccess()
             let simulatorDirectory = try SimulatorDirectory(path: directory)
             defer { simulatorDirectory.removeIfTemporary() }
             let keys = try key.isEmpty ? [simulatorDirectory.ownKey()] : key.compactMap(SimulatorKey.init)
@@ -222,12 +222,12 @@ struct SimulatorCommand: AsyncParsableCommand {
                 try devices.declare(app: app.app, teamIdentifier: app.teamIdentifier, types: app.types)
             }
         }
-        // The backend has an open client, which only its `run` closes. So nothing may throw between the
-        // backend's creation and the call of `run`.
+        // The app server has an open client, which only its `run` closes. So nothing may throw between the
+        // app server's creation and the call of `run`.
         let endpoints = SimulatorEndpoints(
             apnsPort: simulator.port,
             managementPort: simulator.managementPort,
-            controlPort: simulator.interfacePort,
+            controlPort: simulator.controlPort,
             caFile: simulator.caFile ?? "",
             teamId: key.teamIdentifier,
             keyId: key.keyIdentifier,
@@ -235,10 +235,12 @@ struct SimulatorCommand: AsyncParsableCommand {
             page: page?.server.address
         )
         let line = try StableJSON.text(endpoints)
-        let backend = try bootstrapServers.map { try PhoneBackend(bootstrapServers: $0, topic: registrationsTopic) }
+        let appServer = try bootstrapServers.map {
+            try SimulatedAppServer(bootstrapServers: $0, topic: registrationsTopic)
+        }
         StandardStreams.printOutput(line)
         await withTaskGroup(of: Void.self) { group in
-            if let backend { group.addTask { await backend.run(from: simulator) } }
+            if let appServer { group.addTask { await appServer.run(from: simulator) } }
             await signal.awaitArrival()
             group.cancelAll()
         }
@@ -257,12 +259,12 @@ struct SimulatorCommand: AsyncParsableCommand {
         settings.host = host
         settings.port = port
         settings.managementPort = managementPort
-        settings.interfacePort = controlPort
+        settings.controlPort = controlPort
         settings.environment = APNsSimulator.Environment(rawValue: environment) ?? .sandbox
-        settings.threads = threads
+        settings.threadCount = threads
         settings.limits.streamsBeforeAuthentication = earlyStreams
         settings.seed = seed
-        settings.pushLog = pushLog
+        settings.pushLogFile = pushLog
         settings.faults.latencyMilliseconds = latencyMilliseconds() ?? 0...0
         return settings
     }

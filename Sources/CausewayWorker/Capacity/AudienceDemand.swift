@@ -7,7 +7,7 @@ package struct AudienceDemand: Sendable, Equatable {
     /// Activities that have a value in Redis. Redis keeps a value for about a day after its last write.
     /// `members`...10,000,000,000.
     package var activities: Int64
-    package var fleet = FleetSizes()
+    package var fleet = FleetParameters()
 
     package init(members: Int64, updatesPerMinute: Int64) {
         self.members = members

@@ -4,7 +4,12 @@ import Observability
 extension AudiencePlan {
     /// The plan as a page of text.
     package var text: String {
-        PlanText.page(demandLines: demandLines, sizeLines: sizeLines, costLines: costs.audienceLines, notes: notes)
+        PlanText.makePage(
+            demandLines: demandLines,
+            sizeLines: sizeLines,
+            costLines: costs.audienceCostLines,
+            notes: notes
+        )
     }
 
     private var demandLines: [(String, String)] {
@@ -21,12 +26,12 @@ extension AudiencePlan {
                 "one command", Numeral.duration(microseconds: deliveryMilliseconds * 1_000),
                 "from a command's record to the last phone, shared by \(Numeral.grouped(lanesWithRanges)) lanes"
             ),
-            PlanText.pods(pods, coresHundredths: coresHundredths, demand.fleet),
+            PlanText.podsLine(pods, coresHundredths: coresHundredths, demand.fleet),
             (
                 "memory a pod", "\(Numeral.grouped(podMebibytes)) MiB",
                 "request and limit; a round holds pages of members, never all of them"
             ),
-            PlanText.lanes(lanes),
+            PlanText.lanesLine(lanes),
             ("partitions", Numeral.grouped(partitions), "in the fan-out topic and in every other topic that is read"),
             (
                 "APNs connections", Numeral.grouped(connections),

@@ -72,9 +72,9 @@ package struct AudiencePlan: Sendable, Equatable {
     }
 
     private mutating func planConnections() {
-        let inFlight = CapacityPlan.ceilingQuotient(pushesPerSecond * costs.roundTripMilliseconds, 1_000)
+        let pushesInFlight = CapacityPlan.ceilingQuotient(pushesPerSecond * costs.roundTripMilliseconds, 1_000)
         let connectionsNeeded = CapacityPlan.ceilingQuotient(
-            inFlight * 100,
+            pushesInFlight * 100,
             costs.streamsPerConnection * CapacityPlan.streamsInUsePercent
         )
         connectionsPerPool = max(2, CapacityPlan.ceilingQuotient(connectionsNeeded, lanesWithRanges))
@@ -91,13 +91,16 @@ package struct AudiencePlan: Sendable, Equatable {
 
     private mutating func planRound() {
         // The command has reached all members when the lane with the most ranges has finished their rounds.
-        let members = CapacityPlan.ceilingQuotient(
+        let busiestLaneMembers = CapacityPlan.ceilingQuotient(
             demand.members * CapacityPlan.ceilingQuotient(ranges, lanesWithRanges),
             ranges
         )
-        let workingMilliseconds = CapacityPlan.ceilingQuotient(members * costs.nanosecondsPerMember, 1_000_000)
+        let workingMilliseconds = CapacityPlan.ceilingQuotient(
+            busiestLaneMembers * costs.nanosecondsPerMember,
+            1_000_000
+        )
         let streams = connectionsPerPool * costs.streamsPerConnection
-        let streamMilliseconds = CapacityPlan.ceilingQuotient(members * costs.roundTripMilliseconds, streams)
+        let streamMilliseconds = CapacityPlan.ceilingQuotient(busiestLaneMembers * costs.roundTripMilliseconds, streams)
         deliveryMilliseconds =
             max(workingMilliseconds, streamMilliseconds) + costs.roundTripMilliseconds + costs.fanoutMilliseconds
     }

@@ -16,7 +16,7 @@ package struct CapacityDemand: Sendable, Equatable {
     /// The number of live activities whose policy starts them again after their lifetime
     /// (`afterLifetime: restart`). For each, Redis keeps the start and the newest update. 0...10,000,000,000.
     package var restartedActivities: Int64 = 0
-    package var fleet = FleetSizes()
+    package var fleet = FleetParameters()
     /// Copies that Kafka keeps of each record. 1...9.
     package var replicationFactor: Int64 = 3
     /// How many hours Kafka keeps commands and results. The plan assumes the peak rate for all these hours.

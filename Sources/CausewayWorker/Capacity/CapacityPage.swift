@@ -13,7 +13,7 @@ package enum CapacityPage {
     /// phones quickly.
     package static let audienceDemand = AudienceDemand(members: 1_000_000, updatesPerMinute: 4)
 
-    package static func markdown() throws(CapacityError) -> String {
+    package static func makeMarkdown() throws(CapacityError) -> String {
         let plan = try CapacityPlan(demand: demand)
         var mergedDemand = demand
         mergedDemand.commandsPerPushHundredths = 440

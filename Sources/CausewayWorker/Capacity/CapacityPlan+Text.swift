@@ -4,11 +4,11 @@ import Observability
 extension CapacityPlan {
     /// The plan as a page of text.
     package var text: String {
-        let restartLines = demand.restartedActivities > 0 ? [costs.restartLine] : []
-        return PlanText.page(
+        let restartCostLines = demand.restartedActivities > 0 ? [costs.restartCostLine] : []
+        return PlanText.makePage(
             demandLines: demandLines,
             sizeLines: sizeLines,
-            costLines: costs.lines + restartLines,
+            costLines: costs.costLines + restartCostLines,
             notes: notes
         )
     }
@@ -31,12 +31,12 @@ extension CapacityPlan {
 
     private var sizeLines: [(String, String, String)] {
         [
-            PlanText.pods(pods, coresHundredths: coresHundredths, demand.fleet),
+            PlanText.podsLine(pods, coresHundredths: coresHundredths, demand.fleet),
             (
                 "memory a pod", "\(Numeral.grouped(podMebibytes)) MiB",
                 "request and limit; the worker keeps its memory below it (worker.memoryMebibytes)"
             ),
-            PlanText.lanes(lanes),
+            PlanText.lanesLine(lanes),
             (
                 "partitions", Numeral.grouped(partitions),
                 "in each of the two topics that are read; \(Self.partitionsPerLane) for each lane, so that the fleet can grow"

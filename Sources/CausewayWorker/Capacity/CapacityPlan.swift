@@ -107,7 +107,7 @@ package struct CapacityPlan: Sendable, Equatable {
         redisCallsPerSecond = pushesPerSecond * costs.redisCallsPerPush
         redisNodesForCalls = Self.ceilingQuotient(
             redisCallsPerSecond * 100,
-            costs.redisCallsPerSecond * Self.redisCoreBusyPercent
+            costs.callsPerSecondPerRedisCore * Self.redisCoreBusyPercent
         )
         let keyBytes =
             demand.activities * costs.redisBytesPerActivity + demand.devices * costs.redisBytesPerDevice

@@ -32,7 +32,7 @@ package struct MeasuredCosts: Sendable, Equatable {
     /// Script calls that one Redis server executes in a second, half admissions and half settlements.
     /// Measured: 80,000 to 107,000 if each call is a Redis command of its own, as in a cluster, and 180,000
     /// if calls leave in batches. The plan uses the lowest value.
-    package var redisCallsPerSecond: Int64 = 80_000
+    package var callsPerSecondPerRedisCore: Int64 = 80_000
     /// One call admits the push, and one call settles it.
     package var redisCallsPerPush: Int64 = 2
     /// Bytes of an activity with its token: key, value, the allocator's rounding and a share of Redis' tables.
@@ -85,7 +85,7 @@ package struct MeasuredCosts: Sendable, Equatable {
     package init() {}
 
     /// The costs behind the plan of single commands, each as a line of text with its source.
-    var lines: [(text: String, source: String)] {
+    var costLines: [(text: String, source: String)] {
         [
             (
                 "\(microseconds(nanosecondsPerCommand)) µs of CPU a command at full load",
@@ -100,7 +100,7 @@ package struct MeasuredCosts: Sendable, Equatable {
                 "season of make demo: 8.71 s in 60 s, less the two above"
             ),
             (
-                "\(Numeral.grouped(redisCallsPerSecond)) script calls a second for one Redis core",
+                "\(Numeral.grouped(callsPerSecondPerRedisCore)) script calls a second for one Redis core",
                 "measured: 80,000 to 107,000, each a command"
             ),
             ("\(redisCallsPerPush) script calls for each push", "admit and settle"),
@@ -116,7 +116,7 @@ package struct MeasuredCosts: Sendable, Equatable {
     }
 
     /// The further cost of activities that are started again after their lifetime.
-    var restartLine: (text: String, source: String) {
+    var restartCostLine: (text: String, source: String) {
         (
             "\(Numeral.grouped(redisBytesPerRestart)) bytes in Redis an activity with afterLifetime: restart, times "
                 + Numeral.exact(redisOverheadPercent, divisor: 100),
@@ -125,7 +125,7 @@ package struct MeasuredCosts: Sendable, Equatable {
     }
 
     /// The costs behind the plan of an audience.
-    var audienceLines: [(text: String, source: String)] {
+    var audienceCostLines: [(text: String, source: String)] {
         [
             (
                 "\(microseconds(nanosecondsPerMember)) µs of CPU a member of a round",

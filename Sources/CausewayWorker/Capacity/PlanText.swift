@@ -2,16 +2,16 @@ import Numbers
 
 /// The text page of a plan: the demand, the sizes that the demand needs, the costs behind them, and notes.
 enum PlanText {
-    static func page(
+    static func makePage(
         demandLines: [(String, String)],
         sizeLines: [(String, String, String)],
         costLines: [(text: String, source: String)],
         notes: [String]
     ) -> String {
         var text = "FOR\n"
-        for (name, value) in demandLines { text += line(name, value) }
+        for (name, value) in demandLines { text += makeLine(name, value) }
         text += "\nNEEDS\n"
-        for (name, value, reason) in sizeLines { text += line(name, value, reason) }
+        for (name, value, reason) in sizeLines { text += makeLine(name, value, reason) }
         text += "\nBASED ON\n"
         for line in costLines { text += "  \(line.text) (\(line.source))\n" }
         text += "\nNOTES\n"
@@ -19,7 +19,7 @@ enum PlanText {
         return text
     }
 
-    static func pods(_ pods: Int64, coresHundredths: Int64, _ fleet: FleetSizes) -> (String, String, String) {
+    static func podsLine(_ pods: Int64, coresHundredths: Int64, _ fleet: FleetParameters) -> (String, String, String) {
         let busy = "\(Numeral.exact(coresHundredths, divisor: 100)) cores busy at the peak"
         return (
             "pods", Numeral.grouped(pods),
@@ -27,11 +27,11 @@ enum PlanText {
         )
     }
 
-    static func lanes(_ lanes: Int64) -> (String, String, String) {
+    static func lanesLine(_ lanes: Int64) -> (String, String, String) {
         ("lanes", Numeral.grouped(lanes), "one for each core")
     }
 
-    private static func line(_ name: String, _ value: String, _ reason: String = "") -> String {
+    private static func makeLine(_ name: String, _ value: String, _ reason: String = "") -> String {
         let padding = String(repeating: " ", count: max(1, 24 - name.count))
         guard !reason.isEmpty else { return "  \(name)\(padding)\(value)\n" }
         return "  \(name)\(padding)\(value)\(String(repeating: " ", count: max(2, 15 - value.count)))\(reason)\n"

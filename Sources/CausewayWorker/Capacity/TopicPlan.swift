@@ -16,12 +16,12 @@ package struct TopicPlan: Sendable {
     package var minInsyncReplicas = 2
     /// Sizes of single topics that differ from the defaults. If a topic occurs twice, the last number of partitions
     /// and the last retention apply.
-    package var sizes: [TopicSizes] = []
+    package var sizeOverrides: [TopicSizes] = []
 
     package init() {}
 
     /// Partitions of the topics of invalidations, dead letters and channels, which have few records.
-    static let quietPartitions = 6
+    static let lowTrafficPartitionsMax = 6
     private static let millisecondsPerHour = 3_600_000
     /// The number of log segments (files of a partition) in one retention time. A broker deletes a whole
     /// segment when its newest record is older than the retention. By default a segment stays open for seven
@@ -34,26 +34,26 @@ package struct TopicPlan: Sendable {
     /// How long a log segment of a compacted topic stays open. The broker compacts only closed segments.
     private static let compactedSegmentMilliseconds = 6 * millisecondsPerHour
 
-    /// Returns all topics with their sizes and settings. `sizes` overrides the defaults.
-    package func topics(_ names: WorkerConfiguration.Kafka.Topics) -> [NewTopic] {
-        let quietPartitions = min(partitions, Self.quietPartitions)
+    /// Returns all topics with their sizes and settings. `sizeOverrides` overrides the defaults.
+    package func makeTopics(_ names: WorkerConfiguration.Kafka.Topics) -> [NewTopic] {
+        let lowTrafficPartitions = min(partitions, Self.lowTrafficPartitionsMax)
         return [
             // Commands are kept 24 hours. A backlog after a longer outage is useless, because an activity
             // lives 12 hours.
-            topic(.commands, names.commands, partitions, hours: 24),
+            makeTopic(.commands, names.commands, partitions, hours: 24),
             // Registrations have no retention time, because the newest token of each activity or device must be kept.
-            topic(.registrations, names.registrations, partitions),
-            topic(.results, names.results, partitions, hours: 72),
-            topic(.invalidations, names.invalidations, quietPartitions, hours: 168),
-            topic(.deadLetters, names.deadLetters, quietPartitions, hours: 336),
+            makeTopic(.registrations, names.registrations, partitions),
+            makeTopic(.results, names.results, partitions, hours: 72),
+            makeTopic(.invalidations, names.invalidations, lowTrafficPartitions, hours: 168),
+            makeTopic(.deadLetters, names.deadLetters, lowTrafficPartitions, hours: 336),
             // A deferred command is read again within minutes, and may then be deferred in a new record. After an
             // outage it is useless as soon as other commands are. The topic has as many partitions as the
             // commands topic, so that all commands of an activity reach one lane.
-            topic(.deferred, names.deferred, partitions, hours: 24),
+            makeTopic(.deferred, names.deferred, partitions, hours: 24),
             // A fan-out record is kept as long as its command.
-            topic(.fanout, names.fanout, partitions, hours: 24),
+            makeTopic(.fanout, names.fanout, partitions, hours: 24),
             // The topic is compacted: it keeps the record of each channel until the channel is deleted.
-            topic(.channels, names.channels, quietPartitions),
+            makeTopic(.channels, names.channels, lowTrafficPartitions),
         ]
     }
 
@@ -64,22 +64,25 @@ package struct TopicPlan: Sendable {
     ]
 
     private func retentionProperties(hours: Int) -> [KafkaProperties.Property] {
-        let retention = hours * Self.millisecondsPerHour
-        let segment = max(Self.segmentMillisecondsMin, retention / Self.segmentsPerRetention)
-        return [("cleanup.policy", "delete"), ("retention.ms", String(retention)), ("segment.ms", String(segment))]
+        let retentionMilliseconds = hours * Self.millisecondsPerHour
+        let segmentMilliseconds = max(Self.segmentMillisecondsMin, retentionMilliseconds / Self.segmentsPerRetention)
+        return [
+            ("cleanup.policy", "delete"), ("retention.ms", String(retentionMilliseconds)),
+            ("segment.ms", String(segmentMilliseconds)),
+        ]
     }
 
     /// Returns one topic. Without `hours`, the topic is compacted.
-    private func topic(_ role: TopicRole, _ name: String, _ partitions: Int, hours: Int? = nil) -> NewTopic {
-        let ownSizes = sizes.filter { $0.role == role }
-        let ownPartitions = ownSizes.last { $0.partitions != nil }?.partitions ?? partitions
-        let ownHours = ownSizes.last { $0.retentionHours != nil }?.retentionHours ?? hours
+    private func makeTopic(_ role: TopicRole, _ name: String, _ partitions: Int, hours: Int? = nil) -> NewTopic {
+        let topicOverrides = sizeOverrides.filter { $0.role == role }
+        let topicPartitions = topicOverrides.last { $0.partitions != nil }?.partitions ?? partitions
+        let topicRetentionHours = topicOverrides.last { $0.retentionHours != nil }?.retentionHours ?? hours
         return NewTopic(
             name: name,
-            partitions: Int32(clamping: ownPartitions),
+            partitions: Int32(clamping: topicPartitions),
             replicationFactor: Int32(clamping: replicationFactor),
             settings: [("min.insync.replicas", String(minInsyncReplicas))]
-                + (ownHours.map { retentionProperties(hours: $0) } ?? Self.compactionProperties)
+                + (topicRetentionHours.map { retentionProperties(hours: $0) } ?? Self.compactionProperties)
         )
     }
 }

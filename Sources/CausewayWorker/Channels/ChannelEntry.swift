@@ -12,15 +12,23 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
     package var channel: String
     package var storage: Storage
     /// When the channel was created, UNIX milliseconds.
-    package var createdAt: Int64
+    package var createdAtMilliseconds: Int64
     package var state = State.active
     /// When to delete the channel, UNIX milliseconds. The keeper plans this time after the audience's end. Nil: no
     /// deletion is planned, or `causeway channels delete` deletes the channel now (`state` is then `deleting`).
-    package var deleteAfter: Int64?
+    package var deleteAfterMilliseconds: Int64?
     /// True: `causeway.channels` has the entry as it is now. While the channel is being deleted (`state`), the topic
     /// may still have the active entry, or none any more. Nil: the entry must still be written there. Stored only in
     /// Redis' register.
     package var isPublished: Bool?
+
+    private enum CodingKeys: String, CodingKey {
+        case app, environment, audience, channel, storage
+        case createdAtMilliseconds = "createdAt"
+        case state
+        case deleteAfterMilliseconds = "deleteAfter"
+        case isPublished
+    }
 
     package init(
         app: String,
@@ -28,14 +36,14 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
         audience: String,
         channel: String,
         storage: Storage,
-        createdAt: Int64
+        createdAtMilliseconds: Int64
     ) {
         self.app = app
         self.environment = environment
         self.audience = audience
         self.channel = channel
         self.storage = storage
-        self.createdAt = createdAt
+        self.createdAtMilliseconds = createdAtMilliseconds
     }
 
     /// The key of the channel's records in `causeway.channels`.
@@ -61,7 +69,8 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
     /// The field in the audience's record from which Redis learns the channel when it admits a command: storage
     /// policy (1 byte), creation time (8 bytes, little-endian, UNIX milliseconds), channel id.
     package var audienceRecordValue: [UInt8] {
-        [storage == .newest ? 1 : 0] + withUnsafeBytes(of: createdAt.littleEndian) { Array($0) } + Array(channel.utf8)
+        [storage == .newest ? 1 : 0] + withUnsafeBytes(of: createdAtMilliseconds.littleEndian) { Array($0) }
+            + Array(channel.utf8)
     }
 }
 
@@ -72,14 +81,20 @@ package struct ChannelIntent: Codable, Equatable, Sendable {
     package var identifier: String
     package var audience: String
     /// When the intent was written, UNIX milliseconds.
-    package var createdAt: Int64
+    package var createdAtMilliseconds: Int64
     /// The host and the id of the process that creates the channel, for operators.
     package var worker: String
 
-    package init(identifier: String, audience: String, createdAt: Int64, worker: String) {
+    private enum CodingKeys: String, CodingKey {
+        case identifier, audience
+        case createdAtMilliseconds = "createdAt"
+        case worker
+    }
+
+    package init(identifier: String, audience: String, createdAtMilliseconds: Int64, worker: String) {
         self.identifier = identifier
         self.audience = audience
-        self.createdAt = createdAt
+        self.createdAtMilliseconds = createdAtMilliseconds
         self.worker = worker
     }
 

@@ -48,7 +48,7 @@ package struct ChannelRefusal: Error, Sendable, Equatable, CustomStringConvertib
     }
 }
 
-enum ChannelProcess {
+enum CurrentProcess {
     /// Host and process id, written into intents for operators.
     static var name: String {
         var host = [CChar](repeating: 0, count: 256)
@@ -59,7 +59,7 @@ enum ChannelProcess {
 }
 
 /// Returns the time of the wall clock (CLOCK_REALTIME), UNIX milliseconds.
-func wallMilliseconds() -> Int64 {
+func readWallClockMilliseconds() -> Int64 {
     var now = timespec()
     clock_gettime(CLOCK_REALTIME, &now)
     return Int64(now.tv_sec) * 1_000 + Int64(now.tv_nsec) / 1_000_000

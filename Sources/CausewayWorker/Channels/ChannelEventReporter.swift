@@ -7,22 +7,22 @@ enum ChannelEventReporter {
     ///   such pool.
     static func report(
         _ event: ChannelEvent,
-        _ log: SharedKindLog,
+        _ log: SharedLimitedLog,
         _ status: ChannelStatus,
         pool: (_ app: String, _ environment: String) -> Int?
     ) {
-        func changeCounts(_ app: String, _ environment: String, _ body: (inout ChannelStatus.Counts) -> Void) {
+        func changeCounts(_ app: String, _ environment: String, _ body: (inout ChannelStatus.PoolStatus) -> Void) {
             if let pool = pool(app, environment) { status.change(pool, body) }
         }
         switch event {
         case .created(let entry):
-            log(.channelCreated, fields(entry))
+            log(.channelCreated, makeLogFields(entry))
             changeCounts(entry.app, entry.environment) { $0.creations += 1 }
         case .deleted(let entry):
-            log(.channelDeleted, fields(entry))
+            log(.channelDeleted, makeLogFields(entry))
             changeCounts(entry.app, entry.environment) { $0.deletions += 1 }
         case .lost(let entry):
-            log(.channelLost, fields(entry))
+            log(.channelLost, makeLogFields(entry))
         case .orphanDeleted(let channel, let app, let environment):
             log(.channelOrphanDeleted, ["channel": "\(channel)", "app": "\(app)", "environment": "\(environment)"])
             changeCounts(app, environment) { $0.orphanDeletions += 1 }
@@ -35,30 +35,30 @@ enum ChannelEventReporter {
             )
             changeCounts(app, environment) {
                 $0.creationFailures += 1
-                $0.lastFailure = failure("audience \(audience): \(text)")
+                $0.lastFailure = makeFailure("audience \(audience): \(text)")
             }
         case .registerRead(let app, let environment, let content):
             changeCounts(app, environment) {
                 $0.audienceChannels = Int64(content.entries.count)
-                $0.lastSnapshot = ChannelStatus.Snapshot(content, atMilliseconds: wallMilliseconds())
+                $0.lastSnapshot = ChannelStatus.Snapshot(content, atMilliseconds: readWallClockMilliseconds())
             }
         case .listed(let app, let environment, let channels):
             changeCounts(app, environment) { $0.listedChannels = Int64(channels) }
         case .failed(let text, let app, let environment):
             log(.channelTrouble, ["error": "\(text)"])
             if let app, let environment {
-                changeCounts(app, environment) { $0.lastFailure = failure(text) }
+                changeCounts(app, environment) { $0.lastFailure = makeFailure(text) }
             } else {
-                status.changeDeclared { $0.lastFailure = failure(text) }
+                status.changeConfiguredPools { $0.lastFailure = makeFailure(text) }
             }
         }
     }
 
-    private static func failure(_ text: String) -> ChannelStatus.Failure {
-        ChannelStatus.Failure(atMilliseconds: wallMilliseconds(), text: text)
+    private static func makeFailure(_ text: String) -> ChannelStatus.Failure {
+        ChannelStatus.Failure(atMilliseconds: readWallClockMilliseconds(), text: text)
     }
 
-    private static func fields(_ entry: ChannelEntry) -> Logger.Metadata {
+    private static func makeLogFields(_ entry: ChannelEntry) -> Logger.Metadata {
         [
             "app": "\(entry.app)", "environment": "\(entry.environment)", "audience": "\(entry.audience)",
             "channel": "\(entry.channel)",
@@ -70,9 +70,9 @@ extension ChannelStatus.Snapshot {
     init(_ content: Reconciliation.RegisterContent, atMilliseconds: Int64) {
         self.init(atMilliseconds: atMilliseconds)
         reconciledAtMilliseconds = content.reconciledAtMilliseconds
-        let endingEntries = content.entries.filter { $0.state == .deleting || $0.deleteAfter != nil }
+        let endingEntries = content.entries.filter { $0.state == .deleting || $0.deleteAfterMilliseconds != nil }
         plannedDeletions = endingEntries.count
-        nextDeletionMilliseconds = endingEntries.map { $0.deleteAfter ?? atMilliseconds }.min()
+        nextDeletionMilliseconds = endingEntries.map { $0.deleteAfterMilliseconds ?? atMilliseconds }.min()
         openCreations = content.intents.count
         unpublishedChannels = content.entries.count { $0.state == .active && $0.isPublished != true }
     }

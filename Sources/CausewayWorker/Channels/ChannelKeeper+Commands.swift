@@ -9,7 +9,7 @@ extension ChannelKeeper {
     private func requireManagedEnvironment(_ appEnvironment: AppEnvironment) throws(ChannelRefusal)
         -> ManagedEnvironment
     {
-        guard let managedEnvironment = managedEnvironment(appEnvironment) else {
+        guard let managedEnvironment = findManagedEnvironment(appEnvironment) else {
             throw ChannelRefusal(
                 text: "\(appEnvironment.app) has no channels in \(appEnvironment.environment)",
                 untilMilliseconds: nowMilliseconds
@@ -18,7 +18,7 @@ extension ChannelKeeper {
         return managedEnvironment
     }
 
-    package func entries(_ appEnvironment: AppEnvironment) throws(ChannelRefusal) -> [ChannelEntry] {
+    package func readEntries(_ appEnvironment: AppEnvironment) throws(ChannelRefusal) -> [ChannelEntry] {
         try readCompleteRegister(requireManagedEnvironment(appEnvironment)).entries
     }
 

@@ -19,7 +19,7 @@ extension ChannelKeeper {
     ) throws -> ChannelKeeper? {
         let apns = configuration.apns
         let tls = try TLSContext.client(caFile: apns.caFile, applicationProtocols: ["h2"])
-        let timeout = Int64(apns.connectTimeoutMilliseconds + apns.requestTimeoutMilliseconds)
+        let timeoutMilliseconds = Int64(apns.connectTimeoutMilliseconds + apns.requestTimeoutMilliseconds)
         var managedEnvironments: [ManagedEnvironment] = []
         for app in configuration.apps {
             for environment in app.channels.environments where app.environments.contains(environment) {
@@ -29,17 +29,17 @@ extension ChannelKeeper {
                         appEnvironment: AppEnvironment(app: app.bundleId, environment: "\(environment.name)"),
                         storage: app.channels.storage == .none ? .none : .newest,
                         keepAfterEndMilliseconds: Int64(app.channels.keepSeconds) * 1_000,
-                        isDeclared: !app.channels.audiences.isEmpty,
+                        isConfigured: !app.channels.audiences.isEmpty,
                         management: ChannelManagement(
                             bundleIdentifier: app.bundleId,
                             endpoint: ManagementEndpoint(
                                 host: endpoint.managementHost,
                                 port: UInt16(clamping: endpoint.managementPort),
                                 tls: tls,
-                                timeoutMilliseconds: timeout
+                                timeoutMilliseconds: timeoutMilliseconds
                             ),
                             tokenSource: try tokenSource(app, environment),
-                            unixSeconds: { wallMilliseconds() / 1_000 }
+                            unixSeconds: { readWallClockMilliseconds() / 1_000 }
                         )
                     )
                 )
@@ -54,7 +54,7 @@ extension ChannelKeeper {
                 producerProperties: try configuration.kafka.producerProperties,
                 consumerProperties: try configuration.kafka.consumerProperties
             ),
-            timeoutMilliseconds: timeout,
+            timeoutMilliseconds: timeoutMilliseconds,
             report: report
         )
     }
@@ -72,7 +72,7 @@ extension ChannelKeeper {
                 let key = app.key(for: environment)
                 return try ProviderTokenSource(
                     key: try SigningKey(path: key.file),
-                    keyIdentifier: try key.identifier(),
+                    keyIdentifier: try key.readIdentifier(),
                     teamIdentifier: key.teamIdentifier
                 )
             },

@@ -11,12 +11,12 @@ extension ChannelKeeper {
         // write nothing to Redis and do not call APNs.
         let uncheckedContent = try readRegisterAsIs(managedEnvironment)
         guard
-            managedEnvironment.isDeclared || completeEnvironments.contains(managedEnvironment.appEnvironment)
+            managedEnvironment.isConfigured || environmentsSeenComplete.contains(managedEnvironment.appEnvironment)
                 || !uncheckedContent.entries.isEmpty
                 || !uncheckedContent.intents.isEmpty
         else { return reportRegister(uncheckedContent, at: managedEnvironment) }
         let content = try readAndReportRegister(of: managedEnvironment)
-        let lease = try convertingErrors { () throws(RedisError) in
+        let lease = try convertRedisErrors { () throws(RedisError) in
             try register.acquireLease(
                 "tend",
                 managedEnvironment.appEnvironment,
@@ -25,7 +25,7 @@ extension ChannelKeeper {
         }
         guard lease != nil else { return }
         let refusal = try await actOnEach(content.entries) { keeper, entry throws(ChannelRefusal) in
-            if entry.state == .deleting || entry.deleteAfter.map({ $0 <= keeper.nowMilliseconds }) == true {
+            if entry.state == .deleting || entry.deleteAfterMilliseconds.map({ $0 <= keeper.nowMilliseconds }) == true {
                 try await keeper.delete(entry, at: managedEnvironment)
             } else if entry.isPublished != true {
                 try keeper.publishAndAnnounce(entry, cancelsDeletion: false)
@@ -64,18 +64,18 @@ extension ChannelKeeper {
         _ managedEnvironment: ManagedEnvironment,
         _ content: Reconciliation.RegisterContent
     ) async throws(ChannelRefusal) {
-        var lease = try reconciliationLease("daily", managedEnvironment)
+        var lease = try acquireReconciliationLease("daily", managedEnvironment)
         let isDaily = lease != nil
         if !isDaily, content.hasUncomparedIntent(nowMilliseconds: nowMilliseconds) {
-            lease = try reconciliationLease("intents", managedEnvironment)
+            lease = try acquireReconciliationLease("intents", managedEnvironment)
         }
         guard let lease else { return }
         do throws(ChannelRefusal) {
             let reconciliation = try await reconcile(managedEnvironment, deletesUnknown: false, isForIntents: !isDaily)
             let hasCreationUnderWay = reconciliation.hasCreationUnderWay
-            try convertingErrors { () throws(RedisError) in
+            try convertRedisErrors { () throws(RedisError) in
                 guard isDaily, !hasCreationUnderWay else { return try register.releaseLease(lease) }
-                try register.extendLease(lease, milliseconds: Self.reconciliationMilliseconds)
+                try register.extendLease(lease, milliseconds: Self.reconciliationIntervalMilliseconds)
             }
         } catch {
             // After a transient error, end the lease, so that the next pass of the periodic work tries again.
@@ -86,10 +86,10 @@ extension ChannelKeeper {
         }
     }
 
-    private func reconciliationLease(_ name: String, _ managedEnvironment: ManagedEnvironment)
+    private func acquireReconciliationLease(_ name: String, _ managedEnvironment: ManagedEnvironment)
         throws(ChannelRefusal) -> SharedHashes.Lease?
     {
-        try convertingErrors { () throws(RedisError) in
+        try convertRedisErrors { () throws(RedisError) in
             try register.acquireLease(
                 name,
                 managedEnvironment.appEnvironment,
@@ -125,32 +125,32 @@ extension ChannelKeeper {
         deletesUnknown: Bool,
         isForIntents: Bool = false
     ) async throws(ChannelRefusal) -> Reconciliation {
-        let listedAt = nowMilliseconds
+        let listedAtMilliseconds = nowMilliseconds
         let listedChannels: [String]
         do throws(ChannelError) {
             listedChannels = try await managedEnvironment.management.list()
         } catch {
-            throw refusal(error)
+            throw makeRefusal(error)
         }
         let content = try readCompleteRegister(managedEnvironment)
         var identifiersUnderWay: Set<String> = []
         for intent in content.intents {
             // A process has this lease while it creates a channel. If no process has the lease, the creation has
             // ended, its process has died, or Redis has lost the lease.
-            let isLeased = try convertingErrors { () throws(RedisError) in
+            let isLeased = try convertRedisErrors { () throws(RedisError) in
                 try register.isBeingCreated(intent.audience, managedEnvironment.appEnvironment)
             }
             if isLeased { identifiersUnderWay.insert(intent.identifier) }
         }
         var reconciliation = Reconciliation(
             listedChannels: listedChannels,
-            listedAtMilliseconds: listedAt,
+            listedAtMilliseconds: listedAtMilliseconds,
             content: content,
             isUnderWay: { identifiersUnderWay.contains($0.identifier) },
             deletesUnknown: deletesUnknown,
             nowMilliseconds: nowMilliseconds
         )
-        if isForIntents { reconciliation.leaveEntriesUnchanged() }
+        if isForIntents { reconciliation.dropEntryChanges() }
         report(
             .listed(
                 app: managedEnvironment.appEnvironment.app,
@@ -159,15 +159,16 @@ extension ChannelKeeper {
             )
         )
         let refusal = try await carryOut(reconciliation, content: content, at: managedEnvironment)
-        for entry in content.entries where !isForIntents && entry.state == .active && entry.deleteAfter == nil {
+        for entry in content.entries
+        where !isForIntents && entry.state == .active && entry.deleteAfterMilliseconds == nil {
             try planDeletion(entry, at: managedEnvironment)
             await Task.yield()
         }
         if let refusal { throw refusal }
         // Without a decision about the unknown channels, the comparison must be made again.
         guard !reconciliation.hasCreationUnderWay else { return reconciliation }
-        try convertingErrors { () throws(RedisError) in
-            try register.recordReconciliation(managedEnvironment.appEnvironment, atMilliseconds: listedAt)
+        try convertRedisErrors { () throws(RedisError) in
+            try register.recordReconciliation(managedEnvironment.appEnvironment, atMilliseconds: listedAtMilliseconds)
         }
         return reconciliation
     }
@@ -178,13 +179,14 @@ extension ChannelKeeper {
         content: Reconciliation.RegisterContent,
         at managedEnvironment: ManagedEnvironment
     ) async throws(ChannelRefusal) -> ChannelRefusal? {
-        let orphanRefusal = try await actOnEach(reconciliation.orphans) { keeper, channel throws(ChannelRefusal) in
+        let orphanChannels = reconciliation.orphanChannels
+        let orphanRefusal = try await actOnEach(orphanChannels) { keeper, channel throws(ChannelRefusal) in
             do throws(ChannelError) {
                 try await managedEnvironment.management.delete(channel)
             } catch {
-                throw keeper.refusal(error)
+                throw keeper.makeRefusal(error)
             }
-            try keeper.convertingErrors { () throws(RedisError) in
+            try keeper.convertRedisErrors { () throws(RedisError) in
                 if content.foreignChannels.contains(channel) {
                     try keeper.register.removeForeignChannels([channel], managedEnvironment.appEnvironment)
                 }
@@ -197,7 +199,7 @@ extension ChannelKeeper {
                 )
             )
         }
-        try convertingErrors { () throws(RedisError) in
+        try convertRedisErrors { () throws(RedisError) in
             // Keep the intents until all orphans are deleted, because an intent proves that Causeway may have
             // created an orphan.
             if orphanRefusal == nil {
@@ -232,23 +234,26 @@ extension ChannelKeeper {
     /// Plans the deletion of a channel if its audience has ended. Usually the worker that admitted the end has already
     /// planned the deletion, but it may have failed to, for example because it was killed.
     private func planDeletion(_ entry: ChannelEntry, at managedEnvironment: ManagedEnvironment) throws(ChannelRefusal) {
-        try convertingErrors { () throws(RedisError) in
+        try convertRedisErrors { () throws(RedisError) in
             // A channel that was created after the end stays: a later command or an operator has asked for it.
-            guard let end = try register.end(of: entry), entry.createdAt <= end.atMilliseconds,
-                let currentEntry = try register.entry(managedEnvironment.appEnvironment, audience: entry.audience),
-                currentEntry.channel == entry.channel, currentEntry.state == .active, currentEntry.deleteAfter == nil
+            guard let end = try register.readAudienceEnd(of: entry), entry.createdAtMilliseconds <= end.atMilliseconds,
+                let currentEntry = try register.readEntry(managedEnvironment.appEnvironment, audience: entry.audience),
+                currentEntry.channel == entry.channel, currentEntry.state == .active,
+                currentEntry.deleteAfterMilliseconds == nil
             else { return }
             var plannedEntry = currentEntry
             plannedEntry.isPublished = nil
-            let storedUntil = entry.storage == .newest ? end.storedUntilMilliseconds : 0
-            plannedEntry.deleteAfter = max(
+            let storedUntilMilliseconds = entry.storage == .newest ? end.storedUntilMilliseconds : 0
+            plannedEntry.deleteAfterMilliseconds = max(
                 end.atMilliseconds + managedEnvironment.keepAfterEndMilliseconds,
-                storedUntil
+                storedUntilMilliseconds
             )
             guard try register.replaceIfUnchanged(currentEntry, with: plannedEntry) else { return }
             // A start may have been admitted since the check. Its request may have found no planned deletion
             // to cancel, so this call cancels the deletion.
-            if try register.end(of: entry) == nil { try register.replaceIfUnchanged(plannedEntry, with: currentEntry) }
+            if try register.readAudienceEnd(of: entry) == nil {
+                try register.replaceIfUnchanged(plannedEntry, with: currentEntry)
+            }
         }
     }
 }

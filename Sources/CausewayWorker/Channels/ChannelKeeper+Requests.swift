@@ -35,36 +35,36 @@ package enum ChannelResponse: Sendable {
 extension ChannelKeeper {
     /// Carries out requests and the periodic work, until `requests` ends or the task is cancelled.
     ///
-    /// - Parameter answer: takes the answers to `wanted` and `lost`. For `ended` it takes only refusals.
+    /// - Parameter respond: takes the answers to `wanted` and `lost`. For `ended` it takes only refusals.
     package func run(
         _ requests: AsyncStream<ChannelRequest>,
-        answer: @escaping @Sendable (ChannelRequest, ChannelResponse) -> Void
+        respond: @escaping @Sendable (ChannelRequest, ChannelResponse) -> Void
     ) async {
         await withDiscardingTaskGroup { group in
             group.addTask { await self.maintainAll() }
             for await request in requests {
                 await requestQueues.awaitRoom()
                 requestQueues.add(request)
-                guard requestQueues.acquireSlot() else { continue }
-                group.addTask { await self.carryOutReady(answer: answer) }
+                guard requestQueues.acquirePermit() else { continue }
+                group.addTask { await self.carryOutReady(respond: respond) }
             }
             group.cancelAll()
         }
         topic.close()
     }
 
-    /// Carries out requests one after another until no request is ready. Then releases the caller's slot.
-    private func carryOutReady(answer: @Sendable (ChannelRequest, ChannelResponse) -> Void) async {
+    /// Carries out requests one after another until no request is ready. Then releases the caller's permit.
+    private func carryOutReady(respond: @Sendable (ChannelRequest, ChannelResponse) -> Void) async {
         while let request = requestQueues.nextReadyRequest() {
-            if !Task.isCancelled { await perform(request, answer: answer) }
+            if !Task.isCancelled { await perform(request, respond: respond) }
             requestQueues.end(request)
         }
-        requestQueues.releaseSlot()
+        requestQueues.releasePermit()
     }
 
     private func perform(
         _ request: ChannelRequest,
-        answer: @Sendable (ChannelRequest, ChannelResponse) -> Void
+        respond: @Sendable (ChannelRequest, ChannelResponse) -> Void
     ) async {
         for managedEnvironment in managedEnvironments where managedEnvironment.appEnvironment.app == request.app {
             let environment = managedEnvironment.appEnvironment.environment
@@ -72,18 +72,18 @@ extension ChannelKeeper {
             do throws(ChannelRefusal) {
                 switch request.kind {
                 case .wanted:
-                    answer(request, .channel(try await ensureChannel(of: request.audience, at: managedEnvironment)))
+                    respond(request, .channel(try await ensureChannel(of: request.audience, at: managedEnvironment)))
                 case .lost(let channel):
-                    answer(request, .channel(try await replace(channel, of: request.audience, at: managedEnvironment)))
-                case .ended(let storedUntil):
+                    respond(request, .channel(try await replace(channel, of: request.audience, at: managedEnvironment)))
+                case .ended(let storedUntilMilliseconds):
                     try await handleEnd(
                         of: request.audience,
                         at: managedEnvironment,
-                        storedUntilMilliseconds: storedUntil
+                        storedUntilMilliseconds: storedUntilMilliseconds
                     )
                 }
             } catch {
-                answer(request, .refused(environment: environment, error))
+                respond(request, .refused(environment: environment, error))
             }
         }
     }

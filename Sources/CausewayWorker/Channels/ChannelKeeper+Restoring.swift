@@ -9,22 +9,24 @@ import Redis
 extension ChannelKeeper {
     /// The most attempts of one call of ``restore(_:attemptsMax:)``. The call makes another attempt if, during the last
     /// one, another process deleted a channel or Redis lost the register.
-    private static let restorationsMax = 8
+    private static let restorationAttemptsMax = 8
     /// How long the keeper waits after a failed restoration before it tries again.
     static let restorationPauseMilliseconds: Int64 = 5_000
 
     /// Returns an audience's entry. If the register has no entry and is incomplete, restores the register and looks
     /// again.
-    func entry(of audience: String, at managedEnvironment: ManagedEnvironment) throws(ChannelRefusal) -> ChannelEntry? {
-        func find() throws(ChannelRefusal) -> (entry: ChannelEntry?, isComplete: Bool) {
-            try convertingErrors { () throws(RedisError) in
-                try register.find(managedEnvironment.appEnvironment, audience: audience)
+    func readEntry(of audience: String, at managedEnvironment: ManagedEnvironment) throws(ChannelRefusal)
+        -> ChannelEntry?
+    {
+        func lookUpEntry() throws(ChannelRefusal) -> (entry: ChannelEntry?, isComplete: Bool) {
+            try convertRedisErrors { () throws(RedisError) in
+                try register.findEntry(managedEnvironment.appEnvironment, audience: audience)
             }
         }
-        let firstLookup = try find()
+        let firstLookup = try lookUpEntry()
         guard firstLookup.entry == nil, !firstLookup.isComplete else { return firstLookup.entry }
         try restore([managedEnvironment])
-        return try find().entry
+        return try lookUpEntry().entry
     }
 
     /// Reads everything that the register has for an app in an environment, even if the register is
@@ -32,10 +34,10 @@ extension ChannelKeeper {
     func readRegisterAsIs(_ managedEnvironment: ManagedEnvironment) throws(ChannelRefusal)
         -> Reconciliation.RegisterContent
     {
-        let content = try convertingErrors { () throws(RedisError) in
-            try register.content(managedEnvironment.appEnvironment)
+        let content = try convertRedisErrors { () throws(RedisError) in
+            try register.readContent(managedEnvironment.appEnvironment)
         }
-        if content.isComplete { completeEnvironments.insert(managedEnvironment.appEnvironment) }
+        if content.isComplete { environmentsSeenComplete.insert(managedEnvironment.appEnvironment) }
         return content
     }
 
@@ -54,7 +56,9 @@ extension ChannelKeeper {
     /// some audiences a channel, or this process has seen the register complete. The restoration cannot wait until
     /// an audience needs a new channel, because admission needs the existing ones.
     func restoreLost() throws(ChannelRefusal) {
-        try restore(managedEnvironments.filter { $0.isDeclared || completeEnvironments.contains($0.appEnvironment) })
+        try restore(
+            managedEnvironments.filter { $0.isConfigured || environmentsSeenComplete.contains($0.appEnvironment) }
+        )
     }
 
     /// Restores each of these registers that is incomplete: copies its entries from `causeway.channels`, and writes
@@ -62,24 +66,24 @@ extension ChannelKeeper {
     /// same time.
     func restore(
         _ managedEnvironments: [ManagedEnvironment],
-        attemptsMax: Int = ChannelKeeper.restorationsMax
+        attemptsMax: Int = ChannelKeeper.restorationAttemptsMax
     ) throws(ChannelRefusal) {
-        var tokens = try beginRestorations(of: managedEnvironments)
-        for _ in 0..<attemptsMax where !tokens.isEmpty {
-            let publishedEntries = try publishedEntries()
-            for (appEnvironment, token) in tokens {
+        var restorationTokens = try beginRestorations(of: managedEnvironments)
+        for _ in 0..<attemptsMax where !restorationTokens.isEmpty {
+            let publishedEntries = try readPublishedEntries()
+            for (appEnvironment, token) in restorationTokens {
                 let entries = publishedEntries.filter {
                     $0.app == appEnvironment.app && $0.environment == appEnvironment.environment
                 }
                 // If the register is still incomplete afterwards, the next pass of the outer loop reads the topic
                 // again.
-                _ = try convertingErrors { () throws(RedisError) in
+                _ = try convertRedisErrors { () throws(RedisError) in
                     try register.restore(entries, appEnvironment, token: token, atMilliseconds: nowMilliseconds)
                 }
             }
-            tokens = try beginRestorations(of: managedEnvironments)
+            restorationTokens = try beginRestorations(of: managedEnvironments)
         }
-        guard tokens.isEmpty else {
+        guard restorationTokens.isEmpty else {
             throw ChannelRefusal(
                 text: "the register of channels changes while it is restored",
                 untilMilliseconds: nowMilliseconds + Self.restorationPauseMilliseconds
@@ -93,23 +97,23 @@ extension ChannelKeeper {
     private func beginRestorations(
         of managedEnvironments: [ManagedEnvironment]
     ) throws(ChannelRefusal) -> [AppEnvironment: [UInt8]] {
-        var tokens: [AppEnvironment: [UInt8]] = [:]
+        var restorationTokens: [AppEnvironment: [UInt8]] = [:]
         for appEnvironment in managedEnvironments.map(\.appEnvironment) {
-            tokens[appEnvironment] = try convertingErrors { () throws(RedisError) in
+            restorationTokens[appEnvironment] = try convertRedisErrors { () throws(RedisError) in
                 guard try !register.isComplete(appEnvironment) else { return nil }
                 return try register.beginRestoration(appEnvironment)
             }
-            if tokens[appEnvironment] == nil { completeEnvironments.insert(appEnvironment) }
+            if restorationTokens[appEnvironment] == nil { environmentsSeenComplete.insert(appEnvironment) }
         }
-        return tokens
+        return restorationTokens
     }
 
     /// Reads all entries of the topic. After a failure, throws the same refusal for a while, so that not
     /// every request waits for Kafka's timeout.
-    private func publishedEntries() throws(ChannelRefusal) -> [ChannelEntry] {
+    private func readPublishedEntries() throws(ChannelRefusal) -> [ChannelEntry] {
         if let restorationRefusal, nowMilliseconds < restorationRefusal.untilMilliseconds { throw restorationRefusal }
         do throws(KafkaError) {
-            return try topic.entries()
+            return try topic.readEntries()
                 .map { entry in
                     var entry = entry
                     entry.isPublished = true

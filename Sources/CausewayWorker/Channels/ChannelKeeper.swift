@@ -20,7 +20,7 @@ package actor ChannelKeeper {
         var storage: ChannelEntry.Storage
         var keepAfterEndMilliseconds: Int64
         /// Whether the configuration gives a channel to some audiences. Then `causeway.channels` must exist.
-        var isDeclared: Bool
+        var isConfigured: Bool
         var management: ChannelManagement
     }
 
@@ -32,7 +32,7 @@ package actor ChannelKeeper {
     /// worker does the work in each interval, and in the next interval the lease is free.
     static let maintenanceLeaseMilliseconds: Int64 = 55_000
     /// The time between two comparisons of the register with APNs' list.
-    static let reconciliationMilliseconds: Int64 = 24 * 3_600_000
+    static let reconciliationIntervalMilliseconds: Int64 = 24 * 3_600_000
     /// The length of the lease for one such comparison. If the worker that has the lease dies, or if APNs refuses a
     /// request for good, a worker tries again after this time.
     static let reconciliationLeaseMilliseconds: Int64 = 600_000
@@ -55,7 +55,7 @@ package actor ChannelKeeper {
     let report: @Sendable (ChannelEvent) -> Void
     /// The apps and environments whose register this process has seen complete. If such a register becomes
     /// incomplete, Redis has lost it.
-    var completeEnvironments: Set<AppEnvironment> = []
+    var environmentsSeenComplete: Set<AppEnvironment> = []
     /// Why a restoration last could not read the topic. Until its `untilMilliseconds`, no restoration reads the
     /// topic.
     var restorationRefusal: ChannelRefusal?
@@ -86,9 +86,9 @@ package actor ChannelKeeper {
         self.report = report
     }
 
-    var nowMilliseconds: Int64 { wallMilliseconds() }
+    var nowMilliseconds: Int64 { readWallClockMilliseconds() }
 
-    func managedEnvironment(_ appEnvironment: AppEnvironment) -> ManagedEnvironment? {
+    func findManagedEnvironment(_ appEnvironment: AppEnvironment) -> ManagedEnvironment? {
         managedEnvironments.first { $0.appEnvironment == appEnvironment }
     }
 
@@ -102,9 +102,9 @@ package actor ChannelKeeper {
         at managedEnvironment: ManagedEnvironment,
         storage: ChannelEntry.Storage? = nil
     ) async throws(ChannelRefusal) -> ChannelEntry {
-        let deadline = nowMilliseconds + creationMillisecondsMax
+        let deadlineMilliseconds = nowMilliseconds + creationMillisecondsMax
         while true {
-            if let entry = try entry(of: audience, at: managedEnvironment) {
+            if let entry = try readEntry(of: audience, at: managedEnvironment) {
                 guard entry.state == .deleting else { return try publishAndAnnounce(entry, cancelsDeletion: true) }
                 try await delete(entry, at: managedEnvironment)
             }
@@ -115,7 +115,7 @@ package actor ChannelKeeper {
             {
                 throw refusal
             }
-            let lease = try convertingErrors { () throws(RedisError) in
+            let lease = try convertRedisErrors { () throws(RedisError) in
                 try register.acquireCreationLease(
                     of: audience,
                     managedEnvironment.appEnvironment,
@@ -132,7 +132,7 @@ package actor ChannelKeeper {
                 )
                 if let entry { return entry }
             }
-            guard nowMilliseconds < deadline else {
+            guard nowMilliseconds < deadlineMilliseconds else {
                 throw ChannelRefusal(text: "another worker is creating the channel", untilMilliseconds: nowMilliseconds)
             }
             // No event tells this process about a channel that another process creates, so poll Redis.
@@ -149,8 +149,8 @@ package actor ChannelKeeper {
         at managedEnvironment: ManagedEnvironment,
         storage: ChannelEntry.Storage
     ) async throws(ChannelRefusal) -> ChannelEntry? {
-        let lookup = try convertingErrors { () throws(RedisError) in
-            try register.find(managedEnvironment.appEnvironment, audience: audience)
+        let lookup = try convertRedisErrors { () throws(RedisError) in
+            try register.findEntry(managedEnvironment.appEnvironment, audience: audience)
         }
         guard lookup.entry == nil, lookup.isComplete else { return nil }
         return try await create(audience, at: managedEnvironment, storage: storage)
@@ -168,8 +168,8 @@ package actor ChannelKeeper {
         let intent = ChannelIntent(
             identifier: "\(nowMilliseconds)-\(UInt64.random(in: .min ... .max))",
             audience: audience,
-            createdAt: nowMilliseconds,
-            worker: ChannelProcess.name
+            createdAtMilliseconds: nowMilliseconds,
+            worker: CurrentProcess.name
         )
         var (hasIntent, isRedundant) = (false, false)
         do {
@@ -177,14 +177,14 @@ package actor ChannelKeeper {
             try recordForeignChannels(listedChannels, at: managedEnvironment)
             try register.write(intent, appEnvironment)
             hasIntent = true
-            let channel = try await managedEnvironment.management.create(storesNewest: storage == .newest)
+            let channel = try await managedEnvironment.management.create(storesNewestMessage: storage == .newest)
             let entry = ChannelEntry(
                 app: appEnvironment.app,
                 environment: appEnvironment.environment,
                 audience: audience,
                 channel: channel,
                 storage: storage,
-                createdAt: nowMilliseconds
+                createdAtMilliseconds: nowMilliseconds
             )
             guard try register.add(entry) else {
                 // This process's lease was lost or expired, and another process created a channel first. Phones may
@@ -199,7 +199,7 @@ package actor ChannelKeeper {
             report(.created(entry))
             return try publishAndAnnounce(entry, cancelsDeletion: true)
         } catch {
-            let refusal = refusal(error)
+            let refusal = makeRefusal(error)
             // If APNs may have created the channel, keep the intent for the next reconciliation.
             let mayExistAtAPNs =
                 isRedundant || (error as? ChannelError)?.cause == .ambiguous || !(error is ChannelError)
@@ -228,7 +228,7 @@ package actor ChannelKeeper {
         let content = try readCompleteRegister(managedEnvironment)
         guard content.intents.isEmpty else { return }
         let ownChannels = Set(content.entries.map(\.channel))
-        try convertingErrors { () throws(RedisError) in
+        try convertRedisErrors { () throws(RedisError) in
             try register.recordForeignChannels(
                 listedChannels.filter { !ownChannels.contains($0) && !content.foreignChannels.contains($0) },
                 managedEnvironment.appEnvironment
@@ -243,10 +243,10 @@ package actor ChannelKeeper {
     @discardableResult
     func publishAndAnnounce(_ entry: ChannelEntry, cancelsDeletion: Bool) throws(ChannelRefusal) -> ChannelEntry {
         var entry = entry
-        if cancelsDeletion, entry.deleteAfter != nil {
-            (entry.deleteAfter, entry.isPublished) = (nil, nil)
+        if cancelsDeletion, entry.deleteAfterMilliseconds != nil {
+            (entry.deleteAfterMilliseconds, entry.isPublished) = (nil, nil)
             let undeletedEntry = entry
-            try convertingErrors { () throws(RedisError) in try register.write(undeletedEntry) }
+            try convertRedisErrors { () throws(RedisError) in try register.write(undeletedEntry) }
         }
         if entry.isPublished != true {
             do {
@@ -256,7 +256,7 @@ package actor ChannelKeeper {
                 let publishedEntry = entry
                 // If another worker has planned or cancelled a deletion meanwhile, the entry has changed, and
                 // it must be published again.
-                try convertingErrors { () throws(RedisError) in
+                try convertRedisErrors { () throws(RedisError) in
                     _ = try register.replaceIfUnchanged(unpublishedEntry, with: publishedEntry)
                 }
             } catch {
@@ -267,7 +267,7 @@ package actor ChannelKeeper {
             }
         }
         let announcedEntry = entry
-        try convertingErrors { () throws(RedisError) in try register.announce(announcedEntry) }
+        try convertRedisErrors { () throws(RedisError) in try register.announce(announcedEntry) }
         return entry
     }
 
@@ -276,22 +276,25 @@ package actor ChannelKeeper {
     func handleEnd(of audience: String, at managedEnvironment: ManagedEnvironment, storedUntilMilliseconds: Int64)
         async throws(ChannelRefusal)
     {
-        let deleteAfter = max(nowMilliseconds + managedEnvironment.keepAfterEndMilliseconds, storedUntilMilliseconds)
-        let deadline = nowMilliseconds + creationMillisecondsMax
+        let deleteAfterMilliseconds = max(
+            nowMilliseconds + managedEnvironment.keepAfterEndMilliseconds,
+            storedUntilMilliseconds
+        )
+        let deadlineMilliseconds = nowMilliseconds + creationMillisecondsMax
         while true {
-            let entry = try entry(of: audience, at: managedEnvironment)
-            let hasEnded = try convertingErrors { () throws(RedisError) in
+            let entry = try readEntry(of: audience, at: managedEnvironment)
+            let hasEnded = try convertRedisErrors { () throws(RedisError) in
                 if var entry {
                     guard entry.state == .active else { return true }
                     // The periodic work publishes the plan to the topic, so that the plan survives a loss of
                     // Redis.
-                    (entry.deleteAfter, entry.isPublished) = (deleteAfter, nil)
+                    (entry.deleteAfterMilliseconds, entry.isPublished) = (deleteAfterMilliseconds, nil)
                     try register.write(entry)
                     return true
                 }
                 return try !register.isBeingCreated(audience, managedEnvironment.appEnvironment)
             }
-            guard !hasEnded, nowMilliseconds < deadline, !Task.isCancelled else { return }
+            guard !hasEnded, nowMilliseconds < deadlineMilliseconds, !Task.isCancelled else { return }
             try? await Task.sleep(for: Self.creationPollInterval)
         }
     }
@@ -303,19 +306,19 @@ package actor ChannelKeeper {
         -> ChannelEntry
     {
         try restore([managedEnvironment])
-        let entry = try entry(of: audience, at: managedEnvironment)
+        let entry = try readEntry(of: audience, at: managedEnvironment)
         guard let entry, entry.channel == channel else {
             return try await ensureChannel(of: audience, at: managedEnvironment)
         }
         report(.lost(entry))
-        try convertingErrors { () throws(RedisError) in try register.remove(entry) }
+        try convertRedisErrors { () throws(RedisError) in try register.remove(entry) }
         var successor = try await ensureChannel(of: audience, at: managedEnvironment, storage: entry.storage)
-        if let deleteAfter = entry.deleteAfter {
+        if let deleteAfterMilliseconds = entry.deleteAfterMilliseconds {
             // The deletion of the lost channel was planned, because the audience has ended. So plan the deletion
             // of the new channel too.
-            (successor.deleteAfter, successor.isPublished) = (deleteAfter, nil)
+            (successor.deleteAfterMilliseconds, successor.isPublished) = (deleteAfterMilliseconds, nil)
             let plannedEntry = successor
-            try convertingErrors { () throws(RedisError) in try register.write(plannedEntry) }
+            try convertRedisErrors { () throws(RedisError) in try register.write(plannedEntry) }
         }
         return successor
     }
@@ -327,27 +330,27 @@ package actor ChannelKeeper {
         entry.state = .deleting
         do {
             try register.write(entry)
-            try register.withdraw(entry)
+            try register.withdrawAnnouncement(entry)
             try topic.publish(entry)
             try await managedEnvironment.management.delete(entry.channel)
-            try topic.withdraw(entry)
+            try topic.unpublish(entry)
             try register.restartRestoration(managedEnvironment.appEnvironment)
             try register.remove(entry)
             report(.deleted(entry))
         } catch {
-            throw refusal(error)
+            throw makeRefusal(error)
         }
     }
 
-    func convertingErrors<Value>(_ body: () throws(RedisError) -> Value) throws(ChannelRefusal) -> Value {
+    func convertRedisErrors<Value>(_ body: () throws(RedisError) -> Value) throws(ChannelRefusal) -> Value {
         do throws(RedisError) {
             return try body()
         } catch {
-            throw refusal(error)
+            throw makeRefusal(error)
         }
     }
 
-    func refusal(_ error: any Error) -> ChannelRefusal {
+    func makeRefusal(_ error: any Error) -> ChannelRefusal {
         let isTransient = (error as? ChannelError)?.isTransient ?? true
         let milliseconds = isTransient ? Self.transientRefusalMilliseconds : Self.lastingRefusalMilliseconds
         return ChannelRefusal(error, untilMilliseconds: nowMilliseconds + milliseconds, isTransient: isTransient)

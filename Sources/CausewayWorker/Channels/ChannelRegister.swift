@@ -15,7 +15,7 @@ import Redis
 ///
 /// Calls block. Use this object from one thread at a time.
 final class ChannelRegister {
-    /// How long Redis keeps an audience's record after its last change, other than by ``withdraw(_:)``.
+    /// How long Redis keeps an audience's record after its last change, other than by ``withdrawAnnouncement(_:)``.
     private static let recordLifetimeMilliseconds: Int64 = 25 * 3_600_000
 
     private let hashes: SharedHashes
@@ -32,9 +32,9 @@ final class ChannelRegister {
 
     /// Reads the whole hash at one moment. Skips values that it cannot read, because another release may have
     /// written them.
-    func content(_ appEnvironment: AppEnvironment) throws(RedisError) -> Reconciliation.RegisterContent {
+    func readContent(_ appEnvironment: AppEnvironment) throws(RedisError) -> Reconciliation.RegisterContent {
         var content = Reconciliation.RegisterContent()
-        for (field, value) in try hashes.hash(key(appEnvironment)) {
+        for (field, value) in try hashes.readHash(key(appEnvironment)) {
             let name = String(decoding: field.dropFirst(2), as: UTF8.self)
             switch field.first {
             case UInt8(ascii: "a"): if let entry = ChannelEntry(json: value) { content.entries.append(entry) }
@@ -47,22 +47,22 @@ final class ChannelRegister {
             }
         }
         content.entries.sort { $0.audience < $1.audience }
-        content.intents.sort { ($0.createdAt, $0.identifier) < ($1.createdAt, $1.identifier) }
+        content.intents.sort { ($0.createdAtMilliseconds, $0.identifier) < ($1.createdAtMilliseconds, $1.identifier) }
         return content
     }
 
     /// Returns an audience's entry, and whether the register is complete. In an incomplete register, a
     /// missing entry does not mean that there is no channel.
-    func find(
+    func findEntry(
         _ appEnvironment: AppEnvironment,
         audience: String
     ) throws(RedisError) -> (entry: ChannelEntry?, isComplete: Bool) {
-        let values = try hashes.values(key(appEnvironment), [fieldName("a", audience), Self.completenessField])
+        let values = try hashes.readFields(key(appEnvironment), [fieldName("a", audience), Self.completenessField])
         return (values[0].flatMap(ChannelEntry.init(json:)), Self.isComplete(values[1]))
     }
 
-    func entry(_ appEnvironment: AppEnvironment, audience: String) throws(RedisError) -> ChannelEntry? {
-        try hashes.value(key(appEnvironment), fieldName("a", audience)).flatMap(ChannelEntry.init(json:))
+    func readEntry(_ appEnvironment: AppEnvironment, audience: String) throws(RedisError) -> ChannelEntry? {
+        try hashes.readField(key(appEnvironment), fieldName("a", audience)).flatMap(ChannelEntry.init(json:))
     }
 
     /// Adds the entry of a new channel.
@@ -70,49 +70,53 @@ final class ChannelRegister {
     /// - Returns: false if the audience already has an entry, which stays unchanged.
     func add(_ entry: ChannelEntry) throws(RedisError) -> Bool {
         let appEnvironment = AppEnvironment(app: entry.app, environment: entry.environment)
-        return try hashes.add(key(appEnvironment), [(fieldName("a", entry.audience), entry.json)]) == 1
+        return try hashes.addFields(key(appEnvironment), [(fieldName("a", entry.audience), entry.json)]) == 1
     }
 
     func write(_ entry: ChannelEntry) throws(RedisError) {
         let appEnvironment = AppEnvironment(app: entry.app, environment: entry.environment)
-        try hashes.set(key(appEnvironment), [(fieldName("a", entry.audience), entry.json)])
+        try hashes.setFields(key(appEnvironment), [(fieldName("a", entry.audience), entry.json)])
     }
 
     /// Replaces an entry by a changed one, unless another process has changed the entry.
     ///
     /// - Returns: false if the register no longer has exactly `entry`. Then this call has changed nothing.
     @discardableResult
-    func replaceIfUnchanged(_ entry: ChannelEntry, with next: ChannelEntry) throws(RedisError) -> Bool {
-        let condition = SharedHashes.FieldCondition(fieldName("a", entry.audience), entry.json, next: next.json)
-        return try hashes.add(key(AppEnvironment(app: entry.app, environment: entry.environment)), [], if: condition)
+    func replaceIfUnchanged(_ entry: ChannelEntry, with newEntry: ChannelEntry) throws(RedisError) -> Bool {
+        let condition = SharedHashes.FieldCondition(fieldName("a", entry.audience), entry.json, newValue: newEntry.json)
+        return try hashes.addFields(
+            key(AppEnvironment(app: entry.app, environment: entry.environment)),
+            [],
+            if: condition
+        )
             != nil
     }
 
     func remove(_ entry: ChannelEntry) throws(RedisError) {
-        try hashes.remove(
+        try hashes.removeFields(
             key(AppEnvironment(app: entry.app, environment: entry.environment)),
             [fieldName("a", entry.audience)]
         )
     }
 
     func write(_ intent: ChannelIntent, _ appEnvironment: AppEnvironment) throws(RedisError) {
-        try hashes.set(key(appEnvironment), [(fieldName("i", intent.identifier), intent.json)])
+        try hashes.setFields(key(appEnvironment), [(fieldName("i", intent.identifier), intent.json)])
     }
 
     func remove(_ intents: [ChannelIntent], _ appEnvironment: AppEnvironment) throws(RedisError) {
-        try hashes.remove(key(appEnvironment), intents.map { fieldName("i", $0.identifier) })
+        try hashes.removeFields(key(appEnvironment), intents.map { fieldName("i", $0.identifier) })
     }
 
     func recordForeignChannels(_ channels: [String], _ appEnvironment: AppEnvironment) throws(RedisError) {
-        if !channels.isEmpty { try hashes.set(key(appEnvironment), channels.map { (fieldName("f", $0), []) }) }
+        if !channels.isEmpty { try hashes.setFields(key(appEnvironment), channels.map { (fieldName("f", $0), []) }) }
     }
 
     func removeForeignChannels(_ channels: [String], _ appEnvironment: AppEnvironment) throws(RedisError) {
-        try hashes.remove(key(appEnvironment), channels.map { fieldName("f", $0) })
+        try hashes.removeFields(key(appEnvironment), channels.map { fieldName("f", $0) })
     }
 
     func recordReconciliation(_ appEnvironment: AppEnvironment, atMilliseconds: Int64) throws(RedisError) {
-        try hashes.set(key(appEnvironment), [(fieldName("r", ""), Array(String(atMilliseconds).utf8))])
+        try hashes.setFields(key(appEnvironment), [(fieldName("r", ""), Array(String(atMilliseconds).utf8))])
     }
 
     // MARK: - Restoring
@@ -123,10 +127,10 @@ final class ChannelRegister {
 
     private static func isComplete(_ value: [UInt8]?) -> Bool { value.map { $0.first != UInt8(ascii: "?") } ?? false }
 
-    private static func newToken() -> [UInt8] { Array("?\(UInt64.random(in: .min ... .max))".utf8) }
+    private static func makeRestorationToken() -> [UInt8] { Array("?\(UInt64.random(in: .min ... .max))".utf8) }
 
     func isComplete(_ appEnvironment: AppEnvironment) throws(RedisError) -> Bool {
-        Self.isComplete(try hashes.value(key(appEnvironment), Self.completenessField))
+        Self.isComplete(try hashes.readField(key(appEnvironment), Self.completenessField))
     }
 
     /// Notes in the register that it is being restored. Call this before reading the topic. All processes
@@ -134,8 +138,8 @@ final class ChannelRegister {
     ///
     /// - Returns: nil if the register is already complete, or if Redis has just lost the note again.
     func beginRestoration(_ appEnvironment: AppEnvironment) throws(RedisError) -> [UInt8]? {
-        _ = try hashes.add(key(appEnvironment), [(Self.completenessField, Self.newToken())])
-        let token = try hashes.value(key(appEnvironment), Self.completenessField)
+        _ = try hashes.addFields(key(appEnvironment), [(Self.completenessField, Self.makeRestorationToken())])
+        let token = try hashes.readField(key(appEnvironment), Self.completenessField)
         return Self.isComplete(token) ? nil : token
     }
 
@@ -154,14 +158,19 @@ final class ChannelRegister {
         for start in stride(from: 0, to: entries.count, by: Self.entriesPerBatchMax) {
             let fields = entries[start...].prefix(Self.entriesPerBatchMax)
                 .map { (fieldName("a", $0.audience), $0.json) }
-            guard try hashes.add(key(appEnvironment), fields, if: .init(Self.completenessField, token)) != nil else {
+            guard try hashes.addFields(key(appEnvironment), fields, if: .init(Self.completenessField, token)) != nil
+            else {
                 return false
             }
         }
         // Admission must know the channels before the register counts as complete.
-        try announce(content(appEnvironment).entries.filter { $0.state == .active })
-        let completeSince = Array(String(atMilliseconds).utf8)
-        return try hashes.add(key(appEnvironment), [], if: .init(Self.completenessField, token, next: completeSince))
+        try announce(readContent(appEnvironment).entries.filter { $0.state == .active })
+        let completeSinceText = Array(String(atMilliseconds).utf8)
+        return try hashes.addFields(
+            key(appEnvironment),
+            [],
+            if: .init(Self.completenessField, token, newValue: completeSinceText)
+        )
             != nil
     }
 
@@ -170,7 +179,7 @@ final class ChannelRegister {
     /// before the tombstone could add the entry again.
     func restartRestoration(_ appEnvironment: AppEnvironment) throws(RedisError) {
         guard try !isComplete(appEnvironment) else { return }
-        try hashes.set(key(appEnvironment), [(Self.completenessField, Self.newToken())])
+        try hashes.setFields(key(appEnvironment), [(Self.completenessField, Self.makeRestorationToken())])
     }
 
     // MARK: - Leases
@@ -204,14 +213,14 @@ final class ChannelRegister {
 
     /// Returns when an entry's audience ended, and until when APNs may deliver the message that it stores for the
     /// channel. Returns nil if the audience's newest command is not an end, or if Redis does not know a newest command.
-    func end(
+    func readAudienceEnd(
         of entry: ChannelEntry
     ) throws(RedisError) -> (atMilliseconds: Int64, storedUntilMilliseconds: Int64)? {
         let field = Array("a".utf8)
-        guard let key = recordKey(entry.app, entry.audience), let value = try hashes.value(key, field),
-            let admitted = try? AudienceInspection(fields: [(field, value)]).admitted, admitted.isEnd
+        guard let key = recordKey(entry.app, entry.audience), let value = try hashes.readField(key, field),
+            let admitted = try? AudienceInspection(fields: [(field, value)]).admittedVersion, admitted.isEnd
         else { return nil }
-        let storedUntilSecondsMax = admitted.atMilliseconds / 1_000 + ChannelStorage.secondsMax
+        let storedUntilSecondsMax = admitted.atMilliseconds / 1_000 + ChannelStorage.storedSecondsMax
         return (admitted.atMilliseconds, min(admitted.expiration, storedUntilSecondsMax) * 1_000)
     }
 
@@ -226,13 +235,13 @@ final class ChannelRegister {
                     recordKey(entry.app, entry.audience)
                         .map { (key: $0, fields: [(Self.channelField(entry.environment), entry.audienceRecordValue)]) }
                 }
-            try hashes.set(records, timeToLiveMilliseconds: Self.recordLifetimeMilliseconds)
+            try hashes.setFields(records, timeToLiveMilliseconds: Self.recordLifetimeMilliseconds)
         }
     }
 
-    func withdraw(_ entry: ChannelEntry) throws(RedisError) {
+    func withdrawAnnouncement(_ entry: ChannelEntry) throws(RedisError) {
         guard let key = recordKey(entry.app, entry.audience) else { return }
-        try hashes.remove(key, [Self.channelField(entry.environment)])
+        try hashes.removeFields(key, [Self.channelField(entry.environment)])
     }
 
     private func recordKey(_ app: String, _ audience: String) -> [UInt8]? {

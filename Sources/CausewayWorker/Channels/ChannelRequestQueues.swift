@@ -3,17 +3,17 @@
 ///
 /// The requests of one audience run one after the other (R32): a creation takes seconds, and an end that
 /// arrives meanwhile must take effect after the creation. A request that waits for an earlier one takes none
-/// of the slots in which requests run.
+/// of the permits in which requests run.
 ///
 /// This is a class, because Swift allows no mutating `async` call on a struct that an actor owns. Only the
 /// actor ``ChannelKeeper`` uses the class.
 final class ChannelRequestQueues {
     /// The most requests that run at one time.
-    static let slotsMax = 16
+    static let permitsMax = 16
     /// The most requests that run or wait here. Further requests stay in the `AsyncStream` that the lanes write to.
     static let requestsMax = 4_096
 
-    private struct Key: Hashable {
+    private struct AudienceKey: Hashable {
         var app: String
         var audience: String
 
@@ -24,10 +24,10 @@ final class ChannelRequestQueues {
     }
 
     /// The queue of each audience, oldest request first. The first request runs or is ready to run.
-    private var queues: [Key: [ChannelRequest]] = [:]
+    private var queues: [AudienceKey: [ChannelRequest]] = [:]
     /// The audiences whose first request is ready to run, in the order in which the requests will run.
-    private var readyKeys: [Key] = []
-    private var slotsInUse = 0
+    private var readyKeys: [AudienceKey] = []
+    private var permitsInUse = 0
     private var requestCount = 0
     private var roomContinuation: CheckedContinuation<Void, Never>?
 
@@ -39,23 +39,23 @@ final class ChannelRequestQueues {
 
     func add(_ request: ChannelRequest) {
         precondition(requestCount < Self.requestsMax, "a request came without room")
-        let key = Key(request)
+        let key = AudienceKey(request)
         requestCount += 1
         queues[key, default: []].append(request)
         if queues[key]?.count == 1 { readyKeys.append(key) }
     }
 
-    /// Reserves one of the slots in which requests run.
+    /// Reserves one of the permits in which requests run.
     ///
-    /// - Returns: false if all slots are taken. The owners of slots run the ready requests one after another,
-    ///   so the caller need not wait for a slot.
-    func acquireSlot() -> Bool {
-        guard slotsInUse < Self.slotsMax else { return false }
-        slotsInUse += 1
+    /// - Returns: false if all permits are taken. The owners of permits run the ready requests one after another,
+    ///   so the caller need not wait for a permit.
+    func acquirePermit() -> Bool {
+        guard permitsInUse < Self.permitsMax else { return false }
+        permitsInUse += 1
         return true
     }
 
-    func releaseSlot() { slotsInUse -= 1 }
+    func releasePermit() { permitsInUse -= 1 }
 
     /// Returns the next request that is ready to run. Its audience's other requests become ready only after
     /// ``end(_:)``. Returns nil if every request runs or waits for an earlier one of its audience.
@@ -64,7 +64,7 @@ final class ChannelRequestQueues {
     /// Ends a request that ``nextReadyRequest()`` returned. The next request of its audience becomes ready, behind
     /// the requests that are ready already.
     func end(_ request: ChannelRequest) {
-        let key = Key(request)
+        let key = AudienceKey(request)
         requestCount -= 1
         queues[key]?.removeFirst()
         if queues[key]?.isEmpty == true { queues[key] = nil } else { readyKeys.append(key) }

@@ -30,13 +30,13 @@ final class ChannelTopic {
         try producer.produce([(Array(entry.topicKey.utf8), entry.topicValue)])
     }
 
-    func withdraw(_ entry: ChannelEntry) throws(KafkaError) {
+    func unpublish(_ entry: ChannelEntry) throws(KafkaError) {
         try producer.produce([(Array(entry.topicKey.utf8), nil)])
     }
 
     /// Reads the newest entry of each key, without tombstones. Returns no entries if the topic does not exist: then no
     /// channel has been published.
-    func entries() throws(KafkaError) -> [ChannelEntry] {
+    func readEntries() throws(KafkaError) -> [ChannelEntry] {
         do throws(KafkaError) {
             return try readNewestEntries()
         } catch {
@@ -46,14 +46,19 @@ final class ChannelTopic {
     }
 
     private func readNewestEntries() throws(KafkaError) -> [ChannelEntry] {
-        let contact = BrokerContact(of: name, properties: consumerProperties)
-        let reader = try PartitionReader(properties: consumerProperties, topic: name, logHandler: contact)
+        let brokerMonitor = BrokerMonitor(of: name, properties: consumerProperties)
+        let reader = try PartitionReader(properties: consumerProperties, topic: name, logHandler: brokerMonitor)
         defer { _ = reader.close(deadlineMilliseconds: Self.closeTimeoutMilliseconds) }
-        guard reader.awaitBroker(timeoutMilliseconds: Self.metadataTimeoutMilliseconds, {}) else { throw contact.error }
+        guard reader.awaitBroker(timeoutMilliseconds: Self.metadataTimeoutMilliseconds, {}) else {
+            throw brokerMonitor.noBrokerError
+        }
         var newestEntries: [[UInt8]: ChannelEntry] = [:]
         let deadline = ContinuousClock.now + Self.readTimeout
-        for partition in 0..<(try reader.partitionCount(timeoutMilliseconds: Self.metadataTimeoutMilliseconds)) {
-            let watermarks = try reader.watermarks(of: partition, timeoutMilliseconds: Self.metadataTimeoutMilliseconds)
+        for partition in 0..<(try reader.fetchPartitionCount(timeoutMilliseconds: Self.metadataTimeoutMilliseconds)) {
+            let watermarks = try reader.fetchWatermarks(
+                of: partition,
+                timeoutMilliseconds: Self.metadataTimeoutMilliseconds
+            )
             let unreadOffset = try reader.read(
                 partition,
                 offsets: watermarks.low..<watermarks.high,

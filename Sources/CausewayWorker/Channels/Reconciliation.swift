@@ -26,9 +26,11 @@ package struct Reconciliation: Equatable, Sendable {
         /// still carry out their requests.
         func hasUncomparedIntent(nowMilliseconds: Int64) -> Bool {
             // The time from Redis may be any number, so its subtraction must not trap.
-            let lastCompared = (reconciledAtMilliseconds ?? 0) &- Reconciliation.clockSkewMillisecondsMax
-            let youngest = nowMilliseconds - Reconciliation.clockSkewMillisecondsMax
-            return intents.contains { $0.createdAt > lastCompared && $0.createdAt <= youngest }
+            let lastComparedMilliseconds = (reconciledAtMilliseconds ?? 0) &- Reconciliation.clockSkewMillisecondsMax
+            let newestMilliseconds = nowMilliseconds - Reconciliation.clockSkewMillisecondsMax
+            return intents.contains {
+                $0.createdAtMilliseconds > lastComparedMilliseconds && $0.createdAtMilliseconds <= newestMilliseconds
+            }
         }
     }
 
@@ -37,7 +39,7 @@ package struct Reconciliation: Equatable, Sendable {
     /// Channels to delete. No entry names them, and there are at least as many intents as such channels, so Causeway's
     /// own attempts may have created them. With `deletesUnknown`, also the channels that other programs created, or
     /// may have created.
-    package var orphans: [String] = []
+    package var orphanChannels: [String] = []
     /// Channels of other programs that were not yet recorded as foreign.
     package var newForeignChannels: [String] = []
     /// Entries whose channel APNs no longer has. A new channel must be created.
@@ -53,14 +55,15 @@ package struct Reconciliation: Equatable, Sendable {
     /// channel. A later reconciliation then decides about the unknown channels.
     package var hasCreationUnderWay = false
 
-    /// How much the clocks of two workers may differ. If a channel's `createdAt` is less than this time before the
-    /// request of the list, APNs may have created the channel after the list.
+    /// How far apart the clocks of two workers may be. A channel that APNs' list lacks counts as lost only if it was
+    /// created more than this time before the worker asked for the list. APNs may also take this long to carry out the
+    /// request of an intent.
     static let clockSkewMillisecondsMax: Int64 = 60_000
 
     /// - Parameters:
     ///   - listedAtMilliseconds: when the caller requested the list.
     ///   - isUnderWay: whether the attempt to create an intent's channel may still be under way.
-    ///   - deletesUnknown: whether ``orphans`` also gets the channels that other programs created, or may have
+    ///   - deletesUnknown: whether ``orphanChannels`` also gets the channels that other programs created, or may have
     ///     created.
     package init(
         listedChannels: [String],
@@ -70,13 +73,15 @@ package struct Reconciliation: Equatable, Sendable {
         deletesUnknown: Bool,
         nowMilliseconds: Int64
     ) {
-        let listedSet = Set(listedChannels)
+        let listedChannelSet = Set(listedChannels)
         for entry in content.entries {
-            let isDue = entry.state == .deleting || entry.deleteAfter.map { $0 <= nowMilliseconds } == true
+            let isDue = entry.state == .deleting || entry.deleteAfterMilliseconds.map { $0 <= nowMilliseconds } == true
             if isDue {
                 entriesToDelete.append(entry)
-            } else if !listedSet.contains(entry.channel) {
-                if entry.createdAt < listedAtMilliseconds - Self.clockSkewMillisecondsMax { lostEntries.append(entry) }
+            } else if !listedChannelSet.contains(entry.channel) {
+                if entry.createdAtMilliseconds < listedAtMilliseconds - Self.clockSkewMillisecondsMax {
+                    lostEntries.append(entry)
+                }
             } else if entry.isPublished != true {
                 unpublishedEntries.append(entry)
             }
@@ -87,7 +92,7 @@ package struct Reconciliation: Equatable, Sendable {
         }
         unknownChannels = listedChannels.filter { !ownChannels.contains($0) && content.foreignChannels.contains($0) }
         if deletesUnknown {
-            orphans = unknownChannels
+            orphanChannels = unknownChannels
             unknownChannels = []
         }
         guard !content.intents.contains(where: isUnderWay) else {
@@ -95,11 +100,11 @@ package struct Reconciliation: Equatable, Sendable {
             return
         }
         if unrecordedChannels.count <= content.intents.count || deletesUnknown {
-            orphans += unrecordedChannels
+            orphanChannels += unrecordedChannels
             // APNs may still carry out the request of a younger intent, unless each intent has its channel.
             let hasAllChannels = unrecordedChannels.count == content.intents.count
             resolvedIntents = content.intents.filter {
-                hasAllChannels || $0.createdAt <= listedAtMilliseconds - Self.clockSkewMillisecondsMax
+                hasAllChannels || $0.createdAtMilliseconds <= listedAtMilliseconds - Self.clockSkewMillisecondsMax
             }
         } else {
             // Without intents, no attempt of ours created these channels, so other programs did. With intents, some
@@ -110,5 +115,5 @@ package struct Reconciliation: Equatable, Sendable {
     }
 
     /// Leaves out all that the comparison found about entries of the register.
-    mutating func leaveEntriesUnchanged() { (entriesToDelete, unpublishedEntries, lostEntries) = ([], [], []) }
+    mutating func dropEntryChanges() { (entriesToDelete, unpublishedEntries, lostEntries) = ([], [], []) }
 }

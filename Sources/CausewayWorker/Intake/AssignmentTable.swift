@@ -17,7 +17,7 @@ struct AssignmentTable {
         /// One above the last record that was dealt to the lane; -1: no record yet.
         var nextOffset: Int64 = -1
         /// The first offset that is not known to be settled; -1: no record was dealt, and no rereading began yet.
-        var unsettledOffset: Int64 = -1
+        var firstUnsettledOffset: Int64 = -1
         /// The end of the log, once reading has reached it; -1: not reached, or records were dealt since.
         ///
         /// The end may be above the last record: with `read_committed`, transaction markers or an open
@@ -25,7 +25,7 @@ struct AssignmentTable {
         var logEndOffset: Int64 = -1
         /// How often the lane has asked to read records again. The lane drops an inbox entry that carries an
         /// older number.
-        var readingNumber: UInt16 = 0
+        var rereadRequestCount: UInt16 = 0
         /// The last rereading of the partition after Redis lost writes; nil: there was none.
         var rereading: Rereading?
     }
@@ -33,7 +33,7 @@ struct AssignmentTable {
     /// One rereading of a partition: settled records are read again, because Redis has lost what they wrote.
     struct Rereading {
         /// The random number of the request (`RereadingRequest`) that began this rereading.
-        var number: UInt64
+        var identifier: UInt64
         /// All records below this offset had been settled before. In this assignment, no offset below it is
         /// committed.
         var endOffset: Int64
@@ -51,7 +51,7 @@ struct AssignmentTable {
 
         init(of topic: TopicIdentifier, lane: Int) {
             self.lane = lane
-            isForAudiences = topic.index == Intake.fanoutTopic
+            isForAudiences = topic.index == Intake.fanoutTopicIndex
         }
 
         var partitionsMax: Int { isForAudiences ? Audiences.partitionsMax : Delivery.partitionsMax }
@@ -75,7 +75,7 @@ struct AssignmentTable {
 
     subscript(_ partition: TopicPartition) -> Entry? { self[partition.topic.index, partition.partition] }
 
-    var all: [TopicPartition] { partitions { _ in true } }
+    var assignedPartitions: [TopicPartition] { partitions { _ in true } }
     func partitions(of lane: Int) -> [TopicPartition] { partitions { $0.lane == lane } }
 
     /// Begins an assignment of a partition, and ends its former one.
@@ -115,35 +115,39 @@ struct AssignmentTable {
     /// - Returns: whether the reported offset may be committed. False also if the report's assignment has
     ///   ended.
     mutating func apply(_ report: LaneReport, committableOffset: Int64?) -> Bool {
-        guard let entry = self[report.topic, report.partition], entry.assignmentNumber == report.assignment else {
+        guard let entry = self[report.topic, report.partition], entry.assignmentNumber == report.assignmentNumber else {
             return false
         }
-        let settledBelow = committableOffset ?? -1
-        let isBelowRereadingEnd = settledBelow < entry.rereading?.endOffset ?? 0
+        let settledEndOffset = committableOffset ?? -1
+        let isBelowRereadingEnd = settledEndOffset < entry.rereading?.endOffset ?? 0
         updateEntry(report.topic, report.partition) { entry in
-            if settledBelow >= 0, !isBelowRereadingEnd { entry?.unsettledOffset = settledBelow }
+            if settledEndOffset >= 0, !isBelowRereadingEnd { entry?.firstUnsettledOffset = settledEndOffset }
             if report.isDrained { entry?.isDrained = true }
-            entry?.completeRereading(settledBelow: settledBelow)
+            entry?.completeRereading(settledEndOffset: settledEndOffset)
         }
-        return settledBelow >= 0 && !isBelowRereadingEnd
+        return settledEndOffset >= 0 && !isBelowRereadingEnd
     }
 
     /// Notes that the lane has dropped records and asks to read them again.
     ///
     /// - Returns: false if the report belongs to an assignment that has ended.
     mutating func noteRereadRequest(_ report: LaneReport) -> Bool {
-        guard self[report.topic, report.partition]?.assignmentNumber == report.assignment else { return false }
-        updateEntry(report.topic, report.partition) { $0?.readingNumber &+= 1 }
+        guard self[report.topic, report.partition]?.assignmentNumber == report.assignmentNumber else { return false }
+        updateEntry(report.topic, report.partition) { $0?.rereadRequestCount &+= 1 }
         return true
     }
 
     /// Begins a rereading that ends at `endOffset`. If `endOffset` is 0, there is no record to read again, and the
     /// rereading is complete at once.
-    mutating func beginRereading(of partition: TopicPartition, number: UInt64, endOffset: Int64) {
+    mutating func beginRereading(of partition: TopicPartition, identifier: UInt64, endOffset: Int64) {
         updateEntry(partition.topic.index, partition.partition) { entry in
             let former = entry?.rereading?.endOffset ?? 0
-            entry?.rereading = Rereading(number: number, endOffset: max(former, endOffset), isComplete: endOffset == 0)
-            if endOffset > 0 { entry?.unsettledOffset = endOffset }
+            entry?.rereading = Rereading(
+                identifier: identifier,
+                endOffset: max(former, endOffset),
+                isComplete: endOffset == 0
+            )
+            if endOffset > 0 { entry?.firstUnsettledOffset = endOffset }
         }
     }
 
@@ -167,22 +171,22 @@ struct AssignmentTable {
         updateEntry(partition.topic.index, partition.partition) { entry in
             entry?.logEndOffset = offset
             // Reading reached the log's end without a record, so none is left to read again.
-            if entry?.nextOffset ?? 0 < 0 { entry?.completeRereading(settledBelow: -1) }
+            if entry?.nextOffset ?? 0 < 0 { entry?.completeRereading(settledEndOffset: -1) }
         }
     }
 
     /// - Parameter offset: the dealt record's offset, within ``validOffsets``.
-    mutating func noteDealt(_ topic: Int32, _ partition: Int32, offset: Int64) {
+    mutating func noteDealtRecord(_ topic: Int32, _ partition: Int32, offset: Int64) {
         updateEntry(topic, partition) { entry in
             entry?.nextOffset = offset + 1
             entry?.logEndOffset = -1
-            if let unsettled = entry?.unsettledOffset, unsettled < 0 { entry?.unsettledOffset = offset }
+            if let unsettled = entry?.firstUnsettledOffset, unsettled < 0 { entry?.firstUnsettledOffset = offset }
         }
     }
 
     /// Returns how many records of a topic's assigned partitions are known to be in the log and were not dealt yet. A
     /// partition counts only after its first dealt record.
-    func recordsBehind(of topic: Int32) -> Int64 {
+    func countRecordsBehind(of topic: Int32) -> Int64 {
         stride(from: Int(topic), to: entries.count, by: Intake.topicCount)
             .reduce(0) { sum, index in
                 guard let entry = entries[index], entry.nextOffset >= 0 else { return sum }
@@ -191,8 +195,8 @@ struct AssignmentTable {
             }
     }
 
-    /// Returns the partitions of a topic that count in `recordsBehind`.
-    func partitionsBehind(of topic: Int32) -> [TopicPartition] {
+    /// Returns the partitions of a topic that count in `countRecordsBehind`.
+    func findPartitionsBehind(of topic: Int32) -> [TopicPartition] {
         partitions { $0.nextOffset >= 0 && $0.highWatermark > $0.nextOffset }.filter { $0.topic.index == topic }
     }
 
@@ -213,18 +217,18 @@ extension AssignmentTable.Entry {
     ///
     /// - Parameter startOffset: the offset where reading began. Ignored if a rereading has begun, because a
     ///   rereading starts below the settled offset.
-    func settledBelow(startOffset: Int64) -> Int64 {
+    func settledEndOffset(startOffset: Int64) -> Int64 {
         let rereadingEnd = rereading.map(\.endOffset) ?? 0
-        return max(rereadingEnd > 0 ? rereadingEnd : startOffset, unsettledOffset)
+        return max(rereadingEnd > 0 ? rereadingEnd : startOffset, firstUnsettledOffset)
     }
 
-    /// - Parameter settledBelow: the offset below which the lane has settled all records of this assignment;
+    /// - Parameter settledEndOffset: the offset below which the lane has settled all records of this assignment;
     ///   -1: the lane has settled none.
-    fileprivate mutating func completeRereading(settledBelow: Int64) {
+    fileprivate mutating func completeRereading(settledEndOffset: Int64) {
         guard let rereading, !rereading.isComplete else { return }
         // Reaching the end of the log also completes the rereading: its last records may have been deleted,
         // or may be transaction markers, which no reader gets.
-        let isAtEnd = logEndOffset >= rereading.endOffset && settledBelow >= nextOffset
-        if settledBelow >= rereading.endOffset || isAtEnd { self.rereading?.isComplete = true }
+        let isAtEnd = logEndOffset >= rereading.endOffset && settledEndOffset >= nextOffset
+        if settledEndOffset >= rereading.endOffset || isAtEnd { self.rereading?.isComplete = true }
     }
 }

@@ -15,17 +15,18 @@ extension Intake {
     /// - Returns: nil if the record is not due.
     func pauseUnlessDue(_ message: consuming Message) -> Message? {
         let partition = TopicPartition(topic: message.topic, partition: message.partition)
-        guard partition.topic.index == Self.deferredTopic, let lane = assignments[partition]?.lane else {
+        guard partition.topic.index == Self.deferredTopicIndex, let lane = assignments[partition]?.lane else {
             return message
         }
         let now = Moment(monotonicMilliseconds: loop.nowMilliseconds, wallMilliseconds: loop.wallMilliseconds)
         let writtenMilliseconds = message.timestampMilliseconds
         let dueMilliseconds = PausedPartitions.monotonicDueMilliseconds(
-            wallDueMilliseconds: DeferredHeaders.dueMilliseconds(of: message),
+            wallDueMilliseconds: DeferredHeaders.readDueMilliseconds(of: message),
             writtenMilliseconds: writtenMilliseconds,
             now: now
         )
-        guard dueMilliseconds > now.monotonicMilliseconds, writtenMilliseconds > poolRecoveryMilliseconds[lane] else {
+        guard dueMilliseconds > now.monotonicMilliseconds, writtenMilliseconds > poolRecoveredAtMilliseconds[lane]
+        else {
             return message
         }
         pausedPartitions.add(partition, untilMilliseconds: dueMilliseconds)
@@ -47,8 +48,10 @@ extension Intake {
     func resumeDuePartitions() {
         for (lane, mailbox) in mailboxes.enumerated() {
             guard let milliseconds = mailbox.takePoolRecovery() else { continue }
-            poolRecoveryMilliseconds[lane] = milliseconds
-            resume(pausedPartitions.remove { $0.topic.index == Self.deferredTopic && assignments[$0]?.lane == lane })
+            poolRecoveredAtMilliseconds[lane] = milliseconds
+            resume(
+                pausedPartitions.remove { $0.topic.index == Self.deferredTopicIndex && assignments[$0]?.lane == lane }
+            )
         }
         resume(pausedPartitions.takeDue(nowMilliseconds: loop.nowMilliseconds))
     }

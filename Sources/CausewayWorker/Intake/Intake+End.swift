@@ -7,15 +7,15 @@ import Reactor
 extension Intake {
     func stop() {
         phase = .draining
-        note(.workerDraining, ["milliseconds": "\(drainMilliseconds)"])
-        let partitions = assignments.all
+        writeLog(.workerDraining, ["milliseconds": "\(drainMilliseconds)"])
+        let partitions = assignments.assignedPartitions
         consumer.pause(partitions)
         drain(partitions)
         leaveLoop()
     }
 
     func fail(_ error: KafkaError) {
-        note(.kafkaFatal, ["error": "\(error)"])
+        writeLog(.kafkaFatal, ["error": "\(error)"])
         signals.fail(error)
         phase = .draining
         leaveLoop()
@@ -56,16 +56,16 @@ extension Intake {
         if case .unfinished = consumer.close(
             deadlineMilliseconds: remainingMilliseconds(until: schedule.consumerEndMilliseconds)
         ) {
-            note(.kafkaCloseLate, ["client": "consumer"])
+            writeLog(.kafkaCloseLate, ["client": "consumer"])
         }
         let flushMilliseconds = remainingMilliseconds(until: schedule.flushEndMilliseconds)
         if !producer.flush(timeoutMilliseconds: flushMilliseconds, { _, _, _ in }) {
-            note(.kafkaCloseLate, ["client": "producer", "missed": "results were not acknowledged in time"])
+            writeLog(.kafkaCloseLate, ["client": "producer", "missed": "results were not acknowledged in time"])
         }
         if case .unfinished = producer.close(
             deadlineMilliseconds: remainingMilliseconds(until: schedule.endMilliseconds)
         ) {
-            note(.kafkaCloseLate, ["client": "producer"])
+            writeLog(.kafkaCloseLate, ["client": "producer"])
         }
     }
 

@@ -7,7 +7,7 @@ import Reactor
 extension Intake: ClientLogHandler {
     func clientLogged(level: Int32, facility: UnsafeRawBufferPointer, message: UnsafeRawBufferPointer) {
         let text = String(decoding: message, as: UTF8.self)
-        note(
+        writeLog(
             .kafkaClientLine,
             level: Self.logLevel(syslog: level),
             ["facility": "\(String(decoding: facility, as: UTF8.self))", "line": "\(text)"]
@@ -17,7 +17,7 @@ extension Intake: ClientLogHandler {
     func clientFailed(_ error: KafkaError) {
         count(error)
         if error.areAllBrokersDown { return noteBroker(isUp: false, reason: error.reason) }
-        note(.kafkaError, level: .warning, ["error": "\(error)"])
+        writeLog(.kafkaError, level: .warning, ["error": "\(error)"])
     }
 
     func clientReportedStatistics(json: UnsafeRawBufferPointer) {

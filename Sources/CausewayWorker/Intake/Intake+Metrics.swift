@@ -8,36 +8,36 @@ enum PartitionLag {
     /// unknown, which is not zero.
     ///
     /// - Parameters:
-    ///   - unsettledOffset: the first unsettled offset; -1 before the first record of this assignment.
-    ///   - start: where reading began. Without an unsettled offset, the lag is counted from here.
-    ///   - low: the oldest offset in the log; negative if it is not known.
-    ///   - high: the log's end; negative if it is not known.
+    ///   - firstUnsettledOffset: the first unsettled offset; -1 before the first record of this assignment.
+    ///   - startPosition: where reading began. Without an unsettled offset, the lag is counted from here.
+    ///   - lowWatermark: the oldest offset in the log; negative if it is not known.
+    ///   - highWatermark: the log's end; negative if it is not known.
     ///   - logEnd: the end of the log, if reading has reached it and no record was dealt since; else nil.
-    static func records(
-        unsettledOffset: Int64,
-        start: SeekPosition?,
-        low: Int64,
-        high: Int64,
+    static func countRecords(
+        firstUnsettledOffset: Int64,
+        startPosition: SeekPosition?,
+        lowWatermark: Int64,
+        highWatermark: Int64,
         logEnd: LogEnd? = nil
     ) -> Int64? {
         if let logEnd {
             // Between the last record and the log's end is nothing that a reader gets now, for example only
             // transaction markers.
-            let isSettled = unsettledOffset < 0 || unsettledOffset == logEnd.nextOffset
-            return isSettled ? 0 : max(0, logEnd.endOffset - unsettledOffset)
+            let isSettled = firstUnsettledOffset < 0 || firstUnsettledOffset == logEnd.nextOffset
+            return isSettled ? 0 : max(0, logEnd.endOffset - firstUnsettledOffset)
         }
-        guard high >= 0 else { return nil }
+        guard highWatermark >= 0 else { return nil }
         let nextOffset: Int64
-        switch start {
-        case _ where unsettledOffset >= 0: nextOffset = unsettledOffset
+        switch startPosition {
+        case _ where firstUnsettledOffset >= 0: nextOffset = firstUnsettledOffset
         case .offset(let offset): nextOffset = offset
-        case .beginning: nextOffset = max(0, low)
-        case .end: nextOffset = high
+        case .beginning: nextOffset = max(0, lowWatermark)
+        case .end: nextOffset = highWatermark
         case nil: return nil
         }
         // If the log ends below the settled offset, it has lost records: for example, the topic was deleted and
         // created again. The lag is then unknown.
-        return nextOffset <= high ? high - max(nextOffset, low, 0) : nil
+        return nextOffset <= highWatermark ? highWatermark - max(nextOffset, lowWatermark, 0) : nil
     }
 
     /// The positions of a partition that was read to the end of its log.
@@ -56,29 +56,29 @@ struct UnfetchedPartitions {
     static let timeoutMilliseconds: Int32 = 500
 
     /// Partitions whose committed offset is no longer in the log. They stay stopped until an operator acts.
-    var partitionsWithOffsetGone: Set<TopicPartition> = []
-    private(set) var logEnds: [TopicPartition: Int64] = [:]
+    var partitionsWithOffsetOutOfRange: Set<TopicPartition> = []
+    private(set) var logEndOffsets: [TopicPartition: Int64] = [:]
     private var dueMilliseconds: Int64 = 0
 
     func isDue(nowMilliseconds: Int64) -> Bool { nowMilliseconds >= dueMilliseconds }
 
-    /// - Parameter answer: nil if the brokers were not asked or did not answer. Then the previous answer stays.
-    mutating func apply(_ answer: [TopicPartition: Int64]?, nowMilliseconds: Int64) {
+    /// - Parameter newLogEndOffsets: nil if the brokers were not asked or did not answer. Then the previous answer stays.
+    mutating func apply(_ newLogEndOffsets: [TopicPartition: Int64]?, nowMilliseconds: Int64) {
         dueMilliseconds = nowMilliseconds + Self.intervalMilliseconds
-        if let answer { logEnds = answer }
+        if let newLogEndOffsets { logEndOffsets = newLogEndOffsets }
     }
 
     /// Forgets a partition that is fetched again or that was revoked.
     mutating func remove(_ partition: TopicPartition) {
-        partitionsWithOffsetGone.remove(partition)
-        logEnds[partition] = nil
+        partitionsWithOffsetOutOfRange.remove(partition)
+        logEndOffsets[partition] = nil
     }
 }
 
 /// Counts and publishes the metrics of the Kafka thread.
 extension Intake {
     func count(_ error: KafkaError) {
-        metrics.add(.kafkaErrors, errorIndices[error.code] ?? registry.labels.kafkaErrors.count - 1)
+        metrics.add(.kafkaErrors, errorLabelIndices[error.code] ?? registry.labels.kafkaErrors.count - 1)
     }
 
     /// Notes whether any broker is up. librdkafka reports when its last broker is down. Only its statistics
@@ -91,18 +91,18 @@ extension Intake {
             $0.isKafkaUnreachable = $0.hasReachedKafka && !isUp
         }
         if !isUp {
-            note(.kafkaAway, ["reason": "\(reason)", "servers": "\(bootstrapServers)"])
+            writeLog(.kafkaAway, ["reason": "\(reason)", "servers": "\(bootstrapServers)"])
         } else if wasUp == false {
-            note(.kafkaBack, [:])
+            writeLog(.kafkaBack, [:])
         }
         isBrokerUp = isUp
     }
 
-    func noteMembership(_ membership: WorkerCondition.Membership) {
-        let count = assignments.all.count
+    func noteMembership(_ membership: WorkerCondition.GroupMembership) {
+        let count = assignments.assignedPartitions.count
         registry.condition.change {
             $0.partitionsAssigned = count
-            if $0.membership != .left { $0.membership = membership }
+            if $0.groupMembership != .left { $0.groupMembership = membership }
             if membership == .member { $0.isTopicMissing = false }
         }
     }
@@ -117,7 +117,7 @@ extension Intake {
     }
 
     func publishMetrics() {
-        let assignedPartitions = assignments.all
+        let assignedPartitions = assignments.assignedPartitions
         metrics.set(.kafkaReady, to: isBrokerUp == true ? 1 : 0)
         metrics.set(.partitionsAssigned, to: Int64(assignedPartitions.count))
         metrics.set(
@@ -126,9 +126,11 @@ extension Intake {
         )
         metrics.set(
             .partitionsStuck,
-            to: Int64(unfetchedPartitions.partitionsWithOffsetGone.union(partitionsWithoutPosition.errors.keys).count)
+            to: Int64(
+                unfetchedPartitions.partitionsWithOffsetOutOfRange.union(partitionsWithoutPosition.errors.keys).count
+            )
         )
-        metrics.set(.partitionsRereading, to: Int64(rereadingCount))
+        metrics.set(.partitionsRereading, to: Int64(rereadingPartitionCount))
         metrics.setBusy(
             microseconds: loop.busyMicroseconds,
             nowMilliseconds: loop.nowMilliseconds,
@@ -143,24 +145,24 @@ extension Intake {
 
     private func lag(of partition: TopicPartition) -> Int64 {
         // The lag does not include records on the deferred topic that are not due.
-        if partition.topic.index == Self.deferredTopic, pausedPartitions.contains(partition),
+        if partition.topic.index == Self.deferredTopicIndex, pausedPartitions.contains(partition),
             let entry = assignments[partition]
         {
-            return entry.unsettledOffset < 0 ? 0 : entry.nextOffset - entry.unsettledOffset
+            return entry.firstUnsettledOffset < 0 ? 0 : entry.nextOffset - entry.firstUnsettledOffset
         }
         let watermarks = consumer.watermarks(of: partition)
         let assignment = assignments[partition]
         // While nothing is fetched from a partition, the thread asks the brokers for the log's end. If their
         // answer is above the end that reading had reached, the log has new records.
         let logEnd = assignment.flatMap { entry in
-            entry.logEndOffset >= max(0, unfetchedPartitions.logEnds[partition] ?? -1)
+            entry.logEndOffset >= max(0, unfetchedPartitions.logEndOffsets[partition] ?? -1)
                 ? PartitionLag.LogEnd(nextOffset: entry.nextOffset, endOffset: entry.logEndOffset) : nil
         }
-        return PartitionLag.records(
-            unsettledOffset: assignment?.unsettledOffset ?? -1,
-            start: consumer.startPositions[partition],
-            low: watermarks?.low ?? -1,
-            high: max(watermarks?.high ?? -1, unfetchedPartitions.logEnds[partition] ?? -1),
+        return PartitionLag.countRecords(
+            firstUnsettledOffset: assignment?.firstUnsettledOffset ?? -1,
+            startPosition: consumer.startPositions[partition],
+            lowWatermark: watermarks?.low ?? -1,
+            highWatermark: max(watermarks?.high ?? -1, unfetchedPartitions.logEndOffsets[partition] ?? -1),
             logEnd: logEnd
         ) ?? -1
     }
@@ -168,22 +170,22 @@ extension Intake {
     /// Asks the brokers for the log ends of partitions from which nothing is fetched, because their lane is full or
     /// they are stopped. For partitions that are read, each fetch reports the end. Those in `pausedPartitions` are left
     /// out.
-    func askForLogEnds() {
+    func requestLogEnds() {
         guard unfetchedPartitions.isDue(nowMilliseconds: loop.nowMilliseconds), isBrokerUp == true else { return }
         let partitions = Array(
             consumer.pausedPartitions.union(partitionsWithoutPosition.errors.keys)
-                .union(unfetchedPartitions.partitionsWithOffsetGone)
+                .union(unfetchedPartitions.partitionsWithOffsetOutOfRange)
         )
         .filter { assignments[$0] != nil && !pausedPartitions.contains($0) }
-        var logEnds: [TopicPartition: Int64]?
+        var logEndOffsets: [TopicPartition: Int64]?
         if !partitions.isEmpty {
             announceBlocking(milliseconds: 2 * Int64(UnfetchedPartitions.timeoutMilliseconds))
-            logEnds = try? consumer.logEnds(
+            logEndOffsets = try? consumer.fetchLogEndOffsets(
                 of: partitions,
                 timeoutMilliseconds: UnfetchedPartitions.timeoutMilliseconds
             )
             loop.refreshClock()
         }
-        unfetchedPartitions.apply(logEnds, nowMilliseconds: loop.nowMilliseconds)
+        unfetchedPartitions.apply(logEndOffsets, nowMilliseconds: loop.nowMilliseconds)
     }
 }

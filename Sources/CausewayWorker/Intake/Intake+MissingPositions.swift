@@ -51,9 +51,9 @@ extension Intake {
                 of: partitions,
                 timeoutMilliseconds: Consumer.requestTimeoutMilliseconds
             )
-            for (partition, answer) in zip(partitions, committed) {
+            for (partition, result) in zip(partitions, committed) {
                 let offset: Int64?
-                switch answer {
+                switch result {
                 case .success(let committed): offset = committed
                 case .failure(let error):
                     // The coordinator refuses only this partition, so the other partitions need not wait for
@@ -63,8 +63,8 @@ extension Intake {
                 }
                 if offset == nil, let error = consumer.seek(partition, to: .beginning) { throw error }
                 if offset != nil, let error = partitionsWithoutPosition.errors[partition] { count(error) }
-                if offset != nil { unfetchedPartitions.partitionsWithOffsetGone.insert(partition) }
-                note(offset == nil ? .partitionIsNew : .offsetGone, ["partition": "\(name(of: partition))"])
+                if offset != nil { unfetchedPartitions.partitionsWithOffsetOutOfRange.insert(partition) }
+                writeLog(offset == nil ? .partitionIsNew : .offsetGone, ["partition": "\(name(of: partition))"])
                 partitionsWithoutPosition.remove(partition)
             }
         } catch {

@@ -24,14 +24,14 @@ struct PartitionRereading {
     static let requestIntervalMilliseconds: Int64 = 5_000
     static let requestTimeoutMilliseconds: Int32 = 500
     /// How often the Kafka thread publishes the state of the partitions for `StoreWatch`.
-    static let publicationMilliseconds: Int64 = 200
+    static let publicationIntervalMilliseconds: Int64 = 200
 
-    /// A partition that its lane is draining. When each of these partitions is drained or its `endMilliseconds` has
-    /// passed, the records of all are read again, from their `start`.
+    /// A partition that its lane is draining. When each of these partitions is drained or its `drainEndMilliseconds`
+    /// has passed, the records of all are read again, from their `startPosition`.
     fileprivate struct DrainingPartition {
         var request: RereadingRequest
-        var start: SeekPosition
-        var endMilliseconds: Int64
+        var startPosition: SeekPosition
+        var drainEndMilliseconds: Int64
     }
 
     let exchange: RereadingExchange
@@ -42,9 +42,9 @@ struct PartitionRereading {
     var progress: [TopicPartition: PartitionProgress] = [:]
     /// Committed offsets (0 if nothing is committed) that were requested later, because the assignment gave no start
     /// position: usually the group coordinator did not answer then.
-    fileprivate var lateStartOffsets: [TopicPartition: Int64] = [:]
+    fileprivate var fetchedStartOffsets: [TopicPartition: Int64] = [:]
     /// The number of partitions of the registrations topic; nil: not known yet.
-    fileprivate var registrationPartitions: Int?
+    fileprivate var registrationPartitionCount: Int?
     fileprivate var needsPartitionCount = true
     fileprivate var waitingRequests: [RereadingRequest] = []
     fileprivate var drainingPartitions: [DrainingPartition] = []
@@ -69,7 +69,7 @@ struct PartitionRereading {
     /// Forgets a partition that was revoked.
     mutating func remove(_ partition: TopicPartition) {
         progress[partition] = nil
-        lateStartOffsets[partition] = nil
+        fetchedStartOffsets[partition] = nil
     }
 }
 
@@ -91,7 +91,7 @@ extension Intake {
             beginDraining()
         }
         guard loop.nowMilliseconds >= rereading.publicationDueMilliseconds else { return }
-        rereading.publicationDueMilliseconds = loop.nowMilliseconds + PartitionRereading.publicationMilliseconds
+        rereading.publicationDueMilliseconds = loop.nowMilliseconds + PartitionRereading.publicationIntervalMilliseconds
         if loop.nowMilliseconds >= rereading.requestDueMilliseconds, isBrokerUp == true { requestOffsets() }
         publishStatus()
     }
@@ -104,11 +104,11 @@ extension Intake {
     }
 
     /// The number of partitions that are being read again or wait for a rereading.
-    var rereadingCount: Int {
+    var rereadingPartitionCount: Int {
         let requestedPartitions = Set(
             rereading.waitingRequests.map(\.topicPartition) + rereading.drainingPartitions.map(\.request.topicPartition)
         )
-        return assignments.all.count {
+        return assignments.assignedPartitions.count {
             requestedPartitions.contains($0) || assignments[$0]?.rereading?.isComplete == false
         }
     }
@@ -127,8 +127,8 @@ extension Intake {
     ///
     /// A partition without a lane has no marks either, because its records are not read.
     private var markedPartitions: [TopicPartition] {
-        assignments.all.filter {
-            let hasMarks = $0.topic.index == Self.commandsTopic || $0.topic.index == Self.registrationsTopic
+        assignments.assignedPartitions.filter {
+            let hasMarks = $0.topic.index == Self.commandsTopicIndex || $0.topic.index == Self.registrationsTopicIndex
             return hasMarks && assignments[$0]?.lane != nil
         }
     }
@@ -144,13 +144,13 @@ extension Intake {
                 return PartitionStatus(
                     topic: partition.topic.index,
                     partition: partition.partition,
-                    assignment: entry.assignmentNumber,
+                    assignmentNumber: entry.assignmentNumber,
                     startOffset: startOffset,
-                    settledBelow: settledBelow(of: partition, entry),
-                    rereading: entry.rereading.map { ($0.number, $0.isComplete) }
+                    settledEndOffset: settledEndOffset(of: partition, entry),
+                    rereading: entry.rereading.map { ($0.identifier, $0.isComplete) }
                 )
             },
-            registrationPartitions: rereading.registrationPartitions
+            registrationPartitionCount: rereading.registrationPartitionCount
         )
     }
 
@@ -159,36 +159,39 @@ extension Intake {
         switch consumer.startPositions[partition] {
         case .offset(let offset)?: offset
         case .beginning?: 0
-        case .end?, nil: rereading.lateStartOffsets[partition]
+        case .end?, nil: rereading.fetchedStartOffsets[partition]
         }
     }
 
     /// Returns the offset below which all records of a partition are settled.
-    private func settledBelow(of partition: TopicPartition, _ entry: AssignmentTable.Entry) -> Int64 {
-        entry.settledBelow(startOffset: startOffset(of: partition) ?? 0)
+    private func settledEndOffset(of partition: TopicPartition, _ entry: AssignmentTable.Entry) -> Int64 {
+        entry.settledEndOffset(startOffset: startOffset(of: partition) ?? 0)
     }
 
     /// Asks the brokers for unknown offsets and partition counts. The Kafka thread waits for the answers.
     private func requestOffsets() {
         let unknownStartPartitions = markedPartitions.filter { startOffset(of: $0) == nil }
         guard !unknownStartPartitions.isEmpty || rereading.needsPartitionCount else { return }
-        let timeout = PartitionRereading.requestTimeoutMilliseconds
-        announceBlocking(milliseconds: 4 * Int64(timeout))
+        let timeoutMilliseconds = PartitionRereading.requestTimeoutMilliseconds
+        announceBlocking(milliseconds: 4 * Int64(timeoutMilliseconds))
         if !unknownStartPartitions.isEmpty,
-            let offsets = try? consumer.fetchCommittedOffsets(of: unknownStartPartitions, timeoutMilliseconds: timeout)
+            let offsets = try? consumer.fetchCommittedOffsets(
+                of: unknownStartPartitions,
+                timeoutMilliseconds: timeoutMilliseconds
+            )
         {
-            for (partition, answer) in zip(unknownStartPartitions, offsets) {
-                switch answer {
-                case .success(let offset): rereading.lateStartOffsets[partition] = offset ?? 0
+            for (partition, result) in zip(unknownStartPartitions, offsets) {
+                switch result {
+                case .success(let offset): rereading.fetchedStartOffsets[partition] = offset ?? 0
                 case .failure(let error): report(error)
                 }
             }
         }
-        let registrations = TopicIdentifier(index: Self.registrationsTopic)
+        let registrations = TopicIdentifier(index: Self.registrationsTopicIndex)
         if rereading.needsPartitionCount,
-            let count = try? consumer.partitionCount(of: registrations, timeoutMilliseconds: timeout)
+            let count = try? consumer.fetchPartitionCount(of: registrations, timeoutMilliseconds: timeoutMilliseconds)
         {
-            (rereading.registrationPartitions, rereading.needsPartitionCount) = (count, false)
+            (rereading.registrationPartitionCount, rereading.needsPartitionCount) = (count, false)
         }
         loop.refreshClock()
         rereading.requestDueMilliseconds = loop.nowMilliseconds + PartitionRereading.requestIntervalMilliseconds
@@ -199,7 +202,7 @@ extension Intake {
     private func beginDraining() {
         rereading.retryDueMilliseconds = loop.nowMilliseconds + PartitionRereading.retryMilliseconds
         let requests = rereading.waitingRequests.filter {
-            assignments[$0.topicPartition]?.assignmentNumber == $0.assignment
+            assignments[$0.topicPartition]?.assignmentNumber == $0.assignmentNumber
         }
         rereading.waitingRequests = []
         guard !requests.isEmpty else { return }
@@ -211,21 +214,23 @@ extension Intake {
                 guard let entry = assignments[request.topicPartition] else { continue }
                 // Compare with the last dealt record, not only with the settled offset: a record above this
                 // offset may also be settled, and Redis may have lost what it wrote.
-                let dealtBelow = max(settledBelow(of: request.topicPartition, entry), entry.nextOffset)
-                guard let start, dealtBelow > max(0, start.rawOffset) else {
+                let dealtEndOffset = max(settledEndOffset(of: request.topicPartition, entry), entry.nextOffset)
+                guard let start, dealtEndOffset > max(0, start.rawOffset) else {
                     assignments.beginRereading(
                         of: request.topicPartition,
-                        number: request.rereadingNumber,
+                        identifier: request.rereadingIdentifier,
                         endOffset: 0
                     )
                     continue
                 }
                 sendOrder(.revoke, request.topicPartition)
                 let end = loop.nowMilliseconds + PartitionRereading.drainMilliseconds
-                rereading.drainingPartitions.append(.init(request: request, start: start, endMilliseconds: end))
+                rereading.drainingPartitions.append(
+                    .init(request: request, startPosition: start, drainEndMilliseconds: end)
+                )
             }
             if !rereading.drainingPartitions.isEmpty {
-                note(.rereadingBegan, ["partitions": "\(rereading.drainingPartitions.count)"])
+                writeLog(.rereadingBegan, ["partitions": "\(rereading.drainingPartitions.count)"])
             }
         } catch {
             rereading.waitingRequests = requests
@@ -242,25 +247,25 @@ extension Intake {
     /// records of another partition for the whole backlog, and would send old states.
     private func seekDrainedPartitions() {
         let draining = rereading.drainingPartitions.filter {
-            assignments[$0.request.topicPartition]?.assignmentNumber == $0.request.assignment
+            assignments[$0.request.topicPartition]?.assignmentNumber == $0.request.assignmentNumber
         }
         rereading.drainingPartitions = draining
         let isReady = draining.allSatisfy {
-            assignments[$0.request.topicPartition]?.isDrained == true || loop.nowMilliseconds >= $0.endMilliseconds
+            assignments[$0.request.topicPartition]?.isDrained == true || loop.nowMilliseconds >= $0.drainEndMilliseconds
         }
         guard isReady, loop.nowMilliseconds >= rereading.seekDueMilliseconds else { return }
         let undrainedCount = draining.count { assignments[$0.request.topicPartition]?.isDrained != true }
         if undrainedCount > 0 {
-            note(.drainTimeOver, ["partitions": "\(undrainedCount)", "cause": "Redis has lost writes"])
+            writeLog(.drainTimeOver, ["partitions": "\(undrainedCount)", "cause": "Redis has lost writes"])
         }
         announceBlocking(milliseconds: 2 * Int64(Consumer.requestTimeoutMilliseconds))
         for (index, partition) in draining.enumerated() {
             guard let entry = assignments[partition.request.topicPartition] else { continue }
             // Read the settled offset before the seek, because the seek changes where reading began.
-            let settledBelow = settledBelow(of: partition.request.topicPartition, entry)
+            let settledEndOffset = settledEndOffset(of: partition.request.topicPartition, entry)
             if let error = consumer.seek(
                 partition.request.topicPartition,
-                to: partition.start.limited(to: settledBelow)
+                to: partition.startPosition.limited(to: settledEndOffset)
             ) {
                 report(error)
                 // Try again later with this partition and those after it. If a broker does not answer for this
@@ -270,19 +275,23 @@ extension Intake {
                 rereading.drainingPartitions = Array(draining[index...])
                 return
             }
-            assignAgain(partition.request, settledBelow: settledBelow)
+            assignAgain(partition.request, settledEndOffset: settledEndOffset)
         }
         rereading.drainingPartitions = []
     }
 
-    private func assignAgain(_ request: RereadingRequest, settledBelow: Int64) {
+    private func assignAgain(_ request: RereadingRequest, settledEndOffset: Int64) {
         guard let lane = assignments[request.topicPartition]?.lane else { return }
         sendOrder(.release, request.topicPartition)
         assignments.insert(request.topicPartition, lane: lane)
-        assignments.beginRereading(of: request.topicPartition, number: request.rereadingNumber, endOffset: settledBelow)
+        assignments.beginRereading(
+            of: request.topicPartition,
+            identifier: request.rereadingIdentifier,
+            endOffset: settledEndOffset
+        )
         let settledOffset = CommittedOffset(
-            offset: settledBelow,
-            metadata: settledOffsetsText(above: settledBelow, of: request.topicPartition)
+            offset: settledEndOffset,
+            metadata: settledOffsetsText(above: settledEndOffset, of: request.topicPartition)
         )
         sendOrder(
             .assign,
@@ -309,19 +318,19 @@ extension Intake {
     /// compacted and even its oldest record may have a valid token. A mark may name an offset that the log no
     /// longer has, so reading never begins before the log's first record.
     private func startPositions(of requests: [RereadingRequest]) throws(KafkaError) -> [SeekPosition?] {
-        let commands = requests.filter { $0.topic == Self.commandsTopic }.map(\.topicPartition)
-        let registrations = requests.filter { $0.topic != Self.commandsTopic && $0.firstMissingOffset != nil }
+        let commands = requests.filter { $0.topic == Self.commandsTopicIndex }.map(\.topicPartition)
+        let registrations = requests.filter { $0.topic != Self.commandsTopicIndex && $0.firstMissingOffset != nil }
             .map(\.topicPartition)
         var oldestOffsets: [TopicPartition: Int64] = [:]
         if !commands.isEmpty {
             let since = loop.wallMilliseconds - rereading.commandAgeMillisecondsMax
-            oldestOffsets = try consumer.offsets(of: commands, sinceMilliseconds: since)
+            oldestOffsets = try consumer.fetchOffsets(of: commands, sinceMilliseconds: since)
         }
         if !registrations.isEmpty {
-            oldestOffsets.merge(try consumer.offsets(of: registrations, sinceMilliseconds: 0)) { $1 }
+            oldestOffsets.merge(try consumer.fetchOffsets(of: registrations, sinceMilliseconds: 0)) { $1 }
         }
         return requests.map { request in
-            if request.topic != Self.commandsTopic, request.firstMissingOffset == nil { return .beginning }
+            if request.topic != Self.commandsTopicIndex, request.firstMissingOffset == nil { return .beginning }
             return oldestOffsets[request.topicPartition].map { .offset(max($0, request.firstMissingOffset ?? 0)) }
         }
     }
@@ -330,7 +339,7 @@ extension Intake {
 extension SeekPosition {
     /// Returns the position, limited to the settled offset. No unsettled record may be skipped, even if a
     /// mark names a higher offset.
-    func limited(to settledBelow: Int64) -> SeekPosition {
-        if case .offset(let offset) = self { .offset(min(offset, settledBelow)) } else { self }
+    func limited(to settledEndOffset: Int64) -> SeekPosition {
+        if case .offset(let offset) = self { .offset(min(offset, settledEndOffset)) } else { self }
     }
 }

@@ -14,12 +14,12 @@ import Reactor
 /// - *Running*. Next: *draining*, by `stop` (which then drains all partitions) or by `fail`.
 /// - *Draining*: no new work begins. Next: *closed*, by `close`.
 /// - *Closed*: `close` commits the offsets and leaves the group.
-final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHandler, ThreadLog {
+final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHandler, LoggingThread {
     /// Indices of the topics in the consumer's list.
-    static let commandsTopic: Int32 = 0
-    static let registrationsTopic: Int32 = 1
-    static let deferredTopic: Int32 = 2
-    static let fanoutTopic: Int32 = 3
+    static let commandsTopicIndex: Int32 = 0
+    static let registrationsTopicIndex: Int32 = 1
+    static let deferredTopicIndex: Int32 = 2
+    static let fanoutTopicIndex: Int32 = 3
     static let topicCount = 4
 
     /// The most records and other events that the thread polls before it does its other work.
@@ -52,9 +52,9 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
 
     let registry: MetricRegistry
     var metrics: ThreadMetrics
-    var log: KindLog
+    var log: LimitedLog
     /// The index of each error's label in the metrics, by librdkafka's error code.
-    let errorIndices: [Int32: Int]
+    let errorLabelIndices: [Int32: Int]
     /// Whether any broker is up; nil: librdkafka has not reported this yet.
     var isBrokerUp: Bool?
 
@@ -72,11 +72,11 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     /// For each lane: the records that did not fit its inbox.
     var overflows: [LaneOverflow]
     /// For each lane: the bytes of the records in its inbox.
-    private var inboxes: [InboxBytes]
+    private var inboxLimiters: [InboxByteLimiter]
     var pausedPartitions = PausedPartitions()
     /// For each lane: when one of its APNs pools last began to work again, UNIX milliseconds; 0: never. The thread
     /// reads records that were deferred before that time at once.
-    var poolRecoveryMilliseconds: [Int64]
+    var poolRecoveredAtMilliseconds: [Int64]
 
     init(loop: EventLoop, setup: IntakeSetup, signals: IntakeSignals) throws {
         self.loop = loop
@@ -86,15 +86,15 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         mailboxes = setup.mailboxes
         rings = setup.mailboxes.map { LaneRings($0) }
         overflows = setup.mailboxes.map { _ in LaneOverflow() }
-        inboxes = setup.mailboxes.map {
-            InboxBytes(bytesMax: setup.inboxBytesMax, capacity: $0.inbox.capacity)
+        inboxLimiters = setup.mailboxes.map {
+            InboxByteLimiter(bytesMax: setup.inboxBytesMax, capacity: $0.inbox.capacity)
         }
-        poolRecoveryMilliseconds = setup.mailboxes.map { _ in 0 }
+        poolRecoveredAtMilliseconds = setup.mailboxes.map { _ in 0 }
         wakeup = setup.wakeup
         registry = setup.registry
         metrics = ThreadMetrics(publishingTo: setup.registry.kafka)
-        log = KindLog(logger: setup.logger, events: setup.registry.events)
-        errorIndices = LabelSpace.kafkaErrorIndices
+        log = LimitedLog(logger: setup.logger, events: setup.registry.events)
+        errorLabelIndices = LabelValues.kafkaErrorIndices
         drainMilliseconds = setup.drainMilliseconds
         bootstrapServers = setup.consumerProperties.last { $0.name == "bootstrap.servers" }?.value ?? ""
         rereading = setup.rereading
@@ -158,7 +158,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         if !signals.isStopRequested { confirmEmptyAssignment() }
         if !signals.isStopRequested { rereadPartitions() }
         wakeLanes()
-        if !signals.isStopRequested { askForLogEnds() }
+        if !signals.isStopRequested { requestLogEnds() }
         publishMetricsIfDue()
         if let error = consumer.fatalError ?? producer.fatalError { fail(error) }
     }
@@ -167,35 +167,35 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
 
     private func pollRecords() {
         var pollCount = 0
-        var mayGoOn = mayPoll
-        while pollCount < Self.recordsPerTurnMax, mayGoOn {
+        var mayContinue = mayPoll
+        while pollCount < Self.recordsPerTurnMax, mayContinue {
             switch consumer.poll() {
             case .message(let message):
                 pollCount += 1
-                if let message = pauseUnlessDue(message), !deal(message) { mayGoOn = mayPoll }
+                if let message = pauseUnlessDue(message), !deal(message) { mayContinue = mayPoll }
             case .none: return
             case .partitionEnd(let partition, let offset):
                 pollCount += 1
-                noteEnd(of: partition, offset: offset)
+                noteLogEnd(of: partition, offset: offset)
             case .error(let error):
                 pollCount += 1
                 recover(from: error)
             }
         }
-        if mayGoOn { wakeup.signal() }
+        if mayContinue { wakeup.signal() }
     }
 
     /// Wakes librdkafka's fetching before the consumer's queue is empty, so that a backlog is read without
     /// pauses.
     private func wakeFetching() {
         guard consumer.stopsFetchingWhenFull else { return }
-        let recordsBehind = assignments.recordsBehind(of: Self.commandsTopic)
+        let recordsBehind = assignments.countRecordsBehind(of: Self.commandsTopicIndex)
         let isDue = fetchTrigger.triggerIfDue(
-            queuedRecords: consumer.queuedCount,
+            queuedRecords: consumer.queuedEventCount,
             recordsBehind: recordsBehind,
             nowMilliseconds: loop.nowMilliseconds
         )
-        if isDue { consumer.wakeFetching(of: assignments.partitionsBehind(of: Self.commandsTopic)) }
+        if isDue { consumer.wakeFetching(of: assignments.findPartitionsBehind(of: Self.commandsTopicIndex)) }
         // A lane that merges commands produces no results whose acknowledgements would wake this thread. So a
         // timer wakes it.
         if recordsBehind > 0, !isFetchTimerSet {
@@ -231,18 +231,18 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
             report(KafkaError(code: KafkaError.badRecordCode, reason: reason, partition: topicPartition))
             return true
         }
-        let bytes = InboxBytes.bytes(of: message)
+        let bytes = InboxByteLimiter.recordBytes(of: message)
         let entry = InboxEntry(
             messageAddress: UInt(bitPattern: message.releaseOwnership()),
-            assignment: assignment.assignmentNumber,
-            readingNumber: assignment.readingNumber,
+            assignmentNumber: assignment.assignmentNumber,
+            rereadRequestCount: assignment.rereadRequestCount,
             topic: topic,
             partition: partition,
             bytes: UInt32(clamping: bytes)
         )
         lanesToWake |= 1 << UInt64(lane & 63)
-        assignments.noteDealt(topic, partition, offset: offset)
-        if topic == Self.commandsTopic, assignment.highWatermark < 0 {
+        assignments.noteDealtRecord(topic, partition, offset: offset)
+        if topic == Self.commandsTopicIndex, assignment.highWatermark < 0 {
             // Send the log's end before the partition's first record. A lane that is far behind must know its
             // backlog before it begins to send.
             reportHighWatermark(TopicPartition(topic: TopicIdentifier(index: topic), partition: partition))
@@ -255,10 +255,10 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
 
     /// - Returns: false if the lane's inbox is full, in entries or in bytes.
     private func push(_ entry: InboxEntry, to lane: Int) -> Bool {
-        guard inboxes[lane].hasRoom(for: Int(entry.bytes), untakenEntries: mailboxes[lane].inbox.count),
+        guard inboxLimiters[lane].hasRoom(for: Int(entry.bytes), untakenEntries: mailboxes[lane].inbox.count),
             rings[lane].push(entry)
         else { return false }
-        inboxes[lane].append(Int(entry.bytes))
+        inboxLimiters[lane].append(Int(entry.bytes))
         return true
     }
 
@@ -267,16 +267,16 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     private func reportHighWatermarks() {
         guard loop.nowMilliseconds >= watermarksDueMilliseconds else { return }
         watermarksDueMilliseconds = loop.nowMilliseconds + Self.watermarkIntervalMilliseconds
-        for partition in assignments.all where partition.topic.index == Self.commandsTopic {
+        for partition in assignments.assignedPartitions where partition.topic.index == Self.commandsTopicIndex {
             reportHighWatermark(partition)
         }
     }
 
     /// Notes that reading has reached the end of a partition's log. Even if the high watermark is higher, no
     /// record can be read now: only transaction markers or an open transaction may follow.
-    private func noteEnd(of partition: TopicPartition, offset: Int64) {
+    private func noteLogEnd(of partition: TopicPartition, offset: Int64) {
         assignments.noteLogEnd(of: partition, offset: offset)
-        if partition.topic.index == Self.commandsTopic { reportHighWatermark(partition) }
+        if partition.topic.index == Self.commandsTopicIndex { reportHighWatermark(partition) }
     }
 
     private func reportHighWatermark(_ partition: TopicPartition) {
@@ -293,8 +293,8 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
                     kind: .highWatermark,
                     topic: partition.topic.index,
                     partition: partition.partition,
-                    assignment: assignment.assignmentNumber,
-                    offset: assignment.highWatermark
+                    assignmentNumber: assignment.assignmentNumber,
+                    highWatermark: assignment.highWatermark
                 )
             )
         lanesToWake |= 1 << UInt64(lane & 63)
@@ -323,13 +323,13 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
                 lanesToWake |= 1 << UInt64(lane & 63)
             }
             if overflows[lane].isPauseDue(nowMilliseconds: loop.nowMilliseconds) {
-                note(.partitionsPaused, ["lane": "\(lane)"])
+                writeLog(.partitionsPaused, ["lane": "\(lane)"])
                 overflows[lane].isPaused = true
                 consumer.pause(assignments.partitions(of: lane))
             } else if overflows[lane].isPaused, overflows[lane].entries.isEmpty, inbox.count < inbox.capacity / 2,
-                inboxes[lane].isAtMostHalfFull(untakenEntries: inbox.count)
+                inboxLimiters[lane].isAtMostHalfFull(untakenEntries: inbox.count)
             {
-                note(.partitionsResumed, ["lane": "\(lane)"])
+                writeLog(.partitionsResumed, ["lane": "\(lane)"])
                 overflows[lane].isPaused = false
                 resume(assignments.partitions(of: lane))
             }
@@ -367,8 +367,8 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
             let lane = DeliveryReportTag.lane(of: tag)
             precondition(lane < rings.count, "the delivery report names an existing lane")
             let report = DeliveryReport(tag: DeliveryReportTag.production(of: tag), errorCode: error)
-            let isTaken = rings[lane].push(report)
-            precondition(isTaken, "the ring has room for a report of each record of the lane")
+            let isPushed = rings[lane].push(report)
+            precondition(isPushed, "the ring has room for a report of each record of the lane")
             lanesToWake |= 1 << UInt64(lane & 63)
         }
         wakeLanes()
@@ -385,6 +385,6 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         count(error)
         var fields: Logger.Metadata = ["error": "\(error)"]
         if error.isUnknownTopic { fields["help"] = "create the topic: causeway topics --create" }
-        note(.kafkaError, fields)
+        writeLog(.kafkaError, fields)
     }
 }

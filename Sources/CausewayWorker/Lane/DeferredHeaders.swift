@@ -26,7 +26,7 @@ enum DeferredHeaders {
         append("cause", "\(view.deferralCause.name)", to: &headers)
         append("attempts", "\(deferral.count)", to: &headers)
         append("due", "\(dueMilliseconds)", to: &headers)
-        append("state", state(of: deferral), to: &headers)
+        append("state", stateText(of: deferral), to: &headers)
         if !view.droppedFields.isEmpty { headers.append("dropped", view.droppedFields) }
     }
 
@@ -36,18 +36,18 @@ enum DeferredHeaders {
     }
 
     /// Returns when the record must be read, UNIX milliseconds; nil if the header `due` is missing or malformed.
-    static func dueMilliseconds(of message: borrowing Message) -> Int64? {
+    static func readDueMilliseconds(of message: borrowing Message) -> Int64? {
         guard let due = message.headers?.lastValue(named: "due") else { return nil }
         return Int64(String(decoding: due, as: UTF8.self))
     }
 
     /// Returns the deferral that a record's headers describe; nil if the header `state` is missing or malformed. Then
     /// no lane of this release has written the record.
-    static func deferral(of message: borrowing Message) -> Deferral? {
-        message.headers?.lastValue(named: "state").flatMap { deferral(String(decoding: $0, as: UTF8.self)) }
+    static func readDeferral(of message: borrowing Message) -> Deferral? {
+        message.headers?.lastValue(named: "state").flatMap { parseDeferral(String(decoding: $0, as: UTF8.self)) }
     }
 
-    static func state(of deferral: Deferral) -> String {
+    static func stateText(of deferral: Deferral) -> String {
         let alert = deferral.alertVersion
         // A producer chooses the record's timestamp, and a token's registration time may come from this timestamp.
         // So both may be out of range and are limited.
@@ -55,7 +55,7 @@ enum DeferredHeaders {
         let registeredAtMilliseconds = clamped(deferral.registeredAtMilliseconds)
         let numbers: [any FixedWidthInteger] = [
             deferral.topic.rawValue, deferral.partition, deferral.offset, deferral.count,
-            recordMilliseconds, deferral.receivedMilliseconds, deferral.attempts, deferral.resultsBefore,
+            recordMilliseconds, deferral.receivedMilliseconds, deferral.attempts, deferral.earlierResultCount,
             deferral.supersededCount, registeredAtMilliseconds, deferral.claim, flags(of: deferral),
             alert?.timestamp ?? -1, alert?.sequence ?? 0, deferral.statePriority, deferral.isAlertExpired ? 1 : 0,
             deferral.serviceFaults, deferral.pauseEndMilliseconds,
@@ -63,8 +63,8 @@ enum DeferredHeaders {
         return numbers.map { "\($0)" }.joined(separator: " ")
     }
 
-    private static func clamped(_ time: Int64) -> Int64 {
-        min(max(time, validMilliseconds.lowerBound), validMilliseconds.upperBound)
+    private static func clamped(_ milliseconds: Int64) -> Int64 {
+        min(max(milliseconds, validMilliseconds.lowerBound), validMilliseconds.upperBound)
     }
 
     private static let heldStartFlag: UInt8 = 1
@@ -74,21 +74,21 @@ enum DeferredHeaders {
         (deferral.isHeldStart ? heldStartFlag : 0) | (deferral.isReread ? rereadFlag : 0)
     }
 
-    static func deferral(_ state: String) -> Deferral? {
+    static func parseDeferral(_ state: String) -> Deferral? {
         var numbers = state.split(separator: " ", omittingEmptySubsequences: false)[...]
         guard numbers.count == numberCount else { return nil }
-        func next<Number: FixedWidthInteger>(_: Number.Type) -> Number? { Number(numbers.removeFirst()) }
-        guard let topic = next(UInt8.self).flatMap(RecordTopic.init(rawValue:)), topic != .deferred,
-            let partition = next(Int32.self), let offset = next(Int64.self), partition >= 0, offset >= 0,
-            let count = next(UInt16.self),
-            let recordMilliseconds = next(Int64.self), let receivedMilliseconds = next(Int64.self),
-            let attempts = next(UInt8.self), let resultsBefore = next(UInt8.self),
-            let superseded = next(UInt32.self), let registeredAtMilliseconds = next(Int64.self),
-            let claim = next(UInt64.self), let flags = next(UInt8.self),
-            let timestamp = next(Int64.self), let sequence = next(UInt64.self),
-            let statePriority = next(UInt8.self), [0, 5, 10].contains(statePriority),
-            let isAlertExpired = next(UInt8.self), let serviceFaults = next(UInt8.self),
-            let pauseEndMilliseconds = next(Int64.self),
+        func nextNumber<Number: FixedWidthInteger>(_: Number.Type) -> Number? { Number(numbers.removeFirst()) }
+        guard let topic = nextNumber(UInt8.self).flatMap(RecordTopic.init(rawValue:)), topic != .deferred,
+            let partition = nextNumber(Int32.self), let offset = nextNumber(Int64.self), partition >= 0, offset >= 0,
+            let count = nextNumber(UInt16.self),
+            let recordMilliseconds = nextNumber(Int64.self), let receivedMilliseconds = nextNumber(Int64.self),
+            let attempts = nextNumber(UInt8.self), let earlierResultCount = nextNumber(UInt8.self),
+            let superseded = nextNumber(UInt32.self), let registeredAtMilliseconds = nextNumber(Int64.self),
+            let claim = nextNumber(UInt64.self), let flags = nextNumber(UInt8.self),
+            let timestamp = nextNumber(Int64.self), let sequence = nextNumber(UInt64.self),
+            let statePriority = nextNumber(UInt8.self), [0, 5, 10].contains(statePriority),
+            let isAlertExpired = nextNumber(UInt8.self), let serviceFaults = nextNumber(UInt8.self),
+            let pauseEndMilliseconds = nextNumber(Int64.self),
             [recordMilliseconds, receivedMilliseconds, registeredAtMilliseconds, pauseEndMilliseconds]
                 .allSatisfy(validMilliseconds.contains),
             timestamp < 0 || (Limits.timestampMin...Limits.timestampMax).contains(timestamp)
@@ -101,7 +101,7 @@ enum DeferredHeaders {
             recordMilliseconds: recordMilliseconds,
             receivedMilliseconds: receivedMilliseconds,
             attempts: attempts,
-            resultsBefore: resultsBefore,
+            earlierResultCount: earlierResultCount,
             supersededCount: superseded,
             registeredAtMilliseconds: registeredAtMilliseconds,
             claim: claim,

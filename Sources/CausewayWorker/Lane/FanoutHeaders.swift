@@ -35,7 +35,7 @@ enum FanoutHeaders {
         } else {
             append("range", "\(instruction.range.index)/\(instruction.range.rangeCount)", to: &headers)
         }
-        append("state", state(of: instruction), to: &headers)
+        append("state", stateText(of: instruction), to: &headers)
         if instruction.startChannels.count > 0 { append("channels", text(of: instruction.startChannels), to: &headers) }
         if let absence = instruction.channelAbsence { append("without-channel", "\(absence.name)", to: &headers) }
     }
@@ -47,9 +47,9 @@ enum FanoutHeaders {
 
     /// Returns the instruction that a fan-out record's headers describe; nil if the headers are missing, malformed,
     /// or of another format.
-    static func instruction(of message: borrowing Message) -> FanoutInstruction? {
+    static func readInstruction(of message: borrowing Message) -> FanoutInstruction? {
         guard let state = message.headers?.lastValue(named: "state") else { return nil }
-        return instruction(
+        return parseInstruction(
             text(state),
             channel: message.headers?.lastValue(named: "channel").map { text($0) },
             startChannels: message.headers?.lastValue(named: "channels").map { text($0) },
@@ -59,9 +59,9 @@ enum FanoutHeaders {
 
     /// Returns the header `dropped` of a fan-out or deferred record. Empty if the header is missing or
     /// malformed. Valid as long as the message.
-    static func droppedFields(of message: borrowing Message) -> UnsafeRawBufferPointer {
+    static func readDroppedFields(of message: borrowing Message) -> UnsafeRawBufferPointer {
         let nothing = UnsafeRawBufferPointer(start: nil, count: 0)
-        guard let names = message.headers?.lastValue(named: "dropped"), DroppedFields.isNameList(names) else {
+        guard let names = message.headers?.lastValue(named: "dropped"), OversizeFields.isNameList(names) else {
             return nothing
         }
         return names
@@ -80,17 +80,19 @@ enum FanoutHeaders {
 
     private static let separator = ";"
 
-    private static func channels(_ text: String) -> AudienceChannels? {
+    private static func parseChannels(_ text: String) -> AudienceChannels? {
         var channels = AudienceChannels()
         for part in text.split(separator: separator, omittingEmptySubsequences: false) {
-            guard let (channel, count) = channel(String(part)), channels[channel.environment] == nil else { return nil }
+            guard let (channel, count) = parseChannel(String(part)), channels[channel.environment] == nil else {
+                return nil
+            }
             if channel.environment == .production { channels.production = channel } else { channels.sandbox = channel }
             guard channels.count <= Int(count) else { return nil }
         }
         return channels
     }
 
-    private static func channel(_ text: String) -> (channel: AudienceChannel, count: UInt8)? {
+    private static func parseChannel(_ text: String) -> (channel: AudienceChannel, count: UInt8)? {
         let words = text.split(separator: " ", omittingEmptySubsequences: false)
         guard words.count == 4,
             let environment = APNsEnvironment.allCases.first(where: { $0.name.description == words[0] }),
@@ -101,7 +103,7 @@ enum FanoutHeaders {
         return (AudienceChannel(environment: environment, storage: storage, identifier: identifier), count)
     }
 
-    static func state(of instruction: FanoutInstruction) -> String {
+    static func stateText(of instruction: FanoutInstruction) -> String {
         let (grant, alert) = (instruction.grant, instruction.alertVersion)
         let numbers: [any FixedWidthInteger] = [
             instruction.range.index, instruction.range.rangeCount,
@@ -125,7 +127,7 @@ enum FanoutHeaders {
     ///   - channel: the header `channel`.
     ///   - startChannels: the header `channels`.
     ///   - absence: the header `without-channel`. A word that only a later release knows is ignored.
-    static func instruction(
+    static func parseInstruction(
         _ state: String,
         channel text: String? = nil,
         startChannels: String? = nil,
@@ -135,23 +137,24 @@ enum FanoutHeaders {
         guard numbers.count == numberCount,
             numbers.removeLast() == "\(text == nil ? rangeFormat : broadcastFormat)"
         else { return nil }
-        let broadcast = text.flatMap { channel($0) }
-        let channelsOfStart = startChannels.map { channels($0) } ?? AudienceChannels()
+        let broadcast = text.flatMap { parseChannel($0) }
+        let channelsOfStart = startChannels.map { parseChannels($0) } ?? AudienceChannels()
         guard (text == nil) == (broadcast == nil), let channelsOfStart else { return nil }
-        func next<Number: FixedWidthInteger>(_: Number.Type) -> Number? { Number(numbers.removeFirst()) }
-        func nextFlag() -> Bool? { next(UInt8.self).flatMap { $0 < 2 ? $0 == 1 : nil } }
-        guard let index = next(UInt16.self), let count = next(UInt16.self),
+        func nextNumber<Number: FixedWidthInteger>(_: Number.Type) -> Number? { Number(numbers.removeFirst()) }
+        func nextFlag() -> Bool? { nextNumber(UInt8.self).flatMap { $0 < 2 ? $0 == 1 : nil } }
+        guard let index = nextNumber(UInt16.self), let count = nextNumber(UInt16.self),
             let range = SegmentRange(index: Int(index), rangeCount: Int(count)),
-            let timestamp = next(Int64.self), (Limits.timestampMin...Limits.timestampMax).contains(timestamp),
-            let priority = next(UInt8.self), let frequentPriority = next(UInt8.self), let isDemoted = nextFlag(),
+            let timestamp = nextNumber(Int64.self), (Limits.timestampMin...Limits.timestampMax).contains(timestamp),
+            let priority = nextNumber(UInt8.self), let frequentPriority = nextNumber(UInt8.self),
+            let isDemoted = nextFlag(),
             [priority, frequentPriority].allSatisfy({ $0 == 5 || $0 == 10 }),
-            let partition = next(Int32.self), let offset = next(Int64.self), partition >= 0,
+            let partition = nextNumber(Int32.self), let offset = nextNumber(Int64.self), partition >= 0,
             validOffsets.contains(offset),
-            let recordMilliseconds = next(Int64.self), let receivedMilliseconds = next(Int64.self),
-            let admittedMilliseconds = next(Int64.self),
+            let recordMilliseconds = nextNumber(Int64.self), let receivedMilliseconds = nextNumber(Int64.self),
+            let admittedMilliseconds = nextNumber(Int64.self),
             [recordMilliseconds, receivedMilliseconds, admittedMilliseconds].allSatisfy(validMilliseconds.contains),
-            let alertTimestamp = next(Int64.self), (-1...Limits.timestampMax).contains(alertTimestamp),
-            let alertSequence = next(UInt64.self), let isAlertExpired = nextFlag()
+            let alertTimestamp = nextNumber(Int64.self), (-1...Limits.timestampMax).contains(alertTimestamp),
+            let alertSequence = nextNumber(UInt64.self), let isAlertExpired = nextFlag()
         else { return nil }
         return FanoutInstruction(
             range: range,

@@ -29,22 +29,30 @@ extension Lane {
         metrics.set(.audiencePagesDamaged, to: Int64(clamping: counters.pagesDamaged))
         metrics.set(.audienceRecordsUnreadable, to: Int64(clamping: counters.recordsUnreadable))
         metrics.set(.audienceRoundsLost, to: Int64(clamping: counters.roundsLost))
-        metrics.set(.audienceAppendsRepeated, to: Int64(clamping: audienceStore.counters.appendsRepeated))
-        metrics.set(.audiencePagesArranged, to: Int64(clamping: audienceStore.counters.pagesArranged))
+        metrics.set(.audienceAppendsRepeated, to: Int64(clamping: audienceStore.counters.repeatedAppendCount))
+        metrics.set(.audiencePagesArranged, to: Int64(clamping: audienceStore.counters.arrangedPageCount))
         for appIndex in roundGauges.indices { roundGauges[appIndex] = RoundGauges() }
         audiences.addGauges(to: &roundGauges)
         for (appIndex, gauges) in roundGauges.enumerated() {
-            metrics.set(.audienceRounds, appIndex, to: Int64(gauges.rounds))
-            metrics.set(.audienceMembersParked, appIndex, to: Int64(gauges.membersParked))
-            metrics.set(.audienceOldestRoundAge, appIndex, to: age(gauges.oldestRoundMilliseconds))
-            metrics.set(.audienceOldestRangeAge, appIndex, to: age(gauges.oldestVersionMilliseconds))
-            let members = audiences.memberOutcomeCounts(of: appIndex)
-            for outcome in members.indices {
-                metrics.set(.audienceMembers, appIndex, outcome, to: Int64(clamping: members[outcome]))
+            metrics.set(.audienceRounds, appIndex, to: Int64(gauges.roundCount))
+            metrics.set(.audienceMembersParked, appIndex, to: Int64(gauges.parkedMemberCount))
+            metrics.set(
+                .audienceOldestRoundAge,
+                appIndex,
+                to: ageMilliseconds(gauges.oldestRoundWaitingSinceMilliseconds)
+            )
+            metrics.set(
+                .audienceOldestRangeAge,
+                appIndex,
+                to: ageMilliseconds(gauges.oldestVersionAdmittedMilliseconds)
+            )
+            let outcomeCounts = audiences.memberOutcomeCounts(of: appIndex)
+            for outcome in outcomeCounts.indices {
+                metrics.set(.audienceMembers, appIndex, outcome, to: Int64(clamping: outcomeCounts[outcome]))
             }
-            let changes = audiences.membershipChangeCounts(of: appIndex)
-            for change in changes.indices {
-                metrics.set(.audienceMemberships, appIndex, change, to: Int64(clamping: changes[change]))
+            let changeCounts = audiences.membershipChangeCounts(of: appIndex)
+            for change in changeCounts.indices {
+                metrics.set(.audienceMemberships, appIndex, change, to: Int64(clamping: changeCounts[change]))
             }
         }
     }
@@ -53,7 +61,7 @@ extension Lane {
     /// from the clock of another machine, so a time in the future gives 0 too.
     ///
     /// - Parameter milliseconds: UNIX milliseconds.
-    private func age(_ milliseconds: Int64?) -> Int64 {
+    private func ageMilliseconds(_ milliseconds: Int64?) -> Int64 {
         milliseconds.map { max(0, loop.wallMilliseconds - $0) } ?? 0
     }
 }

@@ -10,28 +10,30 @@ extension Lane {
     func noteFannedOut(_ command: ReturnedCommand) {
         let view = delivery.view(command.record)
         metrics.add(.audienceCommands, view.appIndex)
-        guard let trace = CarriedTrace(view.trace),
-            let finishedTrace = traces.fannedOutTrace(
+        guard let trace = RecordTrace(view.trace),
+            let finishedTrace = tracer.makeFannedOutTrace(
                 trace,
                 view,
                 admittedMilliseconds: command.admittedMilliseconds,
                 atMilliseconds: now.wallMilliseconds
             )
         else { return }
-        traces.export(finishedTrace)
+        tracer.export(finishedTrace)
     }
 
     /// Returns the trace context for a record's headers. For the result of a range, also returns the trace to
     /// export.
-    func trace(
+    func makeTrace(
         of production: AudienceProduction,
         _ record: ComposedRecord
-    ) -> (carried: CarriedTrace?, finished: FinishedTrace?) {
-        guard var trace = CarriedTrace(record.trace) else { return (nil, nil) }
-        if let instruction = record.instruction { return (traces.fanoutTrace(trace, offset: instruction.offset), nil) }
+    ) -> (carried: RecordTrace?, finished: FinishedTrace?) {
+        guard var trace = RecordTrace(record.trace) else { return (nil, nil) }
+        if let instruction = record.instruction {
+            return (tracer.makeFanoutTrace(trace, offset: instruction.offset), nil)
+        }
         // A broadcast has no span, so the results that it brings name the command's span.
         guard production.kind != .broadcastTotals, let resultContent = audiences.resultContent(of: production),
-            let finishedTrace = traces.finishedTrace(
+            let finishedTrace = tracer.makeFinishedTrace(
                 trace,
                 FinishedRange(resultContent),
                 appIndex: audiences.appIndex(of: production),

@@ -51,8 +51,11 @@ extension Lane {
     /// Passes members that join or leave audiences to the core for audiences. Passes the members back to the core for
     /// single activities when the audiences know the change or have refused it for good.
     func exchangeMemberships() {
-        while audiences.canReceiveMembership, let change = delivery.nextMembershipChange {
-            audiences.receive(membership: IncomingMembership(change, delivery.view(change.member.record)), now: now)
+        while audiences.canReceiveMembershipChange, let change = delivery.nextMembershipChange {
+            audiences.receive(
+                membershipChange: IncomingMembershipChange(change, delivery.view(change.member.record)),
+                now: now
+            )
             delivery.membershipChangeTaken()
         }
         while let member = audiences.nextReturnedMember() { delivery.membershipChanged(member, now: now) }
@@ -94,7 +97,7 @@ extension IncomingCommand {
     }
 }
 
-extension IncomingMembership {
+extension IncomingMembershipChange {
     fileprivate init(_ change: MembershipChange, _ view: RecordView) {
         self.init(
             member: change.member,
@@ -130,7 +133,7 @@ extension Lane {
             case .notReady where audienceStore.hasSeveralServers && postponementsLeft > 0:
                 postponementsLeft -= 1
                 audiences.storeCallPostponed()
-            case .notReady, .full, .awaitsReplicas:
+            case .notReady, .full, .replicasMissing:
                 return
             case .outOfBounds:
                 audiences.storeCallRefused(now: now)
@@ -150,7 +153,7 @@ extension Lane {
             case .notReady where store.hasSeveralServers && postponementsLeft > 0:
                 postponementsLeft -= 1
                 audiences.activityCallPostponed()
-            case .notReady, .full, .awaitsReplicas:
+            case .notReady, .full, .replicasMissing:
                 return
             case .outOfBounds:
                 audiences.activityCallRefused(now: now)
@@ -167,9 +170,9 @@ extension Lane {
         metrics.add(.redisErrors, Int(error.code.rawValue))
         let failure = error.storeFailure
         if failure == .refused {
-            note(.redisRefused, ["script": "audience", "reason": "\(error)"])
+            writeLog(.redisRefused, ["script": "audience", "reason": "\(error)"])
         } else if error.needsOperator {
-            note(.redisError, ["script": "audience", "reason": "\(error)"])
+            writeLog(.redisError, ["script": "audience", "reason": "\(error)"])
         }
         audiences.storeFailed(tag: tag, failure, now: now)
         requestTurnEnd()
@@ -193,7 +196,7 @@ extension Lane {
             case .failed(let error):
                 audiences.productionTaken()
                 audiences.productionReported(production, Self.productionReport(of: error.code), now: now)
-                note(.resultNotProduced, ["error": "\(error)"])
+                writeLog(.resultNotProduced, ["error": "\(error)"])
             }
         }
     }
@@ -205,7 +208,7 @@ extension Lane {
             FanoutHeaders.append(instruction, topic: setup.delivery.commandsTopic, to: &headers)
         }
         if !record.droppedFields.isEmpty { headers.append("dropped", record.droppedFields) }
-        let (trace, finishedTrace) = trace(of: production, record)
+        let (trace, finishedTrace) = makeTrace(of: production, record)
         trace?.append(to: &headers)
         let outcome = setup.producer.produce(
             topic: topic(of: production.kind),
@@ -214,7 +217,7 @@ extension Lane {
             headers: headers,
             opaque: tag
         )
-        if case .queued = outcome, let finishedTrace { traces.export(finishedTrace) }
+        if case .queued = outcome, let finishedTrace { tracer.export(finishedTrace) }
         return outcome
     }
 

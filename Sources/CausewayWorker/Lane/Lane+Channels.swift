@@ -12,29 +12,29 @@ struct LaneChannelResponse: Sendable {
     var channel: AudienceChannel?
 }
 
-/// A queue of the channel keeper's answers that a lane has not taken yet.
-final class LaneChannelResponses: Sendable {
+/// A queue of the channel keeper's responses that a lane has not taken yet.
+final class LaneChannelResponseQueue: Sendable {
     /// The most answers that wait. If an answer is dropped, nothing waits for it forever. A command waits two seconds
     /// for its channel. For the broadcasts of a lost channel, the core asks again for another channel after a minute.
-    private static let countMax = 1_024
+    private static let responsesMax = 1_024
 
-    private let answers = Mutex<[LaneChannelResponse]>([])
+    private let responses = Mutex<[LaneChannelResponse]>([])
     private let isEmpty = Atomic<Bool>(true)
 
-    func append(_ answer: LaneChannelResponse) {
-        answers.withLock { answers in
-            if answers.count < Self.countMax { answers.append(answer) }
+    func append(_ response: LaneChannelResponse) {
+        responses.withLock { responses in
+            if responses.count < Self.responsesMax { responses.append(response) }
         }
         isEmpty.store(false, ordering: .releasing)
     }
 
-    /// Removes and returns all answers. Without answers, this only reads a flag.
-    func removeAll() -> [LaneChannelResponse] {
+    /// Removes and returns all responses. Without answers, this only reads a flag.
+    func takeAll() -> [LaneChannelResponse] {
         guard !isEmpty.load(ordering: .acquiring) else { return [] }
         isEmpty.store(true, ordering: .relaxed)
-        return answers.withLock { answers in
-            defer { answers.removeAll() }
-            return answers
+        return responses.withLock { responses in
+            defer { responses.removeAll() }
+            return responses
         }
     }
 }
@@ -42,15 +42,15 @@ final class LaneChannelResponses: Sendable {
 extension Lane {
     /// Exchanges requests and answers between the core for audiences and the keeper of channels.
     func exchangeChannels() {
-        for answer in mailbox.channelResponses.removeAll() {
-            let (appIndex, audience) = (answer.appIndex, answer.audience)
-            if let channel = answer.channel {
+        for response in mailbox.channelResponses.takeAll() {
+            let (appIndex, audience) = (response.appIndex, response.audience)
+            if let channel = response.channel {
                 audiences.channelKnown(appIndex: appIndex, audience: audience, channel, now: now)
             } else {
                 audiences.channelRefused(
                     appIndex: appIndex,
                     audience: audience,
-                    environment: answer.environment,
+                    environment: response.environment,
                     now: now
                 )
             }

@@ -19,7 +19,7 @@ extension Lane {
             dueMilliseconds: dueMilliseconds,
             to: &headers
         )
-        if let trace = CarriedTrace(view.trace) { trace.append(to: &headers) }
+        if let trace = RecordTrace(view.trace) { trace.append(to: &headers) }
         writer.reset()
         setup.apps[view.appIndex].withUnsafeBytes { view.deferredCommand(app: $0).write(to: &writer) }
         return setup.producer.produce(

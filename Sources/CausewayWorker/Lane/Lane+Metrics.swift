@@ -25,7 +25,7 @@ extension Lane {
         case .invalidation: metrics.add(.invalidations, appIndex)
         case .deadLetter: metrics.add(.deadLetters, appIndex)
         case .deferral: metrics.add(.commandsDeferred, appIndex)
-        case .trace: preconditionFailure("a trace is not written to Kafka")
+        case .traceEnd: preconditionFailure("a trace is not written to Kafka")
         }
     }
 
@@ -41,7 +41,7 @@ extension Lane {
         observe(.settle, from: view.answeredMilliseconds, to: loop.wallMilliseconds)
     }
 
-    private func observe(_ part: LatencyStage, from start: Int64, to end: Int64) {
+    private func observe(_ part: LatencyPart, from start: Int64, to end: Int64) {
         metrics.observe(.latencyPartTime, Int(part.rawValue), microseconds: Self.microseconds(end - start))
     }
 
@@ -60,7 +60,7 @@ extension Lane {
         if view.isDemoted {
             metrics.add(.budgetDemotions, view.appIndex, policy)
         } else if view.priority == 10 {
-            metrics.add(.budgetSpent, view.appIndex, policy)
+            metrics.add(.budgetDraws, view.appIndex, policy)
         }
     }
 
@@ -73,7 +73,7 @@ extension Lane {
         guard response.kind == .answered, response.sentAtMilliseconds >= 0 else { return }
         metrics.observe(
             .apnsRoundTrip,
-            Int(pools[pool].index.environment.rawValue),
+            Int(pools[pool].identifier.environment.rawValue),
             microseconds: Self.microseconds(response.answeredAtMilliseconds - response.sentAtMilliseconds)
         )
     }
@@ -94,7 +94,7 @@ extension Lane {
         setAudienceGauges()
         setRecordGauges()
         metrics.set(.redisReady, to: store.isReady ? 1 : 0)
-        metrics.set(.redisServersUnavailable, to: Int64(store.unavailableServers))
+        metrics.set(.redisServersUnavailable, to: Int64(store.unavailableServerCount))
         metrics.set(.readAheadActive, to: delivery.isReadingAhead ? 1 : 0)
         metrics.setBusy(
             microseconds: loop.busyMicroseconds,
@@ -102,7 +102,7 @@ extension Lane {
             ratio: .laneBusyRatio,
             seconds: .laneBusySeconds
         )
-        readPartitions()
+        readPartitionMetrics()
         partitionReadings.withUnsafeBufferPointer {
             metrics.publish(partitions: $0, nowMilliseconds: loop.nowMilliseconds)
         }
@@ -135,11 +135,11 @@ extension Lane {
                 .apnsConnections,
                 number,
                 Int(ConnectionState.awaited.rawValue),
-                to: gauges.awaitsRoom ? 1 : 0
+                to: gauges.awaitsConnectionBudget ? 1 : 0
             )
             metrics.set(.apnsStreams, number, to: Int64(gauges.streamsAllowed))
             metrics.set(.pushesInFlight, number, to: Int64(gauges.pushesInFlight))
-            metrics.set(.pushesWaiting, number, to: Int64(delivery.pushesWaiting(pool.index)))
+            metrics.set(.pushesWaiting, number, to: Int64(delivery.waitingPushCount(of: pool.identifier)))
             metrics.set(.breakerOpen, number, to: pool.pool.breakerCause == nil ? 0 : 1)
             setTokenAge(of: pool, gauges)
         }
@@ -148,10 +148,10 @@ extension Lane {
     private func setTokenAge(of pool: LanePool, _ gauges: PoolGauges) {
         let wallSeconds = loop.wallMilliseconds / 1_000
         let number = pool.number
-        let isNeeded = gauges.pushesInFlight > 0 || delivery.pushesWaiting(pool.index) > 0
+        let isNeeded = gauges.pushesInFlight > 0 || delivery.waitingPushCount(of: pool.identifier) > 0
         tokenUses[number]
             .update(
-                submittedPushes: pool.pool.statistics.pushesSubmitted,
+                submittedPushCount: pool.pool.statistics.pushesSubmitted,
                 isNeeded: isNeeded,
                 issuedAtSeconds: gauges.providerTokenIssuedAtSeconds,
                 nowMilliseconds: loop.nowMilliseconds
@@ -166,7 +166,7 @@ extension Lane {
         }
         guard let issuedAtSeconds = tokenUses[number].issuedAtSeconds else { return }
         let age = loop.wallMilliseconds - issuedAtSeconds * 1_000
-        metrics.setHighest(.providerTokenAge, setup.pools[number].signer, to: age)
+        metrics.setHighest(.providerTokenAge, setup.pools[number].signerIndex, to: age)
     }
 
     private func setAppMetrics() {
@@ -177,14 +177,14 @@ extension Lane {
             metrics.set(.startBudgetWaits, appIndex, to: Int64(clamping: counters.startBudgetWaits))
             metrics.set(.commandsUndecodable, appIndex, to: Int64(clamping: counters.undecodableCommands))
             countSupersededWithoutResult(counters, of: appIndex)
-            var retries: UInt64 = 0
-            var budget = 1.0
-            for pool in pools where Int(pool.index.appIndex) == appIndex {
-                retries &+= pool.pool.statistics.retries
-                budget = min(budget, pool.pool.retryBudget.remainingRatio)
+            var retryCount: UInt64 = 0
+            var lowestBudgetRatio = 1.0
+            for pool in pools where Int(pool.identifier.appIndex) == appIndex {
+                retryCount &+= pool.pool.statistics.retries
+                lowestBudgetRatio = min(lowestBudgetRatio, pool.pool.retryBudget.remainingRatio)
             }
-            metrics.set(.pushRetries, appIndex, to: Int64(clamping: retries))
-            metrics.set(.retryBudget, appIndex, to: Int64(budget * 1_000_000))
+            metrics.set(.pushRetries, appIndex, to: Int64(clamping: retryCount))
+            metrics.set(.retryBudget, appIndex, to: Int64(lowestBudgetRatio * 1_000_000))
         }
     }
 
@@ -198,15 +198,18 @@ extension Lane {
 
     private func setRecordGauges() {
         // Pushes of audiences are in flight for members, not for records of this count.
-        let inFlight = pools.reduce(0) { $0 + $1.pool.pushesInFlight - audiences.inFlight($1.index) }
-        let pushesWaiting = pools.reduce(0) { $0 + delivery.pushesWaiting($1.index) }
+        let pushesInFlight = pools.reduce(0) {
+            $0 + $1.pool.pushesInFlight - audiences.pushesInFlight(of: $1.identifier)
+        }
+        let pushesWaiting = pools.reduce(0) { $0 + delivery.waitingPushCount(of: $1.identifier) }
         let inProgress = delivery.recordsInProgress
-        let otherRecords = inFlight + pushesWaiting + delivery.recordsAwaitingStore + delivery.recordsFinished
+        let otherRecords =
+            pushesInFlight + pushesWaiting + delivery.recordsAwaitingStore + delivery.recordsAwaitingAcknowledgements
         metrics.set(.recordsInProgress, to: Int64(inProgress))
         setRecordsWaiting(.redis, to: delivery.recordsAwaitingStore)
         setRecordsWaiting(.stream, to: pushesWaiting)
-        setRecordsWaiting(.apns, to: inFlight)
-        setRecordsWaiting(.result, to: delivery.recordsFinished)
+        setRecordsWaiting(.apns, to: pushesInFlight)
+        setRecordsWaiting(.result, to: delivery.recordsAwaitingAcknowledgements)
         // Nearly all remaining records wait until they may be sent, or for an older command of their activity.
         setRecordsWaiting(.pace, to: max(0, inProgress - otherRecords))
     }
@@ -215,7 +218,7 @@ extension Lane {
         metrics.set(.recordsWaiting, Int(wait.rawValue), to: Int64(count))
     }
 
-    private func readPartitions() {
+    private func readPartitionMetrics() {
         partitionReadings.removeAll(keepingCapacity: true)
         for entry in partitions.entries {
             let oldest = oldestUnsettledMilliseconds(of: entry)
@@ -240,17 +243,17 @@ struct ProviderTokenUse {
 
     /// When the token was issued, UNIX seconds; nil: not known yet.
     var issuedAtSeconds: Int64?
-    private var submittedPushes: UInt64 = 0
+    private var submittedPushCount: UInt64 = 0
     private var lastUseMilliseconds: Int64?
 
     /// - Parameters:
-    ///   - submittedPushes: all pushes that the pool has taken since the start.
+    ///   - submittedPushCount: all pushes that the pool has taken since the start.
     ///   - isNeeded: whether pushes wait for a connection or for their response.
     ///   - issuedAtSeconds: when the connections' token was issued, UNIX seconds; -1 if there is no
     ///     connection.
-    mutating func update(submittedPushes: UInt64, isNeeded: Bool, issuedAtSeconds: Int64, nowMilliseconds: Int64) {
-        if submittedPushes != self.submittedPushes || isNeeded { lastUseMilliseconds = nowMilliseconds }
-        self.submittedPushes = submittedPushes
+    mutating func update(submittedPushCount: UInt64, isNeeded: Bool, issuedAtSeconds: Int64, nowMilliseconds: Int64) {
+        if submittedPushCount != self.submittedPushCount || isNeeded { lastUseMilliseconds = nowMilliseconds }
+        self.submittedPushCount = submittedPushCount
         if issuedAtSeconds >= 0 { self.issuedAtSeconds = issuedAtSeconds }
     }
 
@@ -260,7 +263,7 @@ struct ProviderTokenUse {
 }
 
 /// Distinguishes a reconnection to Redis from the first connection.
-struct RedisHistory {
+struct RedisConnectionHistory {
     private var hasBeenReady = false
     private var isLost = false
 

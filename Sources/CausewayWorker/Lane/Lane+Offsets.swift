@@ -17,7 +17,7 @@ extension Lane {
         if hasReported { kafkaWakeup.signal() }
     }
 
-    func reportDrained() {
+    func reportDrainedPartitions() {
         var hasReported = false
         for position in partitions.entries.indices where partitions[position].isRevoking {
             let entry = partitions[position]
@@ -30,25 +30,25 @@ extension Lane {
     }
 
     /// Asks the Kafka thread to read partitions of the fan-out topic again. Records that were dealt before
-    /// this request carry an older `readingNumber`, so the lane drops them.
-    func askForRereadings() {
+    /// this request carry an older `rereadRequestCount`, so the lane drops them.
+    func requestRereadings() {
         var hasReported = false
         for position in partitions.entries.indices where partitions[position].isFanout {
             let entry = partitions[position]
             guard let rereading = audiences.rereading(entry.coreIndex, now: now) else { continue }
-            let isTaken = mailbox.laneReports.push(
+            let isPushed = mailbox.laneReports.push(
                 LaneReport(
                     topic: entry.topic,
                     partition: entry.partition,
-                    assignment: entry.assignment,
+                    assignmentNumber: entry.assignmentNumber,
                     progress: nil,
                     isDrained: false,
                     rereading: rereading
                 )
             )
-            guard isTaken else { break }
+            guard isPushed else { break }
             audiences.rereadingBegan(entry.coreIndex, from: rereading.offset, now: now)
-            partitions[position].readingNumber &+= 1
+            partitions[position].rereadRequestCount &+= 1
             hasReported = true
         }
         if hasReported { kafkaWakeup.signal() }
@@ -57,22 +57,22 @@ extension Lane {
     private func report(_ position: Int, isDrained: Bool) -> Bool {
         let entry = partitions[position]
         let progress = progress(of: entry)
-        let boxedProgress = progress.map { RingBox.pass($0) }
-        let isTaken = mailbox.laneReports.push(
+        let boxedProgress = progress.map { RingBox.passRetained($0) }
+        let isPushed = mailbox.laneReports.push(
             LaneReport(
                 topic: entry.topic,
                 partition: entry.partition,
-                assignment: entry.assignment,
+                assignmentNumber: entry.assignmentNumber,
                 progress: boxedProgress,
                 isDrained: isDrained
             )
         )
-        if isTaken {
+        if isPushed {
             partitions[position].reportedOffset = progress?.committableOffset ?? -1
             partitions[position].reportedRevision = progressRevision(of: entry)
         } else {
             boxedProgress?.release()
         }
-        return isTaken
+        return isPushed
     }
 }

@@ -11,7 +11,7 @@ extension Lane {
     func assign(_ order: LaneOrder) {
         let committedOffset = order.committedOffset?.take()
         let assignedIndex =
-            order.topic == Intake.fanoutTopic
+            order.topic == Intake.fanoutTopicIndex
             ? audiences.assign(number: order.partition)
             : delivery.assign(topic: topic(of: order), number: order.partition)
         guard let coreIndex = assignedIndex else {
@@ -29,8 +29,8 @@ extension Lane {
 
     private func topic(of order: LaneOrder) -> RecordTopic {
         switch order.topic {
-        case Intake.commandsTopic: .commands
-        case Intake.registrationsTopic: .registrations
+        case Intake.commandsTopicIndex: .commands
+        case Intake.registrationsTopicIndex: .registrations
         default: .deferred
         }
     }
@@ -39,7 +39,7 @@ extension Lane {
         partitions.insert(
             .init(
                 coreIndex: coreIndex,
-                assignment: order.assignment,
+                assignmentNumber: order.assignmentNumber,
                 topic: order.topic,
                 partition: order.partition,
                 assumedBehindUntilMilliseconds: loop.nowMilliseconds + LanePartitions.assumedBehindMilliseconds
@@ -50,16 +50,17 @@ extension Lane {
     /// Lets the core skip the records that earlier owners have settled above the committed offset.
     private func resume(_ coreIndex: UInt32, at committedOffset: CommittedOffset, _ order: LaneOrder) {
         guard !committedOffset.metadata.isEmpty else { return }
-        let skipped = committedOffset.logEnd.flatMap { logEnd in
+        let skipped = committedOffset.logEndOffset.flatMap { logEndOffset in
             committedOffset.metadata.withUnsafeBytes {
-                order.topic == Intake.fanoutTopic
-                    ? audiences.resume(coreIndex, at: committedOffset.offset, metadata: $0, logEnd: logEnd)
-                    : delivery.resume(coreIndex, at: committedOffset.offset, metadata: $0, logEnd: logEnd)
+                order.topic == Intake.fanoutTopicIndex
+                    ? audiences.resume(coreIndex, at: committedOffset.offset, metadata: $0, logEndOffset: logEndOffset)
+                    : delivery.resume(coreIndex, at: committedOffset.offset, metadata: $0, logEndOffset: logEndOffset)
             }
         }
         if skipped == nil {
-            let cause = committedOffset.logEnd == nil ? "the log's end is not known" : "no Causeway worker wrote it"
-            note(
+            let cause =
+                committedOffset.logEndOffset == nil ? "the log's end is not known" : "no Causeway worker wrote it"
+            writeLog(
                 .settledOffsetsRefused,
                 ["partition": "\(order.partition)", "offset": "\(committedOffset.offset)", "cause": "\(cause)"]
             )
@@ -68,7 +69,7 @@ extension Lane {
 
     func revoke(_ order: LaneOrder) {
         guard let position = partitions.position(topic: order.topic, partition: order.partition),
-            partitions[position].assignment == order.assignment
+            partitions[position].assignmentNumber == order.assignmentNumber
         else { return }
         partitions[position].isRevoking = true
         let coreIndex = partitions[position].coreIndex
@@ -79,7 +80,7 @@ extension Lane {
 
     func release(_ order: LaneOrder) {
         guard let position = partitions.position(topic: order.topic, partition: order.partition),
-            partitions[position].assignment == order.assignment
+            partitions[position].assignmentNumber == order.assignmentNumber
         else { return }
         if partitions[position].isFanout {
             audiences.release(partition: partitions[position].coreIndex, now: now)
@@ -91,13 +92,13 @@ extension Lane {
 
     func noteHighWatermark(_ order: LaneOrder) {
         guard let position = partitions.position(topic: order.topic, partition: order.partition),
-            partitions[position].assignment == order.assignment
+            partitions[position].assignmentNumber == order.assignmentNumber
         else { return }
         if partitions[position].highWatermark < 0 {
             partitions[position].assumedBehindUntilMilliseconds =
                 loop.nowMilliseconds + LanePartitions.assumedBehindWithLogEndMilliseconds
         }
-        partitions[position].highWatermark = order.offset
+        partitions[position].highWatermark = order.highWatermark
     }
 
     // MARK: - State in the cores

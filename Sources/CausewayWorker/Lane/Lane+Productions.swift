@@ -16,12 +16,12 @@ extension Lane {
                 case .invalidation: produceInvalidation(production.record, tag: tag)
                 case .deadLetter: produceDeadLetter(production.record, tag: tag)
                 case .deferral: produceDeferral(production.record, tag: tag)
-                case .trace: exportTrace(of: production.record)
+                case .traceEnd: exportTrace(of: production.record)
                 }
             switch outcome {
             case .queued:
                 delivery.productionTaken(production)
-                if production.kind == .trace { delivery.productionEnded(production, .acknowledged, now: now) }
+                if production.kind == .traceEnd { delivery.productionEnded(production, .acknowledged, now: now) }
             case .queueFull:
                 // A delivery report makes room in the producer. The lane tries again in its next turn, at the latest
                 // when it reports offsets.
@@ -32,7 +32,7 @@ extension Lane {
                 delivery.productionEnded(production, Self.productionReport(of: error.code), now: now)
                 // A command that could not be deferred may wait for the next batch.
                 requestTurnEnd()
-                note(.resultNotProduced, ["error": "\(error)"])
+                writeLog(.resultNotProduced, ["error": "\(error)"])
             }
         }
     }
@@ -41,10 +41,10 @@ extension Lane {
     /// trace.
     private func exportTrace(of record: UInt32) -> ProduceOutcome {
         let view = delivery.view(record)
-        if let trace = CarriedTrace(view.trace),
-            let finishedTrace = traces.finishedTrace(trace, view, atMilliseconds: now.wallMilliseconds)
+        if let trace = RecordTrace(view.trace),
+            let finishedTrace = tracer.makeFinishedTrace(trace, view, atMilliseconds: now.wallMilliseconds)
         {
-            traces.export(finishedTrace)
+            tracer.export(finishedTrace)
         }
         return .queued
     }
@@ -55,13 +55,13 @@ extension Lane {
         let app = view.appIndex < setup.apps.count ? setup.apps[view.appIndex] : nil
         writer.reset()
         return topic.withUnsafeBytes { topic in
-            var result = Self.result(of: view, topic: topic)
+            var result = Self.makeResultRecord(of: view, topic: topic)
             write(&result, app: app)
             let key =
-                view.isOfAudience
+                view.isAudienceCommand
                 ? (view.channel.isEmpty ? view.audience : view.channel)
                 : view.activity.isEmpty ? view.deadLetterKey : view.activity
-            guard var trace = CarriedTrace(view.trace) else {
+            guard var trace = RecordTrace(view.trace) else {
                 return setup.producer.produce(
                     topic: setup.topics.results,
                     key: key,
@@ -71,7 +71,7 @@ extension Lane {
             }
             // The result carries the span that this worker exports. Without such a span, the result carries the
             // command's trace context.
-            let finishedTrace = traces.finishedTrace(trace, view, atMilliseconds: now.wallMilliseconds)
+            let finishedTrace = tracer.makeFinishedTrace(trace, view, atMilliseconds: now.wallMilliseconds)
             if let finishedTrace { trace.context = finishedTrace.context }
             var headers = ProducedHeaders(capacity: 2)
             trace.append(to: &headers)
@@ -82,13 +82,13 @@ extension Lane {
                 headers: headers,
                 opaque: tag
             )
-            if case .queued = outcome, let finishedTrace { traces.export(finishedTrace) }
+            if case .queued = outcome, let finishedTrace { tracer.export(finishedTrace) }
             return outcome
         }
     }
 
     /// Returns the record's result without its app.
-    private static func result(of view: RecordView, topic: UnsafeRawBufferPointer) -> ResultRecord {
+    private static func makeResultRecord(of view: RecordView, topic: UnsafeRawBufferPointer) -> ResultRecord {
         var result = ResultRecord(
             outcome: view.outcome,
             sourceTopic: topic,
@@ -161,8 +161,8 @@ extension Lane {
         headers.append("detail", view.detail)
         var source = delivery.source(of: record)
         source.withUTF8 { headers.append("source", UnsafeRawBufferPointer($0)) }
-        if var trace = CarriedTrace(view.trace) {
-            let finishedTrace = traces.finishedTrace(trace, view, atMilliseconds: now.wallMilliseconds)
+        if var trace = RecordTrace(view.trace) {
+            let finishedTrace = tracer.makeFinishedTrace(trace, view, atMilliseconds: now.wallMilliseconds)
             if let finishedTrace { trace.context = finishedTrace.context }
             trace.append(to: &headers)
         }

@@ -24,7 +24,7 @@ extension Lane {
                 // The server of this call's key is unreachable. Calls to other servers must not wait behind this call.
                 postponementsLeft -= 1
                 delivery.storeCallPostponed(now: now)
-            case .awaitsReplicas:
+            case .replicasMissing:
                 delivery.storeCallSetAside(now: now)
             case .notReady, .full:
                 // A reply, or the next connection, requests another turn.
@@ -47,16 +47,15 @@ extension Lane {
     func handleStoreFailure(tag: UInt64, script: StoreScript, error: RedisError) {
         let failure = error.storeFailure
         if error.code == .replicasMissing {
-            // All calls wait for the same replicas, so `handleRedisReplicas` logs and counts this error once for
-            // all.
+            // One failed WAIT fails many calls. `handleRedisReplicas` logs and counts each failed WAIT once.
             delivery.storeFailed(tag: tag, failure, now: now)
             return requestTurnEnd()
         }
         metrics.add(.redisErrors, Int(error.code.rawValue))
         if failure == .refused {
-            note(.redisRefused, ["script": "\(script)", "reason": "\(error)"])
+            writeLog(.redisRefused, ["script": "\(script)", "reason": "\(error)"])
         } else if error.needsOperator {
-            note(.redisError, ["script": "\(script)", "reason": "\(error)"])
+            writeLog(.redisError, ["script": "\(script)", "reason": "\(error)"])
         }
         if Audiences.isActivityCall(tag: tag) {
             audiences.activityFailed(tag: tag, failure, now: now)
@@ -74,30 +73,30 @@ extension Lane {
     }
 
     func handleRedisReady() {
-        if redisHistory.noteReady() { metrics.add(.redisReconnects) }
-        note(.redisReady, ["lane": "\(number)"])
+        if redisConnectionHistory.noteReady() { metrics.add(.redisReconnects) }
+        writeLog(.redisReady, ["lane": "\(number)"])
         requestTurnEnd()
     }
 
     func handleRedisLoss(_ reason: RedisError) {
-        redisHistory.noteLost()
-        note(.redisLost, ["lane": "\(number)", "servers": "\(setup.redis.addresses)", "reason": "\(reason)"])
+        redisConnectionHistory.noteLost()
+        writeLog(.redisLost, ["lane": "\(number)", "servers": "\(setup.redis.addresses)", "reason": "\(reason)"])
     }
 
     func handleRedisWarning(_ warning: RedisWarning) {
-        note(.redisWarning, ["lane": "\(number)", "warning": "\(warning)"])
+        writeLog(.redisWarning, ["lane": "\(number)", "warning": "\(warning)"])
     }
 
-    func handleRedisReplicas(_ replicas: RedisReplicas) {
+    func handleRedisReplicas(_ replicas: RedisReplicaStatus) {
         switch replicas {
-        case .following:
-            note(.redisReplicasBack, ["lane": "\(number)"])
+        case .acknowledging:
+            writeLog(.redisReplicasBack, ["lane": "\(number)"])
         case .missing(let acknowledged, let isGivenUp, let refusal):
             metrics.add(.redisErrors, Int(RedisError.Code.replicasMissing.rawValue))
             var details: Logger.Metadata = ["lane": "\(number)", "acknowledged": "\(acknowledged)"]
             details["calls"] = isGivenUp ? "answered without them" : "waiting"
             if let refusal { details["reason"] = "\(refusal)" }
-            note(.redisReplicasMissing, details)
+            writeLog(.redisReplicasMissing, details)
         }
     }
 

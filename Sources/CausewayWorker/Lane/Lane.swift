@@ -14,7 +14,7 @@ import Reactor
 /// Everything runs on the lane's own event loop. Each turn passes the events that have arrived to the cores:
 /// orders, records, delivery reports, replies of Redis, answers of APNs. At the end of the turn it carries
 /// out the cores' actions, so that all writes of a turn leave together.
-final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
+final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread {
     /// The least time between two turns of a busy lane. Events that arrive meanwhile are handled in one turn,
     /// so their writes leave together.
     ///
@@ -24,7 +24,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
     /// The least time between two turns while pushes wait for streams. In each round trip, a connection sends
     /// at most as many requests as it has streams. The wait for a turn lengthens the round trip, so it must
     /// be short.
-    static let fullPoolSpacingMicroseconds: Int64 = 1_000
+    static let fullPoolTurnSpacingMicroseconds: Int64 = 1_000
     /// The most records that one turn takes from the inbox. This bounds the duration of a turn. Newer states
     /// replace older ones within such a batch.
     static let recordsPerTurnMax = 4_096
@@ -50,8 +50,8 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
     private(set) var setup: LaneSetup
 
     var metrics: ThreadMetrics
-    var log: KindLog
-    var redisHistory = RedisHistory()
+    var log: LimitedLog
+    var redisConnectionHistory = RedisConnectionHistory()
     /// The metrics of each partition. The array is kept so that its memory is reused.
     var partitionReadings: [PartitionReading] = []
     /// For each app: how many superseded commands without a result have been added to the metrics.
@@ -77,7 +77,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
     var defersToSourcePartition = true
     /// The lane reports no recovered pool before this time. Monotonic milliseconds.
     var nextPoolRecoveryMilliseconds: Int64 = 0
-    let traces: LaneTraces
+    let tracer: LaneTracer
     /// A record from the inbox for which the core has no room yet.
     private var waitingEntry: InboxEntry?
     private var isTurnEndRequested = false
@@ -95,8 +95,8 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
         supersededCountsPublished = setup.apps.map { _ in 0 }
         roundGauges = setup.apps.map { _ in RoundGauges() }
         tokenUses = setup.pools.map { _ in ProviderTokenUse() }
-        log = KindLog(logger: setup.logger, events: setup.registry.events)
-        traces = LaneTraces(
+        log = LimitedLog(logger: setup.logger, events: setup.registry.events)
+        tracer = LaneTracer(
             ring: setup.traceRings.isEmpty ? nil : setup.traceRings[number],
             samplesPerMillion: setup.traceSamplesPerMillion
         )
@@ -140,7 +140,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
     func timerFired(tag: UInt64) {
         if tag == TimerTag.offsets {
             reportOffsets()
-            askForRereadings()
+            requestRereadings()
             _ = loop.schedule(
                 afterMilliseconds: Self.offsetReportIntervalMilliseconds,
                 handler: self,
@@ -166,7 +166,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
         takeOrders()
         takeDeliveryReports()
         takeRecords()
-        noteContractWarning()
+        logContractWarning()
         reportLag()
         delivery.endBatch(now: now)
         delivery.advance(now: now)
@@ -181,11 +181,12 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
         performPushes()
         performProductions()
         performAudienceProductions()
-        reportDrained()
+        reportDrainedPartitions()
         armCoreTimer()
         publishMetricsIfDue()
         let waitsForStreams = pools.contains { $0.isFull && $0.pool.pushesInFlight > 0 }
-        loop.turnSpacingMicroseconds = waitsForStreams ? Self.fullPoolSpacingMicroseconds : Self.turnSpacingMicroseconds
+        loop.turnSpacingMicroseconds =
+            waitsForStreams ? Self.fullPoolTurnSpacingMicroseconds : Self.turnSpacingMicroseconds
     }
 
     private func armCoreTimer() {
@@ -223,8 +224,8 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
     /// Reports to the core how many records of each partition of the commands topic the lane has not taken yet. The
     /// lane does this once a turn, before the core begins to work on new records.
     private func reportLag() {
-        for position in partitions.entries.indices where partitions[position].topic == Intake.commandsTopic {
-            let (records, isAssumed) = partitions.recordsBehind(
+        for position in partitions.entries.indices where partitions[position].topic == Intake.commandsTopicIndex {
+            let (records, isAssumed) = partitions.countRecordsBehind(
                 at: position,
                 assumedRecords: setup.delivery.readAheadLagRecords + 1,
                 nowMilliseconds: loop.nowMilliseconds
@@ -286,21 +287,21 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
             timestampMilliseconds: message.timestampMilliseconds,
             key: message.key,
             value: message.value,
-            trace: traces.writeCarriedTrace(of: message)
+            trace: tracer.writeTrace(of: message)
         )
-        if entry.topic == Intake.fanoutTopic {
-            let dropped = FanoutHeaders.droppedFields(of: message)
+        if entry.topic == Intake.fanoutTopicIndex {
+            let dropped = FanoutHeaders.readDroppedFields(of: message)
             audiences.receive(
                 record,
-                instruction: FanoutHeaders.instruction(of: message),
+                instruction: FanoutHeaders.readInstruction(of: message),
                 droppedFields: dropped,
                 now: now
             )
-        } else if entry.topic == Intake.deferredTopic, let deferral = DeferredHeaders.deferral(of: message) {
+        } else if entry.topic == Intake.deferredTopicIndex, let deferral = DeferredHeaders.readDeferral(of: message) {
             delivery.receive(
                 record,
                 deferred: deferral,
-                droppedFields: FanoutHeaders.droppedFields(of: message),
+                droppedFields: FanoutHeaders.readDroppedFields(of: message),
                 now: now
             )
         } else {

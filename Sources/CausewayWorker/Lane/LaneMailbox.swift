@@ -10,20 +10,26 @@ struct InboxEntry: BitwiseCopyable {
     var messageAddress: UInt
     /// The number of the assignment in which the record was read. With this number, the lane drops a record
     /// of an earlier assignment of the same partition.
-    var assignment: UInt32
+    var assignmentNumber: UInt32
     var partition: Int32
     /// Approximate memory of the record.
     var bytes: UInt32
     private var topicIndex: Int16
     /// How often the partition had been read again in this assignment when the record was dealt. The lane
     /// drops records with an older number, because they are read again.
-    var readingNumber: UInt16
+    var rereadRequestCount: UInt16
 
-    init(messageAddress: UInt, assignment: UInt32, readingNumber: UInt16, topic: Int32, partition: Int32, bytes: UInt32)
-    {
+    init(
+        messageAddress: UInt,
+        assignmentNumber: UInt32,
+        rereadRequestCount: UInt16,
+        topic: Int32,
+        partition: Int32,
+        bytes: UInt32
+    ) {
         self.messageAddress = messageAddress
-        self.assignment = assignment
-        self.readingNumber = readingNumber
+        self.assignmentNumber = assignmentNumber
+        self.rereadRequestCount = rereadRequestCount
         topicIndex = Int16(truncatingIfNeeded: topic)
         self.partition = partition
         self.bytes = bytes
@@ -58,9 +64,9 @@ struct LaneOrder: BitwiseCopyable {
     var kind: Kind
     var topic: Int32 = 0
     var partition: Int32 = 0
-    var assignment: UInt32 = 0
+    var assignmentNumber: UInt32 = 0
     /// For `highWatermark`: the end of the partition's log (`AssignmentTable.Entry.highWatermark`).
-    var offset: Int64 = -1
+    var highWatermark: Int64 = -1
     /// For `assign`: whether settled records must be processed again instead of skipped, because Redis has
     /// lost what they wrote.
     var isReread = false
@@ -74,7 +80,7 @@ struct LaneOrder: BitwiseCopyable {
 struct LaneReport: BitwiseCopyable {
     var topic: Int32
     var partition: Int32
-    var assignment: UInt32
+    var assignmentNumber: UInt32
     /// The offset and the metadata to commit; nil if no record was received yet, and in a report with a `rereading`.
     /// The thread that pops the report takes ownership.
     var progress: Unmanaged<RingBox<PartitionProgress>>?
@@ -90,11 +96,11 @@ final class RingBox<Value: Sendable>: Sendable {
 
     private init(_ value: Value) { self.value = value }
 
-    static func pass(_ value: Value) -> Unmanaged<RingBox> { .passRetained(RingBox(value)) }
+    static func passRetained(_ value: Value) -> Unmanaged<RingBox> { .passRetained(RingBox(value)) }
 }
 
 extension Unmanaged {
-    /// Takes ownership of the value from `RingBox.pass`. Call this exactly once.
+    /// Takes ownership of the value from `RingBox.passRetained`. Call this exactly once.
     func take<Value>() -> Value where Instance == RingBox<Value> { takeRetainedValue().value }
 }
 
@@ -121,7 +127,7 @@ final class LaneMailbox: Sendable {
     static let ordersCapacity = 4 * partitionsMax
     static let laneReportsCapacity = 16_384
     /// For each record that is in a lane, the producer has at most this many records without an acknowledgement.
-    private static let reportsPerRecord = 3
+    private static let deliveryReportsPerRecord = 3
     /// The producer has at most this many records of the core for audiences without an acknowledgement.
     static let audienceProductionsMax = 4_096
     /// For each record of the lane, the bytes of its delivery reports in the ring. The ring's capacity is a
@@ -129,9 +135,9 @@ final class LaneMailbox: Sendable {
     ///
     /// The ring is reserved at the start, and each page of memory becomes resident when it is first used. So
     /// resident memory grows until the ring has been used once, and `MemoryBudget` counts the whole ring.
-    static let reportBytesPerRecord = 2 * reportsPerRecord * MemoryLayout<DeliveryReport>.stride
+    static let deliveryReportBytesPerRecord = 2 * deliveryReportsPerRecord * MemoryLayout<DeliveryReport>.stride
     /// The bytes that the audience core adds to the ring of delivery reports.
-    static let audienceReportBytes = 2 * audienceProductionsMax * MemoryLayout<DeliveryReport>.stride
+    static let audienceDeliveryReportBytes = 2 * audienceProductionsMax * MemoryLayout<DeliveryReport>.stride
 
     let inbox = SingleProducerRing<InboxEntry>(capacity: LaneMailbox.inboxCapacity)
     let orders = SingleProducerRing<LaneOrder>(capacity: LaneMailbox.ordersCapacity)
@@ -142,29 +148,29 @@ final class LaneMailbox: Sendable {
     let laneReports = SingleProducerRing<LaneReport>(capacity: LaneMailbox.laneReportsCapacity)
     /// Reloaded settings that the lane has not taken yet. An order announces them.
     private let settings = Mutex<ReloadableSettings?>(nil)
-    let channelResponses = LaneChannelResponses()
+    let channelResponses = LaneChannelResponseQueue()
     let wakeup: Wakeup
     /// When an APNs pool of the lane last began to work again, UNIX milliseconds. 0: none did since the Kafka
     /// thread last took this time.
-    private let poolRecoveryMilliseconds = Atomic<Int64>(0)
+    private let poolRecoveredAtMilliseconds = Atomic<Int64>(0)
 
     private let membersCompleteAtMilliseconds = Atomic<Int64>(.min)
 
     init(recordsMax: Int) throws(SystemError) {
         var capacity = 1
-        while capacity < recordsMax * Self.reportsPerRecord + Self.audienceProductionsMax { capacity *= 2 }
+        while capacity < recordsMax * Self.deliveryReportsPerRecord + Self.audienceProductionsMax { capacity *= 2 }
         deliveryReports = SingleProducerRing(capacity: capacity)
         wakeup = try Wakeup()
     }
 
     /// Reports that a pool works again, so that the lane's records that were deferred before are read at once.
     func notePoolRecovery(wallMilliseconds: Int64) {
-        poolRecoveryMilliseconds.store(wallMilliseconds, ordering: .relaxed)
+        poolRecoveredAtMilliseconds.store(wallMilliseconds, ordering: .relaxed)
     }
 
     func takePoolRecovery() -> Int64? {
-        guard poolRecoveryMilliseconds.load(ordering: .relaxed) != 0 else { return nil }
-        return poolRecoveryMilliseconds.exchange(0, ordering: .relaxed)
+        guard poolRecoveredAtMilliseconds.load(ordering: .relaxed) != 0 else { return nil }
+        return poolRecoveredAtMilliseconds.exchange(0, ordering: .relaxed)
     }
 
     /// - Parameter completeAtMilliseconds: when `StoreWatch` found that audiences may continue, monotonic

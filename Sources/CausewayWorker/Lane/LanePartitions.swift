@@ -6,7 +6,7 @@ struct LanePartitions {
     struct Entry {
         /// The partition's index in its core.
         var coreIndex: UInt32
-        var assignment: UInt32
+        var assignmentNumber: UInt32
         var topic: Int32
         var partition: Int32
         /// The settled offset that the lane last reported to the Kafka thread; -1: none yet.
@@ -22,27 +22,27 @@ struct LanePartitions {
         var isRevoking = false
         var isReportedDrained = false
         /// How often the lane has asked to read records again.
-        var readingNumber: UInt16 = 0
+        var rereadRequestCount: UInt16 = 0
 
         /// Whether the record belongs to this assignment, and was dealt after the lane's last request to read
         /// records again.
         func expects(_ entry: InboxEntry) -> Bool {
-            assignment == entry.assignment && readingNumber == entry.readingNumber
+            assignmentNumber == entry.assignmentNumber && rereadRequestCount == entry.rereadRequestCount
         }
 
-        var isFanout: Bool { topic == Intake.fanoutTopic }
+        var isFanout: Bool { topic == Intake.fanoutTopicIndex }
     }
 
     private(set) var entries: [Entry] = []
     /// The position in `entries` of each partition, ordered by partition, then by topic; -1: none.
     private var positions: [Int] = []
 
-    private static func index(_ topic: Int32, _ partition: Int32) -> Int {
+    private static func positionIndex(_ topic: Int32, _ partition: Int32) -> Int {
         Int(partition) * Intake.topicCount + Int(topic)
     }
 
     func position(topic: Int32, partition: Int32) -> Int? {
-        let index = Self.index(topic, partition)
+        let index = Self.positionIndex(topic, partition)
         guard index >= 0, index < positions.count, positions[index] >= 0 else { return nil }
         return positions[index]
     }
@@ -59,7 +59,7 @@ struct LanePartitions {
     /// Right after an assignment the number is unknown, because librdkafka learns a log's end with its first
     /// fetch. For a short time this method then returns `assumedRecords`, and after that 0. Without this time, a lane
     /// with a small backlog in each of many partitions would begin to send before it knows all of them.
-    func recordsBehind(
+    func countRecordsBehind(
         at position: Int,
         assumedRecords: Int64,
         nowMilliseconds: Int64
@@ -78,7 +78,7 @@ struct LanePartitions {
     }
 
     mutating func insert(_ entry: Entry) {
-        let index = Self.index(entry.topic, entry.partition)
+        let index = Self.positionIndex(entry.topic, entry.partition)
         if positions.count <= index {
             positions.append(contentsOf: repeatElement(-1, count: index + 1 - positions.count))
         }
@@ -89,10 +89,10 @@ struct LanePartitions {
 
     mutating func remove(at position: Int) {
         let entry = entries[position]
-        positions[Self.index(entry.topic, entry.partition)] = -1
+        positions[Self.positionIndex(entry.topic, entry.partition)] = -1
         let last = entries.removeLast()
         guard position < entries.count else { return }
         entries[position] = last
-        positions[Self.index(last.topic, last.partition)] = position
+        positions[Self.positionIndex(last.topic, last.partition)] = position
     }
 }

@@ -8,17 +8,17 @@ import Observability
 final class LanePool {
     /// The pool's number in the metrics.
     let number: Int
-    let index: PoolIdentifier
+    let identifier: PoolIdentifier
     let pool: Pool
     /// Whether the pool refused a push. The lane gives the pool no further push until the pool reports room.
     fileprivate(set) var isFull = false
     fileprivate var retryPermission = RetryPermission()
-    private let responses: LanePoolResponses
+    private let responses: LanePoolResponseHandler
 
     init(number: Int, pool setup: LaneSetup.Pool, lane: Lane) {
         self.number = number
-        index = setup.index
-        responses = LanePoolResponses(number: number, name: setup.name, lane: lane)
+        identifier = setup.identifier
+        responses = LanePoolResponseHandler(number: number, name: setup.name, lane: lane)
         pool = Pool(
             loop: lane.loop,
             configuration: setup.configuration,
@@ -34,14 +34,14 @@ final class LanePool {
 }
 
 /// Passes each response of a pool to the core whose push it answers, and the pool's events to the log.
-private final class LanePoolResponses: PushHandler {
+private final class LanePoolResponseHandler: PushHandler {
     private let number: Int
     private let name: String
     private unowned let lane: Lane
     /// `unowned` instead of `weak`, because Swift retains an object with weak references more slowly, and it retains
     /// the owner for every push.
     unowned var owner: LanePool?
-    private var providerTokenVerdict = ProviderTokenVerdict()
+    private var providerTokenStatus = ProviderTokenStatus()
 
     init(number: Int, name: String, lane: Lane) {
         self.number = number
@@ -57,7 +57,7 @@ private final class LanePoolResponses: PushHandler {
         } else if response.disposition == .providerRefused {
             noteProviderToken(isRefused: true)
         }
-        owner?.retryPermission.noteAnswer(disposition)
+        owner?.retryPermission.noteResponse(disposition)
         let result = PushResult(
             disposition: disposition,
             status: response.status,
@@ -79,7 +79,7 @@ private final class LanePoolResponses: PushHandler {
     }
 
     private func noteProviderToken(isRefused: Bool) {
-        guard providerTokenVerdict.mustWrite(isRefused: isRefused, now: lane.now) else { return }
+        guard providerTokenStatus.noteAnswer(isRefused: isRefused, now: lane.now) else { return }
         lane.setup.registry.condition.change { [number] in $0.isProviderTokenRefusedByPool[number] = isRefused }
     }
 
@@ -90,7 +90,7 @@ private final class LanePoolResponses: PushHandler {
 
     func poolReported(_ event: PoolEvent) {
         if case .goAway(_, _, let reason, _) = event { lane.countGoAway(reason, of: number) }
-        lane.note(event, of: name)
+        lane.writeLog(event, of: name)
     }
 }
 
@@ -117,7 +117,7 @@ extension Lane {
     /// audiences.
     func performPushes() {
         for pool in pools where !pool.isFull {
-            while let record = delivery.nextPush(pool.index, permitsRetry: pool.permitsRetry(now: now), now: now) {
+            while let record = delivery.nextPush(pool.identifier, permitsRetry: pool.permitsRetry(now: now), now: now) {
                 guard submit(record, to: pool) else {
                     delivery.pushReturned(record)
                     pool.isFull = true
@@ -138,14 +138,14 @@ extension Lane {
             hasSent = false
             for pool in pools where !pool.isFull {
                 let streams = pool.pool.pushesInFlight + pool.pool.freeStreams
-                let inFlightMax = Audiences.inFlightMax(
+                let pushesInFlightMax = Audiences.pushesInFlightMax(
                     streams: streams,
-                    singleCommandsWait: delivery.pushesWaiting(pool.index) > 0
+                    areSingleCommandsWaiting: delivery.waitingPushCount(of: pool.identifier) > 0
                 )
                 while let push = audiences.nextPush(
-                    pool.index,
+                    pool.identifier,
                     permitsRetry: pool.permitsRetry(now: now),
-                    inFlightMax: inFlightMax,
+                    pushesInFlightMax: pushesInFlightMax,
                     now: now
                 ) {
                     guard submit(push, to: pool) else {
@@ -164,7 +164,7 @@ extension Lane {
         pool.pool.submit(
             PushRequest(
                 tag: push.tag,
-                address: push.token,
+                address: push.address,
                 isBroadcast: push.isBroadcast,
                 priority: push.priority,
                 expiration: push.expiration,

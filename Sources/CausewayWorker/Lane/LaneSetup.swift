@@ -12,12 +12,12 @@ import Redis
 struct LaneSetup: @unchecked Sendable {
     /// The settings of one APNs pool, which every lane has.
     struct Pool {
-        var index: PoolIdentifier
+        var identifier: PoolIdentifier
         var name: String
         var configuration: PoolConfiguration
         var tokenSource: ProviderTokenSource
         /// The index of the pool's signing key in the labels of the metrics.
-        var signer: Int
+        var signerIndex: Int
     }
 
     var delivery: DeliveryConfiguration

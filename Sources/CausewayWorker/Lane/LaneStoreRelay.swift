@@ -20,8 +20,8 @@ extension LaneStoreRelay: ActivityStoreHandler {
     func redisReady() { lane.handleRedisReady() }
     func redisLost(_ reason: RedisError) { lane.handleRedisLoss(reason) }
     func redisWarns(_ warning: RedisWarning) { lane.handleRedisWarning(warning) }
-    func redisReportsReplicas(_ replicas: RedisReplicas) { lane.handleRedisReplicas(replicas) }
-    func redisAnswered(calls: Int, roundTripMicroseconds: Int64) {
+    func redisReportsReplicas(_ replicas: RedisReplicaStatus) { lane.handleRedisReplicas(replicas) }
+    func redisReplied(calls: Int, roundTripMicroseconds: Int64) {
         lane.observeRoundTrip(calls: calls, roundTripMicroseconds: roundTripMicroseconds)
     }
 }
@@ -30,7 +30,7 @@ extension LaneStoreRelay: AudienceStoreHandler {
     func audienceReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>) {
         lane.handleAudienceReply(tag: tag, reply)
     }
-    func audienceFailed(tag: UInt64, error: RedisError) { lane.handleAudienceFailure(tag: tag, error: error) }
+    func audienceCallFailed(tag: UInt64, error: RedisError) { lane.handleAudienceFailure(tag: tag, error: error) }
     func audienceStoreReady() { lane.requestTurnEnd() }
     /// Notes the loss for audiences only, without a log line. Usually the activity store loses its connection to the
     /// same server too, and reports that.

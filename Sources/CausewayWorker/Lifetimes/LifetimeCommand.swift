@@ -23,7 +23,7 @@ struct LifetimeCommand: Equatable {
     init(
         _ claim: SharedHashes.Claim,
         nowMilliseconds: Int64,
-        keptCommands: (start: [UInt8]?, shown: [UInt8]?)
+        keptCommands: (start: [UInt8]?, newestUpdate: [UInt8]?)
     ) throws(Obstacle) {
         let words = claim.text.split(separator: " ")
         guard let (app, activity) = LifetimeKey.subject(ofActivityKey: claim.name), words.count == 3,
@@ -32,7 +32,7 @@ struct LifetimeCommand: Equatable {
         key = activity
         isRestart = Self.isRestart(claim)
         guard isRestart else {
-            value = Self.end(
+            value = Self.makeEndCommand(
                 app: app,
                 activity: activity,
                 beganMilliseconds: beganMilliseconds,
@@ -41,10 +41,10 @@ struct LifetimeCommand: Equatable {
             return
         }
         guard let keptStart = keptCommands.start else { throw .missingStart }
-        guard let start = LifetimeKey.keptCommand(keptStart),
+        guard let start = LifetimeKey.splitKeptCommand(keptStart),
             let restart = RestartRecord.compose(
                 start: start,
-                newestUpdate: keptCommands.shown.flatMap(LifetimeKey.keptCommand),
+                newestUpdate: keptCommands.newestUpdate.flatMap(LifetimeKey.splitKeptCommand),
                 restartMilliseconds: beganMilliseconds
             )
         else { throw .damagedStart }
@@ -56,7 +56,7 @@ struct LifetimeCommand: Equatable {
 
     /// Makes the value of an end command. The command has no alert, and no content state, so the last state stays on
     /// the screen.
-    private static func end(
+    private static func makeEndCommand(
         app: [UInt8],
         activity: [UInt8],
         beganMilliseconds: Int64,

@@ -36,14 +36,14 @@ actor LifetimeKeeper {
     nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
 
     private let timetables: SharedHashes
-    private let topic: LifetimeTopic
+    private let producer: LifetimeCommandProducer
     /// The bundle ids of the configured apps.
     private let apps: Set<[UInt8]>
     private let status: LifetimeStatus
-    private let log: SharedKindLog
+    private let log: SharedLimitedLog
     private var isFailing = false
     /// For each timetable: the rank (position) at which the next poll begins to read.
-    private var ranks = [Int](repeating: 0, count: LifetimeKey.count)
+    private var nextRanks = [Int](repeating: 0, count: LifetimeKey.timetableCount)
     private var pollCount = 0
     /// Unknown apps that are logged already.
     private var unknownApps: Set<[UInt8]> = []
@@ -52,11 +52,11 @@ actor LifetimeKeeper {
         _ configuration: WorkerConfiguration,
         redis: RedisConfiguration,
         status: LifetimeStatus,
-        log: SharedKindLog
+        log: SharedLimitedLog
     ) throws {
         timetables = try SharedHashes(configuration: redis)
         let kafka = configuration.kafka
-        topic = LifetimeTopic(name: kafka.topics.commands, properties: try kafka.producerProperties)
+        producer = LifetimeCommandProducer(name: kafka.topics.commands, properties: try kafka.producerProperties)
         apps = Set(configuration.apps.map { Array($0.bundleId.utf8) })
         self.status = status
         self.log = log
@@ -71,7 +71,7 @@ actor LifetimeKeeper {
             guard !Task.isCancelled, status.isNeeded else { continue }
             poll()
         }
-        topic.close()
+        producer.close()
     }
 
     /// Polls all timetables once. Blocks for several round trips.
@@ -79,7 +79,7 @@ actor LifetimeKeeper {
         pollCount += 1
         var waitingActivities = 0
         var failure: (any Error)?
-        for number in 0..<LifetimeKey.count {
+        for number in 0..<LifetimeKey.timetableCount {
             guard !Task.isCancelled else { return }
             do {
                 waitingActivities += try handleTimetable(number)
@@ -107,9 +107,9 @@ actor LifetimeKeeper {
     ///
     /// - Returns: the number of activities in the timetable.
     private func handleTimetable(_ number: Int) throws -> Int {
-        let rank = pollCount.isMultiple(of: Self.pollsPerFrontRead) ? 0 : ranks[number]
-        let page = try timetables.dueNames(LifetimeKey.timetableKey(number), from: rank, limit: Self.pageNamesMax)
-        let dueActivities = DueActivities(
+        let rank = pollCount.isMultiple(of: Self.pollsPerFrontRead) ? 0 : nextRanks[number]
+        let page = try timetables.readDueNames(LifetimeKey.timetableKey(number), from: rank, limit: Self.pageNamesMax)
+        let dueActivities = DueActivitySelection(
             page,
             from: rank,
             pageNamesMax: Self.pageNamesMax,
@@ -118,10 +118,10 @@ actor LifetimeKeeper {
             ageMillisecondsMax: Self.ageMillisecondsMax
         )
         // A poll of the front does not change the rank that the other polls have reached.
-        if rank == ranks[number] { ranks[number] = dueActivities.nextRank }
+        if rank == nextRanks[number] { nextRanks[number] = dueActivities.nextRank }
         log(unknownApps: dueActivities.unknownApps)
-        guard !dueActivities.names.isEmpty else { return page.namesInTimetable }
-        let claimPage = try timetables.claim(
+        guard !dueActivities.names.isEmpty else { return page.timetableNameCount }
+        let claimPage = try timetables.claimNames(
             LifetimeKey.timetableKey(number),
             dueActivities.names,
             leaseMilliseconds: Self.leaseMilliseconds,
@@ -141,12 +141,12 @@ actor LifetimeKeeper {
             }
         }
         if !commands.isEmpty {
-            try topic.produce(commands)
+            try producer.produce(commands)
             let restarts = commands.count(where: \.isRestart)
             status.addCommands(ends: commands.count - restarts, restarts: restarts)
         }
         for (claim, obstacle) in obstacles { try forget(claim, obstacle, in: number) }
-        return claimPage.namesInTimetable - obstacles.count
+        return claimPage.timetableNameCount - obstacles.count
     }
 
     /// Logs the unknown apps that were not logged before, all in one line, because the log limits the lines of each
@@ -178,12 +178,12 @@ actor LifetimeKeeper {
     private func readKeptCommands(
         for claims: [SharedHashes.Claim],
         in number: Int
-    ) throws(RedisError) -> [[UInt8]: (start: [UInt8]?, shown: [UInt8]?)] {
+    ) throws(RedisError) -> [[UInt8]: (start: [UInt8]?, newestUpdate: [UInt8]?)] {
         let names = claims.filter(LifetimeCommand.isRestart).map(\.name)
         guard !names.isEmpty else { return [:] }
         let keys = LifetimeKey.keptCommandKeys(number)
-        let commands = zip(try timetables.values(keys.starts, names), try timetables.values(keys.shown, names))
-        return Dictionary(uniqueKeysWithValues: zip(names, commands.map { (start: $0, shown: $1) }))
+        let commands = zip(try timetables.readFields(keys.starts, names), try timetables.readFields(keys.shown, names))
+        return Dictionary(uniqueKeysWithValues: zip(names, commands.map { (start: $0, newestUpdate: $1) }))
     }
 }
 

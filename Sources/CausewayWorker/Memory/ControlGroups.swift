@@ -16,44 +16,44 @@ struct ControlGroups {
 
     /// Returns the contents of a file in the process's version 2 group and in each enclosing group, innermost
     /// first.
-    func unifiedTexts(_ file: String) -> [String] {
-        guard let path = membershipPath(afterPrefix: "0::") else { return [] }
-        return texts(file, below: unifiedRoot, path)
+    func readUnifiedTexts(_ file: String) -> [String] {
+        guard let path = readMembershipPath(afterPrefix: "0::") else { return [] }
+        return readTexts(file, below: unifiedRoot, path)
     }
 
     /// Returns the contents of a file in the process's version 1 memory group and in each enclosing group,
     /// innermost first.
-    func memoryTexts(_ file: String) -> [String] {
-        let lines = Self.text(membershipFile)?.split(separator: "\n") ?? []
+    func readMemoryTexts(_ file: String) -> [String] {
+        let lines = Self.readText(membershipFile)?.split(separator: "\n") ?? []
         // A line is `4:memory:/path`. The middle field may name several controllers, separated by commas.
         let path = lines.compactMap { line -> Substring? in
             let parts = line.split(separator: ":", maxSplits: 2, omittingEmptySubsequences: false)
             guard parts.count == 3, parts[1].split(separator: ",").contains("memory") else { return nil }
             return parts[2].hasPrefix("/") ? parts[2].dropFirst() : nil
         }
-        return path.first.map { texts(file, below: memoryRoot, $0) } ?? []
+        return path.first.map { readTexts(file, below: memoryRoot, $0) } ?? []
     }
 
-    private func membershipPath(afterPrefix prefix: String) -> Substring? {
-        Self.text(membershipFile)?.split(separator: "\n").first { $0.hasPrefix(prefix + "/") }?
+    private func readMembershipPath(afterPrefix prefix: String) -> Substring? {
+        Self.readText(membershipFile)?.split(separator: "\n").first { $0.hasPrefix(prefix + "/") }?
             .dropFirst(prefix.count + 1)
     }
 
     /// Returns the file's text in the group at `path` and in each enclosing group. A path without the file is skipped:
     /// a container may see its own group as the root, although its membership names the full path.
-    private func texts(_ file: String, below root: String, _ path: Substring) -> [String] {
+    private func readTexts(_ file: String, below root: String, _ path: Substring) -> [String] {
         var path = path
         var texts: [String] = []
         for _ in 0..<Self.depthMax {
             let filePath = [root, String(path), file].filter { !$0.isEmpty }.joined(separator: "/")
-            if let text = Self.text(filePath) { texts.append(text) }
+            if let text = Self.readText(filePath) { texts.append(text) }
             guard !path.isEmpty else { break }
             path = path.lastIndex(of: "/").map { path[..<$0] } ?? ""
         }
         return texts
     }
 
-    static func text(_ path: String) -> String? {
-        try? ConfigurationFile.text(path: path, bytesMax: fileBytesMax)
+    static func readText(_ path: String) -> String? {
+        try? ConfigurationFile.readText(path: path, bytesMax: fileBytesMax)
     }
 }

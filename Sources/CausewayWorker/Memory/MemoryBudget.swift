@@ -15,7 +15,7 @@ struct MemoryBudget: Equatable {
     /// The part of a control group's limit that the budget uses, per cent. The rest is for memory that the
     /// group counts and the budget does not: socket buffers, the kernel's tables, and unused memory between
     /// an allocator's blocks.
-    static let groupPercent: Int64 = 85
+    static let controlGroupPercent: Int64 = 85
 
     /// The memory of the program with its libraries and runtime, the HTTP endpoint and the logs.
     static let processFixedBytes: Int64 = 48 << 20
@@ -23,7 +23,7 @@ struct MemoryBudget: Equatable {
     /// connection with the calls in flight.
     static let laneFixedBytes: Int64 = 6 << 20
     /// The memory of an APNs connection: TLS, HPACK, and the requests in flight.
-    static let connectionBytes: Int64 = 384 << 10
+    static let bytesPerConnection: Int64 = 384 << 10
     /// Bytes that librdkafka needs for a record beside its key and value.
     static let recordOverheadBytes: Int64 = 512
 
@@ -49,7 +49,7 @@ struct MemoryBudget: Equatable {
     init(totalBytes: Int64, laneCount: Int, connectionsMax: Int) throws(MemoryBudgetError) {
         self.totalBytes = totalBytes
         self.laneCount = Int64(laneCount)
-        connectionsBytes = Int64(connectionsMax) * Self.connectionBytes
+        connectionsBytes = Int64(connectionsMax) * Self.bytesPerConnection
         consumerQueueBytes = min(max(totalBytes / 12, 4 << 20), 64 << 20)
         fetchBytes = min(max(totalBytes / 32, 2 << 20), 16 << 20)
         producerQueueBytes = min(max(totalBytes / 10, 4 << 20), 192 << 20)
@@ -69,13 +69,13 @@ struct MemoryBudget: Equatable {
     init(
         _ configuration: WorkerConfiguration,
         laneCount: Int,
-        share: MemoryShare = MemoryShare()
+        limit: MemoryLimit = MemoryLimit()
     ) throws(MemoryBudgetError) {
         let connectionsMax =
             laneCount * configuration.apps.reduce(0) { $0 + $1.environments.count }
             * configuration.apns.connectionsPerPool
         let configuredBytes = Int64(configuration.worker.memoryMebibytes) << 20
-        let groupBytes = share.limitBytes.map { $0 / 100 * Self.groupPercent }
+        let groupBytes = limit.bytes.map { $0 / 100 * Self.controlGroupPercent }
         try self.init(
             totalBytes: configuredBytes > 0
                 ? configuredBytes
@@ -94,13 +94,13 @@ struct MemoryBudget: Equatable {
     /// Returns how many records a lane may have: as many as fit into half of its bytes, at least 64, but at most
     /// `configured`. This half is for the fixed-size part of each record, and for the ring of delivery reports.
     func recordsMax(configured: Int) -> Int {
-        let bytes = Int(laneBytes / 2) - LaneMailbox.audienceReportBytes
-        return min(configured, max(64, bytes / (Delivery.bytesPerRecord + LaneMailbox.reportBytesPerRecord)))
+        let bytes = Int(laneBytes / 2) - LaneMailbox.audienceDeliveryReportBytes
+        return min(configured, max(64, bytes / (Delivery.bytesPerRecord + LaneMailbox.deliveryReportBytesPerRecord)))
     }
 
     /// The bytes for texts, tokens and bodies: four fifths of the half of a lane's bytes that ``recordsMax``
     /// does not use. The last fifth is reserved for free blocks of sizes that are no longer needed.
-    var blockBytesMax: Int { Int(laneBytes / 2 / 5 * 4) }
+    var usedBlockBytesMax: Int { Int(laneBytes / 2 / 5 * 4) }
 
     // MARK: - Limits of a lane's core for audiences
 
@@ -171,10 +171,10 @@ extension MemoryBudget {
     static func plannedMebibytes(lanes: Int, connectionsMax: Int) -> Int64 {
         var mebibytes = plannedStepMebibytes
         while true {
-            let total = (mebibytes << 20) / 100 * groupPercent
+            let total = (mebibytes << 20) / 100 * controlGroupPercent
             if let budget = try? MemoryBudget(totalBytes: total, laneCount: lanes, connectionsMax: connectionsMax),
                 budget.recordsMax(configured: .max) >= plannedRecordsPerLane,
-                budget.blockBytesMax >= plannedRecordsPerLane * blockBytesPerRecord
+                budget.usedBlockBytesMax >= plannedRecordsPerLane * blockBytesPerRecord
             {
                 return mebibytes
             }

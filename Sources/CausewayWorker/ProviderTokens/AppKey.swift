@@ -5,19 +5,19 @@ import Glibc
 /// A configured signing key: its file, and the key's id.
 ///
 /// Every key has its own id, so a replaced key file usually needs another id. A second file with the same
-/// name and ``identifierSuffix`` contains that id. In Kubernetes both files are in one secret and are replaced
+/// name and ``identifierFileSuffix`` contains that id. In Kubernetes both files are in one secret and are replaced
 /// together. Without the second file, the configured id applies.
 struct AppKey: Hashable {
-    static let identifierSuffix = ".id"
+    static let identifierFileSuffix = ".id"
 
     var teamIdentifier: String
     var configuredIdentifier: String
     var file: String
 
     /// - Throws: if the second file exists and cannot be read.
-    func identifier() throws(SecretFileError) -> String {
-        let path = file + Self.identifierSuffix
+    func readIdentifier() throws(SecretFileError) -> String {
+        let path = file + Self.identifierFileSuffix
         guard access(path, F_OK) == 0 else { return configuredIdentifier }
-        return try SecretFile.read(path)
+        return try SecretFile.readPassword(path)
     }
 }

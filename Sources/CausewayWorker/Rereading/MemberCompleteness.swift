@@ -14,7 +14,7 @@ struct MemberCompleteness {
     private(set) var missingSinceMilliseconds: Int64?
     private var isWaitOver = false
 
-    enum Verdict: Equatable {
+    enum Status: Equatable {
         case complete
         case missing
         /// Members have been missing for ``waitMillisecondsMax``, so audiences continue without them.
@@ -27,7 +27,7 @@ struct MemberCompleteness {
     ///     topic.
     ///   - nowMilliseconds: when the poll began. Monotonic milliseconds.
     mutating func evaluate(_ primaries: [(runIdentifier: String, marks: [PartitionMark?])], nowMilliseconds: Int64)
-        -> Verdict
+        -> Status
     {
         let areComplete = primaries.allSatisfy { primary in
             primary.marks.allSatisfy { $0?.isComplete(on: primary.runIdentifier) ?? false }
@@ -47,5 +47,7 @@ struct MemberCompleteness {
 extension PartitionMark {
     /// Whether the mark shows that the primary with this run id has everything that the partition's records
     /// wrote, and that no worker is reading the partition again.
-    fileprivate func isComplete(on runIdentifier: String) -> Bool { isFromRun(runIdentifier) && rereadingNumber == nil }
+    fileprivate func isComplete(on runIdentifier: String) -> Bool {
+        isFromRun(runIdentifier) && rereadingIdentifier == nil
+    }
 }

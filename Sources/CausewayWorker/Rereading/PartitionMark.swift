@@ -5,20 +5,20 @@
 /// together with that data. A mark is written only after Redis has answered the records' calls. So a replica,
 /// a snapshot or an append-only file that has the mark also has what those records wrote.
 ///
-/// The text form is the run id, the offset and the rereading's number, with `-` for a missing one.
+/// The text form is the run id, the offset and the rereading's identifier, with `-` for a missing one.
 struct PartitionMark: Equatable {
     /// The primary's run id when the mark was written; empty if the primary does not report one.
     var runIdentifier: String
     /// The primary has everything that the records below this offset wrote; nil if this is unknown.
-    var storedBelow: Int64?
-    /// The number of the rereading that reads the records from `storedBelow` on again; nil: nothing is missing, and
+    var storedEndOffset: Int64?
+    /// Identifies the rereading that reads the records from `storedEndOffset` on again; nil: nothing is missing, and
     /// the mark is complete.
-    var rereadingNumber: UInt64?
+    var rereadingIdentifier: UInt64?
 
-    init(runIdentifier: String, storedBelow: Int64?, rereadingNumber: UInt64? = nil) {
+    init(runIdentifier: String, storedEndOffset: Int64?, rereadingIdentifier: UInt64? = nil) {
         self.runIdentifier = runIdentifier
-        self.storedBelow = storedBelow
-        self.rereadingNumber = rereadingNumber
+        self.storedEndOffset = storedEndOffset
+        self.rereadingIdentifier = rereadingIdentifier
     }
 
     /// Reads a mark. Returns nil for a text of another form, so that the mark is treated as missing.
@@ -26,9 +26,10 @@ struct PartitionMark: Equatable {
         let words = text.split(separator: " ", omittingEmptySubsequences: false)
         guard words.count == 3 else { return nil }
         runIdentifier = words[0] == "-" ? "" : String(words[0])
-        storedBelow = Int64(words[1])
-        rereadingNumber = UInt64(words[2], radix: 16)
-        guard storedBelow != nil || words[1] == "-", rereadingNumber != nil || words[2] == "-", storedBelow ?? 0 >= 0
+        storedEndOffset = Int64(words[1])
+        rereadingIdentifier = UInt64(words[2], radix: 16)
+        guard storedEndOffset != nil || words[1] == "-", rereadingIdentifier != nil || words[2] == "-",
+            storedEndOffset ?? 0 >= 0
         else {
             return nil
         }
@@ -40,8 +41,8 @@ struct PartitionMark: Equatable {
 
     var text: String {
         let run = runIdentifier.isEmpty ? "-" : runIdentifier
-        let rereadingNumber = rereadingNumber.map { String($0, radix: 16) } ?? "-"
-        return "\(run) \(storedBelow.map { String($0) } ?? "-") \(rereadingNumber)"
+        let rereadingIdentifier = rereadingIdentifier.map { String($0, radix: 16) } ?? "-"
+        return "\(run) \(storedEndOffset.map { String($0) } ?? "-") \(rereadingIdentifier)"
     }
 }
 
@@ -51,19 +52,20 @@ struct PartitionStatus: Equatable, Sendable {
     var topic: Int32
     var partition: Int32
     /// The number of the assignment, which differs for each assignment of the process.
-    var assignment: UInt32
+    var assignmentNumber: UInt32
     /// The offset where reading began in this assignment; nil: not known yet.
     var startOffset: Int64?
     /// All records below this offset are settled. During a rereading this is at least the offset where the
     /// rereading ends, because those records were settled before.
-    var settledBelow: Int64
+    var settledEndOffset: Int64
     /// The last rereading that began, and whether it is complete.
-    var rereading: (number: UInt64, isComplete: Bool)?
+    var rereading: (identifier: UInt64, isComplete: Bool)?
 
     static func == (left: PartitionStatus, right: PartitionStatus) -> Bool {
-        left.topic == right.topic && left.partition == right.partition && left.assignment == right.assignment
-            && left.startOffset == right.startOffset && left.settledBelow == right.settledBelow
-            && left.rereading?.number == right.rereading?.number
+        left.topic == right.topic && left.partition == right.partition
+            && left.assignmentNumber == right.assignmentNumber
+            && left.startOffset == right.startOffset && left.settledEndOffset == right.settledEndOffset
+            && left.rereading?.identifier == right.rereading?.identifier
             && left.rereading?.isComplete == right.rereading?.isComplete
     }
 }
@@ -87,12 +89,12 @@ enum MarkStep: Equatable {
     /// - Parameters:
     ///   - primaries: for each primary its run id and its mark.
     ///   - isFirstCheck: whether this is the first check since the partition was assigned.
-    static func next(
+    static func decide(
         _ status: PartitionStatus,
         primaries: [(runIdentifier: String, mark: PartitionMark?)],
         isFirstCheck: Bool
     ) -> MarkStep {
-        let ownRereading = status.rereading?.number
+        let ownRereading = status.rereading?.identifier
         let lackingPrimaries = primaries.indices.filter { lacksRecords(primaries[$0], ownRereading) }
         if !lackingPrimaries.isEmpty {
             // A new consumer group begins at a partition's first record, so there is nothing to read again. If
@@ -103,7 +105,7 @@ enum MarkStep: Equatable {
             {
                 return .writeFirst(lackingPrimaries)
             }
-            let offsets = lackingPrimaries.map { primaries[$0].mark?.storedBelow }
+            let offsets = lackingPrimaries.map { primaries[$0].mark?.storedEndOffset }
             let from = offsets.contains(nil) ? nil : offsets.compactMap(\.self).min()
             return .reread(
                 lackingPrimaries,
@@ -111,9 +113,11 @@ enum MarkStep: Equatable {
                 isEmptied: lackingPrimaries.contains { primaries[$0].mark == nil }
             )
         }
-        let rereadPrimaries = primaries.indices.filter { primaries[$0].mark?.rereadingNumber != nil }
+        let rereadPrimaries = primaries.indices.filter { primaries[$0].mark?.rereadingIdentifier != nil }
         if !rereadPrimaries.isEmpty { return status.rereading?.isComplete == true ? .complete(rereadPrimaries) : .keep }
-        let outdatedPrimaries = primaries.indices.filter { primaries[$0].mark?.storedBelow ?? 0 < status.settledBelow }
+        let outdatedPrimaries = primaries.indices.filter {
+            primaries[$0].mark?.storedEndOffset ?? 0 < status.settledEndOffset
+        }
         return outdatedPrimaries.isEmpty ? .keep : .advance(outdatedPrimaries)
     }
 
@@ -122,6 +126,6 @@ enum MarkStep: Equatable {
     {
         guard let mark = primary.mark else { return true }
         return !mark.isFromRun(primary.runIdentifier)
-            || mark.rereadingNumber != nil && mark.rereadingNumber != ownRereading
+            || mark.rereadingIdentifier != nil && mark.rereadingIdentifier != ownRereading
     }
 }

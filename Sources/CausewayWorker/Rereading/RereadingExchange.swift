@@ -4,12 +4,12 @@ import Synchronization
 struct RereadingRequest: Sendable {
     var topic: Int32
     var partition: Int32
-    var assignment: UInt32
+    var assignmentNumber: UInt32
     /// Redis may lack what the records from this offset on wrote; nil: what all records wrote.
     var firstMissingOffset: Int64?
     /// A random number that identifies this rereading. `StoreWatch` writes it into the marks. If Redis loses
-    /// data again during the rereading, the marks lack the number, so `StoreWatch` notices the second loss.
-    var rereadingNumber: UInt64
+    /// data again during the rereading, the marks lack this number, so `StoreWatch` notices the second loss.
+    var rereadingIdentifier: UInt64
     /// Whether a primary had lost the partition's mark, and so probably all its data, not only its newest writes.
     var isEmptied: Bool
 }
@@ -19,7 +19,7 @@ struct RereadingRequest: Sendable {
 final class RereadingExchange: Sendable {
     private struct State {
         var statuses: [PartitionStatus] = []
-        var registrationPartitions: Int?
+        var registrationPartitionCount: Int?
         var requests: [RereadingRequest] = []
     }
 
@@ -29,12 +29,12 @@ final class RereadingExchange: Sendable {
     var statuses: [PartitionStatus] { state.withLock(\.statuses) }
 
     /// The number of partitions of the registrations topic; nil: not known yet.
-    var registrationPartitions: Int? { state.withLock(\.registrationPartitions) }
+    var registrationPartitionCount: Int? { state.withLock(\.registrationPartitionCount) }
 
-    func publish(_ statuses: [PartitionStatus], registrationPartitions: Int?) {
+    func publish(_ statuses: [PartitionStatus], registrationPartitionCount: Int?) {
         state.withLock {
             $0.statuses = statuses
-            $0.registrationPartitions = registrationPartitions
+            $0.registrationPartitionCount = registrationPartitionCount
         }
     }
 

@@ -28,18 +28,18 @@ actor StoreWatch {
     private let registrationsTopic: String
     private let exchange: RereadingExchange
     private let expectsCluster: Bool
-    private let log: SharedKindLog
+    private let log: SharedLimitedLog
     /// Wakes the Kafka thread, so that the thread reads the exchange.
     private let wakeup: Wakeup
     private let reportFault: @Sendable (ConfigurationFault) -> Void
     /// Called after each poll that Redis answered, once the number of partitions of registrations is known. If
     /// audiences may continue, the argument is the time at which the poll began: Redis has all members, or the
     /// longest wait is over. If audiences must wait, the argument is nil.
-    private let reportMembers: @Sendable (Int64?) -> Void
+    private let reportMemberCompleteness: @Sendable (Int64?) -> Void
     private var memberCompleteness = MemberCompleteness()
     /// Assignments whose marks have been checked.
-    private var checkedAssignments: Set<UInt32> = []
-    /// For each assignment: the number of a rereading that was requested and may not have begun yet.
+    private var checkedAssignmentNumbers: Set<UInt32> = []
+    /// For each assignment: the identifier of a rereading that was requested and may not have begun yet.
     private var requestedRereadings: [UInt32: UInt64] = [:]
     private var hasReachedRedis = false
     private var pollCount = 0
@@ -54,19 +54,19 @@ actor StoreWatch {
         group: String,
         topics: [String],
         exchange: RereadingExchange,
-        log: SharedKindLog,
+        log: SharedLimitedLog,
         wakeup: Wakeup,
         reportFault: @escaping @Sendable (ConfigurationFault) -> Void,
-        reportMembers: @escaping @Sendable (Int64?) -> Void
+        reportMemberCompleteness: @escaping @Sendable (Int64?) -> Void
     ) throws(RedisError) {
         marks = try PrimaryMarks(configuration: redis, group: group)
         self.topics = topics
-        registrationsTopic = topics[Int(Intake.registrationsTopic)]
+        registrationsTopic = topics[Int(Intake.registrationsTopicIndex)]
         self.exchange = exchange
         self.log = log
         self.wakeup = wakeup
         self.reportFault = reportFault
-        self.reportMembers = reportMembers
+        self.reportMemberCompleteness = reportMemberCompleteness
         if case .cluster = redis.topology { expectsCluster = true } else { expectsCluster = false }
     }
 
@@ -75,7 +75,8 @@ actor StoreWatch {
         var (pollDue, hasRedisAnswered) = (ContinuousClock.now, true)
         while !Task.isCancelled {
             let hasNewAssignment =
-                hasRedisAnswered && exchange.statuses.contains { !checkedAssignments.contains($0.assignment) }
+                hasRedisAnswered
+                && exchange.statuses.contains { !checkedAssignmentNumbers.contains($0.assignmentNumber) }
             if hasNewAssignment || ContinuousClock.now >= pollDue {
                 hasRedisAnswered = poll()
                 pollDue = ContinuousClock.now + Self.pollInterval
@@ -95,42 +96,45 @@ actor StoreWatch {
         let beganMilliseconds = EventLoop.monotonicMilliseconds
         let statuses = exchange.statuses
         let markNames = statuses.map { Self.markName(topics[Int($0.topic)], $0.partition) }
-        let registrationMarkNames = (0..<(exchange.registrationPartitions ?? 0))
+        let registrationMarkNames = (0..<(exchange.registrationPartitionCount ?? 0))
             .map { Self.markName(registrationsTopic, Int32($0)) }
-        guard let primaries = try? marks.read(markNames + registrationMarkNames), !primaries.isEmpty else {
+        guard let primaries = try? marks.readMarks(markNames + registrationMarkNames), !primaries.isEmpty else {
             return false
         }
-        if exchange.registrationPartitions != nil {
+        if exchange.registrationPartitionCount != nil {
             checkMembers(primaries, after: markNames.count, beganMilliseconds: beganMilliseconds)
         }
         if !hasReachedRedis { checkRedisMode(primaries) }
         pollCount += 1
-        checkedAssignments.formIntersection(statuses.map(\.assignment))
-        requestedRereadings = requestedRereadings.filter { checkedAssignments.contains($0.key) }
-        var writes: [Write] = []
+        checkedAssignmentNumbers.formIntersection(statuses.map(\.assignmentNumber))
+        requestedRereadings = requestedRereadings.filter { checkedAssignmentNumbers.contains($0.key) }
+        var writes: [MarkWrite] = []
         var requests: [RereadingRequest] = []
         for (index, published) in statuses.enumerated() {
             var status = published
-            if let rereadingNumber = requestedRereadings[status.assignment], status.rereading?.number != rereadingNumber
+            if let rereadingIdentifier = requestedRereadings[status.assignmentNumber],
+                status.rereading?.identifier != rereadingIdentifier
             {
-                status.rereading = (rereadingNumber, isComplete: false)
+                status.rereading = (rereadingIdentifier, isComplete: false)
             }
             let marksByPrimary = primaries.map {
                 ($0.server.runIdentifier ?? "", $0.texts[index].flatMap { PartitionMark($0) })
             }
-            let step = MarkStep.next(
+            let step = MarkStep.decide(
                 status,
                 primaries: marksByPrimary,
-                isFirstCheck: !checkedAssignments.contains(status.assignment)
+                isFirstCheck: !checkedAssignmentNumbers.contains(status.assignmentNumber)
             )
             collectWrites(step, of: status, index, marksByPrimary, &writes, &requests)
         }
-        let failedAssignments = perform(writes, markNames, primaries)
-        beginRereadings(requests.filter { !failedAssignments.contains($0.assignment) }, writes, primaries)
+        let failedAssignmentNumbers = perform(writes, markNames, primaries)
+        beginRereadings(requests.filter { !failedAssignmentNumbers.contains($0.assignmentNumber) }, writes, primaries)
         // A mark that could not be written is still missing at the next poll. So the next poll counts as the
         // first check of the assignment.
-        for assignment in failedAssignments { requestedRereadings[assignment] = nil }
-        checkedAssignments.formUnion(statuses.map(\.assignment).filter { !failedAssignments.contains($0) })
+        for number in failedAssignmentNumbers { requestedRereadings[number] = nil }
+        checkedAssignmentNumbers.formUnion(
+            statuses.map(\.assignmentNumber).filter { !failedAssignmentNumbers.contains($0) }
+        )
         return true
     }
 
@@ -144,11 +148,11 @@ actor StoreWatch {
             (primary.server.runIdentifier ?? "", primary.texts[count...].map { $0.flatMap { PartitionMark($0) } })
         }
         switch memberCompleteness.evaluate(marksByPrimary, nowMilliseconds: beganMilliseconds) {
-        case .complete: reportMembers(beganMilliseconds)
-        case .missing: reportMembers(nil)
+        case .complete: reportMemberCompleteness(beganMilliseconds)
+        case .missing: reportMemberCompleteness(nil)
         case .waitIsOver(let isNew):
             if isNew { log(.membersMissing, [:]) }
-            reportMembers(beganMilliseconds)
+            reportMemberCompleteness(beganMilliseconds)
         }
     }
 
@@ -165,10 +169,10 @@ actor StoreWatch {
 
     /// One mark to write to one primary. A renewal writes only over an existing mark (`SET … XX`). If Redis has
     /// lost the mark since the poll read it, a new mark would hide the loss.
-    private struct Write {
+    private struct MarkWrite {
         var primaryIndex: Int
         var partitionIndex: Int
-        var assignment: UInt32
+        var assignmentNumber: UInt32
         var mark: PartitionMark
         var mode: PrimaryMarks.WriteMode
     }
@@ -178,27 +182,27 @@ actor StoreWatch {
         of status: PartitionStatus,
         _ index: Int,
         _ marksByPrimary: [(runIdentifier: String, mark: PartitionMark?)],
-        _ writes: inout [Write],
+        _ writes: inout [MarkWrite],
         _ requests: inout [RereadingRequest]
     ) {
-        func write(
+        func addWrites(
             _ primaries: [Int],
             _ mode: PrimaryMarks.WriteMode,
-            _ storedBelow: (Int) -> Int64?,
-            _ rereadingNumber: UInt64? = nil
+            _ storedEndOffset: (Int) -> Int64?,
+            _ rereadingIdentifier: UInt64? = nil
         ) {
             for primary in primaries {
                 let run = marksByPrimary[primary].runIdentifier
                 let mark = PartitionMark(
                     runIdentifier: run,
-                    storedBelow: storedBelow(primary),
-                    rereadingNumber: rereadingNumber
+                    storedEndOffset: storedEndOffset(primary),
+                    rereadingIdentifier: rereadingIdentifier
                 )
                 writes.append(
-                    Write(
+                    MarkWrite(
                         primaryIndex: primary,
                         partitionIndex: index,
-                        assignment: status.assignment,
+                        assignmentNumber: status.assignmentNumber,
                         mark: mark,
                         mode: mode
                     )
@@ -208,21 +212,21 @@ actor StoreWatch {
         switch step {
         case .keep: break
         case .advance(let primaries):
-            let isRenewal = pollCount.isMultiple(of: Self.pollsPerRenewal)
-            write(primaries, isRenewal ? .replaceAll : .replaceFirst, { _ in status.settledBelow })
-        case .writeFirst(let primaries): write(primaries, .writeAll, { _ in status.settledBelow })
-        case .complete(let primaries): write(primaries, .replaceAll, { _ in status.settledBelow })
+            let renewsAllCopies = pollCount.isMultiple(of: Self.pollsPerRenewal)
+            addWrites(primaries, renewsAllCopies ? .replaceAll : .replaceFirst, { _ in status.settledEndOffset })
+        case .writeFirst(let primaries): addWrites(primaries, .writeAll, { _ in status.settledEndOffset })
+        case .complete(let primaries): addWrites(primaries, .replaceAll, { _ in status.settledEndOffset })
         case .reread(let primaries, let from, let isEmptied):
-            let rereadingNumber = UInt64.random(in: 1 ... .max)
-            requestedRereadings[status.assignment] = rereadingNumber
-            write(primaries, .writeAll, { marksByPrimary[$0].mark?.storedBelow }, rereadingNumber)
+            let rereadingIdentifier = UInt64.random(in: 1 ... .max)
+            requestedRereadings[status.assignmentNumber] = rereadingIdentifier
+            addWrites(primaries, .writeAll, { marksByPrimary[$0].mark?.storedEndOffset }, rereadingIdentifier)
             requests.append(
                 RereadingRequest(
                     topic: status.topic,
                     partition: status.partition,
-                    assignment: status.assignment,
+                    assignmentNumber: status.assignmentNumber,
                     firstMissingOffset: from,
-                    rereadingNumber: rereadingNumber,
+                    rereadingIdentifier: rereadingIdentifier,
                     isEmptied: isEmptied
                 )
             )
@@ -231,31 +235,39 @@ actor StoreWatch {
 
     /// - Returns: the assignments for which a write with `.writeAll` failed on at least one primary. Failures in the
     ///   other modes are not reported.
-    private func perform(_ writes: [Write], _ markNames: [String], _ primaries: [PrimaryMarks.Primary]) -> Set<UInt32> {
-        var failedAssignments: Set<UInt32> = []
+    private func perform(
+        _ writes: [MarkWrite],
+        _ markNames: [String],
+        _ primaries: [PrimaryMarks.Primary]
+    ) -> Set<UInt32> {
+        var failedAssignmentNumbers: Set<UInt32> = []
         for (position, primary) in primaries.enumerated() {
             for mode in [PrimaryMarks.WriteMode.writeAll, .replaceAll, .replaceFirst] {
                 let modeWrites = writes.filter { $0.primaryIndex == position && $0.mode == mode }
                 guard !modeWrites.isEmpty else { continue }
-                let writeResults = marks.write(
+                let writeResults = marks.writeMarks(
                     modeWrites.map { (markNames[$0.partitionIndex], $0.mark.text) },
                     to: primary,
                     mode
                 )
                 for (write, isDone) in zip(modeWrites, writeResults) where !isDone && mode == .writeAll {
-                    failedAssignments.insert(write.assignment)
+                    failedAssignmentNumbers.insert(write.assignmentNumber)
                 }
             }
         }
-        return failedAssignments
+        return failedAssignmentNumbers
     }
 
-    private func beginRereadings(_ requests: [RereadingRequest], _ writes: [Write], _ primaries: [PrimaryMarks.Primary])
-    {
+    private func beginRereadings(
+        _ requests: [RereadingRequest],
+        _ writes: [MarkWrite],
+        _ primaries: [PrimaryMarks.Primary]
+    ) {
         guard !requests.isEmpty else { return }
-        let rereadingNumbers = Set(requests.map(\.rereadingNumber))
+        let rereadingIdentifiers = Set(requests.map(\.rereadingIdentifier))
         let primaryIndices = Set(
-            writes.filter { $0.mark.rereadingNumber.map(rereadingNumbers.contains) ?? false }.map(\.primaryIndex)
+            writes.filter { $0.mark.rereadingIdentifier.map(rereadingIdentifiers.contains) ?? false }
+                .map(\.primaryIndex)
         )
         .sorted()
         let servers = primaryIndices.map { "\(primaries[$0].location)" }.joined(separator: ", ")

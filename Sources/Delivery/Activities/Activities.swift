@@ -8,7 +8,7 @@ struct ActivitySlot: BitwiseCopyable {
     /// Each failure lengthens the next wait, up to a maximum.
     private(set) var serviceFaults: UInt8 = 0
     fileprivate let identifierBlock: Arena.Block
-    fileprivate let identifierCount: Int
+    fileprivate let identifierByteCount: Int
     /// The command that is being worked on; `.max`: none.
     fileprivate(set) var currentCommand: UInt32 = .max
     var waitingList = WaitingList()
@@ -27,13 +27,13 @@ struct ActivitySlot: BitwiseCopyable {
     private(set) var spacingEndMilliseconds: Int64 = 0
 
     fileprivate var identifier: UnsafeRawBufferPointer {
-        UnsafeRawBufferPointer(start: identifierBlock.base, count: identifierCount)
+        UnsafeRawBufferPointer(start: identifierBlock.base, count: identifierByteCount)
     }
 
     @inline(__always) func isWithinSpacing(now: Moment) -> Bool { spacingEndMilliseconds > now.monotonicMilliseconds }
 
     /// Whether a command waits and the spacing has ended.
-    @inline(__always) func hasWork(now: Moment) -> Bool { !waitingList.isEmpty && !isWithinSpacing(now: now) }
+    @inline(__always) func hasCommandToBegin(now: Moment) -> Bool { !waitingList.isEmpty && !isWithinSpacing(now: now) }
 
     /// Whether the activity may have a wait: its spacing, a deferred command that must be read first, or the pause of
     /// a command that was deferred. This quick test is nearly always false, so the exact tests run rarely.
@@ -46,7 +46,7 @@ struct ActivitySlot: BitwiseCopyable {
     func pauseEndMilliseconds(now: Moment) -> Int64? {
         var end = isWithinSpacing(now: now) ? spacingEndMilliseconds : .max
         if !riderAwaitingCarrier.isNone { end = min(end, riderAwaitingCarrier.untilMilliseconds) }
-        if deferralWait.isExpected(now: now) { end = min(end, deferralWait.untilMilliseconds) }
+        if deferralWait.isOngoing(now: now) { end = min(end, deferralWait.untilMilliseconds) }
         return end == .max ? nil : end
     }
 
@@ -108,10 +108,10 @@ struct Activities: ~Copyable {
     /// Returns the activity with this id, and adds the activity if it is not known.
     mutating func findOrAdd(_ appIndex: UInt16, _ identifier: UnsafeRawBufferPointer) -> UInt32 {
         let hash = activityHash(seed: seed, appIndex: appIndex, identifier: identifier)
-        let existing = table.find(hash) { index in
+        let existingActivity = table.find(hash) { index in
             slots[index].appIndex == appIndex && isEqual(slots[index].identifier, identifier)
         }
-        if let existing { return existing }
+        if let existingActivity { return existingActivity }
         let block = identifiers.allocate(identifier.count)
         if let base = identifier.baseAddress { block.base.copyMemory(from: base, byteCount: identifier.count) }
         let index = slots.allocate(
@@ -119,7 +119,7 @@ struct Activities: ~Copyable {
                 hash: hash,
                 appIndex: appIndex,
                 identifierBlock: block,
-                identifierCount: identifier.count
+                identifierByteCount: identifier.count
             )
         )
         table.insert(hash, index: index)
@@ -178,7 +178,7 @@ struct Activities: ~Copyable {
     }
 
     /// Removes the next activity that is queued to begin and makes it idle.
-    mutating func popQueuedToBegin() -> UInt32? {
+    mutating func popActivityQueuedToBegin() -> UInt32? {
         guard let activity = activitiesToBegin.popFirst() else { return nil }
         enter(.idle, activity)
         return activity
@@ -186,7 +186,7 @@ struct Activities: ~Copyable {
 
     /// Takes the next activity out of the queue of those that wait for the end of reading ahead, and makes it idle; nil
     /// if none waits.
-    mutating func popAwaitingReadAhead() -> UInt32? {
+    mutating func popActivityAwaitingReadAhead() -> UInt32? {
         guard let activity = activitiesAwaitingReadAhead.popFirst() else { return nil }
         enter(.idle, activity)
         return activity
@@ -198,7 +198,7 @@ struct Activities: ~Copyable {
 
     /// Removes and returns the next activity whose timer fired. The activity is still in the phase that had
     /// the timer.
-    mutating func popDue() -> UInt32? { dueActivities.popFirst() }
+    mutating func popDueActivity() -> UInt32? { dueActivities.popFirst() }
 
     /// When the next timer may fire, a monotonic time; nil if no timer is set.
     var nextTimerMilliseconds: Int64? { timers.nextFireMilliseconds(slotsSearchedMax: 16) }

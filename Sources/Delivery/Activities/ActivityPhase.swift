@@ -3,9 +3,9 @@
 ///
 ///     idle ─► queuedToBegin, paused,  awaitingReadAhead or awaitingCredit ─► idle
 ///
-///     idle ─► lookingUpToken ─► admitting ─► ready ◄─► inFlight ─► idle
+///     idle ─► takingStartToken ─► admitting ─► ready ◄─► inFlight ─► idle
 ///
-///     lookingUpToken ─► holding ◄─► admitting        the command has no token
+///     takingStartToken ─► holding ◄─► admitting        the command has no token
 ///     admitting ─► registering                   Redis has a newer, unsettled command; this one brought a token
 ///     inFlight ─► retiring ─► holding            the token is dead
 ///     inFlight ─► limiting                       APNs limits the token
@@ -19,9 +19,10 @@
 enum ActivityPhase: UInt8 {
     /// Nothing is under way. Usually an activity is idle only within one call, in which `beginNextCommand` decides the
     /// next phase. While Redis is asked about its deferred lifetime command, an activity may be idle for longer. Next:
-    /// `lookingUpToken` or `admitting` when a command may be sent now; `awaitingCredit` or `awaitingReadAhead` when it
-    /// must wait; `paused` when nothing may be sent until a time; `queuedToBegin` when the activity is new. The slot is
-    /// freed if no command waits and the activity has no wait.
+    /// `queuedToBegin` when a command joins the waiting list. By `beginNextCommand`: `takingStartToken` or `admitting`
+    /// when the first command may be sent; `awaitingReadAhead` while the lane reads ahead; `awaitingCredit` when the pool
+    /// has no free credit; `paused` until the spacing or another wait ends. Without a command and a wait, the slot is
+    /// freed.
     case idle
     /// A command has just joined the waiting list. Next: `idle`, in `endBatch`, which then begins the command.
     case queuedToBegin
@@ -37,7 +38,7 @@ enum ActivityPhase: UInt8 {
     case awaitingCredit
     /// A start asks for its device's push-to-start token in Redis. Next: `admitting`, or `holding` when there
     /// is no token.
-    case lookingUpToken
+    case takingStartToken
     /// Redis is deciding about the current command, or the audiences that the activity left are being notified first.
     /// Next: `ready`; `holding` when the command has no token; `registering` when Redis has a newer command that is
     /// not settled, and the current command has an alert and brought a token.
@@ -46,7 +47,7 @@ enum ActivityPhase: UInt8 {
     /// because the newer command may be held for this token. Next: `idle`.
     case registering
     /// The current command has no token and is being stored in Redis until one registers. Next:
-    /// `lookingUpToken` or `admitting` when a token registered meanwhile.
+    /// `takingStartToken` or `admitting` when a token registered meanwhile.
     case holding
     /// Admitted with a timestamp and a token, waiting for a free stream. Next: `inFlight`; `awaitingService`
     /// for a retry that the pool does not permit.
@@ -96,7 +97,7 @@ enum ActivityPhase: UInt8 {
 
     @inline(__always)
     private static var creditMask: UInt16 {
-        lookingUpToken.mask | admitting.mask | registering.mask | holding.mask | ready.mask | inFlight.mask
+        takingStartToken.mask | admitting.mask | registering.mask | holding.mask | ready.mask | inFlight.mask
             | retiring.mask
             | limiting.mask | backingOff.mask
     }
@@ -104,18 +105,18 @@ enum ActivityPhase: UInt8 {
     @inline(__always)
     private var nextPhases: UInt16 {
         let (idle, queuedToBegin, paused) = (Self.idle.mask, Self.queuedToBegin.mask, Self.paused.mask)
-        let (awaitingCredit, lookingUpToken, admitting) = (
-            Self.awaitingCredit.mask, Self.lookingUpToken.mask, Self.admitting.mask
+        let (awaitingCredit, takingStartToken, admitting) = (
+            Self.awaitingCredit.mask, Self.takingStartToken.mask, Self.admitting.mask
         )
         let (holding, ready, awaitingService) = (Self.holding.mask, Self.ready.mask, Self.awaitingService.mask)
         return switch self {
-        case .idle: queuedToBegin | paused | Self.awaitingReadAhead.mask | awaitingCredit | lookingUpToken | admitting
+        case .idle: queuedToBegin | paused | Self.awaitingReadAhead.mask | awaitingCredit | takingStartToken | admitting
         case .queuedToBegin, .awaitingReadAhead, .registering: idle
         case .paused: idle | queuedToBegin
         case .awaitingCredit: idle | admitting
-        case .lookingUpToken: idle | admitting | holding
+        case .takingStartToken: idle | admitting | holding
         case .admitting: idle | ready | holding | Self.registering.mask
-        case .holding: idle | lookingUpToken | admitting
+        case .holding: idle | takingStartToken | admitting
         case .ready: idle | Self.inFlight.mask | awaitingService
         case .retiring: holding
         case .inFlight: idle | ready | Self.retiring.mask | Self.limiting.mask | Self.backingOff.mask | awaitingService

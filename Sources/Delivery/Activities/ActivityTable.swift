@@ -38,24 +38,24 @@ struct ActivityTable: ~Copyable {
     /// Removes an entry. Later entries of the same probe sequence move back into the free bucket, so that the
     /// table needs no placeholders for removed entries.
     mutating func remove(_ hash: UInt64, index: UInt32) {
-        var hole = Int(truncatingIfNeeded: hash) & (capacity - 1)
-        while buckets[hole].index != index {
-            precondition(buckets[hole].index != .max, "the table does not hold the activity to remove")
-            hole = (hole + 1) & (capacity - 1)
+        var freePosition = Int(truncatingIfNeeded: hash) & (capacity - 1)
+        while buckets[freePosition].index != index {
+            precondition(buckets[freePosition].index != .max, "the table does not hold the activity to remove")
+            freePosition = (freePosition + 1) & (capacity - 1)
         }
-        var position = hole
+        var position = freePosition
         while true {
             position = (position + 1) & (capacity - 1)
             guard buckets[position].index != .max else { break }
-            let home = Int(truncatingIfNeeded: buckets[position].hash) & (capacity - 1)
-            let distanceFromHome = (position - home) & (capacity - 1)
-            let distanceFromHole = (position - hole) & (capacity - 1)
-            if distanceFromHome >= distanceFromHole {
-                buckets[hole] = buckets[position]
-                hole = position
+            let homePosition = Int(truncatingIfNeeded: buckets[position].hash) & (capacity - 1)
+            let distanceFromHome = (position - homePosition) & (capacity - 1)
+            let distanceFromFreePosition = (position - freePosition) & (capacity - 1)
+            if distanceFromHome >= distanceFromFreePosition {
+                buckets[freePosition] = buckets[position]
+                freePosition = position
             }
         }
-        buckets[hole] = Self.emptyBucket
+        buckets[freePosition] = Self.emptyBucket
         count -= 1
     }
 
@@ -89,14 +89,14 @@ func activityHash(seed: UInt64, appIndex: UInt16, identifier: UnsafeRawBufferPoi
         hash = mixed(hash ^ identifier.loadUnaligned(fromByteOffset: position, as: UInt64.self))
         position += 8
     }
-    var tail = UInt64(truncatingIfNeeded: identifier.count) << 56
+    var lastWord = UInt64(truncatingIfNeeded: identifier.count) << 56
     var shift: UInt64 = 0
     while position < identifier.count {
-        tail |= UInt64(identifier[position]) << shift
+        lastWord |= UInt64(identifier[position]) << shift
         shift += 8
         position += 1
     }
-    return mixed(hash ^ tail)
+    return mixed(hash ^ lastWord)
 }
 
 private func mixed(_ value: UInt64) -> UInt64 {

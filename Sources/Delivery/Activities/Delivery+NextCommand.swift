@@ -5,7 +5,7 @@ extension Delivery {
     /// Ends a batch of `receive` calls and begins the activities that have got a command since the last batch. By now,
     /// newer states of the batch have replaced older ones.
     public mutating func endBatch(now: Moment) {
-        while let activity = activities.popQueuedToBegin() { beginNextCommand(of: activity, now: now) }
+        while let activity = activities.popActivityQueuedToBegin() { beginNextCommand(of: activity, now: now) }
     }
 
     /// Advances the core to the time `now`. Begins the next command of each activity whose wait is over, or retries
@@ -17,17 +17,17 @@ extension Delivery {
         deferrals.endPauseIfDue(now: now)
         advanceReadAhead(now: now)
         if readAheadCheckDueMilliseconds <= now.monotonicMilliseconds { readAheadCheckDueMilliseconds = .max }
-        if recordsAwaitingStore > 0 { storeWatch.noteWaiting(now: now) }
+        if recordsAwaitingStore > 0 { storeOutageWatch.noteWaiting(now: now) }
         releaseSpareBlocks(now: now)
         reviewPoolQueues(now: now)
         activities.fireTimers(now: now)
-        while let activity = activities.popDue() {
+        while let activity = activities.popDueActivity() {
             if activities[activity].phase == .paused {
                 activities.enter(.idle, activity)
                 beginNextCommand(of: activity, now: now)
             } else {
                 precondition(activities[activity].phase.isBackingOff, "a timer fired in a phase that has none")
-                retryCurrent(activity, now: now)
+                retryCurrentCommand(activity, now: now)
             }
         }
     }
@@ -39,7 +39,7 @@ extension Delivery {
         if let due = storeQueue.dueMilliseconds { nextMilliseconds = min(nextMilliseconds, due) }
         if let due = productions.dueMilliseconds { nextMilliseconds = min(nextMilliseconds, due) }
         if let due = deferrals.dueMilliseconds { nextMilliseconds = min(nextMilliseconds, due) }
-        if let due = deferralDueMilliseconds { nextMilliseconds = min(nextMilliseconds, due) }
+        if let due = poolReviewDueMilliseconds { nextMilliseconds = min(nextMilliseconds, due) }
         if let due = readAhead.dueMilliseconds { nextMilliseconds = min(nextMilliseconds, due) }
         nextMilliseconds = min(nextMilliseconds, readAheadCheckDueMilliseconds)
         return nextMilliseconds == .max ? nil : nextMilliseconds
@@ -54,7 +54,7 @@ extension Delivery {
         guard !activities[activity].waitingList.isEmpty else { return pause(activity, now: now) }
         if activities[activity].mayHaveToWait(now: now) {
             deferOverdueCommands(activity, now: now)
-            guard activities[activity].hasWork(now: now), !awaitsDeferredCommand(activity, now: now) else {
+            guard activities[activity].hasCommandToBegin(now: now), !awaitsDeferredCommand(activity, now: now) else {
                 return pause(activity, now: now)
             }
         }
@@ -67,12 +67,12 @@ extension Delivery {
         records.enter(.current, record)
         removeOldAlert(of: record, now: now)
         records.completeBody(of: record)
-        if records[record].needsTokenLookup {
-            activities.enter(.lookingUpToken, activity, with: record)
-            call(.lookUpToken, record)
+        if records[record].needsStartToken {
+            activities.enter(.takingStartToken, activity, with: record)
+            queueStoreCall(.takeStartToken, record)
         } else {
             activities.enter(.admitting, activity, with: record)
-            call(.admit, record)
+            queueStoreCall(.admit, record)
         }
     }
 
@@ -90,7 +90,7 @@ extension Delivery {
         let poolKey = pools.poolKey(of: activities[activity].appIndex, activities[activity].poolKind)
         guard pools.takeCredit(of: poolKey) else {
             activities.enter(.awaitingCredit, activity)
-            pools.appendAwaitingCredit(activity, of: poolKey, now: now)
+            pools.appendActivityAwaitingCredit(activity, of: poolKey, now: now)
             return false
         }
         activities[activity].creditedPoolKind = poolKey.kind
@@ -127,7 +127,7 @@ extension Delivery {
     }
 
     private mutating func expire(_ record: UInt32, now: Moment) {
-        if case .awaited = records[record].startDraw { records[record].setReason("startBudget") }
+        if case .awaitingBudget = records[record].startDraw { records[record].setReason("startBudget") }
         returnRider(of: record, now: now)
         finish(record, .expired)
     }
@@ -142,12 +142,12 @@ extension Delivery {
     @inline(__always)
     private func pauseEndMilliseconds(of activity: UInt32, now: Moment) -> Int64? {
         let slot = activities.address(of: activity)
-        let spacingEnd = slot.pointee.spacingEndMilliseconds
+        let spacingEndMilliseconds = slot.pointee.spacingEndMilliseconds
         // The fast path: nearly always the activity has a short spacing or no wait at all.
         guard slot.pointee.riderAwaitingCarrier.isNone, !slot.pointee.deferralWait.isSet,
-            !isLong(spacingEnd - now.monotonicMilliseconds)
+            !exceedsDeferredDelay(spacingEndMilliseconds - now.monotonicMilliseconds)
         else { return slowPathPauseEndMilliseconds(of: activity, now: now) }
-        return spacingEnd > now.monotonicMilliseconds ? spacingEnd : nil
+        return spacingEndMilliseconds > now.monotonicMilliseconds ? spacingEndMilliseconds : nil
     }
 
     @inline(never)
@@ -161,7 +161,7 @@ extension Delivery {
 
     /// Ends the turn of the current command: returns its credit and begins the activity's next command. The caller has
     /// finished the command, put it back, or made it wait for a carrier.
-    mutating func endCurrent(_ activity: UInt32, now: Moment) {
+    mutating func endCurrentCommand(_ activity: UInt32, now: Moment) {
         let hadCredit = activities[activity].phase.holdsCredit
         activities.enter(.idle, activity)
         if hadCredit { returnCredit(of: activity, now: now) }
@@ -170,7 +170,7 @@ extension Delivery {
 
     /// Drops a current command that must wait or needs another attempt. Its partition was revoked, so the next owner
     /// reads the command again.
-    mutating func dropCurrent(of activity: UInt32, now: Moment) {
+    mutating func dropCurrentCommand(of activity: UInt32, now: Moment) {
         let (record, hadCredit) = (activities[activity].currentCommand, activities[activity].phase.holdsCredit)
         // `enter` comes first, because it clears the current command. Otherwise `drop`, which puts the record's rider
         // back, would compare the rider's alert with an alert that is no longer under way.
@@ -194,10 +194,10 @@ extension Delivery {
     mutating func beginActivitiesAwaitingCredit(of poolKey: PoolKey, now: Moment) {
         // If the commands of an activity have expired, the activity takes no credit. So the loop continues until all
         // free credits are taken or no activity waits.
-        while let activity = pools.popForFreeCredit(of: poolKey) {
+        while let activity = pools.popActivityForFreeCredit(of: poolKey) {
             precondition(activities[activity].phase == .awaitingCredit)
             if activities[activity].currentCommand != .max {
-                retryCurrent(activity, now: now)
+                retryCurrentCommand(activity, now: now)
             } else {
                 activities.enter(.idle, activity)
                 beginNextCommand(of: activity, now: now)
@@ -218,7 +218,9 @@ extension Delivery {
     /// Whether a record's partition is being revoked, or the assignment that the record came with has ended.
     public func isRevoked(_ record: UInt32) -> Bool {
         let slot = records.address(of: record)
-        guard let partition = partitions.partition(slot.pointee.partition, epoch: slot.pointee.epoch) else {
+        guard
+            let partition = partitions.partition(slot.pointee.partition, assignmentEpoch: slot.pointee.assignmentEpoch)
+        else {
             return true
         }
         return partition.pointee.phase == .revoking
@@ -227,7 +229,7 @@ extension Delivery {
     /// Whether a record's partition is being revoked, and the assignment that the record came with has not ended.
     public func isBeingRevoked(_ record: UInt32) -> Bool {
         let slot = records.address(of: record)
-        let partition = partitions.partition(slot.pointee.partition, epoch: slot.pointee.epoch)
+        let partition = partitions.partition(slot.pointee.partition, assignmentEpoch: slot.pointee.assignmentEpoch)
         return partition.map { $0.pointee.phase == .revoking } ?? false
     }
 }

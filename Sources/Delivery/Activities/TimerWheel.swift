@@ -6,7 +6,7 @@ struct TimerWheel: ~Copyable {
     static var slotCount: Int { 4096 }
     static var slotMilliseconds: Int64 { 8 }
 
-    private struct Entry: BitwiseCopyable {
+    private struct Timer: BitwiseCopyable {
         var dueMilliseconds: Int64
         var next: UInt32
         var previous: UInt32
@@ -14,7 +14,7 @@ struct TimerWheel: ~Copyable {
     }
 
     private var slots: UnsafeMutablePointer<UInt32>
-    private var entries: UnsafeMutablePointer<Entry>
+    private var timers: UnsafeMutablePointer<Timer>
     private var capacity: Int
     /// The wheel has fired all slots up to and including this tick (a monotonic time divided by
     /// `slotMilliseconds`).
@@ -25,43 +25,43 @@ struct TimerWheel: ~Copyable {
         slots = .allocate(capacity: Self.slotCount)
         slots.initialize(repeating: .max, count: Self.slotCount)
         capacity = 1024
-        entries = .allocate(capacity: capacity)
-        entries.initialize(repeating: Self.unsetEntry, count: capacity)
+        timers = .allocate(capacity: capacity)
+        timers.initialize(repeating: Self.unsetTimer, count: capacity)
         firedTick = startMilliseconds / Self.slotMilliseconds
     }
 
     deinit {
         slots.deallocate()
-        entries.deallocate()
+        timers.deallocate()
     }
 
-    func isSet(_ index: UInt32) -> Bool { Int(index) < capacity && entries[Int(index)].slot != .max }
+    func isSet(_ index: UInt32) -> Bool { Int(index) < capacity && timers[Int(index)].slot != .max }
 
     mutating func set(_ index: UInt32, dueMilliseconds: Int64) {
         if Int(index) >= capacity { grow(toHold: Int(index)) }
-        precondition(entries[Int(index)].slot == .max, "an activity has one timer")
+        precondition(timers[Int(index)].slot == .max, "an activity has one timer")
         // Use the slot after the one that contains the due time. A slot fires when its span begins, and a
         // timer must not fire early.
         let dueTick = max(dueMilliseconds / Self.slotMilliseconds + 1, firedTick + 1)
         let tick = min(dueTick, firedTick + Int64(Self.slotCount) - 1)
         let slot = Int(tick) & (Self.slotCount - 1)
         let first = slots[slot]
-        entries[Int(index)] = Entry(dueMilliseconds: dueMilliseconds, next: first, previous: .max, slot: UInt32(slot))
-        if first != .max { entries[Int(first)].previous = index }
+        timers[Int(index)] = Timer(dueMilliseconds: dueMilliseconds, next: first, previous: .max, slot: UInt32(slot))
+        if first != .max { timers[Int(first)].previous = index }
         slots[slot] = index
         count += 1
     }
 
     mutating func clear(_ index: UInt32) {
         guard isSet(index) else { return }
-        let entry = entries[Int(index)]
-        if entry.previous == .max {
-            slots[Int(entry.slot)] = entry.next
+        let timer = timers[Int(index)]
+        if timer.previous == .max {
+            slots[Int(timer.slot)] = timer.next
         } else {
-            entries[Int(entry.previous)].next = entry.next
+            timers[Int(timer.previous)].next = timer.next
         }
-        if entry.next != .max { entries[Int(entry.next)].previous = entry.previous }
-        entries[Int(index)] = Self.unsetEntry
+        if timer.next != .max { timers[Int(timer.next)].previous = timer.previous }
+        timers[Int(index)] = Self.unsetTimer
         count -= 1
     }
 
@@ -100,28 +100,28 @@ struct TimerWheel: ~Copyable {
         var index = slots[slot]
         slots[slot] = .max
         while index != .max {
-            let entry = entries[Int(index)]
-            entries[Int(index)] = Self.unsetEntry
+            let timer = timers[Int(index)]
+            timers[Int(index)] = Self.unsetTimer
             count -= 1
-            if entry.dueMilliseconds <= nowMilliseconds {
+            if timer.dueMilliseconds <= nowMilliseconds {
                 dueIndices.append(index)
             } else {
-                set(index, dueMilliseconds: entry.dueMilliseconds)
+                set(index, dueMilliseconds: timer.dueMilliseconds)
             }
-            index = entry.next
+            index = timer.next
         }
     }
 
     private mutating func grow(toHold index: Int) {
         var newCapacity = capacity
         while newCapacity <= index { newCapacity *= 2 }
-        let newEntries = UnsafeMutablePointer<Entry>.allocate(capacity: newCapacity)
-        newEntries.update(from: entries, count: capacity)
-        (newEntries + capacity).initialize(repeating: Self.unsetEntry, count: newCapacity - capacity)
-        entries.deallocate()
-        entries = newEntries
+        let newTimers = UnsafeMutablePointer<Timer>.allocate(capacity: newCapacity)
+        newTimers.update(from: timers, count: capacity)
+        (newTimers + capacity).initialize(repeating: Self.unsetTimer, count: newCapacity - capacity)
+        timers.deallocate()
+        timers = newTimers
         capacity = newCapacity
     }
 
-    private static var unsetEntry: Entry { Entry(dueMilliseconds: 0, next: .max, previous: .max, slot: .max) }
+    private static var unsetTimer: Timer { Timer(dueMilliseconds: 0, next: .max, previous: .max, slot: .max) }
 }

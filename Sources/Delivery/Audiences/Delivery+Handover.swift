@@ -15,8 +15,8 @@ extension Delivery {
         trace: UnsafeRawBufferPointer,
         droppedFields: UnsafeRawBufferPointer
     ) {
-        // In the slot of a command to an audience, two fields have another content: `subject` is the audience or
-        // channel, and `device` is the template of the activities' ids.
+        // In the slot of a command to an audience, two fields have another content: `subjectIdentifier` is the audience
+        // or channel, and `device` is the template of the activities' ids.
         var fields = command
         let addressesChannel = !command.channel.isAbsent
         (fields.activity, fields.device) = (

@@ -44,12 +44,12 @@ extension Delivery {
         guard membershipChanges.departures(of: member) == nil else {
             let purpose: StoreTicket.Purpose =
                 member.kind == .activity ? .confirmActivityDepartures : .confirmDeviceDepartures
-            call(purpose, record, appIndex: member.appIndex)
+            queueStoreCall(purpose, record, appIndex: member.appIndex)
             return acknowledge(record)
         }
         let change = membershipChanges.end(member)
         acknowledge(record)
-        continueAfterChange(record, change.continuation, now: now)
+        continueAfterMembershipChange(record, change.nextStep, now: now)
     }
 
     /// Begins a change if a reply names audiences that the member left and that may not know this yet.
@@ -63,12 +63,12 @@ extension Delivery {
         let block = records.allocateBlock(departures.count)
         UnsafeMutableRawBufferPointer(start: block.base, count: departures.count).copyMemory(from: departures)
         let isTombstone = ticket.purpose == .unregisterActivity || ticket.purpose == .unregisterDevice
-        let continuation: PendingMembershipChanges.Continuation =
+        let nextStep: PendingMembershipChanges.NextStep =
             isTombstone ? .settleTombstone : .awaitAcknowledgements
-        records[ticket.record].awaitAcknowledgement()
+        records[ticket.record].expectAcknowledgement()
         membershipChanges.begin(
             member,
-            .init(departuresBlock: block, departuresByteCount: departures.count, continuation: continuation)
+            .init(departuresBlock: block, departuresByteCount: departures.count, nextStep: nextStep)
         )
     }
 
@@ -83,27 +83,32 @@ extension Delivery {
         if reply.verdict == .full {
             // Either the member's list of audiences that it left and that are not notified yet is full, or Redis' reply
             // had no room for the held command. The lane makes the registration again later.
-            records[record].awaitAcknowledgement()
+            records[record].expectAcknowledgement()
             recordsAwaitingStore += 1
             storeQueue.setAside(StoreTicket(.register, appIndex: slot.pointee.appIndex, record: record), now: now)
             return true
         }
-        let joins =
+        let joinsAudiences =
             reply.verdict == .registered && !slot.pointee.needsNoMembershipChange && slot.pointee.audiences.count > 0
-        guard joins || reply.departures != nil else { return false }
+        guard joinsAudiences || reply.departures != nil else { return false }
         let member = ChangingMember(record, slot.pointee, slot.pointee.device.count > 0 ? .device : .activity)
         // A reply that names audiences brings no held command, even if there is one. So the registration must
         // be made again to get it.
-        let mayHold = reply.verdict == .registered && (reply.heldCommand != nil || reply.departures != nil)
-        let continuation: PendingMembershipChanges.Continuation = mayHold ? .register : .settle
+        let mayHoldCommand = reply.verdict == .registered && (reply.heldCommand != nil || reply.departures != nil)
+        let nextStep: PendingMembershipChanges.NextStep = mayHoldCommand ? .register : .settle
         if !membershipChanges.has(member) {
-            records[record].awaitAcknowledgement()
+            records[record].expectAcknowledgement()
             membershipChanges.begin(
                 member,
-                .init(joinsAudiences: joins, wasMemberOfAll: reply.wasMemberOfAll, continuation: continuation)
+                .init(joinsAudiences: joinsAudiences, wasMemberOfAll: reply.wasMemberOfAll, nextStep: nextStep)
             )
         } else {
-            membershipChanges.set(continuation, joinsAudiences: joins, wasMemberOfAll: reply.wasMemberOfAll, of: member)
+            membershipChanges.set(
+                nextStep,
+                joinsAudiences: joinsAudiences,
+                wasMemberOfAll: reply.wasMemberOfAll,
+                of: member
+            )
         }
         return true
     }
@@ -112,22 +117,22 @@ extension Delivery {
     mutating func endMembershipChange(_ ticket: StoreTicket, now: Moment) {
         let change = membershipChanges.end(ChangingMember(ticket))
         records.free(change.departuresBlock)
-        continueAfterChange(ticket.record, change.continuation, now: now)
+        continueAfterMembershipChange(ticket.record, change.nextStep, now: now)
     }
 
-    private mutating func continueAfterChange(
+    private mutating func continueAfterMembershipChange(
         _ record: UInt32,
-        _ continuation: PendingMembershipChanges.Continuation,
+        _ nextStep: PendingMembershipChanges.NextStep,
         now: Moment
     ) {
-        switch continuation {
+        switch nextStep {
         case .awaitAcknowledgements: break
         case .settleTombstone: settleAcknowledgedTombstone(record)
         case .settle: settleWithoutResult(record)
         case .register:
             records[record].needsNoMembershipChange = true
-            call(.register, record)
-        case .admit: call(.admit, record)
+            queueStoreCall(.register, record)
+        case .admit: queueStoreCall(.admit, record)
         }
     }
 }

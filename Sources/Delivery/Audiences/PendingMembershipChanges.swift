@@ -4,7 +4,7 @@ import LiveActivity
 /// and, if the member left some, Redis has recorded this. (R27)
 struct PendingMembershipChanges: ~Copyable {
     /// What the record does next when its change ends.
-    enum Continuation: UInt8 {
+    enum NextStep: UInt8 {
         /// The record waits for its other acknowledgements. The change was one of them.
         case awaitAcknowledgements
         /// The record is a tombstone. It settles if it has no other call or change outstanding.
@@ -26,7 +26,7 @@ struct PendingMembershipChanges: ~Copyable {
         var joinsAudiences = false
         /// Whether the member was already in all of the audiences that it joins.
         var wasMemberOfAll = false
-        var continuation: Continuation
+        var nextStep: NextStep
     }
 
     /// Bytes of memory for one change: its entry in the queue, and two entries in the dictionary, because
@@ -51,14 +51,14 @@ struct PendingMembershipChanges: ~Copyable {
     }
 
     mutating func set(
-        _ continuation: Continuation,
+        _ nextStep: NextStep,
         joinsAudiences: Bool = false,
         wasMemberOfAll: Bool = false,
         of member: ChangingMember
     ) {
         guard var change = changes[member] else { preconditionFailure("no such change has begun") }
-        (change.continuation, change.joinsAudiences, change.wasMemberOfAll) = (
-            continuation, joinsAudiences, wasMemberOfAll
+        (change.nextStep, change.joinsAudiences, change.wasMemberOfAll) = (
+            nextStep, joinsAudiences, wasMemberOfAll
         )
         changes[member] = change
     }
@@ -90,7 +90,7 @@ extension ChangingMember {
         let kind: StoreSubjectKind =
             switch ticket.purpose {
             case .register, .hold: slot.device.count > 0 ? .device : .activity
-            case .lookUpToken, .settleStart, .unregisterDevice, .refundStart, .confirmDeviceDepartures: .device
+            case .takeStartToken, .settleStart, .unregisterDevice, .refundStart, .confirmDeviceDepartures: .device
             case .admit, .settle, .throttle, .retire, .unregisterActivity, .confirmActivityDepartures,
                 .reportLifetimeEvent,
                 .checkLifetime:

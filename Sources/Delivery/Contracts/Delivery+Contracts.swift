@@ -4,7 +4,7 @@ import LiveActivity
 extension Delivery {
     /// How many states were compared completely with their shapes since the contracts were loaded, because the lane
     /// remembered no result for them.
-    public var statesCompared: UInt64 { contracts.comparedStates }
+    public var comparedStates: UInt64 { contracts.comparedStates }
 
     /// Rejects a command that no phone could decode, unless its app is configured to get only a warning.
     /// - Returns: whether the command was rejected.
@@ -24,14 +24,14 @@ extension Delivery {
                 in: value
             )
         else { return false }
-        return handle(mismatch, of: command, appIndex, from: record, value, index)
+        return handleMismatch(mismatch, of: command, appIndex, from: record, value, index)
     }
 
     /// Counts a command that does not fit its app's contract. Rejects it. If the app is configured to get only a
     /// warning, keeps the warning instead, unless one is already kept.
     /// - Returns: whether the command was rejected.
     @inline(never)
-    mutating func handle(
+    mutating func handleMismatch(
         _ mismatch: ContractMismatch,
         of command: Command,
         _ appIndex: UInt16,

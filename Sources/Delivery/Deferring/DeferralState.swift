@@ -45,10 +45,10 @@ struct DeferralWait: BitwiseCopyable {
     @inline(__always) var isSet: Bool { untilMilliseconds != .min }
 
     @inline(__always)
-    func isExpected(now: Moment) -> Bool { untilMilliseconds > now.monotonicMilliseconds }
+    func isOngoing(now: Moment) -> Bool { untilMilliseconds > now.monotonicMilliseconds }
 
     mutating func expect(until monotonicMilliseconds: Int64, alertVersion newest: Version?, now: Moment) {
-        if isPause || !isExpected(now: now) { self = DeferralWait() }
+        if isPause || !isOngoing(now: now) { self = DeferralWait() }
         untilMilliseconds = max(untilMilliseconds, monotonicMilliseconds)
         if let newest, alertVersion.map({ $0 < newest }) ?? true { alertVersion = newest }
     }

@@ -8,7 +8,7 @@ import Numbers
 ///
 /// A command is deferred when it has been in the lane for `deferAfterMilliseconds` and will probably not be
 /// sent within `deferredDelayMilliseconds`. The lane expects this for three reasons:
-/// - Its pool sends nothing, or too little for the pushes that wait for the pool (`PoolProgress`).
+/// - Its pool sends nothing, or too little for the pushes that wait for the pool (`PoolThroughput`).
 /// - Its activity may not send within this time.
 /// - APNs did not accept its last push.
 ///
@@ -44,7 +44,7 @@ import Numbers
 /// such commands have all credits of a pool, the commands that wait for these credits are not deferred either.
 extension Delivery {
     /// The interval between two checks of the commands that wait for pools.
-    private static var checkIntervalMilliseconds: Int64 { 500 }
+    private static var poolReviewIntervalMilliseconds: Int64 { 500 }
     /// Replaces a longer `deferAfterMilliseconds` for a command that was deferred before, and while the lane
     /// is more than half full.
     private static var shortDeferAfterMilliseconds: Int64 { 1_000 }
@@ -65,7 +65,7 @@ extension Delivery {
         awaitDeferredCommand(record, now: now)
         records.enter(.deferring, record)
         produceDeferral(record)
-        if records[record].refundDrawForDeferral() { call(.refundStart, record) }
+        if records[record].refundDrawForDeferral() { queueStoreCall(.refundStart, record) }
     }
 
     /// Notes that the activity expects a deferred command. Newer states then wait for it, if they must
@@ -84,14 +84,14 @@ extension Delivery {
 
     /// Defers the current command and begins the activity's next one.
     /// - Parameter pauseMilliseconds: for how long the push must not be tried again; 0: no pause.
-    mutating func deferCurrent(
+    mutating func deferCurrentCommand(
         of activity: UInt32,
         _ cause: DeferralCause,
         pauseMilliseconds: Int64 = 0,
         now: Moment
     ) {
-        let pauseEnd = pauseMilliseconds > 0 ? now.wallMilliseconds + pauseMilliseconds : 0
-        records[activities[activity].currentCommand].deferral.pauseEndMilliseconds = pauseEnd
+        let pauseEndMilliseconds = pauseMilliseconds > 0 ? now.wallMilliseconds + pauseMilliseconds : 0
+        records[activities[activity].currentCommand].deferral.pauseEndMilliseconds = pauseEndMilliseconds
         let (record, hadCredit) = (activities[activity].currentCommand, activities[activity].phase.holdsCredit)
         activities.enter(.idle, activity)
         deferCommand(record, cause, now: now)
@@ -105,13 +105,14 @@ extension Delivery {
         guard !isRevoked(record) else { return false }
         let defersEarly =
             slot.pointee.deferral.count > 0 || records.count > records.limit / 2
-            || records.blockBytes > configuration.blockBytesMax / 2
+            || records.usedBlockBytes > configuration.usedBlockBytesMax / 2
         let overdueAfterMilliseconds = min(
             configuration.deferAfterMilliseconds,
             defersEarly ? Self.shortDeferAfterMilliseconds : .max
         )
-        guard let partition = partitions.partition(slot.pointee.partition, epoch: slot.pointee.epoch),
-            let receivedMilliseconds = partition.pointee.receiptTimes.milliseconds(of: slot.pointee.offset)
+        guard
+            let partition = partitions.partition(slot.pointee.partition, assignmentEpoch: slot.pointee.assignmentEpoch),
+            let receivedMilliseconds = partition.pointee.receiptTimes.receiptMilliseconds(of: slot.pointee.offset)
         else { return false }
         return receivedMilliseconds <= now.monotonicMilliseconds - overdueAfterMilliseconds
     }
@@ -151,40 +152,42 @@ extension Delivery {
     /// Defers the overdue commands of an activity that must wait long for its spacing, or for the pause of
     /// its next command.
     mutating func deferOverdueCommands(_ activity: UInt32, now: Moment) {
-        let isSpacingLong = isLong(activities[activity].spacingEndMilliseconds - now.monotonicMilliseconds)
+        let isSpacingLong = exceedsDeferredDelay(
+            activities[activity].spacingEndMilliseconds - now.monotonicMilliseconds
+        )
         guard isSpacingLong || activities[activity].deferralWait.isPause else { return }
         while let record = activities[activity].waitingList.head,
-            isSpacingLong || isLong(records[record].deferral.pauseMilliseconds(now: now)),
+            isSpacingLong || exceedsDeferredDelay(records[record].deferral.pauseMilliseconds(now: now)),
             isOverdue(record, now: now)
         {
             _ = activities[activity].waitingList.popFirst(in: &records)
-            let awaitsStartBudget = if case .awaited = records[record].startDraw { true } else { false }
+            let awaitsStartBudget = if case .awaitingBudget = records[record].startDraw { true } else { false }
             deferCommand(record, !isSpacingLong ? .retry : awaitsStartBudget ? .startBudget : .pace, now: now)
         }
     }
 
     /// Whether a wait is so long that a command spends it in the deferred topic.
     @inline(__always)
-    func isLong(_ milliseconds: Int64) -> Bool { milliseconds > configuration.deferredDelayMilliseconds }
+    func exceedsDeferredDelay(_ milliseconds: Int64) -> Bool { milliseconds > configuration.deferredDelayMilliseconds }
 
     /// Whether the activity's wait is so long that its overdue commands are deferred.
     @inline(__always)
     func isWaitLong(_ activity: UInt32, now: Moment) -> Bool {
         let slot = activities.address(of: activity)
-        return isLong(slot.pointee.spacingEndMilliseconds - now.monotonicMilliseconds)
+        return exceedsDeferredDelay(slot.pointee.spacingEndMilliseconds - now.monotonicMilliseconds)
             || slot.pointee.deferralWait.isPause && isPauseLong(activity, now: now)
     }
 
     private func isPauseLong(_ activity: UInt32, now: Moment) -> Bool {
         guard let head = activities[activity].waitingList.head else { return false }
-        return isLong(records[head].deferral.pauseMilliseconds(now: now))
+        return exceedsDeferredDelay(records[head].deferral.pauseMilliseconds(now: now))
     }
 
     /// Whether an activity must not begin its next command yet: a deferred command must be read first, or the
     /// next command was deferred and still pauses.
     func awaitsDeferredCommand(_ activity: UInt32, now: Moment) -> Bool {
         let slot = activities.address(of: activity)
-        guard slot.pointee.deferralWait.isExpected(now: now), let head = slot.pointee.waitingList.head else {
+        guard slot.pointee.deferralWait.isOngoing(now: now), let head = slot.pointee.waitingList.head else {
             return false
         }
         if slot.pointee.deferralWait.isPause { return records[head].deferral.pauseMilliseconds(now: now) > 0 }
@@ -197,30 +200,30 @@ extension Delivery {
     // MARK: - Commands that wait for a pool
 
     /// When `reviewPoolQueues` next has something to do, a monotonic time; nil while nothing waits for a pool.
-    var deferralDueMilliseconds: Int64? {
-        pools.queuedCount > 0 ? nextDeferralCheckMilliseconds : nil
+    var poolReviewDueMilliseconds: Int64? {
+        pools.queuedCount > 0 ? nextPoolReviewMilliseconds : nil
     }
 
     /// Checks the commands that wait for each pool. Finishes those that have expired or that a newer one replaces.
     /// While a pool is blocked, drops those whose partition is revoked, and defers those that will not be sent soon.
     mutating func reviewPoolQueues(now: Moment) {
-        guard pools.queuedCount > 0, nextDeferralCheckMilliseconds <= now.monotonicMilliseconds else { return }
-        nextDeferralCheckMilliseconds = now.monotonicMilliseconds + Self.checkIntervalMilliseconds
+        guard pools.queuedCount > 0, nextPoolReviewMilliseconds <= now.monotonicMilliseconds else { return }
+        nextPoolReviewMilliseconds = now.monotonicMilliseconds + Self.poolReviewIntervalMilliseconds
         let silenceMilliseconds = min(OutageWatch.outageMilliseconds, configuration.deferAfterMilliseconds / 2)
-        let isStoreSilent = storeWatch.isSilent(forMilliseconds: silenceMilliseconds, now: now)
+        let isStoreSilent = storeOutageWatch.isSilent(forMilliseconds: silenceMilliseconds, now: now)
         for poolKey in pools.poolKeys {
             if isStoreSilent {
                 pools.restartSpan(poolKey, now: now)
             } else {
-                pools.observe(
+                pools.evaluateSpan(
                     poolKey,
                     spanMillisecondsMin: configuration.deferAfterMilliseconds,
                     delayMilliseconds: configuration.deferredDelayMilliseconds,
                     now: now
                 )
             }
-            reviewReady(poolKey, now: now)
-            if pools.isBlocked(poolKey), !isStoreSilent { reviewAwaitingCredit(poolKey, now: now) }
+            reviewReadyPushes(poolKey, now: now)
+            if pools.isBlocked(poolKey), !isStoreSilent { reviewActivitiesAwaitingCredit(poolKey, now: now) }
             // While a production pool is blocked, activities of unknown environment wait for a separate kind of
             // credit. Usually a waiting activity begins when another activity returns its credit. If no activity has
             // a credit of this kind, none is returned, so begin the waiting activities here.
@@ -228,41 +231,41 @@ extension Delivery {
         }
     }
 
-    private mutating func reviewReady(_ poolKey: PoolKey, now: Moment) {
+    private mutating func reviewReadyPushes(_ poolKey: PoolKey, now: Moment) {
         let isBlocked = pools.isBlocked(poolKey)
-        for _ in 0..<pools.readyCount(of: poolKey) {
-            guard let record = pools.popReady(of: poolKey) else { return }
+        for _ in 0..<pools.readyPushCount(of: poolKey) {
+            guard let record = pools.popReadyPush(of: poolKey) else { return }
             let activity = activity(ofCurrent: record, in: .ready)
             if records[record].isPushExpired(by: policies, now: now) {
-                finishCurrent(record, .expired, settlement: .notShown, now: now)
-            } else if isCurrentSuperseded(of: activity), isReplacedAtOnce(record, of: activity, now: now) {
-                replaceCurrent(of: activity, settlement: .notShown, now: now)
+                finishCurrentCommand(record, .expired, settlement: .notShown, now: now)
+            } else if isCurrentCommandSuperseded(of: activity), isReplacedAtOnce(record, of: activity, now: now) {
+                replaceCurrentCommand(of: activity, settlement: .notShown, now: now)
             } else if isBlocked, isLeftToNextOwner(record) {
-                dropCurrent(of: activity, now: now)
+                dropCurrentCommand(of: activity, now: now)
             } else if isBlocked, records[record].deferral.wasOffered,
                 isOverdue(record, now: now) || isDeferredToNextOwner(record)
             {
-                deferCurrent(of: activity, .pool, now: now)
+                deferCurrentCommand(of: activity, .pool, now: now)
             } else {
                 // Each push is offered to its pool once before it is deferred because of the pool. Otherwise every push
                 // would be deferred, and none would be sent that could show that the pool works again (simulation
                 // `deferrals`, seeds 1 and 81). While the lane reads ahead, no push is offered.
                 records[record].deferral.wasOffered = !pools.outageWatch(of: poolKey).pointee.isReadingAhead
-                pools.appendReady(record, to: poolKey, now: now)
+                pools.appendReadyPush(record, to: poolKey, now: now)
             }
         }
     }
 
-    private mutating func reviewAwaitingCredit(_ poolKey: PoolKey, now: Moment) {
-        for _ in 0..<pools.awaitingCreditCount(of: poolKey) {
-            guard let activity = pools.popAwaitingCredit(of: poolKey) else { return }
+    private mutating func reviewActivitiesAwaitingCredit(_ poolKey: PoolKey, now: Moment) {
+        for _ in 0..<pools.activitiesAwaitingCreditCount(of: poolKey) {
+            guard let activity = pools.popActivityAwaitingCredit(of: poolKey) else { return }
             let current = activities[activity].currentCommand
             if current != .max {
                 guard isOverdue(current, now: now) || isDeferredToNextOwner(current) else {
-                    pools.appendAwaitingCredit(activity, of: poolKey, now: now)
+                    pools.appendActivityAwaitingCredit(activity, of: poolKey, now: now)
                     continue
                 }
-                deferCurrent(of: activity, .retry, now: now)
+                deferCurrentCommand(of: activity, .retry, now: now)
                 continue
             }
             removeStaleCommands(activity, now: now)
@@ -280,7 +283,7 @@ extension Delivery {
                 deferCommand(record, .pool, now: now)
             }
             guard activities[activity].waitingList.isEmpty else {
-                pools.appendAwaitingCredit(activity, of: poolKey, now: now)
+                pools.appendActivityAwaitingCredit(activity, of: poolKey, now: now)
                 continue
             }
             activities.enter(.idle, activity)
@@ -293,7 +296,7 @@ extension Delivery {
     /// Whether a blocked pool has begun to send again since the last call. If so, the Kafka thread reads the
     /// deferred commands at once, although they are not due. The lane asks the Kafka thread for this at most
     /// once in `worker.deferredDelayMilliseconds`.
-    public mutating func takePoolRecovery() -> Bool { pools.takeRecovery() }
+    public mutating func takePoolRecovery() -> Bool { pools.takePoolRecovery() }
 
     /// Receives a command from the deferred topic. `receive(_:now:)` receives the records of the other
     /// topics.
@@ -312,7 +315,7 @@ extension Delivery {
                 kind: .invalid,
                 topic: deferral.topic,
                 partition: record.partition,
-                epoch: partition.pointee.epoch,
+                assignmentEpoch: partition.pointee.assignmentEpoch,
                 offset: record.offset,
                 sourcePartition: deferral.partition,
                 sourceOffset: deferral.offset,
@@ -354,7 +357,7 @@ extension RecordSlot {
     }
 
     fileprivate mutating func restore(_ deferral: Deferral) {
-        (attempts, resultsBefore) = (deferral.attempts, deferral.resultsBefore)
+        (attempts, earlierResultCount) = (deferral.attempts, deferral.earlierResultCount)
         supersededCount = SupersededCount(commands: deferral.supersededCount)
         isReread = deferral.isReread
         if hasOwnToken { registeredAtMilliseconds = deferral.registeredAtMilliseconds }

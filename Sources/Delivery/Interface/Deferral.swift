@@ -18,7 +18,7 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
     public var attempts: UInt8
     /// The number of results that the record at `offset` has had already. A record that brings a token may have
     /// several.
-    public var resultsBefore: UInt8
+    public var earlierResultCount: UInt8
     /// The number of superseded commands that this command's result must count, because they have no results
     /// of their own.
     public var supersededCount: UInt32
@@ -54,7 +54,7 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
         recordMilliseconds: Int64 = -1,
         receivedMilliseconds: Int64 = -1,
         attempts: UInt8 = 0,
-        resultsBefore: UInt8 = 0,
+        earlierResultCount: UInt8 = 0,
         supersededCount: UInt32 = 0,
         registeredAtMilliseconds: Int64 = 0,
         claim: UInt64 = 0,
@@ -73,7 +73,7 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
         self.recordMilliseconds = recordMilliseconds
         self.receivedMilliseconds = receivedMilliseconds
         self.attempts = attempts
-        self.resultsBefore = resultsBefore
+        self.earlierResultCount = earlierResultCount
         self.supersededCount = supersededCount
         self.registeredAtMilliseconds = registeredAtMilliseconds
         self.claim = claim
@@ -120,7 +120,7 @@ extension RecordView {
             recordMilliseconds: recordMilliseconds,
             receivedMilliseconds: receivedMilliseconds,
             attempts: attempts,
-            resultsBefore: UInt8(clamping: resultsBefore),
+            earlierResultCount: UInt8(clamping: earlierResultCount),
             supersededCount: UInt32(clamping: supersededCount),
             registeredAtMilliseconds: registeredAtMilliseconds,
             claim: claim,

@@ -42,7 +42,7 @@ public struct DeliveryConfiguration: Sendable {
     public var recordsMax = 131_072
     /// The lane stops receiving when the texts, tokens and bodies of its records have this many bytes. At
     /// least 1.
-    public var blockBytesMax = Int.max
+    public var usedBlockBytesMax = Int.max
     /// The number of credits of one pool. Commands without a credit wait without an admission, and a newer state still
     /// replaces them.
     public var pushesInFlightPerPoolMax = 2_000
@@ -84,7 +84,7 @@ public struct DeliveryConfiguration: Sendable {
     }
 
     /// The parts that can change while the lane runs.
-    public var settings: ReloadableSettings {
+    public var reloadableSettings: ReloadableSettings {
         ReloadableSettings(
             policies: policies,
             appPolicies: apps.map(\.policy),
@@ -139,7 +139,7 @@ public struct DeliveryConfiguration: Sendable {
     func validate() {
         precondition(!apps.isEmpty && apps.count <= Int(UInt8.max))
         precondition((64...4_194_304).contains(recordsMax))
-        precondition(blockBytesMax > 0)
+        precondition(usedBlockBytesMax > 0)
         precondition(pushesInFlightPerPoolMax > 0)
         precondition((1...Self.policiesMax).contains(policies.count))
         precondition(apps.allSatisfy { policies.indices.contains($0.policy) })
@@ -158,7 +158,7 @@ public struct DeliveryConfiguration: Sendable {
         precondition(policy.startBudget.refillPerHour > 0 && policy.expiration.startSeconds > 0)
         precondition(policy.expiration.alertSeconds > 0)
         precondition(
-            policy.oversize.count <= DroppedFields.countMax && policy.oversize.allSatisfy(DroppedFields.isName)
+            policy.oversize.count <= OversizeFields.countMax && policy.oversize.allSatisfy(OversizeFields.isName)
         )
         precondition(policy.expiration.updateSeconds > 0 && policy.expiration.endSeconds > 0)
     }

@@ -28,7 +28,7 @@ public struct PushResult {
 
         /// Whether the answer counts as a sign that APNs works, because it decides about this push or its token.
         /// `topicSuspect` does not count, because the topic may be wrong for all pushes of the app.
-        package var isDecision: Bool {
+        package var isDecisive: Bool {
             switch self {
             case .accepted, .limited, .tokenDead, .tokenSuspect, .channelGone, .rejected: true
             case .retryNow, .retryLater, .topicSuspect, .ambiguous: false

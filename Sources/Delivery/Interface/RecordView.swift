@@ -12,20 +12,20 @@ public struct RecordView {
     public var appIndex: Int { Int(slot.appIndex) }
     /// 5 or 10 for a command. Before the admission this is the priority that the command asks for; afterwards, the
     /// priority that the budget allowed.
-    public var priority: UInt8 { slot.allowance.priority != 0 ? slot.allowance.priority : slot.priority }
+    public var priority: UInt8 { slot.pushAllowance.priority != 0 ? slot.pushAllowance.priority : slot.priority }
     /// The index of the record's policy.
     public var policy: Int { Int(slot.policy) }
     /// The policy that the command names; empty if it names none and its app's policy applies. Not for a registration.
     public var policyName: UnsafeRawBufferPointer { slot.bytes(slot.policyName) }
-    public var isDemoted: Bool { slot.allowance.isDemoted }
+    public var isDemoted: Bool { slot.pushAllowance.isDemoted }
     /// Pushes of priority 10 that the activity's budget allows after this one; -1 if the budget was not used.
-    public var budgetLeft: Int { Int(slot.allowance.budgetLeft) }
+    public var budgetLeft: Int { Int(slot.pushAllowance.budgetLeft) }
     public var attempts: UInt8 { slot.attempts }
     /// Whether the push that `nextPush` has just returned was attempted before, by this lane or in an earlier reading.
     public var isRetry: Bool { slot.attempts > 1 }
     public var version: Version { slot.version }
     /// The `apns-expiration` that is sent to APNs, UNIX seconds; -1 until this lane sends the push.
-    public var expiration: Int64 { slot.sentExpiration }
+    public var expiration: Int64 { slot.sentExpirationSeconds }
     public var apnsIdentifier: (UInt64, UInt64) { slot.apnsIdentifier }
     /// The connection of this lane's last attempt; 0: there was none. The next attempt avoids this connection.
     public var avoidedConnection: UInt32 { slot.avoidedConnection }
@@ -33,7 +33,7 @@ public struct RecordView {
     /// The number of superseded commands that this command's result must count, because they have no results
     /// of their own.
     public var supersededCount: Int { Int(slot.supersededCount.commands) }
-    public var status: UInt16 { slot.status }
+    public var status: UInt16 { slot.httpStatus }
     public var sentTimestamp: Int64 { slot.sentTimestamp }
     public var topic: RecordTopic { slot.topic }
     public var partition: Int32 { slot.sourcePartition }
@@ -51,15 +51,17 @@ public struct RecordView {
     public var isLifetimeCommand: Bool { slot.isLifetimeCommand }
     /// The number of results that the record has had already. A record that brings a token may have one for
     /// its own command, if it is a command, and one for each held command that the token releases.
-    public var resultsBefore: Int { Int(slot.resultsBefore) }
+    public var earlierResultCount: Int { Int(slot.earlierResultCount) }
 
     /// The activity's id. Empty if the record names none, and usually if the record is invalid. For a tombstone: the
     /// record's key, which may also be the id of a device.
-    public var activity: UnsafeRawBufferPointer { slot.bytes(isOfAudience ? BlockRange() : slot.subject) }
+    public var activity: UnsafeRawBufferPointer {
+        slot.bytes(isAudienceCommand ? BlockRange() : slot.subjectIdentifier)
+    }
     /// The command's id. If the command brought none, this is empty until the core makes one: when the command is
     /// held, deferred, handed over to the core of audiences or finished.
     public var commandIdentifier: UnsafeRawBufferPointer { slot.bytes(slot.commandIdentifier) }
-    public var device: UnsafeRawBufferPointer { slot.bytes(isOfAudience ? BlockRange() : slot.device) }
+    public var device: UnsafeRawBufferPointer { slot.bytes(isAudienceCommand ? BlockRange() : slot.device) }
     public var attributesType: UnsafeRawBufferPointer { slot.bytes(slot.attributesType) }
     public var token: UnsafeRawBufferPointer { slot.tokenBytes }
     /// A reason of APNs, of Redis or of Causeway, or the code of the record's fault; empty if there is none.
@@ -86,10 +88,10 @@ public struct RecordView {
         var record =
             slot.addressesChannel
             ? CommandRecord(app: app, channel: channel, environment: environment, aps: aps)
-            : isOfAudience
+            : isAudienceCommand
                 ? CommandRecord(app: app, audience: audience, aps: aps)
                 : CommandRecord(app: app, activity: activity, aps: aps)
-        if isStart, isOfAudience { record.activity = activityTemplate } else if isStart { record.device = device }
+        if isStart, isAudienceCommand { record.activity = activityTemplate } else if isStart { record.device = device }
         record.requestsChannel = slot.requestsChannel
         record.payloadMembers = payloadMembers
         // The topic's name may be so long that the default id is longer than an id may be. Then this record has no id.
@@ -106,18 +108,20 @@ public struct RecordView {
     // Properties of commands to audiences, and of members that join or leave audiences.
 
     /// Whether the command is for an audience or for a channel. The core of audiences decides about such a command.
-    public var isOfAudience: Bool { slot.kind == .audienceCommand }
+    public var isAudienceCommand: Bool { slot.kind == .audienceCommand }
     /// The audience's id; empty if the command is for an activity or a channel.
     public var audience: UnsafeRawBufferPointer {
-        slot.bytes(isOfAudience && !slot.addressesChannel ? slot.subject : BlockRange())
+        slot.bytes(isAudienceCommand && !slot.addressesChannel ? slot.subjectIdentifier : BlockRange())
     }
     /// The channel's id, in ``environment``, if the command is for a channel; empty if it is for an audience or
     /// activity.
-    public var channel: UnsafeRawBufferPointer { slot.bytes(slot.addressesChannel ? slot.subject : BlockRange()) }
+    public var channel: UnsafeRawBufferPointer {
+        slot.bytes(slot.addressesChannel ? slot.subjectIdentifier : BlockRange())
+    }
     /// Whether the command requests a broadcast channel for its audience, even if the configuration does not.
     public var requestsChannel: Bool { slot.requestsChannel }
     /// The ``DeviceTemplate`` of a start to an audience; otherwise empty.
-    public var activityTemplate: UnsafeRawBufferPointer { slot.bytes(isOfAudience ? slot.device : BlockRange()) }
+    public var activityTemplate: UnsafeRawBufferPointer { slot.bytes(isAudienceCommand ? slot.device : BlockRange()) }
     /// The positions of the parts of ``body``.
     public var layout: Body.Layout { slot.layout }
     /// The command's own expiration, UNIX seconds; -1: it has none. A start always has one, because its
@@ -135,7 +139,7 @@ public struct RecordView {
     /// Returns the id of the activity or device whose audiences change.
     /// - Parameter kind: which of the two the change is about, because a record may name both.
     public func memberIdentifier(_ kind: StoreSubjectKind) -> UnsafeRawBufferPointer {
-        slot.bytes(kind == .device && slot.device.count > 0 ? slot.device : slot.subject)
+        slot.bytes(kind == .device && slot.device.count > 0 ? slot.device : slot.subjectIdentifier)
     }
 
     var deferralState: DeferralState { slot.deferral }
@@ -150,7 +154,7 @@ public struct RecordView {
     public var statePriority: UInt8 { slot.statePriority }
     var isAlertExpired: Bool { slot.isAlertExpired }
     /// Whether the record brings a token: its own, or the token that released a held start.
-    var bringsToken: Bool { (slot.hasOwnToken || slot.isHeldStart) && slot.tokenCount > 0 }
+    var bringsToken: Bool { (slot.hasOwnToken || slot.isHeldStart) && slot.tokenByteCount > 0 }
 
     /// The trace header that came with the record; empty if there was none.
     public var trace: UnsafeRawBufferPointer { slot.bytes(slot.trace) }

@@ -25,20 +25,23 @@ extension Delivery {
         if slot.pointee.isLifetimeEnd || isFinalRestart(slot) {
             // The life leaves the timetable only after this record's result is acknowledged. If the worker
             // dies earlier, the record is read again and must still find the life.
-            if endsLifetime(slot) { records[record].followUps.insert(.endLife) }
+            if removesLife(slot) { records[record].followUps.insert(.endLife) }
             return
         }
         let restarts = policies.restartsAfterLifetime(slot.pointee.policy)
-        guard showsLifeOrEnd(slot.pointee.event, outcome, restarts: restarts) else { return }
+        guard showsLifeOrEnd(slot, outcome, restarts: restarts) else { return }
         records[record].isKeptByTimetable = restarts && slot.pointee.event != .end
-        call(.reportLifetimeEvent, record)
+        queueStoreCall(.reportLifetimeEvent, record)
     }
 
     /// Whether an outcome shows that an activity began, lives or has ended. `duplicate` shows it too: a
     /// worker may have settled the record in Redis and died before it reported to the timetable.
-    private func showsLifeOrEnd(_ event: Event, _ outcome: Outcome, restarts: Bool) -> Bool {
-        switch outcome {
-        case .accepted, .duplicate: true
+    private func showsLifeOrEnd(_ slot: UnsafePointer<RecordSlot>, _ outcome: Outcome, restarts: Bool) -> Bool {
+        let event = slot.pointee.event
+        return switch outcome {
+        case .accepted: true
+        // If another record in the lane brings the same end, Redis has not yet said whether it ends the newest life.
+        case .duplicate: event != .end || slot.pointee.admittedMilliseconds >= 0
         case .unchanged: event == .update
         case .unknown: event == .start
         case .held: event == .end
@@ -49,7 +52,7 @@ extension Delivery {
 
     /// Whether this end of a lifetime, or this start after it, removes the life from the timetable. If not,
     /// the keeper produces the command again.
-    private func endsLifetime(_ slot: UnsafePointer<RecordSlot>) -> Bool {
+    private func removesLife(_ slot: UnsafePointer<RecordSlot>) -> Bool {
         guard slot.pointee.isLifetimeEnd else { return true }
         return switch slot.pointee.outcome {
         case .accepted, .ended, .failed, .expired: true
@@ -185,7 +188,7 @@ extension Delivery {
         let stage = records[record].stage
         acknowledge(record)
         switch stage {
-        case .registering: call(.register, record)
+        case .registering: queueStoreCall(.register, record)
         case .unregistering: settleAcknowledgedTombstone(record)
         default: break
         }
@@ -217,7 +220,7 @@ extension Delivery {
             records[record].isKeptByTimetable = true
         }
         records.enter(.finished, record)
-        call(.reportLifetimeEvent, record)
+        queueStoreCall(.reportLifetimeEvent, record)
     }
 
     /// Asks Redis whether the timetable still has what this command is about: the life that it ends, or the
@@ -234,7 +237,7 @@ extension Delivery {
         records.setBody(of: record, to: command, from: value, dictionaryNumber: lastAps.dictionaryNumber)
         if let deferral { restore(deferral, to: record, of: nil, now: now) }
         records.enter(.registering, record)
-        call(.checkLifetime, record)
+        queueStoreCall(.checkLifetime, record)
     }
 
     mutating func handleLifetimeCheck(_ record: UInt32, hasEnded: Bool, now: Moment) {
@@ -309,10 +312,17 @@ extension Delivery {
             activities[activity].waitingList.putBackLast(tail, in: &records)
             return isWaiting
         }
-        countCoalescing(of: tail)
-        let isWaiting = merge(record, into: activity, now: now)
+        countCoalescedCommand(of: tail)
         supersede(tail, by: record, now: now)
-        return isWaiting
+        return merge(record, into: activity, now: now)
+    }
+
+    /// Puts the current command, which is the end of a lifetime, behind all waiting commands.
+    mutating func putBackLifetimeEnd(_ end: UInt32, of activity: UInt32, now: Moment) {
+        guard let tail = activities[activity].waitingList.tail, records[tail].isLifetimeEnd else {
+            return activities[activity].waitingList.append(end, in: &records)
+        }
+        _ = mergeLifetimeEnd(end, with: tail, of: activity, now: now)
     }
 }
 

@@ -41,7 +41,7 @@ struct Arena: ~Copyable {
     /// Bytes of the blocks in use.
     private(set) var usedBytes = 0
     /// Bytes of all chunks, in use or free. Blocks above the largest size are not counted.
-    var chunksBytes: Int { chunks.count * Self.chunkBytes }
+    var allocatedChunkBytes: Int { chunks.count * Self.chunkBytes }
 
     init() {
         freeBlocks = .allocate(capacity: Self.classCount)
@@ -58,12 +58,12 @@ struct Arena: ~Copyable {
 
     mutating func allocate(_ count: Int) -> Block {
         let sizeClass = Self.sizeClass(of: count)
-        guard sizeClass < Self.classCount else { return outsizedBlock(count) }
+        guard sizeClass < Self.classCount else { return allocateOutsized(count) }
         usedBytes &+= Self.blockBytes(sizeClass)
         if freeBlocks[sizeClass].count == 0 { addBlocks(sizeClass) }
-        let top = freeBlocks[sizeClass].count &- 1
-        freeBlocks[sizeClass].count = top
-        return Block(base: freeBlocks[sizeClass].stack[top], sizeClass: UInt8(truncatingIfNeeded: sizeClass))
+        let topPosition = freeBlocks[sizeClass].count &- 1
+        freeBlocks[sizeClass].count = topPosition
+        return Block(base: freeBlocks[sizeClass].stack[topPosition], sizeClass: UInt8(truncatingIfNeeded: sizeClass))
     }
 
     mutating func free(_ block: Block) {
@@ -88,7 +88,7 @@ struct Arena: ~Copyable {
     private static func blockBytes(_ sizeClass: Int) -> Int { 1 << (sizeClass &+ smallestShift) }
 
     /// Allocates a block above the largest size separately, with its size in front of it.
-    private mutating func outsizedBlock(_ count: Int) -> Block {
+    private mutating func allocateOutsized(_ count: Int) -> Block {
         let allocation = UnsafeMutableRawPointer.allocate(byteCount: Self.outsizedHeaderBytes + count, alignment: 16)
         allocation.storeBytes(of: count, as: Int.self)
         usedBytes += count
@@ -108,10 +108,10 @@ struct Arena: ~Copyable {
         var releasedChunks: Set<UnsafeMutableRawPointer> = []
         for sizeClass in 0..<Self.classCount {
             let (stack, count) = (freeBlocks[sizeClass].stack, freeBlocks[sizeClass].count)
-            var freeCounts: [UnsafeMutableRawPointer: Int] = [:]
-            for position in 0..<count { freeCounts[Self.chunk(of: stack[position]), default: 0] += 1 }
-            let blocks = Self.chunkBytes / Self.blockBytes(sizeClass)
-            let freeChunks = Set(freeCounts.filter { $0.value == blocks }.keys)
+            var freeBlockCounts: [UnsafeMutableRawPointer: Int] = [:]
+            for position in 0..<count { freeBlockCounts[Self.chunk(of: stack[position]), default: 0] += 1 }
+            let blocksPerChunk = Self.chunkBytes / Self.blockBytes(sizeClass)
+            let freeChunks = Set(freeBlockCounts.filter { $0.value == blocksPerChunk }.keys)
             guard !freeChunks.isEmpty else { continue }
             var keptCount = 0
             for position in 0..<count where !freeChunks.contains(Self.chunk(of: stack[position])) {
@@ -119,7 +119,7 @@ struct Arena: ~Copyable {
                 keptCount += 1
             }
             freeBlocks[sizeClass].count = keptCount
-            freeBlocks[sizeClass].capacity -= freeChunks.count * blocks
+            freeBlocks[sizeClass].capacity -= freeChunks.count * blocksPerChunk
             releasedChunks.formUnion(freeChunks)
         }
         chunks.removeAll { releasedChunks.contains($0) }
@@ -137,13 +137,13 @@ struct Arena: ~Copyable {
         // The chunk is aligned to its own size, so that a block's address gives its chunk.
         let chunk = UnsafeMutableRawPointer.allocate(byteCount: Self.chunkBytes, alignment: Self.chunkBytes)
         chunks.append(chunk)
-        let blocks = Self.chunkBytes / blockBytes
+        let blocksPerChunk = Self.chunkBytes / blockBytes
         freeBlocks[sizeClass].stack.deallocate()
-        freeBlocks[sizeClass].capacity += blocks
+        freeBlocks[sizeClass].capacity += blocksPerChunk
         freeBlocks[sizeClass].stack = .allocate(capacity: freeBlocks[sizeClass].capacity)
-        freeBlocks[sizeClass].count = blocks
-        for block in 0..<blocks {
-            (freeBlocks[sizeClass].stack + block).initialize(to: chunk + (blocks - 1 - block) * blockBytes)
+        freeBlocks[sizeClass].count = blocksPerChunk
+        for block in 0..<blocksPerChunk {
+            (freeBlocks[sizeClass].stack + block).initialize(to: chunk + (blocksPerChunk - 1 - block) * blockBytes)
         }
     }
 }

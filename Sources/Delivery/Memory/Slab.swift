@@ -10,8 +10,8 @@ import CProcessor
 /// other modules. Otherwise the core of audiences would ask Swift's runtime for the element's size on each
 /// call.
 public struct Slab<Element: BitwiseCopyable>: ~Copyable {
-    /// In front of each element is a header of four bytes: `inUse`, or the index of the next free element. Each access
-    /// checks the header. If header and element do not fit into a cache line, the header begins on a cache line.
+    /// In front of each element is a header of four bytes: `inUseHeader`, or the index of the next free element. Each
+    /// access checks the header. If header and element do not fit into a cache line, the header begins on a cache line.
     private var storage: UnsafeMutableRawPointer
     private var capacity: Int
     private var firstFreeIndex: UInt32 = .max
@@ -20,16 +20,16 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
     public let limit: Int
 
     private static var cacheLineBytes: Int { 64 }
-    private static var elementOffset: Int { 8 }
+    private static var elementOffsetBytes: Int { 8 }
     /// Bytes of one element, including the slab's own bytes for it.
     static var strideBytes: Int {
-        let bytes = elementOffset + MemoryLayout<Element>.size
-        let unit = bytes > cacheLineBytes ? cacheLineBytes : 16
-        return (bytes + unit - 1) / unit * unit
+        let bytes = elementOffsetBytes + MemoryLayout<Element>.size
+        let alignmentBytes = bytes > cacheLineBytes ? cacheLineBytes : 16
+        return (bytes + alignmentBytes - 1) / alignmentBytes * alignmentBytes
     }
 
     package init(limit: Int) {
-        precondition(limit > 0 && limit < Int(UInt32.max) && MemoryLayout<Element>.alignment <= Self.elementOffset)
+        precondition(limit > 0 && limit < Int(UInt32.max) && MemoryLayout<Element>.alignment <= Self.elementOffsetBytes)
         self.limit = limit
         capacity = min(limit, 1024)
         storage = .allocate(byteCount: capacity * Self.strideBytes, alignment: Self.cacheLineBytes)
@@ -58,8 +58,8 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
             index = UInt32(everUsedCount)
             everUsedCount += 1
         }
-        setHeader(of: index, to: Self.inUse)
-        slotAddress(of: index).initialize(to: element())
+        setHeader(of: index, to: Self.inUseHeader)
+        elementAddress(of: index).initialize(to: element())
         return index
     }
 
@@ -70,7 +70,7 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
         count -= 1
     }
 
-    public func isInUse(_ index: UInt32) -> Bool { Int(index) < everUsedCount && header(of: index) == Self.inUse }
+    public func isInUse(_ index: UInt32) -> Bool { Int(index) < everUsedCount && header(of: index) == Self.inUseHeader }
 
     private func header(of index: UInt32) -> UInt32 {
         storage.load(fromByteOffset: Int(index) &* Self.strideBytes, as: UInt32.self)
@@ -80,8 +80,8 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
         storage.storeBytes(of: header, toByteOffset: Int(index) &* Self.strideBytes, as: UInt32.self)
     }
 
-    private func slotAddress(of index: UInt32) -> UnsafeMutablePointer<Element> {
-        (storage + (Int(index) &* Self.strideBytes &+ Self.elementOffset)).assumingMemoryBound(to: Element.self)
+    private func elementAddress(of index: UInt32) -> UnsafeMutablePointer<Element> {
+        (storage + (Int(index) &* Self.strideBytes &+ Self.elementOffsetBytes)).assumingMemoryBound(to: Element.self)
     }
 
     /// Prefetches the first cache lines of an element that will be read soon. The element may be free, and
@@ -97,24 +97,24 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
     public subscript(_ index: UInt32) -> Element {
         unsafeAddress {
             precondition(isInUse(index))
-            return UnsafePointer(slotAddress(of: index))
+            return UnsafePointer(elementAddress(of: index))
         }
         unsafeMutableAddress {
             precondition(isInUse(index))
-            return slotAddress(of: index)
+            return elementAddress(of: index)
         }
     }
 
     /// Returns the address of an element, which is valid until the next allocation.
     public func address(of index: UInt32) -> UnsafePointer<Element> {
         precondition(isInUse(index))
-        return UnsafePointer(slotAddress(of: index))
+        return UnsafePointer(elementAddress(of: index))
     }
 
     /// Returns the address of an element, which is valid until the next allocation.
     public mutating func mutableAddress(of index: UInt32) -> UnsafeMutablePointer<Element> {
         precondition(isInUse(index))
-        return slotAddress(of: index)
+        return elementAddress(of: index)
     }
 
     private mutating func grow() {
@@ -129,5 +129,5 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
         capacity = newCapacity
     }
 
-    private static var inUse: UInt32 { .max - 1 }
+    private static var inUseHeader: UInt32 { .max - 1 }
 }

@@ -11,7 +11,7 @@ extension Delivery {
     public mutating func assign(topic: RecordTopic, number: Int32) -> UInt32? {
         let windowOffsets = configuration.ledgerWindowOffsets
         return partitions.assign {
-            Partition(topic: topic, number: number, epoch: $0, windowOffsets: windowOffsets)
+            Partition(topic: topic, number: number, assignmentEpoch: $0, windowOffsets: windowOffsets)
         }
     }
 
@@ -20,17 +20,17 @@ extension Delivery {
     /// result that says nothing new. (R25)
     ///
     /// - Parameters:
-    ///   - settledBelow: all records below this offset had been settled.
-    ///   - metadata: which records from `settledBelow` on had been settled, in the form of
+    ///   - settledEndOffset: all records below this offset had been settled.
+    ///   - metadata: which records from `settledEndOffset` on had been settled, in the form of
     ///     ``PartitionProgress/metadata`` for this offset.
     public mutating func noteRereadRecords(
         _ index: UInt32,
-        below settledBelow: Int64,
+        below settledEndOffset: Int64,
         metadata: UnsafeRawBufferPointer
     ) {
         guard let partition = partitions[index] else { return }
-        let rangesAbove = SettledOffsetsText.decode(metadata, committedOffset: settledBelow) ?? []
-        partition.pointee.rereadOffsets = RereadOffsets(below: settledBelow, above: rangesAbove)
+        let settledRanges = SettledOffsetsText.decode(metadata, committedOffset: settledEndOffset) ?? []
+        partition.pointee.rereadOffsets = RereadOffsets(below: settledEndOffset, above: settledRanges)
     }
 
     /// Notes the records above the committed offset that earlier owners of the partition settled, so that the lane
@@ -39,18 +39,18 @@ extension Delivery {
     /// - Parameters:
     ///   - metadata: the metadata of the commit, as `progress` made it. Malformed text, and text for another offset, is
     ///     refused.
-    ///   - logEnd: the offset that the next record written to the partition gets. Settled offsets from `logEnd` on are
-    ///     ignored, because they have no record yet.
-    /// - Returns: how many settled offsets below `logEnd` the metadata names. Nil if the metadata was refused, or if
-    ///   the partition is not assigned. If the metadata was refused, every record from `committedOffset` on is
+    ///   - logEndOffset: the offset that the next record written to the partition gets. Settled offsets from there on
+    ///     are ignored, because they have no record yet.
+    /// - Returns: how many settled offsets below `logEndOffset` the metadata names. Nil if the metadata was refused, or
+    ///   if the partition is not assigned. If the metadata was refused, every record from `committedOffset` on is
     ///   processed.
     public mutating func resume(
         _ index: UInt32,
         at committedOffset: Int64,
         metadata: UnsafeRawBufferPointer,
-        logEnd: Int64
+        logEndOffset: Int64
     ) -> Int? {
-        partitions[index]?.pointee.ledger.resume(at: committedOffset, metadata: metadata, logEnd: logEnd)
+        partitions[index]?.pointee.ledger.resume(at: committedOffset, metadata: metadata, logEndOffset: logEndOffset)
     }
 
     /// Returns the offset and the metadata to commit for a partition; nil before the lane receives the partition's
@@ -76,11 +76,12 @@ extension Delivery {
         partition.pointee.phase = .revoking
         for record in 0..<records.indexBound where records.isInUse(record) {
             let slot = records.address(of: record)
-            guard slot.pointee.partition == index, slot.pointee.epoch == partition.pointee.epoch else { continue }
+            guard slot.pointee.partition == index, slot.pointee.assignmentEpoch == partition.pointee.assignmentEpoch
+            else { continue }
             dropUnlessUnderWay(record, now: now)
         }
         dropUntakenHandovers(now: now)
-        stopReadAhead(for: partition, now: now)
+        removeLag(for: partition, now: now)
     }
 
     /// Drops a record of a revoked partition, unless a step of it is under way. A start that backs off is not
@@ -104,9 +105,9 @@ extension Delivery {
         case .current:
             guard activities[activity].phase.isBackingOff else { return }
             if isDeferredToNextOwner(record) {
-                deferCurrent(of: activity, .retry, now: now)
+                deferCurrentCommand(of: activity, .retry, now: now)
             } else if !slot.pointee.isStart {
-                dropCurrent(of: activity, now: now)
+                dropCurrentCommand(of: activity, now: now)
             }
         case .received, .registering, .unregistering, .handedOver, .finished, .settlingHeldStart, .deferring,
             .refunding,
@@ -127,7 +128,7 @@ extension Delivery {
     /// records are settled or dropped, or if the partition is not assigned.
     public func oldestUnsettledMilliseconds(_ index: UInt32) -> Int64? {
         guard let partition = partitions[index], partition.pointee.unsettledCount > 0 else { return nil }
-        return partition.pointee.receiptTimes.milliseconds(of: partition.pointee.ledger.committableOffset)
+        return partition.pointee.receiptTimes.receiptMilliseconds(of: partition.pointee.ledger.committableOffset)
     }
 
     /// Releases a partition, even if records are unsettled. Records that are under way continue as after

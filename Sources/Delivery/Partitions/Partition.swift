@@ -11,7 +11,7 @@ struct Partition: AssignedPartition, ~Copyable {
     var ledger: PartitionLedger
     var receiptTimes = ReceiptTimes()
     var phase = Phase.assigned
-    let epoch: UInt32
+    let assignmentEpoch: UInt32
     let topic: RecordTopic
     let number: Int32
     var rereadOffsets = RereadOffsets()
@@ -19,10 +19,10 @@ struct Partition: AssignedPartition, ~Copyable {
     var unsettledCount = 0
     var lag = ReadAhead.Lag()
 
-    init(topic: RecordTopic, number: Int32, epoch: UInt32, windowOffsets: Int) {
+    init(topic: RecordTopic, number: Int32, assignmentEpoch: UInt32, windowOffsets: Int) {
         self.topic = topic
         self.number = number
-        self.epoch = epoch
+        self.assignmentEpoch = assignmentEpoch
         ledger = PartitionLedger(windowOffsets: windowOffsets)
     }
 }

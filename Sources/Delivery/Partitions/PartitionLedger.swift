@@ -29,7 +29,7 @@ package struct PartitionLedger: ~Copyable {
     private var isStarted = false
     /// One above the highest offset that an earlier owner settled; `.min`: none is known. Below it, a bit may be set
     /// although the lane has not received the record yet.
-    private var resumedEnd: Int64 = .min
+    private var resumedEndOffset: Int64 = .min
     /// Settled offsets that the commit's metadata must not name, because `settle` was called with
     /// `isPublished: false`; nil until there is one. In a backlog of commands with tokens, nearly all settled
     /// offsets are of this kind.
@@ -51,7 +51,7 @@ package struct PartitionLedger: ~Copyable {
 
     /// The number of offsets from the first unsettled one to the last received one; not above 0 before the first
     /// record.
-    package var span: Int64 { nextOffset - committableOffset }
+    package var spanOffsets: Int64 { nextOffset - committableOffset }
 
     /// Whether the window of bits has room for `offset` now.
     package func hasRoom(for offset: Int64) -> Bool {
@@ -64,7 +64,7 @@ package struct PartitionLedger: ~Copyable {
     /// Notes that the lane received the record at `offset`. Detects an offset that came before, and a record that an
     /// earlier owner settled, so that no record is processed twice.
     package mutating func receive(_ offset: Int64) -> ReceiveResult {
-        if !isStarted { start(at: offset) }
+        if !isStarted { startLedger(at: offset) }
         guard offset >= nextOffset else { return .alreadySeen }
         precondition(hasRoom(for: offset))
         if committableOffset == nextOffset {
@@ -73,14 +73,14 @@ package struct PartitionLedger: ~Copyable {
         } else {
             var skippedOffset = nextOffset
             while skippedOffset < offset {
-                setSettled(skippedOffset)
+                setSettledBit(skippedOffset)
                 skippedOffset += 1
             }
         }
         nextOffset = offset + 1
-        guard offset < resumedEnd, isSettled(offset) else { return .accepted }
+        guard offset < resumedEndOffset, isSettled(offset) else { return .accepted }
         revision &+= 1
-        advance()
+        advanceCommittableOffset()
         return .settledBefore
     }
 
@@ -89,16 +89,16 @@ package struct PartitionLedger: ~Copyable {
     ///
     /// - Parameters:
     ///   - metadata: the metadata of the commit. Malformed text, and text for another offset, is refused.
-    ///   - logEnd: the offset that the next record written to the partition gets. Settled offsets from `logEnd` on are
-    ///     ignored, because they have no record yet.
-    /// - Returns: how many settled offsets below `logEnd` the metadata names; nil if the metadata was refused.
+    ///   - logEndOffset: the offset that the next record written to the partition gets. Settled offsets from there on
+    ///     are ignored, because they have no record yet.
+    /// - Returns: how many settled offsets below `logEndOffset` the metadata names; nil if the metadata was refused.
     package mutating func resume(
         at committedOffset: Int64,
         metadata: UnsafeRawBufferPointer,
-        logEnd: Int64
+        logEndOffset: Int64
     ) -> Int? {
         guard let ranges = SettledOffsetsText.decode(metadata, committedOffset: committedOffset) else { return nil }
-        let knownRanges = ranges.map { $0.clamped(to: committedOffset..<max(committedOffset, logEnd)) }
+        let knownRanges = ranges.map { $0.clamped(to: committedOffset..<max(committedOffset, logEndOffset)) }
         resume(at: committedOffset, settled: knownRanges)
         return knownRanges.reduce(0) { $0 + $1.count }
     }
@@ -112,8 +112,8 @@ package struct PartitionLedger: ~Copyable {
         let window = committedOffset..<committedOffset + Int64(windowOffsets)
         committableOffset = committedOffset
         for range in ranges.map({ $0.clamped(to: window) }) where !range.isEmpty {
-            for offset in range { setSettled(offset) }
-            resumedEnd = range.upperBound
+            for offset in range { setSettledBit(offset) }
+            resumedEndOffset = range.upperBound
         }
     }
 
@@ -121,7 +121,7 @@ package struct PartitionLedger: ~Copyable {
     /// than `SettledOffsetsText` can have room for.
     package var settledRanges: [Range<Int64>] {
         var ranges: [Range<Int64>] = []
-        let end = max(nextOffset, resumedEnd)
+        let end = max(nextOffset, resumedEndOffset)
         let bitsEnd = committableOffset + SettledOffsetsText.bitsMax
         var offset = committableOffset
         while ranges.count < SettledOffsetsText.rangesMax || offset < bitsEnd {
@@ -149,21 +149,21 @@ package struct PartitionLedger: ~Copyable {
     /// Clears the bits of records that the lane will not receive, because later offsets use the same bits.
     private func clearResumedBits(below bound: Int64) {
         var offset = committableOffset
-        while offset < min(bound, resumedEnd) {
-            clearSettled(offset)
+        while offset < min(bound, resumedEndOffset) {
+            clearSettledBit(offset)
             offset += 1
         }
     }
 
     /// Starts at the first received offset, or at the committed offset if earlier owners settled records above it. If
     /// the first received offset is below the committed one, the topic's log was replaced, so nothing in it is settled.
-    private mutating func start(at offset: Int64) {
+    private mutating func startLedger(at offset: Int64) {
         isStarted = true
-        if resumedEnd > .min, offset < committableOffset {
+        if resumedEndOffset > .min, offset < committableOffset {
             clearResumedBits(below: .max)
-            resumedEnd = .min
+            resumedEndOffset = .min
         }
-        if resumedEnd == .min { committableOffset = offset }
+        if resumedEndOffset == .min { committableOffset = offset }
         nextOffset = committableOffset
     }
 
@@ -174,16 +174,16 @@ package struct PartitionLedger: ~Copyable {
     package mutating func settle(_ offset: Int64, isPublished: Bool = true) {
         precondition(offset >= committableOffset && offset < nextOffset, "a record outside of the window was settled")
         precondition(!isSettled(offset), "a record was settled twice")
-        setSettled(offset)
+        setSettledBit(offset)
         revision &+= 1
-        advance()
+        advanceCommittableOffset()
         if !isPublished, offset > committableOffset { leaveOutOfMetadata(offset) }
     }
 
-    private mutating func advance() {
+    private mutating func advanceCommittableOffset() {
         let previousOffset = committableOffset
         while committableOffset < nextOffset, isSettled(committableOffset) {
-            clearSettled(committableOffset)
+            clearSettledBit(committableOffset)
             committableOffset += 1
         }
         guard let unpublishedBits else { return }
@@ -208,12 +208,12 @@ package struct PartitionLedger: ~Copyable {
         return settledBits[position >> 6] & (1 << UInt64(position & 63)) != 0
     }
 
-    private func setSettled(_ offset: Int64) {
+    private func setSettledBit(_ offset: Int64) {
         let position = Int(offset) & (windowOffsets - 1)
         settledBits[position >> 6] |= 1 << UInt64(position & 63)
     }
 
-    private func clearSettled(_ offset: Int64) {
+    private func clearSettledBit(_ offset: Int64) {
         let position = Int(offset) & (windowOffsets - 1)
         settledBits[position >> 6] &= ~(1 << UInt64(position & 63))
     }

@@ -1,7 +1,7 @@
 /// An element of a ``PartitionTable``.
 public protocol AssignedPartition: ~Copyable {
-    /// The number of the assignment. Each assignment in a table has a different number.
-    var epoch: UInt32 { get }
+    /// The epoch: the number of the assignment. Each assignment in a table has a different number.
+    var assignmentEpoch: UInt32 { get }
 }
 
 /// The partitions of a lane's core. A record names its partition by the partition's index in this
@@ -17,13 +17,13 @@ public struct PartitionTable<Assigned: AssignedPartition & ~Copyable>: ~Copyable
     /// The maximum number of partitions of a core at a time.
     package static var limit: Int { 4_096 }
 
-    private var entries: [UnsafeMutablePointer<Assigned>?] = []
-    private var nextEpoch: UInt32 = 1
+    private var assignedPartitions: [UnsafeMutablePointer<Assigned>?] = []
+    private var nextAssignmentEpoch: UInt32 = 1
 
     package init() {}
 
     deinit {
-        for case let partition? in entries { Self.destroy(partition) }
+        for case let partition? in assignedPartitions { Self.destroy(partition) }
     }
 
     private static func destroy(_ partition: UnsafeMutablePointer<Assigned>) {
@@ -32,43 +32,43 @@ public struct PartitionTable<Assigned: AssignedPartition & ~Copyable>: ~Copyable
     }
 
     /// Adds a partition to the first free index.
-    /// - Parameter partition: makes the partition with the given epoch.
+    /// - Parameter makePartition: makes the partition with the given epoch.
     /// - Returns: the partition's index; nil if the table is full.
-    package mutating func assign(_ partition: (_ epoch: UInt32) -> Assigned) -> UInt32? {
-        let freeIndex = entries.firstIndex { $0 == nil }
-        guard freeIndex != nil || entries.count < Self.limit else { return nil }
+    package mutating func assign(_ makePartition: (_ assignmentEpoch: UInt32) -> Assigned) -> UInt32? {
+        let freeIndex = assignedPartitions.firstIndex { $0 == nil }
+        guard freeIndex != nil || assignedPartitions.count < Self.limit else { return nil }
         let memory = UnsafeMutablePointer<Assigned>.allocate(capacity: 1)
-        memory.initialize(to: partition(nextEpoch))
-        nextEpoch &+= 1
+        memory.initialize(to: makePartition(nextAssignmentEpoch))
+        nextAssignmentEpoch &+= 1
         guard let freeIndex else {
-            entries.append(memory)
-            return UInt32(entries.count - 1)
+            assignedPartitions.append(memory)
+            return UInt32(assignedPartitions.count - 1)
         }
-        entries[freeIndex] = memory
+        assignedPartitions[freeIndex] = memory
         return UInt32(freeIndex)
     }
 
     package mutating func release(_ index: UInt32) {
         guard let partition = self[index] else { return }
-        entries[Int(index)] = nil
+        assignedPartitions[Int(index)] = nil
         Self.destroy(partition)
     }
 
     public subscript(_ index: UInt32) -> UnsafeMutablePointer<Assigned>? {
-        Int(index) < entries.count ? entries[Int(index)] : nil
+        Int(index) < assignedPartitions.count ? assignedPartitions[Int(index)] : nil
     }
 
     /// Returns the partition at `index`; nil if the assignment with this epoch has ended.
-    public func partition(_ index: UInt32, epoch: UInt32) -> UnsafeMutablePointer<Assigned>? {
-        guard let partition = self[index], partition.pointee.epoch == epoch else { return nil }
+    public func partition(_ index: UInt32, assignmentEpoch: UInt32) -> UnsafeMutablePointer<Assigned>? {
+        guard let partition = self[index], partition.pointee.assignmentEpoch == assignmentEpoch else { return nil }
         return partition
     }
 
     public func contains(where isWanted: (UnsafeMutablePointer<Assigned>) -> Bool) -> Bool {
-        entries.contains { $0.map(isWanted) ?? false }
+        assignedPartitions.contains { $0.map(isWanted) ?? false }
     }
 
     package func forEachAssigned(_ body: (UnsafeMutablePointer<Assigned>) -> Void) {
-        for case let partition? in entries { body(partition) }
+        for case let partition? in assignedPartitions { body(partition) }
     }
 }

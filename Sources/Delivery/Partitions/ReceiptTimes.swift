@@ -16,7 +16,7 @@ package struct ReceiptTimes: ~Copyable {
     }
 
     private let samples = UnsafeMutablePointer<Sample>.allocate(capacity: ReceiptTimes.samplesMax)
-    private var count = 0
+    private var sampleCount = 0
     private var distanceMilliseconds = ReceiptTimes.distanceMillisecondsMin
     private var nextSampleMilliseconds = Int64.min
 
@@ -27,26 +27,31 @@ package struct ReceiptTimes: ~Copyable {
     /// Adds a sample for a received record, if the last sample is old enough.
     /// - Parameters:
     ///   - committableOffset: when there is no room, samples below this offset may be dropped.
-    ///   - isAlone: whether all earlier records are settled, so that earlier samples are not needed.
-    package mutating func noteReceipt(_ offset: Int64, milliseconds: Int64, committableOffset: Int64, isAlone: Bool) {
-        if isAlone {
-            count = 0
+    ///   - areEarlierRecordsSettled: whether all earlier records are settled, so that earlier samples are not needed.
+    package mutating func noteReceipt(
+        _ offset: Int64,
+        milliseconds: Int64,
+        committableOffset: Int64,
+        areEarlierRecordsSettled: Bool
+    ) {
+        if areEarlierRecordsSettled {
+            sampleCount = 0
             distanceMilliseconds = Self.distanceMillisecondsMin
             nextSampleMilliseconds = .min
         }
         guard milliseconds >= nextSampleMilliseconds else { return }
-        if count == Self.samplesMax { makeRoom(committableOffset: committableOffset) }
-        (samples + count).initialize(to: Sample(offset: offset, milliseconds: milliseconds))
-        count += 1
+        if sampleCount == Self.samplesMax { makeRoom(committableOffset: committableOffset) }
+        (samples + sampleCount).initialize(to: Sample(offset: offset, milliseconds: milliseconds))
+        sampleCount += 1
         nextSampleMilliseconds = milliseconds + distanceMilliseconds
     }
 
     /// Returns when the record at `offset` was received; nil if no sample is at this offset or below. The caller asks
     /// only for a received record that is not settled. The time may be too early, at most by the time between two
     /// samples.
-    package func milliseconds(of offset: Int64) -> Int64? {
+    package func receiptMilliseconds(of offset: Int64) -> Int64? {
         var low = 0
-        var high = count
+        var high = sampleCount
         while low < high {
             let middle = (low + high) / 2
             if samples[middle].offset <= offset { low = middle + 1 } else { high = middle }
@@ -56,14 +61,14 @@ package struct ReceiptTimes: ~Copyable {
 
     private mutating func makeRoom(committableOffset: Int64) {
         var first = 0
-        while first + 1 < count, samples[first + 1].offset <= committableOffset { first += 1 }
+        while first + 1 < sampleCount, samples[first + 1].offset <= committableOffset { first += 1 }
         if first >= Self.samplesMax / 2 {
-            for position in first..<count { samples[position - first] = samples[position] }
-            count -= first
+            for position in first..<sampleCount { samples[position - first] = samples[position] }
+            sampleCount -= first
             distanceMilliseconds = Self.distanceMillisecondsMin
         } else {
-            for position in 0..<count / 2 { samples[position] = samples[position * 2] }
-            count /= 2
+            for position in 0..<sampleCount / 2 { samples[position] = samples[position * 2] }
+            sampleCount /= 2
             distanceMilliseconds *= 2
         }
     }

@@ -26,7 +26,7 @@ package enum SettledOffsetsText {
     static let offsetMax: Int64 = 1 << 62
 
     private static let headBytes = 2
-    private static let version = UInt8(ascii: "1")
+    private static let formatVersion = UInt8(ascii: "1")
     private static let runsForm = UInt8(ascii: "r")
     private static let bitsForm = UInt8(ascii: "b")
     private static let firstCharacter = UInt8(ascii: "0")
@@ -45,7 +45,7 @@ package enum SettledOffsetsText {
             ? runs.offsetCount > bits.offsetCount : runs.payload.count <= bits.payload.count
         let encoding = areRunsBetter ? runs : bits
         guard encoding.offsetCount > 0 else { return [] }
-        var text = [version, areRunsBetter ? runsForm : bitsForm]
+        var text = [formatVersion, areRunsBetter ? runsForm : bitsForm]
         appendCharacters(of: encoding.payload, to: &text)
         return text
     }
@@ -54,14 +54,14 @@ package enum SettledOffsetsText {
 
     private static func runsEncoding(_ ranges: [Range<Int64>], above committableOffset: Int64) -> Encoding {
         var payload: [UInt8] = []
-        append(committableOffset, to: &payload)
+        appendVarint(committableOffset, to: &payload)
         var (offset, offsetCount) = (committableOffset, Int64(0))
         for range in ranges {
-            let previousCount = payload.count
-            append(range.lowerBound - offset, to: &payload)
-            append(Int64(range.count), to: &payload)
+            let previousByteCount = payload.count
+            appendVarint(range.lowerBound - offset, to: &payload)
+            appendVarint(Int64(range.count), to: &payload)
             guard payload.count <= payloadBytesMax else {
-                payload.removeSubrange(previousCount...)
+                payload.removeSubrange(previousByteCount...)
                 break
             }
             offset = range.upperBound
@@ -72,24 +72,24 @@ package enum SettledOffsetsText {
 
     private static func bitsEncoding(_ ranges: [Range<Int64>], above committableOffset: Int64) -> Encoding {
         var payload: [UInt8] = []
-        append(committableOffset, to: &payload)
-        let headCount = payload.count
-        let end = committableOffset + Int64(payloadBytesMax - headCount) * 8
+        appendVarint(committableOffset, to: &payload)
+        let offsetByteCount = payload.count
+        let end = committableOffset + Int64(payloadBytesMax - offsetByteCount) * 8
         var offsetCount: Int64 = 0
         for range in ranges where range.lowerBound < end {
             let settledRange = range.clamped(to: committableOffset..<end)
-            let bytes = headCount + Int((settledRange.upperBound - committableOffset + 7) / 8)
+            let bytes = offsetByteCount + Int((settledRange.upperBound - committableOffset + 7) / 8)
             payload.append(contentsOf: repeatElement(0, count: max(0, bytes - payload.count)))
             for offset in settledRange {
                 let bit = Int(offset - committableOffset)
-                payload[headCount + bit / 8] |= 1 << UInt8(bit % 8)
+                payload[offsetByteCount + bit / 8] |= 1 << UInt8(bit % 8)
             }
             offsetCount += Int64(settledRange.count)
         }
         return (payload, offsetCount)
     }
 
-    private static func append(_ number: Int64, to payload: inout [UInt8]) {
+    private static func appendVarint(_ number: Int64, to payload: inout [UInt8]) {
         var rest = UInt64(number)
         while rest >= 128 {
             payload.append(UInt8(truncatingIfNeeded: rest) | 128)
@@ -120,11 +120,11 @@ package enum SettledOffsetsText {
     ///   offset, has another version, or is malformed.
     package static func decode(_ text: UnsafeRawBufferPointer, committedOffset: Int64) -> [Range<Int64>]? {
         guard !text.isEmpty else { return [] }
-        guard text.count > headBytes, text.count <= bytesMax, text[0] == version else { return nil }
+        guard text.count > headBytes, text.count <= bytesMax, text[0] == formatVersion else { return nil }
         let characters = UnsafeRawBufferPointer(rebasing: text[headBytes...])
         guard let payload = payload(of: characters) else { return nil }
         var position = 0
-        guard let offset = number(in: payload, at: &position), offset == committedOffset else { return nil }
+        guard let offset = readVarint(in: payload, at: &position), offset == committedOffset else { return nil }
         switch text[1] {
         case runsForm: return ranges(ofRuns: payload, from: position, above: offset)
         case bitsForm: return ranges(ofBits: payload[position...], above: offset)
@@ -149,7 +149,7 @@ package enum SettledOffsetsText {
         return isPaddingValid ? payload : nil
     }
 
-    private static func number(in payload: [UInt8], at position: inout Int) -> Int64? {
+    private static func readVarint(in payload: [UInt8], at position: inout Int) -> Int64? {
         var (number, shift) = (UInt64(0), UInt64(0))
         while position < payload.count, shift < 63 {
             let byte = payload[position]
@@ -169,8 +169,8 @@ package enum SettledOffsetsText {
         var ranges: [Range<Int64>] = []
         var (position, offset) = (first, committedOffset)
         while position < payload.count {
-            guard let unsettledCount = number(in: payload, at: &position),
-                let settledCount = number(in: payload, at: &position),
+            guard let unsettledCount = readVarint(in: payload, at: &position),
+                let settledCount = readVarint(in: payload, at: &position),
                 unsettledCount > 0 || ranges.isEmpty, settledCount > 0, unsettledCount <= offsetMax - offset,
                 settledCount <= offsetMax - offset - unsettledCount
             else { return nil }

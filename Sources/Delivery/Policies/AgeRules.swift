@@ -5,10 +5,10 @@ package enum AgeRules {
     /// The system ends an activity after this time (Apple, "ActivityKit"), so an older update changes nothing. This
     /// time also limits an `apns-expiration` that comes from a stale date. An update that is admitted in time may still
     /// arrive later, because of its retries.
-    package static let updateSecondsMax: Int64 = 8 * 3_600
+    package static let updateAgeSecondsMax: Int64 = 8 * 3_600
     /// The Lock Screen shows no activity for longer than this, whether the activity has ended or not (Apple,
     /// "ActivityKit").
-    package static let endSecondsMax: Int64 = 12 * 3_600
+    package static let endAgeSecondsMax: Int64 = 12 * 3_600
 
     /// Returns when a start expires: at the end of its policy's `startSeconds`, or at its own expiration if
     /// that is earlier.
@@ -30,7 +30,7 @@ package enum AgeRules {
     }
 
     /// How long a push-to-start token counts as useful after its registration: 90 days.
-    private static let pushToStartMillisecondsMax: Int64 = 90 * 86_400_000
+    private static let pushToStartAgeMillisecondsMax: Int64 = 90 * 86_400_000
 
     /// Whether a registration is so old that it is useless: its activity has ended, or its push-to-start token counts
     /// as expired. A compacted topic keeps registrations forever, so most of them are this old.
@@ -39,14 +39,14 @@ package enum AgeRules {
         isPushToStart: Bool,
         nowMilliseconds: Int64
     ) -> Bool {
-        let ageMillisecondsMax = isPushToStart ? pushToStartMillisecondsMax : endSecondsMax * 1_000
+        let ageMillisecondsMax = isPushToStart ? pushToStartAgeMillisecondsMax : endAgeSecondsMax * 1_000
         return nowMilliseconds - registeredAtMilliseconds > ageMillisecondsMax
     }
 
     /// Whether an update or end is so old that the system does not show its activity any more. If Redis also has no
     /// version of the activity, the command ends as `expired`.
     @inline(__always)
-    package static func isOld(timestamp: Int64, isEnd: Bool, now: Int64) -> Bool {
-        now - timestamp > (isEnd ? endSecondsMax : updateSecondsMax)
+    package static func isStateTooOld(timestamp: Int64, isEnd: Bool, now: Int64) -> Bool {
+        now - timestamp > (isEnd ? endAgeSecondsMax : updateAgeSecondsMax)
     }
 }

@@ -3,11 +3,11 @@ import LiveActivity
 /// The policies in the form that the core needs: each is named by an index, and its numbers are in a value
 /// that is cheap to copy.
 package struct PolicyTable: Sendable {
-    package struct Numbers: BitwiseCopyable {
+    package struct Values: BitwiseCopyable {
         package var pace: Policy.Pace
         package var startBudget: Policy.Bucket
         /// How long a start waits at most before it asks Redis for its device's budget again.
-        package var startIntervalMilliseconds: Int64
+        package var startBudgetRecheckMillisecondsMax: Int64
         package var startSeconds: Int64
         package var alertSeconds: Int64
         package var updateSeconds: Int64
@@ -15,22 +15,24 @@ package struct PolicyTable: Sendable {
     }
 
     private let names: [[UInt8]]
-    private let numbers: [Numbers]
+    private let values: [Values]
     /// The fields that each policy drops from a body that is too large for APNs.
-    private let droppedFields: [DroppedFields]
+    private let droppedFields: [OversizeFields]
     private let lifetimesMilliseconds: [Int64]
-    private let restarts: [Bool]
+    private let restartFlags: [Bool]
     /// Whether any policy limits the lifetime of activities.
     package let hasLifetimes: Bool
+    /// Whether any policy starts activities again after their lifetime.
+    package let hasRestarts: Bool
 
     package init(_ policies: [Policy]) {
         names = policies.map { Array($0.name.utf8) }
-        droppedFields = policies.map { DroppedFields($0.oversize) }
-        numbers = policies.map {
-            Numbers(
+        droppedFields = policies.map { OversizeFields($0.oversize) }
+        values = policies.map {
+            Values(
                 pace: $0.pace,
                 startBudget: $0.startBudget,
-                startIntervalMilliseconds: $0.startBudget.intervalMilliseconds,
+                startBudgetRecheckMillisecondsMax: $0.startBudget.intervalMilliseconds,
                 startSeconds: $0.expiration.startSeconds,
                 alertSeconds: $0.expiration.alertSeconds,
                 updateSeconds: $0.expiration.updateSeconds,
@@ -38,18 +40,19 @@ package struct PolicyTable: Sendable {
             )
         }
         lifetimesMilliseconds = policies.map { $0.lifetimeSeconds * 1_000 }
-        restarts = policies.map { $0.afterLifetime == .restart }
+        restartFlags = policies.map(\.restartsActivities)
         hasLifetimes = lifetimesMilliseconds.contains { $0 > 0 }
+        hasRestarts = policies.contains(where: \.restartsActivities)
     }
 
-    package subscript(_ policy: UInt8) -> Numbers { numbers[Int(policy)] }
+    package subscript(_ policy: UInt8) -> Values { values[Int(policy)] }
 
-    package func droppedFields(_ policy: UInt8) -> DroppedFields { droppedFields[Int(policy)] }
+    package func droppedFields(_ policy: UInt8) -> OversizeFields { droppedFields[Int(policy)] }
     /// Returns how long an activity of this policy may live, in milliseconds; 0: without limit.
     package func lifetimeMilliseconds(_ policy: UInt8) -> Int64 { lifetimesMilliseconds[Int(policy)] }
     /// Whether Causeway starts an activity again after it has ended the activity at its lifetime.
     package func restartsAfterLifetime(_ policy: UInt8) -> Bool {
-        restarts[Int(policy)] && lifetimesMilliseconds[Int(policy)] > 0
+        restartFlags[Int(policy)]
     }
 
     package func index(of name: UnsafeRawBufferPointer) -> UInt8? {

@@ -12,7 +12,7 @@ struct PoolKey: Equatable, BitwiseCopyable {
 
     init(_ pool: PoolIdentifier) { self.init(appIndex: pool.appIndex, kind: Kind(pool.environment)) }
 
-    var position: Int { Int(appIndex) * Kind.allCases.count + Int(kind.rawValue) }
+    var tableIndex: Int { Int(appIndex) * Kind.allCases.count + Int(kind.rawValue) }
 }
 
 extension PoolKey.Kind {
@@ -32,34 +32,34 @@ final class PoolTable {
     /// draw on no budget.
     static let blockedCreditsMax = 64
 
-    private struct State: ~Copyable {
+    private struct PoolState: ~Copyable {
         var readyPushes: IndexQueue<UInt32>
         var activitiesAwaitingCredit: IndexQueue<UInt32>
         /// The number of credits in use. An activity takes a credit before its command is admitted, and returns the
         /// credit when it enters a phase without one (`ActivityPhase.holdsCredit`).
         var creditsTaken = 0
-        var progress = PoolProgress()
+        var throughput = PoolThroughput()
         /// Whether the app has this pool. For `unknownEnvironment`: whether it has both pools.
-        let exists: Bool
+        let isConfigured: Bool
         /// The pool that is assumed for an activity while its environment is not known (`poolKey(of:_:)`).
         let assumedKind: PoolKey.Kind
 
-        init(configuration: DeliveryConfiguration, activitiesMax: Int, exists: Bool, assumedKind: PoolKey.Kind) {
+        init(configuration: DeliveryConfiguration, activitiesMax: Int, isConfigured: Bool, assumedKind: PoolKey.Kind) {
             readyPushes = IndexQueue(limit: configuration.recordsMax)
             activitiesAwaitingCredit = IndexQueue(limit: activitiesMax)
-            (self.exists, self.assumedKind) = (exists, assumedKind)
+            (self.isConfigured, self.assumedKind) = (isConfigured, assumedKind)
         }
     }
 
-    /// The three kinds of each app, even if the app has no such pool (`State.exists`).
+    /// The three kinds of each app, even if the app has no such pool (`PoolState.isConfigured`).
     let poolKeys: [PoolKey]
-    private let states: UnsafeMutablePointer<State>
+    private let poolStates: UnsafeMutablePointer<PoolState>
     private let outageWatches: UnsafeMutablePointer<OutageWatch>
     private let pushesInFlightMax: Int
     /// The number of pushes and activities in the queues of all pools.
     private(set) var queuedCount = 0
-    /// Whether a blocked pool has begun to send again since the last `takeRecovery`.
-    private var hasRecovery = false
+    /// Whether a blocked pool has begun to send again since the last `takePoolRecovery`.
+    private var hasPoolRecovered = false
 
     init(configuration: DeliveryConfiguration, activitiesMax: Int) {
         pushesInFlightMax = configuration.pushesInFlightPerPoolMax
@@ -68,21 +68,21 @@ final class PoolTable {
         }
         outageWatches = .allocate(capacity: poolKeys.count)
         outageWatches.initialize(repeating: OutageWatch(), count: poolKeys.count)
-        states = .allocate(capacity: poolKeys.count)
+        poolStates = .allocate(capacity: poolKeys.count)
         for poolKey in poolKeys {
             let app = configuration.apps[Int(poolKey.appIndex)]
-            let exists =
+            let isConfigured =
                 switch poolKey.kind {
                 case .production: app.hasProduction
                 case .sandbox: app.hasSandbox
                 case .unknownEnvironment: app.hasProduction && app.hasSandbox
                 }
-            (states + poolKey.position)
+            (poolStates + poolKey.tableIndex)
                 .initialize(
-                    to: State(
+                    to: PoolState(
                         configuration: configuration,
                         activitiesMax: activitiesMax,
-                        exists: exists,
+                        isConfigured: isConfigured,
                         assumedKind: app.hasProduction ? .production : .sandbox
                     )
                 )
@@ -90,12 +90,12 @@ final class PoolTable {
     }
 
     deinit {
-        states.deinitialize(count: poolKeys.count)
-        states.deallocate()
+        poolStates.deinitialize(count: poolKeys.count)
+        poolStates.deallocate()
         outageWatches.deallocate()
     }
 
-    func hasPool(_ pool: PoolIdentifier) -> Bool { states[PoolKey(pool).position].exists }
+    func hasPool(_ pool: PoolIdentifier) -> Bool { poolStates[PoolKey(pool).tableIndex].isConfigured }
 
     /// Returns the pool in which an activity waits. For an unknown environment this is the production pool,
     /// or the sandbox pool if the app has no other. While the production pool is blocked and the app has both
@@ -103,21 +103,21 @@ final class PoolTable {
     func poolKey(of appIndex: UInt16, _ kind: PoolKey.Kind) -> PoolKey {
         let poolKey = PoolKey(appIndex: appIndex, kind: kind)
         guard kind == .unknownEnvironment else { return poolKey }
-        let assumedKey = PoolKey(appIndex: appIndex, kind: states[poolKey.position].assumedKind)
-        return isBlocked(assumedKey) && states[poolKey.position].exists ? poolKey : assumedKey
+        let assumedKey = PoolKey(appIndex: appIndex, kind: poolStates[poolKey.tableIndex].assumedKind)
+        return isBlocked(assumedKey) && poolStates[poolKey.tableIndex].isConfigured ? poolKey : assumedKey
     }
 
     // MARK: - Credits
 
     func takeCredit(of poolKey: PoolKey) -> Bool {
         guard hasCredit(of: poolKey) else { return false }
-        states[poolKey.position].creditsTaken += 1
+        poolStates[poolKey.tableIndex].creditsTaken += 1
         return true
     }
 
     func returnCredit(of poolKey: PoolKey) {
-        states[poolKey.position].creditsTaken -= 1
-        precondition(states[poolKey.position].creditsTaken >= 0, "a credit was returned that was not taken")
+        poolStates[poolKey.tableIndex].creditsTaken -= 1
+        precondition(poolStates[poolKey.tableIndex].creditsTaken >= 0, "a credit was returned that was not taken")
     }
 
     /// Takes a credit of the new pool and returns the credit of the old one.
@@ -130,90 +130,93 @@ final class PoolTable {
 
     func hasCredit(of poolKey: PoolKey) -> Bool {
         let creditsMax = isBlocked(poolKey) ? min(pushesInFlightMax, Self.blockedCreditsMax) : pushesInFlightMax
-        return states[poolKey.position].creditsTaken < creditsMax
+        return poolStates[poolKey.tableIndex].creditsTaken < creditsMax
     }
 
     /// Removes and returns the next activity from the queue, if the pool has a credit for it. The caller takes the
     /// credit.
-    func popForFreeCredit(of poolKey: PoolKey) -> UInt32? {
-        hasCredit(of: poolKey) ? popAwaitingCredit(of: poolKey) : nil
+    func popActivityForFreeCredit(of poolKey: PoolKey) -> UInt32? {
+        hasCredit(of: poolKey) ? popActivityAwaitingCredit(of: poolKey) : nil
     }
 
     // MARK: - Queues
 
-    func appendReady(_ record: UInt32, to poolKey: PoolKey, now: Moment) {
-        let position = poolKey.position
-        states[position].readyPushes.append(record)
-        states[position].progress.beginSpanIfNeeded(now: now)
-        outageWatches[position].noteWaiting(now: now)
+    func appendReadyPush(_ record: UInt32, to poolKey: PoolKey, now: Moment) {
+        let index = poolKey.tableIndex
+        poolStates[index].readyPushes.append(record)
+        poolStates[index].throughput.beginSpanIfNeeded(now: now)
+        outageWatches[index].noteWaiting(now: now)
         queuedCount += 1
     }
 
-    func prependReady(_ record: UInt32, to poolKey: PoolKey) {
-        states[poolKey.position].readyPushes.prepend(record)
+    func prependReadyPush(_ record: UInt32, to poolKey: PoolKey) {
+        poolStates[poolKey.tableIndex].readyPushes.prepend(record)
         queuedCount += 1
     }
 
-    func firstReady(of poolKey: PoolKey) -> UInt32? { states[poolKey.position].readyPushes.first }
+    func firstReadyPush(of poolKey: PoolKey) -> UInt32? { poolStates[poolKey.tableIndex].readyPushes.first }
 
-    func popReady(of poolKey: PoolKey) -> UInt32? {
-        guard let record = states[poolKey.position].readyPushes.popFirst() else { return nil }
+    func popReadyPush(of poolKey: PoolKey) -> UInt32? {
+        guard let record = poolStates[poolKey.tableIndex].readyPushes.popFirst() else { return nil }
         queuedCount -= 1
         return record
     }
 
-    func readyCount(of poolKey: PoolKey) -> Int { states[poolKey.position].readyPushes.count }
+    func readyPushCount(of poolKey: PoolKey) -> Int { poolStates[poolKey.tableIndex].readyPushes.count }
 
-    func appendAwaitingCredit(_ activity: UInt32, of poolKey: PoolKey, now: Moment) {
-        states[poolKey.position].activitiesAwaitingCredit.append(activity)
-        states[poolKey.position].progress.beginSpanIfNeeded(now: now)
+    func appendActivityAwaitingCredit(_ activity: UInt32, of poolKey: PoolKey, now: Moment) {
+        poolStates[poolKey.tableIndex].activitiesAwaitingCredit.append(activity)
+        poolStates[poolKey.tableIndex].throughput.beginSpanIfNeeded(now: now)
         queuedCount += 1
     }
 
-    func popAwaitingCredit(of poolKey: PoolKey) -> UInt32? {
-        guard let activity = states[poolKey.position].activitiesAwaitingCredit.popFirst() else { return nil }
+    func popActivityAwaitingCredit(of poolKey: PoolKey) -> UInt32? {
+        guard let activity = poolStates[poolKey.tableIndex].activitiesAwaitingCredit.popFirst() else { return nil }
         queuedCount -= 1
         return activity
     }
 
-    func awaitingCreditCount(of poolKey: PoolKey) -> Int { states[poolKey.position].activitiesAwaitingCredit.count }
+    func activitiesAwaitingCreditCount(of poolKey: PoolKey) -> Int {
+        poolStates[poolKey.tableIndex].activitiesAwaitingCredit.count
+    }
 
     // MARK: - Outages
 
     /// Notes an answer that decides about a push of this pool or its token. Such an answer counts as a sign that APNs
     /// works.
     /// - Parameter isProgress: false if APNs refused a token that may be right, so that the push waits.
-    func noteDecision(of poolKey: PoolKey, isProgress: Bool, delayMilliseconds: Int64, now: Moment) {
-        let position = poolKey.position
-        outageWatches[position].noteResponse(awaitsMore: !states[position].readyPushes.isEmpty, now: now)
+    func noteDecisiveResponse(of poolKey: PoolKey, isProgress: Bool, delayMilliseconds: Int64, now: Moment) {
+        let index = poolKey.tableIndex
+        outageWatches[index].noteResponse(awaitsMore: !poolStates[index].readyPushes.isEmpty, now: now)
         guard isProgress else { return }
-        states[position].progress.countResponse()
-        guard states[position].progress.isBlocked else { return }
-        let waitingPushes = waitingCount(of: poolKey)
-        states[position].progress.unblock(waitingPushes: waitingPushes, delayMilliseconds: delayMilliseconds, now: now)
-        if !states[position].progress.isBlocked { hasRecovery = true }
+        poolStates[index].throughput.countResponse()
+        guard poolStates[index].throughput.isBlocked else { return }
+        let waitingPushes = waitingPushCount(of: poolKey)
+        poolStates[index].throughput
+            .unblockIfFastEnough(waitingPushes: waitingPushes, delayMilliseconds: delayMilliseconds, now: now)
+        if !poolStates[index].throughput.isBlocked { hasPoolRecovered = true }
     }
 
     /// Whether a blocked pool has begun to send again since the last call.
-    func takeRecovery() -> Bool {
-        defer { hasRecovery = false }
-        return hasRecovery
+    func takePoolRecovery() -> Bool {
+        defer { hasPoolRecovered = false }
+        return hasPoolRecovered
     }
 
-    func outageWatch(of poolKey: PoolKey) -> UnsafeMutablePointer<OutageWatch> { outageWatches + poolKey.position }
+    func outageWatch(of poolKey: PoolKey) -> UnsafeMutablePointer<OutageWatch> { outageWatches + poolKey.tableIndex }
 
     // MARK: - Progress
 
-    /// Whether the pool is too slow to send its waiting pushes soon (`PoolProgress`).
-    func isBlocked(_ poolKey: PoolKey) -> Bool { states[poolKey.position].progress.isBlocked }
+    /// Whether the pool is too slow to send its waiting pushes soon (`PoolThroughput`).
+    func isBlocked(_ poolKey: PoolKey) -> Bool { poolStates[poolKey.tableIndex].throughput.isBlocked }
 
-    func observe(_ poolKey: PoolKey, spanMillisecondsMin: Int64, delayMilliseconds: Int64, now: Moment) {
+    func evaluateSpan(_ poolKey: PoolKey, spanMillisecondsMin: Int64, delayMilliseconds: Int64, now: Moment) {
         // The kind `unknownEnvironment` has no pushes of its own, so no rate is measured: its activities continue as
         // soon as Redis replies.
         guard poolKey.kind != .unknownEnvironment else { return }
-        let waitingPushes = waitingCount(of: poolKey)
-        states[poolKey.position].progress
-            .observe(
+        let waitingPushes = waitingPushCount(of: poolKey)
+        poolStates[poolKey.tableIndex].throughput
+            .evaluateSpan(
                 waitingPushes: waitingPushes,
                 spanMillisecondsMin: spanMillisecondsMin,
                 delayMilliseconds: delayMilliseconds,
@@ -223,9 +226,11 @@ final class PoolTable {
 
     /// Begins a new span of measurement because Redis is unavailable. The commands with this pool's credits
     /// wait for Redis, so the rate of answers says nothing about the pool.
-    func restartSpan(_ poolKey: PoolKey, now: Moment) { states[poolKey.position].progress.restartSpan(now: now) }
+    func restartSpan(_ poolKey: PoolKey, now: Moment) {
+        poolStates[poolKey.tableIndex].throughput.restartSpan(now: now)
+    }
 
-    private func waitingCount(of poolKey: PoolKey) -> Int {
-        states[poolKey.position].readyPushes.count + states[poolKey.position].activitiesAwaitingCredit.count
+    private func waitingPushCount(of poolKey: PoolKey) -> Int {
+        poolStates[poolKey.tableIndex].readyPushes.count + poolStates[poolKey.tableIndex].activitiesAwaitingCredit.count
     }
 }

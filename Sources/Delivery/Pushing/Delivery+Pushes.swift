@@ -12,12 +12,12 @@ extension Delivery {
     ///   case.
     public mutating func nextPush(_ pool: PoolIdentifier, permitsRetry: Bool = true, now: Moment) -> UInt32? {
         guard mayPush(pool, now: now) else { return nil }
-        while let record = pools.popReady(of: PoolKey(pool)) {
+        while let record = pools.popReadyPush(of: PoolKey(pool)) {
             let activity = activity(ofCurrent: record, in: .ready)
             if records[record].isPushExpired(by: policies, now: now) {
-                finishCurrent(record, .expired, settlement: .notShown, now: now)
-            } else if isCurrentSuperseded(of: activity), isReplacedAtOnce(record, of: activity, now: now) {
-                replaceCurrent(of: activity, settlement: .notShown, now: now)
+                finishCurrentCommand(record, .expired, settlement: .notShown, now: now)
+            } else if isCurrentCommandSuperseded(of: activity), isReplacedAtOnce(record, of: activity, now: now) {
+                replaceCurrentCommand(of: activity, settlement: .notShown, now: now)
             } else if records[record].attempts > 0, !permitsRetry {
                 awaitRetryBudget(record, of: activity, now: now)
             } else {
@@ -30,8 +30,8 @@ extension Delivery {
                 )
                 // The spacing counts from the sending. The push may have waited for its stream since its
                 // admission.
-                let spacing = policies[records[record].policy].pace.spacingMilliseconds
-                activities[activity].extendSpacing(until: now.monotonicMilliseconds + spacing)
+                let spacingMilliseconds = policies[records[record].policy].pace.spacingMilliseconds
+                activities[activity].extendSpacing(until: now.monotonicMilliseconds + spacingMilliseconds)
                 records[record].countAttempt()
                 countPush()
                 return record
@@ -59,11 +59,11 @@ extension Delivery {
         records[record].uncountAttempt()
         uncountPush()
         lastOfferedPush = OfferedPush()
-        pools.prependReady(record, to: PoolKey(records[record].pool))
+        pools.prependReadyPush(record, to: PoolKey(records[record].pool))
     }
 
     /// Whether a push waits for a stream of this pool.
-    public func hasPush(_ pool: PoolIdentifier) -> Bool { pools.firstReady(of: PoolKey(pool)) != nil }
+    public func hasPush(_ pool: PoolIdentifier) -> Bool { pools.firstReadyPush(of: PoolKey(pool)) != nil }
 
     /// Handles APNs' answer to a push, or the fact that no answer will come. A command fails only for a
     /// reason that concerns its own push or token. Faults of the service, the key, the connection or the load only
@@ -71,15 +71,15 @@ extension Delivery {
     public mutating func pushAnswered(_ record: UInt32, _ result: PushResult, now: Moment) {
         let activity = activity(ofCurrent: record, in: .inFlight)
         records[record].noteResponse(result)
-        if result.disposition.isDecision {
+        if result.disposition.isDecisive {
             // If APNs has accepted no other token, a refused token is no progress of the pool: the push then waits, for
             // example until the configuration is corrected.
             let isProgress = result.acceptsOtherTokens || result.disposition != .tokenSuspect
-            let delay = configuration.deferredDelayMilliseconds
-            pools.noteDecision(
+            let delayMilliseconds = configuration.deferredDelayMilliseconds
+            pools.noteDecisiveResponse(
                 of: PoolKey(records[record].pool),
                 isProgress: isProgress,
-                delayMilliseconds: delay,
+                delayMilliseconds: delayMilliseconds,
                 now: now
             )
         }
@@ -88,7 +88,7 @@ extension Delivery {
         case .accepted:
             dropAlertsNotNewer(than: record, of: activity)
             activities[activity].forgetServiceFaults()
-            finishCurrent(record, .accepted, settlement: .accepted, now: now)
+            finishCurrentCommand(record, .accepted, settlement: .accepted, now: now)
         case .tokenDead:
             handleRefusedToken(record, of: activity, result, now: now)
         // If APNs has accepted no other token, the pool's environment or topic may be wrong. Then these two answers
@@ -96,19 +96,19 @@ extension Delivery {
         case .tokenSuspect where result.acceptsOtherTokens:
             handleRefusedToken(record, of: activity, result, now: now)
         case .topicSuspect where result.acceptsOtherTokens:
-            finishCurrent(record, .failed, settlement: .notShown, now: now)
+            finishCurrentCommand(record, .failed, settlement: .notShown, now: now)
         case .rejected, .channelGone:
-            finishCurrent(record, .failed, settlement: .notShown, now: now)
+            finishCurrentCommand(record, .failed, settlement: .notShown, now: now)
         case .ambiguous where isStart:
             // APNs may have accepted the start although its answer was lost. A second push could begin a
             // second activity, so the start ends as `unknown`.
-            finishCurrent(record, .unknown, settlement: .unknown, now: now)
+            finishCurrentCommand(record, .unknown, settlement: .unknown, now: now)
         case .limited where !isStart:
             // Redis learns the limit first and then admits the command again, so that the command waits for
             // the longer spacing.
             activities.enter(.limiting, activity)
-            countLimitAnswer()
-            call(.throttle, record)
+            countTokenLimitResponse()
+            queueStoreCall(.throttle, record)
         case .retryNow, .retryLater, .limited, .ambiguous, .tokenSuspect, .topicSuspect:
             retry(record, of: activity, result.disposition, isPermitted: result.isRetryPermitted, now: now)
         }

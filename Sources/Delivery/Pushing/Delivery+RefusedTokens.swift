@@ -19,10 +19,10 @@ extension Delivery {
             // If the worker crashes and the end is read again, the next owner needs this.
             let slot = records.address(of: record)
             let isShown = slot.pointee.isLifetimeEnd && wasEndedByEarlierAttempt(slot)
-            return finishCurrent(record, .unregistered, settlement: isShown ? .accepted : .notShown, now: now)
+            return finishCurrentCommand(record, .unregistered, settlement: isShown ? .accepted : .notShown, now: now)
         }
         activities.enter(.retiring, activity)
-        call(.retire, record)
+        queueStoreCall(.retire, record)
     }
 
     /// Holds the command for the activity's next token. Called only when Redis has handled the call that retires the

@@ -7,7 +7,7 @@ import Numbers
 extension Delivery {
     /// If an activity has at most this many faults in a row, a push with the result `retryNow` is retried at once, even
     /// if its command is overdue.
-    private static var retriesAtOnceMax: UInt8 { 2 }
+    private static var immediateRetryFaultsMax: UInt8 { 2 }
 
     /// Handles a push that failed for a reason that only delays it. (R18)
     mutating func retry(
@@ -18,12 +18,14 @@ extension Delivery {
         now: Moment
     ) {
         activities[activity].countServiceFault()
-        if isCurrentSuperseded(of: activity) { return replaceCurrent(of: activity, settlement: .notShown, now: now) }
-        if isLeftToNextOwner(record) { return dropCurrent(of: activity, now: now) }
+        if isCurrentCommandSuperseded(of: activity) {
+            return replaceCurrentCommand(of: activity, settlement: .notShown, now: now)
+        }
+        if isLeftToNextOwner(record) { return dropCurrentCommand(of: activity, now: now) }
         countRetry()
         let faults = activities[activity].serviceFaults
         guard isPermitted else { return awaitRetryBudget(record, of: activity, now: now) }
-        guard disposition == .retryNow, faults <= Self.retriesAtOnceMax else {
+        guard disposition == .retryNow, faults <= Self.immediateRetryFaultsMax else {
             return awaitService(activity, milliseconds: retryPauseMilliseconds(faults: faults), now: now)
         }
         let dueMilliseconds = now.monotonicMilliseconds + retryPauseMilliseconds(faults: 0)
@@ -35,7 +37,7 @@ extension Delivery {
     /// pause after its activity's faults, whichever is longer. Then it asks the budget again. This wait does not
     /// count as an attempt.
     mutating func awaitRetryBudget(_ record: UInt32, of activity: UInt32, now: Moment) {
-        if isLeftToNextOwner(record) { return dropCurrent(of: activity, now: now) }
+        if isLeftToNextOwner(record) { return dropCurrentCommand(of: activity, now: now) }
         let budgetPauseMilliseconds = randomness.jittered(configuration.retryBudgetPauseMilliseconds)
         let faultPauseMilliseconds = retryPauseMilliseconds(faults: activities[activity].serviceFaults)
         awaitService(activity, milliseconds: max(budgetPauseMilliseconds, faultPauseMilliseconds), now: now)
@@ -48,8 +50,8 @@ extension Delivery {
     /// start that must go to the partition's next owner.
     private mutating func awaitService(_ activity: UInt32, milliseconds: Int64, now: Moment) {
         let current = activities[activity].currentCommand
-        if isLong(milliseconds) || isOverdue(current, now: now) || isDeferredToNextOwner(current) {
-            return deferCurrent(of: activity, .retry, pauseMilliseconds: milliseconds, now: now)
+        if exceedsDeferredDelay(milliseconds) || isOverdue(current, now: now) || isDeferredToNextOwner(current) {
+            return deferCurrentCommand(of: activity, .retry, pauseMilliseconds: milliseconds, now: now)
         }
         activities.enter(.awaitingService, activity, untilMilliseconds: now.monotonicMilliseconds + milliseconds)
         returnCredit(of: activity, now: now)
@@ -67,35 +69,35 @@ extension Delivery {
     ///   newer state or an end (simulation `plain`, seed 622).
     /// - A start is always admitted again, and Redis repeats its reply. The start's partition may have moved,
     ///   and the next owner may have reported the start as `unknown`.
-    mutating func retryCurrent(_ activity: UInt32, now: Moment) {
+    mutating func retryCurrentCommand(_ activity: UInt32, now: Moment) {
         let record = activities[activity].currentCommand
         let (isStart, pool) = (records[record].isStart, records[record].pool)
         if records[record].isPushExpired(by: policies, now: now) {
-            return finishCurrent(record, .expired, settlement: .notShown, now: now)
+            return finishCurrentCommand(record, .expired, settlement: .notShown, now: now)
         }
-        if isLeftToNextOwner(record) { return dropCurrent(of: activity, now: now) }
+        if isLeftToNextOwner(record) { return dropCurrentCommand(of: activity, now: now) }
         if activities[activity].phase == .awaitingService, !isStart {
-            putBackCurrent(of: activity, now: now)
-            return endCurrent(activity, now: now)
+            putBackCurrentCommand(of: activity, now: now)
+            return endCurrentCommand(activity, now: now)
         }
         // A start that waited in `awaitingService` has no credit, so take one for it.
         guard activities[activity].phase.holdsCredit || takeCredit(activity, now: now) else { return }
         if isStart {
             activities.enter(.admitting, activity)
-            return call(.admit, record)
+            return queueStoreCall(.admit, record)
         }
         activities.enter(.ready, activity)
-        pools.appendReady(record, to: PoolKey(pool), now: now)
+        pools.appendReadyPush(record, to: PoolKey(pool), now: now)
     }
 
     /// Replaces the current push, which waits for a retry, by the newer state that arrived. The newer state
     /// waits until the spacing ends.
     mutating func replaceRetry(of activity: UInt32, now: Moment) {
-        supersedeCurrent(of: activity, settlement: .notShown, now: now)
+        supersedeCurrentCommand(of: activity, settlement: .notShown, now: now)
         let hadCredit = activities[activity].phase.holdsCredit
-        let spacingEnd = activities[activity].spacingEndMilliseconds
-        if spacingEnd > now.monotonicMilliseconds {
-            activities.enter(.paused, activity, untilMilliseconds: spacingEnd)
+        let spacingEndMilliseconds = activities[activity].spacingEndMilliseconds
+        if spacingEndMilliseconds > now.monotonicMilliseconds {
+            activities.enter(.paused, activity, untilMilliseconds: spacingEndMilliseconds)
         } else {
             activities.enter(.queuedToBegin, activity)
         }

@@ -16,18 +16,18 @@ extension RecordSlot {
         return expirationSeconds(by: policies[policy], from: receivedMilliseconds / 1_000) < now.wallSeconds
     }
 
-    mutating func setSentExpiration(by policy: PolicyTable.Numbers, now: Moment) {
-        sentExpiration = expirationSeconds(by: policy, from: now.wallSeconds)
+    mutating func setSentExpiration(by policy: PolicyTable.Values, now: Moment) {
+        sentExpirationSeconds = expirationSeconds(by: policy, from: now.wallSeconds)
     }
 
     /// Returns the command's own expiration. If it has none: an update's stale date if it is later than `seconds`,
-    /// but at most ``AgeRules/updateSecondsMax`` after `seconds`; or else `seconds` plus the number of seconds that the
-    /// policy allows.
-    private func expirationSeconds(by policy: PolicyTable.Numbers, from seconds: Int64) -> Int64 {
+    /// but at most ``AgeRules/updateAgeSecondsMax`` after `seconds`; or else `seconds` plus the number of seconds
+    /// that the policy allows.
+    private func expirationSeconds(by policy: PolicyTable.Values, from seconds: Int64) -> Int64 {
         switch event {
         case _ where expiration >= 0: expiration
         case .start: preconditionFailure("a start has an expiration")
-        case .update where staleDate > seconds: min(staleDate, seconds + AgeRules.updateSecondsMax)
+        case .update where staleDate > seconds: min(staleDate, seconds + AgeRules.updateAgeSecondsMax)
         case .update: seconds + policy.updateSeconds
         case .end: seconds + policy.endSeconds
         }
@@ -40,7 +40,7 @@ extension RecordSlot {
     mutating func uncountAttempt() { attempts -= 1 }
 
     mutating func noteResponse(_ result: PushResult) {
-        status = result.status
+        httpStatus = result.status
         avoidedConnection = result.connection
         setReason(result.reason)
         if result.reason.isEmpty { setReason(ownReason(result)) }
@@ -51,7 +51,7 @@ extension RecordSlot {
     /// Returns Causeway's own reason for the result, if APNs named none.
     private func ownReason(_ result: PushResult) -> StaticString {
         switch result.disposition {
-        case .accepted: isAlertExpired ? "alertExpired" : heldAlert == .doesNotFit ? "alertDidNotFit" : ""
+        case .accepted: isAlertExpired ? "alertExpired" : heldAlertStatus == .doesNotFit ? "alertDidNotFit" : ""
         case .ambiguous: "noAnswer"
         case .retryNow where result.status == 0: "notProcessed"
         case .rejected where result.status == 0: "malformedPush"
@@ -62,10 +62,10 @@ extension RecordSlot {
     /// Notes that Redis must retire the token, because APNs calls it dead or does not know it. (R17)
     /// - Returns: false if the token was registered at or after the time from which APNs calls it dead.
     mutating func noteRefusedToken(_ result: PushResult, now: Moment) -> Bool {
-        let hasTime = result.invalidAtMilliseconds >= 0
-        guard !hasTime || registeredAtMilliseconds < result.invalidAtMilliseconds else { return false }
-        invalidAtMilliseconds = hasTime ? result.invalidAtMilliseconds : now.wallMilliseconds
-        tokenRefusal = hasTime ? .unlessRegisteredSince : .unconditional
+        let hasInvalidTime = result.invalidAtMilliseconds >= 0
+        guard !hasInvalidTime || registeredAtMilliseconds < result.invalidAtMilliseconds else { return false }
+        invalidAtMilliseconds = hasInvalidTime ? result.invalidAtMilliseconds : now.wallMilliseconds
+        tokenRefusal = hasInvalidTime ? .unlessRegisteredSince : .unconditional
         return true
     }
 }

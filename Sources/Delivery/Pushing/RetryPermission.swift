@@ -3,37 +3,37 @@
 /// If the pool's budget permits a retry, it is sent. But only first attempts fill the budget, so it can stay
 /// empty after an outage. Retries are therefore also permitted in two cases:
 /// - If nothing was sent for ``idleMilliseconds``, one retry is sent, to test whether APNs works again.
-/// - If ``acceptedAnswersMin`` of the last ``recentAnswersMax`` answers were *accepted*, every retry may be sent. APNs
-///   then accepts at least half of the pushes, so all retries together at most double the load.
+/// - If ``acceptedResponsesMin`` of the last ``recentResponsesMax`` answers were *accepted*, every retry may be sent.
+///   APNs then accepts at least half of the pushes, so all retries together at most double the load.
 public struct RetryPermission: Sendable {
     public static let idleMilliseconds: Int64 = 1_000
-    public static let recentAnswersMax = 20
-    public static let acceptedAnswersMin = 10
+    public static let recentResponsesMax = 20
+    public static let acceptedResponsesMin = 10
 
     /// One bit for each of the last answers, 1 for *accepted*; the newest is the lowest bit.
-    private var recentAnswers: UInt32 = 0
+    private var recentResponses: UInt32 = 0
     private var lastSentMilliseconds = Int64.min
 
     public init() {}
 
     public func permitsRetry(isWithinBudget: Bool, now: Moment) -> Bool {
-        isWithinBudget || recentAnswers.nonzeroBitCount >= Self.acceptedAnswersMin
+        isWithinBudget || recentResponses.nonzeroBitCount >= Self.acceptedResponsesMin
             || lastSentMilliseconds <= now.monotonicMilliseconds - Self.idleMilliseconds
     }
 
     /// Notes that a push was sent.
     public mutating func noteSentPush(now: Moment) { lastSentMilliseconds = now.monotonicMilliseconds }
 
-    public mutating func noteAnswer(_ disposition: PushResult.Disposition) {
+    public mutating func noteResponse(_ disposition: PushResult.Disposition) {
         switch disposition {
-        case .accepted: note(isAccepted: true)
-        case .retryNow, .retryLater, .ambiguous: note(isAccepted: false)
+        case .accepted: addResponse(isAccepted: true)
+        case .retryNow, .retryLater, .ambiguous: addResponse(isAccepted: false)
         // These answers concern only the push or its token, so they count neither for nor against retries.
         case .limited, .tokenDead, .tokenSuspect, .topicSuspect, .channelGone, .rejected: break
         }
     }
 
-    private mutating func note(isAccepted: Bool) {
-        recentAnswers = (recentAnswers << 1 | (isAccepted ? 1 : 0)) & (1 << UInt32(Self.recentAnswersMax) - 1)
+    private mutating func addResponse(isAccepted: Bool) {
+        recentResponses = (recentResponses << 1 | (isAccepted ? 1 : 0)) & (1 << UInt32(Self.recentResponsesMax) - 1)
     }
 }

@@ -18,10 +18,10 @@ extension Delivery {
 
     /// Whether calls may be made to the store. After an outage of the store, the lane reads ahead first.
     @inline(__always)
-    mutating func storeMayBeAsked(now: Moment) -> Bool {
-        guard storeWatch.isHeldBack(now: now) else { return true }
-        guard isReadAheadDone(since: storeWatch.readingAheadSinceMilliseconds, now: now) else { return false }
-        storeWatch.noteReadAheadEnd(now: now)
+    mutating func mayAskStore(now: Moment) -> Bool {
+        guard storeOutageWatch.isHeldBack(now: now) else { return true }
+        guard isReadAheadDone(since: storeOutageWatch.readingAheadSinceMilliseconds, now: now) else { return false }
+        storeOutageWatch.noteReadAheadEnd(now: now)
         return true
     }
 
@@ -44,8 +44,8 @@ extension Delivery {
 
     private static var readAheadRecheckMilliseconds: Int64 { 50 }
 
-    mutating func stopReadAhead(for partition: UnsafeMutablePointer<Partition>, now: Moment) {
-        apply(readAhead.removePartition(&partition.pointee.lag, now: now), now: now)
+    mutating func removeLag(for partition: UnsafeMutablePointer<Partition>, now: Moment) {
+        apply(readAhead.removeLag(&partition.pointee.lag, now: now), now: now)
     }
 
     mutating func advanceReadAhead(now: Moment) {
@@ -62,12 +62,14 @@ extension Delivery {
     /// room for bytes, or of a partition's window of offsets.
     private func isFuller(thanQuarters quarters: Int) -> Bool {
         records.count > records.limit / 4 * quarters
-            || records.blockBytes > configuration.blockBytesMax / 4 * quarters
-            || partitions.contains { $0.pointee.ledger.span > Int64(configuration.ledgerWindowOffsets / 4 * quarters) }
+            || records.usedBlockBytes > configuration.usedBlockBytesMax / 4 * quarters
+            || partitions.contains {
+                $0.pointee.ledger.spanOffsets > Int64(configuration.ledgerWindowOffsets / 4 * quarters)
+            }
     }
 
     private mutating func apply(_ decision: ReadAhead.Decision, now: Moment) {
         guard decision == .beginActivities else { return }
-        while let activity = activities.popAwaitingReadAhead() { beginNextCommand(of: activity, now: now) }
+        while let activity = activities.popActivityAwaitingReadAhead() { beginNextCommand(of: activity, now: now) }
     }
 }

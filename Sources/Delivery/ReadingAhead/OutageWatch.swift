@@ -50,7 +50,7 @@ struct OutageWatch: BitwiseCopyable {
 
     @inline(__always)
     private func isUnavailable(now: Moment) -> Bool {
-        let since = max(waitingSinceMilliseconds, readAheadEndMilliseconds)
-        return now.monotonicMilliseconds - since >= Self.outageMilliseconds
+        let sinceMilliseconds = max(waitingSinceMilliseconds, readAheadEndMilliseconds)
+        return now.monotonicMilliseconds - sinceMilliseconds >= Self.outageMilliseconds
     }
 }

@@ -23,9 +23,9 @@ struct ReadAhead {
     /// How far one partition is behind, as the shell last reported.
     struct Lag: BitwiseCopyable {
         /// Records of the partition that the lane has not received.
-        fileprivate var records: Int64 = 0
-        /// The part of `records` that is known: all of them, or 0 if `records` is a guess.
-        fileprivate var knownRecords: Int64 = 0
+        fileprivate var recordsBehind: Int64 = 0
+        /// The part of `recordsBehind` that is known: all of them, or 0 if `recordsBehind` is a guess.
+        fileprivate var recordsKnownBehind: Int64 = 0
     }
 
     /// How much a lane has used of its room for records, of its room for bytes, or of a partition's window of
@@ -57,9 +57,9 @@ struct ReadAhead {
     private var lagRecordsMax: Int64 = 0
     private var readingMillisecondsMax: Int64 = 0
     private var readingSinceMilliseconds: Int64 = 0
-    /// The sum of `Lag.records` over the lane's partitions of the commands topic.
+    /// The sum of `Lag.recordsBehind` over the lane's partitions of the commands topic.
     private var recordsBehind: Int64 = 0
-    /// The sum of `Lag.knownRecords` over the lane's partitions of the commands topic.
+    /// The sum of `Lag.recordsKnownBehind` over the lane's partitions of the commands topic.
     private var recordsKnownBehind: Int64 = 0
     /// Since when the lane is behind by less than half of `readAheadLagRecords`; `.max` while it is behind by at least
     /// half, and before the first report of a lag.
@@ -104,7 +104,7 @@ struct ReadAhead {
     /// Removes the lag of a revoked partition. Reading ahead continues while other partitions are behind. If it ended
     /// here, waiting states would be sent although their partitions have newer ones. After a loss of data, Redis may
     /// not know the newer states, and would admit the older ones.
-    mutating func removePartition(_ lag: inout Lag, now: Moment) -> Decision {
+    mutating func removeLag(_ lag: inout Lag, now: Moment) -> Decision {
         setLag(&lag, records: 0, knownRecords: 0)
         noteWhetherLagIsSmall(now: now)
         guard phase == .reading, recordsBehind <= 0 else { return .unchanged }
@@ -139,9 +139,9 @@ struct ReadAhead {
     }
 
     private mutating func setLag(_ lag: inout Lag, records: Int64, knownRecords: Int64) {
-        recordsBehind += records - lag.records
-        recordsKnownBehind += knownRecords - lag.knownRecords
-        (lag.records, lag.knownRecords) = (records, knownRecords)
+        recordsBehind += records - lag.recordsBehind
+        recordsKnownBehind += knownRecords - lag.recordsKnownBehind
+        (lag.recordsBehind, lag.recordsKnownBehind) = (records, knownRecords)
     }
 
     private mutating func noteWhetherLagIsSmall(now: Moment) {

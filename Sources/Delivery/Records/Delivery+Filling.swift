@@ -23,19 +23,19 @@ extension Delivery {
         if command.event == .start { slot.pointee.claim = randomness.next() }
         slot.pointee.staleDate = command.staleDate
         slot.pointee.statePriority = command.priority != 0 ? command.priority : command.event == .update ? 5 : 10
-        slot.pointee.priority = command.priority != 0 ? command.priority : Self.priority(of: command)
+        slot.pointee.priority = command.priority != 0 ? command.priority : Self.defaultPriority(of: command)
         slot.pointee.expiration = command.event == .start ? expiration(ofStart: command, slot) : command.expiration
         let textBytes =
             Int(command.activity.range.count) + Int(command.identifier.range.count)
             + Int(command.device.range.count) + Int(command.attributesType.range.count)
             + Int(command.policy.range.count)
-        let count =
+        let blockByteCount =
             textBytes + trace.count + droppedFields.count
             + (command.identifier.isAbsent ? defaultIdentifierBytesMax : 0)
             + BlockRoom.reasonBytes
-        var writer = RecordBlockWriter(block: records.allocateBlock(count))
-        slot.pointee.block = writer.block
-        slot.pointee.subject = writer.append(command.activity, from: value)
+        var writer = RecordBlockWriter(block: records.allocateBlock(blockByteCount))
+        slot.pointee.textBlock = writer.block
+        slot.pointee.subjectIdentifier = writer.append(command.activity, from: value)
         slot.pointee.device = writer.append(command.device, from: value)
         slot.pointee.attributesType = writer.append(command.attributesType, from: value)
         slot.pointee.policyName = writer.append(command.policy, from: value)
@@ -48,7 +48,7 @@ extension Delivery {
         // Clear the token. If a registration released this command, the slot still has the token of the
         // registration.
         slot.pointee.tokenBlock = .none
-        slot.pointee.tokenCount = 0
+        slot.pointee.tokenByteCount = 0
         if let environment = command.environment, !command.token.isAbsent {
             slot.pointee.environment = environment
             slot.pointee.hasOwnToken = true
@@ -66,7 +66,7 @@ extension Delivery {
             topic: configuration.name(of: slot.pointee.topic),
             partition: slot.pointee.sourcePartition,
             offset: slot.pointee.sourceOffset,
-            into: slot.pointee.block.base + Int(slot.pointee.commandIdentifier.offset)
+            into: slot.pointee.textBlock.base + Int(slot.pointee.commandIdentifier.offset)
         )
         slot.pointee.commandIdentifier.count = UInt32(writtenByteCount)
     }
@@ -87,7 +87,7 @@ extension Delivery {
         case .activity(let activity):
             let textBytes = Int(activity.activity.range.count) + activity.audienceCount * AudienceList.digestBytes
             writer = RecordBlockWriter(block: records.allocateBlock(textBytes + otherBytes))
-            slot.pointee.subject = writer.append(activity.activity, from: value)
+            slot.pointee.subjectIdentifier = writer.append(activity.activity, from: value)
             slot.pointee.audiences = writer.appendDigests(
                 of: activity.audiences,
                 count: activity.audienceCount,
@@ -107,7 +107,7 @@ extension Delivery {
             records.setToken(of: index, registering: start.token, from: value)
             slot.pointee.supportsChannels = start.supportsChannels
         }
-        slot.pointee.block = writer.block
+        slot.pointee.textBlock = writer.block
         slot.pointee.trace = writer.append(trace)
         slot.pointee.reason = writer.reserve(BlockRoom.reasonBytes)
     }
@@ -123,7 +123,7 @@ extension Delivery {
     }
 
     /// Returns the default priority: 5 for an update without an alert, otherwise 10.
-    private static func priority(of command: Command) -> UInt8 {
+    private static func defaultPriority(of command: Command) -> UInt8 {
         command.event == .update && !command.hasAlert ? 5 : 10
     }
 }
@@ -149,19 +149,23 @@ enum DefaultIdentifier {
         var position = position
         target.storeBytes(of: UInt8(ascii: "/"), toByteOffset: position, as: UInt8.self)
         position += 1
-        var digits = 1
-        var rest = number / 10
-        while rest > 0 {
-            digits += 1
-            rest /= 10
+        var digitCount = 1
+        var remainingNumber = number / 10
+        while remainingNumber > 0 {
+            digitCount += 1
+            remainingNumber /= 10
         }
-        rest = number
-        var digit = position + digits
+        remainingNumber = number
+        var digitPosition = position + digitCount
         repeat {
-            digit -= 1
-            target.storeBytes(of: UInt8(ascii: "0") + UInt8(rest % 10), toByteOffset: digit, as: UInt8.self)
-            rest /= 10
-        } while rest > 0
-        return position + digits
+            digitPosition -= 1
+            target.storeBytes(
+                of: UInt8(ascii: "0") + UInt8(remainingNumber % 10),
+                toByteOffset: digitPosition,
+                as: UInt8.self
+            )
+            remainingNumber /= 10
+        } while remainingNumber > 0
+        return position + digitCount
     }
 }

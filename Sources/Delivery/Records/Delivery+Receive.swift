@@ -36,7 +36,7 @@ extension Delivery {
             record.offset,
             milliseconds: now.monotonicMilliseconds,
             committableOffset: partition.pointee.ledger.committableOffset,
-            isAlone: partition.pointee.unsettledCount == 0
+            areEarlierRecordsSettled: partition.pointee.unsettledCount == 0
         )
         partition.pointee.unsettledCount += 1
         return partition
@@ -57,7 +57,7 @@ extension Delivery {
             kind: .invalid,
             topic: partition.pointee.topic,
             partition: record.partition,
-            epoch: partition.pointee.epoch,
+            assignmentEpoch: partition.pointee.assignmentEpoch,
             offset: record.offset,
             isReread: partition.pointee.rereadOffsets.contains(record.offset),
             sourcePartition: partition.pointee.number,
@@ -85,8 +85,8 @@ extension Delivery {
             identifier = command.identifier
             // The worker that first read a deferred command has accepted the timestamp. Its clock may be ahead of
             // this worker's clock. So the time at which it received the command counts, if that time is later than now.
-            let firstSeconds = (deferral?.receivedMilliseconds ?? 0) / 1_000
-            try command.checkTimestamp(now: max(now.wallSeconds, firstSeconds))
+            let firstReceivedSeconds = (deferral?.receivedMilliseconds ?? 0) / 1_000
+            try command.checkTimestamp(now: max(now.wallSeconds, firstReceivedSeconds))
             guard let appIndex = appIndex(named: command.app, in: value) else {
                 let detail = "app: is not configured"
                 return reject(record, index, identifier, code: "unknownApp", detail: detail)
@@ -167,7 +167,7 @@ extension Delivery {
             records[index].appIndex = appIndex
             fill(index, with: registration, from: value, trace: record.trace)
             records.enter(.registering, index)
-            call(mustReportLife(ofRegistration: index, now: now) ? .reportLifetimeEvent : .register, index)
+            queueStoreCall(mustReportLife(ofRegistration: index, now: now) ? .reportLifetimeEvent : .register, index)
         } catch {
             reject(record, index, fault: error)
         }
@@ -184,14 +184,14 @@ extension Delivery {
         let slot = records.mutableAddress(of: index)
         slot.pointee.kind = .unregistration
         records.enter(.unregistering, index)
-        slot.pointee.block = writer.block
-        slot.pointee.subject = writer.append(key)
+        slot.pointee.textBlock = writer.block
+        slot.pointee.subjectIdentifier = writer.append(key)
         slot.pointee.setRegistrationTimeFromRecord()
         recordsAwaitingStore += 1
         for appIndex in 0..<UInt16(configuration.apps.count) {
-            call(.unregisterActivity, index, appIndex: appIndex)
-            call(.unregisterDevice, index, appIndex: appIndex)
-            if policies.hasLifetimes { call(.reportLifetimeEvent, index, appIndex: appIndex) }
+            queueStoreCall(.unregisterActivity, index, appIndex: appIndex)
+            queueStoreCall(.unregisterDevice, index, appIndex: appIndex)
+            if policies.hasLifetimes { queueStoreCall(.reportLifetimeEvent, index, appIndex: appIndex) }
         }
     }
 

@@ -69,18 +69,18 @@ extension Delivery {
         slot.body = records.makeBody(copying: value)
         detail.withUTF8 { detail in
             let detail = UnsafeRawBufferPointer(detail)
-            let identifierCount = identifier.isAbsent ? DefaultIdentifier.bytesMax : Int(identifier.range.count)
-            let addressCount = Int(address.activity.range.count) + Int(address.device.range.count)
-            let count =
-                key.count + record.trace.count + code.count + detail.count + identifierCount + addressCount
-            var writer = RecordBlockWriter(block: records.allocateBlock(count))
-            slot.block = writer.block
+            let identifierByteCount = identifier.isAbsent ? DefaultIdentifier.bytesMax : Int(identifier.range.count)
+            let addressByteCount = Int(address.activity.range.count) + Int(address.device.range.count)
+            let blockByteCount =
+                key.count + record.trace.count + code.count + detail.count + identifierByteCount + addressByteCount
+            var writer = RecordBlockWriter(block: records.allocateBlock(blockByteCount))
+            slot.textBlock = writer.block
             let recordKey = writer.append(key)
             slot.recordKey = record.key == nil ? nil : recordKey
             slot.trace = writer.append(record.trace)
             slot.reason = writer.append(code)
             slot.detail = writer.append(detail)
-            slot.subject = writer.append(address.activity, from: text)
+            slot.subjectIdentifier = writer.append(address.activity, from: text)
             slot.device = writer.append(address.device, from: text)
             guard identifier.isAbsent else {
                 slot.commandIdentifier = writer.append(identifier, from: text)

@@ -31,7 +31,7 @@ struct RecordSlot: BitwiseCopyable {
     let partition: UInt32
     /// The number of the assignment in which the record was read. If that assignment has ended, the
     /// `PartitionTable` has another number at the index `partition`, or no partition.
-    let epoch: UInt32
+    let assignmentEpoch: UInt32
     var activity: UInt32 = .max
     /// The offset in the partition from which the record was read. The ledger counts this offset.
     let offset: Int64
@@ -69,21 +69,21 @@ struct RecordSlot: BitwiseCopyable {
     var needsNoMembershipChange = false
     /// The number of results that the record has had already: one for its own command, and one for each held
     /// command that its token released.
-    var resultsBefore: UInt8 = 0
+    var earlierResultCount: UInt8 = 0
     var tokenRefusal = TokenRefusal.none
     /// The index of the record's policy.
     var policy: UInt8 = 0
     /// The record's texts. The block is freed with the slot.
-    var block = Arena.Block.none
+    var textBlock = Arena.Block.none
     /// The token; none until it is known. A command's token and body are freed when the command has its outcome, unless
     /// a later step needs them: retiring a dead token, registering the token again, or reporting to the timetable.
     var tokenBlock = Arena.Block.none
-    var tokenCount = 0
+    var tokenByteCount = 0
     /// A command's body, or the value of a record that goes to the dead letters.
     var body = SharedBody.none
     var layout = Body.Layout.none
 
-    var subject = BlockRange()
+    var subjectIdentifier = BlockRange()
     /// The command's id. If the command brought none, this is empty until the id is needed
     /// (`Delivery.completeIdentifier`).
     var commandIdentifier = BlockRange()
@@ -110,9 +110,9 @@ struct RecordSlot: BitwiseCopyable {
     var admittedMilliseconds: Int64 = -1
     var sentMilliseconds: Int64 = -1
     var answeredMilliseconds: Int64 = -1
-    var status: UInt16 = 0
+    var httpStatus: UInt16 = 0
     var attempts: UInt8 = 0
-    var allowance = Allowance()
+    var pushAllowance = PushAllowance()
     var environment: APNsEnvironment = .production
     /// Whether a registration says that frequent updates are switched on; nil: it does not say.
     var frequentUpdates: Bool?
@@ -121,11 +121,11 @@ struct RecordSlot: BitwiseCopyable {
 
     /// Whether a command to an audience requests a broadcast channel.
     var requestsChannel = false
-    /// Whether the command is for a channel that the producer names, not for an audience. If so, `subject` is
+    /// Whether the command is for a channel that the producer names, not for an audience. If so, `subjectIdentifier` is
     /// the channel's id, in `environment`.
     var addressesChannel = false
 
-    var heldAlert = HeldAlert.unknown
+    var heldAlertStatus = HeldAlertStatus.notReported
     /// Whether an alert was removed because it was too old: the command's own alert, or one that it carried or would
     /// have carried.
     var isAlertExpired = false
@@ -150,7 +150,7 @@ struct RecordSlot: BitwiseCopyable {
     var previousClaim: UInt64 = 0
     /// The `apns-expiration` that is sent, UNIX seconds: the command's own, or one from its stale date or its policy;
     /// -1 until this lane sends the push.
-    var sentExpiration: Int64 = -1
+    var sentExpirationSeconds: Int64 = -1
     /// `aps.stale-date`, UNIX seconds; -1: there is none.
     var staleDate: Int64 = -1
     var sentTimestamp: Int64 = 0
@@ -184,7 +184,7 @@ struct RecordSlot: BitwiseCopyable {
     }
 
     /// Counts one more call, production or change of audiences that must be confirmed.
-    mutating func awaitAcknowledgement() { acknowledgementsOutstanding += 1 }
+    mutating func expectAcknowledgement() { acknowledgementsOutstanding += 1 }
 
     /// Notes that one of the counted steps is confirmed. The slot may be freed after the last one. (R8)
     mutating func acknowledge() {
@@ -218,15 +218,15 @@ extension RecordSlot {
             stage: slot.stage,
             appIndex: slot.appIndex,
             partition: slot.partition,
-            epoch: slot.epoch,
+            assignmentEpoch: slot.assignmentEpoch,
             offset: slot.offset,
             version: slot.version,
             needsNoMembershipChange: true,
-            resultsBefore: slot.resultsBefore &+ 1,
-            block: slot.block,
+            earlierResultCount: slot.earlierResultCount &+ 1,
+            textBlock: slot.textBlock,
             tokenBlock: slot.tokenBlock,
-            tokenCount: slot.tokenCount,
-            subject: slot.subject,
+            tokenByteCount: slot.tokenByteCount,
+            subjectIdentifier: slot.subjectIdentifier,
             reason: slot.reason,
             trace: slot.trace,
             device: slot.device,
@@ -245,6 +245,7 @@ extension RecordSlot {
 extension RecordSlot {
     /// Whether Causeway made the command, because the lifetime of its activity's policy was over.
     var isLifetimeCommand: Bool { isLifetimeEnd || isLifetimeRestart }
+    var isEndOfProducer: Bool { event == .end && !isLifetimeEnd }
 
     /// The digests of the audiences that a registration names. They are stored in `policyName`, because a
     /// registration names no policy.
@@ -312,7 +313,7 @@ enum DeadLetterValue: UInt8 {
 }
 
 /// What Redis' reply to the admission allowed for a push.
-struct Allowance: BitwiseCopyable {
+struct PushAllowance: BitwiseCopyable {
     /// The priority, 5 or 10; 0 before the admission.
     var priority: UInt8 = 0
     /// Whether the command asked for priority 10 and the activity's budget allowed only 5.
@@ -322,9 +323,9 @@ struct Allowance: BitwiseCopyable {
 }
 
 /// Whether a command took over the alert of an older command that Redis holds and that this command replaces.
-enum HeldAlert: UInt8 {
+enum HeldAlertStatus: UInt8 {
     /// Redis has reported no held alert.
-    case unknown
+    case notReported
     /// The lane has examined the held command. Its alert is in this command's body, or there is no alert to take over:
     /// the held command has none or is not valid, its alert is too old, or this command has an alert.
     case takenOver
@@ -335,7 +336,7 @@ enum HeldAlert: UInt8 {
 enum StartDraw: BitwiseCopyable {
     case none
     /// The budget was empty, and the start waits until it may draw.
-    case awaited
+    case awaitingBudget
     case drawn(Int64)
     /// The draw was given back to the budget, or the call for this is under way.
     case refunded(Int64)

@@ -18,9 +18,9 @@ struct Records: ~Copyable {
     var indexBound: UInt32 { slots.indexBound }
 
     /// Bytes of the blocks in use: texts, tokens, bodies.
-    var blockBytes: Int { arena.usedBytes }
+    var usedBlockBytes: Int { arena.usedBytes }
     /// Bytes of all chunks that are allocated for blocks, in use or free.
-    var allocatedBytes: Int { arena.chunksBytes }
+    var allocatedBlockBytes: Int { arena.allocatedChunkBytes }
     mutating func releaseFreeBlocks() { arena.releaseFreeChunks() }
 
     /// Bytes of memory for one record without its blocks.
@@ -52,10 +52,10 @@ struct Records: ~Copyable {
     @inline(__always)
     mutating func enter(_ next: RecordStage, _ record: UInt32) {
         let slot = slots.mutableAddress(of: record)
-        let awaitedBefore = slot.pointee.stage.awaitsAcknowledgements
+        let awaitedAcknowledgements = slot.pointee.stage.awaitsAcknowledgements
         slot.pointee.enter(next)
-        if next.awaitsAcknowledgements != awaitedBefore {
-            awaitingAcknowledgementsCount += awaitedBefore ? -1 : 1
+        if next.awaitsAcknowledgements != awaitedAcknowledgements {
+            awaitingAcknowledgementsCount += awaitedAcknowledgements ? -1 : 1
         }
     }
 
@@ -69,7 +69,7 @@ struct Records: ~Copyable {
     mutating func free(_ record: UInt32) {
         let slot = slots.address(of: record)
         precondition(slot.pointee.stage == .settled || slot.pointee.stage == .dropped)
-        arena.free(slot.pointee.block)
+        arena.free(slot.pointee.textBlock)
         arena.free(slot.pointee.tokenBlock)
         slot.pointee.body.release(to: &arena)
         slots.free(record)
@@ -85,7 +85,7 @@ struct Records: ~Copyable {
 
     /// Frees the blocks of a slot whose content was replaced.
     mutating func free(contentOf slot: RecordSlot) {
-        arena.free(slot.block)
+        arena.free(slot.textBlock)
         arena.free(slot.tokenBlock)
         slot.body.release(to: &arena)
     }
@@ -101,14 +101,14 @@ struct Records: ~Copyable {
     mutating func setToken(of record: UInt32, _ bytes: UnsafeRawBufferPointer) {
         let token = UnsafeRawBufferPointer(rebasing: bytes.prefix(Limits.tokenDigitsMax))
         tokenBlock(of: record).copyMemory(from: token)
-        slots[record].tokenCount = token.count
+        slots[record].tokenByteCount = token.count
     }
 
     /// Sets a token from a producer's record. Writes it in lower case, because tokens are stored, compared
     /// and sent in lower case.
     mutating func setToken(of record: UInt32, registering text: TextRange, from value: UnsafeRawBufferPointer) {
         let buffer = tokenBlock(of: record)
-        slots[record].tokenCount = DeviceToken.copyLowercased(text.range.bytes(in: value), into: buffer)
+        slots[record].tokenByteCount = DeviceToken.copyLowercased(text.range.bytes(in: value), into: buffer)
     }
 
     /// Gives the token of a replaced command to the command that replaces it, because Redis may not know this token
@@ -157,7 +157,7 @@ struct Records: ~Copyable {
         let slot = slots.mutableAddress(of: record)
         arena.free(slot.pointee.tokenBlock)
         slot.pointee.tokenBlock = .none
-        slot.pointee.tokenCount = 0
+        slot.pointee.tokenByteCount = 0
         slot.pointee.body.release(to: &arena)
         slot.pointee.body = .none
     }
@@ -175,7 +175,7 @@ struct Records: ~Copyable {
 
     /// Makes the body of a record's command.
     mutating func setBody(of record: UInt32, to command: Command, from value: UnsafeRawBufferPointer) {
-        let body = SharedBody(command.bodyCount, in: &arena)
+        let body = SharedBody(command.bodyByteCount, in: &arena)
         slots[record].layout = Body.write(command, from: value, into: body.mutableBytes)
         slots[record].body = body
     }
@@ -210,7 +210,7 @@ struct Records: ~Copyable {
     /// Writes another command's alert into a record's body. The body must have room for it.
     mutating func write(_ alert: UnsafeRawBufferPointer, of version: Version, intoBodyOf record: UInt32) {
         let (oldBody, layout) = (slots[record].body, slots[record].layout)
-        let body = SharedBody(Body.count(oldBody.bytes, layout, carryingAlertOf: alert.count), in: &arena)
+        let body = SharedBody(Body.byteCount(oldBody.bytes, layout, carryingAlertOf: alert.count), in: &arena)
         slots[record].layout = Body.write(oldBody.bytes, layout, carrying: alert, into: body.mutableBytes)
         slots[record].olderAlertVersion = version
         slots[record].body = body
@@ -219,7 +219,7 @@ struct Records: ~Copyable {
 
     mutating func removeAlert(fromBodyOf record: UInt32) {
         let (oldBody, layout) = (slots[record].body, slots[record].layout)
-        let body = SharedBody(Body.countWithoutAlert(oldBody.bytes, layout), in: &arena)
+        let body = SharedBody(Body.byteCountWithoutAlert(oldBody.bytes, layout), in: &arena)
         slots[record].layout = Body.writeWithoutAlert(oldBody.bytes, layout, into: body.mutableBytes)
         slots[record].olderAlertVersion = nil
         slots[record].body = body

@@ -12,19 +12,19 @@ struct SharedBody: BitwiseCopyable {
     private static var headerBytes: Int { 16 }
 
     private let block: Arena.Block
-    let count: Int
+    let byteCount: Int
 
     /// The body of a record without one.
-    static var none: SharedBody { SharedBody(block: .none, count: 0) }
+    static var none: SharedBody { SharedBody(block: .none, byteCount: 0) }
 
-    init(_ count: Int, in arena: inout Arena) {
-        self.init(block: arena.allocate(Self.headerBytes + count), count: count)
+    init(_ byteCount: Int, in arena: inout Arena) {
+        self.init(block: arena.allocate(Self.headerBytes + byteCount), byteCount: byteCount)
         referenceCount = 1
     }
 
-    private init(block: Arena.Block, count: Int) {
+    private init(block: Arena.Block, byteCount: Int) {
         self.block = block
-        self.count = count
+        self.byteCount = byteCount
     }
 
     private var referenceCount: UInt32 {
@@ -41,7 +41,7 @@ struct SharedBody: BitwiseCopyable {
     var mutableBytes: UnsafeMutableRawBufferPointer {
         isNone
             ? UnsafeMutableRawBufferPointer(start: nil, count: 0)
-            : UnsafeMutableRawBufferPointer(start: block.base + Self.headerBytes, count: count)
+            : UnsafeMutableRawBufferPointer(start: block.base + Self.headerBytes, count: byteCount)
     }
 
     /// Returns the same bytes with one more reference.

@@ -21,26 +21,26 @@ extension Delivery {
     /// Ends a command that a newer one replaces without carrying its alert. The older command gets a result,
     /// or the newer one counts it.
     /// - Returns: false if the older command's slot is freed.
-    mutating func endSuperseded(_ older: UInt32, by newer: UInt32, _ outcome: Outcome) -> Bool {
-        guard outcome == .superseded, supersededCounting.isOn(isBacklogKnown: readAhead.isBacklogKnown),
+    mutating func endSupersededCommand(_ older: UInt32, by newer: UInt32) -> Bool {
+        guard supersededCounting.isOn(isBacklogKnown: readAhead.isBacklogKnown),
             records[older].mayBeCounted,
             !records[older].hasAlert || records[records.alertSource(of: newer)].hasOwnAlert
         else {
-            finish(older, outcome)
+            finish(older, .superseded)
             return true
         }
         records[newer].supersededCount.add(commandWith: records[older].supersededCount)
         replaceRider(of: older, by: newer)
-        return finishCounted(older)
+        return finishCountedCommand(older)
     }
 
-    private mutating func finishCounted(_ record: UInt32) -> Bool {
+    private mutating func finishCountedCommand(_ record: UInt32) -> Bool {
         precondition(records[record].settlement == nil)
         records.finish(record, .superseded)
-        count(.superseded)
+        countOutcome(.superseded)
         countSupersededWithoutResult(of: record)
         guard records[record].trace.count == 0 else {
-            produce(.trace, record)
+            produce(.traceEnd, record)
             return true
         }
         continueAfterAcknowledgements(record)

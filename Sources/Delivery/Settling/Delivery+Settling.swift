@@ -7,25 +7,25 @@ extension Delivery {
     /// held commands one after another, its record gets several outcomes.
     mutating func finish(_ record: UInt32, _ outcome: Outcome) {
         records.finish(record, outcome)
-        count(outcome)
+        countOutcome(outcome)
         completeIdentifier(of: record)
         // The pointer stays valid, because no record is added while it is used.
         let slot = records.mutableAddress(of: record)
         if slot.pointee.hasOwnToken || slot.pointee.isHeldStart { planTokenRegistration(of: record, outcome) }
         if slot.pointee.isReread, outcome.mayRepeatAfterSettlement, slot.pointee.supersededCount.commands == 0 {
-            produce(.trace, record)
+            produce(.traceEnd, record)
         } else {
             produce(.result, record)
             if outcome == .invalid { produce(.deadLetter, record) }
         }
         let needsSettlement = slot.pointee.settlement != nil
-        if needsSettlement { call(.settle, record) }
+        if needsSettlement { queueStoreCall(.settle, record) }
         if slot.pointee.kind == .command, slot.pointee.isStart {
             refundUnsentStart(record)
             if slot.pointee.isHeldStart, outcome != .held {
                 slot.pointee.followUps.insert(.settleHeldStart)
             } else if needsSettlement {
-                call(.settleStart, record)
+                queueStoreCall(.settleStart, record)
             }
         }
         if policies.hasLifetimes || slot.pointee.isLifetimeCommand { reportLifetimeEvent(of: record, outcome) }
@@ -45,14 +45,14 @@ extension Delivery {
     }
 
     mutating func produce(_ kind: Production.Kind, _ record: UInt32) {
-        records[record].awaitAcknowledgement()
+        records[record].expectAcknowledgement()
         productions.append(Production(kind: kind, record: record))
     }
 
     /// Produces a command to the deferred topic. Deferrals have a queue of their own, so that results are
     /// written even if the deferred topic accepts nothing.
     mutating func produceDeferral(_ record: UInt32) {
-        records[record].awaitAcknowledgement()
+        records[record].expectAcknowledgement()
         deferrals.append(Production(kind: .deferral, record: record))
     }
 
@@ -109,10 +109,10 @@ extension Delivery {
             records.free(record)
         } else if stage == .finished, followUps.contains(.endLife) {
             records[record].followUps.remove(.endLife)
-            call(.reportLifetimeEvent, record)
+            queueStoreCall(.reportLifetimeEvent, record)
         } else if stage == .finished, followUps.contains(.settleHeldStart) {
             records.enter(.settlingHeldStart, record)
-            call(.settleStart, record)
+            queueStoreCall(.settleStart, record)
         } else if stage == .deferring {
             // The deferred record now has the rider's alert, so the rider needs no push of its own.
             finishRider(of: record)
@@ -129,7 +129,7 @@ extension Delivery {
         let slot = records.address(of: record)
         precondition(slot.pointee.isAcknowledged)
         records.enter(.settled, record)
-        if let partition = partitions.partition(slot.pointee.partition, epoch: slot.pointee.epoch) {
+        if let partition = partitions.partition(slot.pointee.partition, assignmentEpoch: slot.pointee.assignmentEpoch) {
             partition.pointee.ledger.settle(slot.pointee.offset, isPublished: !slot.pointee.isLeftOutOfMetadata)
             partition.pointee.unsettledCount -= 1
         }
@@ -141,7 +141,8 @@ extension Delivery {
         let slot = records.address(of: record)
         precondition(slot.pointee.isAcknowledged)
         returnRider(of: record, now: now)
-        partitions.partition(slot.pointee.partition, epoch: slot.pointee.epoch)?.pointee.unsettledCount -= 1
+        partitions.partition(slot.pointee.partition, assignmentEpoch: slot.pointee.assignmentEpoch)?.pointee
+            .unsettledCount -= 1
         refundUnsentStart(record)
         guard slot.pointee.isAcknowledged else { return records.enter(.refunding, record) }
         records.enter(.dropped, record)

@@ -39,13 +39,13 @@ extension RecordSlot {
     @inline(__always)
     var mayBeCounted: Bool {
         admittedMilliseconds < 0 && topic == .commands && event != .start && reason.count == 0 && !hasOwnToken
-            && resultsBefore == 0 && !isReread
+            && earlierResultCount == 0 && !isReread
     }
 
     /// Whether the body has an alert that is certainly the command's own. An alert that Redis held may belong
     /// to an older command.
     @inline(__always)
     var hasOwnAlert: Bool {
-        !layout.alert.isAbsent && olderAlertVersion == nil && topic == .commands && resultsBefore == 0
+        !layout.alert.isAbsent && olderAlertVersion == nil && topic == .commands && earlierResultCount == 0
     }
 }

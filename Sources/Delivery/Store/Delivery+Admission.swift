@@ -6,30 +6,30 @@ import Numbers
 extension Delivery {
     private static var unexpectedReply: StaticString { "unexpected reply of the admit script" }
 
-    mutating func handleTokenLookupReply(_ record: UInt32, _ reply: Reply, now: Moment) {
-        let activity = activity(ofCurrent: record, in: .lookingUpToken)
+    mutating func handleStartTokenReply(_ record: UInt32, _ reply: Reply, now: Moment) {
+        let activity = activity(ofCurrent: record, in: .takingStartToken)
         switch reply.verdict {
         case .tokenFound:
             records.setRegistration(of: record, to: reply.registration)
             records[record].startDraw = .drawn(reply.draw)
-            if isCurrentSuperseded(of: activity) { return replaceCurrent(of: activity, now: now) }
+            if isCurrentCommandSuperseded(of: activity) { return replaceCurrentCommand(of: activity, now: now) }
             activities.enter(.admitting, activity)
-            call(.admit, record)
+            queueStoreCall(.admit, record)
         case .wait: waitForStartBudget(record, of: activity, milliseconds: reply.waitMilliseconds, now: now)
         case .noToken:
-            if isCurrentSuperseded(of: activity) { return replaceCurrent(of: activity, now: now) }
+            if isCurrentCommandSuperseded(of: activity) { return replaceCurrentCommand(of: activity, now: now) }
             hold(record, of: activity)
-        default: finishCurrent(record, .failed, reason: Self.unexpectedReply, now: now)
+        default: finishCurrentCommand(record, .failed, reason: Self.unexpectedReply, now: now)
         }
     }
 
     private mutating func waitForStartBudget(_ record: UInt32, of activity: UInt32, milliseconds: Int64, now: Moment) {
         countStartBudgetWait(of: record)
         let policy = policies[records[record].policy]
-        let pause = records[record].awaitStartBudget(milliseconds: milliseconds, by: policy, now: now)
-        activities[activity].extendSpacing(until: now.monotonicMilliseconds + pause)
-        putBackCurrent(of: activity, now: now)
-        endCurrent(activity, now: now)
+        let pauseMilliseconds = records[record].awaitStartBudget(milliseconds: milliseconds, by: policy, now: now)
+        activities[activity].extendSpacing(until: now.monotonicMilliseconds + pauseMilliseconds)
+        putBackCurrentCommand(of: activity, now: now)
+        endCurrentCommand(activity, now: now)
     }
 
     mutating func handleAdmissionReply(_ record: UInt32, _ reply: Reply, now: Moment) {
@@ -45,74 +45,79 @@ extension Delivery {
                 .extendSpacing(
                     until: now.monotonicMilliseconds + max(1, min(reply.waitMilliseconds, waitMillisecondsMax))
                 )
-            putBackCurrent(of: activity, now: now)
-            endCurrent(activity, now: now)
+            putBackCurrentCommand(of: activity, now: now)
+            endCurrentCommand(activity, now: now)
         case .noToken where records[record].isLifetimeEnd:
             // The end of a lifetime is not held. Otherwise the token of a later life would release this end, and the
             // end would end that later life.
-            finishCurrent(record, .expired, reason: "activityUnknown", now: now)
+            finishCurrentCommand(record, .expired, reason: "activityUnknown", now: now)
         case .noToken:
-            if isCurrentSuperseded(of: activity) { return replaceCurrent(of: activity, now: now) }
+            if isCurrentCommandSuperseded(of: activity) { return replaceCurrentCommand(of: activity, now: now) }
             hold(record, of: activity)
-        case .alertHeld where records[record].heldAlert == .unknown:
+        case .alertHeld where records[record].heldAlertStatus == .notReported:
             carryHeldAlert(of: reply, on: record, now: now)
-            call(.admit, record)
+            queueStoreCall(.admit, record)
         case .alertAlreadyAccepted where records[record].carriedAlertVersion != nil:
             removeAcceptedAlert(of: record)
-            call(.admit, record)
+            queueStoreCall(.admit, record)
         case .alertAwaitsCarrier:
-            if isCurrentSuperseded(of: activity) { return replaceCurrent(of: activity, now: now) }
+            if isCurrentCommandSuperseded(of: activity) { return replaceCurrentCommand(of: activity, now: now) }
             // Redis may hold the newer command, and then no lane reads that command again. Registering the token of
             // this older command releases the newer one.
             if records[record].hasOwnToken {
                 activities.enter(.registering, activity)
-                return call(.register, record)
+                return queueStoreCall(.register, record)
             }
             awaitCarrier(of: activity, now: now)
         case .departures where membershipChanges.has(ChangingMember(record, records[record], .activity)):
             membershipChanges.set(.admit, of: ChangingMember(record, records[record], .activity))
-        case .held: finishCurrent(record, .held, now: now)
-        case .unchanged: finishCurrent(record, .unchanged, now: now)
-        case .ended: finishCurrent(record, .ended, now: now)
-        case .tooOld: finishCurrent(record, .ended, reason: "activityOver8Hours", now: now)
-        case .expired: finishCurrent(record, .expired, reason: "activityUnknown", now: now)
+        case .held: finishCurrentCommand(record, .held, now: now)
+        case .unchanged: finishCurrentCommand(record, .unchanged, now: now)
+        case .ended: finishCurrentCommand(record, .ended, now: now)
+        case .tooOld: finishCurrentCommand(record, .ended, reason: "activityOver8Hours", now: now)
+        case .expired: finishCurrentCommand(record, .expired, reason: "activityUnknown", now: now)
         case .duplicate:
             records[record].wasNotShown = reply.wasNotShown
-            finishCurrent(record, .duplicate, now: now)
+            finishCurrentCommand(record, .duplicate, now: now)
         case .superseded:
             // A start that backed off had been admitted. Since then, the activity has ended, or it lives without this
             // start. The start is settled, so that Redis calls other records of the start duplicates.
-            let isTriedStart = records[record].isStart && records[record].attempts > 0
-            finishCurrent(record, .superseded, settlement: isTriedStart ? .notShown : nil, now: now)
+            let isAttemptedStart = records[record].isStart && records[record].attempts > 0
+            finishCurrentCommand(record, .superseded, settlement: isAttemptedStart ? .notShown : nil, now: now)
         case .unknown:
             // Redis admitted another record of this start, which was never settled. This record settles the
             // start, so that Redis calls the other records duplicates.
-            finishCurrent(record, .unknown, settlement: .unknown, now: now)
+            finishCurrentCommand(record, .unknown, settlement: .unknown, now: now)
         case .alertHeld, .alertAlreadyAccepted, .departures, .tokenFound, .retry, .full, .registered, .stale,
             .unregistered,
             .settled:
-            finishCurrent(record, .failed, reason: Self.unexpectedReply, now: now)
+            finishCurrentCommand(record, .failed, reason: Self.unexpectedReply, now: now)
         }
     }
 
     /// Replaces the current command by the waiting newer state, and begins the activity's next command.
-    mutating func replaceCurrent(of activity: UInt32, settlement: Settlement? = nil, now: Moment) {
-        supersedeCurrent(of: activity, settlement: settlement, now: now)
-        endCurrent(activity, now: now)
+    mutating func replaceCurrentCommand(of activity: UInt32, settlement: Settlement? = nil, now: Moment) {
+        supersedeCurrentCommand(of: activity, settlement: settlement, now: now)
+        endCurrentCommand(activity, now: now)
     }
 
     /// Replaces the current command by the waiting newer state. The caller must then change the activity's
     /// phase.
-    mutating func supersedeCurrent(of activity: UInt32, settlement: Settlement? = nil, now: Moment) {
-        let slot = activities.address(of: activity)
-        let (current, newer) = (slot.pointee.currentCommand, slot.pointee.waitingList.first)
+    mutating func supersedeCurrentCommand(of activity: UInt32, settlement: Settlement? = nil, now: Moment) {
+        guard let newer = commandReplacingCurrent(of: activity) else {
+            preconditionFailure("no waiting command replaces the current one")
+        }
+        let current = activities[activity].currentCommand
         if let settlement { records[current].settlement = settlement }
         records.passToken(from: current, to: newer)
         supersede(current, by: newer, now: now)
+        if let head = activities[activity].waitingList.head, head != newer, records[head].event == .end {
+            moveOlderAlert(to: head, of: activity, now: now)
+        }
     }
 
     mutating func refundUnsentStart(_ record: UInt32) {
-        if records[record].refundDraw() { call(.refundStart, record) }
+        if records[record].refundDraw() { queueStoreCall(.refundStart, record) }
     }
 
     private mutating func makeReadyToSend(_ record: UInt32, of activity: UInt32, _ reply: Reply, now: Moment) {
@@ -120,7 +125,7 @@ extension Delivery {
         let isStart = slot.pointee.isStart
         if isStart {
             slot.pointee.previousClaim = 0
-            slot.pointee.allowance.priority = slot.pointee.priority
+            slot.pointee.pushAllowance.priority = slot.pointee.priority
         } else {
             records.setRegistration(of: record, to: reply.registration)
             slot.pointee.setAllowance(from: reply)
@@ -132,14 +137,14 @@ extension Delivery {
         if hasPool, !moveCredit(of: activity, to: pool, now: now) {
             // Redis' reply named the token, and with it the right pool, which has no credit left. The command goes back
             // to the waiting list, and is admitted again when this pool has a credit.
-            putBackCurrent(of: activity, now: now)
-            return endCurrent(activity, now: now)
+            putBackCurrentCommand(of: activity, now: now)
+            return endCurrentCommand(activity, now: now)
         }
         activities[activity].extendSpacing(until: now.monotonicMilliseconds + policy.pace.spacingMilliseconds)
         let isTimestampValid = (Limits.timestampMin...Limits.timestampMax).contains(reply.timestamp)
-        guard hasPool, slot.pointee.tokenCount > 0, isTimestampValid else {
+        guard hasPool, slot.pointee.tokenByteCount > 0, isTimestampValid else {
             let reason = hasPool ? Self.unexpectedReply : "no key for this environment"
-            return finishCurrent(record, .failed, settlement: .notShown, reason: reason, now: now)
+            return finishCurrentCommand(record, .failed, settlement: .notShown, reason: reason, now: now)
         }
         slot.pointee.sentTimestamp = reply.timestamp
         slot.pointee.deferral.wasOffered = false
@@ -147,7 +152,7 @@ extension Delivery {
         // A start that backed off keeps its `apns-id`, because Redis admitted it once for all its attempts.
         if !isStart || slot.pointee.attempts == 0 { slot.pointee.apnsIdentifier = randomness.nextUUID() }
         activities.enter(.ready, activity)
-        pools.appendReady(record, to: PoolKey(pool), now: now)
+        pools.appendReadyPush(record, to: PoolKey(pool), now: now)
     }
 
     mutating func hold(_ record: UInt32, of activity: UInt32) {
@@ -160,30 +165,30 @@ extension Delivery {
         records.setTimestamp(records[record].version.timestamp, inBodyOf: record)
         completeIdentifier(of: record)
         activities.enter(.holding, activity)
-        call(.hold, record)
+        queueStoreCall(.hold, record)
     }
 
     mutating func handleHoldReply(_ record: UInt32, _ reply: Reply, now: Moment) {
         let activity = activity(ofCurrent: record, in: .holding)
         switch reply.verdict {
-        case .held: finishCurrent(record, .held, now: now)
-        case .superseded: finishCurrent(record, .superseded, now: now)
-        case .full: finishCurrent(record, .failed, reason: "heldStartsFull", now: now)
+        case .held: finishCurrentCommand(record, .held, now: now)
+        case .superseded: finishCurrentCommand(record, .superseded, now: now)
+        case .full: finishCurrentCommand(record, .failed, reason: "heldStartsFull", now: now)
         // Another record of the same command was settled between this admission and the hold (simulation `plain`,
         // seed 5163).
-        case .duplicate: finishCurrent(record, .duplicate, now: now)
+        case .duplicate: finishCurrentCommand(record, .duplicate, now: now)
         case .retry:
             // A token registered between the admission and the hold, so the command can be sent after all.
             let isStart = records[record].isStart
-            activities.enter(isStart ? .lookingUpToken : .admitting, activity)
-            call(isStart ? .lookUpToken : .admit, record)
-        default: finishCurrent(record, .failed, reason: Self.unexpectedReply, now: now)
+            activities.enter(isStart ? .takingStartToken : .admitting, activity)
+            queueStoreCall(isStart ? .takeStartToken : .admit, record)
+        default: finishCurrentCommand(record, .failed, reason: Self.unexpectedReply, now: now)
         }
     }
 
     /// Finishes the current command and begins the activity's next one. If `settlement` or `reason` is nil,
     /// the record keeps its own.
-    mutating func finishCurrent(
+    mutating func finishCurrentCommand(
         _ record: UInt32,
         _ outcome: Outcome,
         settlement: Settlement? = nil,
@@ -195,6 +200,6 @@ extension Delivery {
         if let settlement { records[record].settlement = settlement }
         if let reason { records[record].setReason(reason) }
         finish(record, outcome)
-        endCurrent(activity, now: now)
+        endCurrentCommand(activity, now: now)
     }
 }

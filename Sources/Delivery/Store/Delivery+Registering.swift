@@ -17,13 +17,13 @@ import LiveActivity
 extension Delivery {
     /// The maximum number of results of one record. Redis holds fewer starts for one token at a time. So the limit is
     /// reached only if new starts are held, or the same start is released, again and again.
-    static var resultsMax: UInt8 { 16 }
+    static var resultsPerRecordMax: UInt8 { 16 }
 
     /// Decides from a record's outcome whether the record must register its token again, because Redis may
     /// hold commands for the token.
     mutating func planTokenRegistration(of record: UInt32, _ outcome: Outcome) {
         let slot = records.mutableAddress(of: record)
-        guard slot.pointee.resultsBefore < Self.resultsMax - 1 else { return }
+        guard slot.pointee.earlierResultCount < Self.resultsPerRecordMax - 1 else { return }
         switch outcome {
         // A start's token belongs to its device, and Redis may hold starts of other activities for it.
         case .accepted, .unchanged, .failed, .unknown:
@@ -42,14 +42,14 @@ extension Delivery {
         var registration = RecordSlot(registeringTokenOf: slot)
         if !registration.carryUnsentAlert(of: slot) { records.release(slot.body) }
         records[record] = registration
-        call(.register, record)
+        queueStoreCall(.register, record)
     }
 
     /// Handles the reply to a registration. If a command was held for the token, it continues in the
     /// registration's record and is settled with it.
     mutating func handleRegistrationReply(_ record: UInt32, _ reply: Reply, now: Moment) {
         if records[record].stage == .current {
-            return continueAfterRegistering(record, isNewerCommandHeld: reply.heldCommand != nil, now: now)
+            return continueOvertakenCommand(record, isNewerCommandHeld: reply.heldCommand != nil, now: now)
         }
         if beginMembershipChange(record, reply, now: now) { return }
         guard reply.verdict == .registered, let heldCommand = reply.heldCommand else {
@@ -97,11 +97,11 @@ extension Delivery {
     ///
     /// If Redis holds the newer command, this command is finished. Its record then registers the token again, gets the
     /// held command, and gives the alert to it. Otherwise the alert waits until this lane reads the newer command.
-    mutating func continueAfterRegistering(_ record: UInt32, isNewerCommandHeld: Bool, now: Moment) {
+    mutating func continueOvertakenCommand(_ record: UInt32, isNewerCommandHeld: Bool, now: Moment) {
         let activity = activity(ofCurrent: record, in: .registering)
         if isNewerCommandHeld {
             finish(record, .superseded)
-            return endCurrent(activity, now: now)
+            return endCurrentCommand(activity, now: now)
         }
         records[record].hasOwnToken = false
         awaitCarrier(of: activity, now: now)

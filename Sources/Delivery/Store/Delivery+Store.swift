@@ -19,7 +19,7 @@ extension Delivery {
 
     /// How long a command waits if its Redis server is unavailable or refuses the call. Other servers may
     /// work.
-    private static var serverPauseMilliseconds: Int64 { 1_000 }
+    private static var redisServerPauseMilliseconds: Int64 { 1_000 }
 
     /// Postpones the next call, because its Redis server is unavailable and other servers may work. The call moves to
     /// the end of the queue.
@@ -39,7 +39,7 @@ extension Delivery {
         guard mayWaitForRedisServer(ticket) else { return false }
         let activity = activities.address(of: records[ticket.record].activity)
         let poolKey = PoolKey(appIndex: activity.pointee.appIndex, kind: activity.pointee.creditedPoolKind)
-        guard pools.awaitingCreditCount(of: poolKey) > 0 else { return false }
+        guard pools.activitiesAwaitingCreditCount(of: poolKey) > 0 else { return false }
         waitForRedisServer(ticket, now: now)
         return true
     }
@@ -48,9 +48,9 @@ extension Delivery {
         let activity = records[ticket.record].activity
         recordsAwaitingStore -= 1
         acknowledge(ticket.record)
-        activities[activity].extendSpacing(until: now.monotonicMilliseconds + Self.serverPauseMilliseconds)
-        putBackCurrent(of: activity, now: now)
-        endCurrent(activity, now: now)
+        activities[activity].extendSpacing(until: now.monotonicMilliseconds + Self.redisServerPauseMilliseconds)
+        putBackCurrentCommand(of: activity, now: now)
+        endCurrentCommand(activity, now: now)
     }
 
     /// Whether the command of a call may return its credit and wait. A start that asks for its admission may
@@ -58,7 +58,7 @@ extension Delivery {
     /// reports it as `unknown`.
     private func mayWaitForRedisServer(_ ticket: StoreTicket) -> Bool {
         switch ticket.purpose {
-        case .lookUpToken: true
+        case .takeStartToken: true
         case .admit: !records[ticket.record].isStart
         case .hold, .register, .unregisterActivity, .unregisterDevice, .settle, .settleStart, .throttle, .refundStart,
             .retire, .confirmActivityDepartures, .confirmDeviceDepartures, .reportLifetimeEvent, .checkLifetime:
@@ -94,22 +94,22 @@ extension Delivery {
             }
         case .refused:
             handleRefusedCall(ticket, reason: reason, now: now)
-            storeWatch.noteResponse(awaitsMore: recordsAwaitingStore > 0, now: now)
+            storeOutageWatch.noteResponse(awaitsMore: recordsAwaitingStore > 0, now: now)
         }
     }
 
     /// Drops the next call, and replaces its command, if a newer state arrived while the call waited.
     /// - Returns: false if the call must be made.
-    mutating func withdraw(_ ticket: StoreTicket, now: Moment) -> Bool {
-        guard ticket.purpose == .admit || ticket.purpose == .lookUpToken else { return false }
+    mutating func withdrawIfSuperseded(_ ticket: StoreTicket, now: Moment) -> Bool {
+        guard ticket.purpose == .admit || ticket.purpose == .takeStartToken else { return false }
         let record = ticket.record
         let activity = records[record].activity
-        guard isCurrentSuperseded(of: activity) else { return false }
+        guard isCurrentCommandSuperseded(of: activity) else { return false }
         guard storeQueue.removeFirst() == ticket else { preconditionFailure("another call waits") }
         recordsAwaitingStore -= 1
         acknowledge(record)
-        let isTriedStart = records[record].isStart && records[record].attempts > 0
-        replaceCurrent(of: activity, settlement: isTriedStart ? .notShown : nil, now: now)
+        let isAttemptedStart = records[record].isStart && records[record].attempts > 0
+        replaceCurrentCommand(of: activity, settlement: isAttemptedStart ? .notShown : nil, now: now)
         return true
     }
 
@@ -140,11 +140,11 @@ extension Delivery {
         if ticket.purpose.isAwaited { recordsAwaitingStore -= 1 }
         acknowledge(record)
         switch ticket.purpose {
-        case .lookUpToken, .admit, .hold:
+        case .takeStartToken, .admit, .hold:
             records[record].setReason(reason)
-            finishCurrent(record, .failed, now: now)
+            finishCurrentCommand(record, .failed, now: now)
         case .register where records[record].stage == .current:
-            continueAfterRegistering(record, isNewerCommandHeld: false, now: now)
+            continueOvertakenCommand(record, isNewerCommandHeld: false, now: now)
         case .register: settleWithoutResult(record)
         case .unregisterActivity, .unregisterDevice: settleAcknowledgedTombstone(record)
         case .throttle: retryAfterLimit(record, now: now)
@@ -159,7 +159,7 @@ extension Delivery {
         let ticket = ticket(tag)
         let record = ticket.record
         if ticket.purpose.isAwaited { recordsAwaitingStore -= 1 }
-        storeWatch.noteResponse(awaitsMore: recordsAwaitingStore > 0, now: now)
+        storeOutageWatch.noteResponse(awaitsMore: recordsAwaitingStore > 0, now: now)
         if ticket.purpose == .reportLifetimeEvent { return continueAfterLifetimeEvent(record) }
         if let departures = reply.departures {
             records[record].hasLeftAudiences = true
@@ -167,7 +167,7 @@ extension Delivery {
         }
         acknowledge(record)
         switch ticket.purpose {
-        case .lookUpToken: handleTokenLookupReply(record, reply, now: now)
+        case .takeStartToken: handleStartTokenReply(record, reply, now: now)
         case .admit: handleAdmissionReply(record, reply, now: now)
         case .hold: handleHoldReply(record, reply, now: now)
         case .register: handleRegistrationReply(record, reply, now: now)
@@ -184,8 +184,8 @@ extension Delivery {
         if records[record].isAcknowledged { settleWithoutResult(record) }
     }
 
-    mutating func call(_ purpose: StoreTicket.Purpose, _ record: UInt32, appIndex: UInt16? = nil) {
-        records[record].awaitAcknowledgement()
+    mutating func queueStoreCall(_ purpose: StoreTicket.Purpose, _ record: UInt32, appIndex: UInt16? = nil) {
+        records[record].expectAcknowledgement()
         if purpose.isAwaited { recordsAwaitingStore += 1 }
         storeQueue.append(StoreTicket(purpose, appIndex: appIndex ?? records[record].appIndex, record: record))
     }

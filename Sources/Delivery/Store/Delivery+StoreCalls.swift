@@ -14,8 +14,8 @@ extension Delivery {
         now: Moment,
         _ body: (StoreCall<UnsafeRawBufferPointer>) -> Result
     ) -> Result? {
-        guard var ticket = storeQueue.next(now: now), storeMayBeAsked(now: now) else { return nil }
-        while withdraw(ticket, now: now) {
+        guard var ticket = storeQueue.next(now: now), mayAskStore(now: now) else { return nil }
+        while withdrawIfSuperseded(ticket, now: now) {
             guard let next = storeQueue.next(now: now) else { return nil }
             ticket = next
         }
@@ -31,9 +31,9 @@ extension Delivery {
 
     @inline(__always)
     private func subject(of ticket: StoreTicket, _ slot: UnsafePointer<RecordSlot>) -> Subject {
-        let app = appNames[ticket.appIndex]
+        let app = bundleIdentifiers[ticket.appIndex]
         func activity() -> Subject {
-            Subject(app: app, kind: .activity, identifier: slot.pointee.bytes(slot.pointee.subject))
+            Subject(app: app, kind: .activity, identifier: slot.pointee.bytes(slot.pointee.subjectIdentifier))
         }
         func device() -> Subject {
             Subject(app: app, kind: .device, identifier: slot.pointee.bytes(slot.pointee.device))
@@ -43,13 +43,13 @@ extension Delivery {
             .checkLifetime:
             return activity()
         case .confirmDeviceDepartures where slot.pointee.device.count > 0: return device()
-        case .lookUpToken, .settleStart, .refundStart: return device()
+        case .takeStartToken, .settleStart, .refundStart: return device()
         case .hold: return slot.pointee.event == .start ? device() : activity()
         case .register: return slot.pointee.device.count > 0 ? device() : activity()
         case .unregisterDevice, .confirmDeviceDepartures:
-            // In a tombstone's slot, the device's id is in `subject`, because a tombstone's key may be the id
+            // In a tombstone's slot, the device's id is in `subjectIdentifier`, because a tombstone's key may be the id
             // of an activity or of a device.
-            return Subject(app: app, kind: .device, identifier: slot.pointee.bytes(slot.pointee.subject))
+            return Subject(app: app, kind: .device, identifier: slot.pointee.bytes(slot.pointee.subjectIdentifier))
         }
     }
 
@@ -61,8 +61,8 @@ extension Delivery {
     ) -> Operation {
         let isStart = slot.pointee.event == .start
         switch ticket.purpose {
-        case .lookUpToken:
-            return .lookUpToken(
+        case .takeStartToken:
+            return .takeStartToken(
                 attributesType: slot.pointee.bytes(slot.pointee.attributesType),
                 startBudget: policies[slot.pointee.policy].startBudget,
                 registration: slot.pointee.suppliedRegistration
@@ -127,8 +127,13 @@ extension Delivery {
             mayUseReserve: slot.pointee.hasAlert || isEnd,
             carriesAlert: slot.pointee.carriesAlert,
             carriedAlert: slot.pointee.carriedAlertVersion,
-            isTooOld: AgeRules.isOld(timestamp: slot.pointee.version.timestamp, isEnd: isEnd, now: now.wallSeconds),
+            isTooOld: AgeRules.isStateTooOld(
+                timestamp: slot.pointee.version.timestamp,
+                isEnd: isEnd,
+                now: now.wallSeconds
+            ),
             isReread: slot.pointee.isReread,
+            endsNewerLife: isEnd && (slot.pointee.isLifetimeEnd || policies.hasRestarts),
             registration: slot.pointee.suppliedRegistration
         )
     }
@@ -140,12 +145,12 @@ extension Delivery {
         let registration = slot.pointee.registration
         let isCarried = slot.pointee.topic == .commands
         guard slot.pointee.device.count > 0 else {
-            let (frequentUpdates, shows) = (slot.pointee.frequentUpdates, slot.pointee.shownVersion)
+            let (frequentUpdates, shownVersion) = (slot.pointee.frequentUpdates, slot.pointee.shownVersion)
             let source: RegistrationSource = isCarried ? .command : slot.pointee.isReread ? .reread : .record
             return .register(
                 registration,
                 frequentUpdates: frequentUpdates,
-                shows: shows,
+                shows: shownVersion,
                 source: source,
                 audiences: slot.pointee.namedAudiences
             )
@@ -171,7 +176,7 @@ extension Delivery {
 
     /// Writes the command in the form in which Redis stores it: as a record of the commands topic.
     private mutating func heldCommand(of slot: UnsafePointer<RecordSlot>) -> UnsafeRawBufferPointer {
-        let app = appNames[slot.pointee.appIndex]
+        let app = bundleIdentifiers[slot.pointee.appIndex]
         heldCommandWriter.reset()
         RecordView(slot).commandRecord(app: app).write(to: &heldCommandWriter)
         return heldCommandWriter.bytes
@@ -182,7 +187,7 @@ extension Delivery {
 extension RecordSlot {
     /// Whether Redis need not return a held alert: the command has an alert, or the lane has already examined
     /// the held one.
-    @inline(__always) fileprivate var carriesAlert: Bool { hasAlert || heldAlert != .unknown }
+    @inline(__always) fileprivate var carriesAlert: Bool { hasAlert || heldAlertStatus != .notReported }
 
     @inline(__always)
     var registration: TokenRegistration<UnsafeRawBufferPointer> {
@@ -212,6 +217,6 @@ extension RecordSlot {
 
     @inline(__always)
     fileprivate var heldStart: HeldStart<UnsafeRawBufferPointer> {
-        HeldStart(attributesType: bytes(attributesType), activity: bytes(subject), version: version)
+        HeldStart(attributesType: bytes(attributesType), activity: bytes(subjectIdentifier), version: version)
     }
 }

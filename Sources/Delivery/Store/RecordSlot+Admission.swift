@@ -5,17 +5,17 @@ extension RecordSlot {
     /// Whether the start must ask Redis for its device's token. A start that has drawn on its device's budget
     /// keeps the draw and the token that came with it, so it need not ask again.
     @inline(__always)
-    var needsTokenLookup: Bool {
+    var needsStartToken: Bool {
         if case .drawn = startDraw { return false }
         return isStart
     }
 
     /// Notes that the device's budget is empty. The start waits for the budget until the start expires.
     /// - Returns: how long the start waits before it asks again, in milliseconds.
-    mutating func awaitStartBudget(milliseconds: Int64, by policy: PolicyTable.Numbers, now: Moment) -> Int64 {
-        startDraw = .awaited
-        let expiresInMilliseconds = (expiration + 1) * 1_000 - now.wallMilliseconds
-        return max(1, min(milliseconds, policy.startIntervalMilliseconds, expiresInMilliseconds))
+    mutating func awaitStartBudget(milliseconds: Int64, by policy: PolicyTable.Values, now: Moment) -> Int64 {
+        startDraw = .awaitingBudget
+        let millisecondsToExpiration = (expiration + 1) * 1_000 - now.wallMilliseconds
+        return max(1, min(milliseconds, policy.startBudgetRecheckMillisecondsMax, millisecondsToExpiration))
     }
 
     /// Marks the draw of a start as refunded if the start was not sent: for example, it was not admitted, expired, or
@@ -31,7 +31,7 @@ extension RecordSlot {
     /// Stores the priority that the activity's budget allows for this push.
     mutating func setAllowance(from reply: StoreReply<UnsafeRawBufferPointer>) {
         let isKnown = reply.priority == 5 || reply.priority == 10
-        allowance = Allowance(
+        pushAllowance = PushAllowance(
             priority: isKnown ? reply.priority : priority,
             isDemoted: reply.isDemoted,
             budgetLeft: Int32(clamping: reply.budgetLeft)

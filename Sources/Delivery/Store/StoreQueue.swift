@@ -5,7 +5,7 @@ package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
     static var refusalPauseMilliseconds: Int64 { 100 }
 
     /// How long the first call that is set aside waits. Calls that are set aside after it wait at most as long.
-    static var unexplainedPauseMilliseconds: Int64 { 1_000 }
+    static var setAsidePauseMilliseconds: Int64 { 1_000 }
 
     private var tickets: IndexQueue<Ticket>
     private var blockedUntilMilliseconds: Int64 = .min
@@ -47,7 +47,7 @@ package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
     /// Sets a call aside, to be repeated after a pause while other calls are made. (R23)
     package mutating func setAside(_ ticket: Ticket, now: Moment) {
         if setAsideTickets.isEmpty {
-            setAsideUntilMilliseconds = now.monotonicMilliseconds + Self.unexplainedPauseMilliseconds
+            setAsideUntilMilliseconds = now.monotonicMilliseconds + Self.setAsidePauseMilliseconds
         }
         setAsideTickets.append(ticket)
     }

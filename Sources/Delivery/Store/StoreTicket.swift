@@ -2,7 +2,7 @@
 package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
     package enum Purpose: UInt8, Sendable, CaseIterable, BitwiseCopyable {
         /// A start asks for the push-to-start token of its device, and draws on the device's budget.
-        case lookUpToken
+        case takeStartToken
         /// A command asks for its admission.
         case admit
         /// A command without a token is stored in Redis until a token registers.
@@ -43,7 +43,7 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
         /// report their event only when they have their outcome.
         var isAwaited: Bool {
             switch self {
-            case .lookUpToken, .admit, .hold, .register, .throttle, .retire, .checkLifetime: true
+            case .takeStartToken, .admit, .hold, .register, .throttle, .retire, .checkLifetime: true
             case .unregisterActivity, .unregisterDevice, .settle, .settleStart, .refundStart,
                 .confirmActivityDepartures,
                 .confirmDeviceDepartures, .reportLifetimeEvent:

@@ -18,13 +18,12 @@ import LiveActivity
 ///   have displayed the newer state, so the rider's older state is not sent after it (simulation `repeats`,
 ///   seeds 6049 and 7212).
 extension Delivery {
-    /// Replaces the command `older`, which APNs has not accepted, by `newer`. (An end also replaces an update whose
-    /// version is newer.) If `mayBeCarried` and the room allow it, `newer` carries the alert that `older` has or
-    /// carries. Then the command that brought this alert is finished together with `newer`. Any other replaced command
-    /// is finished or counted now.
+    /// Replaces the command `older`, which APNs has not accepted, by `newer`. If `mayBeCarried` and the room allow it,
+    /// `newer` carries the alert that `older` has or carries. Then the command that brought this alert is finished
+    /// together with `newer`. Any other replaced command is finished or counted now.
     /// - Returns: false if the older command's slot is freed.
     @discardableResult
-    mutating func supersede(_ older: UInt32, by newer: UInt32, as outcome: Outcome = .superseded, now: Moment) -> Bool {
+    mutating func supersede(_ older: UInt32, by newer: UInt32, now: Moment) -> Bool {
         let source = records.alertSource(of: older)
         let isAlertCarried = mayBeCarried(source, on: newer, now: now) && checkRoom(forAlertOf: source, in: newer)
         if isAlertCarried {
@@ -39,7 +38,7 @@ extension Delivery {
         // replaced. If the newer command is dropped, the older record may be read again, and its alert may still ring
         // (simulation `pace`, seeds 7411 and 16144).
         if records[newer].hasAlert, !records[older].isStart { records[older].settlement = nil }
-        return endSuperseded(older, by: newer, outcome)
+        return endSupersededCommand(older, by: newer)
     }
 
     /// Whether the alert of `source` fits into the newer command's body. If it does not, the alert is lost, the newer
@@ -90,7 +89,7 @@ extension Delivery {
                 if records[head].digest == nil { finishRider(of: head) }
                 return
             }
-            countCoalescing(of: head)
+            countCoalescedCommand(of: head)
             _ = activities[activity].waitingList.popFirst(in: &records)
             // The older state gets a result of its own. The current command must not count it: a count is
             // safe only until the offset of the counting command is committed, and the current command's
@@ -103,7 +102,7 @@ extension Delivery {
     /// keeps the held command until the current command is settled.
     mutating func carryHeldAlert(of reply: Reply, on record: UInt32, now: Moment) {
         let slot = records.mutableAddress(of: record)
-        slot.pointee.heldAlert = .takenOver
+        slot.pointee.heldAlertStatus = .takenOver
         guard let heldCommand = reply.heldCommand else { return }
         do throws(Fault) {
             let command = try Command.decodeWrittenByCauseway(heldCommand)
@@ -112,7 +111,7 @@ extension Delivery {
             guard !isAlertOld(version, on: record, now: now) else { return slot.pointee.noteExpiredAlert() }
             let alert = command.alert.bytes(in: heldCommand)
             guard slot.pointee.hasRoom(forAlertBytes: alert.count) else {
-                slot.pointee.heldAlert = .doesNotFit
+                slot.pointee.heldAlertStatus = .doesNotFit
                 return
             }
             records.write(alert, of: version, intoBodyOf: record)
@@ -135,7 +134,7 @@ extension Delivery {
     /// Ends the rider of `carrier`, because the alert of `newer` replaces the alert that the rider brought.
     mutating func replaceRider(of carrier: UInt32, by newer: UInt32) {
         guard let rider = records.removeRider(of: carrier) else { return }
-        _ = endSuperseded(rider, by: newer, .superseded)
+        _ = endSupersededCommand(rider, by: newer)
     }
 
     mutating func finishRider(of carrier: UInt32) {
@@ -150,13 +149,7 @@ extension Delivery {
         guard let rider = records.removeRider(of: carrier) else { return }
         if isRevoked(rider) { return drop(rider, now: now) }
         records[rider].settlement = nil
-        let activity = records[rider].activity
-        let head = activities[activity].waitingList.first
-        if records.isSuperseded(rider, by: head) {
-            supersede(rider, by: head, now: now)
-        } else {
-            activities[activity].waitingList.prepend(rider, in: &records)
-        }
+        requeue(rider: rider, now: now)
     }
 
     // MARK: - Riders that wait for their carrier
@@ -172,9 +165,9 @@ extension Delivery {
         let record = activities[activity].currentCommand
         guard records[record].hasAlert, !records[record].isStart else {
             finish(record, .superseded)
-            return endCurrent(activity, now: now)
+            return endCurrentCommand(activity, now: now)
         }
-        if isRevoked(record) { return dropCurrent(of: activity, now: now) }
+        if isRevoked(record) { return dropCurrentCommand(of: activity, now: now) }
         let waitingRider = activities[activity].riderAwaitingCarrier.record
         if waitingRider != .max, !records.isNewer(record, than: waitingRider) {
             finish(record, records.areSameVersion(record, waitingRider) ? .duplicate : .superseded)
@@ -186,7 +179,7 @@ extension Delivery {
                 untilMilliseconds: now.monotonicMilliseconds + configuration.riderWaitMilliseconds
             )
         }
-        endCurrent(activity, now: now)
+        endCurrentCommand(activity, now: now)
     }
 
     /// Makes a command that was just read carry the alert of the rider that waits for a carrier. A command

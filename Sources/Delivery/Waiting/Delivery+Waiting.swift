@@ -2,10 +2,12 @@ import LiveActivity
 
 /// Queues commands until their activity's turn, and replaces older commands by newer ones.
 ///
-/// An activity's waiting list has only commands that do not replace each other. An update replaces older updates. An
-/// end replaces updates of its life, even newer ones, older ends and its start. A start replaces only older starts.
-/// After an end, only a start waits: it begins the activity's next life. (R13) The end of a lifetime has rules of its
-/// own (`mergeLifetimeEnd`). Merging only saves calls: Redis decides the order at the admission.
+/// An activity's waiting list has only commands that do not replace each other, in the order of their versions. An
+/// update replaces older updates. An end replaces all older commands. A start replaces only older starts. The end of a
+/// lifetime has rules of its own (`mergeLifetimeEnd`).
+///
+/// No command ends because an older end waits: only Redis knows whether a start has begun a new life since. (R13) So
+/// merging only saves calls. Redis decides the order at the admission.
 extension Delivery {
     /// Adds a command to its activity's waiting list. The command may replace waiting commands. Or it may be replaced
     /// and finished at once, or become the rider of a waiting command.
@@ -15,7 +17,7 @@ extension Delivery {
         records[record].activity = activity
         let rider = activities[activity].riderAwaitingCarrier.record
         if rider != .max, !records[record].isLifetimeEnd, records.areSameVersion(rider, record) {
-            countCoalescing(of: record)
+            countCoalescedCommand(of: record)
             records.passToken(from: record, to: rider)
             leaveRegistrationOutOfMetadata(record)
             finish(record, .duplicate)
@@ -28,7 +30,7 @@ extension Delivery {
 
     mutating func findOrAddActivity(of record: UInt32) -> UInt32 {
         let slot = records.address(of: record)
-        return activities.findOrAdd(slot.pointee.appIndex, slot.pointee.bytes(slot.pointee.subject))
+        return activities.findOrAdd(slot.pointee.appIndex, slot.pointee.bytes(slot.pointee.subjectIdentifier))
     }
 
     /// Finds the activity of a command that is decoded but not yet written to its slot. Prefetches the slots
@@ -60,16 +62,13 @@ extension Delivery {
         if records.areSameVersion(record, tail) {
             mergeSameVersion(record, with: tail, of: activity)
         } else if records.isNewer(tail, than: record) {
-            return mergeOlder(record, behind: tail, of: activity, now: now)
-        } else if records[tail].event == .end, !records[record].isStart {
-            records.passToken(from: record, to: tail)
-            finish(record, .ended)
+            return mergeOlder(record, of: activity, now: now)
         } else if records.mayReplace(tail, by: record) {
-            countCoalescing(of: record)
+            countCoalescedCommand(of: record)
             records.passToken(from: tail, to: record)
             activities[activity].waitingList.replaceLast(by: record, in: &records)
             supersede(tail, by: record, now: now)
-            if records[record].event == .end { replaceStart(before: record, of: activity, now: now) }
+            if records[record].event == .end { replaceOlder(than: record, before: record, of: activity, now: now) }
         } else {
             activities[activity].waitingList.append(record, in: &records)
         }
@@ -78,59 +77,143 @@ extension Delivery {
 
     /// Merges two records of the same command. If only one of them has an alert, that record stays: a record
     /// from the deferred topic may carry an older command's alert. Otherwise the waiting record stays.
-    private mutating func mergeSameVersion(_ record: UInt32, with tail: UInt32, of activity: UInt32) {
-        guard records.alertVersion(of: record) != nil, records.alertVersion(of: tail) == nil else {
-            return finish(record, asDuplicateOf: tail)
+    private mutating func mergeSameVersion(_ record: UInt32, with waiting: UInt32, of activity: UInt32) {
+        guard records.alertVersion(of: record) != nil, records.alertVersion(of: waiting) == nil else {
+            return finish(record, asDuplicateOf: waiting)
         }
-        activities[activity].waitingList.replaceLast(by: record, in: &records)
-        finish(tail, asDuplicateOf: record)
+        activities[activity].waitingList.insert(record, before: waiting, in: &records)
+        activities[activity].waitingList.remove(waiting, in: &records)
+        finish(waiting, asDuplicateOf: record)
     }
 
-    /// Merges a command that is older than the last waiting one. The older command is superseded, with two
-    /// exceptions:
-    /// - An update never supersedes an end.
-    /// - A start is put in front of newer updates if no start is there, because without it there is nothing to update.
-    ///   The start comes late, for example because Redis held it (simulation `plain`, seed 367).
-    private mutating func mergeOlder(_ record: UInt32, behind tail: UInt32, of activity: UInt32, now: Moment) -> Bool {
-        switch (records[record].event, records[tail].event) {
-        case (.end, .update):
-            countCoalescing(of: record)
-            records.passToken(from: tail, to: record)
-            activities[activity].waitingList.replaceLast(by: record, in: &records)
-            supersede(tail, by: record, as: .ended, now: now)
-            replaceStart(before: record, of: activity, now: now)
-        case (.start, .update):
-            let head = activities[activity].waitingList.first
-            if records.areSameVersion(head, record) {
-                // Both records are the same start. For example, Redis held it, and two registrations released it.
-                finish(record, asDuplicateOf: head)
-                return true
-            }
-            guard !records[head].isStart else { fallthrough }
-            activities[activity].waitingList.prepend(record, in: &records)
-        default:
-            countCoalescing(of: record)
-            records.passToken(from: record, to: tail)
-            return supersede(record, by: tail, now: now)
+    /// Merges a command that is older than the last waiting one. `next` is the first waiting command that is not older.
+    ///
+    /// An older update is superseded by `next`. An older start or end is put before `next`, unless `next` replaces it:
+    /// - Without the start there is nothing to update. A start comes late, for example, because Redis held it (simulation
+    ///   `plain`, seed 367).
+    /// - Only Redis knows whether the end belongs to the life of `next`, or to an earlier one. (R13)
+    private mutating func mergeOlder(_ record: UInt32, of activity: UInt32, now: Moment) -> Bool {
+        let isEnd = records[record].event == .end
+        if isEnd { replaceRestarts(by: record, of: activity, now: now) }
+        guard let next = firstWaiting(notOlderThan: record, of: activity) else {
+            insert(record, before: nil, of: activity, now: now)
+            return true
         }
+        if records.areSameVersion(next, record), records[next].event == records[record].event {
+            // For example, Redis held a start, and two registrations released it.
+            mergeSameVersion(record, with: next, of: activity)
+            return true
+        }
+        let isReplaced =
+            switch records[record].event {
+            case .update: true
+            case .start: records[next].event != .update
+            case .end: records[next].event == .end
+            }
+        guard !isReplaced else {
+            countCoalescedCommand(of: record)
+            records.passToken(from: record, to: next)
+            return supersede(record, by: next, now: now)
+        }
+        insert(record, before: next, of: activity, now: now)
+        if isEnd { moveOlderAlert(to: record, of: activity, now: now) }
         return true
     }
 
-    /// If a start waits in front of this end, replaces the start by the end, because APNs has not accepted the start.
-    /// The end has just replaced the update between them.
-    private mutating func replaceStart(before end: UInt32, of activity: UInt32, now: Moment) {
-        guard let start = activities[activity].waitingList.predecessor(of: end, in: records),
-            records.isSuperseded(start, by: end)
-        else { return }
-        countCoalescing(of: start)
-        activities[activity].waitingList.remove(start, in: &records)
-        supersede(start, by: end, now: now)
+    /// Lets a waiting end carry the alert that a newer state behind it carries, if the alert is older than the end. The
+    /// alert then belongs to the life that the end ends.
+    mutating func moveOlderAlert(to end: UInt32, of activity: UInt32, now: Moment) {
+        let list = activities.address(of: activity).pointee.waitingList
+        var waiting = list.successor(of: end, in: records)
+        while let candidate = waiting {
+            let source = records.alertSource(of: candidate)
+            guard source == candidate else {
+                // If the body of the newer state is complete, the alert is already in this body and stays there.
+                guard records[candidate].digest == nil, records.isNewer(end, than: source) else { return }
+                _ = records.removeRider(of: candidate)
+                supersede(source, by: end, now: now)
+                return
+            }
+            waiting = list.successor(of: candidate, in: records)
+        }
+    }
+
+    /// Replaces waiting starts of restarts by an end of the producer, which takes precedence. (R35)
+    private mutating func replaceRestarts(by end: UInt32, of activity: UInt32, now: Moment) {
+        var waiting = activities[activity].waitingList.head
+        while let candidate = waiting {
+            waiting = activities[activity].waitingList.successor(of: candidate, in: records)
+            guard records[candidate].isLifetimeRestart else { continue }
+            countCoalescedCommand(of: candidate)
+            activities[activity].waitingList.remove(candidate, in: &records)
+            supersede(candidate, by: end, now: now)
+        }
+    }
+
+    /// Returns the first waiting command that must not be sent before the record: its version is not lower, or it is the
+    /// end of a lifetime, which is always the last one. An end follows a start or update of the same version. Nil: none.
+    private func firstWaiting(notOlderThan record: UInt32, of activity: UInt32) -> UInt32? {
+        let list = activities.address(of: activity).pointee.waitingList
+        var waiting = list.head
+        while let candidate = waiting, !records[candidate].isLifetimeEnd, isOlder(candidate, than: record) {
+            waiting = list.successor(of: candidate, in: records)
+        }
+        return waiting
+    }
+
+    private func isOlder(_ waiting: UInt32, than record: UInt32) -> Bool {
+        records.isNewer(record, than: waiting)
+            || records[record].event == .end && records[waiting].event != .end
+                && records.areSameVersion(record, waiting)
+    }
+
+    /// Adds a command before `next`, the first waiting command that is newer; nil: behind all. The command replaces the
+    /// older commands before it, up to the first one that it may not replace.
+    mutating func insert(_ record: UInt32, before next: UInt32?, of activity: UInt32, now: Moment) {
+        replaceOlder(than: record, before: next, of: activity, now: now)
+        if let next {
+            activities[activity].waitingList.insert(record, before: next, in: &records)
+        } else {
+            activities[activity].waitingList.append(record, in: &records)
+        }
+    }
+
+    /// Replaces waiting commands by a newer command. An end replaces all commands before `next`. Any other command
+    /// replaces the last ones before `next`, up to the first one that it may not replace. `next` is nil: all commands
+    /// are before it.
+    private mutating func replaceOlder(than record: UInt32, before next: UInt32?, of activity: UInt32, now: Moment) {
+        let isEnd = records[record].event == .end
+        while let older = isEnd ? activities[activity].waitingList.head : lastWaiting(before: next, of: activity),
+            older != next, records.isSuperseded(older, by: record)
+        {
+            countCoalescedCommand(of: older)
+            activities[activity].waitingList.remove(older, in: &records)
+            records.passToken(from: older, to: record)
+            supersede(older, by: record, now: now)
+        }
+    }
+
+    private func lastWaiting(before next: UInt32?, of activity: UInt32) -> UInt32? {
+        let list = activities.address(of: activity).pointee.waitingList
+        if let next { return list.predecessor(of: next, in: records) }
+        return list.tail
+    }
+
+    /// Queues a rider again whose carrier was dropped or has expired, unless a waiting command replaces it.
+    mutating func requeue(rider: UInt32, now: Moment) {
+        let activity = records[rider].activity
+        let next = firstWaiting(notOlderThan: rider, of: activity)
+        if let next, records.isSuperseded(rider, by: next) {
+            supersede(rider, by: next, now: now)
+        } else {
+            insert(rider, before: next, of: activity, now: now)
+        }
     }
 
     /// Finishes a record whose command already waits in another record. If the command is a held start, the
     /// other record settles it in Redis.
     private mutating func finish(_ record: UInt32, asDuplicateOf waiting: UInt32) {
-        countCoalescing(of: record)
+        countCoalescedCommand(of: record)
         records.passToken(from: record, to: waiting)
         leaveRegistrationOutOfMetadata(record)
         finish(record, .duplicate)
@@ -144,34 +227,37 @@ extension Delivery {
         if records[record].topic == .registrations { records[record].isLeftOutOfMetadata = true }
     }
 
-    /// Whether a waiting newer state replaces the activity's current command.
-    func isCurrentSuperseded(of activity: UInt32) -> Bool {
+    /// Returns the waiting command that replaces the activity's current command; nil if there is none. Older ends may
+    /// wait before it. A state of a later life does not replace a state of an earlier one.
+    func commandReplacingCurrent(of activity: UInt32) -> UInt32? {
         let slot = activities.address(of: activity)
-        return records.isSuperseded(slot.pointee.currentCommand, by: slot.pointee.waitingList.first)
+        let current = slot.pointee.currentCommand
+        guard current != .max else { return nil }
+        var waiting = slot.pointee.waitingList.head
+        while let candidate = waiting {
+            if records.isSuperseded(current, by: candidate) { return candidate }
+            if records[candidate].isStart, records.isNewer(candidate, than: current) { return nil }
+            waiting = slot.pointee.waitingList.successor(of: candidate, in: records)
+        }
+        return nil
     }
 
-    /// Puts the current command back in front of the waiting list, unless a waiting command replaces it. The
-    /// caller then calls `endCurrent`.
-    mutating func putBackCurrent(of activity: UInt32, now: Moment) {
+    func isCurrentCommandSuperseded(of activity: UInt32) -> Bool { commandReplacingCurrent(of: activity) != nil }
+
+    /// Puts the current command back into the waiting list, unless a waiting command replaces it. The caller then calls
+    /// `endCurrentCommand`.
+    ///
+    /// The command waits before newer ones. It replaces older states that were read while it was under way: behind it,
+    /// they would not be sent, because Redis supersedes them.
+    mutating func putBackCurrentCommand(of activity: UInt32, now: Moment) {
         let current = activities[activity].currentCommand
-        if isCurrentSuperseded(of: activity) {
-            countCoalescing(of: current)
-            supersedeCurrent(of: activity, now: now)
-        } else {
-            replaceOlder(than: current, of: activity, now: now)
-            activities[activity].waitingList.prepend(current, in: &records)
+        if isCurrentCommandSuperseded(of: activity) {
+            countCoalescedCommand(of: current)
+            return supersedeCurrentCommand(of: activity, now: now)
         }
-    }
-
-    /// Replaces older states that were read while the current command was under way. The current command goes back to
-    /// the front of the waiting list. Behind it, the older states would not be sent, because Redis supersedes them.
-    private mutating func replaceOlder(than current: UInt32, of activity: UInt32, now: Moment) {
-        while let head = activities[activity].waitingList.head, records.isSuperseded(head, by: current) {
-            countCoalescing(of: head)
-            _ = activities[activity].waitingList.popFirst(in: &records)
-            records.passToken(from: head, to: current)
-            supersede(head, by: current, now: now)
-        }
+        guard !records[current].isLifetimeEnd else { return putBackLifetimeEnd(current, of: activity, now: now) }
+        insert(current, before: firstWaiting(notOlderThan: current, of: activity), of: activity, now: now)
+        if records[current].event == .end { moveOlderAlert(to: current, of: activity, now: now) }
     }
 
     /// Wakes an activity that got one more command. If the activity may begin the command, it does so at the
@@ -184,9 +270,9 @@ extension Delivery {
             guard !activities[activity].isWithinSpacing(now: now) else { return }
             activities.enter(.queuedToBegin, activity)
         case .backingOff, .awaitingService:
-            guard isCurrentSuperseded(of: activity) else { return }
+            guard isCurrentCommandSuperseded(of: activity) else { return }
             replaceRetry(of: activity, now: now)
-        case .queuedToBegin, .awaitingReadAhead, .awaitingCredit, .lookingUpToken, .admitting, .registering, .holding,
+        case .queuedToBegin, .awaitingReadAhead, .awaitingCredit, .takingStartToken, .admitting, .registering, .holding,
             .ready,
             .inFlight,
             .retiring, .limiting:

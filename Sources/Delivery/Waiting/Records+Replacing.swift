@@ -27,11 +27,12 @@ extension Records {
 
     /// Whether a newer command replaces an older one. Either index may be `.max`, which means no command. The
     /// version of a lifetime's end does not come from the producer, so any end or start replaces it, whatever the
-    /// two versions are.
+    /// two versions are. For the same reason, any end of the producer replaces a restart's start.
     @inline(__always)
     func isSuperseded(_ older: UInt32, by newer: UInt32) -> Bool {
         guard older != .max, newer != .max else { return false }
         if address(of: older).pointee.isLifetimeEnd, address(of: newer).pointee.event != .update { return true }
+        if address(of: older).pointee.isLifetimeRestart, address(of: newer).pointee.isEndOfProducer { return true }
         return mayReplace(older, by: newer) && isNewer(newer, than: older)
     }
 }

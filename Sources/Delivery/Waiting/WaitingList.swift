@@ -1,7 +1,7 @@
 /// The waiting commands of one activity, in the order in which they will be sent. The list is linked through
 /// the commands' slots. (R12)
 ///
-/// The list has only a few commands: for each life of the activity a start, a state, and the end of the lifetime.
+/// The list has only a few commands: for each life of the activity a start, a state, and the end.
 struct WaitingList: BitwiseCopyable {
     /// The link from a record to the next one in its activity's list.
     struct Link: BitwiseCopyable {
@@ -14,8 +14,9 @@ struct WaitingList: BitwiseCopyable {
 
     var isEmpty: Bool { first == .max }
     var head: UInt32? { isEmpty ? nil : first }
+    var tail: UInt32? { isEmpty ? nil : last }
 
-    // `append`, `prepend` and `replaceLast` set the added record's stage to `waiting`. Removing a record does not
+    // `append`, `prepend`, `insert` and `replaceLast` set the added record's stage to `waiting`. Removing a record does not
     // change its stage: the caller must enter the next stage, or put the record back, before it returns.
 
     mutating func append(_ record: UInt32, in records: inout Records) {
@@ -36,6 +37,14 @@ struct WaitingList: BitwiseCopyable {
         records[record].waitingLink.next = first
         if isEmpty { last = record }
         first = record
+    }
+
+    /// Adds a record before a waiting one.
+    mutating func insert(_ record: UInt32, before next: UInt32, in records: inout Records) {
+        guard let previous = predecessor(of: next, in: records) else { return prepend(record, in: &records) }
+        records.enter(.waiting, record)
+        records[record].waitingLink.next = next
+        records[previous].waitingLink.next = record
     }
 
     mutating func popFirst(in records: inout Records) -> UInt32? {

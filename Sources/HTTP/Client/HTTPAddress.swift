@@ -20,7 +20,7 @@ package struct HTTPAddress: Sendable, Equatable {
     package init?(url: String) {
         let scheme = "http://"
         guard url.lowercased().hasPrefix(scheme),
-            let (server, rest) = HostAndPort.divide(url.dropFirst(scheme.count), portDefault: 80)
+            let (server, rest) = HostAndPort.splitURL(url.dropFirst(scheme.count), defaultPort: 80)
         else { return nil }
         let target = rest.prefix { $0 != "#" }
         self.init(server: server, path: target.hasPrefix("/") ? String(target) : "/\(target)")

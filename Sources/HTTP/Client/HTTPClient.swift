@@ -50,7 +50,7 @@ package struct HTTPClient: Sendable {
         do throws(SystemError) {
             call = try HTTPClientCall(self, method: method, head: Array(head.utf8), body: body)
         } catch {
-            throw HTTPClientError(cause: .unconnected, description: error.description)
+            throw HTTPClientError(cause: .connectFailed, description: error.description)
         }
         return try call.run()
     }
@@ -60,17 +60,17 @@ package struct HTTPClient: Sendable {
 package struct HTTPClientError: Error, Equatable, CustomStringConvertible {
     package enum Cause: Sendable, Equatable {
         /// The host's name could not be resolved.
-        case unresolved
+        case resolveFailed
         /// No connection could be made.
-        case unconnected
+        case connectFailed
         /// The server's certificate was refused: for example, it is not trusted, out of date, or for another name.
         case certificateRefused
         /// The connection or TLS failed, or the server closed the connection, before the end of the response.
         case connectionLost
         /// The response is not HTTP, its head is too large, or its transfer coding is not `chunked`.
-        case malformed
+        case responseMalformed
         /// The response's body is larger than `responseBytesMax`.
-        case tooLarge
+        case responseTooLarge
         /// The time limit passed before the end of the response.
         case timedOut
         case interrupted

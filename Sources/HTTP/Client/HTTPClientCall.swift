@@ -44,7 +44,7 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
             do throws(SystemError) {
                 try loop.add(descriptor: interruption.descriptor, interest: .readable, handler: self)
             } catch {
-                return end(.unconnected, error.description)
+                return end(.connectFailed, error.description)
             }
         }
         // The request may end before the look-up's thread answers, so the closure holds the call weakly.
@@ -58,8 +58,8 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
         switch resolution {
         case .success(let addresses):
             remainingAddresses = addresses.prefix(HTTPClient.addressesMax)
-            connectToNextAddress(after: (.unresolved, "no address"))
-        case .failure(let error): end(.unresolved, error.description)
+            connectToNextAddress(after: (.resolveFailed, "no address"))
+        case .failure(let error): end(.resolveFailed, error.description)
         }
     }
 
@@ -114,9 +114,9 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
             }
         } catch {
             if error == .bodyTooLarge {
-                end(.tooLarge, "the answer is larger than \(client.responseBytesMax >> 20) MiB")
+                end(.responseTooLarge, "the answer is larger than \(client.responseBytesMax >> 20) MiB")
             } else {
-                end(.malformed, "the answer is not HTTP")
+                end(.responseMalformed, "the answer is not HTTP")
             }
         }
     }
@@ -126,7 +126,7 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
         switch error?.code {
         case .connectFailed:
             let server = stream.peer.map { "\($0)" } ?? client.address.server.description
-            connectToNextAddress(after: (.unconnected, "no server answers at \(server): \(reason)"))
+            connectToNextAddress(after: (.connectFailed, "no server answers at \(server): \(reason)"))
         case .connectTimeout: end(.timedOut, reason)
         case .certificate: connectToNextAddress(after: (.certificateRefused, "its certificate: \(reason)"))
         case nil where bodyReader?.endsWithConnection == true: endWithResponse()
@@ -145,7 +145,7 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
             guard head.status >= 200 else { continue }
             status = head.status
             guard !client.readsOnlyStatus else { return endWithResponse() }
-            let bodyLength = try head.bodyLength(method: method)
+            let bodyLength = try head.parseBodyLength(method: method)
             bodyReader = try HTTPBodyReader(bodyLength, bytesMax: client.responseBytesMax)
             _ = try bodyReader?.read(receivedBytes)
             endIfComplete()

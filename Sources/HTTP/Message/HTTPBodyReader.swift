@@ -114,7 +114,7 @@ struct HTTPBodyReader {
             // RFC 9112 allows chunk extensions after a semicolon. The reader ignores them.
             let digits = line.prefix { $0 != UInt8(ascii: ";") }
             let size = String(decoding: digits, as: UTF8.self)[...].trimmed
-            guard !size.isEmpty, size.utf8.allSatisfy({ Hexadecimal.value($0) != nil }) else { throw .malformed }
+            guard !size.isEmpty, size.utf8.allSatisfy({ Hexadecimal.digitValue($0) != nil }) else { throw .malformed }
             guard let count = Int(size, radix: 16), count <= bytesMax - body.count else { throw .bodyTooLarge }
             state = count == 0 ? .trailer(lines: 0) : .chunk(remaining: count)
         case .chunkEnd:

@@ -6,12 +6,12 @@ package struct HTTPFields: Sendable, Equatable {
         var value: String
     }
 
-    private(set) var all: [Field] = []
+    private(set) var allFields: [Field] = []
 
     package init() {}
 
     mutating func append(name: Substring, value: Substring) {
-        all.append(Field(name: name.lowercased(), value: String(value)))
+        allFields.append(Field(name: name.lowercased(), value: String(value)))
     }
 
     /// The values of all fields with this name, joined with commas (RFC 9110, section 5.3); nil if the
@@ -25,7 +25,7 @@ package struct HTTPFields: Sendable, Equatable {
 
     /// - Parameter name: in lower case.
     func values(of name: String) -> [String] {
-        all.filter { $0.name == name }.map(\.value)
+        allFields.filter { $0.name == name }.map(\.value)
     }
 
     /// Whether the word is in the comma-separated list of a field with this name. Upper and lower case in the list are
@@ -34,7 +34,7 @@ package struct HTTPFields: Sendable, Equatable {
     /// - Parameters:
     ///   - name: in lower case.
     ///   - word: in lower case.
-    func list(_ name: String, has word: String) -> Bool {
+    func has(_ word: String, inList name: String) -> Bool {
         values(of: name)
             .contains { value in
                 value.lowercased().split(separator: ",").contains { $0.trimmed == word }
@@ -55,7 +55,7 @@ package struct HTTPFields: Sendable, Equatable {
     /// Returns the body length that the fields announce; nil if they announce none.
     ///
     /// - Throws: if the fields contradict each other, a length is not a number, or a coding is not exactly `chunked`.
-    func bodyLength() throws(HTTPFault) -> HTTPBodyReader.Length? {
+    func parseBodyLength() throws(HTTPFault) -> HTTPBodyReader.Length? {
         let (codings, lengths) = (values(of: "transfer-encoding"), values(of: "content-length"))
         guard codings.isEmpty else {
             // Refuse a message with both `Content-Length` and `Transfer-Encoding`. A proxy may use one of the

@@ -14,7 +14,7 @@ struct HTTPHead: Equatable {
         _ bytes: [UInt8],
         bytesMax: Int = Self.bytesMax
     ) throws(HTTPFault) -> (head: HTTPHead, length: Int)? {
-        guard let end = end(of: bytes.prefix(bytesMax)) else {
+        guard let end = endIndex(of: bytes.prefix(bytesMax)) else {
             guard bytes.count <= bytesMax else { throw .headTooLarge }
             return nil
         }
@@ -35,7 +35,7 @@ struct HTTPHead: Equatable {
     }
 
     /// Returns the index after the empty line that ends the head.
-    private static func end(of bytes: ArraySlice<UInt8>) -> Int? {
+    private static func endIndex(of bytes: ArraySlice<UInt8>) -> Int? {
         var index = 3
         while index < bytes.endIndex {
             if bytes[index] == 0x0A, bytes[index - 1] == 0x0D, bytes[index - 2] == 0x0A, bytes[index - 3] == 0x0D {

@@ -13,9 +13,9 @@ package struct HTTPRequestHead: Sendable, Equatable {
     /// Nil if the fields announce no length. The request then has no body.
     var bodyLength: HTTPBodyReader.Length?
 
-    var keepsAlive: Bool { isHTTP11 && !fields.list("connection", has: "close") }
+    var keepsAlive: Bool { isHTTP11 && !fields.has("close", inList: "connection") }
     /// Whether the client waits for `100 Continue` before it sends its body.
-    var awaitsContinue: Bool { isHTTP11 && fields.list("expect", has: "100-continue") }
+    var awaitsContinue: Bool { isHTTP11 && fields.has("100-continue", inList: "expect") }
 
     /// Reads one head from the beginning of the received bytes.
     ///
@@ -40,7 +40,7 @@ package struct HTTPRequestHead: Sendable, Equatable {
             query: query,
             fields: head.fields,
             isHTTP11: isHTTP11,
-            bodyLength: try head.fields.bodyLength()
+            bodyLength: try head.fields.parseBodyLength()
         )
         return (request, length)
     }

@@ -23,8 +23,8 @@ struct HTTPResponseHead: Equatable {
 
     /// Returns the length of the response's body. The length also depends on the request's method, because a
     /// response to `HEAD` has no body.
-    func bodyLength(method: String) throws(HTTPFault) -> HTTPBodyReader.Length {
+    func parseBodyLength(method: String) throws(HTTPFault) -> HTTPBodyReader.Length {
         guard method != "HEAD", status != 204, status != 304 else { return .bytes(0) }
-        return try fields.bodyLength() ?? .untilEnd
+        return try fields.parseBodyLength() ?? .untilEnd
     }
 }

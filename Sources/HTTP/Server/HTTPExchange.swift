@@ -9,7 +9,7 @@ package final class HTTPExchange: Sendable {
     package let body: [UInt8]
     private let inbox: HTTPServerInbox
     private let connectionNumber: UInt64
-    private let isAnswered = Atomic<Bool>(false)
+    private let hasResponse = Atomic<Bool>(false)
 
     /// - Precondition: the caller has counted the exchange (`beginExchange`) and the bytes of its body
     ///   (`addBodyBytes`) in the inbox.
@@ -21,15 +21,15 @@ package final class HTTPExchange: Sendable {
     }
 
     deinit {
-        answer(.plain(500))
+        respond(.plain(500))
         inbox.endExchange(bodyBytes: body.count)
     }
 
     /// Answers the request, from any thread. Does nothing if the exchange already has its response. If the connection
     /// has ended, or the client got status 503 because the handler was too slow, the response is dropped.
-    package func answer(_ response: HTTPResponse) {
+    package func respond(_ response: HTTPResponse) {
         guard claimResponse() else { return }
-        inbox.post(.answer(response, connectionNumber: connectionNumber))
+        inbox.post(.response(response, connectionNumber: connectionNumber))
     }
 
     /// Begins a response whose body any thread may append to the returned stream. The server's thread sends
@@ -38,7 +38,7 @@ package final class HTTPExchange: Sendable {
     /// - Parameter head: the response to begin with. Its body is the first part of the streamed body.
     /// - Returns: nil if the limit of open streams is reached, the server has ended, or the exchange already
     ///   has its response. If the server ends during this call, the returned stream may already have ended.
-    package func stream(_ head: HTTPResponse) -> HTTPResponseStream? {
+    package func openStream(_ head: HTTPResponse) -> HTTPResponseStream? {
         guard inbox.beginStream() else { return nil }
         guard claimResponse() else {
             inbox.endStream()
@@ -52,5 +52,5 @@ package final class HTTPExchange: Sendable {
     /// Gives the right to answer to its first caller only, because several threads may try to answer.
     ///
     /// - Returns: true to the first caller, which must answer; false to every later caller.
-    func claimResponse() -> Bool { !isAnswered.exchange(true, ordering: .acquiringAndReleasing) }
+    func claimResponse() -> Bool { !hasResponse.exchange(true, ordering: .acquiringAndReleasing) }
 }

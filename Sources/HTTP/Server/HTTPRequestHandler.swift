@@ -1,11 +1,11 @@
 /// Answers the requests of a server. All calls come on the server's own thread, and the handler must not block this
 /// thread.
 package protocol HTTPRequestHandler: AnyObject {
-    /// - Returns: the response; nil if the handler answers by `HTTPExchange.answer` or `HTTPExchange.stream`, inside
-    ///   this call or later.
-    func answer(_ exchange: HTTPExchange) -> HTTPResponse?
+    /// - Returns: the response; nil if the handler answers by `HTTPExchange.respond` or `HTTPExchange.openStream`,
+    ///   inside this call or later.
+    func respond(to exchange: HTTPExchange) -> HTTPResponse?
 
-    /// Returns the response to a request that breaks HTTP's rules or the server's limits, or that `answer` has left
+    /// Returns the response to a request that breaks HTTP's rules or the server's limits, or that `respond` has left
     /// without a response for too long. The server closes the connection after this response.
     func refusal(status: Int) -> HTTPResponse
 }

@@ -6,7 +6,7 @@ package struct HTTPResponse: Sendable, Equatable {
     /// part of the page.
     package var contentSecurityPolicy = "default-src 'none'; style-src 'unsafe-inline'"
     /// The value of the `Allow` field, which status 405 requires: the methods that the path supports. Nil: no field.
-    package var allow: String?
+    package var allowedMethods: String?
     package var body: [UInt8]
 
     package init(status: Int, contentType: String, body: [UInt8]) {
@@ -49,7 +49,7 @@ package struct HTTPResponse: Sendable, Equatable {
         case endOfConnection
     }
 
-    func head(_ framing: Framing, keepsAlive: Bool) -> [UInt8] {
+    func makeHead(_ framing: Framing, keepsAlive: Bool) -> [UInt8] {
         var head = "HTTP/1.1 \(status) \(Self.phrase(of: status))\r\nContent-Type: \(contentType)\r\n"
         switch framing {
         case .length: head += "Content-Length: \(body.count)\r\n"
@@ -58,7 +58,7 @@ package struct HTTPResponse: Sendable, Equatable {
         }
         head += "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
         head += "Content-Security-Policy: \(contentSecurityPolicy)\r\n"
-        if let allow { head += "Allow: \(allow)\r\n" }
+        if let allowedMethods { head += "Allow: \(allowedMethods)\r\n" }
         head += "Connection: \(keepsAlive ? "keep-alive" : "close")\r\n\r\n"
         return Array(head.utf8)
     }

@@ -86,7 +86,7 @@ package final class HTTPResponseStream: Sendable {
     // MARK: - The server's thread
 
     /// - Returns: the bytes that wait, and whether they are the last bytes of the response.
-    func removeAll() -> (bytes: [UInt8], isLast: Bool) {
+    func takeWaitingBytes() -> (bytes: [UInt8], isLast: Bool) {
         state.withLock { state in
             state.isAnnounced = false
             defer { state.waitingBytes = [] }

@@ -45,7 +45,7 @@ package final class HTTPServer: Sendable {
     /// Waits until `run` accepts connections, and returns the port of the server.
     ///
     /// - Throws: the reason why the server does not accept connections.
-    package func port() async throws(HTTPServerError) -> UInt16 {
+    package func awaitPort() async throws(HTTPServerError) -> UInt16 {
         let port: PortResult = await withCheckedContinuation { continuation in
             let knownPort: PortResult? = state.withLock { state in
                 switch state.phase {
@@ -77,7 +77,7 @@ package final class HTTPServer: Sendable {
         do throws(SystemError) {
             thread = try LoopThread.start(name: name) { [self] loop in serve(loop, makeHandler) }
         } catch {
-            // Tasks that wait in `port()` must get the error, too.
+            // Tasks that wait in `awaitPort()` must get the error, too.
             let failure = HTTPServerError(reason: "cannot start its thread: \(error)")
             enterEnded(failure)
             throw failure

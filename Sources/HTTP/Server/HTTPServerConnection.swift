@@ -3,13 +3,13 @@ import Reactor
 /// A client's connection to a server.
 final class HTTPServerConnection: StreamHandler {
     enum State {
-        /// Waits for the head of a request, or for the missing part of a head. Next: `readingBody`, `answering`,
+        /// Waits for the head of a request, or for the missing part of a head. Next: `readingBody`, `awaitingResponse`,
         /// `sending` or `ending`.
         case readingHead
-        /// Waits for the rest of a body. Next: `answering`, `sending` or `ending`.
+        /// Waits for the rest of a body. Next: `awaitingResponse`, `sending` or `ending`.
         case readingBody
         /// The handler has the request and has not answered. Next: `sending`, `streaming` or `ending`.
-        case answering
+        case awaitingResponse
         /// A part of the response waits until the stream has room. Next: `readingHead` or `ending`.
         case sending
         /// The response is an `HTTPResponseStream`, which has not ended. Next: `ending`.
@@ -25,7 +25,7 @@ final class HTTPServerConnection: StreamHandler {
     private unowned let server: HTTPServerLoop
     private let limits: HTTPServerLimits
     private(set) var state = State.readingHead
-    /// When `sweep` closes the connection or refuses its request, on the loop's clock.
+    /// When `checkDeadline` closes the connection or refuses its request, on the loop's clock.
     private(set) var deadlineMilliseconds: Int64
 
     /// Received bytes that are not parsed yet: an incomplete head, or pipelined requests.
@@ -34,16 +34,16 @@ final class HTTPServerConnection: StreamHandler {
     private var request: HTTPRequestHead?
     private var bodyReader: HTTPBodyReader?
     /// The bytes of `bodyReader.body` that the connection has added to the inbox's `bodyBytes`.
-    private var bodyBytesCounted = 0
+    private var countedBodyBytes = 0
     private var output: HTTPOutput?
     private var keepsAlive = false
     private var responseStream: HTTPResponseStream?
     private var isChunked = false
 
-    /// `writtenBytes`: all bytes written to the stream so far. `takenBytesAtLastSweep`: the bytes that had left
-    /// the stream's buffer at the last `sweep`. If more have left at the next `sweep`, the client still reads.
+    /// `writtenBytes`: all bytes written to the stream so far. `takenBytesAtLastCheck`: the bytes that had left
+    /// the stream's buffer at the last `checkDeadline`. If more have left at the next one, the client still reads.
     private var writtenBytes = 0
-    private var takenBytesAtLastSweep = 0
+    private var takenBytesAtLastCheck = 0
 
     init(number: UInt64, descriptor: Int32, server: HTTPServerLoop) {
         self.number = number
@@ -58,7 +58,7 @@ final class HTTPServerConnection: StreamHandler {
     /// Whether a request waits for its response, or a streamed response has not ended.
     var isBusy: Bool {
         switch state {
-        case .answering, .streaming: true
+        case .awaitingResponse, .streaming: true
         case .readingHead, .readingBody, .sending, .ending: false
         }
     }
@@ -76,7 +76,7 @@ final class HTTPServerConnection: StreamHandler {
         case .readingBody:
             readBody(bytes)
             readRequests()
-        case .answering, .sending:
+        case .awaitingResponse, .sending:
             receivedBytes.append(contentsOf: bytes)
             if receivedBytes.count > HTTPServerLimits.pipelinedBytesMax { stream.pauseReading() }
         case .streaming, .ending: break
@@ -87,7 +87,7 @@ final class HTTPServerConnection: StreamHandler {
         switch state {
         case .sending: sendOutput()
         case .streaming: sendStreamedBytes()
-        case .readingHead, .readingBody, .answering, .ending: break
+        case .readingHead, .readingBody, .awaitingResponse, .ending: break
         }
         readRequests()
     }
@@ -137,8 +137,8 @@ final class HTTPServerConnection: StreamHandler {
         } catch {
             return refuse(error.status)
         }
-        let addedBytes = (bodyReader?.body.count ?? 0) - bodyBytesCounted
-        bodyBytesCounted += addedBytes
+        let addedBytes = (bodyReader?.body.count ?? 0) - countedBodyBytes
+        countedBodyBytes += addedBytes
         guard server.inbox.addBodyBytes(addedBytes) else { return refuse(503) }
         guard bodyReader?.isComplete == true, let request, let body = bodyReader?.takeBody() else { return }
         bodyReader = nil
@@ -149,18 +149,18 @@ final class HTTPServerConnection: StreamHandler {
         guard server.inbox.beginExchange() else { return refuse(503) }
         // From here the exchange owns the count: it subtracts the body's bytes from the inbox's `bodyBytes`
         // when it is released.
-        bodyBytesCounted = 0
-        state = .answering
+        countedBodyBytes = 0
+        state = .awaitingResponse
         setDeadline(limits.responseTimeoutMilliseconds)
         let exchange = HTTPExchange(head, body: body, inbox: server.inbox, connectionNumber: number)
-        guard let response = server.handler.answer(exchange), exchange.claimResponse() else { return }
+        guard let response = server.handler.respond(to: exchange), exchange.claimResponse() else { return }
         send(response)
     }
 
     private func dropBody() {
         bodyReader = nil
-        server.inbox.subtractBodyBytes(bodyBytesCounted)
-        bodyBytesCounted = 0
+        server.inbox.subtractBodyBytes(countedBodyBytes)
+        countedBodyBytes = 0
     }
 
     // MARK: - Answers
@@ -174,7 +174,7 @@ final class HTTPServerConnection: StreamHandler {
     /// Sends the response to the request in progress. Does nothing if the request has been refused or the
     /// connection is ending.
     private func send(_ response: HTTPResponse) {
-        guard state == .answering, let request else { return }
+        guard state == .awaitingResponse, let request else { return }
         send(response, keepsAlive: request.keepsAlive && !server.isStopping)
     }
 
@@ -187,7 +187,7 @@ final class HTTPServerConnection: StreamHandler {
     private func send(_ response: HTTPResponse, keepsAlive: Bool) {
         state = .sending
         self.keepsAlive = keepsAlive
-        write(response.head(.length, keepsAlive: keepsAlive))
+        write(response.makeHead(.length, keepsAlive: keepsAlive))
         output = HTTPOutput(request?.method == "HEAD" ? [] : response.body)
         sendOutput()
     }
@@ -208,7 +208,7 @@ final class HTTPServerConnection: StreamHandler {
     /// Sends the head of a streamed response, and from now on the bytes of its stream. Ends the stream instead if the
     /// request no longer waits, or if the server stops.
     func beginStreaming(_ responseStream: HTTPResponseStream) {
-        guard state == .answering, let request else { return responseStream.end() }
+        guard state == .awaitingResponse, let request else { return responseStream.end() }
         self.responseStream = responseStream
         guard !server.isStopping else { return finish() }
         state = .streaming
@@ -216,7 +216,7 @@ final class HTTPServerConnection: StreamHandler {
         receivedBytes = []
         stream.resumeReading()
         setDeadline(limits.idleTimeoutMilliseconds)
-        write(responseStream.head.head(isChunked ? .chunks : .endOfConnection, keepsAlive: false))
+        write(responseStream.head.makeHead(isChunked ? .chunks : .endOfConnection, keepsAlive: false))
         if request.method == "HEAD" { finish() } else { sendStreamedBytes() }
     }
 
@@ -225,7 +225,7 @@ final class HTTPServerConnection: StreamHandler {
     func sendStreamedBytes() {
         guard state == .streaming, let responseStream, stream.pendingOutputBytes <= Stream.highWaterBytes
         else { return }
-        let (bytes, isLast) = responseStream.removeAll()
+        let (bytes, isLast) = responseStream.takeWaitingBytes()
         if !bytes.isEmpty {
             if isChunked { write(Array("\(String(bytes.count, radix: 16))\r\n".utf8)) }
             write(bytes)
@@ -250,22 +250,22 @@ final class HTTPServerConnection: StreamHandler {
     /// Ends the connection or refuses its request if the deadline has passed. Before that, sets a later deadline in two
     /// cases: since the last call, the client has taken bytes of the response that is being sent; or no bytes of an
     /// open `HTTPResponseStream` wait for the client. Called every 200 ms.
-    func sweep() {
+    func checkDeadline() {
         let pendingBytes = stream.pendingOutputBytes
         let takenBytes = writtenBytes - pendingBytes
         switch state {
         case .sending, .streaming, .ending:
-            if takenBytes > takenBytesAtLastSweep || pendingBytes == 0 && state == .streaming {
+            if takenBytes > takenBytesAtLastCheck || pendingBytes == 0 && state == .streaming {
                 setDeadline(limits.idleTimeoutMilliseconds)
             }
-        case .readingHead, .readingBody, .answering: break
+        case .readingHead, .readingBody, .awaitingResponse: break
         }
-        takenBytesAtLastSweep = takenBytes
+        takenBytesAtLastCheck = takenBytes
         guard deadlineMilliseconds <= server.loop.nowMilliseconds else { return }
         switch state {
         case .readingHead where receivedBytes.isEmpty: close()
         case .readingHead, .readingBody: refuse(408)
-        case .answering: refuse(503)
+        case .awaitingResponse: refuse(503)
         case .sending, .streaming, .ending: close()
         }
     }
@@ -276,7 +276,7 @@ final class HTTPServerConnection: StreamHandler {
         switch state {
         case .readingHead, .readingBody, .streaming: finish()
         case .sending: keepsAlive = false
-        case .answering, .ending: break
+        case .awaitingResponse, .ending: break
         }
     }
 
@@ -289,7 +289,7 @@ final class HTTPServerConnection: StreamHandler {
         responseStream = nil
         setDeadline(limits.idleTimeoutMilliseconds)
         stream.resumeReading()
-        stream.shutdownAfterFlush()
+        stream.shutDownAfterFlush()
     }
 
     func close() {

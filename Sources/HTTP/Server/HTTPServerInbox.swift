@@ -8,7 +8,7 @@ import Synchronization
 /// messages in the queue.
 final class HTTPServerInbox: Sendable {
     enum Message {
-        case answer(HTTPResponse, connectionNumber: UInt64)
+        case response(HTTPResponse, connectionNumber: UInt64)
         case streamBegan(HTTPResponseStream, connectionNumber: UInt64)
         /// A stream has new bytes or has finished. The stream posts the next such message only after the
         /// server's thread has taken the bytes.
@@ -20,9 +20,9 @@ final class HTTPServerInbox: Sendable {
         var isStopRequested = false
         /// Whether the server has ended and takes no more messages.
         var isClosed = false
-        var connections = 0
-        var exchanges = 0
-        var streams = 0
+        var connectionCount = 0
+        var exchangeCount = 0
+        var streamCount = 0
         var bodyBytes = 0
     }
 
@@ -55,7 +55,7 @@ final class HTTPServerInbox: Sendable {
     }
 
     /// Takes all waiting messages. Called on the server's thread.
-    func removeAll() -> (messages: [Message], isStopRequested: Bool) {
+    func takeMessages() -> (messages: [Message], isStopRequested: Bool) {
         wakeup.drain()
         return state.withLock { state in
             defer { state.messages = [] }
@@ -79,15 +79,15 @@ final class HTTPServerInbox: Sendable {
     /// - Returns: false, without counting, if the limit of exchanges is reached.
     func beginExchange() -> Bool {
         state.withLock { state in
-            guard state.exchanges < limits.exchangesMax else { return false }
-            state.exchanges += 1
+            guard state.exchangeCount < limits.exchangesMax else { return false }
+            state.exchangeCount += 1
             return true
         }
     }
 
     func endExchange(bodyBytes: Int) {
         state.withLock { state in
-            state.exchanges -= 1
+            state.exchangeCount -= 1
             state.bodyBytes -= bodyBytes
         }
     }
@@ -97,13 +97,13 @@ final class HTTPServerInbox: Sendable {
     /// - Returns: false, without counting, if the limit of streams is reached or the server has ended.
     func beginStream() -> Bool {
         state.withLock { state in
-            guard state.streams < limits.streamsMax, !state.isClosed else { return false }
-            state.streams += 1
+            guard state.streamCount < limits.streamsMax, !state.isClosed else { return false }
+            state.streamCount += 1
             return true
         }
     }
 
-    func endStream() { state.withLock { $0.streams -= 1 } }
+    func endStream() { state.withLock { $0.streamCount -= 1 } }
 
     /// Counts bytes of a body that have arrived, also above the limit.
     ///
@@ -118,14 +118,14 @@ final class HTTPServerInbox: Sendable {
     /// Subtracts the bytes of a body that the connection has dropped before any exchange owned them.
     func subtractBodyBytes(_ count: Int) { state.withLock { $0.bodyBytes -= count } }
 
-    func setConnectionCount(_ count: Int) { state.withLock { $0.connections = count } }
+    func setConnectionCount(_ count: Int) { state.withLock { $0.connectionCount = count } }
 
     var usage: HTTPServerUsage {
         state.withLock { state in
             HTTPServerUsage(
-                connections: state.connections,
-                exchanges: state.exchanges,
-                streams: state.streams,
+                connectionCount: state.connectionCount,
+                exchangeCount: state.exchangeCount,
+                streamCount: state.streamCount,
                 bodyBytes: state.bodyBytes
             )
         }
@@ -134,11 +134,11 @@ final class HTTPServerInbox: Sendable {
 
 /// What a server uses at one moment.
 package struct HTTPServerUsage: Sendable, Equatable {
-    package var connections = 0
+    package var connectionCount = 0
     /// Requests whose `HTTPExchange` is not released: they wait for the handler's response, even if the client has
     /// disconnected or has got status 503.
-    package var exchanges = 0
-    package var streams = 0
+    package var exchangeCount = 0
+    package var streamCount = 0
     /// The bytes of all bodies that are still arriving or whose `HTTPExchange` is not released.
     package var bodyBytes = 0
 }

@@ -3,10 +3,10 @@ import Reactor
 
 /// The part of a server that runs on the server's thread: the listener, the connections and their deadlines.
 final class HTTPServerLoop: ListenerHandler, TimerHandler, DescriptorHandler {
-    private static let sweepMilliseconds: Int64 = 200
+    private static let deadlineCheckMilliseconds: Int64 = 200
 
     private enum TimerTag {
-        static let sweep: UInt64 = 0
+        static let deadlineCheck: UInt64 = 0
         static let stop: UInt64 = 1
     }
 
@@ -29,7 +29,7 @@ final class HTTPServerLoop: ListenerHandler, TimerHandler, DescriptorHandler {
         self.inbox = inbox
         listener = try Listener(loop: loop, socket: socket, handler: self)
         try loop.add(descriptor: inbox.wakeup.descriptor, interest: .readable, handler: self)
-        _ = loop.schedule(afterMilliseconds: Self.sweepMilliseconds, handler: self, tag: TimerTag.sweep)
+        _ = loop.schedule(afterMilliseconds: Self.deadlineCheckMilliseconds, handler: self, tag: TimerTag.deadlineCheck)
     }
 
     var limits: HTTPServerLimits { inbox.limits }
@@ -66,21 +66,21 @@ final class HTTPServerLoop: ListenerHandler, TimerHandler, DescriptorHandler {
     }
 
     func timerFired(tag: UInt64) {
-        guard tag == TimerTag.sweep else {
+        guard tag == TimerTag.deadlineCheck else {
             for connection in connections.values { connection.close() }
             return loop.stop()
         }
-        for connection in connections.values { connection.sweep() }
-        _ = loop.schedule(afterMilliseconds: Self.sweepMilliseconds, handler: self, tag: TimerTag.sweep)
+        for connection in connections.values { connection.checkDeadline() }
+        _ = loop.schedule(afterMilliseconds: Self.deadlineCheckMilliseconds, handler: self, tag: TimerTag.deadlineCheck)
     }
 
     func descriptorReady(_ events: Interest) {
-        let (messages, isStopRequested) = inbox.removeAll()
+        let (messages, isStopRequested) = inbox.takeMessages()
         // Stop first, so that the responses below announce `Connection: close`.
         if isStopRequested, !isStopping { stop() }
         for message in messages {
             switch message {
-            case .answer(let response, let number): connections[number]?.sendPosted(response)
+            case .response(let response, let number): connections[number]?.sendPosted(response)
             case .streamBegan(let stream, let number):
                 if let connection = connections[number] { connection.beginStreaming(stream) } else { stream.end() }
             case .streamReady(let number): connections[number]?.sendStreamedBytes()

@@ -23,14 +23,14 @@ public enum MembershipChangeKind: UInt8, CaseIterable, Sendable, BitwiseCopyable
     case joined
     case left
     /// The member was in all audiences that its registration names. At most its token or its other data have changed.
-    case moved
+    case updated
 
     /// The name in metrics.
     public var name: StaticString {
         switch self {
         case .joined: "joined"
         case .left: "left"
-        case .moved: "moved"
+        case .updated: "moved"
         }
     }
 }
@@ -78,15 +78,15 @@ extension Registration {
         var count = 0
         do throws(Fault) {
             let text = try JSONText(record)
-            _ = try text.array(Int(audiences.offset), .audiences) { position throws(Fault) in
-                let name = try text.name(position, atMost: Limits.identifierBytesMax, .audiences)
+            _ = try text.readArray(Int(audiences.offset), .audiences) { position throws(Fault) in
+                let name = try text.readName(position, atMost: Limits.identifierBytesMax, .audiences)
                 let digest = Self.digest(of: name.text, in: record)
                 let writtenDigests = AudienceList(UnsafeRawBufferPointer(rebasing: target[..<count]))
                 if !writtenDigests.contains(digest) {
                     target.storeBytes(of: digest.value.littleEndian, toByteOffset: count, as: UInt64.self)
                     count += AudienceList.digestBytes
                 }
-                return name.next
+                return name.nextPosition
             }
         } catch {
             preconditionFailure("an array that was decoded before cannot be read")

@@ -4,12 +4,12 @@ public struct RangeResultRecord {
     public var command: AudienceCommandReference
     public var range: SegmentRange
     public var members: MemberCounts
-    public var times: RoundTimes
+    public var times: ResponseTimes
     /// Whether a newer version replaced this version before it had reached all members. The outcome is then
     /// `superseded`, even if ``members`` counts no member as `superseded`.
     public var isSuperseded = false
 
-    public init(command: AudienceCommandReference, range: SegmentRange, members: MemberCounts, times: RoundTimes) {
+    public init(command: AudienceCommandReference, range: SegmentRange, members: MemberCounts, times: ResponseTimes) {
         self.command = command
         self.range = range
         self.members = members
@@ -25,7 +25,7 @@ public struct RangeResultRecord {
         writer.append(UInt8(ascii: ","))
         writer.integer(Int64(range.firstSegment + range.segmentCount - 1))
         writer.append(UInt8(ascii: "]"))
-        writer.roundMembers(members, isSuperseded: isSuperseded)
+        writer.writeRoundMembers(members, isSuperseded: isSuperseded)
         command.writeEnd(times, to: &writer)
     }
 }
@@ -39,7 +39,7 @@ public struct AudienceResultRecord {
     public var broadcasts = MemberCounts()
     /// Why the audience lacked a channel that it should have, in one environment or both; nil if it lacked none.
     public var channelAbsence: ChannelAbsence?
-    public var times: RoundTimes
+    public var times: ResponseTimes
     /// Whether a newer version replaced this version in the range or broadcast that finished last. The
     /// outcome is then `superseded`.
     public var isSuperseded = false
@@ -62,7 +62,7 @@ public struct AudienceResultRecord {
     public init(
         command: AudienceCommandReference,
         members: MemberCounts,
-        times: RoundTimes,
+        times: ResponseTimes,
         timestamp: Int64,
         rangeCount: Int
     ) {
@@ -76,8 +76,8 @@ public struct AudienceResultRecord {
     /// Appends the record. Absent fields are left out.
     public func write(to writer: inout JSONWriter) {
         command.writeBeginning(to: &writer)
-        writer.roundMembers(members, isSuperseded: isSuperseded)
-        if broadcasts.total > 0 { writer.outcomes("broadcasts", broadcasts) }
+        writer.writeRoundMembers(members, isSuperseded: isSuperseded)
+        if broadcasts.total > 0 { writer.writeOutcomes("broadcasts", broadcasts) }
         if let channelAbsence {
             writer.key("channel")
             writer.string("none")
@@ -93,7 +93,7 @@ public struct AudienceResultRecord {
             writer.key("demoted")
             writer.boolean(true)
         }
-        writer.droppedFields(droppedFieldNames)
+        writer.writeDroppedFields(droppedFieldNames)
         writer.member("timestamp", timestamp)
         command.writeEnd(
             times,
@@ -117,14 +117,14 @@ public struct BroadcastResultRecord {
     public var advice: StaticString = ""
     /// The names of the dropped fields, as in ``ResultRecord/droppedFieldNames``.
     public var droppedFieldNames = UnsafeRawBufferPointer(start: nil, count: 0)
-    public var times: RoundTimes
+    public var times: ResponseTimes
 
     public init(
         command: AudienceCommandReference,
         channel: AudienceChannel,
         outcome: MemberOutcome,
         reason: UnsafeRawBufferPointer,
-        times: RoundTimes
+        times: ResponseTimes
     ) {
         self.command = command
         self.channel = channel
@@ -147,7 +147,7 @@ public struct BroadcastResultRecord {
             writer.key("advice")
             writer.string(advice)
         }
-        writer.droppedFields(droppedFieldNames)
+        writer.writeDroppedFields(droppedFieldNames)
         command.writeEnd(times, to: &writer)
     }
 }
@@ -184,19 +184,19 @@ public struct AudienceCommandReference {
     /// Writes the beginning of a result: the fields that name its command.
     fileprivate func writeBeginning(to writer: inout JSONWriter) {
         writer.beginObject()
-        writer.commandName(identifier, topic: sourceTopic, partition: sourcePartition, offset: sourceOffset)
+        writer.writeCommandName(identifier, topic: sourceTopic, partition: sourcePartition, offset: sourceOffset)
         writer.member("app", app)
         writer.member("audience", audience)
     }
 
     /// Writes the end of a result: its source and its times. Leaves out times of -1, which are not known.
     fileprivate func writeEnd(
-        _ times: RoundTimes,
+        _ times: ResponseTimes,
         recordMilliseconds: Int64 = -1,
         admittedMilliseconds: Int64 = -1,
         to writer: inout JSONWriter
     ) {
-        writer.source(topic: sourceTopic, partition: sourcePartition, offset: sourceOffset)
+        writer.writeSource(topic: sourceTopic, partition: sourcePartition, offset: sourceOffset)
         writer.key("times")
         writer.beginObject()
         if recordMilliseconds >= 0 { writer.member("record", recordMilliseconds) }
@@ -243,13 +243,13 @@ public enum RoundOutcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
 }
 
 extension JSONWriter {
-    fileprivate mutating func roundMembers(_ members: MemberCounts, isSuperseded: Bool) {
+    fileprivate mutating func writeRoundMembers(_ members: MemberCounts, isSuperseded: Bool) {
         key("outcome")
         string(isSuperseded ? RoundOutcome.superseded.name : members.outcome.name)
-        outcomes("members", members)
+        writeOutcomes("members", members)
     }
 
-    fileprivate mutating func outcomes(_ name: StaticString, _ counts: MemberCounts) {
+    fileprivate mutating func writeOutcomes(_ name: StaticString, _ counts: MemberCounts) {
         key(name)
         beginObject()
         for outcome in MemberOutcome.allCases where counts[outcome] > 0 {

@@ -2,7 +2,7 @@ import Numbers
 
 /// A page of a segment as the store keeps it: the members whose positions are between two bounds.
 ///
-/// A page is a log: a header, then entries (``StoredMember``) in the order of their arrival. Of the entries
+/// A page is a log: a header, then entries (``MemberEntryFormat``) in the order of their arrival. Of the entries
 /// of a member, only the one with the latest time is valid. If several have this time, the last of them is
 /// valid.
 ///
@@ -13,7 +13,7 @@ public struct MemberPage {
     ///
     /// | bytes | meaning |
     /// | --- | --- |
-    /// | 1 | ``format`` |
+    /// | 1 | ``formatVersion`` |
     /// | 2 | the bits of ``Flag`` |
     /// | 3–4 | the capacity: the bytes for which Redis has reserved memory; a page that outgrows it gets more |
     /// | 5–8 | the first position of the page |
@@ -21,7 +21,7 @@ public struct MemberPage {
     /// | 13–16 | when the page's expiry was last renewed, UNIX seconds |
     public enum Header {
         public static let byteCount = 16
-        public static let format: UInt8 = 1
+        public static let formatVersion: UInt8 = 1
         public static let lowerBoundOffset = 4
         public static let nextBoundOffset = 8
     }
@@ -35,14 +35,15 @@ public struct MemberPage {
     }
 
     /// The maximum number of members of a page: the room that ``members(into:)`` needs.
-    public static let membersMax = (AudienceLimits.pageBytes - Header.byteCount) / StoredMember.bytesMin
+    public static let membersMax = (AudienceLimits.pageBytesMax - Header.byteCount) / MemberEntryFormat.bytesMin
 
     public let bytes: UnsafeRawBufferPointer
 
-    /// Nil if the bytes are longer than ``AudienceLimits/pageBytes`` or do not begin with a valid header.
+    /// Nil if the bytes are longer than ``AudienceLimits/pageBytesMax`` or do not begin with a valid header.
     @inlinable
     public init?(_ bytes: UnsafeRawBufferPointer) {
-        guard (Header.byteCount...AudienceLimits.pageBytes).contains(bytes.count), bytes[0] == Header.format else {
+        guard (Header.byteCount...AudienceLimits.pageBytesMax).contains(bytes.count), bytes[0] == Header.formatVersion
+        else {
             return nil
         }
         self.bytes = bytes
@@ -109,9 +110,10 @@ public struct MemberPage {
     /// Reads the entry at an offset; nil if no valid entry begins there.
     @usableFromInline
     func member(at offset: Int) -> PageMember? {
-        guard offset + StoredMember.bytesMin <= bytes.count else { return nil }
+        guard offset + MemberEntryFormat.bytesMin <= bytes.count else { return nil }
         let count = Int(UInt16(littleEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt16.self)))
-        guard count >= StoredMember.bytesMin, count <= StoredMember.bytesMax, offset + count <= bytes.count else {
+        guard count >= MemberEntryFormat.bytesMin, count <= MemberEntryFormat.bytesMax, offset + count <= bytes.count
+        else {
             return nil
         }
         return PageMember(UnsafeRawBufferPointer(rebasing: bytes[offset..<(offset + count)]))
@@ -171,7 +173,7 @@ public struct MemberPage {
         if count > first, let member = self[reference] {
             for index in first..<count {
                 guard let other = self[references[index]], other.isSame(as: member) else { continue }
-                if member.atMilliseconds >= other.atMilliseconds { references[index] = reference }
+                if member.changedAtMilliseconds >= other.changedAtMilliseconds { references[index] = reference }
                 return
             }
         }
@@ -201,49 +203,54 @@ public struct PageMember {
     private let identifierOffset: Int
     private let tokenOffset: Int
 
-    /// Nil if the entry does not have the form that ``StoredMember`` writes.
+    /// Nil if the entry does not have the form that ``MemberEntryFormat`` writes.
     ///
-    /// - Parameter entry: at least ``StoredMember/bytesMin`` bytes, and exactly as long as its length field
+    /// - Parameter entry: at least ``MemberEntryFormat/bytesMin`` bytes, and exactly as long as its length field
     ///   says.
     init?(_ entry: UnsafeRawBufferPointer) {
-        flags = entry[StoredMember.flagsOffset]
-        guard flags & StoredMember.Flag.unusedBits == 0,
-            let form = StoredMember.IdentifierForm(
-                rawValue: (flags & StoredMember.Flag.formMask) >> StoredMember.Flag.formShift
+        flags = entry[MemberEntryFormat.flagsOffset]
+        guard flags & MemberEntryFormat.Flag.unusedBits == 0,
+            let form = MemberEntryFormat.IdentifierForm(
+                rawValue: (flags & MemberEntryFormat.Flag.formMask) >> MemberEntryFormat.Flag.formShift
             )
         else { return nil }
         self.entry = entry
         if form == .plain {
-            identifierOffset = StoredMember.fixedBytes + 1
-            tokenOffset = identifierOffset + Int(entry[StoredMember.fixedBytes]) + 1
+            identifierOffset = MemberEntryFormat.fixedBytes + 1
+            tokenOffset = identifierOffset + Int(entry[MemberEntryFormat.fixedBytes]) + 1
         } else {
-            identifierOffset = StoredMember.fixedBytes
+            identifierOffset = MemberEntryFormat.fixedBytes
             tokenOffset = identifierOffset + PackedUUID.byteCount
         }
         let tokenBytes = entry.count - tokenOffset
-        guard isLeaving ? tokenBytes == 0 : (1...StoredMember.tokenBytesMax).contains(tokenBytes) else { return nil }
+        guard isLeaving ? tokenBytes == 0 : (1...MemberEntryFormat.tokenBytesMax).contains(tokenBytes) else {
+            return nil
+        }
     }
 
     /// Whether the entry says that the member has left. Always false for members from
     /// ``MemberPage/members(into:)``.
-    public var isLeaving: Bool { flags & StoredMember.Flag.leaving != 0 }
-    public var kind: StoreSubjectKind { flags & StoredMember.Flag.device == 0 ? .activity : .device }
-    public var environment: APNsEnvironment { flags & StoredMember.Flag.sandbox == 0 ? .production : .sandbox }
+    public var isLeaving: Bool { flags & MemberEntryFormat.Flag.leaving != 0 }
+    public var kind: StoreSubjectKind { flags & MemberEntryFormat.Flag.device == 0 ? .activity : .device }
+    public var environment: APNsEnvironment { flags & MemberEntryFormat.Flag.sandbox == 0 ? .production : .sandbox }
     /// Whether frequent updates are allowed. False for a device.
-    public var frequentUpdates: Bool { kind == .activity && flags & StoredMember.Flag.frequentUpdates != 0 }
+    public var frequentUpdates: Bool { kind == .activity && flags & MemberEntryFormat.Flag.frequentUpdates != 0 }
     /// Whether the device's activities may begin on a broadcast channel. False for an activity.
-    public var supportsChannels: Bool { kind == .device && flags & StoredMember.Flag.withoutChannels == 0 }
+    public var supportsChannels: Bool { kind == .device && flags & MemberEntryFormat.Flag.withoutChannels == 0 }
 
     public var position: UInt32 {
-        UInt32(littleEndian: entry.loadUnaligned(fromByteOffset: StoredMember.positionOffset, as: UInt32.self))
+        UInt32(littleEndian: entry.loadUnaligned(fromByteOffset: MemberEntryFormat.positionOffset, as: UInt32.self))
     }
 
     /// When the token was registered, or when the member left, UNIX milliseconds.
-    public var atMilliseconds: Int64 {
+    public var changedAtMilliseconds: Int64 {
         // Loads eight bytes at once: the flags, the six bytes of the time, and the byte after the time. Keeps
         // only the time.
-        let word = entry.loadUnaligned(fromByteOffset: StoredMember.atMillisecondsOffset - 1, as: UInt64.self)
-        return Int64(UInt64(littleEndian: word) >> 8 & UInt64(StoredMember.millisecondsMax))
+        let word = entry.loadUnaligned(
+            fromByteOffset: MemberEntryFormat.changedAtMillisecondsOffset - 1,
+            as: UInt64.self
+        )
+        return Int64(UInt64(littleEndian: word) >> 8 & UInt64(MemberEntryFormat.millisecondsMax))
     }
 
     /// The token in binary form: one byte for two hexadecimal digits.
@@ -264,7 +271,7 @@ public struct PageMember {
         precondition(destination.count >= Limits.identifierBytesMax)
         guard let base = destination.baseAddress,
             let letters = PackedUUID.LetterCase(
-                rawValue: (flags & StoredMember.Flag.formMask) >> StoredMember.Flag.formShift
+                rawValue: (flags & MemberEntryFormat.Flag.formMask) >> MemberEntryFormat.Flag.formShift
             )
         else {
             destination.copyMemory(from: identifier)
@@ -283,7 +290,7 @@ public struct PageMember {
 
     /// Whether both entries are of the same member.
     func isSame(as other: PageMember) -> Bool {
-        position == other.position && (flags ^ other.flags) & StoredMember.Flag.identityBits == 0
+        position == other.position && (flags ^ other.flags) & MemberEntryFormat.Flag.identityBits == 0
             && identifier.elementsEqual(other.identifier)
     }
 }

@@ -8,7 +8,7 @@ public enum ChannelStorage: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case newest = 1
 
     /// The longest time that APNs stores a message.
-    public static let secondsMax: Int64 = 8 * 3_600
+    public static let storedSecondsMax: Int64 = 8 * 3_600
 
     /// The name in the configuration and in records.
     public var name: StaticString {

@@ -11,7 +11,7 @@ public enum StartAddress: Sendable, BitwiseCopyable {
     private static let channelEnd: StaticString = #""}"#
 
     /// The number of bytes that ``complete(_:in:)`` adds to the dictionary.
-    public var count: Int {
+    public var byteCount: Int {
         switch self {
         case .token: Self.tokenMember.utf8CodeUnitCount
         case .channel(let identifier):

@@ -63,11 +63,11 @@ private struct ShapesParser {
         var otherApps: [String] = []
         var position = text.skipWhitespace(0)
         while position < text.count {
-            let members = try members(of: position, path: "")
+            let members = try readMembers(of: position, path: "")
             guard let value = members.last(where: { $0.key == "app" })?.value else {
                 throw ShapesFault(path: "app", reason: "is required, the app's bundle id")
             }
-            let name = try string(value, path: "app")
+            let name = try readString(value, path: "app")
             if name == app {
                 guard contract.types.isEmpty else { throw ShapesFault(path: "app", reason: "\(app) occurs twice") }
                 try readApp(members)
@@ -87,7 +87,7 @@ private struct ShapesParser {
             // Only the simulator, which reads the same file, uses `teamId`.
             case "app", "teamId": break
             case "attributesTypes":
-                for (index, type) in try elements(of: member.value, path: member.key).enumerated() {
+                for (index, type) in try elementPositions(of: member.value, path: member.key).enumerated() {
                     try readType(type, path: "attributesTypes[\(index)]")
                 }
             default: throw ShapesFault(path: member.key, reason: "is not a key; use app, attributesTypes")
@@ -103,7 +103,7 @@ private struct ShapesParser {
             throw ShapesFault(path: path, reason: "more than \(Limits.shapeTypesPerAppMax) types")
         }
         var values: [String: Int] = [:]
-        for member in try members(of: position, path: path) {
+        for member in try readMembers(of: position, path: path) {
             // Only the simulator, which reads the same file, uses `identifierAttribute`. So the message about
             // an unknown key does not offer it.
             guard ["name", "attributes", "contentState", "identifierAttribute"].contains(member.key) else {
@@ -116,12 +116,12 @@ private struct ShapesParser {
             guard let value = values[key] else { throw ShapesFault(path: "\(path).\(key)", reason: "is required") }
             return value
         }
-        let name = try string(try requiredValue("name"), path: "\(path).name")
+        let name = try readString(try requiredValue("name"), path: "\(path).name")
         guard !name.isEmpty else { throw ShapesFault(path: "\(path).name", reason: "must not be empty") }
         let (offset, count) = append(name)
         var type = ContractType(nameOffset: offset, nameCount: count)
-        type.attributes = try addRoot(try requiredValue("attributes"), path: "\(path).attributes")
-        type.contentState = try addRoot(try requiredValue("contentState"), path: "\(path).contentState")
+        type.attributesNode = try addRoot(try requiredValue("attributes"), path: "\(path).attributes")
+        type.contentStateNode = try addRoot(try requiredValue("contentState"), path: "\(path).contentState")
         contract.types.append(type)
     }
 
@@ -144,7 +144,7 @@ private struct ShapesParser {
 
     private mutating func addRoot(_ position: Int, path: String) throws(ShapesFault) -> UInt32 {
         let node = try addNodes(1, path: path)
-        if text.peek(position) == UInt8(ascii: "\""), try string(position, path: path) == "any" {
+        if text.peek(position) == UInt8(ascii: "\""), try readString(position, path: path) == "any" {
             return UInt32(node)
         }
         guard text.peek(position) == UInt8(ascii: "{") else {
@@ -160,7 +160,7 @@ private struct ShapesParser {
         path: String,
         depth: Int
     ) throws(ShapesFault) {
-        let fields = try members(of: position, path: path)
+        let fields = try readMembers(of: position, path: path)
         guard fields.count <= Limits.shapeFieldsPerObjectMax else {
             throw ShapesFault(
                 path: path,
@@ -169,7 +169,7 @@ private struct ShapesParser {
         }
         let first = try addNodes(fields.count, path: path)
         contract.nodes[node].kind = .object
-        (contract.nodes[node].first, contract.nodes[node].count) = (UInt32(first), UInt32(fields.count))
+        (contract.nodes[node].firstChild, contract.nodes[node].childCount) = (UInt32(first), UInt32(fields.count))
         for (index, field) in fields.enumerated() {
             let (offset, count) = append(field.key)
             contract.nodes[first + index].nameOffset = offset
@@ -187,12 +187,12 @@ private struct ShapesParser {
             throw ShapesFault(path: path, reason: "more than \(Limits.shapeDepthMax) nested types")
         }
         if text.peek(position) == UInt8(ascii: "\"") {
-            var word = try string(position, path: path)
+            var word = try readString(position, path: path)
             if word.hasSuffix("?") {
                 word.removeLast()
                 contract.nodes[node].isOptional = true
             }
-            guard let kind = Self.scalar(word) else {
+            guard let kind = Self.scalarKind(word) else {
                 throw ShapesFault(path: path, reason: "\"\(word)\" is not a type; the types are \(Self.scalarNames)")
             }
             contract.nodes[node].kind = kind
@@ -200,7 +200,8 @@ private struct ShapesParser {
         }
         let requirement =
             "must be the name of a type, or an object with one of optional, array, dictionary, object, enum"
-        guard text.peek(position) == UInt8(ascii: "{"), case let alternatives = try members(of: position, path: path),
+        guard text.peek(position) == UInt8(ascii: "{"),
+            case let alternatives = try readMembers(of: position, path: path),
             alternatives.count == 1
         else { throw ShapesFault(path: path, reason: requirement) }
         let value = alternatives[0].value
@@ -211,7 +212,7 @@ private struct ShapesParser {
         case "array", "dictionary":
             let element = try addNodes(1, path: path)
             contract.nodes[node].kind = alternatives[0].key == "array" ? .array : .dictionary
-            (contract.nodes[node].first, contract.nodes[node].count) = (UInt32(element), 1)
+            (contract.nodes[node].firstChild, contract.nodes[node].childCount) = (UInt32(element), 1)
             try setNode(element, value, path: "\(path)[]", depth: depth + 1)
         case "object":
             guard text.peek(value) == UInt8(ascii: "{") else { throw ShapesFault(path: path, reason: requirement) }
@@ -222,18 +223,18 @@ private struct ShapesParser {
     }
 
     private mutating func setCases(_ node: Int, _ position: Int, path: String) throws(ShapesFault) {
-        let elements = try elements(of: position, path: path)
+        let elements = try elementPositions(of: position, path: path)
         guard let first = elements.first, contract.cases.count + elements.count <= Limits.shapeNodesPerAppMax else {
             throw ShapesFault(path: path, reason: "an enum has 1 to \(Limits.shapeNodesPerAppMax) raw values")
         }
         let isText = text.peek(first) == UInt8(ascii: "\"")
         contract.nodes[node].kind = isText ? .textCases : .numberCases
-        contract.nodes[node].first = UInt32(contract.cases.count)
-        contract.nodes[node].count = UInt32(elements.count)
+        contract.nodes[node].firstChild = UInt32(contract.cases.count)
+        contract.nodes[node].childCount = UInt32(elements.count)
         for element in elements {
             var rawValue = ShapeCase()
             if isText {
-                (rawValue.offset, rawValue.count) = append(try string(element, path: path))
+                (rawValue.offset, rawValue.count) = append(try readString(element, path: path))
             } else {
                 let digits = String(decoding: text.bytes(ByteRange(from: element, to: end(of: element))), as: UTF8.self)
                 guard let number = Int64(digits) else {
@@ -247,7 +248,7 @@ private struct ShapesParser {
 
     private static let scalarNames = ShapeKind.scalars.map { "\($0.name)" }.joined(separator: ", ")
 
-    private static func scalar(_ word: String) -> ShapeKind? {
+    private static func scalarKind(_ word: String) -> ShapeKind? {
         switch word {
         case "int64": .int64
         case "uint64": .uint64
@@ -261,32 +262,32 @@ private struct ShapesParser {
         (try? text.skipValue(position, depth: 0, .record)) ?? text.count
     }
 
-    private func string(_ position: Int, path: String) throws(ShapesFault) -> String {
-        guard let string = try? text.string(position, .record) else {
+    private func readString(_ position: Int, path: String) throws(ShapesFault) -> String {
+        guard let string = try? text.readString(position, .record) else {
             throw ShapesFault(path: path, reason: "must be a string")
         }
         return String(decoding: Array(UnescapedBytes(text.bytes(string.range))), as: UTF8.self)
     }
 
-    private func members(of start: Int, path: String) throws(ShapesFault) -> [(key: String, value: Int)] {
+    private func readMembers(of start: Int, path: String) throws(ShapesFault) -> [(key: String, value: Int)] {
         guard text.peek(start) == UInt8(ascii: "{") else {
             throw ShapesFault(path: path, reason: "must be an object")
         }
         var members: [(key: String, value: Int)] = []
         var position = text.skipWhitespace(start + 1)
         while text.peek(position) == UInt8(ascii: "\"") {
-            let key = try string(position, path: path)
+            let key = try readString(position, path: path)
             guard !members.contains(where: { $0.key == key }) else {
                 throw ShapesFault(path: path, reason: "has \"\(key)\" twice")
             }
-            let value = (try? text.colon(end(of: position), .record)) ?? text.count
+            let value = (try? text.readColon(end(of: position), .record)) ?? text.count
             members.append((key, value))
             position = text.skipWhitespace(text.skipWhitespace(end(of: value)) + 1)
         }
         return members
     }
 
-    private func elements(of start: Int, path: String) throws(ShapesFault) -> [Int] {
+    private func elementPositions(of start: Int, path: String) throws(ShapesFault) -> [Int] {
         guard text.peek(start) == UInt8(ascii: "[") else { throw ShapesFault(path: path, reason: "must be an array") }
         var elements: [Int] = []
         var position = text.skipWhitespace(start + 1)

@@ -85,8 +85,8 @@ struct ShapeNode: BitwiseCopyable, Equatable, Sendable {
     /// Null is allowed, and a field may be missing.
     var isOptional = false
     /// The index of the first child in ``Contract/nodes``, or of an enum's first raw value in ``Contract/cases``.
-    var first: UInt32 = 0
-    var count: UInt32 = 0
+    var firstChild: UInt32 = 0
+    var childCount: UInt32 = 0
     /// A field's name in ``Contract/bytes``.
     var nameOffset: UInt32 = 0
     var nameCount: UInt32 = 0
@@ -110,8 +110,8 @@ struct ContractType: BitwiseCopyable, Equatable, Sendable {
     var nameOffset: UInt32
     var nameCount: UInt32
     /// The indexes of the shapes' root nodes in ``Contract/nodes``.
-    var attributes: UInt32 = 0
-    var contentState: UInt32 = 0
+    var attributesNode: UInt32 = 0
+    var contentStateNode: UInt32 = 0
 }
 
 /// A set of an object's fields, by their index. An object has at most ``Limits/shapeFieldsPerObjectMax`` fields.

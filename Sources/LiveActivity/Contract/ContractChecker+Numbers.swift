@@ -2,7 +2,7 @@ import Glibc
 
 /// Reads numbers by the rules of `JSONDecoder`.
 extension ContractChecker {
-    /// The maximum number of digits that ``integer(_:_:_:)`` reads. `longInteger` reads longer numbers.
+    /// The maximum number of digits that ``readInteger(_:_:_:)`` reads. `readLongInteger` reads longer numbers.
     private static let shortDigitsMax = 18
     /// A number without an exponent, and with at most this many characters, fits into a `Float`, a `Double`
     /// and a `Decimal`. The largest `Float` has 39 digits.
@@ -24,7 +24,7 @@ extension ContractChecker {
 
     /// Reads a whole number that fits its type. `1.0` and `1e2` are whole too.
     @inline(__always)
-    func integer(
+    func readInteger(
         _ kind: ShapeKind,
         _ start: Int,
         _ node: Int
@@ -40,7 +40,7 @@ extension ContractChecker {
         }
         let next = text.peek(position)
         if next == UInt8(ascii: ".") || next | 0x20 == UInt8(ascii: "e") || next &- UInt8(ascii: "0") < 10 {
-            return try longInteger(kind, start, node)
+            return try readLongInteger(kind, start, node)
         }
         if isNegative { value = 0 &- value }
         guard fits(value, kind) else { throw mismatch(.outOfRange, node, start) }
@@ -63,12 +63,12 @@ extension ContractChecker {
 
     /// Reads a whole number of more than ``shortDigitsMax`` digits, or with a fraction or an exponent.
     @inline(never)
-    private func longInteger(
+    private func readLongInteger(
         _ kind: ShapeKind,
         _ start: Int,
         _ node: Int
     ) throws(ContractMismatch) -> (value: Int64, next: Int) {
-        let next = try skip(start, node)
+        let next = try skipValue(start, node)
         let number = double(start, next)
         // A `Double` represents every whole number below 2⁵³ exactly. `JSONDecoder` relies on this too.
         if number.magnitude < 9_007_199_254_740_992 {
@@ -107,7 +107,7 @@ extension ContractChecker {
                 if isFraction { fractionDigits &+= 1 }
                 zeroCount &+= 1
                 guard digit != 0 else { continue }
-                guard let shifted = Self.shift(value, zeroCount) else { return nil }
+                guard let shifted = Self.appendZeros(value, zeroCount) else { return nil }
                 let (sum, isOverflow) = shifted.addingReportingOverflow(UInt64(digit))
                 guard !isOverflow else { return nil }
                 (value, zeroCount) = (sum, 0)
@@ -120,11 +120,11 @@ extension ContractChecker {
             }
         }
         let shift = zeroCount &- fractionDigits &+ (isExponentNegative ? -exponent : exponent)
-        return shift < 0 ? nil : Self.shift(value, shift)
+        return shift < 0 ? nil : Self.appendZeros(value, shift)
     }
 
     /// Appends decimal zeros to a value; nil if the result exceeds 64 bits.
-    private static func shift(_ value: UInt64, _ zeroCount: Int) -> UInt64? {
+    private static func appendZeros(_ value: UInt64, _ zeroCount: Int) -> UInt64? {
         guard value > 0 else { return 0 }
         guard zeroCount < 20 else { return nil }
         var result = value
@@ -138,7 +138,7 @@ extension ContractChecker {
 
     /// Reads any number that fits its type.
     @inline(__always)
-    func number(_ kind: ShapeKind, _ start: Int, _ node: Int) throws(ContractMismatch) -> Int {
+    func checkNumber(_ kind: ShapeKind, _ start: Int, _ node: Int) throws(ContractMismatch) -> Int {
         guard isNumber(start) else { throw mismatch(.wrongType, node, start) }
         var position = start &+ 1
         while text.peek(position) &- UInt8(ascii: "0") < 10 { position &+= 1 }
@@ -148,12 +148,12 @@ extension ContractChecker {
         }
         let isShort =
             text.peek(position) | 0x20 != UInt8(ascii: "e") && position &- start <= Self.shortCharactersMax
-        return isShort ? position : try longNumber(kind, start, node)
+        return isShort ? position : try checkLongNumber(kind, start, node)
     }
 
     @inline(never)
-    private func longNumber(_ kind: ShapeKind, _ start: Int, _ node: Int) throws(ContractMismatch) -> Int {
-        let next = try skip(start, node)
+    private func checkLongNumber(_ kind: ShapeKind, _ start: Int, _ node: Int) throws(ContractMismatch) -> Int {
+        let next = try skipValue(start, node)
         let number = double(start, next)
         // A `Decimal` has a smaller range than a `Double`. The smaller range is not checked, because no number
         // that an app uses comes near its bounds.
@@ -183,16 +183,16 @@ extension ContractChecker {
         }
     }
 
-    func numberCase(_ shape: ShapeNode, _ position: Int, _ node: Int) throws(ContractMismatch) -> Int {
-        let (value, next) = try integer(.int64, position, node)
-        for number in Int(shape.first)..<Int(shape.first) &+ Int(shape.count)
+    func checkNumberCase(_ shape: ShapeNode, _ position: Int, _ node: Int) throws(ContractMismatch) -> Int {
+        let (value, next) = try readInteger(.int64, position, node)
+        for number in Int(shape.firstChild)..<Int(shape.firstChild) &+ Int(shape.childCount)
         where contract.cases[number].number == value { return next }
         throw mismatch(.notOneOfTheCases, node, position)
     }
 }
 
 /// Checks of texts that must have a certain form.
-enum SpecialText {
+enum FormattedText {
     /// Whether `UUID(uuidString:)` reads the text: hexadecimal digits in groups of 8, 4, 4, 4 and 12.
     static func isUUID(_ bytes: UnescapedBytes) -> Bool {
         var count = 0

@@ -7,7 +7,7 @@ import Glibc
 /// may be missing or null. A whole number may be written `2.0` or `2e3`.
 ///
 /// The record has been decoded before, so its JSON is valid and no deeper than ``Limits/nestingDepthMax``, except in
-/// ``unvalidatedValue(_:_:)``. The recursion follows the shape, whose depth is at most ``Limits/shapeDepthMax``.
+/// ``checkUnvalidatedValue(_:_:)``. The recursion follows the shape, whose depth is at most ``Limits/shapeDepthMax``.
 struct ContractChecker {
     let contract: UnmanagedContract
     let text: JSONText
@@ -22,7 +22,7 @@ struct ContractChecker {
 
     /// Compares the value at `position` with the node's shape.
     /// - Returns: the position after the value.
-    func value(_ node: Int, _ position: Int) throws(ContractMismatch) -> Int {
+    func checkValue(_ node: Int, _ position: Int) throws(ContractMismatch) -> Int {
         let shape = contract.nodes + node
         let first = text.peek(position)
         if first == UInt8(ascii: "n") {
@@ -32,27 +32,27 @@ struct ContractChecker {
             return position &+ 4
         }
         switch shape.pointee.kind {
-        case .any: return try skip(position, node)
-        case .string: return try string(position, node).next
+        case .any: return try skipValue(position, node)
+        case .string: return try readString(position, node).nextPosition
         case .bool:
             if first == UInt8(ascii: "t") { return position &+ 4 }
             if first == UInt8(ascii: "f") { return position &+ 5 }
             throw mismatch(.wrongType, node, position)
         case .int8, .int16, .int32, .int64, .uint8, .uint16, .uint32, .uint64:
-            return try integer(shape.pointee.kind, position, node).next
-        case .double, .float, .decimal, .date: return try number(shape.pointee.kind, position, node)
-        case .dateRange: return try dateRange(position, node)
-        case .url, .data, .uuid: return try specialText(shape.pointee.kind, position, node)
-        case .textCases: return try textCase(shape.pointee, position, node)
-        case .numberCases: return try numberCase(shape.pointee, position, node)
-        case .array: return try array(Int(shape.pointee.first), position, node)
-        case .dictionary: return try dictionary(Int(shape.pointee.first), position, node)
-        case .object: return try object(shape, position, node)
+            return try readInteger(shape.pointee.kind, position, node).next
+        case .double, .float, .decimal, .date: return try checkNumber(shape.pointee.kind, position, node)
+        case .dateRange: return try checkDateRange(position, node)
+        case .url, .data, .uuid: return try checkFormattedText(shape.pointee.kind, position, node)
+        case .textCases: return try checkTextCase(shape.pointee, position, node)
+        case .numberCases: return try checkNumberCase(shape.pointee, position, node)
+        case .array: return try checkArray(Int(shape.pointee.firstChild), position, node)
+        case .dictionary: return try checkDictionary(Int(shape.pointee.firstChild), position, node)
+        case .object: return try checkObject(shape, position, node)
         }
     }
 
     @inline(__always)
-    func skip(_ position: Int, _ node: Int) throws(ContractMismatch) -> Int {
+    func skipValue(_ position: Int, _ node: Int) throws(ContractMismatch) -> Int {
         guard let next = try? text.skipValue(position, depth: 0, .contentState) else {
             throw mismatch(.wrongType, node, position)
         }
@@ -60,8 +60,9 @@ struct ContractChecker {
     }
 
     @inline(__always)
-    func string(_ position: Int, _ node: Int) throws(ContractMismatch) -> JSONString {
-        guard text.peek(position) == UInt8(ascii: "\""), let string = try? text.string(position, .contentState) else {
+    func readString(_ position: Int, _ node: Int) throws(ContractMismatch) -> JSONString {
+        guard text.peek(position) == UInt8(ascii: "\""), let string = try? text.readString(position, .contentState)
+        else {
             throw mismatch(.wrongType, node, position)
         }
         return string
@@ -72,7 +73,7 @@ struct ContractChecker {
     /// Returns the position of the member or element after the one that ends at `start`; nil at the end of the
     /// container.
     @inline(__always)
-    private func nextInside(_ start: Int, closing: UInt8, _ node: Int) throws(ContractMismatch) -> Int? {
+    private func nextMemberPosition(_ start: Int, closing: UInt8, _ node: Int) throws(ContractMismatch) -> Int? {
         let position = text.peek(start) > 0x20 ? start : text.skipWhitespace(start)
         let byte = text.peek(position)
         if byte == UInt8(ascii: ",") { return text.skipWhitespace(position &+ 1) }
@@ -82,11 +83,11 @@ struct ContractChecker {
 
     /// Returns the position after a container whose last value ends at `position`.
     @inline(__always)
-    private func end(_ position: Int) -> Int { text.skipWhitespace(position) &+ 1 }
+    private func containerEnd(_ position: Int) -> Int { text.skipWhitespace(position) &+ 1 }
 
     /// Returns the position of the first member or element; nil for an empty container.
     @inline(__always)
-    private func firstInside(_ position: Int, _ opening: UInt8, _ node: Int) throws(ContractMismatch) -> Int? {
+    private func firstMemberPosition(_ position: Int, _ opening: UInt8, _ node: Int) throws(ContractMismatch) -> Int? {
         guard text.peek(position) == opening else { throw mismatch(.wrongType, node, position) }
         let inside = text.skipWhitespace(position &+ 1)
         // In ASCII, "}" and "]" are two above their opening brackets.
@@ -94,64 +95,66 @@ struct ContractChecker {
     }
 
     @inline(__always)
-    private func key(_ position: Int, _ node: Int) throws(ContractMismatch) -> (JSONString, value: Int) {
-        let key = try string(position, node)
-        guard let value = try? text.colon(key.next, .contentState) else { throw mismatch(.wrongType, node, position) }
+    private func readKey(_ position: Int, _ node: Int) throws(ContractMismatch) -> (JSONString, value: Int) {
+        let key = try readString(position, node)
+        guard let value = try? text.readColon(key.nextPosition, .contentState) else {
+            throw mismatch(.wrongType, node, position)
+        }
         return (key, value)
     }
 
-    private func object(
+    private func checkObject(
         _ shape: UnsafePointer<ShapeNode>,
         _ start: Int,
         _ node: Int
     ) throws(ContractMismatch) -> Int {
-        let (first, count) = (Int(shape.pointee.first), Int(shape.pointee.count))
+        let (first, count) = (Int(shape.pointee.firstChild), Int(shape.pointee.childCount))
         var seenFields = FieldSet()
         var end = start &+ 1
         var knownEnd = start
         var expectedField = 0
-        var member = try firstInside(start, UInt8(ascii: "{"), node)
+        var member = try firstMemberPosition(start, UInt8(ascii: "{"), node)
         while let position = member {
             var field = expectedField
             let value: Int
             if expectedField < count, hasName(contract.nodes + (first &+ expectedField), position),
-                let next = try? text.colon(
+                let next = try? text.readColon(
                     position &+ Int(contract.nodes[first &+ expectedField].nameCount) &+ 2,
                     .contentState
                 )
             {
                 value = next
             } else {
-                let key = try key(position, node)
+                let key = try readKey(position, node)
                 value = key.value
-                field = self.field(first, count, key.0, expectedField)
+                field = self.fieldIndex(first, count, key.0, expectedField)
             }
             if field >= 0, seenFields.insert(field) {
-                end = try fieldValue(first &+ field, value)
+                end = try checkFieldValue(first &+ field, value)
                 knownEnd = end
                 expectedField = field &+ 1
             } else {
-                end = try skip(value, node)
+                end = try skipValue(value, node)
             }
-            member = try nextInside(end, closing: UInt8(ascii: "}"), node)
+            member = try nextMemberPosition(end, closing: UInt8(ascii: "}"), node)
         }
         if let missing = shape.pointee.requiredFields.first(notIn: seenFields) {
             throw ContractMismatch(problem: .missing, node: first &+ missing, offset: start, fittingEnd: knownEnd)
         }
-        return self.end(end)
+        return self.containerEnd(end)
     }
 
     /// Reads a field's value, and records its place in ``template``. Of an object that is not null, only the places of
     /// its fields are recorded.
     @inline(__always)
-    func fieldValue(_ node: Int, _ position: Int) throws(ContractMismatch) -> Int {
+    func checkFieldValue(_ node: Int, _ position: Int) throws(ContractMismatch) -> Int {
         let shape = contract.nodes + node
         let precedingCount = template?.pointee.valueCount ?? 0
         let end: Int
         if let shortValueEnd = endOfShortValue(shape, position) {
             end = shortValueEnd
         } else {
-            end = try value(node, position)
+            end = try checkValue(node, position)
         }
         if let template, shape.pointee.kind != .object || text.byte(position) == UInt8(ascii: "n") {
             template.pointee.recordValue(node, position, end, after: precedingCount)
@@ -162,7 +165,7 @@ struct ContractChecker {
     /// Reads a field's value in bytes that have not been validated.
     /// - Returns: the position after the value. Nil if the value is not valid JSON, does not fit, is too long for a
     ///   body, or may be nested too deeply: the decoder must then read the whole state.
-    func unvalidatedValue(_ node: Int, _ position: Int) -> Int? {
+    func checkUnvalidatedValue(_ node: Int, _ position: Int) -> Int? {
         let shape = contract.nodes + node
         let first = text.peek(position)
         if let end = endOfShortValue(shape, position) {
@@ -172,23 +175,24 @@ struct ContractChecker {
         let validEnd: Int?
         switch first {
         // A string needs no ``skipValue`` first, because `value` validates it.
-        case UInt8(ascii: "\""): return try? value(node, position)
+        case UInt8(ascii: "\""): return try? checkValue(node, position)
         case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"):
-            validEnd = try? text.number(position, .contentState)
+            validEnd = try? text.skipNumber(position, .contentState)
         // `depth` is the largest possible number of containers around the value: the record, Apple's
         // dictionary, and the objects and arrays of the shape.
         default: validEnd = try? text.skipValue(position, depth: 2 &+ Limits.shapeDepthMax, .contentState)
         }
         // The size is limited, because a dictionary with many repeated keys takes quadratic time. A value
         // above the limit is too large for a body anyway.
-        guard let validEnd, validEnd &- position <= Limits.broadcastBodyBytesMax, let end = try? value(node, position),
+        guard let validEnd, validEnd &- position <= Limits.broadcastBodyBytesMax,
+            let end = try? checkValue(node, position),
             end == validEnd
         else { return nil }
         return end
     }
 
     /// Whether the key at `position` is this field's name, written without an escape. Returns false for some equal
-    /// keys, for example near the end of the record; ``field(_:_:_:_:)`` finds their fields.
+    /// keys, for example near the end of the record; ``fieldIndex(_:_:_:_:)`` finds their fields.
     @inline(__always)
     private func hasName(_ field: UnsafePointer<ShapeNode>, _ position: Int) -> Bool {
         guard text.count &- position > 9 &+ Int(field.pointee.nameCount), field.pointee.nameBeginningMask != 0,
@@ -202,7 +206,7 @@ struct ContractChecker {
     }
 
     /// Returns the end of a short string without escapes, or of a whole number of at most ten digits. Returns
-    /// nil for all other values, and near the end of the record; ``value(_:_:)`` then reads the value.
+    /// nil for all other values, and near the end of the record; ``checkValue(_:_:)`` then reads the value.
     @inline(__always)
     private func endOfShortValue(_ shape: UnsafePointer<ShapeNode>, _ position: Int) -> Int? {
         switch shape.pointee.kind {
@@ -225,7 +229,7 @@ struct ContractChecker {
     /// Returns the index of the field with this key; -1 if there is none. The search begins after the
     /// previous field, because producers mostly write fields in the same order.
     @inline(never)
-    private func field(_ first: Int, _ count: Int, _ key: JSONString, _ expected: Int) -> Int {
+    private func fieldIndex(_ first: Int, _ count: Int, _ key: JSONString, _ expected: Int) -> Int {
         let bytes = text.bytes(key.range)
         var field = expected
         for _ in 0..<count {
@@ -237,30 +241,30 @@ struct ContractChecker {
         return -1
     }
 
-    private func array(_ elementNode: Int, _ start: Int, _ node: Int) throws(ContractMismatch) -> Int {
+    private func checkArray(_ elementNode: Int, _ start: Int, _ node: Int) throws(ContractMismatch) -> Int {
         var end = start &+ 1
-        var element = try firstInside(start, UInt8(ascii: "["), node)
+        var element = try firstMemberPosition(start, UInt8(ascii: "["), node)
         while let position = element {
-            end = try value(elementNode, position)
-            element = try nextInside(end, closing: UInt8(ascii: "]"), node)
+            end = try checkValue(elementNode, position)
+            element = try nextMemberPosition(end, closing: UInt8(ascii: "]"), node)
         }
-        return self.end(end)
+        return self.containerEnd(end)
     }
 
-    private func dictionary(_ elementNode: Int, _ start: Int, _ node: Int) throws(ContractMismatch) -> Int {
+    private func checkDictionary(_ elementNode: Int, _ start: Int, _ node: Int) throws(ContractMismatch) -> Int {
         var end = start &+ 1
-        var member = try firstInside(start, UInt8(ascii: "{"), node)
+        var member = try firstMemberPosition(start, UInt8(ascii: "{"), node)
         while let position = member {
-            let (key, value) = try key(position, node)
+            let (key, value) = try readKey(position, node)
             do throws(ContractMismatch) {
-                end = try self.value(elementNode, value)
+                end = try self.checkValue(elementNode, value)
             } catch {
                 guard hasMember(key, in: start, before: position) else { throw error }
-                end = try skip(value, node)
+                end = try skipValue(value, node)
             }
-            member = try nextInside(end, closing: UInt8(ascii: "}"), node)
+            member = try nextMemberPosition(end, closing: UInt8(ascii: "}"), node)
         }
-        return self.end(end)
+        return self.containerEnd(end)
     }
 
     /// Whether an object has a key before a position. `JSONDecoder` ignores the second value of a repeated
@@ -268,8 +272,8 @@ struct ContractChecker {
     private func hasMember(_ key: JSONString, in start: Int, before end: Int) -> Bool {
         var position = text.skipWhitespace(start &+ 1)
         while position < end {
-            guard let other = try? text.string(position, .contentState),
-                let value = try? text.colon(other.next, .contentState),
+            guard let other = try? text.readString(position, .contentState),
+                let value = try? text.readColon(other.nextPosition, .contentState),
                 let next = try? text.skipValue(value, depth: 0, .contentState)
             else { return false }
             if areEqualUnescaped(text.bytes(other.range), text.bytes(key.range)) { return true }
@@ -279,45 +283,47 @@ struct ContractChecker {
     }
 
     /// Reads an array of two dates. Like `JSONDecoder`, ignores further elements.
-    private func dateRange(_ start: Int, _ node: Int) throws(ContractMismatch) -> Int {
-        guard let first = try firstInside(start, UInt8(ascii: "["), node) else {
+    private func checkDateRange(_ start: Int, _ node: Int) throws(ContractMismatch) -> Int {
+        guard let first = try firstMemberPosition(start, UInt8(ascii: "["), node) else {
             throw mismatch(.wrongType, node, start)
         }
-        let lowerEnd = try number(.date, first, node)
-        guard let second = try nextInside(lowerEnd, closing: UInt8(ascii: "]"), node) else {
+        let lowerEnd = try checkNumber(.date, first, node)
+        guard let second = try nextMemberPosition(lowerEnd, closing: UInt8(ascii: "]"), node) else {
             throw mismatch(.wrongType, node, start)
         }
-        let upperEnd = try number(.date, second, node)
+        let upperEnd = try checkNumber(.date, second, node)
         guard double(first, lowerEnd) <= double(second, upperEnd) else {
             throw mismatch(.boundsOutOfOrder, node, start)
         }
-        return try skip(start, node)
+        return try skipValue(start, node)
     }
 
     // MARK: - Texts
 
-    private func textCase(_ shape: ShapeNode, _ position: Int, _ node: Int) throws(ContractMismatch) -> Int {
-        let string = try string(position, node)
+    private func checkTextCase(_ shape: ShapeNode, _ position: Int, _ node: Int) throws(ContractMismatch) -> Int {
+        let string = try readString(position, node)
         let bytes = text.bytes(string.range)
-        for number in Int(shape.first)..<Int(shape.first) &+ Int(shape.count) {
+        for number in Int(shape.firstChild)..<Int(shape.firstChild) &+ Int(shape.childCount) {
             let rawValue = contract.text(contract.cases[number].offset, contract.cases[number].count)
-            if string.isEscaped ? isSame(rawValue, asEscaped: bytes) : isSame(rawValue, bytes) { return string.next }
+            if string.isEscaped ? isSame(rawValue, asEscaped: bytes) : isSame(rawValue, bytes) {
+                return string.nextPosition
+            }
         }
         throw mismatch(.notOneOfTheCases, node, position)
     }
 
-    private func specialText(_ kind: ShapeKind, _ position: Int, _ node: Int) throws(ContractMismatch) -> Int {
-        let string = try string(position, node)
+    private func checkFormattedText(_ kind: ShapeKind, _ position: Int, _ node: Int) throws(ContractMismatch) -> Int {
+        let string = try readString(position, node)
         let bytes = text.bytes(string.range)
         let isValid =
             switch kind {
             // Foundation percent-encodes what a URL may not contain, so nearly every text is a URL. An empty
             // text never is.
             case .url: !string.isEmpty
-            case .uuid: SpecialText.isUUID(UnescapedBytes(bytes))
-            default: SpecialText.isBase64(UnescapedBytes(bytes))
+            case .uuid: FormattedText.isUUID(UnescapedBytes(bytes))
+            default: FormattedText.isBase64(UnescapedBytes(bytes))
             }
         guard isValid else { throw mismatch(.wrongForm, node, position) }
-        return string.next
+        return string.nextPosition
     }
 }

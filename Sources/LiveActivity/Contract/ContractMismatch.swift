@@ -76,7 +76,7 @@ extension UnmanagedContract {
     }
 
     private func requirement(_ shape: ShapeNode) -> String {
-        let range = Int(shape.first)..<Int(shape.first) + Int(shape.count)
+        let range = Int(shape.firstChild)..<Int(shape.firstChild) + Int(shape.childCount)
         return switch shape.kind {
         case .textCases:
             "one of "
@@ -85,8 +85,8 @@ extension UnmanagedContract {
         case .date: "date, a number of seconds since 2001"
         case .dateRange: "dateRange, an array of two numbers of seconds since 2001"
         case .data: "data, a text in base64"
-        case .array: "array of \(nodes[Int(shape.first)].kind.name)"
-        case .dictionary: "dictionary of \(nodes[Int(shape.first)].kind.name)"
+        case .array: "array of \(nodes[Int(shape.firstChild)].kind.name)"
+        case .dictionary: "dictionary of \(nodes[Int(shape.firstChild)].kind.name)"
         default: "\(shape.kind.name)"
         }
     }
@@ -113,7 +113,7 @@ extension UnmanagedContract {
         guard bytes.count <= Self.shownValueBytesMax else { return false }
         var hexadecimalRun = 0
         for byte in bytes {
-            hexadecimalRun = Hexadecimal.value(byte) == nil ? 0 : hexadecimalRun + 1
+            hexadecimalRun = Hexadecimal.digitValue(byte) == nil ? 0 : hexadecimalRun + 1
             guard byte >= 0x20, byte != 0x7F, hexadecimalRun < 16 else { return false }
         }
         return true
@@ -142,8 +142,8 @@ extension UnmanagedContract {
             position = text.skipWhitespace(position)
             var name = "[\(index)]"
             if isObject {
-                guard let key = try? text.string(position, .contentState),
-                    let value = try? text.colon(key.next, .contentState)
+                guard let key = try? text.readString(position, .contentState),
+                    let value = try? text.readColon(key.nextPosition, .contentState)
                 else { return nil }
                 let bytes = text.bytes(key.range)
                 let isShown = isHarmless(bytes)

@@ -17,7 +17,7 @@ struct StateTemplate: BitwiseCopyable {
     /// The app's contract, which has the nodes that ``values`` name; nil if no state is stored.
     var contract: UnmanagedContract?
     /// The state's length.
-    var count = 0
+    var stateByteCount = 0
     /// The position of the state in the record that is being checked.
     var recordOffset = 0
     /// The number of ``values``. They are in the order of their places and do not overlap.
@@ -67,14 +67,14 @@ struct StateTemplate: BitwiseCopyable {
         var (storedOffset, otherOffset) = (0, 0)
         var valueIndex = 0
         while true {
-            let countMax = min(count &- storedOffset, text.count &- start &- otherOffset)
-            let equalCount = equalBytes(storedOffset, text, start &+ otherOffset, atMost: countMax)
+            let countMax = min(stateByteCount &- storedOffset, text.count &- start &- otherOffset)
+            let equalCount = equalByteCount(storedOffset, text, start &+ otherOffset, atMost: countMax)
             (storedOffset, otherOffset) = (storedOffset &+ equalCount, otherOffset &+ equalCount)
-            if storedOffset == count { return start &+ otherOffset }
+            if storedOffset == stateByteCount { return start &+ otherOffset }
             while valueIndex < valueCount, values[valueIndex].end < storedOffset { valueIndex &+= 1 }
             guard valueIndex < valueCount, values[valueIndex].start <= storedOffset else { return nil }
             let valueStart = start &+ otherOffset &- (storedOffset &- Int(values[valueIndex].start))
-            guard let end = checker.unvalidatedValue(Int(values[valueIndex].node), valueStart) else { return nil }
+            guard let end = checker.checkUnvalidatedValue(Int(values[valueIndex].node), valueStart) else { return nil }
             (storedOffset, otherOffset) = (Int(values[valueIndex].end), end &- start)
             valueIndex &+= 1
         }
@@ -82,7 +82,7 @@ struct StateTemplate: BitwiseCopyable {
 
     /// Returns the number of equal bytes before the first difference.
     @inline(__always)
-    private func equalBytes(_ storedOffset: Int, _ text: JSONText, _ position: Int, atMost countMax: Int) -> Int {
+    private func equalByteCount(_ storedOffset: Int, _ text: JSONText, _ position: Int, atMost countMax: Int) -> Int {
         var equalCount = 0
         // Compares eight bytes at a time. The last eight may reach beyond `countMax`, but never beyond the text.
         let wordsEnd = min(countMax, text.count &- position &- 7)
@@ -208,7 +208,7 @@ public struct RecentStateTemplates: ~Copyable {
         try contract.check(command, in: record, recordingIn: template)
         let state = command.contentState.bytes(in: record)
         if let base = state.baseAddress { template.pointee.bytes.copyMemory(from: base, byteCount: state.count) }
-        (template.pointee.appIndex, template.pointee.contract, template.pointee.count) = (
+        (template.pointee.appIndex, template.pointee.contract, template.pointee.stateByteCount) = (
             appIndex, contract, state.count
         )
     }

@@ -60,10 +60,10 @@ public struct UnmanagedContract: BitwiseCopyable {
             template?.pointee.valueCount = 0
             do throws(ContractMismatch) {
                 if isStart, !command.attributes.isAbsent {
-                    _ = try checker.value(Int(type.attributes), Int(command.attributes.offset))
+                    _ = try checker.checkValue(Int(type.attributesNode), Int(command.attributes.offset))
                 }
                 if !command.contentState.isAbsent {
-                    _ = try checker.value(Int(type.contentState), Int(command.contentState.offset))
+                    _ = try checker.checkValue(Int(type.contentStateNode), Int(command.contentState.offset))
                 }
                 return
             } catch {

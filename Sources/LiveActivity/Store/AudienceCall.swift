@@ -44,15 +44,15 @@ public struct AudienceCall<Bytes> {
         /// After a failover that lost the last writes, Redis may have the previous owner's claim again. So a lane
         /// that gets `claimedByAnother` claims the range again if it still has the range's partition of the fan-out
         /// topic.
-        /// - `text`: in the format of the core of audiences, at most ``AudienceLimits/progressBytes``.
+        /// - `text`: in the format of the core of audiences, at most ``AudienceLimits/checkpointBytesMax``.
         case checkpoint(SegmentRange, claim: UInt64, text: Bytes)
         /// Adds the range's counts to the version's totals. Reply: `finished`. If all ranges and broadcasts
         /// of the version are now finished, the reply has the totals.
-        case finish(SegmentRange, version: Version, MemberCounts, RoundTimes)
+        case finish(SegmentRange, version: Version, MemberCounts, ResponseTimes)
 
         /// Adds a broadcast's outcome to the version's totals. Reply: `finished`. If all ranges and
         /// broadcasts of the version are now finished, the reply has the totals.
-        case finishBroadcast(BroadcastPart, version: Version, MemberOutcome, RoundTimes)
+        case finishBroadcast(BroadcastPart, version: Version, MemberOutcome, ResponseTimes)
 
         // Operations on a segment.
 
@@ -223,7 +223,7 @@ public struct MemberCounts: Sendable, Equatable, BitwiseCopyable {
 }
 
 /// When APNs answered the first and the last of a version's pushes, UNIX milliseconds; -1 without an answer.
-public struct RoundTimes: Sendable, Equatable, BitwiseCopyable {
+public struct ResponseTimes: Sendable, Equatable, BitwiseCopyable {
     public var firstResponseMilliseconds: Int64
     public var lastResponseMilliseconds: Int64
 
@@ -234,7 +234,7 @@ public struct RoundTimes: Sendable, Equatable, BitwiseCopyable {
 
     /// Combines these times with those of another range or broadcast: the earliest first answer and the latest last
     /// answer.
-    public mutating func add(_ other: RoundTimes) {
+    public mutating func add(_ other: ResponseTimes) {
         let first = other.firstResponseMilliseconds
         if first >= 0, firstResponseMilliseconds < 0 || first < firstResponseMilliseconds {
             firstResponseMilliseconds = first
@@ -255,7 +255,7 @@ public struct MemberEntry<Bytes> {
     public var supportsChannels: Bool
     /// When the member's token was registered, UNIX milliseconds. For a member that leaves: the time of the
     /// departure. The member stays if it registered later than this time.
-    public var atMilliseconds: Int64
+    public var changedAtMilliseconds: Int64
     /// The activity's or the device's id.
     public var identifier: Bytes
     /// The token in hexadecimal digits, in upper or lower case; empty for a member that leaves.
@@ -268,7 +268,7 @@ public struct MemberEntry<Bytes> {
         environment: APNsEnvironment,
         frequentUpdates: Bool,
         supportsChannels: Bool = false,
-        atMilliseconds: Int64,
+        changedAtMilliseconds: Int64,
         identifier: Bytes,
         token: Bytes
     ) {
@@ -278,7 +278,7 @@ public struct MemberEntry<Bytes> {
         self.environment = environment
         self.frequentUpdates = frequentUpdates
         self.supportsChannels = supportsChannels
-        self.atMilliseconds = atMilliseconds
+        self.changedAtMilliseconds = changedAtMilliseconds
         self.identifier = identifier
         self.token = token
     }
@@ -287,8 +287,8 @@ public struct MemberEntry<Bytes> {
 /// The bounds of what is stored for an audience.
 public enum AudienceLimits {
     /// The maximum length of the text of ``AudienceCall/Operation/checkpoint(_:claim:text:)``, in bytes.
-    public static let progressBytes = 4_096
+    public static let checkpointBytesMax = 4_096
     /// The longest page that is read, in bytes. A longer value counts as damaged. The store lets pages grow to about
     /// 48 KiB.
-    public static let pageBytes = 64 * 1_024
+    public static let pageBytesMax = 64 * 1_024
 }

@@ -42,18 +42,18 @@ public struct AudienceReply<Bytes> {
     /// The newest admitted version; nil if no version was admitted or a start is the newest. Set in `progress`,
     /// `claimedByAnother` and `lost`, in the `settled` that replies to a checkpoint, and in the `send` that replies to
     /// `newest`.
-    public var newest: Version?
+    public var newestVersion: Version?
     /// The `aps.timestamp` to send and the expiration, UNIX seconds. Set in the `send` that replies to
     /// `newest`. The caller chooses the priority.
     public var timestamp: Int64 = 0
     public var expiration: Int64 = 0
     public var isEnd = false
     /// With `finished`: how many ranges and broadcasts of the version are not finished yet.
-    public var partsLeft = 0
+    public var unfinishedPartCount = 0
     /// The counts of all ranges. Set in `finished` once all ranges and broadcasts of the version are finished.
     public var totals: MemberCounts?
     /// The times of all ranges and broadcasts. Set together with ``totals``.
-    public var times = RoundTimes()
+    public var times = ResponseTimes()
     /// The number of broadcasts for each outcome. Set together with ``totals``.
     public var broadcasts = MemberCounts()
     /// The body of `newest`, the text of `progress`, the bounds of `pages`, or the bytes of `page`.

@@ -91,7 +91,7 @@ public struct StoreCall<Bytes> {
         ///
         /// A token that came with the start is registered first. A repeated call may draw twice. Then later
         /// starts wait longer than necessary.
-        case lookUpToken(
+        case takeStartToken(
             attributesType: Bytes,
             startBudget: Policy.Bucket,
             registration: TokenRegistration<Bytes>?
@@ -194,6 +194,9 @@ public struct StateAdmission<Bytes> {
     /// Whether the record is read again because Redis lost data. If Redis has no token and the command brings
     /// one, the next push gets a timestamp above the present second, as for ``RegistrationSource/reread``.
     public var isReread: Bool
+    /// Whether this end ends the activity's life even if a start with a newer version began it. Otherwise Redis
+    /// supersedes an end that is older than the newest start, because the end belongs to an earlier life. (R13)
+    public var endsNewerLife: Bool
     @usableFromInline var carriedAlertSequence: UInt64
     /// An update token that came with the command. The admission registers it, unless Redis has this token
     /// already, has a newer registration or unregistration, or retired this token last. The admission does not change
@@ -212,6 +215,7 @@ public struct StateAdmission<Bytes> {
         carriedAlert: Version? = nil,
         isTooOld: Bool,
         isReread: Bool = false,
+        endsNewerLife: Bool = false,
         registration: TokenRegistration<Bytes>?
     ) {
         self.isEnd = isEnd
@@ -223,6 +227,7 @@ public struct StateAdmission<Bytes> {
         self.carriesAlert = carriesAlert
         self.isTooOld = isTooOld
         self.isReread = isReread
+        self.endsNewerLife = endsNewerLife
         if let carriedAlert {
             let seconds = version.timestamp.subtractingReportingOverflow(carriedAlert.timestamp).partialValue
             // A distance of more than 68 years is clamped, because no decision depends on it.

@@ -19,7 +19,7 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case retryBudget
     case freshness
     case latencyPartTime
-    case budgetSpent
+    case budgetDraws
     case budgetDemotions
     case startBudgetWaits
 
@@ -109,7 +109,7 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     var hasCells: Bool {
         switch definition.source {
         case .lanes, .kafka: true
-        case .request: false
+        case .readOnRequest: false
         }
     }
 
@@ -144,7 +144,7 @@ public struct MetricDefinition: Sendable {
         /// The Kafka thread.
         case kafka
         /// Read when the metrics are requested.
-        case request
+        case readOnRequest
     }
 
     public enum Combination: Sendable, Equatable {
@@ -218,7 +218,7 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
     case redisLoss
     case kafkaError
     case logKind
-    case traceDrop
+    case traceDropReason
     case tracePostFailure
     /// The lanes and the Kafka thread. Used only as a label: no counters exist for this dimension.
     case thread
@@ -235,7 +235,7 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
         case .membershipChange: ["change"]
         case .pool: ["app", "environment"]
         case .response: ["status", "reason"]
-        case .goAwayReason, .traceDrop, .tracePostFailure: ["reason"]
+        case .goAwayReason, .traceDropReason, .tracePostFailure: ["reason"]
         case .latencyPart: ["stage"]
         case .environment: ["environment"]
         case .connectionState: ["state"]
@@ -254,7 +254,7 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
 }
 
 /// The parts of the time that a command takes, the values of the label `stage` of `causeway_stage_seconds`.
-public enum LatencyStage: UInt8, CaseIterable, Sendable {
+public enum LatencyPart: UInt8, CaseIterable, Sendable {
     /// From the record's timestamp to its receipt: the time in Kafka.
     case queue
     /// From receipt to the decision of Redis that allowed the first attempt of the push: merging, pace, and Redis

@@ -13,19 +13,19 @@ enum MetricBuckets {
     ]
     /// Buckets for round trips. They are close together around tens of milliseconds, the usual time to
     /// Apple's data centres.
-    static let roundTrip: [Int64] = [
+    static let apnsRoundTrip: [Int64] = [
         5_000, 10_000, 20_000, 30_000, 50_000, 75_000, 100_000, 150_000, 250_000, 500_000, 1_000_000, 2_500_000,
         5_000_000, 10_000_000,
     ]
     /// Buckets for the time from the record of a command to an audience until APNs' last answer, in one range or in
     /// all. The shortest times are those of a single page of members. The longest are those of ten million members, or
     /// of a wait for an APNs host that is down.
-    static let round: [Int64] = [
+    static let audienceRound: [Int64] = [
         100_000, 250_000, 500_000, 1_000_000, 2_000_000, 3_000_000, 5_000_000, 7_500_000, 10_000_000, 15_000_000,
         20_000_000,
         30_000_000, 60_000_000, 120_000_000, 300_000_000, 900_000_000,
     ]
-    static let redis: [Int64] = [
+    static let redisRoundTrip: [Int64] = [
         100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000,
     ]
 }

@@ -41,7 +41,7 @@ extension MetricCatalog {
             "causeway_turn_age_seconds",
             .secondsInMilliseconds,
             [.thread],
-            .request,
+            .readOnRequest,
             "Time since the thread last completed a turn of its event loop.",
             "Normally under a second. Above 15 s /livez fails: the thread is stuck, and Kubernetes restarts the worker."
         ),
@@ -50,7 +50,7 @@ extension MetricCatalog {
             "causeway_draining",
             .flag,
             [],
-            .request,
+            .readOnRequest,
             "1 from the signal to stop until the process ends.",
             "If it lasts longer than worker.drainMilliseconds, Redis, APNs or Kafka does not answer. The next owner reads the remaining records again."
         ),
@@ -100,7 +100,7 @@ extension MetricCatalog {
             .tracesDropped,
             "causeway_traces_dropped_total",
             "records",
-            [.traceDrop],
+            [.traceDropReason],
             "Sampled records whose spans were dropped: full (a lane's ring), refused (by the "
                 + "collector, finally), undelivered (all attempts failed), stopped (the worker ended).",
             "Pushes are not affected. full: lower tracing.samplesPerMillion or give the collector more "
@@ -122,7 +122,7 @@ extension MetricCatalog {
             "causeway_build_info",
             .count("1"),
             [.build],
-            .request,
+            .readOnRequest,
             "Always 1; the labels have the versions.",
             "Two versions in a fleet: an update is in progress, or has stopped half-way."
         ),
@@ -134,7 +134,7 @@ extension MetricCatalog {
             "process_cpu_seconds_total",
             .secondsInMicroseconds,
             [],
-            .request,
+            .readOnRequest,
             "CPU time, user and system.",
             "Compare its rate with the CPU limit: at the limit the worker is throttled."
         ),
@@ -143,7 +143,7 @@ extension MetricCatalog {
             "process_resident_memory_bytes",
             .count("bytes"),
             [],
-            .request,
+            .readOnRequest,
             "Resident memory.",
             "Constant after the first minutes. Steady growth is a leak: report it."
         ),
@@ -152,7 +152,7 @@ extension MetricCatalog {
             "process_virtual_memory_bytes",
             .count("bytes"),
             [],
-            .request,
+            .readOnRequest,
             "Virtual memory.",
             "The value alone says nothing about the worker's health."
         ),
@@ -161,7 +161,7 @@ extension MetricCatalog {
             "process_open_fds",
             .count("descriptors"),
             [],
-            .request,
+            .readOnRequest,
             "Open file descriptors.",
             "Normally lanes times connections, and a few dozen. Growth is a leak: report it."
         ),
@@ -170,7 +170,7 @@ extension MetricCatalog {
             "process_max_fds",
             .count("descriptors"),
             [],
-            .request,
+            .readOnRequest,
             "The limit on open file descriptors.",
             "Raise the limit if the open descriptors come close to it."
         ),
@@ -179,7 +179,7 @@ extension MetricCatalog {
             "process_start_time_seconds",
             .secondsInMilliseconds,
             [],
-            .request,
+            .readOnRequest,
             "Start time of the process, UNIX time.",
             "Each change is a restart of the worker. See the log of the previous process (kubectl logs --previous)."
         ),

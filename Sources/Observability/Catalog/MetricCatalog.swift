@@ -132,7 +132,7 @@ package enum MetricCatalog {
                 + "stream: too few connections. apns: Apple or the network. settle: the brokers."
         ),
         .counter(
-            .budgetSpent,
+            .budgetDraws,
             "causeway_budget_spent_total",
             "pushes",
             [.configuredApp, .policy],
@@ -231,7 +231,7 @@ package enum MetricCatalog {
         .histogram(
             .apnsRoundTrip,
             "causeway_apns_round_trip_seconds",
-            MetricBuckets.roundTrip,
+            MetricBuckets.apnsRoundTrip,
             [.environment],
             "Time from handing a push to its connection until APNs' answer.",
             "The time of the network and of Apple. Tens of milliseconds are usual. If it rises, compare regions first."
@@ -261,7 +261,7 @@ package enum MetricCatalog {
             "causeway_key_file_rejected",
             .flag,
             [.configuredApp],
-            .request,
+            .readOnRequest,
             "1 while a new key file on disk is refused and the previous key stays in use.",
             "The log kind key-rejected says what is wrong with the file."
         ),
@@ -289,7 +289,7 @@ package enum MetricCatalog {
         .histogram(
             .redisRoundTrip,
             "causeway_redis_round_trip_seconds",
-            MetricBuckets.redis,
+            MetricBuckets.redisRoundTrip,
             [],
             "Time from a script call to its reply, including the few milliseconds for which a busy lane collects calls.",
             "A rise: Redis is at the limit of its core, runs something slow (SLOWLOG), or the network is slow."

@@ -1,10 +1,10 @@
 import Synchronization
 
 /// The numbers of broadcast channels, the register's state and the last error, for each app and environment: the index
-/// is that in ``LabelSpace/pools``. Events of the channel keeper change them. The worker's setup sets
-/// ``Counts/isDeclared``. The metrics read the numbers; the status page also reads the rest.
+/// is that in ``LabelValues/pools``. Events of the channel keeper change them. The worker's setup sets
+/// ``PoolStatus/isConfigured``. The metrics read the numbers; the status page also reads the rest.
 package final class ChannelStatus: Sendable {
-    package struct Counts: Sendable, Equatable {
+    package struct PoolStatus: Sendable, Equatable {
         /// The number of channels in the register when this worker last read it, including those that are being
         /// deleted.
         package var audienceChannels: Int64 = 0
@@ -18,7 +18,7 @@ package final class ChannelStatus: Sendable {
         /// Failed attempts to create a channel.
         package var creationFailures: Int64 = 0
         /// Whether the configuration gives a channel to some audiences of the app in this environment.
-        package var isDeclared = false
+        package var isConfigured = false
         /// The register's state when this worker last read it; nil before the first time.
         package var lastSnapshot: Snapshot?
         package var lastFailure: Failure?
@@ -54,22 +54,22 @@ package final class ChannelStatus: Sendable {
         }
     }
 
-    private let counts: Mutex<[Counts]>
+    private let lockedStatuses: Mutex<[PoolStatus]>
 
     init(poolCount: Int) {
-        counts = Mutex(Array(repeating: Counts(), count: poolCount))
+        lockedStatuses = Mutex(Array(repeating: PoolStatus(), count: poolCount))
     }
 
-    package func change(_ pool: Int, _ body: (inout Counts) -> Void) {
-        counts.withLock { if $0.indices.contains(pool) { body(&$0[pool]) } }
+    package func change(_ pool: Int, _ body: (inout PoolStatus) -> Void) {
+        lockedStatuses.withLock { if $0.indices.contains(pool) { body(&$0[pool]) } }
     }
 
     /// Changes the counts of all pools in which the configuration gives channels to audiences.
-    package func changeDeclared(_ body: (inout Counts) -> Void) {
-        counts.withLock { counts in
-            for pool in counts.indices where counts[pool].isDeclared { body(&counts[pool]) }
+    package func changeConfiguredPools(_ body: (inout PoolStatus) -> Void) {
+        lockedStatuses.withLock { poolStatuses in
+            for pool in poolStatuses.indices where poolStatuses[pool].isConfigured { body(&poolStatuses[pool]) }
         }
     }
 
-    package var currentCounts: [Counts] { counts.withLock { $0 } }
+    package var poolStatuses: [PoolStatus] { lockedStatuses.withLock { $0 } }
 }

@@ -8,7 +8,7 @@ package struct Exposition {
     private(set) var text = ""
 
     /// Writes all metrics of a worker.
-    init(_ totals: MetricTotals, labels: LabelSpace, condition: WorkerCondition, process: ProcessReading) {
+    init(_ totals: MetricTotals, labels: LabelValues, condition: WorkerCondition, process: ProcessReading) {
         text.reserveCapacity(64 * 1_024)
         for definition in MetricCatalog.definitions {
             appendHelpAndType(definition)
@@ -25,10 +25,10 @@ package struct Exposition {
         text += "# TYPE \(definition.name) \(definition.kind.name)\n"
     }
 
-    private mutating func appendCells(_ definition: MetricDefinition, totals: MetricTotals, labels: LabelSpace) {
+    private mutating func appendCells(_ definition: MetricDefinition, totals: MetricTotals, labels: LabelValues) {
         if definition.source == .lanes(.perLane) {
             for lane in totals.lanes.indices {
-                appendSample(definition, values: ["\(lane)"], totals.lane(lane, definition.metric))
+                appendSample(definition, values: ["\(lane)"], totals.laneValue(lane, definition.metric))
             }
             return
         }
@@ -53,18 +53,18 @@ package struct Exposition {
     private mutating func appendReading(
         _ definition: MetricDefinition,
         totals: MetricTotals,
-        labels: LabelSpace,
+        labels: LabelValues,
         condition: WorkerCondition,
         process: ProcessReading
     ) {
         switch definition.metric {
-        case .consumerLag: appendPartitions(definition, totals, labels) { $0.lag }
-        case .oldestUnsettledAge: appendPartitions(definition, totals, labels) { $0.oldestUnsettledMilliseconds }
-        case .settledWatermark: appendPartitions(definition, totals, labels) { $0.settledWatermark }
+        case .consumerLag: appendPartitionSamples(definition, totals, labels) { $0.lag }
+        case .oldestUnsettledAge: appendPartitionSamples(definition, totals, labels) { $0.oldestUnsettledMilliseconds }
+        case .settledWatermark: appendPartitionSamples(definition, totals, labels) { $0.settledWatermark }
         case .turnAge:
-            for silence in totals.silences {
-                guard let milliseconds = silence.milliseconds else { continue }
-                appendSample(definition, values: [silence.thread], milliseconds)
+            for turnAge in totals.turnAges {
+                guard let milliseconds = turnAge.milliseconds else { continue }
+                appendSample(definition, values: [turnAge.thread], milliseconds)
             }
         case .keyFileRejected:
             for (app, name) in labels.apps.enumerated() {
@@ -78,10 +78,10 @@ package struct Exposition {
         }
     }
 
-    private mutating func appendPartitions(
+    private mutating func appendPartitionSamples(
         _ definition: MetricDefinition,
         _ totals: MetricTotals,
-        _ labels: LabelSpace,
+        _ labels: LabelValues,
         _ value: (PartitionReading) -> Int64
     ) {
         for reading in totals.partitions where value(reading) >= 0 {
@@ -96,7 +96,7 @@ package struct Exposition {
 
     private mutating func appendSample(_ definition: MetricDefinition, values: [String], _ value: Int64) {
         text += definition.name
-        text += Self.braced(definition.labels, values)
+        text += Self.labelText(definition.labels, values)
         text += " \(Numeral.exact(value, divisor: definition.unit.divisor))\n"
     }
 
@@ -112,15 +112,15 @@ package struct Exposition {
             let bound =
                 index < histogram.bounds.count
                 ? Numeral.exact(histogram.bounds[index], divisor: definition.unit.divisor) : "+Inf"
-            text += "\(definition.name)_bucket\(Self.braced(names + ["le"], values + [bound])) \(total)\n"
+            text += "\(definition.name)_bucket\(Self.labelText(names + ["le"], values + [bound])) \(total)\n"
         }
         let sum = Numeral.exact(histogram.sum, divisor: definition.unit.divisor)
-        text += "\(definition.name)_sum\(Self.braced(names, values)) \(sum)\n"
-        text += "\(definition.name)_count\(Self.braced(names, values)) \(total)\n"
+        text += "\(definition.name)_sum\(Self.labelText(names, values)) \(sum)\n"
+        text += "\(definition.name)_count\(Self.labelText(names, values)) \(total)\n"
     }
 
     /// Returns `{name="value",…}`; empty without labels.
-    private static func braced(_ names: [String], _ values: [String]) -> String {
+    private static func labelText(_ names: [String], _ values: [String]) -> String {
         guard !names.isEmpty else { return "" }
         let pairs = zip(names, values).map { "\($0)=\"\(escapedValue($1))\"" }
         return "{\(pairs.joined(separator: ","))}"
@@ -128,15 +128,15 @@ package struct Exposition {
 
     /// Escapes backslash, quote and line feed in a label's value.
     static func escapedValue(_ value: String) -> String {
-        escaped(value, quotes: true)
+        escaped(value, escapesQuotes: true)
     }
 
     /// Escapes backslash and line feed in a help text.
     static func escapedHelp(_ help: String) -> String {
-        escaped(help, quotes: false)
+        escaped(help, escapesQuotes: false)
     }
 
-    private static func escaped(_ text: String, quotes: Bool) -> String {
+    private static func escaped(_ text: String, escapesQuotes: Bool) -> String {
         guard
             text.utf8.contains(where: {
                 $0 == UInt8(ascii: "\\") || $0 == UInt8(ascii: "\n") || $0 == UInt8(ascii: "\"")
@@ -147,7 +147,7 @@ package struct Exposition {
             switch scalar {
             case "\\": result += "\\\\"
             case "\n": result += "\\n"
-            case "\"" where quotes: result += "\\\""
+            case "\"" where escapesQuotes: result += "\\\""
             default: result.unicodeScalars.append(scalar)
             }
         }

@@ -19,7 +19,7 @@ struct MetricLayout: Sendable {
 
         var seriesCount: Int { Int(firstCount) * Int(secondCount) }
 
-        func cell(_ first: Int, _ second: Int) -> Int {
+        func cellIndex(_ first: Int, _ second: Int) -> Int {
             Int(base) + (first * Int(secondCount) + second) * Int(cellsPerSeries)
         }
     }
@@ -28,7 +28,7 @@ struct MetricLayout: Sendable {
     private(set) var cellRanges: [CellRange] = []
     private(set) var cellCount = 0
 
-    init(labels: LabelSpace) {
+    init(labels: LabelValues) {
         for definition in MetricCatalog.definitions {
             var range = CellRange()
             let counts = definition.dimensions.map { labels.values(of: $0).count }

@@ -1,17 +1,17 @@
 /// What a worker's threads publish for the pages: the metrics, the worker's condition and the recent log events.
 /// Created once at the start.
 package final class MetricRegistry: Sendable {
-    package let labels: LabelSpace
+    package let labels: LabelValues
     package let lanes: [PublishedMetrics]
     package let kafka: PublishedMetrics
-    package let condition = SharedCondition()
+    package let condition = SharedWorkerCondition()
     package let events = RecentEvents()
     package let traces = TraceCounters()
     package let channels: ChannelStatus
     package let lifetimes = LifetimeStatus()
     let layout: MetricLayout
 
-    package init(labels: LabelSpace, laneCount: Int) {
+    package init(labels: LabelValues, laneCount: Int) {
         precondition(laneCount > 0, "a worker has lanes")
         let layout = MetricLayout(labels: labels)
         self.labels = labels
@@ -34,7 +34,7 @@ package final class MetricRegistry: Sendable {
         for metric in Metric.allCases where metric.hasCells {
             let range = layout[metric]
             guard range.base >= 0, case .lanes(let combination) = metric.definition.source else { continue }
-            for cell in range.cell(0, 0)..<range.cell(0, 0) + range.seriesCount * Int(range.cellsPerSeries) {
+            for cell in range.cellIndex(0, 0)..<range.cellIndex(0, 0) + range.seriesCount * Int(range.cellsPerSeries) {
                 let values = laneReadings.lazy.map { $0.cells[cell] }
                 switch combination {
                 // The Kafka thread contributes only to sums. The highest and the lowest value are those of
@@ -46,42 +46,42 @@ package final class MetricRegistry: Sendable {
                 }
             }
         }
-        for (kind, count) in events.suppressedWithoutMetrics.enumerated() {
-            cells[layout[.logLinesSuppressed].cell(kind, 0)] &+= Int64(clamping: count)
+        for (kind, count) in events.suppressedWithoutMetricsCounts.enumerated() {
+            cells[layout[.logLinesSuppressed].cellIndex(kind, 0)] &+= Int64(clamping: count)
         }
         addTraces(to: &cells)
         addChannels(to: &cells)
-        cells[layout[.lifetimesWaiting].cell(0, 0)] = Int64(lifetimes.waitingActivities)
-        cells[layout[.lifetimesEnded].cell(0, 0)] = Int64(lifetimes.endCommands)
-        cells[layout[.lifetimesRestarted].cell(0, 0)] = Int64(lifetimes.restartCommands)
+        cells[layout[.lifetimesWaiting].cellIndex(0, 0)] = Int64(lifetimes.waitingActivities)
+        cells[layout[.lifetimesEnded].cellIndex(0, 0)] = Int64(lifetimes.endCommands)
+        cells[layout[.lifetimesRestarted].cellIndex(0, 0)] = Int64(lifetimes.restartCommands)
         return MetricTotals(
             layout: layout,
             cells: cells,
             lanes: laneReadings.map(\.cells),
             partitions: (laneReadings.flatMap(\.partitions) + kafkaReading.partitions).mergedByPartition(),
-            silences: threads.map { ($0.thread, $0.silenceMilliseconds(nowMilliseconds: nowMilliseconds)) },
+            turnAges: threads.map { ($0.thread, $0.turnAgeMilliseconds(nowMilliseconds: nowMilliseconds)) },
             takenAtMilliseconds: nowMilliseconds
         )
     }
 
     private func addChannels(to cells: inout [Int64]) {
-        for (pool, counts) in channels.currentCounts.enumerated() {
-            cells[layout[.channels].cell(pool, 0)] = counts.audienceChannels
-            cells[layout[.channelsListed].cell(pool, 0)] = counts.listedChannels
-            cells[layout[.channelsCreated].cell(pool, 0)] = counts.creations
-            cells[layout[.channelsDeleted].cell(pool, 0)] = counts.deletions
-            cells[layout[.channelOrphans].cell(pool, 0)] = counts.orphanDeletions
-            cells[layout[.channelRefusals].cell(pool, 0)] = counts.creationFailures
+        for (pool, status) in channels.poolStatuses.enumerated() {
+            cells[layout[.channels].cellIndex(pool, 0)] = status.audienceChannels
+            cells[layout[.channelsListed].cellIndex(pool, 0)] = status.listedChannels
+            cells[layout[.channelsCreated].cellIndex(pool, 0)] = status.creations
+            cells[layout[.channelsDeleted].cellIndex(pool, 0)] = status.deletions
+            cells[layout[.channelOrphans].cellIndex(pool, 0)] = status.orphanDeletions
+            cells[layout[.channelRefusals].cellIndex(pool, 0)] = status.creationFailures
         }
     }
 
     private func addTraces(to cells: inout [Int64]) {
-        cells[layout[.tracesExported].cell(0, 0)] = Int64(clamping: traces.exportedCount)
+        cells[layout[.tracesExported].cellIndex(0, 0)] = Int64(clamping: traces.exportedCount)
         for (reason, count) in traces.dropCounts.enumerated() {
-            cells[layout[.tracesDropped].cell(reason, 0)] = Int64(clamping: count)
+            cells[layout[.tracesDropped].cellIndex(reason, 0)] = Int64(clamping: count)
         }
         for (reason, count) in traces.failureCounts.enumerated() {
-            cells[layout[.tracePostsFailed].cell(reason, 0)] = Int64(clamping: count)
+            cells[layout[.tracePostsFailed].cellIndex(reason, 0)] = Int64(clamping: count)
         }
     }
 }
@@ -96,16 +96,16 @@ struct MetricTotals: Sendable {
     var partitions: [PartitionReading]
     /// By the thread's name: the time since its last turn, or since the end of an announced pause if that is later; 0
     /// during the pause, and nil before the first turn.
-    var silences: [(thread: String, milliseconds: Int64?)]
+    var turnAges: [(thread: String, milliseconds: Int64?)]
     /// When the numbers were combined, by the monotonic clock.
     var takenAtMilliseconds: Int64
 
     /// The stored value of one series.
     subscript(_ metric: Metric, _ first: Int = 0, _ second: Int = 0) -> Int64 {
-        cells[layout[metric].cell(first, second)]
+        cells[layout[metric].cellIndex(first, second)]
     }
 
-    func lane(_ lane: Int, _ metric: Metric) -> Int64 { lanes[lane][layout[metric].cell(0, 0)] }
+    func laneValue(_ lane: Int, _ metric: Metric) -> Int64 { lanes[lane][layout[metric].cellIndex(0, 0)] }
 
     /// Returns the sum of all series of a counter or gauge.
     func sum(_ metric: Metric) -> Int64 {
@@ -124,7 +124,7 @@ struct MetricTotals: Sendable {
         guard case .histogram(let bounds) = metric.definition.kind else {
             preconditionFailure("only a histogram has buckets")
         }
-        let start = layout[metric].cell(first, 0)
+        let start = layout[metric].cellIndex(first, 0)
         return HistogramReading(
             bounds: bounds,
             counts: Array(cells[start...start + bounds.count]),

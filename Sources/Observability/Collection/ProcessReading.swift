@@ -31,7 +31,7 @@ struct ProcessReading: Sendable {
             reading.cpuMicroseconds = Int64(time.tv_sec) * 1_000_000 + Int64(time.tv_nsec) / 1_000
         }
         let pageBytes = Int64(sysconf(Int32(_SC_PAGESIZE)))
-        let pages = text(of: "/proc/self/statm").split(separator: " ").prefix(2).compactMap { Int64($0) }
+        let pages = readText(path: "/proc/self/statm").split(separator: " ").prefix(2).compactMap { Int64($0) }
         if pages.count == 2 {
             reading.virtualBytes = pages[0] * pageBytes
             reading.residentBytes = pages[1] * pageBytes
@@ -48,13 +48,13 @@ struct ProcessReading: Sendable {
     /// When this process started. Field 22 of `/proc/self/stat` (proc(5)) counts ticks since the system's
     /// start, so the system's start time is added.
     private static let startedAtMilliseconds: Int64? = {
-        let processStat = text(of: "/proc/self/stat")
+        let processStat = readText(path: "/proc/self/stat")
         // The second field, the program's name, may contain any characters. So the fields are read after its
         // last parenthesis.
         guard let end = processStat.lastIndex(of: ")") else { return nil }
         let fields = processStat[end...].split(separator: " ")
         let ticksPerSecond = Int64(sysconf(Int32(_SC_CLK_TCK)))
-        let bootLine = text(of: "/proc/stat").split(separator: "\n").first { $0.hasPrefix("btime ") }
+        let bootLine = readText(path: "/proc/stat").split(separator: "\n").first { $0.hasPrefix("btime ") }
         guard fields.count > 20, let ticks = Int64(fields[20]), ticksPerSecond > 0,
             let bootLine, let bootSeconds = Int64(bootLine.dropFirst("btime ".count))
         else { return nil }
@@ -63,7 +63,7 @@ struct ProcessReading: Sendable {
 
     /// Returns the content of a file; empty if the file cannot be read. Reads until the end, because a file below
     /// `/proc` may come in pieces, but begins no read after `bytesMax` bytes.
-    private static func text(of path: String) -> String {
+    private static func readText(path: String) -> String {
         let bytesMax = 1 << 20
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return "" }

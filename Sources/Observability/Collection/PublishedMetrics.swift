@@ -2,7 +2,7 @@ import Synchronization
 
 /// A thread's numbers for one partition.
 public struct PartitionReading: BitwiseCopyable, Sendable {
-    /// The index of the topic in ``LabelSpace/topics``.
+    /// The index of the topic in ``LabelValues/topics``.
     public var topic: Int32
     public var partition: Int32
     /// Set by a lane: the age of the oldest unsettled record, or 0 if there is none. The Kafka thread sets
@@ -42,9 +42,9 @@ public final class PublishedMetrics: Sendable {
     private let lastTurnMilliseconds = Atomic<Int64>(-1)
     /// Until this time, `/livez` does not report the thread as stuck if it runs no turn. Monotonic clock.
     private let blockingUntilMilliseconds = Atomic<Int64>(.min)
-    private let values: Mutex<Values>
+    private let lastPublication: Mutex<Publication>
 
-    private struct Values {
+    private struct Publication {
         var cells: [Int64]
         var partitions: [PartitionReading] = []
     }
@@ -58,7 +58,7 @@ public final class PublishedMetrics: Sendable {
     init(thread: String, layout: MetricLayout) {
         self.thread = thread
         self.layout = layout
-        values = Mutex(Values(cells: [Int64](repeating: 0, count: layout.cellCount)))
+        lastPublication = Mutex(Publication(cells: [Int64](repeating: 0, count: layout.cellCount)))
     }
 
     /// Replaces the published numbers.
@@ -71,11 +71,11 @@ public final class PublishedMetrics: Sendable {
     ) -> Bool {
         noteTurn(nowMilliseconds: nowMilliseconds)
         let publishedPartitions = UnsafeBufferPointer(rebasing: partitions.prefix(Self.partitionsMax))
-        let writeResult: Void? = values.withLockIfAvailable { values in
-            precondition(values.cells.count == cells.count, "one layout for all threads")
-            values.cells.withUnsafeMutableBufferPointer { _ = $0.update(from: cells) }
-            values.partitions.removeAll(keepingCapacity: true)
-            values.partitions.append(contentsOf: publishedPartitions)
+        let writeResult: Void? = lastPublication.withLockIfAvailable { publication in
+            precondition(publication.cells.count == cells.count, "one layout for all threads")
+            publication.cells.withUnsafeMutableBufferPointer { _ = $0.update(from: cells) }
+            publication.partitions.removeAll(keepingCapacity: true)
+            publication.partitions.append(contentsOf: publishedPartitions)
         }
         return writeResult != nil
     }
@@ -93,7 +93,7 @@ public final class PublishedMetrics: Sendable {
 
     /// Returns the time since the thread's last turn, or since the end of an announced pause if that is later; 0 during
     /// the pause. Returns nil before the thread's first turn.
-    func silenceMilliseconds(nowMilliseconds: Int64) -> Int64? {
+    func turnAgeMilliseconds(nowMilliseconds: Int64) -> Int64? {
         let lastTurn = lastTurnMilliseconds.load(ordering: .relaxed)
         guard lastTurn >= 0 else { return nil }
         return max(0, nowMilliseconds - max(lastTurn, blockingUntilMilliseconds.load(ordering: .relaxed)))
@@ -102,15 +102,15 @@ public final class PublishedMetrics: Sendable {
     /// Copies the numbers element by element. A shared array would make the publishing thread copy the array
     /// at its next write.
     func read() -> Reading {
-        values.withLock { values in
+        lastPublication.withLock { publication in
             Reading(
-                cells: values.cells.withUnsafeBufferPointer { cells in
+                cells: publication.cells.withUnsafeBufferPointer { cells in
                     [Int64](unsafeUninitializedCapacity: cells.count) { buffer, count in
                         _ = buffer.initialize(from: cells)
                         count = cells.count
                     }
                 },
-                partitions: values.partitions.withUnsafeBufferPointer { partitions in
+                partitions: publication.partitions.withUnsafeBufferPointer { partitions in
                     [PartitionReading](unsafeUninitializedCapacity: partitions.count) { buffer, count in
                         _ = buffer.initialize(from: partitions)
                         count = partitions.count

@@ -3,14 +3,14 @@
 public struct ThreadMetrics: ~Copyable {
     /// The shortest time between two publications, in milliseconds. Published numbers are at most this old, plus one
     /// turn; plus another turn each time that a reader has the lock.
-    public static let publicationMilliseconds: Int64 = 250
+    public static let publicationIntervalMilliseconds: Int64 = 250
 
     public let published: PublishedMetrics
     private let cells: UnsafeMutableBufferPointer<Int64>
     private let cellRanges: UnsafeMutableBufferPointer<MetricLayout.CellRange>
-    /// The bounds of all histograms in one array. `boundsStart` says where the bounds of each metric begin.
+    /// The bounds of all histograms in one array. `firstBoundIndices` says where the bounds of each metric begin.
     private let bounds: UnsafeMutableBufferPointer<Int64>
-    private let boundsStart: UnsafeMutableBufferPointer<Int32>
+    private let firstBoundIndices: UnsafeMutableBufferPointer<Int32>
     private var nextPublicationMilliseconds = Int64.min
     private var busyShare = BusyShare()
 
@@ -31,42 +31,42 @@ public struct ThreadMetrics: ~Copyable {
         }
         bounds = .allocate(capacity: allBounds.count)
         _ = bounds.initialize(from: allBounds)
-        boundsStart = .allocate(capacity: starts.count)
-        _ = boundsStart.initialize(from: starts)
+        firstBoundIndices = .allocate(capacity: starts.count)
+        _ = firstBoundIndices.initialize(from: starts)
     }
 
     deinit {
         cells.deallocate()
         cellRanges.deallocate()
         bounds.deallocate()
-        boundsStart.deallocate()
+        firstBoundIndices.deallocate()
     }
 
     /// Adds to a counter, or to a gauge.
     public func add(_ metric: Metric, _ first: Int = 0, _ second: Int = 0, by amount: Int64 = 1) {
-        increase(cell(metric, first, second), by: amount)
+        increase(cellIndex(metric, first, second), by: amount)
     }
 
     /// Sets a gauge, or a counter that other code counts.
     public func set(_ metric: Metric, _ first: Int = 0, _ second: Int = 0, to value: Int64) {
-        cells[cell(metric, first, second)] = value
+        cells[cellIndex(metric, first, second)] = value
     }
 
     /// Raises a gauge to a value, unless the gauge is already higher. For the highest of several values: the caller
     /// first sets the gauge to 0.
     public func setHighest(_ metric: Metric, _ first: Int, to value: Int64) {
-        let cell = cell(metric, first, 0)
-        cells[cell] = max(cells[cell], value)
+        let index = cellIndex(metric, first, 0)
+        cells[index] = max(cells[index], value)
     }
 
     /// Adds observations to a histogram, usually one. A duration can be negative if its two times come from
     /// different machines. It then counts as zero.
     public func observe(_ metric: Metric, _ first: Int = 0, microseconds: Int64, count: Int64 = 1) {
-        let start = cell(metric, first, 0)
+        let start = cellIndex(metric, first, 0)
         let bucketCount = Int(cellRanges[Int(metric.rawValue)].cellsPerSeries) - 2
         precondition(bucketCount > 0, "only a histogram is observed")
         let value = max(0, microseconds)
-        let firstBound = Int(boundsStart[Int(metric.rawValue)])
+        let firstBound = Int(firstBoundIndices[Int(metric.rawValue)])
         var bucket = 0
         while bucket < bucketCount, value > bounds[firstBound + bucket] { bucket += 1 }
         increase(start + bucket, by: count)
@@ -75,18 +75,18 @@ public struct ThreadMetrics: ~Copyable {
 
     /// Adds to a cell. Does not use `&+=`, which Swift 6.3.1 compiles to an invalid bitcast under
     /// ThreadSanitizer in a non-copyable struct.
-    private func increase(_ cell: Int, by amount: Int64) {
-        cells[cell] = cells[cell] &+ amount
+    private func increase(_ cellIndex: Int, by amount: Int64) {
+        cells[cellIndex] = cells[cellIndex] &+ amount
     }
 
-    private func cell(_ metric: Metric, _ first: Int, _ second: Int) -> Int {
+    private func cellIndex(_ metric: Metric, _ first: Int, _ second: Int) -> Int {
         let range = cellRanges[Int(metric.rawValue)]
         precondition(range.base >= 0, "a metric of the threads")
         precondition(
             first >= 0 && first < Int(range.firstCount) && second >= 0 && second < Int(range.secondCount),
             "a value that the label has"
         )
-        return range.cell(first, second)
+        return range.cellIndex(first, second)
     }
 
     // MARK: - Publication
@@ -120,7 +120,7 @@ public struct ThreadMetrics: ~Copyable {
             partitions: partitions,
             nowMilliseconds: nowMilliseconds
         )
-        if isPublished { nextPublicationMilliseconds = nowMilliseconds + Self.publicationMilliseconds }
+        if isPublished { nextPublicationMilliseconds = nowMilliseconds + Self.publicationIntervalMilliseconds }
     }
 }
 

@@ -4,7 +4,7 @@ import Synchronization
 /// checks and status page read it.
 package struct WorkerCondition: Sendable, Equatable {
     /// The worker's place in its consumer group.
-    package enum Membership: UInt8, Sendable {
+    package enum GroupMembership: UInt8, Sendable {
         /// The worker waits for an assignment: it has had none yet, the group has revoked some of its partitions, or it
         /// has lost them, for example because it reached no broker for the session timeout. With the cooperative
         /// protocol, it may still have other partitions. → `member`: the group has assigned partitions; or it has
@@ -18,7 +18,7 @@ package struct WorkerCondition: Sendable, Equatable {
         case left
     }
 
-    package var membership = Membership.joining
+    package var groupMembership = GroupMembership.joining
     /// The partitions that the worker has now.
     package var partitionsAssigned = 0
     /// Whether the group has assigned no partitions to this worker because the commands topic does not exist, or
@@ -45,17 +45,17 @@ package struct WorkerCondition: Sendable, Equatable {
 extension WorkerCondition {
     /// Whether APNs refuses the provider tokens of every app. An app's token is refused if APNs has refused
     /// it in at least one pool and has accepted it in none.
-    func isEveryKeyRefused(of labels: LabelSpace) -> Bool {
+    func isEveryKeyRefused(of labels: LabelValues) -> Bool {
         labels.apps.allSatisfy { app in
-            let verdicts = labels.pools.indices.filter { labels.pools[$0].app == app }
+            let refusals = labels.pools.indices.filter { labels.pools[$0].app == app }
                 .compactMap { isProviderTokenRefusedByPool[$0] }
-            return !verdicts.isEmpty && verdicts.allSatisfy { $0 }
+            return !refusals.isEmpty && refusals.allSatisfy { $0 }
         }
     }
 }
 
 /// Shares the condition between its writers and readers.
-package final class SharedCondition: Sendable {
+package final class SharedWorkerCondition: Sendable {
     private let condition = Mutex(WorkerCondition())
 
     package init() {}

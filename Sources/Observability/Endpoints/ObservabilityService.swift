@@ -38,7 +38,7 @@ package final class ObservabilityService: Service {
     /// - Throws: ``ObservabilityError`` if the service could not start or has ended.
     package func port() async throws -> UInt16 {
         do throws(HTTPServerError) {
-            return try await server.port()
+            return try await server.awaitPort()
         } catch {
             throw ObservabilityError(error)
         }

@@ -12,7 +12,7 @@ final class WorkerEndpoints: HTTPRequestHandler, TimerHandler {
     private let host: String
     /// Unowned, to avoid a reference cycle: the loop's timer owns these pages.
     private unowned let loop: EventLoop
-    private var log: KindLog
+    private var log: LimitedLog
     private var totalsHistory = TotalsHistory()
     private var processHistory: [(milliseconds: Int64, reading: ProcessReading)] = []
     private var startedAtMilliseconds: Int64?
@@ -20,16 +20,16 @@ final class WorkerEndpoints: HTTPRequestHandler, TimerHandler {
     init(registry: MetricRegistry, logger: Logger, loop: EventLoop) {
         self.registry = registry
         self.loop = loop
-        log = KindLog(logger: logger, events: registry.events)
+        log = LimitedLog(logger: logger, events: registry.events)
         host = Self.hostName()
         _ = loop.schedule(afterMilliseconds: 0, handler: self, tag: 0)
     }
 
-    func answer(_ exchange: HTTPExchange) -> HTTPResponse? {
+    func respond(to exchange: HTTPExchange) -> HTTPResponse? {
         let head = exchange.head
         guard head.method == "GET" || head.method == "HEAD" else {
             var response = HTTPResponse.plain(405)
-            response.allow = "GET, HEAD"
+            response.allowedMethods = "GET, HEAD"
             return response
         }
         let nowMilliseconds = loop.nowMilliseconds
@@ -79,7 +79,7 @@ final class WorkerEndpoints: HTTPRequestHandler, TimerHandler {
 
     private func livenessReport(nowMilliseconds: Int64) -> HealthReport {
         .liveness(
-            silences: registry.threads.map { ($0.thread, $0.silenceMilliseconds(nowMilliseconds: nowMilliseconds)) },
+            turnAges: registry.threads.map { ($0.thread, $0.turnAgeMilliseconds(nowMilliseconds: nowMilliseconds)) },
             uptimeMilliseconds: uptimeMilliseconds(nowMilliseconds)
         )
     }
@@ -105,18 +105,18 @@ final class WorkerEndpoints: HTTPRequestHandler, TimerHandler {
             labels: registry.labels,
             window: MetricWindow(current: registry.totals(nowMilliseconds: nowMilliseconds), earlier: earlierTotals),
             process: .now(),
-            processBefore: processHistory.first { $0.milliseconds == earlierTotals?.takenAtMilliseconds }?.reading,
+            earlierProcess: processHistory.first { $0.milliseconds == earlierTotals?.takenAtMilliseconds }?.reading,
             condition: registry.condition.current,
             events: registry.events.loggedEvents,
-            channelCounts: registry.channels.currentCounts,
+            channelPoolStatuses: registry.channels.poolStatuses,
             wallMilliseconds: Int64(wall.tv_sec) * 1_000 + Int64(wall.tv_nsec) / 1_000_000
         )
-        let report = builder.report(host: host, uptimeMilliseconds: uptimeMilliseconds(nowMilliseconds))
+        let report = builder.makeReport(host: host, uptimeMilliseconds: uptimeMilliseconds(nowMilliseconds))
         return switch format {
         case .text: HTTPResponse(status: 200, text: StatusText.text(report))
         case .html: HTTPResponse(status: 200, contentType: StatusPage.contentType, text: StatusPage.html(report))
         case .json:
-            HTTPResponse(status: 200, contentType: StatusDocument.contentType, text: StatusDocument.json(report))
+            HTTPResponse(status: 200, contentType: StatusJSON.contentType, text: StatusJSON.json(report))
         }
     }
 

@@ -2,22 +2,22 @@ import Logging
 
 extension LogKindCatalog {
     static let apns: [LogKindDefinition] = [
-        line(.apnsConnected, "apns-connected", .info, "APNs connection is up", "TLS and HTTP/2 are set up."),
-        line(
+        define(.apnsConnected, "apns-connected", .info, "APNs connection is up", "TLS and HTTP/2 are set up."),
+        define(
             .apnsAuthenticated,
             "apns-authenticated",
             .info,
             "APNs connection is authenticated",
             "APNs accepted the provider token and now allows parallel pushes."
         ),
-        line(
+        define(
             .apnsStreamLimit,
             "apns-stream-limit",
             .debug,
             "APNs changed its stream limit",
             "APNs allows more or fewer pushes at once."
         ),
-        line(
+        define(
             .apnsGoAway,
             "apns-goaway",
             .notice,
@@ -25,14 +25,14 @@ extension LogKindCatalog {
             "APNs ends a connection in an orderly way. Another connection is opened, and no push is lost.",
             "Read `reason`, if there is one: Apple's reason for ending the connection."
         ),
-        line(
+        define(
             .apnsRetiring,
             "apns-retiring",
             .info,
             "APNs connection takes no more pushes",
             "The connection waits for the answers to its pushes in flight."
         ),
-        line(
+        define(
             .apnsClosed,
             "apns-closed",
             .warning,
@@ -40,7 +40,7 @@ extension LogKindCatalog {
             "The connection broke or could not be made. It is retried with growing pauses.",
             "Read `cause` and `detail`. If all connections have connectFailed, check egress to port 443 or 2197, a proxy in between, and DNS."
         ),
-        line(
+        define(
             .apnsUntrusted,
             "apns-untrusted",
             .error,
@@ -50,7 +50,7 @@ extension LogKindCatalog {
             "Read `detail`. Correct apns.caFile, or remove it to trust the system's authorities; these need the package ca-certificates. "
                 + "A proxy that decrypts TLS presents a certificate of its own."
         ),
-        line(
+        define(
             .apnsUnresolved,
             "apns-unresolved",
             .warning,
@@ -58,7 +58,7 @@ extension LogKindCatalog {
             "DNS has no answer for Apple's host name.",
             "Check the cluster's DNS, and the network policy's rule for DNS."
         ),
-        line(
+        define(
             .apnsRoomAwaited,
             "apns-room-awaited",
             .notice,
@@ -66,7 +66,7 @@ extension LogKindCatalog {
             "The pool wants one more connection, but the process is at its limit, in all or per address. It is opened when there is room.",
             "Pushes continue over the existing connections. If they wait for long, run more workers."
         ),
-        line(
+        define(
             .apnsBreakerOpen,
             "apns-breaker-open",
             .critical,
@@ -75,15 +75,15 @@ extension LogKindCatalog {
             "Read `cause`. availability: see Apple's status page. deviceTokens: the tokens belong to the other "
                 + "environment or to another bundle. providerToken: wrong key id or team id, or a key of the other environment."
         ),
-        line(
+        define(
             .apnsBreakerClosed,
             "apns-breaker-closed",
             .notice,
             "APNs accepts again",
             "A probe succeeded, so pushes continue."
         ),
-        line(.apnsDrained, "apns-drained", .debug, "APNs pool is drained", "Every push of the pool has its answer."),
-        line(
+        define(.apnsDrained, "apns-drained", .debug, "APNs pool is drained", "Every push of the pool has its answer."),
+        define(
             .providerTokenTrouble,
             "provider-token-trouble",
             .critical,

@@ -2,21 +2,21 @@ import Logging
 
 extension LogKindCatalog {
     static let channels: [LogKindDefinition] = [
-        line(
+        define(
             .channelCreated,
             "channel-created",
             .info,
             "a channel was created",
             "An audience now has a broadcast channel; kafka.topics.channels tells the app servers."
         ),
-        line(
+        define(
             .channelDeleted,
             "channel-deleted",
             .info,
             "a channel was deleted",
             "The channel's audience ended channels.keepSeconds ago, or somebody asked for the deletion."
         ),
-        line(
+        define(
             .channelLost,
             "channel-lost",
             .warning,
@@ -25,7 +25,7 @@ extension LogKindCatalog {
                 + "created and published, but subscribers of the old one get no more broadcasts.",
             "Find out who deletes channels. Activities that start from now on subscribe to the new channel."
         ),
-        line(
+        define(
             .channelOrphanDeleted,
             "channel-orphan-deleted",
             .warning,
@@ -33,7 +33,7 @@ extension LogKindCatalog {
             "A worker died, or lost APNs' answer, while it created the channel and before it published it. Nobody had subscribed.",
             "Nothing, after a crash. If it continues, the management service answers too late; see channel-refused."
         ),
-        line(
+        define(
             .channelRefused,
             "channel-refused",
             .warning,
@@ -41,7 +41,7 @@ extension LogKindCatalog {
             "Members with tokens are still reached. Devices start activities without a channel.",
             "Read `error`. FeatureNotEnabled: enable the Broadcast Capability on developer.apple.com. CannotCreateChannelConfig: use fewer channels."
         ),
-        line(
+        define(
             .channelsUnknown,
             "channels-unknown",
             .info,
@@ -49,7 +49,7 @@ extension LogKindCatalog {
             "Another program created them, or their creator is unknown. Causeway does not touch them. They count towards the limit of 10,000.",
             "If nobody needs them, run causeway channels reconcile --delete-unknown."
         ),
-        line(
+        define(
             .channelTrouble,
             "channel-trouble",
             .warning,

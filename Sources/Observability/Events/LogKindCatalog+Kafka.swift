@@ -2,21 +2,21 @@ import Logging
 
 extension LogKindCatalog {
     static let kafka: [LogKindDefinition] = [
-        line(
+        define(
             .partitionsAssigned,
             "partitions-assigned",
             .info,
             "partitions assigned",
             "The group has given this worker partitions."
         ),
-        line(
+        define(
             .partitionsRevoked,
             "partitions-revoked",
             .info,
             "partitions revoked",
             "The group has taken partitions back, or they were lost."
         ),
-        line(
+        define(
             .partitionsPaused,
             "partitions-paused",
             .notice,
@@ -24,8 +24,8 @@ extension LogKindCatalog {
             "A lane holds as many records as it may.",
             "causeway_records_waiting shows what they wait for."
         ),
-        line(.partitionsResumed, "partitions-resumed", .notice, "partitions resumed", "The lane has room again."),
-        line(
+        define(.partitionsResumed, "partitions-resumed", .notice, "partitions resumed", "The lane has room again."),
+        define(
             .partitionsTooMany,
             "partitions-too-many",
             .error,
@@ -33,14 +33,14 @@ extension LogKindCatalog {
             "The partition is not read until another worker or lane takes it.",
             "Run more workers or lanes."
         ),
-        line(
+        define(
             .partitionIsNew,
             "partition-is-new",
             .info,
             "the group has no committed offset for a partition, which is read from its beginning",
             "This is the first start of a group, or a partition that was added to a topic."
         ),
-        line(
+        define(
             .offsetGone,
             "offset-gone",
             .critical,
@@ -48,7 +48,7 @@ extension LogKindCatalog {
             "Retention deleted records before they were read, or the topic was deleted and created again. Nothing is skipped silently.",
             "Decide where to continue, and set the group's offset with Kafka's own tools while the workers are stopped."
         ),
-        line(
+        define(
             .settledOffsetsRefused,
             "settled-offsets-refused",
             .warning,
@@ -57,7 +57,7 @@ extension LogKindCatalog {
                 + "results may be written twice, but Redis prevents second pushes and alerts.",
             "Nothing, if it happens once. If `cause` says that a worker did not write the metadata, another program commits offsets for this group."
         ),
-        line(
+        define(
             .kafkaAway,
             "kafka-away",
             .warning,
@@ -65,8 +65,8 @@ extension LogKindCatalog {
             "Nothing is read, and no result is written. Records in progress wait.",
             "Check the brokers, the network policy, kafka.bootstrapServers and the credentials."
         ),
-        line(.kafkaBack, "kafka-back", .notice, "a broker is reachable again", "Reading and writing continue."),
-        line(
+        define(.kafkaBack, "kafka-back", .notice, "a broker is reachable again", "Reading and writing continue."),
+        define(
             .kafkaError,
             "kafka-error",
             .error,
@@ -74,7 +74,7 @@ extension LogKindCatalog {
             "A Kafka client reports an error, and continues if it can.",
             "Read `error`: authorization errors and unknown topics need an operator; transport errors end by themselves."
         ),
-        line(
+        define(
             .kafkaFatal,
             "kafka-fatal",
             .critical,
@@ -82,14 +82,14 @@ extension LogKindCatalog {
             "The worker ends and is restarted; nothing is lost.",
             "Read `error`. A fenced instance: two workers have the same group.instance.id."
         ),
-        line(
+        define(
             .kafkaClientLine,
             "kafka-client",
             .info,
             "librdkafka",
             "A log line of librdkafka, with the level that librdkafka gave it."
         ),
-        line(
+        define(
             .kafkaCloseLate,
             "kafka-close-late",
             .warning,
@@ -97,7 +97,7 @@ extension LogKindCatalog {
             "The group notices when the session times out. Records without an acknowledged result are read again.",
             "If it happens at every stop, check the latency of the brokers."
         ),
-        line(
+        define(
             .resultNotProduced,
             "result-not-produced",
             .error,
@@ -105,7 +105,7 @@ extension LogKindCatalog {
             "The client refused a result, invalidation or dead letter. It is produced again.",
             "Read `error`: usually the topic does not exist, or the user may not write to it."
         ),
-        line(
+        define(
             .commandUndecodable,
             "command-undecodable",
             .warning,

@@ -10,7 +10,7 @@ package enum LogKindCatalog {
         return sorted
     }()
 
-    static func line(
+    static func define(
         _ kind: LogKind,
         _ identifier: String,
         _ level: Logger.Level,
@@ -29,15 +29,15 @@ package enum LogKindCatalog {
     }
 
     private static let worker: [LogKindDefinition] = [
-        line(
+        define(
             .workerStarted,
             "worker-started",
             .info,
             "worker started",
             "The worker's threads run; the connections to Kafka, Redis and APNs may follow later."
         ),
-        line(.workerStopped, "worker-stopped", .info, "worker stopped", "The worker has drained and left its group."),
-        line(
+        define(.workerStopped, "worker-stopped", .info, "worker stopped", "The worker has drained and left its group."),
+        define(
             .workerFailed,
             "worker-failed",
             .critical,
@@ -45,7 +45,7 @@ package enum LogKindCatalog {
             "A thread or a client could not start, or failed for good. The process ends with code 70 and is restarted.",
             "Read `error`. If it happens again at once, the cause is the configuration or the machine."
         ),
-        line(
+        define(
             .lifetimesAway,
             "lifetimes-away",
             .warning,
@@ -53,14 +53,14 @@ package enum LogKindCatalog {
             "Redis does not say which activities must end, or Kafka does not take the commands. Nothing is lost: it is tried again each second.",
             "Repair Redis or Kafka; see `error`. The user of Kafka must be allowed to write to the commands topic."
         ),
-        line(
+        define(
             .lifetimesBack,
             "lifetimes-back",
             .notice,
             "activities whose lifetime is over are ended again",
             "Redis and Kafka answer again."
         ),
-        line(
+        define(
             .lifetimeForgotten,
             "lifetime-forgotten",
             .error,
@@ -69,7 +69,7 @@ package enum LogKindCatalog {
             "Start the activity again with a command, if its user needs it. Look for the cause: a Redis that evicts keys, or another program "
                 + "that writes keys which begin with `{causeway:lifetimes:`."
         ),
-        line(
+        define(
             .lifetimesUnknownApp,
             "lifetimes-unknown-app",
             .notice,
@@ -77,14 +77,14 @@ package enum LogKindCatalog {
             "The timetables in Redis have activities of `apps`, which this worker does not have, because deployments with different apps share "
                 + "Redis, or because an app has left the configuration. Twelve hours after an activity should have ended, it leaves the timetable."
         ),
-        line(
+        define(
             .workerDraining,
             "worker-draining",
             .info,
             "draining",
             "The worker received a signal to stop, and begins nothing new."
         ),
-        line(
+        define(
             .drainTimeOver,
             "drain-time-over",
             .warning,
@@ -93,7 +93,7 @@ package enum LogKindCatalog {
                 + "owner reads the records again; Redis prevents a second push.",
             "If it happens at every stop, check the latency of Redis, APNs and Kafka, or raise worker.drainMilliseconds."
         ),
-        line(
+        define(
             .httpFailed,
             "http-failed",
             .warning,
@@ -104,8 +104,8 @@ package enum LogKindCatalog {
     ]
 
     private static let redis: [LogKindDefinition] = [
-        line(.redisReady, "redis-ready", .info, "Redis is ready", "A lane is connected to Redis."),
-        line(
+        define(.redisReady, "redis-ready", .info, "Redis is ready", "A lane is connected to Redis."),
+        define(
             .redisLost,
             "redis-lost",
             .warning,
@@ -113,7 +113,7 @@ package enum LogKindCatalog {
             "A lane lost its connection. Its commands wait, unsent, until it is connected again.",
             "Check Redis at `servers`, the network policy and the credentials; `reason` has the error."
         ),
-        line(
+        define(
             .redisWarning,
             "redis-warning",
             .warning,
@@ -121,7 +121,7 @@ package enum LogKindCatalog {
             "Redis is configured in a way that endangers Causeway's guarantees.",
             "Read `warning`. The eviction policy must be noeviction: if an activity is evicted, Causeway no longer knows what it shows."
         ),
-        line(
+        define(
             .redisRefused,
             "redis-refused",
             .error,
@@ -129,7 +129,7 @@ package enum LogKindCatalog {
             "A key has a value that Causeway did not write. The command fails, with a result.",
             "Read `reason`. Another program writes keys with the same names: give Causeway a database or a Redis of its own."
         ),
-        line(
+        define(
             .redisError,
             "redis-error",
             .error,
@@ -137,7 +137,7 @@ package enum LogKindCatalog {
             "A call was not carried out. It is repeated until it succeeds; no command is settled because of it.",
             "Read `reason`. OOM: give Redis more memory. NOPERM: give the user the permission. Any text that is not explained here: report it."
         ),
-        line(
+        define(
             .redisReplicasMissing,
             "redis-replicas-missing",
             .error,
@@ -145,14 +145,14 @@ package enum LogKindCatalog {
             "Fewer than redis.replicas replicas have a lane's writes. Its registrations and held states wait 10 s, then continue without replicas.",
             "Bring the replicas back. A failover before that means that registrations and commands are read from Kafka again."
         ),
-        line(
+        define(
             .redisReplicasBack,
             "redis-replicas-back",
             .notice,
             "Redis' replicas acknowledge again",
             "At least redis.replicas replicas acknowledge writes."
         ),
-        line(
+        define(
             .redisEmptied,
             "redis-emptied",
             .error,
@@ -160,7 +160,7 @@ package enum LogKindCatalog {
             "A primary has no data of partitions that this worker reads. They are read again, so that phones are served again.",
             "Find out why: a restart without persistence, FLUSHALL, or eviction. Phones may get a state again that they already show."
         ),
-        line(
+        define(
             .redisReplaced,
             "redis-replaced",
             .warning,
@@ -168,14 +168,14 @@ package enum LogKindCatalog {
             "A primary was restarted, or a replica replaced it. Its last writes may be missing, so their records are read again.",
             "Nothing, if the restart or failover was intended."
         ),
-        line(
+        define(
             .rereadingBegan,
             "rereading-began",
             .notice,
             "partitions are read again",
             "Redis has lost what their records wrote. No alert rings twice because of this, and nothing starts twice."
         ),
-        line(
+        define(
             .membersMissing,
             "members-missing",
             .warning,
@@ -186,7 +186,7 @@ package enum LogKindCatalog {
     ]
 
     private static let keys: [LogKindDefinition] = [
-        line(
+        define(
             .keyReadableByOthers,
             "key-readable-by-others",
             .warning,
@@ -194,21 +194,21 @@ package enum LogKindCatalog {
             "Everybody who can read the file can send pushes as you.",
             "Set defaultMode 0440 on the secret's volume, and fsGroup."
         ),
-        line(
+        define(
             .keyOffered,
             "key-offered",
             .notice,
             "a key file was replaced: one push tries the new key",
             "The new key replaces the old one if APNs accepts it. All other pushes use the old key until then."
         ),
-        line(
+        define(
             .keyLoaded,
             "key-loaded",
             .notice,
             "APNs accepts the new key, which is now in use",
             "A key file was replaced, and the new key works."
         ),
-        line(
+        define(
             .keyRejected,
             "key-rejected",
             .error,
@@ -216,14 +216,14 @@ package enum LogKindCatalog {
             "The file was replaced by one without a usable key.",
             "Read `error`, and write the complete file again."
         ),
-        line(
+        define(
             .fleetTokenSigned,
             "fleet-token-signed",
             .info,
             "signed the fleet's provider token",
             "It was this worker's turn. The other workers read the token from Redis."
         ),
-        line(
+        define(
             .fleetTokensAway,
             "fleet-tokens-away",
             .warning,
@@ -231,14 +231,14 @@ package enum LogKindCatalog {
             "Redis is away, or rejects the user.",
             "Repair Redis within an hour, before the last token expires; see `error`."
         ),
-        line(
+        define(
             .fleetTokensBack,
             "fleet-tokens-back",
             .notice,
             "the fleet's provider tokens are shared again",
             "Redis answers again."
         ),
-        line(
+        define(
             .fleetTokenUnreadable,
             "fleet-token-unreadable",
             .error,
@@ -246,7 +246,7 @@ package enum LogKindCatalog {
             "Another key sealed the token. This worker signs its own token as well, and Apple may refuse so many tokens.",
             "Give all workers of the fleet the same apns.sharedTokenKeyFile."
         ),
-        line(
+        define(
             .fleetTokenNotSigned,
             "fleet-token-not-signed",
             .error,
@@ -257,14 +257,14 @@ package enum LogKindCatalog {
     ]
 
     private static let configuration: [LogKindDefinition] = [
-        line(
+        define(
             .configurationReloaded,
             "configuration-reloaded",
             .notice,
             "configuration reloaded",
             "The file was read again, after SIGHUP or because it changed; `changed` names the keys with new values."
         ),
-        line(
+        define(
             .configurationRejected,
             "configuration-rejected",
             .error,
@@ -272,7 +272,7 @@ package enum LogKindCatalog {
             "None of its values are used. A worker that starts with it now ends with code 78.",
             "Read `faults`; causeway check shows the same."
         ),
-        line(
+        define(
             .configurationNeedsRestart,
             "configuration-needs-restart",
             .warning,
@@ -283,7 +283,7 @@ package enum LogKindCatalog {
     ]
 
     private static let traces: [LogKindDefinition] = [
-        line(
+        define(
             .tracesRefused,
             "traces-refused",
             .warning,
@@ -291,8 +291,8 @@ package enum LogKindCatalog {
             "The collector at tracing.endpoint is away, or refuses traces. Nothing else waits for it.",
             "Read `error`; check the collector, tracing.caFile and tracing.headersFile, and the network policy (networkPolicy.extraEgress)."
         ),
-        line(.tracesTaken, "traces-taken", .notice, "traces are exported again", "The collector accepts traces."),
-        line(
+        define(.tracesTaken, "traces-taken", .notice, "traces are exported again", "The collector accepts traces."),
+        define(
             .tracesDropped,
             "traces-dropped",
             .warning,

@@ -59,7 +59,7 @@ struct LogRepetitionLimiter {
                     intervalMilliseconds: Self.firstIntervalMilliseconds
                 )
             )
-            return takeSuppressedOfReplaced(Failure(kind, fields))
+            return takeSuppressedCount(ofReplaced: Failure(kind, fields))
         }
         var subject = subjects[index]
         defer { subjects[index] = subject }
@@ -94,7 +94,7 @@ struct LogRepetitionLimiter {
 
     /// Returns how many lines were left out about a failure whose subject was replaced, and resets the
     /// number. The failure is remembered until a line reports its end.
-    private mutating func takeSuppressedOfReplaced(_ failure: Failure) -> UInt64 {
+    private mutating func takeSuppressedCount(ofReplaced failure: Failure) -> UInt64 {
         guard let suppressedCount = replacedFailures[failure] else { return 0 }
         replacedFailures[failure] = 0
         return suppressedCount

@@ -9,7 +9,7 @@ package final class RecentEvents: Sendable {
         var count: UInt64 = 0
         var lastWallMilliseconds: Int64 = 0
         /// The number of lines that logs without metrics of their own have suppressed.
-        var suppressedWithoutMetrics: UInt64 = 0
+        var suppressedWithoutMetricsCount: UInt64 = 0
         /// The metadata of the last written line, with secrets masked.
         var lastDetail = ""
     }
@@ -48,15 +48,15 @@ package final class RecentEvents: Sendable {
         }
     }
 
-    /// Counts a line that ``KindLog/log(_:level:nowMilliseconds:wallMilliseconds:_:)`` suppressed, for a log
+    /// Counts a line that ``LimitedLog/log(_:level:nowMilliseconds:wallMilliseconds:_:)`` suppressed, for a log
     /// without its own metrics.
     func countSuppressedWithoutMetrics(_ kind: LogKind) {
-        events.withLock { $0[Int(kind.rawValue)].suppressedWithoutMetrics &+= 1 }
+        events.withLock { $0[Int(kind.rawValue)].suppressedWithoutMetricsCount &+= 1 }
     }
 
     /// For each kind, in the order of ``LogKind``'s raw values: the number of lines that logs without metrics of their
     /// own have suppressed.
-    var suppressedWithoutMetrics: [UInt64] { events.withLock { $0.map(\.suppressedWithoutMetrics) } }
+    var suppressedWithoutMetricsCounts: [UInt64] { events.withLock { $0.map(\.suppressedWithoutMetricsCount) } }
 
     /// The kinds that were logged, the latest first.
     var loggedEvents: [Event] {

@@ -34,7 +34,7 @@ enum Redaction {
         while index < bytes.count {
             if hasPrefix("-----BEGIN", bytes, at: index) {
                 ranges.append(index..<end(of: bytes, from: index) { $0 != UInt8(ascii: "\"") })
-            } else if hasPrefix("://", bytes, at: index), let range = credentials(in: bytes, from: index + 3) {
+            } else if hasPrefix("://", bytes, at: index), let range = credentialsRange(in: bytes, from: index + 3) {
                 ranges.append(range)
             } else if let end = tokenEnd(in: bytes, from: index) {
                 ranges.append(index..<end)
@@ -58,7 +58,7 @@ enum Redaction {
     }
 
     /// Returns the range of `user:password` in a URL whose authority begins at `start`; nil if there is none.
-    private static func credentials(in bytes: UnsafeBufferPointer<UInt8>, from start: Int) -> Range<Int>? {
+    private static func credentialsRange(in bytes: UnsafeBufferPointer<UInt8>, from start: Int) -> Range<Int>? {
         let end = end(of: bytes, from: start) { $0 > UInt8(ascii: " ") && $0 != UInt8(ascii: "\"") }
         guard let at = bytes[start..<end].lastIndex(of: UInt8(ascii: "@")), at > start else { return nil }
         return start..<at

@@ -11,7 +11,7 @@ extension Diagnosis {
         labels.pools.enumerated().flatMap { index, pool in limitFindings(index, pool) + refusalFindings(index, pool) }
     }
 
-    private func limitFindings(_ index: Int, _ pool: LabelSpace.Pool) -> [Finding] {
+    private func limitFindings(_ index: Int, _ pool: LabelValues.Pool) -> [Finding] {
         let channelCount = max(window.current[.channels, index], window.current[.channelsListed, index])
         guard channelCount > Self.channelsBeforeWarningMax else { return [] }
         return [
@@ -28,7 +28,7 @@ extension Diagnosis {
         ]
     }
 
-    private func refusalFindings(_ index: Int, _ pool: LabelSpace.Pool) -> [Finding] {
+    private func refusalFindings(_ index: Int, _ pool: LabelValues.Pool) -> [Finding] {
         guard let refusedCount = window.count(.channelRefusals, index), refusedCount > 0 else { return [] }
         return [
             Finding(

@@ -78,40 +78,40 @@ extension Diagnosis {
         return findings
     }
 
-    /// Returns findings from the shares of APNs' answers in the window. Like the alerts, judges each pool by itself.
-    var answerFindings: [Finding] {
+    /// Returns findings from the shares of APNs' answers in the window. Like the alerts, looks at each pool by itself.
+    var responseFindings: [Finding] {
         labels.pools.enumerated()
-            .flatMap { index, pool in answerFindings(of: "\(pool.app) in \(pool.environment)", index) }
+            .flatMap { index, pool in responseFindings(of: "\(pool.app) in \(pool.environment)", index) }
     }
 
     /// The alert about refusals also counts 429s. This finding does not: the worker repeats a push that got a 429.
-    private func answerFindings(of name: String, _ pool: Int) -> [Finding] {
-        var answerCount: Int64 = 0
+    private func responseFindings(of name: String, _ pool: Int) -> [Finding] {
+        var responseCount: Int64 = 0
         var refusedCount: Int64 = 0
-        var deadCount: Int64 = 0
-        var worstAnswer: (label: String, count: Int64) = ("", 0)
-        for (answer, values) in labels.responses.labels.enumerated() {
-            let count = window.count(.pushes, pool, answer) ?? 0
-            answerCount += count
+        var deadTokenCount: Int64 = 0
+        var commonestRefusal: (label: String, count: Int64) = ("", 0)
+        for (response, values) in labels.responses.labels.enumerated() {
+            let count = window.count(.pushes, pool, response) ?? 0
+            responseCount += count
             if values[0] == "410" {
-                deadCount += count
+                deadTokenCount += count
             } else if values[0].hasPrefix("4"), values[0] != "429" {
                 refusedCount += count
-                if count > worstAnswer.count { worstAnswer = ("\(values[0]) \(values[1])", count) }
+                if count > commonestRefusal.count { commonestRefusal = ("\(values[0]) \(values[1])", count) }
             }
         }
         // In a window with few answers, more than half of them must be refusals. This reports a wrong key at the
         // first push: its refusal is then the only answer.
-        let isMany = answerCount >= Self.samplesMin
+        let hasManyResponses = responseCount >= Self.samplesMin
         var findings: [Finding] = []
-        if isMany ? refusedCount * 20 > answerCount : refusedCount * 2 > answerCount {
+        if hasManyResponses ? refusedCount * 20 > responseCount : refusedCount * 2 > responseCount {
             findings.append(
                 Finding(
-                    severity: isMany ? .broken : .attention,
+                    severity: hasManyResponses ? .broken : .attention,
                     alert: "CausewayPushesRefused",
                     observation:
-                        "APNs refused \(Numeral.grouped(refusedCount)) of \(Numeral.grouped(answerCount)) pushes of \(name), "
-                        + "most with \(worstAnswer.label).",
+                        "APNs refused \(Numeral.grouped(refusedCount)) of \(Numeral.grouped(responseCount)) pushes of \(name), "
+                        + "most with \(commonestRefusal.label).",
                     meaning: "No retry helps. Their commands have failed, and their results say so.",
                     action:
                         "403: key, team, environment. BadDeviceToken, DeviceTokenNotForTopic: tokens of the other environment or "
@@ -119,13 +119,13 @@ extension Diagnosis {
                 )
             )
         }
-        if isMany, deadCount * 5 > answerCount {
+        if hasManyResponses, deadTokenCount * 5 > responseCount {
             findings.append(
                 Finding(
                     severity: .attention,
                     alert: "CausewayTokensDying",
                     observation:
-                        "\(Numeral.grouped(deadCount)) of \(Numeral.grouped(answerCount)) pushes of \(name) went to dead tokens.",
+                        "\(Numeral.grouped(deadTokenCount)) of \(Numeral.grouped(responseCount)) pushes of \(name) went to dead tokens.",
                     meaning: "Activities have ended or apps were deleted, and the producer does not know.",
                     action:
                         "Let the producers read the invalidations topic. After a large event the number falls by itself."
@@ -201,7 +201,7 @@ extension Diagnosis {
                 )
             )
         }
-        let highPriorityPushes = window.count(.budgetSpent, index) ?? 0
+        let highPriorityPushes = window.count(.budgetDraws, index) ?? 0
         let demotedPushes = window.count(.budgetDemotions, index) ?? 0
         if demotedPushes >= Self.samplesMin, demotedPushes > highPriorityPushes {
             findings.append(

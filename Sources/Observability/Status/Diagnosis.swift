@@ -15,7 +15,7 @@ struct Diagnosis {
     /// The share of held commands is reported only if the window has more held commands than this.
     static let heldCommandsMin: Int64 = 20
 
-    let labels: LabelSpace
+    let labels: LabelValues
     let window: MetricWindow
     let condition: WorkerCondition
     let liveness: HealthReport
@@ -28,7 +28,7 @@ struct Diagnosis {
     /// All findings, the most severe first.
     var findings: [Finding] {
         (workerFindings + redisFindings + rereadingFindings + kafkaFindings + partitionFindings + poolFindings
-            + answerFindings + recordFindings + audienceFindings + channelFindings + loadFindings + traceFindings)
+            + responseFindings + recordFindings + audienceFindings + channelFindings + loadFindings + traceFindings)
             .enumerated()
             .sorted { ($1.element.severity, $0.offset) < ($0.element.severity, $1.offset) }
             .map(\.element)
@@ -76,7 +76,7 @@ struct Diagnosis {
     }
 
     private var loadFindings: [Finding] {
-        let busyLanes = totals.lanes.indices.filter { totals.lane($0, .laneBusyRatio) > Self.busyMillionthsMax }
+        let busyLanes = totals.lanes.indices.filter { totals.laneValue($0, .laneBusyRatio) > Self.busyMillionthsMax }
         guard !busyLanes.isEmpty else { return kafkaThreadFindings }
         return kafkaThreadFindings + [
             Finding(
@@ -128,7 +128,7 @@ struct Diagnosis {
     // MARK: - What it depends on
 
     private var redisFindings: [Finding] {
-        let disconnectedLanes = totals.lanes.indices.count { totals.lane($0, .redisReady) == 0 }
+        let disconnectedLanes = totals.lanes.indices.count { totals.laneValue($0, .redisReady) == 0 }
         guard disconnectedLanes > 0 else {
             return unavailableServerFindings + redisErrorFindings + redisReplicaFindings
         }
@@ -243,7 +243,7 @@ struct Diagnosis {
     private var partitionFindings: [Finding] {
         var findings: [Finding] = []
         if totals[.partitionsAssigned] == 0, totals[.kafkaReady] != 0, !condition.isDraining {
-            let isMember = condition.membership == .member
+            let isMember = condition.groupMembership == .member
             findings.append(
                 Finding(
                     severity: isMember ? .note : .attention,

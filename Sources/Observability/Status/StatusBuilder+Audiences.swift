@@ -2,7 +2,7 @@ import LiveActivity
 
 /// Builds the tables about commands to audiences: rounds, and the outcomes of members.
 extension StatusBuilder {
-    private static let noCommand = "No command to an audience has arrived yet."
+    private static let noCommandText = "No command to an audience has arrived yet."
 
     /// The apps that have had a command to an audience.
     private var appsWithAudiences: [(index: Int, name: String)] {
@@ -29,18 +29,19 @@ extension StatusBuilder {
                 .init(key: "parked", title: "members retried"),
             ] + Self.quantileColumns,
             rows: appsWithAudiences.map { index, name in
-                let oldest = totals[.audienceOldestRoundAge, index]
-                let age = StatusCell.duration(milliseconds: oldest > 0 ? oldest : nil)
-                let range = totals[.audienceOldestRangeAge, index]
+                let oldestRoundMilliseconds = totals[.audienceOldestRoundAge, index]
+                let age = StatusCell.duration(milliseconds: oldestRoundMilliseconds > 0 ? oldestRoundMilliseconds : nil)
+                let oldestRangeMilliseconds = totals[.audienceOldestRangeAge, index]
                 return [
                     .words(name), .count(totals[.audienceCommands, index]), .count(totals.sum(.audienceRanges, index)),
                     .count(totals[.audienceRanges, index, Int(RoundOutcome.superseded.rawValue)]),
                     .count(totals[.audienceRounds, index]),
-                    oldest > Diagnosis.staleAfterMilliseconds ? age.styled(.attention) : age,
-                    .duration(milliseconds: range > 0 ? range : nil), .count(totals[.audienceMembersParked, index]),
+                    oldestRoundMilliseconds > Diagnosis.staleAfterMilliseconds ? age.styled(.attention) : age,
+                    .duration(milliseconds: oldestRangeMilliseconds > 0 ? oldestRangeMilliseconds : nil),
+                    .count(totals[.audienceMembersParked, index]),
                 ] + Self.quantileCells(window.histogram(.audienceRangeTime, index))
             },
-            emptyText: Self.noCommand
+            emptyText: Self.noCommandText
         )
     }
 

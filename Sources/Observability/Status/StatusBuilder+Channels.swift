@@ -4,11 +4,11 @@ import Numbers
 /// Builds the table of audiences' broadcast channels: how many exist, what is pending, and the last error.
 extension StatusBuilder {
     /// The apps and environments whose audiences have channels or should have them.
-    private var poolsWithChannels: [(pool: LabelSpace.Pool, counts: ChannelStatus.Counts)] {
-        zip(labels.pools, channelCounts)
-            .filter { _, counts in
-                counts.isDeclared || counts.audienceChannels > 0 || counts.listedChannels > 0 || counts.creations > 0
-                    || counts.lastFailure != nil
+    private var poolsWithChannels: [(pool: LabelValues.Pool, status: ChannelStatus.PoolStatus)] {
+        zip(labels.pools, channelPoolStatuses)
+            .filter { _, status in
+                status.isConfigured || status.audienceChannels > 0 || status.listedChannels > 0 || status.creations > 0
+                    || status.lastFailure != nil
             }
             .map { ($0, $1) }
     }
@@ -32,16 +32,16 @@ extension StatusBuilder {
                 .init(key: "reconciledSecondsAgo", title: "reconciled, ago"),
                 .init(key: "lastError", title: "last error"), .init(key: "lastErrorSecondsAgo", title: "ago"),
             ],
-            rows: poolsWithChannels.map { pool, counts in
-                let channelCount = max(counts.audienceChannels, counts.listedChannels)
+            rows: poolsWithChannels.map { pool, status in
+                let channelCount = max(status.audienceChannels, status.listedChannels)
                 let share = StatusCell.share(millionths: channelCount * 1_000_000 / Int64(Limits.channelsPerAppMax))
                 return [
-                    .words(pool.app), .words(pool.environment), .count(counts.audienceChannels),
+                    .words(pool.app), .words(pool.environment), .count(status.audienceChannels),
                     channelCount > Diagnosis.channelsBeforeWarningMax ? share.styled(.attention) : share,
-                    counts.listedChannels > 0 ? .count(counts.listedChannels) : .none,
-                ] + snapshotCells(counts.lastSnapshot) + [
-                    counts.lastFailure.map { .words($0.text).styled(.attention) } ?? .none,
-                    .duration(milliseconds: counts.lastFailure.map { age($0.atMilliseconds) }),
+                    status.listedChannels > 0 ? .count(status.listedChannels) : .none,
+                ] + snapshotCells(status.lastSnapshot) + [
+                    status.lastFailure.map { .words($0.text).styled(.attention) } ?? .none,
+                    .duration(milliseconds: status.lastFailure.map { age($0.atMilliseconds) }),
                 ]
             },
             emptyText: "No audience has a channel."

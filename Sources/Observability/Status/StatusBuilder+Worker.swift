@@ -10,15 +10,15 @@ extension StatusBuilder {
                 .init(key: "thread", title: "thread"), .init(key: "busy", title: "busy"),
                 .init(key: "turnedSecondsAgo", title: "last turn, ago"),
             ],
-            rows: window.current.silences.enumerated()
-                .map { index, silence in
+            rows: window.current.turnAges.enumerated()
+                .map { index, turnAge in
                     let isLane = index < window.current.lanes.count
                     let busy =
-                        isLane ? window.current.lane(index, .laneBusyRatio) : window.current[.kafkaThreadBusyRatio]
-                    let age = StatusCell.duration(milliseconds: silence.milliseconds)
-                    let isStuck = (silence.milliseconds ?? 0) >= HealthReport.silenceMillisecondsMax
+                        isLane ? window.current.laneValue(index, .laneBusyRatio) : window.current[.kafkaThreadBusyRatio]
+                    let age = StatusCell.duration(milliseconds: turnAge.milliseconds)
+                    let isStuck = (turnAge.milliseconds ?? 0) >= HealthReport.turnAgeMillisecondsMax
                     return [
-                        .words(silence.thread),
+                        .words(turnAge.thread),
                         .share(millionths: busy).styled(busy > Diagnosis.busyMillionthsMax ? .attention : .plain),
                         isStuck ? age.styled(.broken) : age,
                     ]
@@ -28,7 +28,7 @@ extension StatusBuilder {
 
     var processTable: StatusTable {
         var share: Int64?
-        if let cpu = process.cpuMicroseconds, let cpuBefore = processBefore?.cpuMicroseconds, window.milliseconds > 0 {
+        if let cpu = process.cpuMicroseconds, let cpuBefore = earlierProcess?.cpuMicroseconds, window.milliseconds > 0 {
             share = max(0, cpu - cpuBefore) * 1_000 / window.milliseconds
         }
         return StatusTable(

@@ -7,20 +7,20 @@ struct StatusBuilder {
     static let eventsMax = 20
     static let largestCountsMax = 5
 
-    let labels: LabelSpace
+    let labels: LabelValues
     let window: MetricWindow
     let process: ProcessReading
-    let processBefore: ProcessReading?
+    let earlierProcess: ProcessReading?
     let condition: WorkerCondition
     let events: [RecentEvents.Event]
     /// The counts of channels, by the index of the pool.
-    let channelCounts: [ChannelStatus.Counts]
+    let channelPoolStatuses: [ChannelStatus.PoolStatus]
     let wallMilliseconds: Int64
 
     var totals: MetricTotals { window.current }
 
-    func report(host: String, uptimeMilliseconds: Int64) -> StatusReport {
-        let liveness = HealthReport.liveness(silences: totals.silences, uptimeMilliseconds: uptimeMilliseconds)
+    func makeReport(host: String, uptimeMilliseconds: Int64) -> StatusReport {
+        let liveness = HealthReport.liveness(turnAges: totals.turnAges, uptimeMilliseconds: uptimeMilliseconds)
         let readiness = HealthReport.readiness(
             condition,
             isEveryKeyRefused: condition.isEveryKeyRefused(of: labels),
@@ -45,7 +45,7 @@ struct StatusBuilder {
             readiness: readiness,
             tables: [
                 flowTable, outcomesTable, freshnessTable, latencyTable, audiencesTable, audienceMembersTable,
-                channelsTable, waitsTable, poolsTable, answersTable, redisTable,
+                channelsTable, waitsTable, poolsTable, responsesTable, redisTable,
                 partitionsTable,
                 threadsTable, processTable,
                 eventsTable,
@@ -86,7 +86,7 @@ struct StatusBuilder {
         let lines: [(String, Metric)] = [
             ("records received", .recordsReceived), ("merged into a newer state", .commandsCoalesced),
             ("commands settled", .outcomes), ("pushes", .pushes), ("pushes retried", .pushRetries),
-            ("at priority 10", .budgetSpent), ("asked for 10, sent at 5", .budgetDemotions),
+            ("at priority 10", .budgetDraws), ("asked for 10, sent at 5", .budgetDemotions),
             ("tokens reported dead", .invalidations), ("dead letters", .deadLetters),
         ]
         return StatusTable(
@@ -141,7 +141,7 @@ struct StatusBuilder {
     }
 
     private var latencyTable: StatusTable {
-        let meanings: [LatencyStage: String] = [
+        let meanings: [LatencyPart: String] = [
             .queue: "Kafka, until received", .admit: "merging, pace, Redis", .stream: "waiting for a connection",
             .apns: "Apple and the network", .settle: "the result, until acknowledged",
         ]
@@ -149,7 +149,7 @@ struct StatusBuilder {
             key: "stages",
             title: "Where the time goes",
             columns: [.init(key: "stage", title: "stage"), .init(key: "meaning", title: "")] + Self.quantileColumns,
-            rows: LatencyStage.allCases.map { part in
+            rows: LatencyPart.allCases.map { part in
                 [.words(part.name), .words(meanings[part] ?? "").styled(.faint)]
                     + Self.quantileCells(window.histogram(.latencyPartTime, Int(part.rawValue)))
             }
@@ -272,14 +272,14 @@ struct StatusBuilder {
         )
     }
 
-    private var answersTable: StatusTable {
+    private var responsesTable: StatusTable {
         let rows = labels.pools.enumerated()
             .flatMap { index, pool in
                 labels.responses.labels.enumerated()
                     .filter { totals[.pushes, index, $0.offset] > 0 }
-                    .map { answer, values in
+                    .map { response, values in
                         [pool.app, pool.environment, values[0], values[1]].map { .words($0) }
-                            + flowCells(.pushes, index, answer)
+                            + flowCells(.pushes, index, response)
                     }
             }
         return StatusTable(
@@ -295,8 +295,8 @@ struct StatusBuilder {
     }
 
     private var redisTable: StatusTable {
-        let lanes = totals.lanes.indices.count { totals.lane($0, .redisReady) != 0 }
-        let calls = window.histogram(.redisRoundTrip)
+        let lanes = totals.lanes.indices.count { totals.laneValue($0, .redisReady) != 0 }
+        let roundTrips = window.histogram(.redisRoundTrip)
         return StatusTable(
             key: "redis",
             title: "Redis",
@@ -310,7 +310,7 @@ struct StatusBuilder {
                 [
                     .count(Int64(lanes)).styled(lanes < totals.lanes.count ? .broken : .plain),
                     .count(Int64(totals.lanes.count)),
-                ] + Self.quantileCells(calls) + [
+                ] + Self.quantileCells(roundTrips) + [
                     .count(totals[.redisServersUnavailable]), .count(totals.sum(.redisReconnects)),
                     .count(totals.sum(.redisErrors)),
                     .words(largestCounts(.redisErrors, labels.redisErrors)),

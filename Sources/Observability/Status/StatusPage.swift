@@ -28,7 +28,7 @@ enum StatusPage {
     }
 
     private static func header(_ report: StatusReport) -> String {
-        let verdict: (style: StatusCell.Style, text: String) =
+        let headline: (style: StatusCell.Style, text: String) =
             switch report.severity {
             case .broken: (.broken, "Something is broken.")
             case .attention: (.attention, "Something needs attention.")
@@ -44,7 +44,7 @@ enum StatusPage {
         let uptimeText = Numeral.duration(
             microseconds: report.uptimeMilliseconds.multipliedReportingOverflow(by: 1_000).partialValue
         )
-        return "<header>\n<h1 class=\"\(verdict.style.rawValue)\">\(verdict.text)</h1>\n"
+        return "<header>\n<h1 class=\"\(headline.style.rawValue)\">\(headline.text)</h1>\n"
             + "<p class=\"summary\">\(escaped(report.summary))</p>\n"
             + "<p class=\"faint\">causeway \(escaped(report.version)) on \(escaped(report.host)), up \(uptimeText), "
             + "\(health.joined(separator: ", ")), \(Timestamp(milliseconds: report.wallMilliseconds))</p>\n</header>\n"
@@ -134,7 +134,7 @@ enum StatusPage {
 }
 
 /// Writes /statusz as JSON, for programs.
-enum StatusDocument {
+enum StatusJSON {
     static let contentType = "application/json"
 
     static func json(_ report: StatusReport) -> String {

@@ -24,18 +24,18 @@ enum StatusFormat: String, CaseIterable {
 /// Writes /statusz as text for a terminal, with the same facts as the HTML page.
 enum StatusText {
     private static let indentation = "  "
-    private static let gap = "  "
+    private static let columnGap = "  "
 
     static func text(_ report: StatusReport) -> String {
         let uptimeText = Numeral.duration(
             microseconds: report.uptimeMilliseconds.multipliedReportingOverflow(by: 1_000).partialValue
         )
-        var text = "\(verdict(report)) \(line(report.summary))\n"
-        text += "causeway \(line(report.version)) on \(line(report.host)), up \(uptimeText), "
+        var text = "\(headline(report)) \(singleLine(report.summary))\n"
+        text += "causeway \(singleLine(report.version)) on \(singleLine(report.host)), up \(uptimeText), "
         text += "\(Timestamp(milliseconds: report.wallMilliseconds))\n"
         for (name, health) in [("live", report.liveness), ("ready", report.readiness)] {
             let checks = health.checks.map { "\($0.isPassed ? "" : "NOT ")\($0.name): \($0.text)" }
-            text += "\(health.isPassed ? "" : "NOT ")\(name): \(line(checks.joined(separator: "; ")))\n"
+            text += "\(health.isPassed ? "" : "NOT ")\(name): \(singleLine(checks.joined(separator: "; ")))\n"
         }
         for finding in report.findings { text += "\n" + self.text(finding) }
         for table in report.tables where !table.rows.isEmpty { text += "\n" + self.text(table) }
@@ -44,7 +44,7 @@ enum StatusText {
         return text
     }
 
-    private static func verdict(_ report: StatusReport) -> String {
+    private static func headline(_ report: StatusReport) -> String {
         switch report.severity {
         case .broken: "BROKEN."
         case .attention: "ATTENTION."
@@ -54,10 +54,11 @@ enum StatusText {
 
     private static func text(_ finding: Finding) -> String {
         var lines = [
-            "\(finding.severity.name.uppercased()): \(line(finding.observation))", indentation + line(finding.meaning),
-            indentation + "Do: " + line(finding.action),
+            "\(finding.severity.name.uppercased()): \(singleLine(finding.observation))",
+            indentation + singleLine(finding.meaning),
+            indentation + "Do: " + singleLine(finding.action),
         ]
-        lines += finding.logLines.map { indentation + "Log: " + line($0) }
+        lines += finding.logLines.map { indentation + "Log: " + singleLine($0) }
         if !finding.alert.isEmpty { lines.append(indentation + "Runbook: " + finding.alert) }
         return lines.joined(separator: "\n") + "\n"
     }
@@ -65,18 +66,18 @@ enum StatusText {
     /// Writes a table with aligned columns: numbers to the right, words to the left. No line has spaces at its
     /// end, because words in the last column may be long.
     private static func text(_ table: StatusTable) -> String {
-        var rows = table.rows.map { $0.map { line($0.text) } }
+        var rows = table.rows.map { $0.map { singleLine($0.text) } }
         let titles = table.columns.map(\.title)
         if titles.contains(where: { !$0.isEmpty }) { rows.insert(titles, at: 0) }
         let isNumeric = table.columns.indices.map { column in table.rows.contains { $0[column].isNumber } }
         let widths = table.columns.indices.map { column in rows.map { $0[column].count }.max() ?? 0 }
-        var text = table.title + (table.explanation.isEmpty ? "" : " (\(line(table.explanation)))") + "\n"
+        var text = table.title + (table.explanation.isEmpty ? "" : " (\(singleLine(table.explanation)))") + "\n"
         for row in rows {
             let cells = row.indices.map { column -> String in
-                let fill = String(repeating: " ", count: widths[column] - row[column].count)
-                return isNumeric[column] ? fill + row[column] : row[column] + fill
+                let padding = String(repeating: " ", count: widths[column] - row[column].count)
+                return isNumeric[column] ? padding + row[column] : row[column] + padding
             }
-            text += trimmed(indentation + cells.joined(separator: gap)) + "\n"
+            text += trimmed(indentation + cells.joined(separator: columnGap)) + "\n"
         }
         return text
     }
@@ -88,7 +89,7 @@ enum StatusText {
     }
 
     /// Returns foreign text on one line, without control characters, because a terminal would obey them.
-    private static func line(_ text: String) -> String {
+    private static func singleLine(_ text: String) -> String {
         String(
             String.UnicodeScalarView(text.unicodeScalars.map { $0.properties.generalCategory == .control ? " " : $0 })
         )

@@ -15,8 +15,8 @@ package enum CollectorHeaders {
     ]
 
     /// - Returns: the lines for the head of a request, each with its line end.
-    package static func read(_ path: String) throws(SecretFileError) -> String {
-        let text = try SecretFile.text(path, bytesMax: bytesMax)
+    package static func readLines(path: String) throws(SecretFileError) -> String {
+        let text = try SecretFile.readText(path, bytesMax: bytesMax)
         var head = ""
         var count = 0
         // Split by scalars, because Swift treats CR LF as one character.

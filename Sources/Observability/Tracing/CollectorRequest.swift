@@ -31,7 +31,8 @@ struct CollectorRequest: Sendable {
         client.interruption = interruption
         let headers: String
         do throws(SecretFileError) {
-            headers = try headersFile.map { path throws(SecretFileError) in try CollectorHeaders.read(path) } ?? ""
+            headers =
+                try headersFile.map { path throws(SecretFileError) in try CollectorHeaders.readLines(path: path) } ?? ""
         } catch {
             throw Failure(cause: .headers, description: error.description)
         }
@@ -71,11 +72,11 @@ enum TracePostFailure: UInt8, CaseIterable, Sendable {
     init(_ cause: HTTPClientError.Cause) {
         self =
             switch cause {
-            case .unresolved: .unresolved
-            case .unconnected: .unconnected
+            case .resolveFailed: .unresolved
+            case .connectFailed: .unconnected
             case .certificateRefused: .certificate
             case .connectionLost: .lost
-            case .malformed, .tooLarge: .malformed
+            case .responseMalformed, .responseTooLarge: .malformed
             case .timedOut: .late
             case .interrupted: .hurried
             }

@@ -43,11 +43,11 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
     ///   - trace: the trace that came with the record, or that begins here.
     ///   - seed: the lane's seed for span ids. If the lane produces a record's result twice, the spans get the same
     ///     ids.
-    public init(_ trace: CarriedTrace, _ view: RecordView, seed: UInt64, finishedMilliseconds: Int64) {
+    public init(_ trace: RecordTrace, _ view: RecordView, seed: UInt64, finishedMilliseconds: Int64) {
         // Only the record's first result has the root span. A record that brings a token may have further
         // results: those of the held commands that the token releases.
-        let isRoot = trace.isBegunHere && view.resultsBefore == 0
-        context = Self.context(of: trace, offset: view.offset, resultsBefore: view.resultsBefore, seed: seed)
+        let isRoot = trace.isBegunHere && view.earlierResultCount == 0
+        context = Self.context(of: trace, offset: view.offset, earlierResultCount: view.earlierResultCount, seed: seed)
         parentSpan = isRoot ? nil : trace.context.span
         topic = view.topic
         partition = view.partition
@@ -69,7 +69,7 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
     ///
     /// - Parameter admittedMilliseconds: UNIX milliseconds.
     public init(
-        fannedOut trace: CarriedTrace,
+        fannedOut trace: RecordTrace,
         _ view: RecordView,
         seed: UInt64,
         admittedMilliseconds: Int64,
@@ -83,13 +83,13 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
     /// Makes the report of one finished range. The parent is the command's span, which the fan-out record
     /// names.
     public init(
-        _ trace: CarriedTrace,
+        _ trace: RecordTrace,
         _ range: FinishedRange,
         appIndex: Int,
         seed: UInt64,
         finishedMilliseconds: Int64
     ) {
-        context = Self.context(of: trace, offset: range.offset, resultsBefore: 0, seed: seed)
+        context = Self.context(of: trace, offset: range.offset, earlierResultCount: 0, seed: seed)
         parentSpan = trace.context.span
         topic = .commands
         partition = range.partition
@@ -110,18 +110,19 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
     /// Returns the trace context with the span for a record. The span id follows from the seed, the parent, the offset
     /// and the number of earlier results, so it is the same whenever it is computed. So a fan-out record can name its
     /// command's span before that span is exported.
-    public static func context(of trace: CarriedTrace, offset: Int64, resultsBefore: Int, seed: UInt64) -> TraceContext
+    public static func context(of trace: RecordTrace, offset: Int64, earlierResultCount: Int, seed: UInt64)
+        -> TraceContext
     {
-        guard !trace.isBegunHere || resultsBefore > 0 else { return trace.context }
-        let number = UInt64(truncatingIfNeeded: offset) ^ UInt64(resultsBefore) << 56
-        return trace.context.child(span: span(seed ^ trace.context.span, number))
+        guard !trace.isBegunHere || earlierResultCount > 0 else { return trace.context }
+        let number = UInt64(truncatingIfNeeded: offset) ^ UInt64(earlierResultCount) << 56
+        return trace.context.child(span: mixSpan(seed ^ trace.context.span, number))
     }
 
     /// Returns the id of a child span. Each child span of a record has its own number, such as 1 for `admit`.
-    func childSpan(number: UInt64) -> UInt64 { Self.span(context.span, number) }
+    func childSpan(number: UInt64) -> UInt64 { Self.mixSpan(context.span, number) }
 
     /// Mixes two numbers into a third one that is never zero.
-    private static func span(_ first: UInt64, _ second: UInt64) -> UInt64 {
+    private static func mixSpan(_ first: UInt64, _ second: UInt64) -> UInt64 {
         var generator = SplitMix64(seed: first &+ second &* 0xD6E8_FEB8_6659_FD93)
         return generator.nextNonzero()
     }

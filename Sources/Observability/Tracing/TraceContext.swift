@@ -32,12 +32,12 @@ public struct TraceContext: Sendable, Equatable, BitwiseCopyable {
     public init?(_ text: UnsafeRawBufferPointer) {
         let dash = UInt8(ascii: "-")
         guard text.count >= Self.textBytes,
-            let version = Self.number(text, 0..<2), version != 0xFF,
+            let version = Self.hexNumber(text, 0..<2), version != 0xFF,
             text.count == Self.textBytes || (version > 0 && text[Self.textBytes] == dash),
             text[2] == dash, text[35] == dash, text[52] == dash,
-            let high = Self.number(text, 3..<19), let low = Self.number(text, 19..<35), high | low != 0,
-            let span = Self.number(text, 36..<52), span != 0,
-            let flags = Self.number(text, 53..<55)
+            let high = Self.hexNumber(text, 3..<19), let low = Self.hexNumber(text, 19..<35), high | low != 0,
+            let span = Self.hexNumber(text, 36..<52), span != 0,
+            let flags = Self.hexNumber(text, 53..<55)
         else { return nil }
         traceHigh = high
         traceLow = low
@@ -72,10 +72,10 @@ public struct TraceContext: Sendable, Equatable, BitwiseCopyable {
     var flags: Int { (isSampled ? 1 : 0) + (isRandom ? 2 : 0) }
 
     /// Reads at most 16 lower-case hexadecimal digits.
-    private static func number(_ text: UnsafeRawBufferPointer, _ range: Range<Int>) -> UInt64? {
+    private static func hexNumber(_ text: UnsafeRawBufferPointer, _ range: Range<Int>) -> UInt64? {
         let digits = UnsafeRawBufferPointer(rebasing: text[range])
         guard Hexadecimal.isLowerCase(digits) else { return nil }
-        return digits.reduce(0) { $0 << 4 | UInt64(Hexadecimal.value($1) ?? 0) }
+        return digits.reduce(0) { $0 << 4 | UInt64(Hexadecimal.digitValue($1) ?? 0) }
     }
 
     private static func write(_ number: UInt64, to output: UnsafeMutableRawBufferPointer, at start: Int) {

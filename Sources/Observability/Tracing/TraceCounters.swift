@@ -1,7 +1,7 @@
 import Synchronization
 
 /// Why a record's spans were dropped, the label `reason` of `causeway_traces_dropped_total`.
-enum TraceDrop: UInt8, CaseIterable, Sendable {
+enum TraceDropReason: UInt8, CaseIterable, Sendable {
     /// The lane's ring was full: more records were sampled than the collector took.
     case full
     /// The collector refused the spans, and a retry would not help; or the spans could not be encoded.
@@ -20,7 +20,7 @@ package final class TraceCounters: Sendable {
     private struct Counts {
         var exported: UInt64 = 0
         var failures = [UInt64](repeating: 0, count: TracePostFailure.allCases.count)
-        var drops = [UInt64](repeating: 0, count: TraceDrop.allCases.count)
+        var drops = [UInt64](repeating: 0, count: TraceDropReason.allCases.count)
     }
 
     private let counts = Mutex(Counts())
@@ -31,22 +31,22 @@ package final class TraceCounters: Sendable {
     var exportedCount: UInt64 { counts.withLock { $0.exported } }
     /// The failed requests, indexed by the raw value of ``TracePostFailure``.
     var failureCounts: [UInt64] { counts.withLock { $0.failures } }
-    /// The dropped traces, indexed by the raw value of ``TraceDrop``.
+    /// The dropped traces, indexed by the raw value of ``TraceDropReason``.
     var dropCounts: [UInt64] {
         var drops = counts.withLock { $0.drops }
-        drops[Int(TraceDrop.full.rawValue)] = fullRingDrops.load(ordering: .relaxed)
+        drops[Int(TraceDropReason.full.rawValue)] = fullRingDrops.load(ordering: .relaxed)
         return drops
     }
     var droppedCount: UInt64 { dropCounts.reduce(0, &+) }
 
     /// Counts a trace that was dropped because its ring was full. Called on any lane's thread.
-    func countFull() { fullRingDrops.wrappingAdd(1, ordering: .relaxed) }
+    func countFullRingDrop() { fullRingDrops.wrappingAdd(1, ordering: .relaxed) }
 
-    func countExported(_ records: Int) { counts.withLock { $0.exported &+= UInt64(clamping: records) } }
+    func countExportedTraces(_ records: Int) { counts.withLock { $0.exported &+= UInt64(clamping: records) } }
 
     func countFailure(_ failure: TracePostFailure) { counts.withLock { $0.failures[Int(failure.rawValue)] &+= 1 } }
 
-    func countDropped(_ records: Int, _ reason: TraceDrop) {
+    func countDroppedTraces(_ records: Int, _ reason: TraceDropReason) {
         precondition(reason != .full, "a ring counts what finds no place in it")
         counts.withLock { $0.drops[Int(reason.rawValue)] &+= UInt64(clamping: records) }
     }

@@ -38,10 +38,10 @@ package actor TraceExporter {
     static let finishTimeoutMilliseconds = 2_000
 
     private let collector: TraceCollector
-    private let document: SpanDocument
+    private let encoder: SpanEncoder
     private let rings: [TraceRing]
     private let counters: TraceCounters
-    private let log: SharedKindLog
+    private let log: SharedLimitedLog
     private let interruption: Wakeup
     /// The requests run on this queue, because they block their thread.
     private let queue = DispatchQueue(label: "causeway.traces")
@@ -55,13 +55,13 @@ package actor TraceExporter {
 
     package init(
         _ collector: TraceCollector,
-        document: SpanDocument,
+        encoder: SpanEncoder,
         rings: [TraceRing],
         counters: TraceCounters,
-        log: SharedKindLog
+        log: SharedLimitedLog
     ) throws(SystemError) {
         self.collector = collector
-        self.document = document
+        self.encoder = encoder
         self.rings = rings
         self.counters = counters
         self.log = log
@@ -98,7 +98,7 @@ package actor TraceExporter {
         for ring in rings {
             while ring.pop() != nil { records += 1 }
         }
-        counters.countDropped(records, .stopped)
+        counters.countDroppedTraces(records, .stopped)
         logDrops()
     }
 
@@ -137,22 +137,22 @@ package actor TraceExporter {
     private func sendWaitingBatch(timeoutMilliseconds: Int) async -> Bool {
         guard var batch = waitingBatch else { return true }
         batch.attempts += 1
-        let refusal = await post(batch.traces, timeoutMilliseconds: timeoutMilliseconds)
-        guard let refusal else {
+        let failure = await post(batch.traces, timeoutMilliseconds: timeoutMilliseconds)
+        guard let failure else {
             waitingBatch = nil
-            counters.countExported(batch.traces.count)
+            counters.countExportedTraces(batch.traces.count)
             if isFailing { log(.tracesTaken) }
             isFailing = false
             return true
         }
-        counters.countFailure(refusal.cause)
-        if !isFailing, refusal.cause != .hurried {
-            log(.tracesRefused, ["endpoint": "\(collector.address.url)", "error": "\(refusal)"])
+        counters.countFailure(failure.cause)
+        if !isFailing, failure.cause != .hurried {
+            log(.tracesRefused, ["endpoint": "\(collector.address.url)", "error": "\(failure)"])
             isFailing = true
         }
-        let mayRetry = refusal.cause != .refused
+        let mayRetry = failure.cause != .refused
         let isGivenUp = !mayRetry || batch.attempts >= Self.attemptsMax
-        if isGivenUp { counters.countDropped(batch.traces.count, mayRetry ? .undelivered : .refused) }
+        if isGivenUp { counters.countDroppedTraces(batch.traces.count, mayRetry ? .undelivered : .refused) }
         waitingBatch = isGivenUp ? nil : batch
         return !mayRetry
     }
@@ -167,16 +167,16 @@ package actor TraceExporter {
             timeoutMilliseconds: timeoutMilliseconds,
             interruption: interruption
         )
-        let answer = await withCheckedContinuation { continuation in
-            queue.async { [document] in
+        let statusOrFailure = await withCheckedContinuation { continuation in
+            queue.async { [encoder] in
                 continuation.resume(
                     returning: Result { () throws(CollectorRequest.Failure) in
-                        try request.post(try Self.encode(traces, document))
+                        try request.post(try Self.encode(traces, encoder))
                     }
                 )
             }
         }
-        switch answer {
+        switch statusOrFailure {
         case .success(200..<300): return nil
         case .success(let status):
             let isTransient = [429, 502, 503, 504].contains(status)
@@ -187,10 +187,10 @@ package actor TraceExporter {
 
     private static func encode(
         _ traces: [FinishedTrace],
-        _ document: SpanDocument
+        _ encoder: SpanEncoder
     ) throws(CollectorRequest.Failure) -> [UInt8] {
         do {
-            return try document.json(traces)
+            return try encoder.json(traces)
         } catch {
             throw .init(cause: .refused, description: "traces that cannot be encoded: \(error)")
         }

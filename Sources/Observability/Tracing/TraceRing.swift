@@ -12,7 +12,7 @@ package final class TraceRing: Sendable {
 
     /// Adds a trace. Call this only on the lane's thread.
     package func push(_ trace: FinishedTrace) {
-        if !ring.push(trace) { counters.countFull() }
+        if !ring.push(trace) { counters.countFullRingDrop() }
     }
 
     /// Removes and returns the oldest trace. Only the exporter may call this.

@@ -14,13 +14,13 @@ package indirect enum FieldType: Sendable {
     /// A UUID in its canonical form.
     case uuid
     case choice([String])
-    case whole(ClosedRange<UInt64>)
-    case values([UInt64])
+    case integer(ClosedRange<UInt64>)
+    case integerChoice([UInt64])
     case number
     case boolean
     case array(of: FieldType, countMax: Int?)
     /// Two integers, 0 to 255: the first and the last segment of a range.
-    case segments
+    case segmentRange
     case object(RecordShape)
     /// An object that only the app interprets.
     case appObject
@@ -29,16 +29,16 @@ package indirect enum FieldType: Sendable {
 
 extension FieldType {
     /// Seconds since 1970 with ten digits.
-    static let timestamp = whole(UInt64(Limits.timestampMin)...UInt64(Limits.timestampMax))
+    static let timestamp = integer(UInt64(Limits.timestampMin)...UInt64(Limits.timestampMax))
     /// Milliseconds since 1970 with 13 digits.
-    static let milliseconds = whole(UInt64(Limits.timestampMin) * 1_000...UInt64(Limits.timestampMax) * 1_000 + 999)
-    static let count = whole(0...UInt64(Int64.max))
-    static let sequence = whole(0...UInt64.max)
+    static let milliseconds = integer(UInt64(Limits.timestampMin) * 1_000...UInt64(Limits.timestampMax) * 1_000 + 999)
+    static let count = integer(0...UInt64(Int64.max))
+    static let sequence = integer(0...UInt64.max)
     static let identifier = name(bytesMax: Limits.identifierBytesMax)
     static let environment = choice(APNsEnvironment.allCases.map(\.name.description))
 
     /// The type in words, for tables.
-    var words: String {
+    var typeText: String {
         switch self {
         case .name(let bytesMax): "string, 1 to \(Self.withThousandsSeparator(UInt64(bytesMax))) bytes"
         case .text: "string"
@@ -48,25 +48,25 @@ extension FieldType {
         case .channelIdentifier: "string, base64, 4 to \(ChannelIdentifier.bytesMax) characters"
         case .uuid: "string, a UUID"
         case .choice(let names): names.map { "`\"\($0)\"`" }.joined(separator: ", ")
-        case .whole(let range) where range == Self.range(of: .timestamp): "integer, UNIX seconds, 10 digits"
-        case .whole(let range) where range == Self.range(of: .milliseconds): "integer, UNIX milliseconds, 13 digits"
-        case .whole(let range) where range.upperBound == UInt64(Int64.max): "integer"
-        case .whole(let range): "integer, \(range.lowerBound) to \(Self.withThousandsSeparator(range.upperBound))"
-        case .values(let values): values.map { "`\($0)`" }.joined(separator: " or ")
+        case .integer(let range) where range == Self.range(of: .timestamp): "integer, UNIX seconds, 10 digits"
+        case .integer(let range) where range == Self.range(of: .milliseconds): "integer, UNIX milliseconds, 13 digits"
+        case .integer(let range) where range.upperBound == UInt64(Int64.max): "integer"
+        case .integer(let range): "integer, \(range.lowerBound) to \(Self.withThousandsSeparator(range.upperBound))"
+        case .integerChoice(let values): values.map { "`\($0)`" }.joined(separator: " or ")
         case .number: "number"
         case .boolean: "boolean"
         case .array(let element, let countMax):
             "array of " + (countMax.map { "at most \($0) " } ?? "")
-                + element.words.replacing("string", with: "strings", maxReplacements: 1)
-        case .segments: "array of two integers, 0 to 255"
-        case .object(let shape): shape.words ?? "object"
+                + element.typeText.replacing("string", with: "strings", maxReplacements: 1)
+        case .segmentRange: "array of two integers, 0 to 255"
+        case .object(let shape): shape.typeText ?? "object"
         case .appObject: "object"
-        case .either(let types): types.map(\.words).joined(separator: "; or ")
+        case .either(let types): types.map(\.typeText).joined(separator: "; or ")
         }
     }
 
     private static func range(of type: FieldType) -> ClosedRange<UInt64>? {
-        if case .whole(let range) = type { range } else { nil }
+        if case .integer(let range) = type { range } else { nil }
     }
 
     private static func withThousandsSeparator(_ number: UInt64) -> String {
@@ -94,9 +94,9 @@ extension FieldType {
             )
         case .uuid: ["type": "string", "pattern": "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"]
         case .choice(let names): ["enum": .texts(names)]
-        case .whole(let range):
+        case .integer(let range):
             ["type": "integer", "minimum": .number(range.lowerBound), "maximum": .number(range.upperBound)]
-        case .values(let values): ["enum": .numbers(values)]
+        case .integerChoice(let values): ["enum": .numbers(values)]
         case .number: ["type": "number"]
         case .boolean: ["type": "boolean"]
         case .array(let element, let countMax):
@@ -104,9 +104,9 @@ extension FieldType {
                 [.init("type", "array"), .init("items", element.schema(description))]
                     + (countMax.map { [.init("maxItems", .number(UInt64($0)))] } ?? [])
             )
-        case .segments:
+        case .segmentRange:
             [
-                "type": "array", "items": FieldType.whole(0...255).schema(description), "minItems": 2, "maxItems": 2,
+                "type": "array", "items": FieldType.integer(0...255).schema(description), "minItems": 2, "maxItems": 2,
             ]
         case .object(let shape): shape.schema(description)
         case .appObject: ["type": "object"]

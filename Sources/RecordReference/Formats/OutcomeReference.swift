@@ -29,8 +29,9 @@ package struct OutcomeReference: Sendable {
                 )
             case .superseded:
                 (
-                    "A newer command came before this one was sent. Its alert, if any, went with the newer state.",
-                    "Nothing."
+                    "A newer command came before this one was sent. Its alert, if any, went with the newer state. Or the command is an end, and a newer start "
+                        + "has begun another life of the activity.",
+                    "Nothing. If an end was meant for the newer life, send it again with a later timestamp."
                 )
             case .held:
                 (

@@ -20,7 +20,7 @@ extension RecordFormat {
             ("traceparent", "W3C Trace Context. The result has it, too."),
             ("tracestate", "As `traceparent`."),
         ],
-        isInput: true,
+        isWrittenByProducers: true,
         variants: [
             Variant(
                 name: "command",
@@ -80,7 +80,9 @@ private enum CommandFormat {
             RecordField("aps", .object(aps), .always, "Apple's dictionary."),
             RecordField(
                 "payload",
-                .object(RecordShape([], otherKeys: .passed, forbidden: ["aps"], words: "object without the key `aps`")),
+                .object(
+                    RecordShape([], otherKeys: .passedOn, forbidden: ["aps"], typeText: "object without the key `aps`")
+                ),
                 "Your own keys, which are beside `aps` in the body."
             ),
             RecordField(
@@ -96,12 +98,12 @@ private enum CommandFormat {
             ),
             RecordField(
                 "priority",
-                .values([5, 10]),
+                .integerChoice([5, 10]),
                 "`apns-priority`. Default: 10 for a start, an end and an alert, otherwise 5. The budget can lower 10 to 5."
             ),
             RecordField(
                 "expiration",
-                .whole(0...UInt64(Limits.timestampMax)),
+                .integer(0...UInt64(Limits.timestampMax)),
                 "The command is not sent after this time, UNIX seconds. Default: none, but the policy limits the age of starts and alerts."
             ),
             RecordField("policy", .policyName, "A policy of the worker's configuration. Default: the app's."),
@@ -176,7 +178,7 @@ private enum CommandFormat {
             ),
             RecordField(
                 "input-push-token",
-                .values([1]),
+                .integerChoice([1]),
                 .sometimes("only in a start"),
                 "The activity gets an update token (iOS 18)."
             ),
@@ -187,20 +189,25 @@ private enum CommandFormat {
                 "The id of the channel on which the activity begins (iOS 18)."
             ),
         ],
-        otherKeys: .passed,
+        otherKeys: .passedOn,
         rules: [startRule, updateOrEndRule, dismissalRule, contentStateRule]
     )
 
     private static let alert = RecordShape(
         [
-            RecordField("title", localizable, .sometimes("start"), "The title, or the key of a text in the app."),
-            RecordField("body", localizable, .sometimes("start"), "The text, or the key of a text in the app."),
+            RecordField(
+                "title",
+                localizableTextType,
+                .sometimes("start"),
+                "The title, or the key of a text in the app."
+            ),
+            RecordField("body", localizableTextType, .sometimes("start"), "The text, or the key of a text in the app."),
             RecordField("sound", .text, "`default`, or the name of a sound file in the app."),
         ],
-        otherKeys: .passed
+        otherKeys: .passedOn
     )
 
-    private static let localizable = FieldType.either([
+    private static let localizableTextType = FieldType.either([
         .text,
         .object(
             RecordShape(
@@ -212,20 +219,22 @@ private enum CommandFormat {
                         "What replaces the placeholders of that string."
                     ),
                 ],
-                otherKeys: .passed,
-                words: "an object with `loc-key`"
+                otherKeys: .passedOn,
+                typeText: "an object with `loc-key`"
             )
         ),
     ])
 }
 
 extension CommandFormat {
-    private static let isStart: DocumentValue = [
+    private static let startCondition: DocumentValue = [
         "required": ["aps"],
-        "properties": ["aps": startOfAps],
+        "properties": ["aps": apsStartCondition],
     ]
 
-    private static let startOfAps: DocumentValue = ["required": ["event"], "properties": ["event": ["const": "start"]]]
+    private static let apsStartCondition: DocumentValue = [
+        "required": ["event"], "properties": ["event": ["const": "start"]],
+    ]
 
     private static let channelCommandRule = RecordRule(
         "A command with the id of a channel has no `activity`, `audience`, `device` or `token`, and is no start.",
@@ -233,7 +242,7 @@ extension CommandFormat {
             "if": ["required": ["channel"], "properties": ["channel": ["type": "string"]]],
             "then": [
                 "properties": ["activity": false, "audience": false, "device": false, "token": false],
-                "not": isStart,
+                "not": startCondition,
             ],
         ]
     )
@@ -245,7 +254,7 @@ extension CommandFormat {
             "if": ["required": ["audience"]],
             "then": [
                 "properties": ["device": false, "token": false, "environment": false],
-                "if": isStart,
+                "if": startCondition,
                 "then": ["required": ["activity"], "properties": ["activity": ["pattern": "[{]device[}]"]]],
                 "else": ["properties": ["activity": false]],
             ],
@@ -268,24 +277,29 @@ extension CommandFormat {
                 "required": ["activity"],
                 "properties": ["channel": false],
                 "dependencies": ["token": ["environment"], "environment": ["token"]],
-                "if": isStart,
+                "if": startCondition,
                 "then": ["required": ["device"]],
                 "else": ["properties": ["device": false]],
             ],
         ]
     )
 
-    private static let nonEmpty: DocumentValue = ["minLength": 1, "properties": ["loc-key": ["minLength": 1]]]
+    private static let nonEmptyTextSchema: DocumentValue = [
+        "minLength": 1, "properties": ["loc-key": ["minLength": 1]],
+    ]
 
     private static let startRule = RecordRule(
         "A start has `attributes-type`, `attributes`, and an `alert` whose `title` and `body` are not empty: the phone ignores any "
             + "other start. It has at most one of `input-push-token` and `input-push-channel`.",
         [
-            "if": startOfAps,
+            "if": apsStartCondition,
             "then": [
                 "required": ["attributes-type", "attributes", "alert"],
                 "properties": [
-                    "alert": ["required": ["title", "body"], "properties": ["title": nonEmpty, "body": nonEmpty]]
+                    "alert": [
+                        "required": ["title", "body"],
+                        "properties": ["title": nonEmptyTextSchema, "body": nonEmptyTextSchema],
+                    ]
                 ],
                 "not": ["required": ["input-push-token", "input-push-channel"]],
             ],
@@ -294,7 +308,7 @@ extension CommandFormat {
 
     private static let updateOrEndRule = RecordRule(
         "Only a start has `input-push-token` or `input-push-channel`.",
-        ["if": startOfAps, "else": ["properties": ["input-push-token": false, "input-push-channel": false]]]
+        ["if": apsStartCondition, "else": ["properties": ["input-push-token": false, "input-push-channel": false]]]
     )
 
     private static let dismissalRule = RecordRule(

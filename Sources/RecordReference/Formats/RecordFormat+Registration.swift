@@ -14,7 +14,7 @@ extension RecordFormat {
             """,
         key: "the activity's id, or the device's id.",
         headers: [],
-        isInput: true,
+        isWrittenByProducers: true,
         variants: [
             Variant(
                 name: "registration",

@@ -17,7 +17,7 @@ extension RecordFormat {
         headers: [
             ("traceparent", "As the command's; with tracing, the worker's span."), ("tracestate", "As the command's."),
         ],
-        isInput: false,
+        isWrittenByProducers: false,
         variants: [commandResult, rangeResult, audienceResult, broadcastResult]
     )
 
@@ -50,7 +50,7 @@ extension RecordFormat {
                         + "`device`, the result is of the start that follows such an end (`afterLifetime`)."
                 ),
                 RecordField("apnsId", .uuid, "`apns-id` of the push. Apple's console finds the push by it."),
-                RecordField("priority", .values([5, 10]), "As it was sent."),
+                RecordField("priority", .integerChoice([5, 10]), "As it was sent."),
                 ResultFields.demoted,
                 RecordField(
                     "budgetLeft",
@@ -87,7 +87,7 @@ extension RecordFormat {
         shape: RecordShape(
             [
                 ResultFields.command, ResultFields.app, ResultFields.audience,
-                RecordField("segments", .segments, .always, "The first and the last of the range's segments."),
+                RecordField("segments", .segmentRange, .always, "The first and the last of the range's segments."),
                 ResultFields.roundOutcome, ResultFields.members, ResultFields.source,
                 ResultFields.times([.first, .last]),
             ],
@@ -120,7 +120,7 @@ extension RecordFormat {
                     "Why. `notInTime`: the command waited 2 s. `refused`: APNs refused to create it, see the worker's log. `notAwaited`: "
                         + "another command waited without success less than a minute ago."
                 ),
-                RecordField("ranges", .whole(1...256), .always, "How many ranges the audience was divided into."),
+                RecordField("ranges", .integer(1...256), .always, "How many ranges the audience was divided into."),
                 RecordField(
                     "reason",
                     .choice(["alertExpired"]),
@@ -195,7 +195,7 @@ private enum ResultFields {
         RecordField("device", .text, "The device of a start."),
     ]
     static let audience = RecordField("audience", .text, .always, "The audience.")
-    static let status = RecordField("status", .whole(100...999), "The HTTP status of APNs' last answer.")
+    static let status = RecordField("status", .integer(100...999), "The HTTP status of APNs' last answer.")
     static let reason = RecordField("reason", .text, "Apple's reason, or Causeway's own: see the table of reasons.")
     static let demoted = RecordField(
         "demoted",
@@ -204,7 +204,7 @@ private enum ResultFields {
     )
     static let dropped = RecordField(
         "dropped",
-        .array(of: .text, countMax: DroppedFields.countMax),
+        .array(of: .text, countMax: OversizeFields.countMax),
         "The members of `content-state` that were dropped by the policy's `oversize`, because the body was too large. A command that was held "
             + "for a token and is sent later names them in its result `held` only."
     )
@@ -225,7 +225,7 @@ private enum ResultFields {
                 RecordField($0.name.description, .count, "How many had it. Absent if none had.")
             },
             otherKeys: .ignored,
-            words: "object: a count for each outcome that occurred"
+            typeText: "object: a count for each outcome that occurred"
         )
     )
     static let members = RecordField("members", counts, .always, "How many members had each outcome.")
@@ -245,7 +245,7 @@ private enum ResultFields {
         "The command's record."
     )
 
-    struct Time {
+    struct TimeField {
         var name: String
         var meaning: String
 
@@ -254,20 +254,20 @@ private enum ResultFields {
             self.meaning = meaning
         }
 
-        static let record = Time("record", "The time of the command's record.")
-        static let admitted = Time("admitted", "Redis decided.")
-        static let first = Time("first", "APNs' first answer.")
-        static let last = Time("last", "APNs' last answer.")
+        static let record = TimeField("record", "The time of the command's record.")
+        static let admitted = TimeField("admitted", "Redis decided.")
+        static let first = TimeField("first", "APNs' first answer.")
+        static let last = TimeField("last", "APNs' last answer.")
     }
 
-    static func times(_ times: [Time]) -> RecordField {
+    static func times(_ times: [TimeField]) -> RecordField {
         RecordField(
             "times",
             .object(
                 RecordShape(
                     times.map { RecordField($0.name, .count, $0.meaning + " UNIX milliseconds.") },
                     otherKeys: .ignored,
-                    words: "object: those times that are known"
+                    typeText: "object: those times that are known"
                 )
             ),
             .always,

@@ -32,7 +32,7 @@ enum FieldDescription {
     case meaning
     /// The type in words. The library `CausewayRecords` has messages that say what a value must be, and
     /// prints these words in them.
-    case words
+    case typeText
 }
 
 /// A rule that combines several keys of an object.
@@ -53,7 +53,7 @@ package struct RecordShape: Sendable {
         /// A record with another key is invalid.
         case refused
         /// Other keys belong to Apple or to the app. Causeway passes them on.
-        case passed
+        case passedOn
         /// A later version may write more keys, so readers ignore unknown ones.
         case ignored
     }
@@ -64,20 +64,20 @@ package struct RecordShape: Sendable {
     /// Keys that must not occur although other keys are passed on.
     package var forbidden: [String]
     /// The type in words, for an object inside a record.
-    package var words: String?
+    package var typeText: String?
 
     init(
         _ fields: [RecordField],
         otherKeys: OtherKeys,
         rules: [RecordRule] = [],
         forbidden: [String] = [],
-        words: String? = nil
+        typeText: String? = nil
     ) {
         self.fields = fields
         self.otherKeys = otherKeys
         self.rules = rules
         self.forbidden = forbidden
-        self.words = words
+        self.typeText = typeText
     }
 
     /// Returns the shape as a JSON Schema (draft 7).
@@ -87,7 +87,7 @@ package struct RecordShape: Sendable {
                 let text =
                     switch description {
                     case .meaning: field.meaning
-                    case .words: field.type.words.replacing("`", with: "")
+                    case .typeText: field.type.typeText.replacing("`", with: "")
                     }
                 return DocumentValue.Member(field.name, field.type.schema(description).withDescription(text))
             }
@@ -98,7 +98,7 @@ package struct RecordShape: Sendable {
         // JSON Schema has no keyword that limits the number of unknown keys. So the schema for the library
         // `CausewayRecords` has the keyword `unknownKeysMax`. An object without fields belongs to the app,
         // and is not limited.
-        if otherKeys == .passed, !fields.isEmpty, description == .words {
+        if otherKeys == .passedOn, !fields.isEmpty, description == .typeText {
             members.append(.init("unknownKeysMax", .number(UInt64(Limits.unknownKeysPerObjectMax))))
         }
         if otherKeys == .refused { members.append(.init("additionalProperties", false)) }
@@ -157,6 +157,6 @@ package struct RecordFormat: Sendable {
     package var key: String
     package var headers: [(name: String, meaning: String)]
     /// Whether producers write the records, and workers read them.
-    package var isInput: Bool
+    package var isWrittenByProducers: Bool
     package var variants: [Variant]
 }

@@ -53,12 +53,12 @@ package enum AsyncAPIFile {
     /// Returns the name of an operation of a producer or app server, which sends commands and registrations
     /// and receives the other records.
     private static func operationName(_ format: RecordFormat) -> String {
-        (format.isInput ? "send" : "receive") + format.title
+        (format.isWrittenByProducers ? "send" : "receive") + format.title
     }
 
     private static func operation(_ format: RecordFormat) -> DocumentValue {
         [
-            "action": .text(format.isInput ? "send" : "receive"),
+            "action": .text(format.isWrittenByProducers ? "send" : "receive"),
             "channel": ["$ref": .text("#/channels/\(format.name)")],
             "messages": [["$ref": .text("#/channels/\(format.name)/messages/\(format.name)")]],
         ]

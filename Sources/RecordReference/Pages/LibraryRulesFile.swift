@@ -38,7 +38,7 @@ package enum LibraryRulesFile {
     /// Returns a schema as a Swift string literal with short lines.
     private static func literal(_ format: RecordFormat) -> String {
         let definitions = DocumentValue.Member("definitions", ["controlCharacter": FieldType.controlCharacter])
-        let schema = DocumentValue.object(format.variants[0].shape.schema(.words).members + [definitions])
+        let schema = DocumentValue.object(format.variants[0].shape.schema(.typeText).members + [definitions])
         var lines: [String] = []
         for word in schema.oneLineJSON.split(separator: " ") {
             if let last = lines.last, last.count + word.count < lineCharactersMax {

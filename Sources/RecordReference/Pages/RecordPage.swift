@@ -59,7 +59,7 @@ package enum RecordPage {
                 case .optional: "optional"
                 case .sometimes(let when): when
                 }
-            let row = ["`\(prefix)\(field.name)`", field.type.words, presence, field.meaning]
+            let row = ["`\(prefix)\(field.name)`", field.type.typeText, presence, field.meaning]
             return [row] + field.type.shapes.flatMap { rows($0, "\(prefix)\(field.name).") }
         }
     }
@@ -74,7 +74,7 @@ package enum RecordPage {
         let otherKeyRules =
             switch shape.otherKeys {
             case .refused: ["The record has no other keys."]
-            case .passed, .ignored: [] as [String]
+            case .passedOn, .ignored: [] as [String]
             }
         return shape.rules.map(\.text) + shape.fields.flatMap { $0.type.shapes.flatMap { $0.rules.map(\.text) } }
             + otherKeyRules

@@ -20,14 +20,14 @@ final class Cluster {
     private struct Node {
         let location: RedisURL.Location
         /// Whether the server has slots, by the last look-up or by a later MOVED.
-        var isMapped: Bool
+        var hasSlots: Bool
         /// When an ASK last named the server, on the monotonic clock; `.min`: never.
         var askedAtMilliseconds = Int64.min
         /// When the connection to the server closes, on the monotonic clock; `.max`: no time is set.
         var retiresAtMilliseconds = Int64.max
     }
 
-    private enum Timer: UInt64 {
+    private enum ClusterTimer: UInt64 {
         case refresh, retirement
     }
 
@@ -48,12 +48,12 @@ final class Cluster {
     private var replicas: [RedisURL.Location] = []
 
     private var isClosed = false
-    private var hasMap = false
+    private var hasSlotMap = false
     private var isRefreshRequested = false
     private var refreshTimer = TimerIdentifier.none
     private var retirementTimer = TimerIdentifier.none
     private var lookupStartedAtMilliseconds = Int64.min
-    private var pause = ReconnectPause()
+    private var lookupPause = ReconnectPause()
 
     /// - Parameters:
     ///   - handler: held weakly.
@@ -70,7 +70,7 @@ final class Cluster {
         self.handler = handler
         self.makeSession = makeSession
         lookup = SlotMapLookup(loop: loop, configuration: configuration)
-        slotOwners = ContiguousArray(repeating: SlotMap.unowned, count: KeySlot.slotCount)
+        slotOwners = ContiguousArray(repeating: SlotMap.noOwner, count: KeySlot.slotCount)
     }
 
     func connect() {
@@ -90,9 +90,9 @@ final class Cluster {
 
     /// The number of servers that have slots but are not ready. Until a look-up has succeeded, the servers are unknown,
     /// and the number is 1.
-    var unavailableServers: Int {
-        guard hasMap else { return 1 }
-        return nodes.indices.count { nodes[$0]?.isMapped == true && connections[$0]?.isReady != true }
+    var unavailableServerCount: Int {
+        guard hasSlotMap else { return 1 }
+        return nodes.indices.count { nodes[$0]?.hasSlots == true && connections[$0]?.isReady != true }
     }
 
     var outstandingCount: Int { connections.reduce(0) { $0 + ($1?.outstandingCount ?? 0) } }
@@ -102,7 +102,7 @@ final class Cluster {
     func connection(for key: UnsafeRawBufferPointer) -> RedisConnection? {
         let keySlot = KeySlot(key)
         if askRedirections.count > 0, let node = askRedirections.node(for: keySlot.fingerprint) {
-            return askedConnection(node, keySlot.fingerprint)
+            return connectionAfterAsk(node, keySlot.fingerprint)
         }
         let owner = Int(slotOwners[keySlot.slot])
         guard owner < connections.count, let connection = connections[owner], connection.isReady else {
@@ -114,7 +114,7 @@ final class Cluster {
         return connection
     }
 
-    private func askedConnection(_ node: Int, _ fingerprint: UInt64) -> RedisConnection? {
+    private func connectionAfterAsk(_ node: Int, _ fingerprint: UInt64) -> RedisConnection? {
         guard let connection = connections[node], connection.isReady, connection.hasRoomForAskedCall else {
             return nil
         }
@@ -145,16 +145,16 @@ final class Cluster {
         }
         guard let freeIndex else { return nil }
         var serverConfiguration = configuration
-        serverConfiguration.url = configuration.url.at(location)
+        serverConfiguration.url = configuration.url.withLocation(location)
         serverConfiguration.callsPerCommandMax = 1
         let connection = RedisConnection(
             loop: loop,
             configuration: serverConfiguration,
             session: makeSession(serverConfiguration),
             handler: handler,
-            owner: self
+            delegate: self
         )
-        nodes[freeIndex] = Node(location: location, isMapped: false)
+        nodes[freeIndex] = Node(location: location, hasSlots: false)
         connections[freeIndex] = connection
         connection.connect()
         return freeIndex
@@ -163,40 +163,40 @@ final class Cluster {
     /// For each server without slots, sets when its connection closes, if no time is set yet. If an ASK has named the
     /// server recently, this is `askedServerKeepMilliseconds` after the last ASK. Otherwise it is twice the response
     /// deadline from now: by then its last calls have their replies or have failed.
-    private func retireUnmappedNodes() {
+    private func retireNodesWithoutSlots() {
         let now = loop.nowMilliseconds
         let graceMilliseconds = 2 * configuration.responseDeadlineMilliseconds
         for index in nodes.indices {
-            guard let node = nodes[index], !node.isMapped, node.retiresAtMilliseconds == .max else { continue }
-            let asked = node.askedAtMilliseconds
-            let isAsked = asked != .min && now - asked < Self.askedServerKeepMilliseconds
+            guard let node = nodes[index], !node.hasSlots, node.retiresAtMilliseconds == .max else { continue }
+            let askedAtMilliseconds = node.askedAtMilliseconds
+            let isAsked = askedAtMilliseconds != .min && now - askedAtMilliseconds < Self.askedServerKeepMilliseconds
             nodes[index]?.retiresAtMilliseconds =
-                isAsked ? asked + Self.askedServerKeepMilliseconds : now + graceMilliseconds
+                isAsked ? askedAtMilliseconds + Self.askedServerKeepMilliseconds : now + graceMilliseconds
         }
         scheduleRetirement()
     }
 
     private func scheduleRetirement() {
-        let due = nodes.reduce(Int64.max) { min($0, $1?.retiresAtMilliseconds ?? .max) }
+        let dueMilliseconds = nodes.reduce(Int64.max) { min($0, $1?.retiresAtMilliseconds ?? .max) }
         loop.cancel(retirementTimer)
         retirementTimer = .none
-        guard due != .max else { return }
+        guard dueMilliseconds != .max else { return }
         retirementTimer = loop.schedule(
-            afterMilliseconds: due - loop.nowMilliseconds,
+            afterMilliseconds: dueMilliseconds - loop.nowMilliseconds,
             handler: self,
-            tag: Timer.retirement.rawValue
+            tag: ClusterTimer.retirement.rawValue
         )
     }
 
     private func removeRetiredNodes() {
         for index in nodes.indices {
             guard let node = nodes[index], node.retiresAtMilliseconds <= loop.nowMilliseconds else { continue }
-            remove(index)
+            removeNode(index)
         }
         scheduleRetirement()
     }
 
-    private func remove(_ index: Int) {
+    private func removeNode(_ index: Int) {
         let connection = connections[index]
         nodes[index] = nil
         connections[index] = nil
@@ -215,89 +215,95 @@ final class Cluster {
 
     private func scheduleRefresh() {
         guard refreshTimer == .none else { return }
-        var wait = Int64.random(in: 0...Self.refreshJitterMilliseconds)
+        var waitMilliseconds = Int64.random(in: 0...Self.refreshJitterMilliseconds)
         if lookupStartedAtMilliseconds != .min {
-            wait += max(0, lookupStartedAtMilliseconds + Self.refreshSpacingMilliseconds - loop.nowMilliseconds)
+            waitMilliseconds += max(
+                0,
+                lookupStartedAtMilliseconds + Self.refreshSpacingMilliseconds - loop.nowMilliseconds
+            )
         }
-        startRefreshTimer(wait)
+        startRefreshTimer(waitMilliseconds)
     }
 
     private func startRefreshTimer(_ milliseconds: Int64) {
         // The handler of an error may already have scheduled a look-up. This look-up replaces that one.
         loop.cancel(refreshTimer)
-        refreshTimer = loop.schedule(afterMilliseconds: milliseconds, handler: self, tag: Timer.refresh.rawValue)
+        refreshTimer = loop.schedule(afterMilliseconds: milliseconds, handler: self, tag: ClusterTimer.refresh.rawValue)
     }
 
     private func startLookup() {
         isRefreshRequested = false
         lookupStartedAtMilliseconds = loop.nowMilliseconds
-        lookup.find(candidates: candidates()) { [weak self] result in
-            self?.handle(result)
+        lookup.find(candidates: findLookupCandidates()) { [weak self] result in
+            self?.handleLookupResult(result)
         }
     }
 
     /// Returns the servers to ask for the slots: first the servers that are ready, then all others. Each
     /// group is shuffled to spread the load.
-    private func candidates() -> [RedisURL.Location] {
-        let known = nodes.compactMap { $0?.location }
-        let ready = nodes.indices.filter { connections[$0]?.isReady ?? false }.compactMap { nodes[$0]?.location }
+    private func findLookupCandidates() -> [RedisURL.Location] {
+        let knownLocations = nodes.compactMap { $0?.location }
+        let readyLocations = nodes.indices.filter { connections[$0]?.isReady ?? false }
+            .compactMap { nodes[$0]?.location }
             .shuffled()
-        let others = (known + replicas + configuration.url.locations).shuffled()
-        var seen: Set<RedisURL.Location> = []
-        return (ready + others).filter { seen.insert($0).inserted }
+        let otherLocations = (knownLocations + replicas + configuration.url.locations).shuffled()
+        var seenLocations: Set<RedisURL.Location> = []
+        return (readyLocations + otherLocations).filter { seenLocations.insert($0).inserted }
     }
 
-    private func handle(_ result: Result<SlotMap, RedisError>) {
+    private func handleLookupResult(_ result: Result<SlotMap, RedisError>) {
         switch result {
         case .success(let map):
-            pause.reset()
-            apply(map)
+            lookupPause.reset()
+            applySlotMap(map)
             // Look up again until each slot has a server that is ready.
             if isRefreshRequested || !areAllSlotsServed { scheduleRefresh() }
         case .failure(let error):
             handler?.redisLost(error)
             guard !isClosed else { return }
-            startRefreshTimer(max(pause.nextMilliseconds(), hasMap ? Self.refreshSpacingMilliseconds : 0))
+            startRefreshTimer(
+                max(lookupPause.nextPauseMilliseconds(), hasSlotMap ? Self.refreshSpacingMilliseconds : 0)
+            )
         }
     }
 
-    private func apply(_ map: SlotMap) {
-        hasMap = true
+    private func applySlotMap(_ map: SlotMap) {
+        hasSlotMap = true
         replicas = map.replicas
-        for index in nodes.indices { nodes[index]?.isMapped = false }
+        for index in nodes.indices { nodes[index]?.hasSlots = false }
         // A primary has no index if all indices are in use, because servers without slots still have theirs.
         let nodeIndices = map.primaries.map { findOrAddNode(at: $0) }
-        for case let index? in nodeIndices { nodes[index]?.isMapped = true }
+        for case let index? in nodeIndices { nodes[index]?.hasSlots = true }
         for slot in slotOwners.indices {
             let owner = map.owners[slot]
-            let nodeIndex = owner == SlotMap.unowned ? nil : nodeIndices[Int(owner)]
-            slotOwners[slot] = nodeIndex.map { UInt16($0) } ?? SlotMap.unowned
+            let nodeIndex = owner == SlotMap.noOwner ? nil : nodeIndices[Int(owner)]
+            slotOwners[slot] = nodeIndex.map { UInt16($0) } ?? SlotMap.noOwner
         }
-        retireUnmappedNodes()
+        retireNodesWithoutSlots()
     }
 
     /// Whether all slots have a server, and all servers with slots are ready.
     private var areAllSlotsServed: Bool {
-        !slotOwners.contains(SlotMap.unowned)
-            && nodes.indices.allSatisfy { nodes[$0]?.isMapped != true || connections[$0]?.isReady == true }
+        !slotOwners.contains(SlotMap.noOwner)
+            && nodes.indices.allSatisfy { nodes[$0]?.hasSlots != true || connections[$0]?.isReady == true }
     }
 
-    private func follow(_ redirection: Redirection, keyFingerprint: UInt64) {
+    private func followRedirection(_ redirection: Redirection, keyFingerprint: UInt64) {
         // If all indices are in use, only the next look-up can help.
         guard let index = findOrAddNode(at: redirection.location) else { return requestRefresh() }
         if redirection.isAsk {
             nodes[index]?.askedAtMilliseconds = loop.nowMilliseconds
             if keyFingerprint != 0 { askRedirections.insert(keyFingerprint, node: index) }
         } else {
-            nodes[index]?.isMapped = true
+            nodes[index]?.hasSlots = true
             slotOwners[redirection.slot] = UInt16(index)
             requestRefresh()
         }
     }
 }
 
-extension Cluster: ConnectionOwner, TimerHandler {
-    func locate(for connection: RedisConnection) { connection.continueConnecting(to: connection.location) }
+extension Cluster: ConnectionDelegate, TimerHandler {
+    func locateServer(for connection: RedisConnection) { connection.continueConnecting(to: connection.location) }
 
     func connectionBecameReady(_ connection: RedisConnection) {}
 
@@ -307,26 +313,26 @@ extension Cluster: ConnectionOwner, TimerHandler {
         // which say where the keys are now.
         askRedirections.removeAll(for: index)
         if nodes[index]?.retiresAtMilliseconds != .max {
-            remove(index)
+            removeNode(index)
         } else {
             requestRefresh()
         }
     }
 
-    func serverRefused(_ call: OutstandingCall, on connection: RedisConnection, error: UnsafeRawBufferPointer) {
+    func serverReturnedError(_ call: OutstandingCall, on connection: RedisConnection, error: UnsafeRawBufferPointer) {
         if let redirection = Redirection(error: error, from: connection.location) {
-            follow(redirection, keyFingerprint: call.keyFingerprint)
+            followRedirection(redirection, keyFingerprint: call.keyFingerprint)
         } else if call.kind == .call, RedisError(reply: error).concernsSlots {
             requestRefresh()
         }
     }
 
     func timerFired(tag: UInt64) {
-        switch Timer(rawValue: tag) {
+        switch ClusterTimer(rawValue: tag) {
         case .refresh:
             refreshTimer = .none
             // If all servers have become ready since the look-up was scheduled, it is not needed any more.
-            if isRefreshRequested || !hasMap || !areAllSlotsServed { startLookup() }
+            if isRefreshRequested || !hasSlotMap || !areAllSlotsServed { startLookup() }
         case .retirement:
             retirementTimer = .none
             removeRetiredNodes()

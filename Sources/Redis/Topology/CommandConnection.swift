@@ -46,11 +46,11 @@ final class CommandConnection {
         case .host(let host, let port):
             loop.resolve(host: host, port: port) { [weak self] result in
                 switch result {
-                case .success(let found):
-                    self?.addresses = found[...]
+                case .success(let foundAddresses):
+                    self?.addresses = foundAddresses[...]
                     self?.connectToNextAddress()
                 case .failure(let error):
-                    self?.end(RedisError(.resolve, "Redis host: \(error.reason)"))
+                    self?.endConnection(RedisError(.resolve, "Redis host: \(error.reason)"))
                 }
             }
         }
@@ -78,13 +78,13 @@ final class CommandConnection {
         isClosed = true
         waitingCompletions = []
         unsentCommands = []
-        release()
+        closeStream()
     }
 
-    private func end(_ error: RedisError) {
+    private func endConnection(_ error: RedisError) {
         guard !isClosed else { return }
         isClosed = true
-        release()
+        closeStream()
         let failedCompletions = waitingCompletions
         waitingCompletions = []
         unsentCommands = []
@@ -92,7 +92,7 @@ final class CommandConnection {
         for completion in failedCompletions { completion(.failure(locatedError)) }
     }
 
-    private func release() {
+    private func closeStream() {
         stream?.close()
         stream = nil
         reader = nil
@@ -102,7 +102,7 @@ final class CommandConnection {
 
     private func connectToNextAddress() {
         guard !isClosed else { return }
-        guard let address = addresses.popFirst() else { return end(RedisError(.resolve)) }
+        guard let address = addresses.popFirst() else { return endConnection(RedisError(.resolve)) }
         let stream = Stream(loop: loop, handler: self)
         self.stream = stream
         var serverName: String?
@@ -116,14 +116,16 @@ final class CommandConnection {
     }
 
     private func write(_ arguments: [[UInt8]]) {
-        if !withCommandText(arguments, { stream?.write($0) }) { end(RedisError(.protocolViolation, "no memory")) }
+        if !withCommandText(arguments, { stream?.write($0) }) {
+            endConnection(RedisError(.protocolViolation, "no memory"))
+        }
     }
 
     /// Sends AUTH and SELECT, and then the commands that have waited for the connection. If AUTH or SELECT
     /// fails, the connection ends.
     private func beginSession() {
         var commands: [[String]] = []
-        if let credentials = url.credentials { commands.append(credentials.authentication) }
+        if let credentials = url.credentials { commands.append(credentials.authenticationCommand) }
         if url.database != 0 { commands.append(["SELECT", String(url.database)]) }
         let ownCompletions: [Completion] = commands.map { command in
             write(command.map { Array($0.utf8) })
@@ -131,13 +133,13 @@ final class CommandConnection {
                 guard case .success(.error(let text)) = result else { return }
                 let error = text.withUnsafeBytes { RedisError(reply: $0) }
                 // Do not report the text of an unknown error, because it may contain the password.
-                self?.end(error.code == .unknown && command[0] == "AUTH" ? RedisError(.wrongPassword) : error)
+                self?.endConnection(error.code == .unknown && command[0] == "AUTH" ? RedisError(.wrongPassword) : error)
             }
         }
         waitingCompletions = (ownCompletions + waitingCompletions)[...]
-        let commandsOfOthers = unsentCommands
+        let delayedCommands = unsentCommands
         unsentCommands = []
-        for arguments in commandsOfOthers { write(arguments) }
+        for arguments in delayedCommands { write(arguments) }
     }
 
     private func restartDeadline(_ milliseconds: Int64) {
@@ -152,12 +154,14 @@ extension CommandConnection: StreamHandler, TimerHandler, TurnEndHandler {
     func timerFired(tag: UInt64) {
         // A connection without a waiting command has no deadline.
         if isConnected && waitingCompletions.isEmpty { return }
-        end(RedisError(.deadline))
+        endConnection(RedisError(.deadline))
     }
 
     func streamConnected(_ stream: Stream) {
         guard stream === self.stream else { return }
-        guard let reader = ValueReader() else { return end(RedisError(.protocolViolation, "no memory for the reader")) }
+        guard let reader = ValueReader() else {
+            return endConnection(RedisError(.protocolViolation, "no memory for the reader"))
+        }
         self.reader = reader
         isConnected = true
         restartDeadline(configuration.responseDeadlineMilliseconds)
@@ -166,16 +170,18 @@ extension CommandConnection: StreamHandler, TimerHandler, TurnEndHandler {
 
     func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {
         guard stream === self.stream, let reader else { return }
-        guard reader.feed(bytes) else { return end(RedisError(.protocolViolation)) }
+        guard reader.feed(bytes) else { return endConnection(RedisError(.protocolViolation)) }
         // Stop reading if a completion has closed the connection.
         while stream === self.stream {
             switch reader.next() {
             case .incomplete:
                 return
             case .violation:
-                return end(RedisError(.protocolViolation))
+                return endConnection(RedisError(.protocolViolation))
             case .value(let value):
-                guard let completion = waitingCompletions.popFirst() else { return end(RedisError(.protocolViolation)) }
+                guard let completion = waitingCompletions.popFirst() else {
+                    return endConnection(RedisError(.protocolViolation))
+                }
                 restartDeadline(configuration.responseDeadlineMilliseconds)
                 completion(.success(value))
             }
@@ -187,6 +193,6 @@ extension CommandConnection: StreamHandler, TimerHandler, TurnEndHandler {
     func streamClosed(_ stream: Stream, error: StreamError?) {
         guard stream === self.stream else { return }
         if !isConnected && !addresses.isEmpty { return connectToNextAddress() }
-        end(RedisError(.stream, "connection to Redis: \(error?.description ?? "closed by the server")"))
+        endConnection(RedisError(.stream, "connection to Redis: \(error?.description ?? "closed by the server")"))
     }
 }

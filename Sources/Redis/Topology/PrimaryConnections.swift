@@ -8,9 +8,9 @@ import Reactor
 /// returns true when the task is cancelled. Not thread-safe.
 final class PrimaryConnections {
     /// A command and the server that gets it.
-    typealias Command = (location: RedisURL.Location, words: [[UInt8]])
+    typealias Command = (location: RedisURL.Location, arguments: [[UInt8]])
     /// The result of one command.
-    typealias Answer = Result<RedisValue, RedisError>
+    typealias ReplyResult = Result<RedisValue, RedisError>
 
     /// The longest time that one step of a call waits: a search for the primaries, or an exchange of commands and
     /// replies. A connection's own deadline ends a step with a silent server, but not with one that keeps sending
@@ -24,10 +24,10 @@ final class PrimaryConnections {
     private let isCancelled: () -> Bool
     private var connections: [RedisURL.Location: CommandConnection] = [:]
     /// The cluster's slots; nil if the next call must search for them.
-    private var map: SlotMap?
+    private var slotMap: SlotMap?
     private var lastPrimaries: [RedisURL.Location] = []
     /// The primary that the Sentinels named; nil if the next call must ask them.
-    private var primary: RedisURL.Location?
+    private var sentinelPrimary: RedisURL.Location?
 
     /// Creates the object. The first call connects.
     init(
@@ -49,66 +49,66 @@ final class PrimaryConnections {
     func closeAll() {
         for connection in connections.values { connection.close() }
         connections = [:]
-        map = nil
-        primary = nil
+        slotMap = nil
+        sentinelPrimary = nil
     }
 
     /// Forgets the primaries but keeps the connections. The next call searches for the primaries.
     func forgetPrimaries() {
-        map = nil
-        primary = nil
+        slotMap = nil
+        sentinelPrimary = nil
     }
 
     // MARK: - Servers
 
     /// Returns the primaries. Each has those of the `slots` that it serves; without a cluster, the only
     /// primary serves all of them.
-    func primaries(having slots: [Int]) throws(RedisError) -> [(location: RedisURL.Location, slots: [Int])] {
-        guard case .cluster = configuration.topology else { return try primaries().map { ($0, slots) } }
-        let map = try self.slotMap()
+    func findPrimaries(having slots: [Int]) throws(RedisError) -> [(location: RedisURL.Location, slots: [Int])] {
+        guard case .cluster = configuration.topology else { return try findPrimaries().map { ($0, slots) } }
+        let map = try findSlotMap()
         return map.primaries.enumerated()
             .map { position, location in (location, slots.filter { map.owners[$0] == UInt16(position) }) }
     }
 
-    func primaries() throws(RedisError) -> [RedisURL.Location] {
+    func findPrimaries() throws(RedisError) -> [RedisURL.Location] {
         switch configuration.topology {
         case .single: [configuration.url.location]
-        case .sentinel(let sentinels): [try primary(by: sentinels)]
-        case .cluster: try slotMap().primaries
+        case .sentinel(let sentinels): [try findPrimary(by: sentinels)]
+        case .cluster: try findSlotMap().primaries
         }
     }
 
-    func location(of key: [UInt8]) throws(RedisError) -> RedisURL.Location {
+    func findLocation(of key: [UInt8]) throws(RedisError) -> RedisURL.Location {
         switch configuration.topology {
         case .single:
             return configuration.url.location
         case .sentinel(let sentinels):
-            return try primary(by: sentinels)
+            return try findPrimary(by: sentinels)
         case .cluster:
-            let map = try slotMap()
+            let map = try findSlotMap()
             let owner = map.owners[key.withUnsafeBytes { KeySlot.slot(of: $0) }]
-            guard owner != SlotMap.unowned else { throw RedisError(.clusterDown) }
+            guard owner != SlotMap.noOwner else { throw RedisError(.clusterDown) }
             return map.primaries[Int(owner)]
         }
     }
 
-    private func primary(by sentinels: RedisURL) throws(RedisError) -> RedisURL.Location {
-        if let primary { return primary }
+    private func findPrimary(by sentinels: RedisURL) throws(RedisError) -> RedisURL.Location {
+        if let sentinelPrimary { return sentinelPrimary }
         let lookup = SentinelLookup(loop: loop, configuration: configuration, sentinels: sentinels)
         let location = try runLookup { lookup.find($0) }
-        primary = location
+        sentinelPrimary = location
         return location
     }
 
-    private func slotMap() throws(RedisError) -> SlotMap {
-        if let map { return map }
+    private func findSlotMap() throws(RedisError) -> SlotMap {
+        if let slotMap { return slotMap }
         let lookup = SlotMapLookup(loop: loop, configuration: configuration)
         // Ask the last known primaries first, because the configured servers may no longer exist.
-        let others = configuration.url.locations.filter { !lastPrimaries.contains($0) }
+        let otherLocations = configuration.url.locations.filter { !lastPrimaries.contains($0) }
         let map = try runLookup {
-            lookup.find(candidates: lastPrimaries.shuffled().prefix(SlotMapLookup.attemptsMax / 2) + others, $0)
+            lookup.find(candidates: lastPrimaries.shuffled().prefix(SlotMapLookup.attemptsMax / 2) + otherLocations, $0)
         }
-        self.map = map
+        slotMap = map
         lastPrimaries = map.primaries
         return map
     }
@@ -120,7 +120,7 @@ final class PrimaryConnections {
         // The loop does not run between two calls, so its clock is out of date.
         loop.refreshClock()
         find { result = $0 }
-        return try (turnUntil { result } ?? .failure(RedisError(.deadline))).get()
+        return try (runLoopUntil { result } ?? .failure(RedisError(.deadline))).get()
     }
 
     // MARK: - Commands
@@ -129,44 +129,44 @@ final class PrimaryConnections {
     /// once, because the map may be wrong while a slot is moving.
     ///
     /// - Returns: the results, in the order of the commands. A failed command is not repeated.
-    func send(_ commands: [Command]) -> [Answer] {
-        zip(commands, transmit(commands)).map { followRedirection($0.1, of: $0.0) }
+    func send(_ commands: [Command]) -> [ReplyResult] {
+        zip(commands, sendWithoutRedirection(commands)).map { followRedirection($0.1, of: $0.0) }
     }
 
-    private func followRedirection(_ answer: Answer, of command: Command) -> Answer {
-        guard case .success(.error(let text)) = answer,
+    private func followRedirection(_ reply: ReplyResult, of command: Command) -> ReplyResult {
+        guard case .success(.error(let text)) = reply,
             let redirection = text.withUnsafeBytes({ Redirection(error: $0, from: command.location) })
-        else { return answer }
-        if !redirection.isAsk { map = nil }
-        let asking = redirection.isAsk ? [(redirection.location, [Array("ASKING".utf8)])] : []
-        return transmit(asking + [(redirection.location, command.words)]).last ?? answer
+        else { return reply }
+        if !redirection.isAsk { slotMap = nil }
+        let askingCommands = redirection.isAsk ? [(redirection.location, [Array("ASKING".utf8)])] : []
+        return sendWithoutRedirection(askingCommands + [(redirection.location, command.arguments)]).last ?? reply
     }
 
     /// Sends all commands at once. Does not follow redirections to other servers, but returns them as error replies.
-    func transmit(_ commands: [Command]) -> [Answer] {
-        var results = [Answer?](repeating: nil, count: commands.count)
-        var answerCount = 0
+    func sendWithoutRedirection(_ commands: [Command]) -> [ReplyResult] {
+        var results = [ReplyResult?](repeating: nil, count: commands.count)
+        var replyCount = 0
         loop.refreshClock()
         // The loop does not run between two calls. One turn now notices which connections the servers have closed
         // since the last call.
-        loop.turn(waitMilliseconds: 0)
-        for (index, (location, words)) in commands.enumerated() {
+        loop.runTurn(waitMilliseconds: 0)
+        for (index, (location, arguments)) in commands.enumerated() {
             connection(to: location)
-                .send(words) { [weak self] result in
+                .send(arguments) { [weak self] result in
                     results[index] = result
-                    answerCount += 1
+                    replyCount += 1
                     if case .failure = result { self?.connections[location] = nil }
                 }
         }
-        let allAnswers: Void? = turnUntil { answerCount == commands.count ? () : nil }
-        return results.map { $0 ?? .failure(RedisError(allAnswers == nil ? .deadline : .closed)) }
+        let allReplies: Void? = runLoopUntil { replyCount == commands.count ? () : nil }
+        return results.map { $0 ?? .failure(RedisError(allReplies == nil ? .deadline : .closed)) }
     }
 
     private func connection(to location: RedisURL.Location) -> CommandConnection {
         if let connection = connections[location], !connection.isClosed { return connection }
         let connection = CommandConnection(
             loop: loop,
-            url: configuration.url.at(location),
+            url: configuration.url.withLocation(location),
             configuration: configuration
         )
         connections[location] = connection
@@ -176,12 +176,14 @@ final class PrimaryConnections {
     /// Runs the loop until `value` returns a value.
     ///
     /// - Returns: nil if `blockedMillisecondsMax` has passed or `isCancelled` has returned true.
-    private func turnUntil<Value>(_ value: () -> Value?) -> Value? {
-        let end = loop.nowMilliseconds + Self.blockedMillisecondsMax
+    private func runLoopUntil<Value>(_ value: () -> Value?) -> Value? {
+        let endMilliseconds = loop.nowMilliseconds + Self.blockedMillisecondsMax
         while true {
             if let value = value() { return value }
-            if loop.nowMilliseconds >= end || isCancelled() { return nil }
-            loop.turn(waitMilliseconds: Int32(min(Self.cancellationCheckMilliseconds, end - loop.nowMilliseconds)))
+            if loop.nowMilliseconds >= endMilliseconds || isCancelled() { return nil }
+            loop.runTurn(
+                waitMilliseconds: Int32(min(Self.cancellationCheckMilliseconds, endMilliseconds - loop.nowMilliseconds))
+            )
         }
     }
 }

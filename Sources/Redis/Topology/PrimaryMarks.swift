@@ -48,7 +48,7 @@ public final class PrimaryMarks {
         if case .cluster = configuration.topology { isCluster = true } else { isCluster = false }
     }
 
-    private var anchors: SlotAnchors { isCluster ? .ofCluster : .ofSingleServer }
+    private var anchors: SlotAnchors { isCluster ? .forCluster : .forSingleServer }
 
     private func key(_ name: String, at anchor: Int) -> [UInt8] {
         Array("{\(anchors.tags[anchor].tag)}\(group)/\(name)".utf8)
@@ -60,14 +60,14 @@ public final class PrimaryMarks {
     /// refuses to read a mark, or that owns none of the slots that have marks (``SlotAnchors``).
     ///
     /// - Throws: if the primaries cannot be found.
-    public func read(_ names: [String]) throws(RedisError) -> [Primary] {
+    public func readMarks(_ names: [String]) throws(RedisError) -> [Primary] {
         readCount += 1
         if isCluster || readCount.isMultiple(of: Self.readsPerSearch) { connections.forgetPrimaries() }
         do throws(RedisError) {
             var primaries: [Primary] = []
-            for (location, slots) in try connections.primaries(having: anchors.tags.map(\.slot)) {
+            for (location, slots) in try connections.findPrimaries(having: anchors.tags.map(\.slot)) {
                 let ownAnchors = anchors.tags.indices.filter { slots.contains(anchors.tags[$0].slot) }
-                guard !ownAnchors.isEmpty, let primary = read(names, at: location, ownAnchors) else { continue }
+                guard !ownAnchors.isEmpty, let primary = readMarks(names, at: location, ownAnchors) else { continue }
                 primaries.append(primary)
             }
             // If no primary answered, other servers may be the primaries now. The next call searches again.
@@ -79,8 +79,10 @@ public final class PrimaryMarks {
         }
     }
 
-    private func read(_ names: [String], at location: RedisURL.Location, _ anchors: [Int]) -> Primary? {
-        guard case .success(let reply)? = connections.transmit([(location, Self.words("INFO", "server"))]).first
+    private func readMarks(_ names: [String], at location: RedisURL.Location, _ anchors: [Int]) -> Primary? {
+        guard
+            case .success(let reply)? =
+                connections.sendWithoutRedirection([(location, Self.arguments("INFO", "server"))]).first
         else { return nil }
         // A user without the permission for INFO gets no run id. Then the worker notices a restart of the primary only
         // by missing marks.
@@ -89,8 +91,8 @@ public final class PrimaryMarks {
         for start in stride(from: 0, to: names.count, by: Self.marksPerBatchMax) {
             let batch = names[start..<min(start + Self.marksPerBatchMax, names.count)]
             let commands = batch.map { (location, [Array("GET".utf8), key($0, at: anchors[0])]) }
-            for answer in connections.transmit(commands) {
-                switch answer {
+            for markReply in connections.sendWithoutRedirection(commands) {
+                switch markReply {
                 case .success(.null): texts.append(nil)
                 case .success(.string(let text)):
                     texts.append(String(decoding: text.prefix(Self.textBytesMax), as: UTF8.self))
@@ -108,7 +110,7 @@ public final class PrimaryMarks {
     /// - Returns: for each mark, whether it was written at every anchor that `mode` covers. `replaceAll` and
     ///   `replaceFirst` do not create a missing mark, because a new mark would hide that the server lost its data
     ///   between `read` and `write`.
-    public func write(_ marks: [(name: String, text: String)], to primary: Primary, _ mode: WriteMode) -> [Bool] {
+    public func writeMarks(_ marks: [(name: String, text: String)], to primary: Primary, _ mode: WriteMode) -> [Bool] {
         let writtenAnchors = mode.isEverywhere ? primary.anchors[...] : primary.anchors.prefix(1)
         var isWritten = [Bool](repeating: true, count: marks.count)
         for anchor in writtenAnchors {
@@ -116,27 +118,29 @@ public final class PrimaryMarks {
                 let range = start..<min(start + Self.marksPerBatchMax, marks.count)
                 let commands = marks[range]
                     .map { mark in
-                        let words = [Array("SET".utf8), key(mark.name, at: anchor), Array(mark.text.utf8)]
-                        return (primary.location, mode.replaces ? words + [Array("XX".utf8)] : words)
+                        let arguments = [Array("SET".utf8), key(mark.name, at: anchor), Array(mark.text.utf8)]
+                        return (
+                            primary.location, mode.replacesOnlyExisting ? arguments + [Array("XX".utf8)] : arguments
+                        )
                     }
-                for (position, answer) in zip(range, connections.transmit(commands)) where !Self.isDone(answer) {
-                    isWritten[position] = false
+                for (index, reply) in zip(range, connections.sendWithoutRedirection(commands)) where !Self.isOK(reply) {
+                    isWritten[index] = false
                 }
             }
         }
         return isWritten
     }
 
-    private static func isDone(_ answer: PrimaryConnections.Answer) -> Bool {
-        if case .success(.string(let text)) = answer { text.elementsEqual("OK".utf8) } else { false }
+    private static func isOK(_ reply: PrimaryConnections.ReplyResult) -> Bool {
+        if case .success(.string(let text)) = reply { text.elementsEqual("OK".utf8) } else { false }
     }
 
-    private static func words(_ words: String...) -> [[UInt8]] { words.map { Array($0.utf8) } }
+    private static func arguments(_ words: String...) -> [[UInt8]] { words.map { Array($0.utf8) } }
 }
 
 extension PrimaryMarks.WriteMode {
     fileprivate var isEverywhere: Bool { self != .replaceFirst }
-    fileprivate var replaces: Bool { self != .writeAll }
+    fileprivate var replacesOnlyExisting: Bool { self != .writeAll }
 }
 
 extension ServerInformation {

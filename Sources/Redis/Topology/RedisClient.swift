@@ -6,13 +6,13 @@ import Reactor
 /// Only the loop's thread uses it. Returning a connection allocates nothing. The connections report their
 /// events directly to the handler.
 public final class RedisClient {
-    private enum Kind {
+    private enum Backend {
         case single(RedisConnection)
-        case sentinel(RedisConnection, SentinelOwner)
+        case sentinel(RedisConnection, SentinelLocator)
         case cluster(Cluster)
     }
 
-    private let kind: Kind
+    private let backend: Backend
 
     /// - Parameters:
     ///   - handler: held weakly.
@@ -27,22 +27,22 @@ public final class RedisClient {
         switch configuration.topology {
         case .single:
             let session = makeSession(configuration)
-            kind = .single(
+            backend = .single(
                 RedisConnection(loop: loop, configuration: configuration, session: session, handler: handler)
             )
         case .sentinel(let sentinels):
             let lookup = SentinelLookup(loop: loop, configuration: configuration, sentinels: sentinels)
-            let owner = SentinelOwner(lookup)
+            let locator = SentinelLocator(lookup)
             let connection = RedisConnection(
                 loop: loop,
                 configuration: configuration,
                 session: makeSession(configuration),
                 handler: handler,
-                owner: owner
+                delegate: locator
             )
-            kind = .sentinel(connection, owner)
+            backend = .sentinel(connection, locator)
         case .cluster:
-            kind = .cluster(
+            backend = .cluster(
                 Cluster(loop: loop, configuration: configuration, handler: handler, makeSession: makeSession)
             )
         }
@@ -50,7 +50,7 @@ public final class RedisClient {
 
     /// Connects, and connects again after each loss, until `close`. Call it once.
     public func connect() {
-        switch kind {
+        switch backend {
         case .single(let connection), .sentinel(let connection, _): connection.connect()
         case .cluster(let cluster): cluster.connect()
         }
@@ -58,11 +58,11 @@ public final class RedisClient {
 
     /// Ends all connections. Calls without a reply fail inside this method. A second call does nothing.
     public func close() {
-        switch kind {
+        switch backend {
         case .single(let connection):
             connection.close()
-        case .sentinel(let connection, let owner):
-            owner.close()
+        case .sentinel(let connection, let locator):
+            locator.close()
             connection.close()
         case .cluster(let cluster):
             cluster.close()
@@ -71,29 +71,29 @@ public final class RedisClient {
 
     /// Whether calls may be issued. In a cluster, true if at least one server is ready.
     public var isReady: Bool {
-        switch kind {
+        switch backend {
         case .single(let connection), .sentinel(let connection, _): connection.isReady
         case .cluster(let cluster): cluster.isReady
         }
     }
 
     /// The number of servers that have keys but take no calls now; 1 while the servers of a cluster are unknown.
-    public var unavailableServers: Int {
-        switch kind {
+    public var unavailableServerCount: Int {
+        switch backend {
         case .single(let connection), .sentinel(let connection, _): connection.isReady ? 0 : 1
-        case .cluster(let cluster): cluster.unavailableServers
+        case .cluster(let cluster): cluster.unavailableServerCount
         }
     }
 
     /// Whether the keys are divided among several servers. Some keys may then be unavailable while others are
     /// available.
     public var hasSeveralServers: Bool {
-        if case .cluster = kind { true } else { false }
+        if case .cluster = backend { true } else { false }
     }
 
     /// The number of calls, and of the connections' own commands, that have no reply yet.
     public var outstandingCount: Int {
-        switch kind {
+        switch backend {
         case .single(let connection), .sentinel(let connection, _): connection.outstandingCount
         case .cluster(let cluster): cluster.outstandingCount
         }
@@ -104,7 +104,7 @@ public final class RedisClient {
     /// - Returns: nil if the key's server is not ready or is unknown, or if it has no room for a call that an ASK
     ///   redirects to it. The caller may ask again after `redisReady`, or in a cluster after a pause.
     public func connection(for key: UnsafeRawBufferPointer) -> RedisConnection? {
-        switch kind {
+        switch backend {
         case .single(let connection), .sentinel(let connection, _): connection.isReady ? connection : nil
         case .cluster(let cluster): cluster.connection(for: key)
         }

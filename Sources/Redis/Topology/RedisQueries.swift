@@ -4,7 +4,7 @@
 /// Each call runs the object's own loop, and blocks its thread until the reply arrives. Not thread-safe.
 public final class RedisQueries {
     /// Fields of a hash with their values, in the server's order.
-    public typealias Hash = [(field: [UInt8], value: [UInt8])]
+    public typealias HashFields = [(field: [UInt8], value: [UInt8])]
 
     /// The maximum number of attempts at one command. A command is attempted again after an error that is not proven to
     /// be its own (`RedisError.isRetriable`), unless the call is cancelled. SCAN, and each search for the servers, are
@@ -13,7 +13,7 @@ public final class RedisQueries {
     /// The maximum number of commands that are sent before their replies are read.
     static let pipelinedCommandsMax = 512
     /// The COUNT of each SCAN: about how many keys the server checks in one step.
-    static let scanCount = 1_000
+    static let keysPerScanStep = 1_000
     /// The maximum number of SCAN steps on one server.
     public static let scanStepsMax = 1_000_000
 
@@ -37,18 +37,18 @@ public final class RedisQueries {
     // MARK: - Queries
 
     /// Reads a hash's fields, in the server's order; empty if the hash does not exist.
-    public func hash(_ key: [UInt8]) throws(RedisError) -> Hash {
-        try hashes([key])[0]
+    public func readHash(_ key: [UInt8]) throws(RedisError) -> HashFields {
+        try readHashes([key])[0]
     }
 
     /// Reads the fields of many hashes, in the order of the keys.
-    public func hashes(_ keys: [[UInt8]]) throws(RedisError) -> [Hash] {
-        var hashes: [Hash] = []
+    public func readHashes(_ keys: [[UInt8]]) throws(RedisError) -> [HashFields] {
+        var hashes: [HashFields] = []
         hashes.reserveCapacity(keys.count)
         for start in stride(from: 0, to: keys.count, by: Self.pipelinedCommandsMax) {
             let batch = Array(keys[start..<min(start + Self.pipelinedCommandsMax, keys.count)])
             for reply in try send(batch.map { (key: $0, command: [Array("HGETALL".utf8), $0]) }) {
-                hashes.append(try Self.hash(reply))
+                hashes.append(try Self.parseHash(reply))
             }
         }
         return hashes
@@ -56,7 +56,7 @@ public final class RedisQueries {
 
     /// Reads the strings under many keys, in the order of the keys; an empty string for a key that does not
     /// exist.
-    public func values(_ keys: [[UInt8]]) throws(RedisError) -> [[UInt8]] {
+    public func readStrings(_ keys: [[UInt8]]) throws(RedisError) -> [[UInt8]] {
         var values: [[UInt8]] = []
         values.reserveCapacity(keys.count)
         for start in stride(from: 0, to: keys.count, by: Self.pipelinedCommandsMax) {
@@ -73,7 +73,7 @@ public final class RedisQueries {
     }
 
     /// Reads the score of a member of a sorted set; nil if the set has no such member or does not exist.
-    public func score(of member: [UInt8], in key: [UInt8]) throws(RedisError) -> Double? {
+    public func readScore(of member: [UInt8], in key: [UInt8]) throws(RedisError) -> Double? {
         let reply = try send([(key: key, command: [Array("ZSCORE".utf8), key, member])])[0].valueOrThrow()
         if case .null = reply { return nil }
         guard let score = reply.text.flatMap({ Double($0) }), score.isFinite else {
@@ -89,29 +89,30 @@ public final class RedisQueries {
     ///
     /// - Returns: the keys. `isComplete` is false if the scan ended early, at `keysMax` keys or after
     ///   `stepsMax` steps on one server.
-    public func scan(
+    public func scanKeys(
         match pattern: String,
         keysMax: Int = 1_000_000,
         stepsMax: Int = scanStepsMax
     ) throws(RedisError) -> (keys: [[UInt8]], isComplete: Bool) {
         var keys: Set<[UInt8]> = []
-        for location in try connections.primaries() {
+        for location in try connections.findPrimaries() {
             var cursor = Array("0".utf8)
             var stepsLeft = stepsMax
             repeat {
                 guard stepsLeft > 0 else { return (Array(keys), false) }
                 stepsLeft -= 1
-                let command = ["SCAN", "", "MATCH", pattern, "COUNT", String(Self.scanCount)].map { Array($0.utf8) }
-                let step = [command[0], cursor] + command[2...]
-                guard case .array(let parts) = try connections.send([(location, step)])[0].get().valueOrThrow(),
+                let command = ["SCAN", "", "MATCH", pattern, "COUNT", String(Self.keysPerScanStep)]
+                    .map { Array($0.utf8) }
+                let stepCommand = [command[0], cursor] + command[2...]
+                guard case .array(let parts) = try connections.send([(location, stepCommand)])[0].get().valueOrThrow(),
                     parts.count == 2,
-                    case .string(let next) = parts[0], let found = parts[1].elements
+                    case .string(let nextCursor) = parts[0], let foundKeys = parts[1].elements
                 else { throw RedisError(.protocolViolation) }
-                for case .string(let key) in found {
+                for case .string(let key) in foundKeys {
                     if keys.count >= keysMax, !keys.contains(key) { return (Array(keys), false) }
                     keys.insert(key)
                 }
-                cursor = next
+                cursor = nextCursor
             } while cursor != Array("0".utf8)
         }
         return (Array(keys), true)
@@ -128,11 +129,11 @@ public final class RedisQueries {
         return seconds * 1_000 + microseconds / 1_000
     }
 
-    private static func hash(_ reply: RedisValue) throws(RedisError) -> Hash {
+    private static func parseHash(_ reply: RedisValue) throws(RedisError) -> HashFields {
         guard let elements = try reply.valueOrThrow().elements, elements.count.isMultiple(of: 2) else {
             throw RedisError(.protocolViolation)
         }
-        var hash: Hash = []
+        var hash: HashFields = []
         for index in stride(from: 0, to: elements.count, by: 2) {
             guard case .string(let field) = elements[index], case .string(let value) = elements[index + 1] else {
                 throw RedisError(.protocolViolation)
@@ -149,32 +150,32 @@ public final class RedisQueries {
     private func send(_ keyCommands: [(key: [UInt8], command: [[UInt8]])]) throws(RedisError) -> [RedisValue] {
         var replies = [RedisValue](repeating: .null, count: keyCommands.count)
         var unansweredIndices = Array(keyCommands.indices)
-        var failure = RedisError(.clusterDown)
+        var lastFailure = RedisError(.clusterDown)
         for _ in 0..<Self.attemptsMax {
             var commands: [PrimaryConnections.Command] = []
             for index in unansweredIndices {
-                let location = try connections.location(of: keyCommands[index].key)
+                let location = try connections.findLocation(of: keyCommands[index].key)
                 commands.append((location, keyCommands[index].command))
             }
             var failedIndices: [Int] = []
             for (index, result) in zip(unansweredIndices, connections.send(commands)) {
                 switch result {
                 case .success(.error(let text)):
-                    failure = text.withUnsafeBytes { RedisError(reply: $0) }
-                    guard failure.isRetriable else { throw failure }
+                    lastFailure = text.withUnsafeBytes { RedisError(reply: $0) }
+                    guard lastFailure.isRetriable else { throw lastFailure }
                     failedIndices.append(index)
                 case .success(let value):
                     replies[index] = value
                 case .failure(let error):
-                    failure = error
+                    lastFailure = error
                     failedIndices.append(index)
                 }
             }
             if failedIndices.isEmpty { return replies }
-            if isCancelled() { throw failure }
+            if isCancelled() { throw lastFailure }
             unansweredIndices = failedIndices
             connections.closeAll()
         }
-        throw failure
+        throw lastFailure
     }
 }

@@ -15,7 +15,7 @@ final class SentinelLookup {
     private let primaryName: String
     /// The index of the Sentinel that is asked next.
     private var sentinelIndex = 0
-    private var sentinelsLeft = 0
+    private var unaskedSentinelCount = 0
     private var connection: CommandConnection?
     private var completion: Completion?
 
@@ -31,7 +31,7 @@ final class SentinelLookup {
     func find(_ completion: @escaping Completion) {
         precondition(self.completion == nil, "one look-up at a time")
         self.completion = completion
-        sentinelsLeft = sentinels.locations.count
+        unaskedSentinelCount = sentinels.locations.count
         askSentinel()
     }
 
@@ -42,14 +42,14 @@ final class SentinelLookup {
     }
 
     private func askSentinel() {
-        sentinelsLeft -= 1
-        let url = sentinels.at(sentinels.locations[sentinelIndex])
-        ask(url, ["SENTINEL", "get-master-addr-by-name", primaryName]) { lookup, reply in
-            lookup.takeAddress(reply, from: url.location)
+        unaskedSentinelCount -= 1
+        let url = sentinels.withLocation(sentinels.locations[sentinelIndex])
+        sendCommand(url, ["SENTINEL", "get-master-addr-by-name", primaryName]) { lookup, reply in
+            lookup.handleAddress(reply, from: url.location)
         }
     }
 
-    private func ask(
+    private func sendCommand(
         _ url: RedisURL,
         _ command: [String],
         _ handle: @escaping (SentinelLookup, Result<RedisValue, RedisError>) -> Void
@@ -63,7 +63,7 @@ final class SentinelLookup {
         }
     }
 
-    private func takeAddress(_ reply: Result<RedisValue, RedisError>, from sentinel: RedisURL.Location) {
+    private func handleAddress(_ reply: Result<RedisValue, RedisError>, from sentinel: RedisURL.Location) {
         switch reply {
         case .success(.array(let parts)):
             guard parts.count == 2, let host = parts[0].text, let port = parts[1].text.flatMap({ UInt64($0) }),
@@ -81,12 +81,12 @@ final class SentinelLookup {
 
     private func askNextSentinel(after error: RedisError) {
         sentinelIndex = (sentinelIndex + 1) % sentinels.locations.count
-        if sentinelsLeft > 0 { askSentinel() } else { finish(.failure(error)) }
+        if unaskedSentinelCount > 0 { askSentinel() } else { finish(.failure(error)) }
     }
 
     /// Asks the server for its role. During a failover, a Sentinel may still name the old primary.
     private func checkRole(of location: RedisURL.Location) {
-        ask(configuration.url.at(location), ["ROLE"]) { lookup, reply in
+        sendCommand(configuration.url.withLocation(location), ["ROLE"]) { lookup, reply in
             switch reply {
             case .success(.array(let parts)) where parts.first?.text == "master":
                 lookup.finish(.success(location))
@@ -115,7 +115,7 @@ final class SentinelLookup {
 
 /// Tells a connection where its server is: it asks the Sentinels for the primary before each attempt to connect.
 /// After a failover, the connection is lost or gets READONLY. Its next attempt to connect finds the new primary.
-final class SentinelOwner: ConnectionOwner {
+final class SentinelLocator: ConnectionDelegate {
     private let lookup: SentinelLookup
 
     init(_ lookup: SentinelLookup) {
@@ -124,7 +124,7 @@ final class SentinelOwner: ConnectionOwner {
 
     func close() { lookup.cancel() }
 
-    func locate(for connection: RedisConnection) {
+    func locateServer(for connection: RedisConnection) {
         lookup.cancel()
         lookup.find { [weak connection] result in
             switch result {
@@ -136,5 +136,5 @@ final class SentinelOwner: ConnectionOwner {
 
     func connectionBecameReady(_ connection: RedisConnection) {}
     func connectionWasLost(_ connection: RedisConnection) {}
-    func serverRefused(_ call: OutstandingCall, on connection: RedisConnection, error: UnsafeRawBufferPointer) {}
+    func serverReturnedError(_ call: OutstandingCall, on connection: RedisConnection, error: UnsafeRawBufferPointer) {}
 }

@@ -7,19 +7,19 @@ struct SlotAnchors {
     /// Each block of this many slots has one anchor. A primary that serves few slots may have no anchor. Then no
     /// mark shows that this primary has lost its data.
     static let slotsPerAnchor = 128
-    static let count = KeySlot.slotCount / slotsPerAnchor
+    static let anchorCount = KeySlot.slotCount / slotsPerAnchor
 
     /// In a cluster, one tag for each block of ``slotsPerAnchor`` slots, with its slot, in the order of the slots.
     let tags: [(tag: String, slot: Int)]
 
     /// The only tag, for a server without a cluster.
-    static let ofSingleServer = SlotAnchors(tags: [("causeway/mark", 0)])
+    static let forSingleServer = SlotAnchors(tags: [("causeway/mark", 0)])
 
     /// The tags for a cluster. The first access calculates them from several hundred checksums.
-    static let ofCluster: SlotAnchors = {
+    static let forCluster: SlotAnchors = {
         var tagsByBlock: [Int: (tag: String, slot: Int)] = [:]
         var number = 0
-        while tagsByBlock.count < count {
+        while tagsByBlock.count < anchorCount {
             let tag = "causeway/mark/\(number)"
             let slot = Array(tag.utf8).withUnsafeBytes { KeySlot.slot(of: $0) }
             if tagsByBlock[slot / slotsPerAnchor] == nil { tagsByBlock[slot / slotsPerAnchor] = (tag, slot) }

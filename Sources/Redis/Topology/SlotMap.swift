@@ -4,13 +4,13 @@ import Reactor
 struct SlotMap: Equatable {
     /// The maximum number of primaries of a cluster. Redis recommends at most about this number of servers.
     static let primariesMax = 1_000
-    static let unowned = UInt16.max
+    static let noOwner = UInt16.max
 
     private(set) var primaries: [RedisURL.Location] = []
     /// Replicas, which can also be asked for the slots.
     private(set) var replicas: [RedisURL.Location] = []
-    /// For each slot: the index of its server in `primaries`, or `unowned`.
-    private(set) var owners = [UInt16](repeating: unowned, count: KeySlot.slotCount)
+    /// For each slot: the index of its server in `primaries`, or `noOwner`.
+    private(set) var owners = [UInt16](repeating: noOwner, count: KeySlot.slotCount)
 
     /// Reads the reply to CLUSTER SLOTS. Each entry has the first and last slot of a range, the primary and
     /// its replicas. Only the host and the port of a server are used. Returns nil if the reply has another
@@ -24,20 +24,21 @@ struct SlotMap: Equatable {
         // In a correct reply each slot appears once. A repeated slot is not noticed, but a reply whose ranges together
         // have more slots than a cluster is refused. So the loop writes at most `slotCount` owners, whatever the reply
         // contains.
-        var slotsLeft = Int64(KeySlot.slotCount)
+        var remainingSlotCount = Int64(KeySlot.slotCount)
         for range in ranges {
             guard let parts = range.elements, parts.count >= 3,
-                let first = parts[0].integer, let last = parts[1].integer,
-                first >= 0, first <= last, last < Int64(KeySlot.slotCount), last - first < slotsLeft,
+                let firstSlot = parts[0].integer, let lastSlot = parts[1].integer,
+                firstSlot >= 0, firstSlot <= lastSlot, lastSlot < Int64(KeySlot.slotCount),
+                lastSlot - firstSlot < remainingSlotCount,
                 let primary = Self.location(parts[2], answeringServer)
             else { return nil }
-            slotsLeft -= last - first + 1
+            remainingSlotCount -= lastSlot - firstSlot + 1
             let primaryIndex = primaryIndices[primary] ?? UInt16(clamping: primaries.count)
             if primaryIndices.updateValue(primaryIndex, forKey: primary) == nil {
                 guard primaries.count < Self.primariesMax else { return nil }
                 primaries.append(primary)
             }
-            for slot in Int(first)...Int(last) { owners[slot] = primaryIndex }
+            for slot in Int(firstSlot)...Int(lastSlot) { owners[slot] = primaryIndex }
             for replica in parts[3...].compactMap({ Self.location($0, answeringServer) })
             where replicas.count < Self.primariesMax && !replicas.contains(replica) {
                 replicas.append(replica)
@@ -81,7 +82,7 @@ final class SlotMapLookup {
         precondition(!isRunning, "one look-up at a time")
         self.candidates = candidates.prefix(Self.attemptsMax)
         self.completion = completion
-        askNext(after: RedisError(.clusterDown))
+        askNextServer(after: RedisError(.clusterDown))
     }
 
     func cancel() {
@@ -90,37 +91,39 @@ final class SlotMapLookup {
         connection = nil
     }
 
-    private func askNext(after error: RedisError) {
+    private func askNextServer(after error: RedisError) {
         guard let candidate = candidates.popFirst() else { return finish(.failure(error)) }
         let connection = CommandConnection(
             loop: loop,
-            url: configuration.url.at(candidate),
+            url: configuration.url.withLocation(candidate),
             configuration: configuration
         )
         self.connection = connection
         connection.send(["CLUSTER", "SLOTS"]) { [weak self] reply in
             guard let self, completion != nil else { return }
             connection.close()
-            handle(reply, from: candidate)
+            handleReply(reply, from: candidate)
         }
     }
 
-    private func handle(_ reply: Result<RedisValue, RedisError>, from candidate: RedisURL.Location) {
+    private func handleReply(_ reply: Result<RedisValue, RedisError>, from candidate: RedisURL.Location) {
         switch reply {
         case .success(.error(let text)):
             let error = text.withUnsafeBytes { RedisError(reply: $0) }
-            askNext(after: RedisError(error.code, "\(candidate): \(error.reason)"))
+            askNextServer(after: RedisError(error.code, "\(candidate): \(error.reason)"))
         case .success(let value):
             guard let map = SlotMap(slots: value, from: candidate) else {
-                return askNext(after: RedisError(.protocolViolation, "\(candidate): invalid reply to CLUSTER SLOTS"))
+                return askNextServer(
+                    after: RedisError(.protocolViolation, "\(candidate): invalid reply to CLUSTER SLOTS")
+                )
             }
             // A server that has just joined the cluster, or was removed from it, knows no slots.
             guard !map.primaries.isEmpty else {
-                return askNext(after: RedisError(.clusterDown, "\(candidate): the server knows no cluster slots"))
+                return askNextServer(after: RedisError(.clusterDown, "\(candidate): the server knows no cluster slots"))
             }
             finish(.success(map))
         case .failure(let error):
-            askNext(after: error)
+            askNextServer(after: error)
         }
     }
 

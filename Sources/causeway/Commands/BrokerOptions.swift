@@ -21,7 +21,7 @@ struct BrokerOptions: ParsableArguments {
         }
     }
 
-    func kafka() throws(ExitCode) -> WorkerConfiguration.Kafka {
-        try ConfigurationOption.kafka(path: config, bootstrapServers: bootstrapServers)
+    func loadKafka() throws(ExitCode) -> WorkerConfiguration.Kafka {
+        try ConfigurationLoading.loadKafka(path: config, bootstrapServers: bootstrapServers)
     }
 }

@@ -53,11 +53,11 @@ struct ChannelOptions: ParsableArguments {
             keeper = try ChannelKeeper.make(configuration) { event in Self.print(event, name) }
         } catch {
             StandardStreams.printError("causeway channels \(name): \(error)")
-            throw ExitCode.configuration
+            throw ExitCode.configurationFault
         }
         guard let keeper else {
             StandardStreams.printError("causeway channels \(name): no app may have channels in any of its environments")
-            throw ExitCode.configuration
+            throw ExitCode.configurationFault
         }
         let appEnvironments = await keeper.appEnvironments
             .filter { (app == nil || $0.app == app) && (environment == nil || $0.environment == environment) }
@@ -99,7 +99,7 @@ struct ListChannelsCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await options.withKeeper("list") { keeper, appEnvironment in
-            let entries = try await keeper.entries(appEnvironment)
+            let entries = try await keeper.readEntries(appEnvironment)
             for entry in entries {
                 StandardStreams.printOutput(
                     json ? String(decoding: entry.topicValue, as: UTF8.self) : ChannelText.line(entry)
@@ -204,7 +204,7 @@ struct ReconcileChannelsCommand: AsyncParsableCommand {
         try await options.withKeeper("reconcile") { keeper, appEnvironment in
             let reconciliation = try await keeper.reconcile(appEnvironment, deletesUnknown: deleteUnknown)
             StandardStreams.printOutput(
-                "deleted without an owner: \(reconciliation.orphans.count), deleted when due: \(reconciliation.entriesToDelete.count), "
+                "deleted without an owner: \(reconciliation.orphanChannels.count), deleted when due: \(reconciliation.entriesToDelete.count), "
                     + "created again: \(reconciliation.lostEntries.count), published: \(reconciliation.unpublishedEntries.count), "
                     + "of others: \(reconciliation.unknownChannels.count)"
             )
@@ -219,8 +219,8 @@ struct ReconcileChannelsCommand: AsyncParsableCommand {
 enum ChannelText {
     static func line(_ entry: ChannelEntry) -> String {
         let now = Clock.wallMilliseconds
-        let deletionText = entry.deleteAfter.map { ", deleted \(TimeText.relative($0, to: now))" } ?? ""
+        let deletionText = entry.deleteAfterMilliseconds.map { ", deleted \(TimeText.relative($0, to: now))" } ?? ""
         return "\(entry.audience) \(entry.channel) storage=\(entry.storage.rawValue) \(entry.state.rawValue), "
-            + "created \(TimeText.relative(entry.createdAt, to: now))\(deletionText)"
+            + "created \(TimeText.relative(entry.createdAtMilliseconds, to: now))\(deletionText)"
     }
 }

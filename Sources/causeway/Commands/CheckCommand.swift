@@ -48,22 +48,22 @@ struct CheckCommand: ParsableCommand {
     }
 
     func run() throws {
-        var configurationFaults = 0
-        var names: RecordCheck.ConfiguredNames?
+        var configurationFaultCount = 0
+        var configuredNames: RecordCheck.ConfiguredNames?
         var contracts: [String: ContractRule] = [:]
         if let config = file.config {
-            let loader = ConfigurationOption.startLoader(requiresFiles: files)
+            let loader = ConfigurationLoading.makeStartupLoader(requiresFiles: files)
             do {
                 let configuration = try loader.load(path: config)
                 for warning in ConfigurationWarning.all(of: configuration) {
                     StandardStreams.printError("\(config): warning: \(warning)")
                 }
-                names = RecordCheck.ConfiguredNames(
+                configuredNames = RecordCheck.ConfiguredNames(
                     policyNamesByApp: Dictionary(configuration.apps.map { ($0.bundleId, $0.policy) }) { first, _ in
                         first
                     },
                     droppedFieldsByPolicy: Dictionary(
-                        configuration.policies.map { ($0.name, DroppedFields($0.oversize)) }
+                        configuration.policies.map { ($0.name, OversizeFields($0.oversize)) }
                     ) {
                         first,
                         _ in
@@ -73,38 +73,38 @@ struct CheckCommand: ParsableCommand {
                 for app in configuration.apps {
                     // Ignore a file of shapes that cannot be read. The loader has already reported a faulty
                     // file, and without `--files` the file may be missing.
-                    if let rule = try? app.contractRule() { contracts[app.bundleId] = rule }
+                    if let rule = try? app.readContractRule() { contracts[app.bundleId] = rule }
                 }
             } catch {
                 for fault in error.faults { StandardStreams.printOutput(fault.description) }
-                configurationFaults = error.faults.count
+                configurationFaultCount = error.faults.count
             }
         }
-        var inputFaults = 0
-        var check = RecordCheck(names: names, contracts: contracts)
+        var inputFaultCount = 0
+        var recordCheck = RecordCheck(configuredNames: configuredNames, contracts: contracts)
         do {
             for path in commands {
-                try check.check(InputFile(path: path), kind: .command, report: StandardStreams.printOutput)
+                try recordCheck.check(InputFile(path: path), kind: .command, report: StandardStreams.printOutput)
             }
             for path in registrations {
-                try check.check(InputFile(path: path), kind: .registration, report: StandardStreams.printOutput)
+                try recordCheck.check(InputFile(path: path), kind: .registration, report: StandardStreams.printOutput)
             }
         } catch {
             StandardStreams.printOutput("\(error)")
-            inputFaults = 1
+            inputFaultCount = 1
         }
-        for remark in check.remarks { StandardStreams.printError(remark) }
-        let recordFaults = check.faultCount + inputFaults
+        for remark in recordCheck.droppedFieldsRemarks { StandardStreams.printError(remark) }
+        let recordFaultCount = recordCheck.faultCount + inputFaultCount
         if file.config != nil {
-            StandardStreams.printError("configuration: \(Self.count(faults: configurationFaults))")
+            StandardStreams.printError("configuration: \(Self.faultCountText(configurationFaultCount))")
         }
         if !commands.isEmpty || !registrations.isEmpty {
-            StandardStreams.printError("records checked: \(check.recordCount), faults: \(recordFaults)")
+            StandardStreams.printError("records checked: \(recordCheck.recordCount), faults: \(recordFaultCount)")
         }
-        if configurationFaults + recordFaults > 0 { throw ExitCode.failure }
+        if configurationFaultCount + recordFaultCount > 0 { throw ExitCode.failure }
     }
 
-    private static func count(faults: Int) -> String {
+    private static func faultCountText(_ faults: Int) -> String {
         switch faults {
         case 0: "no faults"
         case 1: "1 fault"

@@ -10,6 +10,6 @@ struct ConfigurationFileOption: ParsableArguments {
     var config: String?
 
     func load(requiresFiles: Bool) throws(ExitCode) -> WorkerConfiguration {
-        try ConfigurationOption.load(path: config, requiresFiles: requiresFiles)
+        try ConfigurationLoading.load(path: config, requiresFiles: requiresFiles)
     }
 }

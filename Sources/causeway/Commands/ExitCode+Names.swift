@@ -6,5 +6,5 @@ extension ExitCode {
     /// An internal error, which the log describes.
     static let internalError = ExitCode(70)
     /// The configuration is faulty, or names a file or key that cannot be used.
-    static let configuration = ExitCode(78)
+    static let configurationFault = ExitCode(78)
 }

@@ -49,27 +49,27 @@ struct HealthCommand: ParsableCommand {
     }
 
     func run() throws {
-        let address = try address()
+        let address = try findAddress()
         let client = HTTPClient(address: address, timeoutMilliseconds: Self.timeoutMilliseconds)
         do {
-            let answer = try client.request()
-            print(String(decoding: answer.body, as: UTF8.self), terminator: "")
-            if answer.status == 404 {
+            let response = try client.request()
+            print(String(decoding: response.body, as: UTF8.self), terminator: "")
+            if response.status == 404 {
                 let page = url ?? "http://\(address.server)\(address.path)"
                 throw Self.reportFailure(
                     "\(page) is no page of a worker (404); its pages are /livez, /readyz, /statusz and /metrics"
                 )
             }
-            guard answer.status == 200 else { throw ExitCode(1) }
+            guard response.status == 200 else { throw ExitCode(1) }
         } catch let error as HTTPClientError {
             StandardStreams.printError("causeway health: \(error)")
             throw ExitCode(1)
         }
     }
 
-    private func address() throws -> HTTPAddress {
+    private func findAddress() throws -> HTTPAddress {
         if let url, let address = HTTPAddress(url: url) { return address }
-        if let config { return try address(of: ConfigurationOption.load(path: config, requiresFiles: false).http) }
+        if let config { return try address(of: ConfigurationLoading.load(path: config, requiresFiles: false).http) }
         if let process {
             guard let address = WorkerProcess(identifier: process).listeningAddress else {
                 throw Self.reportFailure("process \(process) does not listen, or this user may not inspect it")
@@ -107,13 +107,13 @@ struct HealthCommand: ParsableCommand {
         if let text = environment["CAUSEWAY_HTTP_PORT"] {
             guard let port = Int(text), (0...65_535).contains(port) else {
                 StandardStreams.printError("CAUSEWAY_HTTP_PORT: must be a whole number in 0...65535")
-                throw ExitCode.configuration
+                throw ExitCode.configurationFault
             }
             http.port = port
         }
         guard SocketAddress(numeric: http.host, port: 1) != nil else {
             StandardStreams.printError("CAUSEWAY_HTTP_HOST: must be a numeric address")
-            throw ExitCode.configuration
+            throw ExitCode.configurationFault
         }
         return http
     }

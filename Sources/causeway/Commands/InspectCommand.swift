@@ -75,24 +75,24 @@ struct InspectCommand: ParsableCommand {
 
     func run() throws {
         let configuration = try file.load(requiresFiles: false)
-        let subject = try subject(in: configuration)
+        let inspectedApp = try inspectedApp(in: configuration)
         let queries: RedisQueries
         do {
             queries = try RedisQueries(configuration: RedisConfiguration(configuration.redis))
         } catch {
             StandardStreams.printError("causeway inspect: \(error)")
-            throw ExitCode.configuration
+            throw ExitCode.configurationFault
         }
         defer { queries.close() }
         do {
             if let device {
-                try show(device: device, of: subject, queries)
+                try show(device: device, of: inspectedApp, queries)
             } else if let audience {
-                try show(audience: audience, of: subject, queries)
+                try show(audience: audience, of: inspectedApp, queries)
             } else if let activity {
-                try show(activity: activity, of: subject, queries, configuration.kafka)
+                try show(activity: activity, of: inspectedApp, queries, configuration.kafka)
             } else {
-                try showOverview(of: subject, queries)
+                try showOverview(of: inspectedApp, queries)
             }
         } catch let error as RedisError {
             StandardStreams.printError("causeway inspect: \(error)")
@@ -109,7 +109,7 @@ struct InspectCommand: ParsableCommand {
         }
     }
 
-    private func subject(in configuration: WorkerConfiguration) throws(ValidationError) -> InspectedApp {
+    private func inspectedApp(in configuration: WorkerConfiguration) throws(ValidationError) -> InspectedApp {
         let bundles = configuration.apps.map(\.bundleId).joined(separator: ", ")
         guard let app = app ?? (configuration.apps.count == 1 ? configuration.apps[0].bundleId : nil) else {
             throw ValidationError("choose an app with --app: \(bundles)")
@@ -127,7 +127,7 @@ struct InspectCommand: ParsableCommand {
         _ kafka: WorkerConfiguration.Kafka
     ) throws {
         let key = app.activityKey(activity)
-        let value = try queries.values([key])[0]
+        let value = try queries.readStrings([key])[0]
         let nowMilliseconds = try queries.serverTimeMilliseconds(for: key)
         let resultSection =
             results == 0 ? nil : ResultSection(of: activity, app: app.bundleIdentifier, count: results, kafka: kafka)
@@ -151,13 +151,13 @@ struct InspectCommand: ParsableCommand {
     }
 
     private func lifetimeEndMilliseconds(of key: [UInt8], _ queries: RedisQueries) throws -> Int64? {
-        let timetable = LifetimeKey.timetableKey(key.withUnsafeBytes { LifetimeKey.number(ofActivityKey: $0) })
-        return try queries.score(of: key, in: timetable).flatMap { Int64(exactly: $0.rounded()) }
+        let timetable = LifetimeKey.timetableKey(key.withUnsafeBytes { LifetimeKey.timetableNumber(ofActivityKey: $0) })
+        return try queries.readScore(of: key, in: timetable).flatMap { Int64(exactly: $0.rounded()) }
     }
 
     private func show(device: String, of app: InspectedApp, _ queries: RedisQueries) throws {
         let key = app.deviceKey(device)
-        let fields = try queries.hash(key)
+        let fields = try queries.readHash(key)
         if fields.isEmpty { throw reportUnknown("device", device, of: app) }
         let report = DeviceReport(
             try DeviceInspection(fields: fields),
@@ -173,7 +173,7 @@ struct InspectCommand: ParsableCommand {
         guard let segments = InspectedAudienceKeys(app: app.bundleIdentifier, audience: audience) else {
             throw reportUnknown("audience", audience, of: app)
         }
-        let fields = try queries.hash(segments.recordKey)
+        let fields = try queries.readHash(segments.recordKey)
         let census = try AudienceCensus(
             of: segments,
             pagesMax: allMembers ? nil : AudienceCensus.pagesMax,
@@ -193,12 +193,12 @@ struct InspectCommand: ParsableCommand {
 
     private func showOverview(of app: InspectedApp, _ queries: RedisQueries) throws {
         let policy = app.policy(named: nil)
-        let scan = try queries.scan(match: app.activityPattern, keysMax: AppOverview.activitiesMax)
+        let scan = try queries.scanKeys(match: app.activityPattern, keysMax: AppOverview.activitiesMax)
         let nowMilliseconds = try queries.serverTimeMilliseconds()
         var overview = AppOverview()
-        for start in stride(from: 0, to: scan.keys.count, by: AppOverview.activitiesPerStep) {
-            let keys = Array(scan.keys[start..<min(start + AppOverview.activitiesPerStep, scan.keys.count)])
-            for (key, value) in zip(keys, try queries.values(keys)) where !value.isEmpty {
+        for start in stride(from: 0, to: scan.keys.count, by: AppOverview.activitiesPerBatch) {
+            let keys = Array(scan.keys[start..<min(start + AppOverview.activitiesPerBatch, scan.keys.count)])
+            for (key, value) in zip(keys, try queries.readStrings(keys)) where !value.isEmpty {
                 guard let inspection = try? ActivityInspection(value: value) else {
                     overview.addUnreadable()
                     continue

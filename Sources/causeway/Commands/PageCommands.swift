@@ -21,5 +21,5 @@ struct CapacityPageCommand: ParsableCommand {
         shouldDisplay: false
     )
 
-    func run() throws { print(try CapacityPage.markdown(), terminator: "") }
+    func run() throws { print(try CapacityPage.makeMarkdown(), terminator: "") }
 }

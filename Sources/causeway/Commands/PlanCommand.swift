@@ -53,13 +53,13 @@ struct PlanCommand: ParsableCommand {
     var restartedActivities: Int64 = 0
 
     @Option(help: ArgumentHelp("Number of pairs of an app and an environment.", valueName: "count"))
-    var pools = FleetSizes().pools
+    var pools = FleetParameters().pools
 
     @Option(help: ArgumentHelp("Cores of a pod.", valueName: "count"))
-    var coresPerPod = FleetSizes().coresPerPod
+    var coresPerPod = FleetParameters().coresPerPod
 
     @Option(help: ArgumentHelp("How busy lanes may be at the peak, per cent.", valueName: "percent"))
-    var busyPercent = FleetSizes().busyPercent
+    var busyPercent = FleetParameters().busyPercent
 
     @Option(help: ArgumentHelp("Copies that Kafka keeps of each record.", valueName: "count"))
     var replication: Int64 = 3
@@ -68,7 +68,7 @@ struct PlanCommand: ParsableCommand {
     var retentionHours: Int64 = 4
 
     @Option(help: ArgumentHelp("Memory of a Redis node for keys.", valueName: "GiB"))
-    var redisNodeGibibytes = FleetSizes().redisNodeGibibytes
+    var redisNodeGibibytes = FleetParameters().redisNodeGibibytes
 
     func validate() throws {
         do {
@@ -88,8 +88,8 @@ struct PlanCommand: ParsableCommand {
         return try CapacityPlan(demand: demand(activities: activities)).text
     }
 
-    private var fleet: FleetSizes {
-        var fleet = FleetSizes()
+    private var fleet: FleetParameters {
+        var fleet = FleetParameters()
         fleet.pools = pools
         fleet.coresPerPod = coresPerPod
         fleet.busyPercent = busyPercent
@@ -116,10 +116,10 @@ struct PlanCommand: ParsableCommand {
 
     private func demand(ofAudience members: Int64) throws -> AudienceDemand {
         let defaults = CapacityDemand(updatesPerMinute: 1, activities: 1)
-        let isOfSingleCommands =
+        let hasSingleCommandOptions =
             commandsPerPush != 1 || devices != defaults.devices || replication != defaults.replicationFactor
             || retentionHours != defaults.retentionHours || restartedActivities != defaults.restartedActivities
-        guard !isOfSingleCommands else {
+        guard !hasSingleCommandOptions else {
             throw ValidationError(
                 "--commands-per-push, --devices, --restarted-activities, --replication and --retention-hours cannot be used with "
                     + "--audience-members"

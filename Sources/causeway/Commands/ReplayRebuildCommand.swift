@@ -64,36 +64,36 @@ struct ReplayRebuildCommand: ParsableCommand {
 
     func run() throws {
         var run = try ReplayRun(name: "rebuild", options: options)
-        var rebuilding: ReplayRebuilding?
+        var rebuilder: ReplayRebuilder?
         let failure = try ReplayRun.captureFailure(run.configuration) {
             let interruption = run.interruption
-            let isCancelled = { interruption.pending != nil }
+            let isCancelled = { interruption.pendingSignal != nil }
             let queries = try RedisQueries(configuration: run.redis, isCancelled: isCancelled)
             let store = execute ? try BlockingStore(configuration: run.redis) : nil
             defer {
                 store?.close()
                 queries.close()
             }
-            var newRebuilding = ReplayRebuilding(
+            var newRebuilder = ReplayRebuilder(
                 scope: run.scope,
                 queries: queries,
                 store: store,
                 rate: rate,
                 isCancelled: isCancelled
             )
-            defer { rebuilding = newRebuilding }
-            try rebuild(&run, &newRebuilding)
+            defer { rebuilder = newRebuilder }
+            try rebuild(&run, &newRebuilder)
         }
         run.progress.clear()
-        let isInterrupted = run.interruption.pending != nil
+        let isInterrupted = run.interruption.pendingSignal != nil
         if let failure, !isInterrupted { run.report(failure) }
         // After a failure, print a report only if the rebuild may have changed Redis.
-        guard let rebuilding, failure == nil || (execute && rebuilding.tally.hasCounts) else { throw ExitCode.failure }
+        guard let rebuilder, failure == nil || (execute && rebuilder.tally.hasCounts) else { throw ExitCode.failure }
         if options.json {
-            run.printReport(["rebuilt": rebuilding.tally.json, "isDone": .boolean(execute)])
+            run.printReport(["rebuilt": rebuilder.tally.json, "isDone": .boolean(execute)])
         } else {
             if !registrations { run.printReport() }
-            for line in rebuilding.tally.lines(isDone: execute) { StandardStreams.printOutput(line) }
+            for line in rebuilder.tally.lines(isDone: execute) { StandardStreams.printOutput(line) }
         }
         run.reportIncomplete()
         if !execute { run.report("nothing was written; add --execute to write it") }
@@ -107,29 +107,29 @@ struct ReplayRebuildCommand: ParsableCommand {
     ///
     /// Without `--execute`, this method reads the range before the registrations. It then remembers only the
     /// registrations of activities in the range.
-    private func rebuild(_ run: inout ReplayRun, _ rebuilding: inout ReplayRebuilding) throws {
+    private func rebuild(_ run: inout ReplayRun, _ rebuilder: inout ReplayRebuilder) throws {
         let range = registrations ? nil : try options.range(defaultFrom: Self.defaultFrom)
         if let range, !execute {
             try run.read(range)
-            rebuilding.setExpectedActivities(run.table.entries.keys)
+            rebuilder.setExpectedActivities(run.table.entries.keys)
         }
-        guard run.unreadParts.isEmpty else { return }
+        guard run.unreadRanges.isEmpty else { return }
         try run.readRegistrations { message in
-            try rebuilding.register(
+            try rebuilder.collectRegistration(
                 message.value,
                 key: message.key,
                 recordMilliseconds: message.timestampMilliseconds
             )
         }
-        try rebuilding.flush()
+        try rebuilder.flush()
         guard !run.isInterrupted, let range else { return }
         if execute { try run.read(range) }
         // If the range was read only in part, write no command, because the unread part may have a newer one.
-        guard run.unreadParts.isEmpty else { return }
+        guard run.unreadRanges.isEmpty else { return }
         let entries = Array(run.table.entries)
-        for start in stride(from: 0, to: entries.count, by: ReplayRebuilding.batchSize) {
-            guard run.interruption.pending == nil else { break }
-            try rebuilding.rebuild(entries[start..<min(start + ReplayRebuilding.batchSize, entries.count)])
+        for start in stride(from: 0, to: entries.count, by: ReplayRebuilder.batchSize) {
+            guard run.interruption.pendingSignal == nil else { break }
+            try rebuilder.rebuild(entries[start..<min(start + ReplayRebuilder.batchSize, entries.count)])
             run.progress.show("writing", Int64(start), of: Int64(entries.count))
         }
     }

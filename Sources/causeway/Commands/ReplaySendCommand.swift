@@ -49,59 +49,63 @@ struct ReplaySendCommand: ParsableCommand {
 
     func run() throws {
         var run = try ReplayRun(name: "send", options: options)
-        var sending: ReplaySending?
+        var sender: ReplaySender?
         let failure = try ReplayRun.captureFailure(run.configuration) {
             try run.read(try options.range())
-            let (runCopy, isInterrupted) = (run, !run.unreadParts.isEmpty)
+            let (runCopy, isInterrupted) = (run, !run.unreadRanges.isEmpty)
             if execute, !isInterrupted {
-                sending = try ReplaySending(run.configuration, redis: run.redis, topic: run.topic, rate: rate)
+                sender = try ReplaySender(run.configuration, redis: run.redis, topic: run.topic, rate: rate)
             }
             let includesStarts = starts
             try run.decide(includesStarts: includesStarts) { decision, tally, progress in
                 var decision = decision
-                if decision.verdict.reason.isSent, sending != nil {
-                    guard let verdict = try sending?.send(decision, until: { runCopy.interruption.pending != nil })
+                if decision.verdict.reason.isSent, sender != nil {
+                    guard let verdict = try sender?.send(decision, until: { runCopy.interruption.pendingSignal != nil })
                     else {
                         return false
                     }
                     decision.verdict = verdict
-                    progress.show("sending", Int64(sending?.tally.sent ?? 0), of: Int64(runCopy.table.entries.count))
+                    progress.show(
+                        "sending",
+                        Int64(sender?.tally.sentCount ?? 0),
+                        of: Int64(runCopy.table.entries.count)
+                    )
                 }
                 tally.count(decision.verdict, appIndex: decision.appIndex)
                 runCopy.printLine(decision)
                 return true
             }
         }
-        sending?.finish(isStoppingAtOnce: failure != nil || run.interruption.pending != nil)
+        sender?.finish(isStoppingAtOnce: failure != nil || run.interruption.pendingSignal != nil)
         if let failure {
             run.report(failure)
             // The replay has sent nothing, so print no report.
-            guard sending != nil else { throw ExitCode.failure }
+            guard sender != nil else { throw ExitCode.failure }
         }
-        let members = sending.map { ["sent": $0.json] } ?? [:]
-        run.printReport(members, isSent: sending != nil)
-        if let sending, !options.json { StandardStreams.printOutput(sending.line) }
+        let members = sender.map { ["sent": $0.json] } ?? [:]
+        run.printReport(members, isSent: sender != nil)
+        if let sender, !options.json { StandardStreams.printOutput(sender.line) }
         run.reportIncomplete()
-        try finish(run, sending)
+        try reportEnd(of: run, sender)
     }
 
-    private func finish(_ run: ReplayRun, _ sending: ReplaySending?) throws {
-        guard let sending else {
+    private func reportEnd(of run: ReplayRun, _ sender: ReplaySender?) throws {
+        guard let sender else {
             let message =
-                execute || run.interruption.pending != nil
+                execute || run.interruption.pendingSignal != nil
                 ? "nothing was sent; run the same command again" : "nothing was sent; add --execute to send it"
             run.report(message)
             guard run.isComplete else { throw ExitCode.failure }
             return
         }
-        if let reason = sending.tally.reason { run.report("Kafka: \(reason)") }
-        if let (count, reason) = sending.restorationFailure {
+        if let reason = sender.tally.failureReason { run.report("Kafka: \(reason)") }
+        if let (count, reason) = sender.settlementFailure {
             run.report(
                 "\(reason): Redis takes \(count) unsent commands for under way, until their activities get newer states"
             )
         }
-        let isStopped = sending.isStopped || run.isInterrupted
+        let isStopped = sender.isStopped || run.isInterrupted
         if isStopped { run.report("stopped while sending; run the same command again to send the rest") }
-        guard run.isComplete, !isStopped, sending.tally.failed == 0 else { throw ExitCode.failure }
+        guard run.isComplete, !isStopped, sender.tally.failedCount == 0 else { throw ExitCode.failure }
     }
 }

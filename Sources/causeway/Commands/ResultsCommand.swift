@@ -31,7 +31,7 @@ struct ResultsCommand: ParsableCommand {
     var follow = false
 
     func run() throws {
-        var kafka = try brokers.kafka()
+        var kafka = try brokers.loadKafka()
         kafka.groupId = "causeway-results-\(UUID().uuidString.lowercased())"
         do {
             let printer = try TopicPrinter(

@@ -70,29 +70,29 @@ struct SendCommand: ParsableCommand {
     }
 
     func run() throws {
-        let kafka = try brokers.kafka()
+        let kafka = try brokers.loadKafka()
         let producer: Producer
-        let contact: BrokerContact
+        let brokerMonitor: BrokerMonitor
         do {
-            let properties = try Self.deliveryTimeout + kafka.producerProperties + commandLineProperties()
-            contact = BrokerContact(of: "causeway send", properties: properties)
-            producer = try Producer(properties: properties, logHandler: contact)
+            let properties = try Self.deliveryTimeoutProperties + kafka.producerProperties + commandLineProperties()
+            brokerMonitor = BrokerMonitor(of: "causeway send", properties: properties)
+            producer = try Producer(properties: properties, logHandler: brokerMonitor)
         } catch {
             StandardStreams.printError("causeway send: \(error)")
-            throw ExitCode.configuration
+            throw ExitCode.configurationFault
         }
         var sender = try RecordSender(
             producer: producer,
             topic: topic ?? (registrations ? kafka.topics.registrations : kafka.topics.commands),
             rate: rate,
-            contact: contact
+            brokerMonitor: brokerMonitor
         )
         var invalidCount = 0
-        let inputFailure = Result { try feed(&sender, invalidCount: &invalidCount) }
+        let inputFailure = Result { try sendFiles(&sender, invalidCount: &invalidCount) }
         let tally = sender.finish()
         let seconds = String(format: "%.3f", sender.elapsedSeconds)
         StandardStreams.printOutput(
-            "\(tally.sent) sent, \(tally.acknowledged) acknowledged, \(tally.failed) failed, \(seconds) s"
+            "\(tally.sentCount) sent, \(tally.acknowledgedCount) acknowledged, \(tally.failedCount) failed, \(seconds) s"
         )
         if invalidCount > 0 {
             let kind = registrations ? "registrations" : "commands"
@@ -100,24 +100,27 @@ struct SendCommand: ParsableCommand {
                 "causeway send: \(invalidCount) of the records are no valid \(kind): causeway check --\(kind) FILE says why"
             )
         }
-        if let reason = tally.reason { StandardStreams.printError("causeway send: \(reason)") }
+        if let reason = tally.failureReason { StandardStreams.printError("causeway send: \(reason)") }
         if case .failure(let error) = inputFailure { StandardStreams.printError("causeway send: \(error)") }
-        guard tally.failed == 0, case .success = inputFailure else { throw ExitCode.failure }
+        guard tally.failedCount == 0, case .success = inputFailure else { throw ExitCode.failure }
     }
 
     /// How long Kafka may take to acknowledge a record: 30 s, because a user waits for it. The configuration and
     /// `--property` can change it. By default, a worker's producer waits longer.
-    private static let deliveryTimeout = [(name: "delivery.timeout.ms", value: "30000")]
+    private static let deliveryTimeoutProperties = [(name: "delivery.timeout.ms", value: "30000")]
 
     /// Sends the records of the input. With `--count`, it sends that many, and repeats the input if it is shorter.
     ///
     /// - Parameter invalidCount: counts the records that are not valid commands or registrations. With `--topic`, no
     ///   record is checked.
-    private func feed(_ sender: inout RecordSender, invalidCount: inout Int) throws {
-        var stamp = RecordStamp()
+    private func sendFiles(_ sender: inout RecordSender, invalidCount: inout Int) throws {
+        var timestampUpdater = TimestampUpdater()
         func withCurrentTime(_ record: [UInt8]) -> [UInt8] {
             guard now else { return record }
-            return stamp.withCurrentTimestamp(record, unixMicroseconds: Int64(Date().timeIntervalSince1970 * 1_000_000))
+            return timestampUpdater.withCurrentTimestamp(
+                record,
+                unixMicroseconds: Int64(Date().timeIntervalSince1970 * 1_000_000)
+            )
         }
         guard let count else {
             for file in files {

@@ -73,13 +73,13 @@ struct TopicsCommand: ParsableCommand {
     }
 
     func run() throws {
-        let kafka = try ConfigurationOption.kafka(path: config, bootstrapServers: bootstrapServers)
+        let kafka = try ConfigurationLoading.loadKafka(path: config, bootstrapServers: bootstrapServers)
         var plan = TopicPlan()
         plan.partitions = partitions
         plan.replicationFactor = replicationFactor
         plan.minInsyncReplicas = minInsyncReplicas
-        plan.sizes = sizes
-        let topics = plan.topics(kafka.topics)
+        plan.sizeOverrides = sizes
+        let topics = plan.makeTopics(kafka.topics)
         guard create else {
             for topic in topics { StandardStreams.printOutput(Self.line(topic)) }
             return
@@ -111,14 +111,18 @@ struct TopicsCommand: ParsableCommand {
     /// - Returns: whether all topics exist now.
     private static func create(_ topics: [NewTopic], kafka: WorkerConfiguration.Kafka) throws(KafkaError) -> Bool {
         let properties = try kafka.producerProperties
-        let contact = BrokerContact(of: "causeway topics", properties: properties)
-        let administrator = try TopicAdministrator(properties: properties, logHandler: contact)
+        let brokerMonitor = BrokerMonitor(of: "causeway topics", properties: properties)
+        let administrator = try TopicAdministrator(properties: properties, logHandler: brokerMonitor)
         defer { _ = administrator.close(deadlineMilliseconds: 5_000) }
-        guard administrator.awaitBroker(timeoutMilliseconds: timeoutMilliseconds, { contact.printIfUnanswered(false) })
+        guard
+            administrator.awaitBroker(
+                timeoutMilliseconds: timeoutMilliseconds,
+                { brokerMonitor.printIfUnanswered(false) }
+            )
         else {
-            throw contact.error
+            throw brokerMonitor.noBrokerError
         }
-        let partitionCounts = try administrator.partitionCounts(
+        let partitionCounts = try administrator.fetchPartitionCounts(
             of: topics.map(\.name),
             timeoutMilliseconds: timeoutMilliseconds
         )

@@ -45,14 +45,14 @@ struct WorkerCommand: AsyncParsableCommand {
 
     func run() async throws {
         let signals = await UnixSignalsSequence(trapping: .sigterm, .sigint, .sighup)
-        let configuration = try ConfigurationOption.load(
+        let configuration = try ConfigurationLoading.load(
             path: config,
-            with: ConfigurationOption.startLoader(requiresFiles: true)
+            with: ConfigurationLoading.makeStartupLoader(requiresFiles: true)
         )
         let threshold = LogThreshold(configuration.log.level)
         let logger = Logger(label: "causeway.worker", format: configuration.log.format, threshold: threshold)
         let source = ConfigurationSource(
-            loader: ConfigurationOption.loader(requiresFiles: true),
+            loader: ConfigurationLoading.makeLoader(requiresFiles: true),
             path: config,
             threshold: threshold
         )
@@ -67,7 +67,7 @@ struct WorkerCommand: AsyncParsableCommand {
                 ]
         } catch {
             logger.critical("The worker cannot be made from this configuration.", metadata: ["error": "\(error)"])
-            throw ExitCode.configuration
+            throw ExitCode.configurationFault
         }
         let group = ServiceGroup(
             configuration: ServiceGroupConfiguration(
@@ -83,7 +83,7 @@ struct WorkerCommand: AsyncParsableCommand {
             }
         } catch let fault as ConfigurationFault {
             logger.critical("The worker cannot work with this configuration.", metadata: ["error": "\(fault)"])
-            throw ExitCode.configuration
+            throw ExitCode.configurationFault
         } catch {
             logger.critical("The worker stopped on its own.", metadata: ["error": "\(error)"])
             throw ExitCode.internalError

@@ -12,15 +12,16 @@ struct WorkerProcess: Equatable {
 
     /// The worker processes that run this program file and that the user may read, by ascending process id.
     static var all: [WorkerProcess] {
-        guard let ownExecutable = link("/proc/self/exe") else { return [] }
+        guard let ownExecutable = linkDestination("/proc/self/exe") else { return [] }
         return entries(of: "/proc").compactMap { Int32($0) }.sorted().map(WorkerProcess.init)
             .filter {
-                link("/proc/\($0.identifier)/exe") == ownExecutable && $0.arguments.dropFirst().first == "worker"
+                linkDestination("/proc/\($0.identifier)/exe") == ownExecutable
+                    && $0.arguments.dropFirst().first == "worker"
             }
     }
 
     private var arguments: [String] {
-        (Self.text("/proc/\(identifier)/cmdline") ?? "").split(separator: "\0").map(String.init)
+        (Self.fileText("/proc/\(identifier)/cmdline") ?? "").split(separator: "\0").map(String.init)
     }
 
     /// The address at which the worker listens, as this machine can reach it. A worker listens at one
@@ -28,18 +29,18 @@ struct WorkerProcess: Equatable {
     var listeningAddress: (host: String, port: UInt16)? {
         let directory = "/proc/\(identifier)/fd"
         let sockets = Set(
-            Self.entries(of: directory).compactMap { Self.link("\(directory)/\($0)") }
+            Self.entries(of: directory).compactMap { Self.linkDestination("\(directory)/\($0)") }
                 .compactMap { $0.wholeMatch(of: /socket:\[([0-9]+)\]/).map { String($0.1) } }
         )
         guard !sockets.isEmpty else { return nil }
         for table in ["tcp", "tcp6"] {
-            let lines = (Self.text("/proc/\(identifier)/net/\(table)") ?? "").split(separator: "\n")
+            let lines = (Self.fileText("/proc/\(identifier)/net/\(table)") ?? "").split(separator: "\n")
             for line in lines.dropFirst() {
                 let fields = line.split(separator: " ")
                 // The fields are: sl local_address rem_address st tx:rx tr:tm retrnsmt uid timeout inode.
                 // State 0A is TCP_LISTEN.
                 guard fields.count > 9, fields[3] == "0A", sockets.contains(String(fields[9])),
-                    let address = Self.address(fields[1])
+                    let address = Self.parseKernelAddress(fields[1])
                 else { continue }
                 return (Self.reachableHost(address.host), address.port)
             }
@@ -52,7 +53,7 @@ struct WorkerProcess: Equatable {
 
     /// Reads an address as the kernel writes it, for example `0100007F:2508`: 32-bit words in the machine's
     /// byte order, and a port.
-    static func address(_ text: Substring) -> (host: String, port: UInt16)? {
+    static func parseKernelAddress(_ text: Substring) -> (host: String, port: UInt16)? {
         let parts = text.split(separator: ":")
         guard parts.count == 2, let port = UInt16(parts[1], radix: 16), [8, 32].contains(parts[0].count) else {
             return nil
@@ -75,11 +76,11 @@ struct WorkerProcess: Equatable {
 
     /// Reads a file of `/proc` to its end. The kernel reports a size of 0 for the file, so the size cannot be
     /// used.
-    private static func text(_ path: String) -> String? {
-        try? ConfigurationFile.text(path: path, bytesMax: textBytesMax)
+    private static func fileText(_ path: String) -> String? {
+        try? ConfigurationFile.readText(path: path, bytesMax: textBytesMax)
     }
 
-    private static func link(_ path: String) -> String? {
+    private static func linkDestination(_ path: String) -> String? {
         try? FileManager.default.destinationOfSymbolicLink(atPath: path)
     }
 }

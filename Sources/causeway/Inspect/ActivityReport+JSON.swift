@@ -9,7 +9,7 @@ extension ActivityReport {
     func json(results: JSONValue?) -> JSONValue {
         .members([
             "app": .string(app), "activity": .string(activity), "now": .integer(nowMilliseconds),
-            "policy": .string(policy),
+            "policy": .string(policyName),
             "token": token.map {
                 .members([
                     "sha256": .string($0.fingerprint), "environment": .string("\($0.environment.name)"),

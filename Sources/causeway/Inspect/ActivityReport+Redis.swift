@@ -19,11 +19,11 @@ extension ActivityReport {
             app: app.bundleIdentifier,
             activity: activity,
             nowMilliseconds: nowMilliseconds,
-            policy: policy.name,
+            policyName: policy.name,
             token: inspection.token.map(Token.init),
             registeredAtMilliseconds: inspection.registeredAtMilliseconds,
             allowsFrequentUpdates: inspection.allowsFrequentUpdates,
-            newestVersion: inspection.newest.map(NewestVersion.init),
+            newestVersion: inspection.newestVersion.map(NewestVersion.init),
             lastSent: inspection.lastPush.map {
                 SentVersion(timestamp: $0.timestamp, atMilliseconds: $0.atMilliseconds)
             },
@@ -60,16 +60,16 @@ extension DeviceReport {
             app: app.bundleIdentifier,
             device: device,
             nowMilliseconds: nowMilliseconds,
-            policy: policy.name,
+            policyName: policy.name,
             startBudget: ActivityReport.Budget(
                 inspection.startBudget(policy.startBudget, nowMilliseconds: nowMilliseconds)
             ),
-            addresses: inspection.slots.map { slot in
-                Address(
-                    attributesType: slot.attributesType,
-                    token: slot.token.map(ActivityReport.Token.init),
-                    registeredAtMilliseconds: slot.token == nil ? nil : slot.registeredAtMilliseconds,
-                    heldStarts: slot.heldStarts.map {
+            attributesTypes: inspection.attributesTypeStates.map { typeState in
+                AttributesTypeReport(
+                    attributesType: typeState.attributesType,
+                    token: typeState.token.map(ActivityReport.Token.init),
+                    registeredAtMilliseconds: typeState.token == nil ? nil : typeState.registeredAtMilliseconds,
+                    heldStarts: typeState.heldStarts.map {
                         HeldCommand(
                             version: $0.version,
                             record: JSONValue(parsing: $0.command) ?? .null,

@@ -3,7 +3,7 @@ import LiveActivity
 import Numbers
 
 extension ActivityReport {
-    private static let contentWidth = 200
+    private static let contentCharactersMax = 200
 
     /// Returns the report as text: for each question that an operator asks during an incident, a label and one or more
     /// lines.
@@ -13,18 +13,18 @@ extension ActivityReport {
         lines.add("token", tokenText)
         lines.add("newest", newestText)
         lines.add("shows", shownText)
-        addHeld(to: &lines)
+        addHeldCommand(to: &lines)
         lines.add("pace", paceText)
         lines.add(
             "budget",
-            "\(budget.text(of: "pushes of priority 10", nowMilliseconds: nowMilliseconds)); policy \(policy)"
+            "\(budget.text(of: "pushes of priority 10", nowMilliseconds: nowMilliseconds)); policy \(policyName)"
         )
         lines.add("life", lifeText)
         return lines.lines
     }
 
-    private func agoText(_ moment: Int64) -> String {
-        "\(TimeText.relative(moment, to: nowMilliseconds)) (\(TimeText.clock(moment, now: nowMilliseconds)))"
+    private func agoText(_ milliseconds: Int64) -> String {
+        "\(TimeText.relative(milliseconds, to: nowMilliseconds)) (\(TimeText.timeOfDay(milliseconds, now: nowMilliseconds)))"
     }
 
     private var tokenText: String {
@@ -44,7 +44,7 @@ extension ActivityReport {
         let sequence = version.sequence == 0 ? "" : ", sequence \(version.sequence)"
         let age = TimeText.relative(UnixSeconds.milliseconds(ofSeconds: version.timestamp), to: nowMilliseconds)
         return
-            "\(version.timestamp), \(age)\(sequence)\(newestVersion.isEnd ? ", an end" : ""): \(newestVersion.state.words)"
+            "\(version.timestamp), \(age)\(sequence)\(newestVersion.isEnd ? ", an end" : ""): \(newestVersion.state.explanation)"
     }
 
     private var shownText: String {
@@ -54,7 +54,7 @@ extension ActivityReport {
         return "\(push); digest \(Hexadecimal.text(shownDigest))"
     }
 
-    private func addHeld(to lines: inout LabelledLines) {
+    private func addHeldCommand(to lines: inout LabelledLines) {
         guard let heldCommand else {
             return lines.add("waits", newestVersion?.state == .waiting ? "the newest, in a worker" : "nothing")
         }
@@ -76,7 +76,8 @@ extension ActivityReport {
     }
 
     private static func shortened(_ text: String) -> String {
-        text.count <= contentWidth ? text : "\(text.prefix(contentWidth))… (\(text.utf8.count) bytes; all with --json)"
+        text.count <= contentCharactersMax
+            ? text : "\(text.prefix(contentCharactersMax))… (\(text.utf8.count) bytes; all with --json)"
     }
 
     private var paceText: String {
@@ -86,32 +87,32 @@ extension ActivityReport {
         let stretchText =
             pace.spacingDoublings == 0
             ? "" : ", stretched by 429s (level \(pace.spacingDoublings))"
-        return "one push in \(TimeText.span(pace.spacingMilliseconds))\(stretchText); \(nextText)"
+        return "one push in \(TimeText.duration(pace.spacingMilliseconds))\(stretchText); \(nextText)"
     }
 
     private var lifeText: String {
-        guard let end = updatesUntilMilliseconds else { return "not begun" }
-        let beginText = "began \(agoText(end - Self.updatesMilliseconds))"
+        guard let endMilliseconds = updatesUntilMilliseconds else { return "not begun" }
+        let beginText = "began \(agoText(endMilliseconds - Self.updatesMilliseconds))"
         if newestVersion?.isEnd == true, lifetimeEndsMilliseconds != nil {
             return "\(beginText); its lifetime has ended it"
         }
         if newestVersion?.isEnd == true { return "\(beginText); ended, only a start opens it again" }
         if let lifetimeEndsMilliseconds {
             return
-                "\(beginText); its lifetime ends at \(TimeText.clock(lifetimeEndsMilliseconds, now: nowMilliseconds))"
+                "\(beginText); its lifetime ends at \(TimeText.timeOfDay(lifetimeEndsMilliseconds, now: nowMilliseconds))"
         }
-        return end > nowMilliseconds
-            ? "\(beginText); updates until \(TimeText.clock(end, now: nowMilliseconds)), for \(TimeText.span(end - nowMilliseconds))"
+        return endMilliseconds > nowMilliseconds
+            ? "\(beginText); updates until \(TimeText.timeOfDay(endMilliseconds, now: nowMilliseconds)), for \(TimeText.duration(endMilliseconds - nowMilliseconds))"
             : "\(beginText); its 8 hours are over, only an end is sent"
     }
 
     /// How long Redis admits updates of an activity after its beginning. So the activity began this long before
     /// ``updatesUntilMilliseconds``.
-    private static let updatesMilliseconds = StoreLimits.updatesSeconds * 1_000
+    private static let updatesMilliseconds = StoreLimits.updatePeriodSeconds * 1_000
 }
 
-extension ActivityInspection.State {
-    var words: String {
+extension ActivityInspection.VersionState {
+    var explanation: String {
         switch self {
         case .waiting: "waits in a worker, for its pace or a token"
         case .sending: "given out to be sent, the answer is not known yet"
@@ -124,13 +125,13 @@ extension ActivityInspection.State {
 }
 
 extension ActivityReport.Budget {
-    func text(of what: String, nowMilliseconds: Int64) -> String {
+    func text(of drawsName: String, nowMilliseconds: Int64) -> String {
         let reserveText =
             drawsReserved == 0
             ? ""
             : drawsLeft <= drawsReserved
                 ? ", all for alerts and ends" : ", \(drawsReserved) of them for alerts and ends"
         let fullText = fullAtMilliseconds.map { "; full \(TimeText.relative($0, to: nowMilliseconds))" } ?? ""
-        return "\(drawsLeft) of \(drawsMax) \(what) left\(drawsLeft == 0 ? "" : reserveText)\(fullText)"
+        return "\(drawsLeft) of \(drawsMax) \(drawsName) left\(drawsLeft == 0 ? "" : reserveText)\(fullText)"
     }
 }

@@ -16,7 +16,7 @@ struct ActivityReport {
     struct NewestVersion: Equatable {
         var version: Version
         var isEnd: Bool
-        var state: ActivityInspection.State
+        var state: ActivityInspection.VersionState
     }
 
     struct SentVersion: Equatable {
@@ -48,7 +48,7 @@ struct ActivityReport {
     var activity: String
     var nowMilliseconds: Int64
     /// The policy whose settings the budget and the pace use.
-    var policy: String
+    var policyName: String
     var token: Token?
     /// When the token was registered. Without a token: when the last token was unregistered, or, if it was retired,
     /// 1 ms after its registration; nil: there has been none.

@@ -8,11 +8,11 @@ struct AppOverview {
     /// says so.
     static let activitiesMax = 200_000
     /// How many activities are read from Redis at a time, to limit the memory.
-    static let activitiesPerStep = 5_000
+    static let activitiesPerBatch = 5_000
     static let busiestActivitiesMax = 10
 
     private(set) var activityCount = 0
-    private(set) var withTokenCount = 0
+    private(set) var activitiesWithTokenCount = 0
     private(set) var heldCount = 0
     private(set) var endedCount = 0
     private(set) var throttledCount = 0
@@ -26,7 +26,7 @@ struct AppOverview {
 
     mutating func add(_ report: ActivityReport) {
         activityCount += 1
-        if report.token != nil { withTokenCount += 1 }
+        if report.token != nil { activitiesWithTokenCount += 1 }
         if report.heldCommand != nil { heldCount += 1 }
         if report.newestVersion?.isEnd == true { endedCount += 1 }
         if report.pace.spacingDoublings > 0 { throttledCount += 1 }
@@ -52,7 +52,7 @@ struct AppOverview {
         var lines = LabelledLines(labelWidth: 15)
         lines.add("app", "\(app.bundleIdentifier), policy \(policy.name)")
         lines.add("activities", "\(activityCount)\(isComplete ? "" : ", and more: counting stopped here")")
-        lines.add("with token", "\(withTokenCount)")
+        lines.add("with token", "\(activitiesWithTokenCount)")
         lines.add("held", "\(heldCount)")
         lines.add("ended", "\(endedCount)")
         lines.add("throttled", "\(throttledCount)")
@@ -66,7 +66,7 @@ struct AppOverview {
                 [
                     report.activity, "\(report.budget.drawsSpent) of \(report.budget.drawsMax)",
                     report.lastSent.map { TimeText.relative($0.atMilliseconds, to: nowMilliseconds) } ?? "-",
-                    report.newestVersion?.state.words ?? "-",
+                    report.newestVersion?.state.explanation ?? "-",
                 ]
             },
             rightAligned: [1]
@@ -79,7 +79,7 @@ struct AppOverview {
         .members([
             "app": .string(app.bundleIdentifier), "policy": .string(policy.name), "now": .integer(nowMilliseconds),
             "isComplete": .boolean(isComplete),
-            "activities": .integer(Int64(activityCount)), "withToken": .integer(Int64(withTokenCount)),
+            "activities": .integer(Int64(activityCount)), "withToken": .integer(Int64(activitiesWithTokenCount)),
             "held": .integer(Int64(heldCount)), "ended": .integer(Int64(endedCount)),
             "throttled": .integer(Int64(throttledCount)), "outOfBudget": .integer(Int64(outOfBudgetCount)),
             "unreadable": .integer(Int64(unreadableCount)),

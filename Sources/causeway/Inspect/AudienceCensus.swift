@@ -13,7 +13,7 @@ struct AudienceCensus {
     static let pagesMax = 20_000
     private static let pagesPerBatch = 256
 
-    private(set) var memberCount = 0
+    private(set) var membersRead = 0
     private(set) var deviceCount = 0
     private(set) var sandboxCount = 0
     private(set) var frequentUpdateCount = 0
@@ -33,12 +33,12 @@ struct AudienceCensus {
     var isComplete: Bool { pagesRead == pageCount }
     /// The estimated number of members on all pages; exact if all pages were read, apart from damaged pages.
     var estimatedMemberCount: Int {
-        isComplete ? memberCount : Int((Double(memberCount) * Double(pageCount) / Double(max(1, pagesRead))).rounded())
+        isComplete ? membersRead : Int((Double(membersRead) * Double(pageCount) / Double(max(1, pagesRead))).rounded())
     }
 
     /// - Parameter pagesMax: the most pages to read; nil: all pages.
     init(of segments: InspectedAudienceKeys, pagesMax: Int? = AudienceCensus.pagesMax, _ queries: RedisQueries) throws {
-        let directories = try queries.values(
+        let directories = try queries.readStrings(
             (0..<MemberLocation.segmentCount).map { segments.directoryKey(segment: UInt8($0)) }
         )
         var keys: [(segment: Int, key: [UInt8])] = []
@@ -59,7 +59,7 @@ struct AudienceCensus {
         for start in stride(from: 0, to: keys.count, by: Self.pagesPerBatch) {
             let batch = keys[start..<min(start + Self.pagesPerBatch, keys.count)]
             let readStart = ContinuousClock.now
-            let values = try queries.values(batch.map(\.key))
+            let values = try queries.readStrings(batch.map(\.key))
             let readDuration = readStart.duration(to: .now)
             for (key, value) in zip(batch, values) { count(value, segment: key.segment, scratch) }
             if batch.endIndex < keys.count { Self.pause(for: readDuration) }
@@ -81,7 +81,7 @@ struct AudienceCensus {
             if !pageMembers.isWhole { unreadableCount += 1 }
             for reference in scratch[..<pageMembers.count] {
                 guard let member = page[reference] else { continue }
-                memberCount += 1
+                membersRead += 1
                 membersBySegment[segment] += 1
                 if member.kind == .device { deviceCount += 1 }
                 if member.environment == .sandbox { sandboxCount += 1 }

@@ -8,7 +8,7 @@ extension AudienceReport {
     var json: JSONValue {
         .members([
             "app": .string(app), "audience": .string(audience), "now": .integer(nowMilliseconds),
-            "policy": .string(policy), "members": census.json,
+            "policy": .string(policyName), "members": census.json,
             "channels": .array(channels.map(Self.json)),
             "newest": newestVersion.map {
                 .members([
@@ -79,7 +79,7 @@ extension AudienceCensus {
     fileprivate var json: JSONValue {
         .members([
             "count": .integer(Int64(estimatedMemberCount)), "isExact": .boolean(isComplete),
-            "read": .integer(Int64(memberCount)),
+            "read": .integer(Int64(membersRead)),
             "devices": .integer(Int64(deviceCount)), "sandbox": .integer(Int64(sandboxCount)),
             "frequentUpdates": .integer(Int64(frequentUpdateCount)), "channels": .integer(Int64(channelDeviceCount)),
             "pages": .integer(Int64(pageCount)),
@@ -99,7 +99,7 @@ extension MemberCounts {
     }
 }
 
-extension RoundTimes {
+extension ResponseTimes {
     fileprivate var json: JSONValue {
         .members([
             "first": firstResponseMilliseconds < 0 ? nil : .integer(firstResponseMilliseconds),

@@ -14,7 +14,7 @@ extension AudienceReport {
         lines.add("sent", sentText)
         lines.add(
             "budget",
-            "\(budget.text(of: "pushes of priority 10", nowMilliseconds: nowMilliseconds)); policy \(policy)",
+            "\(budget.text(of: "pushes of priority 10", nowMilliseconds: nowMilliseconds)); policy \(policyName)",
             "with frequent updates \(frequentBudget.text(of: "pushes", nowMilliseconds: nowMilliseconds))"
         )
         if roundsUnderWay.isEmpty { lines.add("rounds", "none under way") }
@@ -24,15 +24,15 @@ extension AudienceReport {
     }
 
     private var membersText: String {
-        let count = census.isComplete ? "\(census.memberCount)" : "about \(census.estimatedMemberCount)"
-        guard census.memberCount > 0 else { return count }
+        let count = census.isComplete ? "\(census.membersRead)" : "about \(census.estimatedMemberCount)"
+        guard census.membersRead > 0 else { return count }
         let devices =
-            census.deviceCount == 0 ? "" : ", \(Self.percent(census.deviceCount, of: census.memberCount)) devices"
-        let sandbox = Self.percent(census.sandboxCount, of: census.memberCount)
-        let frequent = Self.percent(census.frequentUpdateCount, of: census.memberCount)
+            census.deviceCount == 0 ? "" : ", \(Self.percent(census.deviceCount, of: census.membersRead)) devices"
+        let sandbox = Self.percent(census.sandboxCount, of: census.membersRead)
+        let frequent = Self.percent(census.frequentUpdateCount, of: census.membersRead)
         let channels =
             census.channelDeviceCount == 0
-            ? "" : ", \(Self.percent(census.channelDeviceCount, of: census.memberCount)) take channels"
+            ? "" : ", \(Self.percent(census.channelDeviceCount, of: census.membersRead)) take channels"
         return "\(count)\(devices), \(sandbox) sandbox, \(frequent) allow frequent updates\(channels)"
     }
 
@@ -100,7 +100,7 @@ extension AudienceReport {
             header: ["last rounds", "timestamp", "took"] + MemberOutcome.allCases.map { "\($0.name)" },
             rows: finishedRounds.map { round in
                 let span = round.times.lastResponseMilliseconds - round.times.firstResponseMilliseconds
-                let took = round.times.firstResponseMilliseconds < 0 ? "-" : TimeText.span(span)
+                let took = round.times.firstResponseMilliseconds < 0 ? "-" : TimeText.duration(span)
                 return [
                     TimeText.relative(round.admittedAtMilliseconds, to: nowMilliseconds), "\(round.version.timestamp)",
                     took,
@@ -110,8 +110,8 @@ extension AudienceReport {
         )
     }
 
-    private func agoText(_ moment: Int64) -> String {
-        "\(TimeText.relative(moment, to: nowMilliseconds)) (\(TimeText.clock(moment, now: nowMilliseconds)))"
+    private func agoText(_ milliseconds: Int64) -> String {
+        "\(TimeText.relative(milliseconds, to: nowMilliseconds)) (\(TimeText.timeOfDay(milliseconds, now: nowMilliseconds)))"
     }
 
     private func text(_ version: Version) -> String {

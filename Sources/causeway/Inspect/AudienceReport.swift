@@ -15,7 +15,7 @@ struct AudienceReport {
         var unfinishedRanges: [UnfinishedRange] = []
         /// Counts and times of all ranges, including finished ones.
         var counts: MemberCounts
-        var times: RoundTimes
+        var times: ResponseTimes
         var parkedCount = 0
 
         /// An estimate of the share of the audience's members that the version has passed, from 0 to 1.
@@ -42,7 +42,7 @@ struct AudienceReport {
     var app: String
     var audience: String
     var nowMilliseconds: Int64
-    var policy: String
+    var policyName: String
     var census: AudienceCensus
     var channels: [AudienceInspection.Channel]
     var newestVersion: AudienceInspection.NewestVersion?
@@ -67,11 +67,11 @@ struct AudienceReport {
         self.app = app.bundleIdentifier
         self.audience = audience
         self.nowMilliseconds = nowMilliseconds
-        self.policy = policy.name
+        policyName = policy.name
         self.census = census
         channels = inspection.channels
-        newestVersion = inspection.newest
-        lastAdmission = inspection.admitted
+        newestVersion = inspection.newestVersion
+        lastAdmission = inspection.admittedVersion
         budget = ActivityReport.Budget(budgets.budget)
         frequentBudget = ActivityReport.Budget(budgets.frequentBudget)
         roundsUnderWay = inspection.fanOuts.reversed().filter { !$0.isFinished }
@@ -106,7 +106,7 @@ extension AudienceReport.RoundUnderWay {
             )
             counts.add(version.counts)
             times.add(version.times)
-            parkedCount += rangeProgress.parkedCount
+            parkedCount += rangeProgress.parkedMemberCount
         }
     }
 }

@@ -5,7 +5,7 @@ import enum CausewayRecords.JSONValue
 /// The known facts about one device: which activities can be started on it, and how many more its budget
 /// allows now.
 struct DeviceReport {
-    struct Address {
+    struct AttributesTypeReport {
         var attributesType: String
         /// The push-to-start token; nil if none was registered, or if the last one was unregistered or retired.
         var token: ActivityReport.Token?
@@ -18,24 +18,24 @@ struct DeviceReport {
     var app: String
     var device: String
     var nowMilliseconds: Int64
-    var policy: String
+    var policyName: String
     var startBudget: ActivityReport.Budget
     /// The tokens and held starts of each attributes type, in the order of the types' names.
-    var addresses: [Address]
+    var attributesTypes: [AttributesTypeReport]
 
     func lines() -> [String] {
         var lines = LabelledLines()
         lines.add("device", "\(device) of \(app)")
-        lines.add("starts", "\(startBudget.text(of: "starts", nowMilliseconds: nowMilliseconds)); policy \(policy)")
+        lines.add("starts", "\(startBudget.text(of: "starts", nowMilliseconds: nowMilliseconds)); policy \(policyName)")
         lines.add("")
         lines.addTable(
             header: ["attributes type", "push-to-start token", "environment", "registered", "waits"],
-            rows: addresses.map { address in
+            rows: attributesTypes.map { typeReport in
                 [
-                    address.attributesType, address.token.map { "sha256 \($0.fingerprint)" } ?? "none",
-                    address.token.map { "\($0.environment.name)" } ?? "-",
-                    address.registeredAtMilliseconds.map { TimeText.relative($0, to: nowMilliseconds) } ?? "-",
-                    waitingText(address.heldStarts),
+                    typeReport.attributesType, typeReport.token.map { "sha256 \($0.fingerprint)" } ?? "none",
+                    typeReport.token.map { "\($0.environment.name)" } ?? "-",
+                    typeReport.registeredAtMilliseconds.map { TimeText.relative($0, to: nowMilliseconds) } ?? "-",
+                    waitingText(typeReport.heldStarts),
                 ]
             },
             rightAligned: []
@@ -53,15 +53,15 @@ struct DeviceReport {
     var json: JSONValue {
         .members([
             "app": .string(app), "device": .string(device), "now": .integer(nowMilliseconds),
-            "policy": .string(policy), "starts": startBudget.json,
+            "policy": .string(policyName), "starts": startBudget.json,
             "tokens": .array(
-                addresses.map { address in
+                attributesTypes.map { typeReport in
                     .members([
-                        "attributesType": .string(address.attributesType),
-                        "sha256": address.token.map { .string($0.fingerprint) } ?? .null,
-                        "environment": address.token.map { .string("\($0.environment.name)") },
-                        "registeredAt": address.registeredAtMilliseconds.map(JSONValue.integer),
-                        "held": .array(address.heldStarts.map(\.record)),
+                        "attributesType": .string(typeReport.attributesType),
+                        "sha256": typeReport.token.map { .string($0.fingerprint) } ?? .null,
+                        "environment": typeReport.token.map { .string("\($0.environment.name)") },
+                        "registeredAt": typeReport.registeredAtMilliseconds.map(JSONValue.integer),
+                        "held": .array(typeReport.heldStarts.map(\.record)),
                     ])
                 }
             ),

@@ -10,14 +10,14 @@ import enum CausewayRecords.JSONValue
 /// partitioner is unknown or chooses at random, the search reads all partitions.
 ///
 /// The search reads windows of offsets from the end backwards until it has enough results. Each window has
-/// ``windowGrowth`` times as many offsets as the window that was read before it. So an activity with a recent push
+/// ``windowGrowthFactor`` times as many offsets as the window that was read before it. So an activity with a recent push
 /// costs one short fetch. ``recordsMax`` limits the search in each partition, ``searchMillisecondsMax`` the whole
 /// search.
 struct ResultTail {
     static let recordsMax: Int64 = 200_000
     static let searchMillisecondsMax: Int64 = 5_000
     private static let firstWindowRecords: Int64 = 2_000
-    private static let windowGrowth: Int64 = 5
+    private static let windowGrowthFactor: Int64 = 5
     private static let requestTimeoutMilliseconds: Int32 = 3_000
 
     /// The results as the topic has them, newest first.
@@ -29,31 +29,31 @@ struct ResultTail {
 
     /// - Parameters:
     ///   - count: the most results to find.
-    ///   - limitMilliseconds: how long the reading may take, after a broker has answered.
+    ///   - searchMillisecondsMax: how long the reading may take, after a broker has answered.
     init(
         of activity: String,
         app: String,
         count: Int,
         kafka: WorkerConfiguration.Kafka,
-        limitMilliseconds: Int64 = ResultTail.searchMillisecondsMax
+        searchMillisecondsMax: Int64 = ResultTail.searchMillisecondsMax
     ) throws(KafkaError) {
         let properties = try kafka.consumerProperties
-        let contact = BrokerContact(of: "causeway inspect", properties: properties)
-        let reader = try PartitionReader(properties: properties, topic: kafka.topics.results, logHandler: contact)
+        let brokerMonitor = BrokerMonitor(of: "causeway inspect", properties: properties)
+        let reader = try PartitionReader(properties: properties, topic: kafka.topics.results, logHandler: brokerMonitor)
         defer { _ = reader.close(deadlineMilliseconds: 1_000) }
         guard
             reader.awaitBroker(
                 timeoutMilliseconds: Self.requestTimeoutMilliseconds,
-                { contact.printIfUnanswered(false) }
+                { brokerMonitor.printIfUnanswered(false) }
             )
         else {
-            throw contact.error
+            throw brokerMonitor.noBrokerError
         }
         let key = Array(activity.utf8)
-        let partitions = try reader.partitionCount(timeoutMilliseconds: Self.requestTimeoutMilliseconds)
+        let partitions = try reader.fetchPartitionCount(timeoutMilliseconds: Self.requestTimeoutMilliseconds)
         let partitioner = try kafka.producerProperties.last { $0.name == "partitioner" }?.value
         let keyPartition = reader.partition(of: key, among: partitions, partitioner: partitioner)
-        let deadline = ContinuousClock.now + .milliseconds(limitMilliseconds)
+        let deadline = ContinuousClock.now + .milliseconds(searchMillisecondsMax)
         var foundResults: [(timestamp: Int64, record: JSONValue)] = []
         isComplete = true
         for partition in keyPartition.map({ $0..<$0 + 1 }) ?? 0..<partitions {
@@ -81,17 +81,17 @@ struct ResultTail {
         until deadline: ContinuousClock.Instant,
         _ match: (borrowing Message) -> JSONValue?
     ) throws(KafkaError) -> [(timestamp: Int64, record: JSONValue)] {
-        let watermarks = try reader.watermarks(of: partition, timeoutMilliseconds: Self.requestTimeoutMilliseconds)
+        let watermarks = try reader.fetchWatermarks(of: partition, timeoutMilliseconds: Self.requestTimeoutMilliseconds)
         let begin = max(watermarks.low, watermarks.high - Self.recordsMax, 0)
         var end = max(begin, watermarks.high)
-        var window = Self.firstWindowRecords
+        var windowRecords = Self.firstWindowRecords
         var foundResults: [(timestamp: Int64, record: JSONValue)] = []
         while end > begin, foundResults.count < count {
-            let start = max(begin, end - window)
+            let windowStart = max(begin, end - windowRecords)
             var windowResults: [(timestamp: Int64, record: JSONValue)] = []
             let isRead = try reader.read(
                 partition,
-                offsets: start..<end,
+                offsets: windowStart..<end,
                 timeoutMilliseconds: Self.milliseconds(until: deadline)
             ) { message in
                 if let record = match(message) { windowResults.append((message.timestampMilliseconds, record)) }
@@ -99,10 +99,10 @@ struct ResultTail {
             // Drop a window that was read only in part. Kafka sends the older records first, so newer results
             // would be missing.
             guard isRead else { break }
-            recordsRead += end - start
+            recordsRead += end - windowStart
             foundResults += windowResults.reversed()
-            end = start
-            window *= Self.windowGrowth
+            end = windowStart
+            windowRecords *= Self.windowGrowthFactor
         }
         if end > watermarks.low { isComplete = false }
         return foundResults

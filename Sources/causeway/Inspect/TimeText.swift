@@ -4,7 +4,7 @@ import Glibc
 /// the logs.
 enum TimeText {
     /// Writes a duration with at most two units: `3 s`, `12 min`, `2 h 13 min`, `3 d 4 h`.
-    static func span(_ milliseconds: Int64) -> String {
+    static func duration(_ milliseconds: Int64) -> String {
         let seconds = max(0, milliseconds) / 1_000
         switch seconds {
         case 0: return milliseconds > 0 ? "\(milliseconds) ms" : "0 s"
@@ -16,18 +16,18 @@ enum TimeText {
     }
 
     /// Writes `3 s ago`, or `in 3 s` for a time in the future.
-    static func relative(_ moment: Int64, to now: Int64) -> String {
-        let (difference, overflows) = now.subtractingReportingOverflow(moment)
-        guard !overflows else { return moment < now ? "long ago" : "far ahead" }
-        let span = span(Int64(clamping: difference.magnitude))
-        return difference >= 0 ? "\(span) ago" : "in \(span)"
+    static func relative(_ milliseconds: Int64, to nowMilliseconds: Int64) -> String {
+        let (difference, overflows) = nowMilliseconds.subtractingReportingOverflow(milliseconds)
+        guard !overflows else { return milliseconds < nowMilliseconds ? "long ago" : "far ahead" }
+        let duration = duration(Int64(clamping: difference.magnitude))
+        return difference >= 0 ? "\(duration) ago" : "in \(duration)"
     }
 
     /// Writes the time of day, and the date before it if the day is not today.
-    static func clock(_ moment: Int64, now: Int64) -> String {
-        let parts = utc(moment)
+    static func timeOfDay(_ milliseconds: Int64, now nowMilliseconds: Int64) -> String {
+        let parts = utc(milliseconds)
         let time = "\(digits(parts.tm_hour, 2)):\(digits(parts.tm_min, 2)):\(digits(parts.tm_sec, 2))"
-        let today = utc(now)
+        let today = utc(nowMilliseconds)
         guard (parts.tm_year, parts.tm_yday) != (today.tm_year, today.tm_yday) else { return time }
         return "\(digits(parts.tm_year + 1900, 4))-\(digits(parts.tm_mon + 1, 2))-\(digits(parts.tm_mday, 2)) \(time)"
     }

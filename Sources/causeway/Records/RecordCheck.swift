@@ -12,27 +12,27 @@ struct RecordCheck {
         /// The name of each app's policy, by bundle id.
         var policyNamesByApp: [String: String]
         /// The fields that each policy drops from a body that is too large, by the policy's name.
-        var droppedFieldsByPolicy: [String: DroppedFields]
+        var droppedFieldsByPolicy: [String: OversizeFields]
     }
 
     /// The allowed names; nil allows any name.
-    var names: ConfiguredNames?
+    var configuredNames: ConfiguredNames?
     /// The contract of each app, by bundle id: the shapes that its phones can decode.
     var contracts: [String: ContractRule]
     private(set) var recordCount = 0
     private(set) var faultCount = 0
     /// What a worker would drop from commands whose body is too large, as `file:line: message`.
-    private(set) var remarks: [String] = []
+    private(set) var droppedFieldsRemarks: [String] = []
 
     /// The present time, with which `aps.timestamp` is compared.
     private let wallSeconds: () -> Int64
 
     init(
-        names: ConfiguredNames?,
+        configuredNames: ConfiguredNames?,
         contracts: [String: ContractRule] = [:],
         wallSeconds: @escaping () -> Int64 = { Clock.wallMilliseconds / 1_000 }
     ) {
-        self.names = names
+        self.configuredNames = configuredNames
         self.contracts = contracts
         self.wallSeconds = wallSeconds
     }
@@ -45,8 +45,8 @@ struct RecordCheck {
         try file.forEachRecord { record in
             recordCount += 1
             let foundFaults = faults(of: record, kind: kind)
-            if kind == .command, foundFaults.isEmpty, let remark = remark(on: record) {
-                remarks.append("\(file.name):\(record.line): \(remark)")
+            if kind == .command, foundFaults.isEmpty, let remark = droppedFieldsRemark(on: record) {
+                droppedFieldsRemarks.append("\(file.name):\(record.line): \(remark)")
             }
             faultCount += foundFaults.count
             for (line, message) in foundFaults { report("\(file.name):\(line): \(message)") }
@@ -57,7 +57,7 @@ struct RecordCheck {
     /// to find the next one. It ends when it finds no fault, or one that cannot be repaired, or ``faultsMax`` faults.
     func faults(of record: InputRecord, kind: Kind) -> [(line: Int, message: String)] {
         var repair = RecordRepair(record.bytes)
-        var foundFaults: [(line: Int, message: String, isOfEvent: Bool)] = []
+        var foundFaults: [(line: Int, message: String, dependsOnEvent: Bool)] = []
         while foundFaults.count < Self.faultsMax {
             let fault = repair.bytes.withUnsafeBytes { bytes -> Fault? in
                 let contentCheck = faultsBeyondDecoding(bytes, kind: kind, repairedFields: repair.repairedFields)
@@ -70,29 +70,31 @@ struct RecordCheck {
                 var original = fault
                 original.offset = repair.originalOffset(fault.offset)
                 let message = original.message(in: bytes)
-                foundFaults.append((Self.line(in: record, at: original.offset), message, RecordRepair.isOfEvent(fault)))
+                foundFaults.append(
+                    (Self.line(in: record, at: original.offset), message, RecordRepair.dependsOnEvent(fault))
+                )
                 return fault
             }
             guard let fault, repair.repair(fault) else { break }
         }
-        return foundFaults.filter { !(repair.isEventUnknown && $0.isOfEvent) }.map { ($0.line, $0.message) }
+        return foundFaults.filter { !(repair.isEventUnknown && $0.dependsOnEvent) }.map { ($0.line, $0.message) }
     }
 
     /// Returns which fields a worker drops from a command that is too large. Returns nil if it drops none, or
     /// if the command stays too large.
-    private func remark(on record: InputRecord) -> String? {
+    private func droppedFieldsRemark(on record: InputRecord) -> String? {
         record.bytes.withUnsafeBytes { bytes in
             guard let command = try? Command.decodeAnySize(bytes), !command.fitsBodyLimit,
                 let smallerCommand = try? droppingFields(of: command, in: bytes)
             else { return nil }
             return
-                "the request body has \(command.bodyCount) bytes; a worker drops \(smallerCommand.droppedNames) and sends \(smallerCommand.bodyCount)"
+                "the request body has \(command.bodyByteCount) bytes; a worker drops \(smallerCommand.droppedNames) and sends \(smallerCommand.bodyByteCount)"
         }
     }
 
     /// A command that was too large, without the fields that its policy drops.
     private struct SmallerCommand {
-        var bodyCount: Int
+        var bodyByteCount: Int
         var droppedNames: String
         /// Why the phones of the app cannot decode the state without the dropped fields; nil if they can, or if the
         /// app's contract is not known.
@@ -105,8 +107,8 @@ struct RecordCheck {
     private func droppingFields(of command: Command, in bytes: UnsafeRawBufferPointer) throws(Fault) -> SmallerCommand {
         let policy =
             command.policy.isAbsent
-            ? names?.policyNamesByApp[command.app.text(in: bytes)] : command.policy.text(in: bytes)
-        guard let fields = policy.flatMap({ names?.droppedFieldsByPolicy[$0] }), !fields.isEmpty else {
+            ? configuredNames?.policyNamesByApp[command.app.text(in: bytes)] : command.policy.text(in: bytes)
+        guard let fields = policy.flatMap({ configuredNames?.droppedFieldsByPolicy[$0] }), !fields.isEmpty else {
             throw command.sizeFault
         }
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: bytes.count, alignment: 1)
@@ -119,7 +121,7 @@ struct RecordCheck {
         // line of the state.
         let message = mismatch(of: decodedCommand, in: smallerRecord)?.message
         return SmallerCommand(
-            bodyCount: decodedCommand.bodyCount,
+            bodyByteCount: decodedCommand.bodyByteCount,
             droppedNames: droppedNames.joined(separator: ", "),
             mismatch: message.map { (Int(command.contentState.offset), $0) }
         )
@@ -159,12 +161,12 @@ struct RecordCheck {
             case .registration:
                 app = try Registration.decode(bytes).app
             }
-            guard let names else { return .success(messages) }
+            guard let configuredNames else { return .success(messages) }
             let name = app.text(in: bytes)
-            if names.policyNamesByApp[name] == nil, !repairedFields.contains(.app) {
+            if configuredNames.policyNamesByApp[name] == nil, !repairedFields.contains(.app) {
                 messages.append((0, "app: \(name) is not in the configuration"))
             }
-            if let policy, names.droppedFieldsByPolicy[policy] == nil, !repairedFields.contains(.policy) {
+            if let policy, configuredNames.droppedFieldsByPolicy[policy] == nil, !repairedFields.contains(.policy) {
                 messages.append((0, "policy: \(policy) is not in the configuration"))
             }
             return .success(messages)

@@ -42,13 +42,15 @@ struct RecordRepair {
             let members = keys.compactMap { memberOffset(named: $0, inObjectAt: fault.offset) }
             return remove(memberAt: members.first ?? fault.offset)
         case .missingField:
-            guard let sample = Self.samples[field], byte(at: fault.offset) == UInt8(ascii: "{") else { return false }
+            guard let sample = Self.sampleValues[field], byte(at: fault.offset) == UInt8(ascii: "{") else {
+                return false
+            }
             repairedFields.insert(field)
             let isOnly = nextNonblank(from: fault.offset + 1).map { bytes[$0] } == UInt8(ascii: "}")
             insert("\"\(field.key)\":\(sample)" + (isOnly ? "" : ","), at: fault.offset + 1)
             return true
         case .wrongType, .outOfRange, .unknownValue, .emptyText, .invalidCharacter, .invalidHexadecimal, .tooLong:
-            guard let sample = Self.samples[field], let end = end(ofValueAt: fault.offset) else { return false }
+            guard let sample = Self.sampleValues[field], let end = end(ofValueAt: fault.offset) else { return false }
             repairedFields.insert(field)
             replace(fault.offset..<end, with: sample)
             return true
@@ -63,7 +65,7 @@ struct RecordRepair {
 
     /// Whether the fault depends on the event. With another event, the forbidden field might be allowed, or the missing
     /// field might not be needed.
-    static func isOfEvent(_ fault: Fault) -> Bool {
+    static func dependsOnEvent(_ fault: Fault) -> Bool {
         switch fault.code {
         case .missingField, .notAllowed: break
         default: return false
@@ -74,7 +76,7 @@ struct RecordRepair {
     }
 
     /// A valid value for each field that a repair can write. It replaces a missing or faulty value.
-    static let samples: [Field: String] = [
+    static let sampleValues: [Field: String] = [
         .event: #""update""#, .aps: #"{"event":"update","timestamp":1000000000,"content-state":{}}"#,
         .app: #""a""#, .activity: #""a""#, .audience: #""a""#, .device: #""d""#, .id: #""i""#, .sequence: "1",
         .priority: "5", .policy: #""p""#, .expiration: "0", .token: #""00000000""#, .environment: #""sandbox""#,

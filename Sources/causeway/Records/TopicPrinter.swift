@@ -22,7 +22,7 @@ final class TopicPrinter: ConsumerHandler {
 
     private let topic: String
     private let follows: Bool
-    private let contact: BrokerContact
+    private let brokerMonitor: BrokerMonitor
     private var consumer: Consumer?
     private var buffer: [UInt8] = []
     /// Partitions whose end has not been reached.
@@ -35,7 +35,7 @@ final class TopicPrinter: ConsumerHandler {
     init(properties: [(name: String, value: String)], topic: String, follows: Bool) throws(KafkaError) {
         self.topic = topic
         self.follows = follows
-        contact = BrokerContact(of: "causeway results", properties: properties)
+        brokerMonitor = BrokerMonitor(of: "causeway results", properties: properties)
         consumer = try Consumer(
             properties: properties + [
                 ("auto.offset.reset", "earliest"), ("enable.partition.eof", "true"), ("session.timeout.ms", "6000"),
@@ -43,7 +43,7 @@ final class TopicPrinter: ConsumerHandler {
             ],
             topics: [topic],
             handler: self,
-            logHandler: contact
+            logHandler: brokerMonitor
         )
     }
 
@@ -61,15 +61,15 @@ final class TopicPrinter: ConsumerHandler {
             )
             self.consumer = nil
         }
-        var deadline = Clock.milliseconds + Self.silenceMillisecondsMax
+        var deadlineMilliseconds = Clock.monotonicMilliseconds + Self.silenceMillisecondsMax
         while follows || !isAssigned || !unfinishedPartitions.isEmpty {
             switch consumer.poll() {
             case .message(let message):
                 if let value = message.value { append(value) }
-                deadline = Clock.milliseconds + Self.silenceMillisecondsMax
+                deadlineMilliseconds = Clock.monotonicMilliseconds + Self.silenceMillisecondsMax
             case .partitionEnd(let partition, _):
                 unfinishedPartitions.remove(partition)
-                deadline = Clock.milliseconds + Self.silenceMillisecondsMax
+                deadlineMilliseconds = Clock.monotonicMilliseconds + Self.silenceMillisecondsMax
             case .error(let error) where error.isUnknownTopic && !hasHadPartitions:
                 // The topic does not exist. Stop even with `follows`, because the consumer may take minutes
                 // to notice that the topic was created. Once the consumer has had partitions, the topic
@@ -79,16 +79,16 @@ final class TopicPrinter: ConsumerHandler {
                 StandardStreams.printError("causeway results: \(error)")
                 if error.isFatal || (!follows && !error.isRetriable) { throw error }
             case .none:
-                contact.printIfUnanswered(consumer.hasReachedBroker)
-                if !follows, Clock.milliseconds > deadline {
-                    throw contact.failureReason(consumer.hasReachedBroker).map { KafkaError.noBroker($0) }
+                brokerMonitor.printIfUnanswered(consumer.hasReachedBroker)
+                if !follows, Clock.monotonicMilliseconds > deadlineMilliseconds {
+                    throw brokerMonitor.failureReason(consumer.hasReachedBroker).map { KafkaError.noBroker($0) }
                         ?? Self.silenceError
                 }
                 guard buffer.isEmpty else {
                     flush()
                     // The program that reads the output may have been slow. So restart the time limit for the
                     // brokers.
-                    deadline = Clock.milliseconds + Self.silenceMillisecondsMax
+                    deadlineMilliseconds = Clock.monotonicMilliseconds + Self.silenceMillisecondsMax
                     continue
                 }
                 usleep(Self.pollPauseMicroseconds)
@@ -104,7 +104,7 @@ final class TopicPrinter: ConsumerHandler {
 
     private var noTopicError: KafkaError {
         .noTopic(
-            "the topic \(topic) does not exist at \(contact.servers), or this Kafka user may not read it; "
+            "the topic \(topic) does not exist at \(brokerMonitor.servers), or this Kafka user may not read it; "
                 + "`causeway topics --create` creates the topics of a deployment"
         )
     }

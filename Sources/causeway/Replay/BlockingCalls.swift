@@ -9,7 +9,7 @@ final class BlockingCalls<Call, Reply> {
     private var replies: [Reply?] = []
     /// The number of the present group of calls, in the upper half of each call's tag. A late reply to an
     /// earlier group has another number and is ignored.
-    private var attemptNumber: UInt64 = 0
+    private var batchNumber: UInt64 = 0
     /// The indices of the calls that ``perform(_:until:issue:)`` must still make.
     private var waitingIndices: [Int] = []
     private var callsInFlight = 0
@@ -34,7 +34,7 @@ final class BlockingCalls<Call, Reply> {
         until isCancelled: () -> Bool,
         issue: (Call, _ tag: UInt64) -> IssueOutcome?
     ) throws(RedisError) -> [Reply] {
-        attemptNumber += 1
+        batchNumber += 1
         replies = [Reply?](repeating: nil, count: calls.count)
         waitingIndices = Array(calls.indices.reversed())
         (callsInFlight, refusal) = (0, nil)
@@ -43,7 +43,7 @@ final class BlockingCalls<Call, Reply> {
         while callsInFlight > 0 || !waitingIndices.isEmpty {
             let unansweredBefore = callsInFlight + waitingIndices.count
             try issueWaitingCalls(calls, issue)
-            loop.turn(waitMilliseconds: BlockingStore.turnWaitMilliseconds)
+            loop.runTurn(waitMilliseconds: BlockingStore.turnWaitMilliseconds)
             if let refusal { throw refusal }
             if callsInFlight + waitingIndices.count < unansweredBefore {
                 lastProgressMilliseconds = loop.nowMilliseconds
@@ -61,11 +61,11 @@ final class BlockingCalls<Call, Reply> {
     ) throws(RedisError) {
         guard loop.nowMilliseconds >= pauseEndMilliseconds else { return }
         while let index = waitingIndices.last {
-            switch issue(calls[index], attemptNumber << 32 | UInt64(index)) {
+            switch issue(calls[index], batchNumber << 32 | UInt64(index)) {
             case .issued:
                 waitingIndices.removeLast()
                 callsInFlight += 1
-            case .notReady, .full, .awaitsReplicas: return
+            case .notReady, .full, .replicasMissing: return
             case .outOfBounds: throw RedisError(.unknown, "a record exceeds Redis' limits")
             case nil: throw RedisError(.closed)
             }
@@ -74,7 +74,7 @@ final class BlockingCalls<Call, Reply> {
 
     private func index(of tag: UInt64) -> Int? {
         let index = Int(tag & 0xFFFF_FFFF)
-        return tag >> 32 == attemptNumber && replies.indices.contains(index) ? index : nil
+        return tag >> 32 == batchNumber && replies.indices.contains(index) ? index : nil
     }
 
     // MARK: - From Redis
@@ -94,5 +94,5 @@ final class BlockingCalls<Call, Reply> {
         pauseEndMilliseconds = loop.nowMilliseconds + BlockingStore.retryPauseMilliseconds
     }
 
-    func handleLoss(_ reason: RedisError) { lastFailure = reason }
+    func handleConnectionLoss(_ reason: RedisError) { lastFailure = reason }
 }

@@ -68,20 +68,20 @@ final class BlockingStore {
         until isCancelled: () -> Bool = { false }
     ) throws(RedisError) -> [AudienceReply<[UInt8]>] {
         guard !calls.isEmpty else { return [] }
-        connectAudiences()
+        connectAudienceStore()
         let replies = try audienceCalls.perform(calls, until: isCancelled) { [self] call, tag in
             var call = call
             call.tag = tag
             return audienceStore.map { store in call.withBorrowedBytes { store.issue($0) } }
         }
-        let end = loop.nowMilliseconds + Self.cancelledSilenceMillisecondsMax
-        while audienceStore.map({ $0.outstandingCount > 0 }) ?? false, loop.nowMilliseconds < end {
-            loop.turn(waitMilliseconds: Self.turnWaitMilliseconds)
+        let endMilliseconds = loop.nowMilliseconds + Self.cancelledSilenceMillisecondsMax
+        while audienceStore.map({ $0.outstandingCount > 0 }) ?? false, loop.nowMilliseconds < endMilliseconds {
+            loop.runTurn(waitMilliseconds: Self.turnWaitMilliseconds)
         }
         return replies
     }
 
-    private func connectAudiences() {
+    private func connectAudienceStore() {
         guard audienceStore == nil, !isClosed else { return }
         let store = AudienceStore(loop: loop, configuration: configuration, handler: self)
         audienceStore = store
@@ -98,7 +98,7 @@ extension BlockingStore: ActivityStoreHandler {
         activityCalls.handleFailure(tag: tag, error)
     }
     func redisReady() {}
-    func redisLost(_ reason: RedisError) { activityCalls.handleLoss(reason) }
+    func redisLost(_ reason: RedisError) { activityCalls.handleConnectionLoss(reason) }
     func redisWarns(_ warning: RedisWarning) {}
 }
 
@@ -107,7 +107,7 @@ extension BlockingStore: AudienceStoreHandler {
         audienceCalls.handleReply(tag: tag, reply.map { Array($0) })
     }
 
-    func audienceFailed(tag: UInt64, error: RedisError) { audienceCalls.handleFailure(tag: tag, error) }
+    func audienceCallFailed(tag: UInt64, error: RedisError) { audienceCalls.handleFailure(tag: tag, error) }
     func audienceStoreReady() {}
-    func audienceStoreLost(_ reason: RedisError) { audienceCalls.handleLoss(reason) }
+    func audienceStoreLost(_ reason: RedisError) { audienceCalls.handleConnectionLoss(reason) }
 }

@@ -2,7 +2,7 @@ import enum CausewayRecords.JSONValue
 
 /// Counts what a rebuild of Redis wrote, or would write.
 struct RebuildTally {
-    enum Count: String, CaseIterable {
+    enum Counter: String, CaseIterable {
         case registrationsWritten, registrationsStale, registrationsOver, registrationsInvalid, unregistered
         case statesWritten, statesHeld, statesKnown, statesTooOld, startsPassedOver, statesUnread, statesNotLookedAt
         case membersJoined, membersLeft, audiencesWritten, audiencesKnown
@@ -53,20 +53,20 @@ struct RebuildTally {
         }
     }
 
-    private(set) var counts: [Count: Int] = [:]
+    private(set) var counts: [Counter: Int] = [:]
 
     var hasCounts: Bool { !counts.isEmpty }
 
-    mutating func count(_ count: Count, _ number: Int = 1) {
-        if number > 0 { counts[count, default: 0] += number }
+    mutating func count(_ counter: Counter, _ number: Int = 1) {
+        if number > 0 { counts[counter, default: 0] += number }
     }
 
-    subscript(_ count: Count) -> Int { counts[count] ?? 0 }
+    subscript(_ counter: Counter) -> Int { counts[counter] ?? 0 }
 
     /// - Parameter isDone: false if nothing was written. The counts then say what `--execute` would write.
     func lines(isDone: Bool) -> [String] {
         var lines = LabelledLines()
-        let rows = Count.allCases.filter { self[$0] > 0 }.map { [$0.title, "\(self[$0])", $0.explanation] }
+        let rows = Counter.allCases.filter { self[$0] > 0 }.map { [$0.title, "\(self[$0])", $0.explanation] }
         lines.addTable(header: ["", isDone ? "records" : "would be", ""], rows: rows, rightAligned: [1])
         return lines.lines
     }

@@ -13,7 +13,7 @@ struct ReplayDecision {
     var verdict: ReplayVerdict
 }
 
-/// Reads the activities and audiences of a ``ReplayTable`` from Redis in batches, and lets a ``ReplayJudge``
+/// Reads the activities and audiences of a ``ReplayTable`` from Redis in batches, and lets a ``ReplayDecider``
 /// decide about each.
 struct ReplayDecisions {
     /// The number of activities and audiences in one batch.
@@ -33,19 +33,20 @@ struct ReplayDecisions {
         for start in stride(from: 0, to: sortedEntries.count, by: Self.batchSize) {
             let batch = sortedEntries[start..<min(start + Self.batchSize, sortedEntries.count)]
             let (audiences, activities) = (batch.filter(\.value.isOfAudience), batch.filter { !$0.value.isOfAudience })
-            let records = try Self.valuesByKey(audiences.map(\.key)) { try queries.hashes($0) }
-            let values = try Self.valuesByKey(activities.map(\.key)) { try queries.values($0) }
+            let records = try Self.valuesByKey(audiences.map(\.key)) { try queries.readHashes($0) }
+            let values = try Self.valuesByKey(activities.map(\.key)) { try queries.readStrings($0) }
             let redisMilliseconds = try queries.serverTimeMilliseconds(for: batch.first?.key)
-            let judge = ReplayJudge(
+            let decider = ReplayDecider(
                 nowMilliseconds: Clock.wallMilliseconds,
                 redisMilliseconds: redisMilliseconds,
-                includesStarts: includesStarts
+                includesStarts: includesStarts,
+                hasRestarts: scope.hasRestarts
             )
             for (key, entry) in batch {
                 let entryDecisions =
                     entry.isOfAudience
-                    ? try decisions(on: entry, ofAudience: key, records[key] ?? [], judge)
-                    : try decisions(on: entry, of: key, values[key] ?? [], judge)
+                    ? try decisions(on: entry, ofAudience: key, records[key] ?? [], decider)
+                    : try decisions(on: entry, of: key, values[key] ?? [], decider)
                 for decision in entryDecisions {
                     guard try body(decision) else { return false }
                 }
@@ -70,7 +71,7 @@ struct ReplayDecisions {
         on entry: ReplayTable.Entry,
         of activity: [UInt8],
         _ value: [UInt8],
-        _ judge: ReplayJudge
+        _ decider: ReplayDecider
     ) throws -> [ReplayDecision] {
         let activityState = ActivityState(try ActivityInspection(value: value))
         var decisions: [ReplayDecision] = []
@@ -90,7 +91,7 @@ struct ReplayDecisions {
                     let policy = scope.policy(of: command, appIndex: entry.appIndex, in: record)
                 else { return ReplayVerdict(reason: .tableFull) }
                 guard command.event == .start else {
-                    return judge.verdict(
+                    return decider.verdict(
                         on: command,
                         of: record,
                         recordMilliseconds: candidate.timestampMilliseconds,
@@ -100,8 +101,8 @@ struct ReplayDecisions {
                     )
                 }
                 let hasToken = try includesStarts && hasStartToken(command, of: record, appIndex: entry.appIndex)
-                let reason = judge.verdict(
-                    onStart: command,
+                let reason = decider.startReason(
+                    for: command,
                     policy: policy,
                     activity: activityState,
                     hasToken: hasToken
@@ -116,8 +117,8 @@ struct ReplayDecisions {
     private func decisions(
         on entry: ReplayTable.Entry,
         ofAudience key: [UInt8],
-        _ record: RedisQueries.Hash,
-        _ judge: ReplayJudge
+        _ record: RedisQueries.HashFields,
+        _ decider: ReplayDecider
     ) throws -> [ReplayDecision] {
         let inspection = try AudienceInspection(fields: record)
         return [entry.start, entry.state].compactMap(\.self)
@@ -127,7 +128,7 @@ struct ReplayDecisions {
                     guard let command = try? Command.decode(record),
                         let policy = scope.policy(of: command, appIndex: entry.appIndex, in: record)
                     else { return ReplayVerdict(reason: .tableFull) }
-                    return judge.verdict(onAudienceCommand: command, of: record, policy: policy, audience: inspection)
+                    return decider.verdict(onAudienceCommand: command, of: record, policy: policy, audience: inspection)
                 }
                 return ReplayDecision(appIndex: entry.appIndex, key: key, candidate: candidate, verdict: verdict)
             }
@@ -135,8 +136,9 @@ struct ReplayDecisions {
 
     private func hasStartToken(_ command: Command, of record: UnsafeRawBufferPointer, appIndex: Int) throws -> Bool {
         if !command.token.isAbsent { return true }
-        let fields = try queries.hash(scope.apps[appIndex].deviceKey(command.device.text(in: record)))
+        let fields = try queries.readHash(scope.apps[appIndex].deviceKey(command.device.text(in: record)))
         let type = command.attributesType.text(in: record)
-        return try DeviceInspection(fields: fields).slots.contains { $0.attributesType == type && $0.token != nil }
+        return try DeviceInspection(fields: fields).attributesTypeStates
+            .contains { $0.attributesType == type && $0.token != nil }
     }
 }

@@ -2,8 +2,8 @@ import Foundation
 
 /// Selects the records of a topic that are replayed.
 enum ReplayRange: Equatable {
-    /// Records by their timestamps in Kafka, UNIX milliseconds. `to` is exclusive; nil: to the topic's end.
-    case times(from: Int64, to: Int64?)
+    /// Records by their timestamps in Kafka, UNIX milliseconds. `toMilliseconds` is exclusive; nil: to the topic's end.
+    case times(fromMilliseconds: Int64, toMilliseconds: Int64?)
     /// Records by the first and the last offset of each named partition. Other partitions are not read.
     case offsets([Int32: ClosedRange<Int64>])
 
@@ -31,14 +31,14 @@ extension ReplayRange {
     init(from: String?, to: String?, offsets: [String], nowMilliseconds: Int64) throws(ReplayRangeError) {
         guard !offsets.isEmpty else {
             guard let from else { throw ReplayRangeError(message: "the range is missing: add --from or --offsets") }
-            let begin = try Self.moment(from, option: "--from", nowMilliseconds)
-            let end = try to.map { text throws(ReplayRangeError) in
-                try Self.moment(text, option: "--to", nowMilliseconds)
+            let beginMilliseconds = try Self.parseTimeMilliseconds(from, option: "--from", nowMilliseconds)
+            let endMilliseconds = try to.map { text throws(ReplayRangeError) in
+                try Self.parseTimeMilliseconds(text, option: "--to", nowMilliseconds)
             }
-            guard end.map({ begin < $0 }) ?? (begin <= nowMilliseconds) else {
+            guard endMilliseconds.map({ beginMilliseconds < $0 }) ?? (beginMilliseconds <= nowMilliseconds) else {
                 throw ReplayRangeError(message: "--from \(from): must be before \(to.map { "--to \($0)" } ?? "now")")
             }
-            self = .times(from: begin, to: end)
+            self = .times(fromMilliseconds: beginMilliseconds, toMilliseconds: endMilliseconds)
             return
         }
         guard from == nil, to == nil else {
@@ -46,7 +46,7 @@ extension ReplayRange {
         }
         var ranges: [Int32: ClosedRange<Int64>] = [:]
         for text in offsets {
-            guard let (partition, range) = Self.range(text) else {
+            guard let (partition, range) = Self.parsePartitionOffsets(text) else {
                 throw ReplayRangeError(
                     message: "--offsets \(text): must be partition:from-to, such as 0:1200-1800 or 0:1200-"
                 )
@@ -58,7 +58,7 @@ extension ReplayRange {
         self = .offsets(ranges)
     }
 
-    private static func range(_ text: String) -> (Int32, ClosedRange<Int64>)? {
+    private static func parsePartitionOffsets(_ text: String) -> (Int32, ClosedRange<Int64>)? {
         let parts = text.split(separator: ":", omittingEmptySubsequences: false)
         guard parts.count == 2, let partition = Int32(parts[0]), partition >= 0 else { return nil }
         let ends = parts[1].split(separator: "-", omittingEmptySubsequences: false)
@@ -69,8 +69,10 @@ extension ReplayRange {
     }
 
     /// Reads a time of RFC 3339, or a duration before now: `90s`, `30m`, `2h`, `3d`.
-    static func moment(_ text: String, option: String, _ nowMilliseconds: Int64) throws(ReplayRangeError) -> Int64 {
-        if let milliseconds = durationMilliseconds(text) { return max(0, nowMilliseconds - milliseconds) }
+    static func parseTimeMilliseconds(_ text: String, option: String, _ nowMilliseconds: Int64) throws(ReplayRangeError)
+        -> Int64
+    {
+        if let milliseconds = parseDurationMilliseconds(text) { return max(0, nowMilliseconds - milliseconds) }
         for options: ISO8601DateFormatter.Options in [
             [.withInternetDateTime], [.withInternetDateTime, .withFractionalSeconds],
         ] {
@@ -86,7 +88,7 @@ extension ReplayRange {
         )
     }
 
-    private static func durationMilliseconds(_ text: String) -> Int64? {
+    private static func parseDurationMilliseconds(_ text: String) -> Int64? {
         let units: [Character: Int64] = ["s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000]
         guard let unit = text.last.flatMap({ units[$0] }), text.dropLast().allSatisfy(\.isNumber),
             let count = Int64(text.dropLast())

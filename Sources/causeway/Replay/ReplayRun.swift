@@ -17,16 +17,16 @@ struct ReplayRun {
     let redis: RedisConfiguration
     let scope: ReplayScope
     let topic: String
-    let interruption = Interruption(endsAtSecond: true)
+    let interruption = Interruption(endsAtSecondSignal: true)
     private(set) var tally = ReplayTally()
     private(set) var table: ReplayTable
-    /// The parts of the range that an interruption left unread.
-    private(set) var unreadParts: [ReplaySource.Part] = []
+    /// The ranges of partitions that an interruption left unread.
+    private(set) var unreadRanges: [ReplayReader.PartitionRange] = []
     /// Whether some registrations were not read, or some activities or audiences were not looked up in Redis.
     private(set) var isInterrupted = false
     /// Whether the range names offsets or partitions that the topic does not have.
     private(set) var hasGaps = false
-    var progress = ReplayProgress()
+    var progress = ReplayProgressBar()
 
     init(name: String, options: ReplayOptions) throws {
         self.name = "causeway replay \(name)"
@@ -36,38 +36,38 @@ struct ReplayRun {
             redis = try RedisConfiguration(configuration.redis)
         } catch {
             StandardStreams.printError("\(self.name): \(error)")
-            throw ExitCode.configuration
+            throw ExitCode.configurationFault
         }
         scope = try options.scope(in: configuration)
         topic = options.topic ?? configuration.kafka.topics.commands
         table = ReplayTable(bytesMax: options.memory << 20)
     }
 
-    var isComplete: Bool { unreadParts.isEmpty && !isInterrupted && !hasGaps && !table.wasFull }
+    var isComplete: Bool { unreadRanges.isEmpty && !isInterrupted && !hasGaps && !table.wasFull }
 
     /// Reads the range into the table.
     mutating func read(_ range: ReplayRange) throws {
-        let source = try interruption.withSignalsUnhandled {
-            try ReplaySource(topic: topic, range: range, kafka: configuration.kafka)
+        let reader = try interruption.withSignalsUnhandled {
+            try ReplayReader(topic: topic, range: range, kafka: configuration.kafka)
         }
-        defer { source.close() }
-        for fault in source.rangeFaults { report(fault) }
-        hasGaps = !source.rangeFaults.isEmpty
-        let positions = try interruption.withSignalsUnhandled {
-            try ReplayPositions(
+        defer { reader.close() }
+        for fault in reader.rangeFaults { report(fault) }
+        hasGaps = !reader.rangeFaults.isEmpty
+        let committedOffsets = try interruption.withSignalsUnhandled {
+            try GroupCommittedOffsets(
                 of: topic,
-                partitions: source.partitionCount,
+                partitions: reader.partitionCount,
                 isInput: topic == configuration.kafka.topics.commands,
                 kafka: configuration.kafka
             )
         }
         var (tally, table, progress) = (tally, table, progress)
-        unreadParts = try source.read(interruption, &progress) { message in
+        unreadRanges = try reader.read(interruption, &progress) { message in
             let record = scope.classify(
                 message.value,
                 key: message.key,
                 (message.partition, message.offset, message.timestampMilliseconds),
-                isUnread: positions.isUnread(message.offset, of: message.partition),
+                isUnread: committedOffsets.isUnread(message.offset, of: message.partition),
                 nowMilliseconds: Clock.wallMilliseconds
             )
             tally.count(record)
@@ -82,15 +82,15 @@ struct ReplayRun {
 
     /// Reads the registrations topic from its first record on.
     mutating func readRegistrations(_ body: (borrowing Message) throws -> Void) throws {
-        let source = try interruption.withSignalsUnhandled {
-            try ReplaySource(
+        let reader = try interruption.withSignalsUnhandled {
+            try ReplayReader(
                 topic: configuration.kafka.topics.registrations,
-                range: .times(from: 0, to: nil),
+                range: .times(fromMilliseconds: 0, toMilliseconds: nil),
                 kafka: configuration.kafka
             )
         }
-        defer { source.close() }
-        isInterrupted = try !source.read(interruption, &progress, body).isEmpty
+        defer { reader.close() }
+        isInterrupted = try !reader.read(interruption, &progress, body).isEmpty
         progress.clear()
     }
 
@@ -98,12 +98,12 @@ struct ReplayRun {
     /// about the start before this state to `body`.
     mutating func decide(
         includesStarts: Bool,
-        _ body: (ReplayDecision, inout ReplayTally, inout ReplayProgress) throws -> Bool
+        _ body: (ReplayDecision, inout ReplayTally, inout ReplayProgressBar) throws -> Bool
     ) throws {
         // After an interruption of the reading, the replay still decides about the commands that were read.
-        let wasInterrupted = !unreadParts.isEmpty
+        let wasInterrupted = !unreadRanges.isEmpty
         let interruption = interruption
-        let isCancelled = { interruption.pending != nil && !wasInterrupted }
+        let isCancelled = { interruption.pendingSignal != nil && !wasInterrupted }
         let queries = try RedisQueries(configuration: redis, isCancelled: isCancelled)
         defer { queries.close() }
         let decisions = ReplayDecisions(scope: scope, queries: queries, includesStarts: includesStarts)
@@ -193,11 +193,11 @@ struct ReplayRun {
         if table.wasFull {
             report("--memory \(options.memory) is full: narrow the range, choose an app, or raise --memory")
         }
-        guard !unreadParts.isEmpty else {
+        guard !unreadRanges.isEmpty else {
             if isInterrupted { report("stopped before the end: the counts cover only a part of the range") }
             return
         }
-        report("stopped while reading; not read: \(unreadParts.map { "--offsets \($0.text)" }.joined(separator: " "))")
+        report("stopped while reading; not read: \(unreadRanges.map { "--offsets \($0.text)" }.joined(separator: " "))")
     }
 
     /// Runs code in which Kafka or Redis may fail, or in which a value in Redis may have an unknown form.

@@ -18,6 +18,9 @@ struct ReplayScope {
         onlyActivity = activity
     }
 
+    /// Whether any policy starts activities again after their lifetime.
+    var hasRestarts: Bool { apps.contains { $0.policies.contains(where: \.restartsActivities) } }
+
     func includes(_ activity: [UInt8]) -> Bool { onlyActivity.map { $0.utf8.elementsEqual(activity) } ?? true }
 
     func includes(app name: String) -> Bool { onlyApp.map { $0 == name } ?? true }
@@ -51,7 +54,7 @@ enum ClassifiedRecord: Equatable {
 }
 
 extension ReplayScope {
-    private func storedKey(of candidate: ReplayCandidate, _ addressee: [UInt8], appIndex: Int) -> [UInt8] {
+    private func redisKey(of candidate: ReplayCandidate, _ addressee: [UInt8], appIndex: Int) -> [UInt8] {
         let name = apps[appIndex].bundleIdentifier
         guard candidate.audience != nil else { return ActivityKey.key(app: Array(name.utf8), activity: addressee) }
         return InspectedAudienceKeys(app: name, audience: String(decoding: addressee, as: UTF8.self))?.recordKey ?? []
@@ -63,7 +66,7 @@ extension ReplayScope {
     {
         if command.fitsBodyLimit { return Array(value) }
         return withUnsafeTemporaryAllocation(byteCount: value.count, alignment: 1) { buffer in
-            let count = DroppedFields(policy.oversize).drop(from: value, of: command, into: buffer).byteCount
+            let count = OversizeFields(policy.oversize).drop(from: value, of: command, into: buffer).byteCount
             let smallerRecord = UnsafeRawBufferPointer(rebasing: buffer[..<count])
             return (try? Command.decode(smallerRecord)) == nil ? nil : Array(smallerRecord)
         }
@@ -110,7 +113,7 @@ extension ReplayScope {
                 key: key.map { Array($0) },
                 value: fittingRecord
             )
-            return .command(candidate, of: storedKey(of: candidate, addressee, appIndex: appIndex), appIndex: appIndex)
+            return .command(candidate, of: redisKey(of: candidate, addressee, appIndex: appIndex), appIndex: appIndex)
         } catch {
             if isLimited { return .passedOver }
             let isRegistration = (try? Registration.decode(value)) != nil

@@ -16,11 +16,11 @@ struct ReplayCandidate: Equatable {
     /// The record, without the fields that its policy drops if the body was too large; empty if the table had no room.
     var value: [UInt8]
 
-    var bytes: Int { value.count + (key?.count ?? 0) + (audience?.count ?? 0) }
+    var byteCount: Int { value.count + (key?.count ?? 0) + (audience?.count ?? 0) }
 }
 
-/// The newest command of each activity and of each audience. A worker merges waiting commands by the same
-/// rules.
+/// The newest command of each activity and of each audience. A worker merges waiting commands by similar
+/// rules, but leaves more of the decisions to Redis.
 ///
 /// A newer update replaces an older one. An end replaces any update, and no update replaces an end. An activity can
 /// have a start and a state that is not older than the start. If this state is an end, it replaces the start too.
@@ -40,7 +40,7 @@ struct ReplayTable {
     static let entryBytes = 400
 
     let bytesMax: Int
-    private(set) var bytes = 0
+    private(set) var usedBytes = 0
     /// The entries, by the activity's or audience's key in Redis.
     private(set) var entries: [[UInt8]: Entry] = [:]
     /// Whether the table had no room for a command.
@@ -59,11 +59,11 @@ struct ReplayTable {
         onDropped: (ReplayReason) -> Void
     ) {
         guard var entry = entries[activity] else {
-            guard bytes + Self.entryBytes + activity.count + candidate.bytes <= bytesMax else {
+            guard usedBytes + Self.entryBytes + activity.count + candidate.byteCount <= bytesMax else {
                 wasFull = true
                 return onDropped(.tableFull)
             }
-            bytes += Self.entryBytes + activity.count + candidate.bytes
+            usedBytes += Self.entryBytes + activity.count + candidate.byteCount
             var entry = Entry(appIndex: appIndex)
             if candidate.event == .start { entry.start = candidate } else { entry.state = candidate }
             entries[activity] = entry
@@ -118,11 +118,11 @@ struct ReplayTable {
     }
 
     private mutating func replace(_ slot: inout ReplayCandidate?, by candidate: ReplayCandidate?) {
-        bytes -= slot?.bytes ?? 0
+        usedBytes -= slot?.byteCount ?? 0
         slot = candidate
         guard let candidate else { return }
-        guard bytes + candidate.bytes > bytesMax else {
-            bytes += candidate.bytes
+        guard usedBytes + candidate.byteCount > bytesMax else {
+            usedBytes += candidate.byteCount
             return
         }
         wasFull = true

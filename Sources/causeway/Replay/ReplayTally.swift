@@ -7,10 +7,10 @@ struct ReplayTally {
     private(set) var recordsRead = 0
     private(set) var passedOverCount = 0
     /// The counts by the app's index; nil for registrations, and for records that name no configured app.
-    private(set) var counts: [Int?: [ReplayReason: Int]] = [:]
+    private(set) var reasonCountsByApp: [Int?: [ReplayReason: Int]] = [:]
     /// The number of invalid records, by the code of their result.
     private(set) var invalidCounts: [String: Int] = [:]
-    private(set) var withoutAlertCount = 0
+    private(set) var droppedAlertCount = 0
 
     mutating func count(_ record: ClassifiedRecord) {
         recordsRead += 1
@@ -25,15 +25,15 @@ struct ReplayTally {
     }
 
     mutating func count(_ reason: ReplayReason, appIndex: Int?) {
-        counts[appIndex, default: [:]][reason, default: 0] += 1
+        reasonCountsByApp[appIndex, default: [:]][reason, default: 0] += 1
     }
 
     mutating func count(_ verdict: ReplayVerdict, appIndex: Int) {
         count(verdict.reason, appIndex: appIndex)
-        if verdict.dropsAlert { withoutAlertCount += 1 }
+        if verdict.dropsAlert { droppedAlertCount += 1 }
     }
 
-    func total(_ reason: ReplayReason) -> Int { counts.values.reduce(0) { $0 + ($1[reason] ?? 0) } }
+    func total(_ reason: ReplayReason) -> Int { reasonCountsByApp.values.reduce(0) { $0 + ($1[reason] ?? 0) } }
 
     // MARK: - For people and for machines
 
@@ -44,20 +44,20 @@ struct ReplayTally {
         var lines = LabelledLines()
         let others = passedOverCount > 0 ? ", \(passedOverCount) of other apps or activities passed over" : ""
         lines.add("\(topic): \(recordsRead) records\(others)")
-        let apps = counts.keys.sorted { $0 ?? .max < $1 ?? .max }
+        let apps = reasonCountsByApp.keys.sorted { $0 ?? .max < $1 ?? .max }
         let reasons = ReplayReason.allCases.filter { total($0) > 0 }
         guard !reasons.isEmpty else { return lines.lines }
         let names = apps.count > 1 ? apps.map { $0.map { scope.apps[$0].bundleIdentifier } ?? "no app" } : []
         var rows = reasons.map { reason in
             [isSent ? reason.titleWhenSent : reason.title, "\(total(reason))"]
-                + (names.isEmpty ? [] : apps.map { "\(counts[$0]?[reason] ?? 0)" })
+                + (names.isEmpty ? [] : apps.map { "\(reasonCountsByApp[$0]?[reason] ?? 0)" })
                 + [reason.explanation]
         }
-        if withoutAlertCount > 0 {
+        if droppedAlertCount > 0 {
             let index = rows.firstIndex { $0[0] == ReplayReason.supersededInRange.title } ?? rows.count
             let blanks = names.map { _ in "" }
             rows.insert(
-                ["  without the alert", "\(withoutAlertCount)"] + blanks + ["the alert is too old"],
+                ["  without the alert", "\(droppedAlertCount)"] + blanks + ["the alert is too old"],
                 at: min(index, rows.count)
             )
         }
@@ -78,7 +78,7 @@ struct ReplayTally {
             .object(Dictionary(uniqueKeysWithValues: counts.map { ($0.key.rawValue, .integer(Int64($0.value))) }))
         }
         let all = Dictionary(uniqueKeysWithValues: ReplayReason.allCases.map { ($0, total($0)) })
-        let apps = counts.compactMap { appIndex, counts in
+        let apps = reasonCountsByApp.compactMap { appIndex, counts in
             appIndex.map { (scope.apps[$0].bundleIdentifier, object(counts)) }
         }
         let members: [String: JSONValue] = [
@@ -88,7 +88,7 @@ struct ReplayTally {
             "counts": object(all.filter { $0.value > 0 }),
             "apps": .object(Dictionary(uniqueKeysWithValues: apps)),
             "invalid": .object(invalidCounts.mapValues { .integer(Int64($0)) }),
-            "withoutAlert": .integer(Int64(withoutAlertCount)),
+            "withoutAlert": .integer(Int64(droppedAlertCount)),
             "isComplete": .boolean(isComplete),
         ]
         return .object(members.merging(others) { $1 })

@@ -10,19 +10,19 @@ import yaml
 root = pathlib.Path(__file__).resolve().parents[3]
 chart = root / "Helm/causeway"
 tools = root / ".build/tools"
-tests = pathlib.Path(__file__).resolve().parent
-value_sets = {file.stem: file for file in sorted((tests / "values").glob("*.yaml"))}
+tests_directory = pathlib.Path(__file__).resolve().parent
+value_sets = {file.stem: file for file in sorted((tests_directory / "values").glob("*.yaml"))}
 
 # The C parser of libyaml needs a tenth of the time of the Python parser.
-loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+yaml_loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-class Refused(Exception):
+class RefusedValues(Exception):
     """Helm rejected the values. The error has Helm's own text."""
 
 
-def load(text):
-    return yaml.load(text, Loader=loader)
+def load_yaml(text):
+    return yaml.load(text, Loader=yaml_loader)
 
 
 # Each command needs only some seconds of CPU time, but the machine may be busy.
@@ -36,11 +36,11 @@ def run(command):
 def helm(*arguments):
     done = run([tools / "helm", *arguments])
     if done.returncode != 0:
-        raise Refused(done.stderr + done.stdout)
+        raise RefusedValues(done.stderr + done.stdout)
     return done.stdout
 
 
-def template(*value_files, values=None, release="push", arguments=(), chart=chart):
+def render_text(*value_files, values=None, release="push", arguments=(), chart=chart):
     """Returns the output of `helm template` for value files; `values` override them."""
     command = ["template", release, str(chart), "--namespace", "push", *arguments]
     for file in value_files:
@@ -53,58 +53,58 @@ def template(*value_files, values=None, release="push", arguments=(), chart=char
         return helm(*command, "--values", file.name)
 
 
-def documents(text):
-    return [document for document in yaml.load_all(text, Loader=loader) if document]
+def parse_documents(text):
+    return [document for document in yaml.load_all(text, Loader=yaml_loader) if document]
 
 
 @functools.cache
-def rendered_text(name):
-    return template(value_sets[name])
+def text_of_value_set(name):
+    return render_text(value_sets[name])
 
 
 @functools.cache
-def rendered(name):
+def objects_of_value_set(name):
     """Returns the objects that the chart renders for one of our value sets."""
-    return documents(rendered_text(name))
+    return parse_documents(text_of_value_set(name))
 
 
-def render(values, base="minimal"):
+def render_objects(values, base="minimal"):
     """Returns the objects that the chart renders for one of our value sets, with other values over it."""
-    return documents(template(value_sets[base], values=values))
+    return parse_documents(render_text(value_sets[base], values=values))
 
 
-def of_kind(found, kind):
+def objects_of_kind(found, kind):
     return [document for document in found if document["kind"] == kind]
 
 
-def one(found, kind, name=None):
-    matching = [d for d in of_kind(found, kind) if name is None or d["metadata"]["name"] == name]
+def only_object(found, kind, name=None):
+    matching = [d for d in objects_of_kind(found, kind) if name is None or d["metadata"]["name"] == name]
     assert len(matching) == 1, f"{len(matching)} of {kind} {name or ''}"
     return matching[0]
 
 
 def workload(found):
-    (only,) = of_kind(found, "Deployment") + of_kind(found, "StatefulSet")
+    (only,) = objects_of_kind(found, "Deployment") + objects_of_kind(found, "StatefulSet")
     return only
 
 
-def pod(found):
+def pod_spec(found):
     return workload(found)["spec"]["template"]["spec"]
 
 
-def container(found):
+def worker_container(found):
     """Returns the container that runs the program."""
-    (only,) = [container for container in pod(found)["containers"] if container["name"] == "worker"]
+    (only,) = [container for container in pod_spec(found)["containers"] if container["name"] == "worker"]
     return only
 
 
 def worker_configuration_text(found):
-    return one(found, "ConfigMap", workload(found)["metadata"]["name"])["data"]["causeway.yaml"]
+    return only_object(found, "ConfigMap", workload(found)["metadata"]["name"])["data"]["causeway.yaml"]
 
 
 def worker_configuration(found):
-    return load(worker_configuration_text(found))
+    return load_yaml(worker_configuration_text(found))
 
 
-def digest(document):
+def hash_of(document):
     return hashlib.sha256(repr(document).encode()).hexdigest()

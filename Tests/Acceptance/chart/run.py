@@ -46,7 +46,7 @@ def main(arguments):
     if arguments == ["--accept"]:
         import upgrades
 
-        return upgrades.accept()
+        return upgrades.store_renderings()
     found = unittest.defaultTestLoader.discover(str(here), pattern="test_*.py", top_level_dir=str(here))
     chosen = [test for test in tests_in(found) if not arguments or any(name in test.id() for name in arguments)]
     start = time.monotonic()

@@ -7,42 +7,42 @@ import unittest
 import chart
 import test_other_objects
 
-found = chart.rendered("extended")
-values = chart.load(chart.value_sets["extended"].read_text())
+found = chart.objects_of_value_set("extended")
+values = chart.load_yaml(chart.value_sets["extended"].read_text())
 
 
 class Extended(unittest.TestCase):
     def test_the_workload(self):
         spec = chart.workload(found)["spec"]
         self.assertEqual((spec["replicas"], spec["minReadySeconds"], spec["strategy"]), (4, 30, {"type": "Recreate"}))
-        stateful = chart.render({"kind": "StatefulSet", "strategy": {"type": "OnDelete"}})
+        stateful = chart.render_objects({"kind": "StatefulSet", "strategy": {"type": "OnDelete"}})
         self.assertEqual(chart.workload(stateful)["spec"]["updateStrategy"], {"type": "OnDelete"})
-        self.assertEqual(chart.workload(chart.rendered("statefulset"))["spec"]["updateStrategy"], {"type": "RollingUpdate"})
+        self.assertEqual(chart.workload(chart.objects_of_value_set("statefulset"))["spec"]["updateStrategy"], {"type": "RollingUpdate"})
 
     def test_the_pod(self):
-        spec = chart.pod(found)
+        spec = chart.pod_spec(found)
         for name in ("dnsPolicy", "dnsConfig", "hostAliases", "initContainers", "nodeSelector", "tolerations"):
             self.assertEqual(spec[name], values[name], name)
         self.assertEqual(spec["containers"][1:], values["sidecars"])
         self.assertEqual([volume for volume in spec["volumes"] if volume["name"] == "vault"], values["extraVolumes"])
 
     def test_the_worker(self):
-        container = chart.container(found)
+        container = chart.worker_container(found)
         self.assertEqual(container["env"], values["extraEnv"])
         self.assertEqual(container["envFrom"], values["extraEnvFrom"])
         self.assertEqual(container["lifecycle"], values["lifecycle"])
         self.assertEqual([mount for mount in container["volumeMounts"] if mount["name"] == "vault"], values["extraVolumeMounts"])
 
     def test_a_worker_of_a_stateful_set_keeps_its_name_beside_other_variables(self):
-        env = chart.container(chart.render({"extraEnv": values["extraEnv"]}, base="statefulset"))["env"]
+        env = chart.worker_container(chart.render_objects({"extraEnv": values["extraEnv"]}, base="statefulset"))["env"]
         self.assertEqual([variable["name"] for variable in env][0], "CAUSEWAY_KAFKA_CONSUMER_GROUP_INSTANCE_ID")
         self.assertEqual(env[1:], values["extraEnv"])
 
     def test_a_sleep_before_the_stop_counts(self):
-        self.assertEqual(chart.pod(found)["terminationGracePeriodSeconds"], 35)
+        self.assertEqual(chart.pod_spec(found)["terminationGracePeriodSeconds"], 35)
 
     def test_spread_constraints(self):
-        zone, host = chart.pod(found)["topologySpreadConstraints"]
+        zone, host = chart.pod_spec(found)["topologySpreadConstraints"]
         selector = chart.workload(found)["spec"]["selector"]
         self.assertEqual((zone["maxSkew"], zone["whenUnsatisfiable"], zone["minDomains"]), (2, "DoNotSchedule", 3))
         self.assertEqual((zone["labelSelector"], zone["matchLabelKeys"]), (selector, ["pod-template-hash"]))
@@ -51,8 +51,8 @@ class Extended(unittest.TestCase):
         self.assertNotIn("matchLabelKeys", host)
 
     def test_the_job_and_the_test_reach_what_a_worker_reaches(self):
-        job = chart.one(found, "Job")["spec"]["template"]["spec"]
-        test = chart.one(found, "Pod")["spec"]
+        job = chart.only_object(found, "Job")["spec"]["template"]["spec"]
+        test = chart.only_object(found, "Pod")["spec"]
         for spec in (job, test):
             for name in ("dnsPolicy", "dnsConfig", "hostAliases", "nodeSelector", "tolerations"):
                 self.assertEqual(spec[name], values[name], name)
@@ -61,12 +61,13 @@ class Extended(unittest.TestCase):
                 self.assertIn(values["extraVolumeMounts"][0], container["volumeMounts"])
             # A sidecar never ends, so a Job or a test with a sidecar would never end.
             self.assertEqual(len(spec["containers"]), 1)
-        for labels in (chart.one(found, "Job")["spec"]["template"]["metadata"]["labels"], chart.one(found, "Pod")["metadata"]["labels"]):
+        job_labels = chart.only_object(found, "Job")["spec"]["template"]["metadata"]["labels"]
+        for labels in (job_labels, chart.only_object(found, "Pod")["metadata"]["labels"]):
             self.assertEqual(labels["sidecar.istio.io/inject"], "false")
 
     def test_more_labels_never_change_a_selector(self):
         taken = {"app.kubernetes.io/name": "other", "app.kubernetes.io/component": "other", "team": "push"}
-        after = chart.render({"commonLabels": taken, "podLabels": {"app.kubernetes.io/instance": "other"}})
+        after = chart.render_objects({"commonLabels": taken, "podLabels": {"app.kubernetes.io/instance": "other"}})
         labels = chart.workload(after)["spec"]["template"]["metadata"]["labels"]
         self.assertLessEqual(chart.workload(after)["spec"]["selector"]["matchLabels"].items(), labels.items())
         self.assertEqual(labels["team"], "push")
@@ -77,19 +78,19 @@ class Extended(unittest.TestCase):
 
 class HelmTest(unittest.TestCase):
     def test_it_checks_the_configuration_and_asks_a_worker(self):
-        minimal = chart.rendered("minimal")
-        pod = chart.one(minimal, "Pod")
+        minimal = chart.objects_of_value_set("minimal")
+        pod = chart.only_object(minimal, "Pod")
         self.assertEqual(pod["metadata"]["annotations"]["helm.sh/hook"], "test")
         self.assertEqual(pod["spec"]["restartPolicy"], "Never")
         (check,), (ask,) = pod["spec"]["initContainers"], pod["spec"]["containers"]
         self.assertEqual(check["args"], ["check", "--config", "/etc/causeway/config/causeway.yaml", "--files"])
         self.assertEqual(ask["args"], ["health", "--url", "http://push-causeway.push.svc:9464/readyz"])
-        worker = chart.container(minimal)
+        worker = chart.worker_container(minimal)
         for container in (check, ask):
             for name in ("image", "securityContext", "volumeMounts"):
                 self.assertEqual(container[name], worker[name], name)
-        self.assertEqual(pod["spec"]["volumes"], chart.pod(minimal)["volumes"])
-        service = chart.one(minimal, "Service")["metadata"]["name"]
+        self.assertEqual(pod["spec"]["volumes"], chart.pod_spec(minimal)["volumes"])
+        service = chart.only_object(minimal, "Service")["metadata"]["name"]
         self.assertIn(f"//{service}.push.svc:", ask["args"][-1])
 
     def test_the_program_asks_a_host_by_its_name(self):
@@ -127,24 +128,24 @@ class HelmTest(unittest.TestCase):
 
     def test_the_network_lets_it(self):
         for name in ("minimal", "locked-down"):
-            found = chart.rendered(name)
-            labels = chart.one(found, "Pod")["metadata"]["labels"]
-            own = chart.one(found, "NetworkPolicy", "push-causeway-test")["spec"]
+            found = chart.objects_of_value_set(name)
+            labels = chart.only_object(found, "Pod")["metadata"]["labels"]
+            own = chart.only_object(found, "NetworkPolicy", "push-causeway-test")["spec"]
             self.assertLessEqual(own["podSelector"]["matchLabels"].items(), labels.items())
             self.assertEqual([{port["port"] for port in rule["ports"]} for rule in own["egress"]], [{53}, {9464}])
-            (rule,) = chart.one(found, "NetworkPolicy", "push-causeway")["spec"]["ingress"]
+            (rule,) = chart.only_object(found, "NetworkPolicy", "push-causeway")["spec"]["ingress"]
             peers = [peer["podSelector"]["matchLabels"] for peer in rule.get("from", []) if "podSelector" in peer]
             self.assertEqual(len(peers), 1 if name == "locked-down" else 0)
             for peer in peers:
                 self.assertLessEqual(peer.items(), labels.items())
             # The network policy of the workers must not select the pod of `helm test`.
-            worker = chart.one(found, "NetworkPolicy", "push-causeway")["spec"]["podSelector"]["matchLabels"]
+            worker = chart.only_object(found, "NetworkPolicy", "push-causeway")["spec"]["podSelector"]["matchLabels"]
             self.assertFalse(worker.items() <= labels.items())
 
 
 class Facts(unittest.TestCase):
     def test_about_the_chart(self):
-        facts = chart.load((chart.chart / "Chart.yaml").read_text())
+        facts = chart.load_yaml((chart.chart / "Chart.yaml").read_text())
         self.assertTrue(facts["maintainers"][0]["name"])
         self.assertRegex(facts["icon"], r"^(https|data):")
         self.assertTrue(facts["keywords"])
@@ -155,9 +156,9 @@ class Facts(unittest.TestCase):
         url = "https://example.com/causeway"
         done = chart.run([script, url])
         self.assertEqual(done.returncode, 0, done.stderr)
-        facts = chart.load((chart.chart / "Chart.yaml").read_text())
+        facts = chart.load_yaml((chart.chart / "Chart.yaml").read_text())
         archive = chart.root / f".build/dist/causeway-{facts['version']}.tgz"
         self.addCleanup(archive.unlink)
-        packaged = chart.load(chart.helm("show", "chart", str(archive)))
+        packaged = chart.load_yaml(chart.helm("show", "chart", str(archive)))
         self.assertEqual((packaged["home"], packaged["sources"]), (url, [url]))
         self.assertEqual({name: packaged[name] for name in facts}, facts)

@@ -10,7 +10,7 @@ text = re.sub(r"\\\n\s*", " ", (chart.root / "Dockerfile").read_text())
 lines = [line for line in text.splitlines() if line and not line.startswith("#")]
 first_of_last_stage = max(number for number, line in enumerate(lines) if line.startswith("FROM "))
 last_stage = lines[first_of_last_stage:]
-chart_facts = chart.load((chart.chart / "Chart.yaml").read_text())
+chart_facts = chart.load_yaml((chart.chart / "Chart.yaml").read_text())
 
 
 def instruction(name):
@@ -29,8 +29,8 @@ class Image(unittest.TestCase):
         self.assertGreater(ignored.index("!.ci/image-files"), ignored.index(".ci"))
 
     def test_the_chart_runs_it_as_it_is_made(self):
-        found = chart.rendered("minimal")
-        context, container = chart.pod(found)["securityContext"], chart.container(found)
+        found = chart.objects_of_value_set("minimal")
+        context, container = chart.pod_spec(found)["securityContext"], chart.worker_container(found)
         self.assertEqual(instruction("USER"), f"{context['runAsUser']}:{context['runAsGroup']}")
         self.assertEqual(instruction("EXPOSE"), str(container["ports"][0]["containerPort"]))
         self.assertEqual(json.loads(instruction("CMD")), container["args"])

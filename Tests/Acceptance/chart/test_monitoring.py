@@ -10,8 +10,8 @@ import yaml
 import chart
 
 rules_file = chart.chart / "files/rules.yaml"
-rules = {rule["alert"]: rule for group in chart.load(rules_file.read_text())["groups"] for rule in group["rules"]}
-cases = chart.load((chart.tests / "alerts/cases.yaml").read_text())
+rules = {rule["alert"]: rule for group in chart.load_yaml(rules_file.read_text())["groups"] for rule in group["rules"]}
+cases = chart.load_yaml((chart.tests_directory / "alerts/cases.yaml").read_text())
 dashboard = json.loads((chart.chart / "files/dashboard.json").read_text())
 runbook = (chart.chart / "RUNBOOK.md").read_text()
 METRIC = r"\b(?:causeway|process)_[a-z_]+\b"

@@ -23,8 +23,8 @@ class Scaling(unittest.TestCase):
     def test_one_owner_of_the_number_of_workers(self):
         for name in chart.value_sets:
             with self.subTest(values=name):
-                found = chart.rendered(name)
-                scalers = chart.of_kind(found, "HorizontalPodAutoscaler") + chart.of_kind(found, "ScaledObject")
+                found = chart.objects_of_value_set(name)
+                scalers = chart.objects_of_kind(found, "HorizontalPodAutoscaler") + chart.objects_of_kind(found, "ScaledObject")
                 self.assertEqual("replicas" in chart.workload(found)["spec"], not scalers)
                 for scaler in scalers:
                     target = scaler["spec"]["scaleTargetRef"]
@@ -32,7 +32,7 @@ class Scaling(unittest.TestCase):
                     self.assertEqual(target["name"], chart.workload(found)["metadata"]["name"])
 
     def test_horizontal_pod_autoscaler(self):
-        spec = chart.one(chart.rendered("hpa"), "HorizontalPodAutoscaler")["spec"]
+        spec = chart.only_object(chart.objects_of_value_set("hpa"), "HorizontalPodAutoscaler")["spec"]
         self.assertEqual((spec["minReplicas"], spec["maxReplicas"]), (3, 12))
         cpu, lanes = spec["metrics"]
         self.assertEqual(cpu["resource"]["target"]["averageUtilization"], 65)
@@ -40,7 +40,7 @@ class Scaling(unittest.TestCase):
         self.assertEqual(spec["behavior"]["scaleDown"]["stabilizationWindowSeconds"], 600)
 
     def test_scaled_object(self):
-        spec = chart.one(chart.rendered("keda"), "ScaledObject")["spec"]
+        spec = chart.only_object(chart.objects_of_value_set("keda"), "ScaledObject")["spec"]
         commands, registrations = (trigger["metadata"] for trigger in spec["triggers"])
         self.assertEqual(commands["topic"], "push.commands")
         self.assertEqual(registrations["topic"], "causeway.registrations")
@@ -54,8 +54,8 @@ class Scaling(unittest.TestCase):
     def scaled(self, values=None, has_keda=True):
         """Returns the scalers and their specifications, for a cluster with or without KEDA."""
         arguments = ["--api-versions", "keda.sh/v1alpha1/ScaledObject"] if has_keda else []
-        found = chart.documents(chart.template(chart.value_sets["minimal"], values=values or {}, arguments=arguments))
-        scalers = chart.of_kind(found, "HorizontalPodAutoscaler") + chart.of_kind(found, "ScaledObject")
+        found = chart.parse_documents(chart.render_text(chart.value_sets["minimal"], values=values or {}, arguments=arguments))
+        scalers = chart.objects_of_kind(found, "HorizontalPodAutoscaler") + chart.objects_of_kind(found, "ScaledObject")
         self.assertEqual("replicas" in chart.workload(found)["spec"], not scalers)
         return [(scaler["kind"], scaler["spec"]) for scaler in scalers]
 
@@ -86,14 +86,15 @@ class Scaling(unittest.TestCase):
                 self.assertEqual((spec["minReplicaCount"], spec["maxReplicaCount"]), limits)
 
     def test_disruption_budget(self):
-        self.assertEqual(chart.one(chart.rendered("minimal"), "PodDisruptionBudget")["spec"]["maxUnavailable"], 1)
-        self.assertEqual(chart.one(chart.rendered("locked-down"), "PodDisruptionBudget")["spec"]["maxUnavailable"], "25%")
+        for name, unavailable_max in (("minimal", 1), ("locked-down", "25%")):
+            budget = chart.only_object(chart.objects_of_value_set(name), "PodDisruptionBudget")
+            self.assertEqual(budget["spec"]["maxUnavailable"], unavailable_max)
 
 
 class Network(unittest.TestCase):
     def policy(self, name):
-        found = chart.rendered(name)
-        return chart.one(found, "NetworkPolicy", chart.workload(found)["metadata"]["name"])["spec"]
+        found = chart.objects_of_value_set(name)
+        return chart.only_object(found, "NetworkPolicy", chart.workload(found)["metadata"]["name"])["spec"]
 
     def egress(self, name):
         """Returns the ports of each egress rule."""
@@ -132,10 +133,10 @@ class Network(unittest.TestCase):
 
 
 class Monitoring(unittest.TestCase):
-    found = property(lambda self: chart.rendered("monitoring"))
+    found = property(lambda self: chart.objects_of_value_set("monitoring"))
 
     def test_service_monitor(self):
-        monitor = chart.one(self.found, "ServiceMonitor")
+        monitor = chart.only_object(self.found, "ServiceMonitor")
         (endpoint,) = monitor["spec"]["endpoints"]
         self.assertEqual((endpoint["port"], endpoint["path"]), ("http", "/metrics"))
         self.assertEqual(monitor["metadata"]["labels"]["release"], "prometheus")
@@ -146,18 +147,19 @@ class Monitoring(unittest.TestCase):
             "relabelings": [{"sourceLabels": ["__meta_kubernetes_pod_node_name"], "targetLabel": "node"}],
             "metricRelabelings": [{"action": "drop", "regex": "causeway_stage_.*", "sourceLabels": ["__name__"]}],
         }
-        (endpoint,) = chart.one(chart.render({"serviceMonitor": values}, base="monitoring"), "ServiceMonitor")["spec"]["endpoints"]
+        monitor = chart.only_object(chart.render_objects({"serviceMonitor": values}, base="monitoring"), "ServiceMonitor")
+        (endpoint,) = monitor["spec"]["endpoints"]
         self.assertEqual({name: endpoint[name] for name in values}, values)
 
     def rules(self, values):
-        found = chart.render({"prometheusRule": values}, base="monitoring")
-        groups = chart.one(found, "PrometheusRule")["spec"]["groups"]
+        found = chart.render_objects({"prometheusRule": values}, base="monitoring")
+        groups = chart.only_object(found, "PrometheusRule")["spec"]["groups"]
         return {rule["alert"]: rule for group in groups for rule in group["rules"]}
 
     def test_each_threshold_is_a_value(self):
         """Each default equals the number in the file of rules. Another value changes only the alert's
         comparison."""
-        thresholds = chart.load((chart.chart / "values.yaml").read_text())["prometheusRule"]["thresholds"]
+        thresholds = chart.load_yaml((chart.chart / "values.yaml").read_text())["prometheusRule"]["thresholds"]
         before = self.rules({"disabledAlerts": []})
         others = {name: 0.75 if isinstance(number, float) else 4321 for name, number in thresholds.items()}
         after = self.rules({"thresholds": others, "disabledAlerts": []})
@@ -191,8 +193,8 @@ class Monitoring(unittest.TestCase):
                 self.assertEqual(rule["for"], before[name]["for"])
 
     def test_rules_are_those_of_the_file(self):
-        written = chart.load((chart.chart / "files/rules.yaml").read_text())["groups"]
-        given = chart.one(self.found, "PrometheusRule")["spec"]["groups"]
+        written = chart.load_yaml((chart.chart / "files/rules.yaml").read_text())["groups"]
+        given = chart.only_object(self.found, "PrometheusRule")["spec"]["groups"]
         self.assertEqual([group["name"] for group in given], [group["name"] for group in written])
         rules = {rule["alert"]: rule for group in given for rule in group["rules"]}
         for group in written:
@@ -205,7 +207,7 @@ class Monitoring(unittest.TestCase):
                 self.assertEqual(rules[rule["alert"]], rule)
 
     def test_dashboard_is_that_of_the_file(self):
-        map = chart.one(self.found, "ConfigMap", "push-causeway-dashboard")
+        map = chart.only_object(self.found, "ConfigMap", "push-causeway-dashboard")
         self.assertEqual(map["metadata"]["labels"]["grafana_dashboard"], "1")
         self.assertEqual(json.loads(map["data"]["causeway.json"]), json.loads((chart.chart / "files/dashboard.json").read_text()))
 
@@ -214,11 +216,11 @@ class Topics(unittest.TestCase):
     """The tests run the Job's command with the built program. An independent broker answers it."""
 
     def job(self, values=None):
-        found = chart.render(values, base="topics") if values else chart.rendered("topics")
-        spec = chart.one(found, "Job")["spec"]["template"]["spec"]
+        found = chart.render_objects(values, base="topics") if values else chart.objects_of_value_set("topics")
+        spec = chart.only_object(found, "Job")["spec"]["template"]["spec"]
         (container,) = spec["containers"]
-        configuration = chart.one(found, "ConfigMap", "push-causeway-topics")["data"]["causeway.yaml"]
-        return spec, container, chart.load(configuration)
+        configuration = chart.only_object(found, "ConfigMap", "push-causeway-topics")["data"]["causeway.yaml"]
+        return spec, container, chart.load_yaml(configuration)
 
     def run_job(self, container, configuration, *, without=()):
         """Runs the container's command with the ConfigMap's file."""
@@ -231,7 +233,7 @@ class Topics(unittest.TestCase):
 
     def test_it_runs_the_program_of_the_workers(self):
         _, container, _ = self.job()
-        self.assertEqual(container["image"], chart.container(chart.rendered("topics"))["image"])
+        self.assertEqual(container["image"], chart.worker_container(chart.objects_of_value_set("topics"))["image"])
         self.assertEqual(
             container["args"],
             [
@@ -273,10 +275,10 @@ class Topics(unittest.TestCase):
         self.assertFalse([path for _, _, path in mounted if path.startswith("apns")])
 
     def test_without_a_user_of_its_own_it_has_the_workers_one(self):
-        found = chart.render({"topics": {"create": True}}, base="secrets")
-        configuration = chart.load(chart.one(found, "ConfigMap", "push-causeway-topics")["data"]["causeway.yaml"])
+        found = chart.render_objects({"topics": {"create": True}}, base="secrets")
+        configuration = chart.load_yaml(chart.only_object(found, "ConfigMap", "push-causeway-topics")["data"]["causeway.yaml"])
         self.assertEqual(configuration["kafka"], chart.worker_configuration(found)["kafka"])
-        spec = chart.one(found, "Job")["spec"]["template"]["spec"]
+        spec = chart.only_object(found, "Job")["spec"]["template"]["spec"]
         present = {
             f"/etc/causeway/secrets/{item['path']}"
             for volume in spec["volumes"] if volume["name"] == "secrets"
@@ -289,7 +291,7 @@ class Topics(unittest.TestCase):
 
     def test_the_program_plans_the_same_topics(self):
         planned = subprocess.run([program(self), "topics"], capture_output=True, text=True, check=True, env={}).stdout
-        values = {"topics": chart.load((chart.chart / "values.yaml").read_text())["topics"] | {"create": True}}
+        values = {"topics": chart.load_yaml((chart.chart / "values.yaml").read_text())["topics"] | {"create": True}}
         _, container, configuration = self.job(values)
         done = self.run_job(container, configuration, without=["--create"])
         self.assertEqual((done.stderr, done.stdout), ("", planned))
@@ -334,20 +336,20 @@ class Topics(unittest.TestCase):
         self.assertEqual(len(asked), 7)
 
     def test_it_is_a_hook_that_may_reach_kafka(self):
-        found = chart.rendered("topics")
-        before = [chart.one(found, kind, "push-causeway-topics") for kind in ("NetworkPolicy", "ConfigMap")]
-        for document in (chart.one(found, "Job"), *before):
+        found = chart.objects_of_value_set("topics")
+        before = [chart.only_object(found, kind, "push-causeway-topics") for kind in ("NetworkPolicy", "ConfigMap")]
+        for document in (chart.only_object(found, "Job"), *before):
             self.assertEqual(document["metadata"]["annotations"]["helm.sh/hook"], "pre-install,pre-upgrade")
         weight = lambda document: int(document["metadata"]["annotations"]["helm.sh/hook-weight"])
         for document in before:
-            self.assertLess(weight(document), weight(chart.one(found, "Job")))
-        labels = chart.one(found, "Job")["spec"]["template"]["metadata"]["labels"]
-        policy = chart.one(found, "NetworkPolicy", "push-causeway-topics")["spec"]
+            self.assertLess(weight(document), weight(chart.only_object(found, "Job")))
+        labels = chart.only_object(found, "Job")["spec"]["template"]["metadata"]["labels"]
+        policy = chart.only_object(found, "NetworkPolicy", "push-causeway-topics")["spec"]
         self.assertLessEqual(policy["podSelector"]["matchLabels"].items(), labels.items())
         self.assertEqual([{p["port"] for p in rule["ports"]} for rule in policy["egress"]], [{53}, {9093}])
 
     def test_nothing_is_created_unasked(self):
-        self.assertEqual(chart.of_kind(chart.rendered("minimal"), "Job"), [])
+        self.assertEqual(chart.objects_of_kind(chart.objects_of_value_set("minimal"), "Job"), [])
 
 
 class Notes(unittest.TestCase):

@@ -13,21 +13,21 @@ class Readme(unittest.TestCase):
     def test_its_values_are_taken(self):
         values = [block for block in blocks if "apiVersion" not in block]
         self.assertGreater(len(values), 3)
-        first, *others = map(chart.load, values)
+        first, *others = map(chart.load_yaml, values)
         # The first values are complete. The others are additions to them.
         self.assertIn("apps", first["config"])
-        self.assertEqual(chart.workload(chart.documents(chart.template(values=first)))["kind"], "Deployment")
+        self.assertEqual(chart.workload(chart.parse_documents(chart.render_text(values=first)))["kind"], "Deployment")
         for value in others:
             with self.subTest(values=value):
-                chart.render(value)
+                chart.render_objects(value)
 
     def test_its_objects_are_what_is_referred_to(self):
-        objects = [chart.load(block) for block in blocks if "apiVersion" in block]
+        objects = [chart.load_yaml(block) for block in blocks if "apiVersion" in block]
         kinds = {found["kind"]: found for found in objects}
-        (scaler,) = [chart.load(block) for block in blocks if "authenticationRef" in block]
-        (metric,) = chart.one(chart.render({"autoscaling": {"type": "hpa", "hpa": {"cpuPercent": 0, "laneBusyRatio": "0.6"}}}),
-                              "HorizontalPodAutoscaler")["spec"]["metrics"]
-        (rule,) = chart.load(kinds["ConfigMap"]["data"]["config.yaml"])["rules"]
+        (scaler,) = [chart.load_yaml(block) for block in blocks if "authenticationRef" in block]
+        found = chart.render_objects({"autoscaling": {"type": "hpa", "hpa": {"cpuPercent": 0, "laneBusyRatio": "0.6"}}})
+        (metric,) = chart.only_object(found, "HorizontalPodAutoscaler")["spec"]["metrics"]
+        (rule,) = chart.load_yaml(kinds["ConfigMap"]["data"]["config.yaml"])["rules"]
         self.assertTrue(rule["seriesQuery"].startswith(metric["pods"]["metric"]["name"] + "{"))
         self.assertEqual(kinds["TriggerAuthentication"]["metadata"]["name"], scaler["autoscaling"]["keda"]["authenticationRef"])
         self.assertIn(kinds["TriggerAuthentication"]["apiVersion"], test_schemas.operators)

@@ -11,17 +11,17 @@ import chart
 
 # The oldest version that Chart.yaml allows, two in between, and the newest that the schemas have.
 versions = ["1.27", "1.30", "1.33", "1.37"]
-operators = chart.load((pathlib.Path(__file__).parent / "operators.yaml").read_text())
+operators = chart.load_yaml((pathlib.Path(__file__).parent / "operators.yaml").read_text())
 
 
 class Schemas(unittest.TestCase):
     def test_kubernetes(self):
         seen = set()
         for name in chart.value_sets:
-            for document in chart.rendered(name):
-                if document["apiVersion"] in operators or chart.digest(document) in seen:
+            for document in chart.objects_of_value_set(name):
+                if document["apiVersion"] in operators or chart.hash_of(document) in seen:
                     continue
-                seen.add(chart.digest(document))
+                seen.add(chart.hash_of(document))
                 # The lifecycle hook `sleep` exists since Kubernetes 1.30.
                 for version in versions[1:] if name == "extended" else versions:
                     with self.subTest(values=name, kind=document["kind"], version=version):
@@ -29,7 +29,7 @@ class Schemas(unittest.TestCase):
         self.assertGreater(len(seen), 30)
 
     def test_kubernetes_schemas_refuse_what_is_wrong(self):
-        document = chart.one(chart.rendered("minimal"), "Deployment")
+        document = chart.only_object(chart.objects_of_value_set("minimal"), "Deployment")
         document = {**document, "spec": {**document["spec"], "replica": 2}}
         for version in versions:
             with self.assertRaises(kubernetes_validate.ValidationError):
@@ -38,7 +38,7 @@ class Schemas(unittest.TestCase):
     def test_operators(self):
         kinds = set()
         for name in chart.value_sets:
-            for document in chart.rendered(name):
+            for document in chart.objects_of_value_set(name):
                 if document["apiVersion"] in operators:
                     with self.subTest(values=name, kind=document["kind"]):
                         jsonschema.validate(document["spec"], operators[document["apiVersion"]][document["kind"]])
@@ -46,10 +46,10 @@ class Schemas(unittest.TestCase):
         self.assertEqual(kinds, {"ServiceMonitor", "PrometheusRule", "ScaledObject"})
 
     def test_a_kubernetes_that_is_too_old_is_refused(self):
-        with self.assertRaisesRegex(chart.Refused, "kubeVersion"):
-            chart.template(chart.value_sets["minimal"], arguments=["--kube-version", "1.26.0"])
+        with self.assertRaisesRegex(chart.RefusedValues, "kubeVersion"):
+            chart.render_text(chart.value_sets["minimal"], arguments=["--kube-version", "1.26.0"])
         for version in versions:
-            chart.template(chart.value_sets["minimal"], arguments=["--kube-version", f"{version}.0"])
+            chart.render_text(chart.value_sets["minimal"], arguments=["--kube-version", f"{version}.0"])
 
     def test_lint(self):
         for name, file in chart.value_sets.items():
@@ -63,7 +63,7 @@ class Schemas(unittest.TestCase):
             with tarfile.open(archive) as files:
                 names = files.getnames()
             self.assertEqual(
-                chart.documents(chart.template(chart.value_sets["minimal"], chart=archive)), chart.rendered("minimal")
+                chart.parse_documents(chart.render_text(chart.value_sets["minimal"], chart=archive)), chart.objects_of_value_set("minimal")
             )
         for name in ["values.schema.json", "RUNBOOK.md", "README.md", "CONFIG.md", "files/rules.yaml", "files/dashboard.json"]:
             self.assertIn(f"causeway/{name}", names)

@@ -11,35 +11,35 @@ class Upgrade(unittest.TestCase):
         # There must be an older version, because an upgrade to the same version proves little.
         self.assertGreater(len(upgrades.versions()), 1)
         for version in upgrades.versions():
-            for name in upgrades.kept:
+            for name in upgrades.stored_value_sets:
                 with self.subTest(version=version, values=name):
-                    directory = upgrades.previous / version
-                    before = chart.documents((directory / f"{name}.rendered.yaml").read_text())
+                    directory = upgrades.previous_directory / version
+                    before = chart.parse_documents((directory / f"{name}.rendered.yaml").read_text())
                     # The new chart must accept the old values. Renamed ones get their new names first.
-                    values = chart.load((directory / f"{name}.values.yaml").read_text())
-                    after = chart.documents(chart.template(values=upgrades.with_new_names(version, values)))
-                    self.assertEqual(list(upgrades.faults(version, before, after)), [])
+                    values = chart.load_yaml((directory / f"{name}.values.yaml").read_text())
+                    after = chart.parse_documents(chart.render_text(values=upgrades.with_present_names(version, values)))
+                    self.assertEqual(list(upgrades.upgrade_faults(version, before, after)), [])
 
     def test_former_names_are_answered_with_the_new_ones(self):
         for name, answer in (("statefulset", "replicaCount"), ("topics", "topics.job.secretName")):
-            with self.assertRaisesRegex(chart.Refused, answer):
-                chart.template(upgrades.previous / "0.6.0" / f"{name}.values.yaml")
+            with self.assertRaisesRegex(chart.RefusedValues, answer):
+                chart.render_text(upgrades.previous_directory / "0.6.0" / f"{name}.values.yaml")
 
     def test_a_version_stays_what_it_was(self):
         """A change that an installation would notice needs a new version in Chart.yaml, and then `run.py
         --accept`."""
         version = upgrades.current_version()
         self.assertEqual(upgrades.versions()[-1], version, "run Tests/Acceptance/chart/run.py --accept")
-        for name in upgrades.kept:
+        for name in upgrades.stored_value_sets:
             with self.subTest(values=name):
-                before = (upgrades.previous / version / f"{name}.rendered.yaml").read_text()
-                self.assertEqual(chart.documents(before), chart.rendered(name))
+                before = (upgrades.previous_directory / version / f"{name}.rendered.yaml").read_text()
+                self.assertEqual(chart.parse_documents(before), chart.objects_of_value_set(name))
 
     def test_the_comparison_finds_what_would_go_wrong(self):
         def after(change, name="minimal"):
-            found = copy.deepcopy(chart.rendered(name))
+            found = copy.deepcopy(chart.objects_of_value_set(name))
             change(found)
-            return list(upgrades.faults("0", chart.rendered(name), found))
+            return list(upgrades.upgrade_faults("0", chart.objects_of_value_set(name), found))
 
         self.assertEqual(after(lambda found: None), [])
 
@@ -49,25 +49,25 @@ class Upgrade(unittest.TestCase):
         self.assertEqual(len(after(other_selector)), 2)
 
         def other_service(found):
-            chart.one(found, "StatefulSet")["spec"]["serviceName"] = "other"
+            chart.only_object(found, "StatefulSet")["spec"]["serviceName"] = "other"
 
         self.assertEqual(len(after(other_service, "statefulset")), 1)
-        self.assertEqual(len(after(lambda found: found.remove(chart.one(found, "ConfigMap")))), 1)
+        self.assertEqual(len(after(lambda found: found.remove(chart.only_object(found, "ConfigMap")))), 1)
 
         def other_address(found):
-            del chart.one(found, "Service")["spec"]["clusterIP"]
+            del chart.only_object(found, "Service")["spec"]["clusterIP"]
 
         self.assertEqual(len(after(other_address)), 1)
         # A hook's Job is deleted and created again, so its fields may change.
-        self.assertEqual(after(lambda found: chart.one(found, "Job")["spec"].update(selector={"a": "b"}), "topics"), [])
+        self.assertEqual(after(lambda found: chart.only_object(found, "Job")["spec"].update(selector={"a": "b"}), "topics"), [])
 
     def test_a_new_image_changes_the_image_alone(self):
-        before, after = chart.rendered("minimal"), chart.render({"image": {"tag": "9.9.9"}})
-        self.assertEqual(list(upgrades.faults("0", before, after)), [])
-        test = chart.one(after, "Pod")["spec"]
-        for container in (chart.container(after), *test["initContainers"], *test["containers"]):
+        before, after = chart.objects_of_value_set("minimal"), chart.render_objects({"image": {"tag": "9.9.9"}})
+        self.assertEqual(list(upgrades.upgrade_faults("0", before, after)), [])
+        test = chart.only_object(after, "Pod")["spec"]
+        for container in (chart.worker_container(after), *test["initContainers"], *test["containers"]):
             self.assertEqual(container.pop("image"), "causeway:9.9.9")
-            container["image"] = chart.container(before)["image"]
+            container["image"] = chart.worker_container(before)["image"]
         self.assertEqual(before, after)
 
     def test_changed_values_keep_what_cannot_change(self):
@@ -83,5 +83,5 @@ class Upgrade(unittest.TestCase):
             for change in changes:
                 change = {key: value for key, value in change.items() if base == "minimal" or key != "kind"}
                 with self.subTest(base=base, change=change):
-                    faults = upgrades.faults("0", chart.rendered(base), chart.render(change, base=base))
+                    faults = upgrades.upgrade_faults("0", chart.objects_of_value_set(base), chart.render_objects(change, base=base))
                     self.assertEqual(list(faults), [])

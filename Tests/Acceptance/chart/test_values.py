@@ -14,25 +14,25 @@ import chart
 
 schema = json.loads((chart.chart / "values.schema.json").read_text())
 editor_schema = json.loads((chart.root / "Config/causeway.schema.json").read_text())
-defaults = chart.load((chart.chart / "values.yaml").read_text())
+defaults = chart.load_yaml((chart.chart / "values.yaml").read_text())
 templates = "".join(file.read_text() for file in (chart.chart / "templates").iterdir())
 
 
-def patterns(part, path):
+def patterns_of(part, path):
     """Yields (key, pattern) for each text below a part of the schema that has a pattern. Map members are
     named `match` and `default`."""
     if "pattern" in part:
         yield ".".join(path), part["pattern"]
     for name, member in part.get("properties", {}).items():
-        yield from patterns(member, [*path, name])
+        yield from patterns_of(member, [*path, name])
     for member in part.get("patternProperties", {}).values():
-        yield from patterns(member, [*path, {"apps": "match", "policies": "default"}[path[-1]]])
+        yield from patterns_of(member, [*path, {"apps": "match", "policies": "default"}[path[-1]]])
 
 
-APP = {"bundleId": "com.example.ride", "teamId": "A1B2C3D4E5", "keyId": "F6G7H8I9J0"}
+RIDE_APP = {"bundleId": "com.example.ride", "teamId": "A1B2C3D4E5", "keyId": "F6G7H8I9J0"}
 
 # Texts for each key, some valid and some invalid. The program must refuse each text that the chart's schema refuses.
-TEXTS = {
+SAMPLE_TEXTS = {
     "kafka.bootstrapServers": [
         "kafka", "kafka:9092", "a:1,b:65535", "[::1]:9092", "::1:9092", "[::1]", "SASL_SSL://a:9093", "kafka:9x", "kafka:", ":9092", "a,,b",
         "a b:1", "kafka:0", "a:9092,",
@@ -49,7 +49,7 @@ TEXTS = {
 }
 
 # Values that are added to the minimal ones, and a name that Helm's error must contain.
-WRONG = [
+REFUSED_VALUES = [
     ({"replicaCounts": 3}, "replicaCounts"),
     ({"replicaCount": -1}, "/replicaCount"),
     ({"replicaCount": "3"}, "/replicaCount"),
@@ -142,7 +142,7 @@ WRONG = [
     ({"secrets": {"apns": {"match": {"secretName": ""}}}}, "/secrets/apns/match/secretName"),
     ({"secrets": {"apns": {"other": {"secretName": "x"}}}}, "secrets.apns.other"),
     ({"secrets": {"apns": {"match": None}}}, "/secrets/apns/match"),
-    ({"config": {"apps": {"ride": APP}}}, "secrets.apns.ride: is required"),
+    ({"config": {"apps": {"ride": RIDE_APP}}}, "secrets.apns.ride: is required"),
     ({"secrets": {"redis": {"passwordKey": "password"}}}, "secrets.redis.secretName"),
     ({"secrets": {"kafka": {"secretName": "kafka"}}}, "secrets.kafka"),
     ({"secrets": {"files": [{"secretName": "a", "key": "b", "path": "../c"}]}}, "/secrets/files/0/path"),
@@ -159,7 +159,7 @@ WRONG = [
     ({"config": {"apps": {"match": {"environments": ["prod"]}}}}, "/config/apps/match/environments/0"),
     ({"config": {"apps": {"match": {"environments": []}}}}, "/config/apps/match/environments"),
     ({"config": {"apps": {"match": {"teamId": None}}}}, "teamId"),
-    ({"config": {"apps": {"Match": APP}}}, "Match"),
+    ({"config": {"apps": {"Match": RIDE_APP}}}, "Match"),
     ({"config": {"apps": {"match": {"teamId": "a1b2c3d4e5"}}}}, "/config/apps/match/teamId"),
     ({"config": {"apps": {"match": {"keyId": "AuthKey_F6G7H8I9J0"}}}}, "/config/apps/match/keyId"),
     (
@@ -181,10 +181,10 @@ WRONG = [
 
 class Values(unittest.TestCase):
     def test_wrong_ones_are_refused_with_their_names(self):
-        for values, name in WRONG:
+        for values, name in REFUSED_VALUES:
             with self.subTest(values=values):
-                with self.assertRaises(chart.Refused) as refusal:
-                    chart.render(values)
+                with self.assertRaises(chart.RefusedValues) as refusal:
+                    chart.render_objects(values)
                 self.assertIn(name, str(refusal.exception))
                 self.assertNotIn("secret@", str(refusal.exception))
 
@@ -193,27 +193,27 @@ class Values(unittest.TestCase):
         file."""
         empty = {"http": None, "worker": None, "apns": None, "log": None, "tracing": None, "policies": None}
         kafka = {"properties": None, "consumer": None, "producer": None, "topics": None, "propertyFiles": None}
-        before = chart.rendered("minimal")
+        before = chart.objects_of_value_set("minimal")
         for section in [{name: None} for name in empty] + [empty, {"apns": {"production": None, "sandbox": None}}]:
             with self.subTest(section=section):
-                after = chart.render({"config": section})
+                after = chart.render_objects({"config": section})
                 self.assertEqual(chart.workload(after)["kind"], "Deployment")
-                ports = [chart.container(documents)["ports"] for documents in (before, after)]
+                ports = [chart.worker_container(documents)["ports"] for documents in (before, after)]
                 self.assertEqual(*ports)
-                policies = [chart.one(documents, "NetworkPolicy", "push-causeway")["spec"] for documents in (before, after)]
+                policies = [chart.only_object(documents, "NetworkPolicy", "push-causeway")["spec"] for documents in (before, after)]
                 self.assertEqual(*policies)
                 self.assertEqual(chart.worker_configuration(after)["worker"]["lanes"], 1)
-        chart.render({"config": {"kafka": kafka}})
-        chart.render({"config": {"kafka": kafka}}, base="statefulset")
-        chart.render({"resources": {"requests": None}})
+        chart.render_objects({"config": {"kafka": kafka}})
+        chart.render_objects({"config": {"kafka": kafka}}, base="statefulset")
+        chart.render_objects({"resources": {"requests": None}})
 
     def test_the_least_grace_is_taken(self):
-        self.assertEqual(chart.workload(chart.render({"terminationGracePeriodSeconds": 25}))["kind"], "Deployment")
-        chart.render({"terminationGracePeriodSeconds": 5, "config": {"worker": {"drainMilliseconds": 0}}})
+        self.assertEqual(chart.workload(chart.render_objects({"terminationGracePeriodSeconds": 25}))["kind"], "Deployment")
+        chart.render_objects({"terminationGracePeriodSeconds": 5, "config": {"worker": {"drainMilliseconds": 0}}})
 
     def test_the_defaults_alone_say_what_is_missing(self):
-        with self.assertRaises(chart.Refused) as refusal:
-            chart.template()
+        with self.assertRaises(chart.RefusedValues) as refusal:
+            chart.render_text()
         for name in ("/config/kafka/bootstrapServers", "/config/redis/url", "/config/apps"):
             self.assertIn(name, str(refusal.exception))
 
@@ -265,7 +265,8 @@ class Values(unittest.TestCase):
     def test_every_value_has_an_effect(self):
         """Some template reads each default, because a value that no template reads would have no effect."""
         def leaves(value, part, path):
-            # A map with names that the operator chooses is read by a template as a whole.
+            # A leaf is a single value, a map whose names the schema leaves open, or config. A template reads each of
+            # them as a whole.
             if part.get("additionalProperties") is False and path != ["config"]:
                 for name, member in value.items():
                     yield from leaves(member, part["properties"][name], [*path, name])
@@ -289,7 +290,7 @@ class Keys(unittest.TestCase):
             else:
                 yield ".".join(path)
 
-        names = [re.sub(r"^apps\.match\.", "apps.<app>.", key) for key in leaves(chart.load(self.source), [])]
+        names = [re.sub(r"^apps\.match\.", "apps.<app>.", key) for key in leaves(chart.load_yaml(self.source), [])]
         names = [re.sub(r"^policies\.default\.", "policies.<policy>.", key) for key in names]
         documented = re.findall(r"^\| `([^`]+)`", (chart.chart / "CONFIG.md").read_text(), re.M)
         self.assertEqual(documented, names)
@@ -300,10 +301,10 @@ class Keys(unittest.TestCase):
             self.skipTest(f"{program} is not built")
         validator = jsonschema.Draft202012Validator(schema["properties"]["config"])
         sets = {"redis.sentinelURL": "redis-sentinel"}
-        for key, texts in TEXTS.items():
+        for key, texts in SAMPLE_TEXTS.items():
             refused = 0
             for text in texts:
-                configuration = copy.deepcopy(chart.worker_configuration(chart.rendered(sets.get(key, "minimal"))))
+                configuration = copy.deepcopy(chart.worker_configuration(chart.objects_of_value_set(sets.get(key, "minimal"))))
                 section = configuration
                 *path, name = key.split(".")
                 for part in path:
@@ -319,22 +320,22 @@ class Keys(unittest.TestCase):
             self.assertGreater(refused, 0, key)
         # Each key with a pattern has texts here. The texts of one key may stand for several keys with the
         # same pattern.
-        forms = dict(patterns(schema["properties"]["config"], []))
-        self.assertLessEqual(set(TEXTS), set(forms))
-        alike = {
+        forms = dict(patterns_of(schema["properties"]["config"], []))
+        self.assertLessEqual(set(SAMPLE_TEXTS), set(forms))
+        key_with_texts = {
             "kafka.topics": "kafka.topics.commands", "apps.match": "apps.match.teamId",
             "apns.production": "apns.production.host", "apns.sandbox": "apns.production.host",
         }
-        for key in set(forms) - set(TEXTS):
-            self.assertEqual(forms[key], forms[alike[key.rpartition(".")[0]]])
+        for key in set(forms) - set(SAMPLE_TEXTS):
+            self.assertEqual(forms[key], forms[key_with_texts[key.rpartition(".")[0]]])
 
     def test_the_file_itself_is_accepted(self):
-        jsonschema.validate(chart.load(self.source), schema["properties"]["config"])
+        jsonschema.validate(chart.load_yaml(self.source), schema["properties"]["config"])
         jsonschema.Draft202012Validator.check_schema(editor_schema)
-        jsonschema.validate(chart.load(self.source), editor_schema)
+        jsonschema.validate(chart.load_yaml(self.source), editor_schema)
 
     def test_the_schema_for_editors_requires_what_a_secret_could_bring_to_the_chart(self):
-        configuration = chart.load(self.source)
+        configuration = chart.load_yaml(self.source)
         del configuration["apps"]["match"]["keyFile"]
         jsonschema.validate(configuration, schema["properties"]["config"])
         with self.assertRaisesRegex(jsonschema.ValidationError, "keyFile"):
@@ -343,10 +344,10 @@ class Keys(unittest.TestCase):
     def test_every_rendered_configuration_has_the_program_s_keys_only(self):
         for name in chart.value_sets:
             with self.subTest(values=name):
-                jsonschema.validate(chart.worker_configuration(chart.rendered(name)), schema["properties"]["config"])
+                jsonschema.validate(chart.worker_configuration(chart.objects_of_value_set(name)), schema["properties"]["config"])
 
     def test_large_numbers_stay_whole(self):
-        text = chart.worker_configuration_text(chart.rendered("placed"))
+        text = chart.worker_configuration_text(chart.objects_of_value_set("placed"))
         self.assertIn("commandsPerLane: 4194304", text)
         self.assertIn("fetch.max.bytes: 16777216", text)
 
@@ -356,7 +357,7 @@ class Keys(unittest.TestCase):
             self.skipTest(f"{program} is not built")
         for name in chart.value_sets:
             with self.subTest(values=name), tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
-                file.write(chart.worker_configuration_text(chart.rendered(name)))
+                file.write(chart.worker_configuration_text(chart.objects_of_value_set(name)))
                 file.flush()
                 done = subprocess.run([program, "check", "--config", file.name], capture_output=True, text=True, env={})
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)

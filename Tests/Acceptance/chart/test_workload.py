@@ -1,5 +1,4 @@
 """The pods: how they run, their rights, and their volumes and variables."""
-import re
 import unittest
 
 import chart
@@ -9,11 +8,11 @@ class Pods(unittest.TestCase):
     def each(self):
         for name in chart.value_sets:
             with self.subTest(values=name):
-                yield name, chart.rendered(name)
+                yield name, chart.objects_of_value_set(name)
 
     def test_nothing_runs_with_rights(self):
         for _, found in self.each():
-            specs = [chart.pod(found)] + [job["spec"]["template"]["spec"] for job in chart.of_kind(found, "Job")]
+            specs = [chart.pod_spec(found)] + [job["spec"]["template"]["spec"] for job in chart.objects_of_kind(found, "Job")]
             for spec in specs:
                 self.assertIs(spec["securityContext"]["runAsNonRoot"], True)
                 self.assertNotEqual(spec["securityContext"]["runAsUser"], 0)
@@ -35,7 +34,7 @@ class Pods(unittest.TestCase):
         for name, found in self.each():
             if name == "extended":
                 continue
-            container = chart.container(found)
+            container = chart.worker_container(found)
             self.assertNotIn("envFrom", container)
             if name == "statefulset":
                 self.assertEqual(
@@ -49,72 +48,72 @@ class Pods(unittest.TestCase):
                 )
             else:
                 self.assertNotIn("env", container)
-            self.assertIs(chart.pod(found)["enableServiceLinks"], False)
+            self.assertIs(chart.pod_spec(found)["enableServiceLinks"], False)
 
     def test_selectors_find_the_pods_and_only_them(self):
         for _, found in self.each():
             labels = chart.workload(found)["spec"]["template"]["metadata"]["labels"]
             name = chart.workload(found)["metadata"]["name"]
             selectors = [chart.workload(found)["spec"]["selector"]["matchLabels"]]
-            selectors += [service["spec"]["selector"] for service in chart.of_kind(found, "Service")]
-            selectors += [budget["spec"]["selector"]["matchLabels"] for budget in chart.of_kind(found, "PodDisruptionBudget")]
+            selectors += [service["spec"]["selector"] for service in chart.objects_of_kind(found, "Service")]
+            selectors += [budget["spec"]["selector"]["matchLabels"] for budget in chart.objects_of_kind(found, "PodDisruptionBudget")]
             selectors += [
                 policy["spec"]["podSelector"]["matchLabels"]
-                for policy in chart.of_kind(found, "NetworkPolicy")
+                for policy in chart.objects_of_kind(found, "NetworkPolicy")
                 if policy["metadata"]["name"] == name
             ]
             selectors += [
                 spread["labelSelector"]["matchLabels"]
-                for spread in chart.pod(found).get("topologySpreadConstraints", [])
+                for spread in chart.pod_spec(found).get("topologySpreadConstraints", [])
                 if spread["labelSelector"] != {"matchLabels": {"team": "push"}}
             ]
             for selector in selectors:
                 self.assertEqual(selector, selectors[0])
                 self.assertLessEqual(selector.items(), labels.items())
-            for job in chart.of_kind(found, "Job"):
+            for job in chart.objects_of_kind(found, "Job"):
                 job_labels = job["spec"]["template"]["metadata"]["labels"]
                 self.assertFalse(selectors[0].items() <= job_labels.items())
-            for monitor in chart.of_kind(found, "ServiceMonitor"):
-                service = chart.one(found, "Service")["metadata"]["labels"]
+            for monitor in chart.objects_of_kind(found, "ServiceMonitor"):
+                service = chart.only_object(found, "Service")["metadata"]["labels"]
                 self.assertLessEqual(monitor["spec"]["selector"]["matchLabels"].items(), service.items())
 
     def test_probes_and_port(self):
         for _, found in self.each():
-            container = chart.container(found)
+            container = chart.worker_container(found)
             (port,) = container["ports"]
             self.assertEqual(port["containerPort"], 9464)
             paths = {probe: container[f"{probe}Probe"]["httpGet"] for probe in ("startup", "liveness", "readiness")}
             self.assertEqual(paths["startup"], {"path": "/livez", "port": port["name"]})
             self.assertEqual(paths["liveness"], {"path": "/livez", "port": port["name"]})
             self.assertEqual(paths["readiness"], {"path": "/readyz", "port": port["name"]})
-            (service_port,) = chart.one(found, "Service")["spec"]["ports"]
+            (service_port,) = chart.only_object(found, "Service")["spec"]["ports"]
             self.assertEqual(service_port["targetPort"], port["name"])
-            self.assertIs(chart.one(found, "Service")["spec"]["publishNotReadyAddresses"], True)
+            self.assertIs(chart.only_object(found, "Service")["spec"]["publishNotReadyAddresses"], True)
 
     def test_the_grace_period_is_above_the_drain_time(self):
         for _, found in self.each():
             drain = chart.worker_configuration(found).get("worker", {}).get("drainMilliseconds", 20_000)
-            self.assertGreater(chart.pod(found)["terminationGracePeriodSeconds"] * 1000, drain)
-        self.assertEqual(chart.pod(chart.rendered("minimal"))["terminationGracePeriodSeconds"], 30)
-        self.assertEqual(chart.pod(chart.rendered("placed"))["terminationGracePeriodSeconds"], 200)
-        drained = chart.render({"config": {"worker": {"drainMilliseconds": 30_500}}})
-        self.assertEqual(chart.pod(drained)["terminationGracePeriodSeconds"], 41)
+            self.assertGreater(chart.pod_spec(found)["terminationGracePeriodSeconds"] * 1000, drain)
+        self.assertEqual(chart.pod_spec(chart.objects_of_value_set("minimal"))["terminationGracePeriodSeconds"], 30)
+        self.assertEqual(chart.pod_spec(chart.objects_of_value_set("placed"))["terminationGracePeriodSeconds"], 200)
+        drained = chart.render_objects({"config": {"worker": {"drainMilliseconds": 30_500}}})
+        self.assertEqual(chart.pod_spec(drained)["terminationGracePeriodSeconds"], 41)
 
     def test_lanes_follow_the_cores_that_are_asked_for(self):
-        self.assertEqual(chart.worker_configuration(chart.rendered("minimal"))["worker"]["lanes"], 1)
-        self.assertEqual(chart.worker_configuration(chart.rendered("apps"))["worker"]["lanes"], 2)
-        self.assertEqual(chart.worker_configuration(chart.rendered("placed"))["worker"]["lanes"], 4)
+        self.assertEqual(chart.worker_configuration(chart.objects_of_value_set("minimal"))["worker"]["lanes"], 1)
+        self.assertEqual(chart.worker_configuration(chart.objects_of_value_set("apps"))["worker"]["lanes"], 2)
+        self.assertEqual(chart.worker_configuration(chart.objects_of_value_set("placed"))["worker"]["lanes"], 4)
         for cpu, lanes in (("250m", 1), ("3", 3), (2, 2), (2.5, 3), ("2001m", 3)):
             with self.subTest(cpu=cpu):
-                found = chart.render({"resources": {"requests": {"cpu": cpu}}})
+                found = chart.render_objects({"resources": {"requests": {"cpu": cpu}}})
                 self.assertEqual(chart.worker_configuration(found)["worker"]["lanes"], lanes)
 
     def test_every_file_that_the_configuration_names_is_mounted(self):
         for _, found in self.each():
-            mounts = {mount["name"]: mount for mount in chart.container(found)["volumeMounts"]}
+            mounts = {mount["name"]: mount for mount in chart.worker_container(found)["volumeMounts"]}
             self.assertTrue(all(mount["readOnly"] for mount in mounts.values()))
             present = set()
-            for volume in chart.pod(found)["volumes"]:
+            for volume in chart.pod_spec(found)["volumes"]:
                 if volume["name"] == "secrets":
                     self.assertEqual(volume["projected"]["defaultMode"], 0o440)
                     for source in volume["projected"]["sources"]:
@@ -124,21 +123,21 @@ class Pods(unittest.TestCase):
                             present.add(path)
             named = set(files_named(chart.worker_configuration(found)))
             self.assertEqual(named, present)
-            self.assertEqual(chart.container(found)["args"][1:], ["--config", f"{mounts['config']['mountPath']}/causeway.yaml"])
+            self.assertEqual(chart.worker_container(found)["args"][1:], ["--config", f"{mounts['config']['mountPath']}/causeway.yaml"])
 
     def test_keys_of_several_apps(self):
-        apps = chart.worker_configuration(chart.rendered("apps"))["apps"]
+        apps = chart.worker_configuration(chart.objects_of_value_set("apps"))["apps"]
         self.assertEqual(apps["match"]["keyFile"], "/etc/causeway/secrets/apns/match/AuthKey_F6G7H8I9J0.p8")
         self.assertEqual(apps["match"]["sandboxKeyFile"], "/etc/causeway/secrets/apns/match/AuthKey_S6G7H8I9J0.p8")
         self.assertNotIn("sandboxKeyFile", apps["ride"])
-        sources = [volume for volume in chart.pod(chart.rendered("apps"))["volumes"] if volume["name"] == "secrets"]
+        sources = [volume for volume in chart.pod_spec(chart.objects_of_value_set("apps"))["volumes"] if volume["name"] == "secrets"]
         match = sources[0]["projected"]["sources"][0]["secret"]
         self.assertEqual(match["name"], "apns-match")
         self.assertEqual([item["key"] for item in match["items"]], ["production.p8", "sandbox.p8"])
 
     def test_a_changed_configuration_and_nothing_else_restarts_pods(self):
-        before = chart.rendered("minimal")
-        scaled = chart.render({"replicaCount": 7, "serviceMonitor": {"enabled": True}, "commonAnnotations": {"a": "b"}})
+        before = chart.objects_of_value_set("minimal")
+        scaled = chart.render_objects({"replicaCount": 7, "serviceMonitor": {"enabled": True}, "commonAnnotations": {"a": "b"}})
         self.assertEqual(chart.workload(before)["spec"]["template"], chart.workload(scaled)["spec"]["template"])
         for section, member in (
             ("kafka", {"groupId": "other"}), ("kafka", {"properties": {"linger.ms": 5}}), ("redis", {"url": "redis://other"}),
@@ -147,7 +146,7 @@ class Pods(unittest.TestCase):
             ("apps", {"match": {"keyId": "Z6G7H8I9J0"}}), ("tracing", {"endpoint": "http://otel"}),
         ):
             with self.subTest(section=section, member=member):
-                self.assertNotEqual(checksum(before), checksum(chart.render({"config": {section: member}})))
+                self.assertNotEqual(checksum(before), checksum(chart.render_objects({"config": {section: member}})))
 
     def test_what_a_worker_takes_while_it_runs_restarts_nothing(self):
         """Keys that a running worker applies: a new value changes only the ConfigMap, and restarts no pod."""
@@ -169,45 +168,47 @@ class Pods(unittest.TestCase):
             section[name] = others[tuple(path)] if tuple(path) in others else int(limits.rpartition(" to ")[2])
             self.assertNotEqual(str(section[name]), default)
         config["policies"]["sports"] = config["policies"]["default"]
-        before, after = chart.rendered("minimal"), chart.render({"config": config})
+        before, after = chart.objects_of_value_set("minimal"), chart.render_objects({"config": config})
         written = chart.worker_configuration(after)
         for section in ("log", "policies"):
             self.assertEqual(written[section], config[section])
         self.assertEqual(written["apps"]["match"]["policy"], "sports")
         self.assertEqual(chart.workload(before)["spec"]["template"], chart.workload(after)["spec"]["template"])
         for section in ("log", "worker"):
-            self.assertEqual(checksum(before), checksum(chart.render({"config": {section: {}}})))
+            self.assertEqual(checksum(before), checksum(chart.render_objects({"config": {section: {}}})))
 
     def test_deployment_and_stateful_set(self):
-        deployment = chart.one(chart.rendered("minimal"), "Deployment")["spec"]
+        deployment = chart.only_object(chart.objects_of_value_set("minimal"), "Deployment")["spec"]
         self.assertEqual(deployment["strategy"]["rollingUpdate"], {"maxSurge": 1, "maxUnavailable": 0})
-        stateful = chart.one(chart.rendered("statefulset"), "StatefulSet")["spec"]
-        self.assertEqual(stateful["serviceName"], chart.one(chart.rendered("statefulset"), "Service")["metadata"]["name"])
+        stateful = chart.only_object(chart.objects_of_value_set("statefulset"), "StatefulSet")["spec"]
+        service = chart.only_object(chart.objects_of_value_set("statefulset"), "Service")
+        self.assertEqual(stateful["serviceName"], service["metadata"]["name"])
         self.assertEqual(stateful["podManagementPolicy"], "Parallel")
         self.assertEqual(stateful["replicas"], 3)
         self.assertNotIn("volumeClaimTemplates", stateful)
-        spreads = chart.pod(chart.rendered("minimal"))["topologySpreadConstraints"]
+        spreads = chart.pod_spec(chart.objects_of_value_set("minimal"))["topologySpreadConstraints"]
         self.assertEqual([spread["matchLabelKeys"] for spread in spreads], [["pod-template-hash"]] * 2)
-        for spread in chart.pod(chart.rendered("statefulset"))["topologySpreadConstraints"]:
+        for spread in chart.pod_spec(chart.objects_of_value_set("statefulset"))["topologySpreadConstraints"]:
             self.assertNotIn("matchLabelKeys", spread)
 
     def test_image(self):
-        version = chart.load((chart.chart / "Chart.yaml").read_text())["appVersion"]
-        self.assertEqual(chart.container(chart.rendered("minimal"))["image"], f"causeway:{version}")
-        self.assertTrue(chart.container(chart.rendered("placed"))["image"].startswith("registry.example.com/push/causeway@sha256:"))
-        self.assertEqual(chart.container(chart.render({"image": {"tag": "9"}}))["image"], "causeway:9")
+        version = chart.load_yaml((chart.chart / "Chart.yaml").read_text())["appVersion"]
+        self.assertEqual(chart.worker_container(chart.objects_of_value_set("minimal"))["image"], f"causeway:{version}")
+        image = chart.worker_container(chart.objects_of_value_set("placed"))["image"]
+        self.assertTrue(image.startswith("registry.example.com/push/causeway@sha256:"))
+        self.assertEqual(chart.worker_container(chart.render_objects({"image": {"tag": "9"}}))["image"], "causeway:9")
 
     def test_names_stay_within_kubernetes_limits(self):
         release = "a-release-with-a-name-that-is-as-long-as-helm-lets-it"
-        found = chart.documents(chart.template(chart.value_sets["topics"], release=release))
+        found = chart.parse_documents(chart.render_text(chart.value_sets["topics"], release=release))
         for document in found:
             self.assertLessEqual(len(document["metadata"]["name"]), 63)
             for value in document["metadata"]["labels"].values():
                 self.assertLessEqual(len(value), 63)
 
     def test_placement_reaches_the_pod(self):
-        found = chart.rendered("placed")
-        spec = chart.pod(found)
+        found = chart.objects_of_value_set("placed")
+        spec = chart.pod_spec(found)
         self.assertEqual(spec["priorityClassName"], "high")
         self.assertEqual(spec["nodeSelector"], {"kubernetes.io/arch": "amd64"})
         self.assertEqual(spec["tolerations"][0]["value"], "push")
@@ -218,17 +219,17 @@ class Pods(unittest.TestCase):
         self.assertEqual(template["labels"]["team"], "push")
         self.assertEqual(template["annotations"]["example.com/note"], "kept")
         self.assertTrue(all(document["metadata"]["labels"]["team"] == "push" for document in found))
-        annotations = chart.one(found, "ServiceAccount")["metadata"]["annotations"]
+        annotations = chart.only_object(found, "ServiceAccount")["metadata"]["annotations"]
         self.assertEqual(annotations["eks.amazonaws.com/role-arn"], "arn:aws:iam::1:role/push")
         for document in found:
             self.assertEqual(document["metadata"]["annotations"]["example.com/owner"], "push@example.com", document["kind"])
         self.assertNotIn("example.com/owner", template["annotations"])
 
     def test_what_is_switched_off_is_not_there(self):
-        found = chart.rendered("bare")
+        found = chart.objects_of_value_set("bare")
         self.assertEqual({document["kind"] for document in found}, {"ConfigMap", "Service", "Deployment", "Pod"})
-        self.assertEqual(chart.pod(found)["serviceAccountName"], "default")
-        self.assertNotIn("topologySpreadConstraints", chart.pod(found))
+        self.assertEqual(chart.pod_spec(found)["serviceAccountName"], "default")
+        self.assertNotIn("topologySpreadConstraints", chart.pod_spec(found))
 
 
 def own_containers(spec):

@@ -4,11 +4,11 @@ APNs at a known speed."""
 import json
 import time
 
-from fleet.deployment import Deployment, Kind
-from fleet.health import samples
+from fleet.deployment import Deployment, FleetKind
+from fleet.health import metric_samples
 from processes import Failure
 
-STREAMS = 60
+STREAMS_PER_CONNECTION = 60
 LATENCY_MILLISECONDS = 40
 """With this latency and number of streams, a connection carries at most 1,500 pushes a second, so a
 fan-out takes long enough to be disturbed."""
@@ -16,26 +16,26 @@ SESSION_MILLISECONDS = 6_000
 INVALIDATIONS = "causeway.invalidations"
 
 
-def now():
+def now_milliseconds():
     """The present time in UNIX milliseconds."""
     return int(time.time() * 1_000)
 
 
 class FanoutDeployment(Deployment):
-    def __init__(self, program, directory, group, servers):
-        super().__init__(program, Kind("system", "range", False, "kafka"), directory, group)
-        self.redis = servers(self)
+    def __init__(self, program, directory, group, redis_class):
+        super().__init__(program, FleetKind("system", "range", False, "kafka"), directory, group)
+        self.redis = redis_class(self)
 
     def start_redis(self):
         self.redis.start()
 
-    def set_pace(self):
+    def set_apns_speed(self):
         """Sets the speed of APNs. Call it before the first worker connects."""
-        pace = {
+        speed = {
             "latencyMillisecondsMin": LATENCY_MILLISECONDS, "latencyMillisecondsMax": LATENCY_MILLISECONDS,
-            "concurrentStreams": STREAMS,
+            "concurrentStreams": STREAMS_PER_CONNECTION,
         }
-        self.control("PUT", "/faults", pace)
+        self.call_simulator("PUT", "/faults", speed)
 
     def configuration(self, worker):
         configuration = json.loads(super().configuration(worker))
@@ -44,10 +44,10 @@ class FanoutDeployment(Deployment):
         configuration["kafka"]["producer"] = {"linger.ms": "20"}
         return json.dumps(configuration, indent=2)
 
-    def busiest(self):
+    def busiest_worker(self):
         """Returns the worker with the most ranges in progress."""
         ranges = {
-            worker.name: sum(value for _, value in samples(worker, "causeway_audience_rounds"))
+            worker.name: sum(value for _, value in metric_samples(worker, "causeway_audience_rounds"))
             for worker in self.running_workers
         }
         if not any(ranges.values()):

@@ -5,9 +5,9 @@ import json
 import os
 from dataclasses import dataclass, field
 
-from recorded_runs.json_lines import Unreadable, lines
+from recorded_runs.json_lines import UnreadableFileError, read_objects
 
-CRASHES = {"kill", "freeze"}
+CRASH_INCIDENTS = {"kill", "freeze"}
 """The incidents after which members reached since the last checkpoint may get a push again."""
 
 
@@ -33,7 +33,7 @@ class Command:
         return self.totals[-1]["outcome"] if self.totals else None
 
     @property
-    def admitted(self):
+    def admitted_at(self):
         """When the command was admitted, in UNIX milliseconds; None if unknown."""
         return next((total["times"]["admitted"] for total in self.totals if "admitted" in total.get("times", {})), None)
 
@@ -67,63 +67,63 @@ class Member:
     """The pushes in the order in which APNs got them."""
 
     @property
-    def is_in_to_the_end(self):
+    def stays_to_end(self):
         return self.left is None and not self.is_dead
 
     @property
-    def is_in_throughout(self):
-        return self.is_in_to_the_end and self.joined is None
+    def is_member_throughout(self):
+        return self.stays_to_end and self.joined is None
 
 
-def need(value, name, place):
+def require(value, name, place):
     try:
         return value[name]
     except KeyError:
-        raise Unreadable(f"{place}: no {name!r}") from None
+        raise UnreadableFileError(f"{place}: no {name!r}") from None
 
 
 class Evidence:
-    """The recorded files of one run, which `judge.py` lists."""
+    """The recorded files of one run, which `check.py` lists."""
 
     def __init__(self, directory):
         self._directory = directory
         self.commands = [
             Command(
-                need(value, "command", place), order, need(value, "time", place), need(value, "timestamp", place),
-                need(value, "alert", place), need(value, "state", place), need(value, "content", place),
+                require(value, "command", place), order, require(value, "time", place), require(value, "timestamp", place),
+                require(value, "alert", place), require(value, "state", place), require(value, "content", place),
             )
             for order, (place, value) in enumerate(self._lines("commands.jsonl"))
         ]
         self.members = {}
         for place, value in self._lines("members.jsonl"):
             times = (value.get(name) for name in ("joined", "left", "renewed"))
-            member = Member(need(value, "activity", place), *times, value.get("dead", False))
+            member = Member(require(value, "activity", place), *times, value.get("dead", False))
             self.members[member.activity] = member
         self.incidents = [
-            (need(value, "time", place), need(value, "what", place)) for place, value in self._lines("incidents.jsonl")
+            (require(value, "time", place), require(value, "what", place)) for place, value in self._lines("incidents.jsonl")
         ]
-        self.retired = {
-            need(value, "token", place): need(value, "time", place) for place, value in self._lines("retired.jsonl")
+        self.retired_tokens = {
+            require(value, "token", place): require(value, "time", place) for place, value in self._lines("retired.jsonl")
         }
         """When the token that replaced each token was acknowledged, by the old token's digest."""
         self._read_results()
         self.invalidations = [
-            (need(value, "activity", place), need(value, "time", place)) for place, value in self._lines("invalidations.jsonl")
+            (require(value, "activity", place), require(value, "time", place)) for place, value in self._lines("invalidations.jsonl")
         ]
         self._read_pushes()
         self.crowd = self._read_crowd()
 
     def _lines(self, name):
         path = os.path.join(self._directory, name)
-        return ((f"{path}:{number}", value) for number, value in lines(path))
+        return ((f"{path}:{number}", value) for number, value in read_objects(path))
 
     def _read_results(self):
-        own = {command.identifier: command for command in self.commands}
-        self.foreign = []
+        commands = {command.identifier: command for command in self.commands}
+        self.foreign_results = []
         for place, value in self._lines("results.jsonl"):
-            command = own.get(value.get("command"))
+            command = commands.get(value.get("command"))
             if command is None or "audience" not in value or "outcome" not in value:
-                self.foreign.append(f"{place}: {json.dumps(value)[:200]}")
+                self.foreign_results.append(f"{place}: {json.dumps(value)[:200]}")
             elif "activity" in value:
                 command.refusals.append((value["activity"], value["outcome"]))
             elif "segments" in value:
@@ -132,18 +132,18 @@ class Evidence:
                 command.totals.append(value)
 
     def _read_pushes(self):
-        of_state = {command.state: command for command in self.commands}
-        self.pushes, self.strangers = [], []
+        command_of_state = {command.state: command for command in self.commands}
+        self.pushes, self.unknown_pushes = [], []
         for place, value in self._lines("pushes.jsonl"):
             push = Push(
-                int(place.rsplit(":", 1)[1]), need(value, "time", place), need(value, "status", place), value.get("activity"),
-                need(value, "token", place), need(value, "timestamp", place), need(value, "alert", place),
-                value.get("effect"), of_state.get(need(value, "state", place)),
+                int(place.rsplit(":", 1)[1]), require(value, "time", place), require(value, "status", place), value.get("activity"),
+                require(value, "token", place), require(value, "timestamp", place), require(value, "alert", place),
+                value.get("effect"), command_of_state.get(require(value, "state", place)),
             )
             self.pushes.append(push)
             member = self.members.get(push.activity)
             if member is None or push.command is None:
-                self.strangers.append(push)
+                self.unknown_pushes.append(push)
             else:
                 member.pushes.append(push)
 
@@ -153,15 +153,15 @@ class Evidence:
             with open(path, encoding="utf-8") as file:
                 return json.load(file)
         except (OSError, ValueError) as error:
-            raise Unreadable(f"{path}: {error}") from None
+            raise UnreadableFileError(f"{path}: {error}") from None
 
-    def times_of(self, *whats):
-        return [time for time, what in self.incidents if what in whats]
-
-    @property
-    def crashes(self):
-        return self.times_of(*CRASHES)
+    def incident_times(self, *kinds):
+        return [time for time, what in self.incidents if what in kinds]
 
     @property
-    def wipes(self):
-        return self.times_of("wipe")
+    def crash_times(self):
+        return self.incident_times(*CRASH_INCIDENTS)
+
+    @property
+    def wipe_times(self):
+        return self.incident_times("wipe")

@@ -14,8 +14,8 @@ import threading
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from fleet.deployment import Deployment, Kind  # noqa: E402
-from fleet.watch import Group  # noqa: E402
+from fleet.deployment import Deployment, FleetKind  # noqa: E402
+from fleet.observers import GroupObserver  # noqa: E402
 
 PR_SET_PDEATHSIG = 1
 
@@ -25,9 +25,9 @@ def main(directory):
     signal.signal(signal.SIGTERM, lambda *_: over.set())
     # When the parent process ends, the broker must end too. SIGTERM lets it end in order.
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    with Deployment("causeway", Kind("system", "range", False, "kafka"), directory, Group()) as deployment:
+    with Deployment("causeway", FleetKind("system", "range", False, "kafka"), directory, GroupObserver()) as deployment:
         deployment.start_broker()
-        print(json.dumps({"bootstrapServers": deployment.bootstrap}), flush=True)
+        print(json.dumps({"bootstrapServers": deployment.bootstrap_servers}), flush=True)
         over.wait()
 
 

@@ -10,12 +10,12 @@ import traceback
 from processes import Failure
 
 
-def parser(description):
+def make_parser(description):
     """Makes a parser with the options that all campaigns have."""
-    made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("program", type=os.path.abspath)
-    made.add_argument("--keep", help="a directory in which logs and evidence stay")
-    return made
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program", type=os.path.abspath)
+    parser.add_argument("--keep", help="a directory in which logs and evidence stay")
+    return parser
 
 
 def attempt(play, *arguments):
@@ -28,27 +28,27 @@ def attempt(play, *arguments):
         return {}, [traceback.format_exc()]
 
 
-def run(campaign, cases, keep):
+def run_cases(campaign, cases, keep):
     """Runs each case: a name, a title and a function that gets a directory and returns figures and problems.
     The last line has the numbers of passed and failed cases. Returns the exit code."""
-    place = keep or tempfile.mkdtemp(prefix=f"causeway-{campaign}-")
+    root = keep or tempfile.mkdtemp(prefix=f"causeway-{campaign}-")
     passed = failed = 0
     for name, title, play in cases:
-        directory = os.path.join(place, f"{name}-{passed + failed}")
+        directory = os.path.join(root, f"{name}-{passed + failed}")
         began = time.monotonic()
         print(f"\n== {name}: {title}", flush=True)
-        figures, wrong = attempt(play, directory)
+        figures, problems = attempt(play, directory)
         for what, figure in figures.items():
             print(f"   {what}: {figure}")
-        for one in wrong:
-            print(f"   WRONG {one}")
-        print(f"   {time.monotonic() - began:.0f} s, {'failed' if wrong else 'passed'}", flush=True)
-        passed, failed = passed + (not wrong), failed + bool(wrong)
-        if not wrong and not keep:
+        for problem in problems:
+            print(f"   WRONG {problem}")
+        print(f"   {time.monotonic() - began:.0f} s, {'failed' if problems else 'passed'}", flush=True)
+        passed, failed = passed + (not problems), failed + bool(problems)
+        if not problems and not keep:
             shutil.rmtree(directory, ignore_errors=True)
     if failed:
-        print(f"\nlogs and evidence: {place}")
+        print(f"\nlogs and evidence: {root}")
     elif not keep:
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(root, ignore_errors=True)
     print(f"{passed} passed, {failed} failed")
     return 1 if failed or not passed else 0

@@ -5,7 +5,7 @@ The broker's own coordinator differs: it waits for seconds instead of for its me
 unchanged, never notices a dead static member, and drops the metadata of commits. So it says little about a group on Kafka. This
 coordinator knows nothing of topics: members' subscriptions and assignments are bytes to it.
 
-Everything runs on one event loop. The `send` of a call writes a response's body to the client that asked."""
+Everything runs on one event loop. The `send` of a request writes a response's body to the client that asked."""
 
 import uuid
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ REBALANCE_IN_PROGRESS = 27
 MEMBER_ID_REQUIRED = 79
 FENCED_INSTANCE = 82
 
-FIRST_DELAY_SECONDS = 1.0
+FIRST_JOIN_DELAY_SECONDS = 1.0
 """How long an empty group waits for more members (group.initial.rebalance.delay.ms, 3 s in Kafka)."""
 MEMBERS_MAX = 64
 METADATA_BYTES_MAX = 4_096
@@ -27,7 +27,7 @@ METADATA_BYTES_MAX = 4_096
 
 
 @dataclass
-class Join:
+class JoinRequest:
     """The contents of a member's request to join."""
 
     member: str
@@ -38,23 +38,23 @@ class Join:
     protocols: list
     """Pairs of name and subscription, the preferred one first."""
     send: object
-    """Called with the answer: an error, a generation, a protocol, the leader, the member, and the members
+    """Called with the response: an error, a generation, a protocol, the leader, the member, and the members
     (id, instance, subscription)."""
 
 
 @dataclass
 class Member:
     identifier: str
-    join: Join
+    join_request: JoinRequest
     assignment: bytes = b""
     is_joining: bool = False
-    """Whether the member's join has no answer yet, because the group waits for other members."""
-    sync: object = None
+    """Whether the member's join has no response yet, because the group waits for other members."""
+    send_sync: object = None
     """The `send` of a sync request that waits for the leader's sync request; None if none waits."""
-    timer: object = None
+    session_timer: object = None
 
     def subscription(self, protocol):
-        return dict(self.join.protocols).get(protocol, b"")
+        return dict(self.join_request.protocols).get(protocol, b"")
 
 
 @dataclass
@@ -68,13 +68,13 @@ class Group:
     protocol: str = ""
     leader: str = ""
     members: dict = field(default_factory=dict)
-    promised: set = field(default_factory=set)
+    offered_ids: set = field(default_factory=set)
     """Ids that were given to members which have not joined with them yet."""
-    instances: dict = field(default_factory=dict)
+    ids_by_instance: dict = field(default_factory=dict)
     offsets: dict = field(default_factory=dict)
     """The committed offset, leader epoch and metadata, by topic and partition."""
-    deadline: object = None
-    is_first: bool = False
+    join_timer: object = None
+    waits_for_first_members: bool = False
     """Whether the group was empty before it was preparing. It then waits for the whole first delay, because further
     members may come."""
 
@@ -82,7 +82,7 @@ class Group:
 class Coordinator:
     """The coordinator of all groups."""
 
-    def __init__(self, loop, first_delay_seconds=FIRST_DELAY_SECONDS):
+    def __init__(self, loop, first_delay_seconds=FIRST_JOIN_DELAY_SECONDS):
         self._loop = loop
         self._first_delay_seconds = first_delay_seconds
         self._groups = {}
@@ -92,87 +92,88 @@ class Coordinator:
 
     # Requests
 
-    def join(self, name, call):
+    def join(self, name, request):
         group = self._group(name)
-        identifier = call.member
+        identifier = request.member
         if identifier == "":
-            identifier = f"{call.client}-{uuid.uuid4()}"
-            if call.instance in group.instances:
-                return self._take_over(group, call, identifier)
-            if call.instance is None:
-                if len(group.members) + len(group.promised) < MEMBERS_MAX:
-                    group.promised.add(identifier)
-                return call.send(MEMBER_ID_REQUIRED, -1, "", "", identifier, [])
-        elif call.instance is not None and group.instances.get(call.instance, identifier) != identifier:
-            return call.send(FENCED_INSTANCE, -1, "", "", identifier, [])
-        elif identifier not in group.members and identifier not in group.promised:
-            return call.send(UNKNOWN_MEMBER, -1, "", "", identifier, [])
-        known = group.members.get(identifier)
-        if known is not None and known.join.protocols == call.protocols and self._is_settled(group, known):
-            return self._answer_join(group, known, call.send)
-        self._admit(group, identifier, call)
-        self._prepare(group)
+            identifier = f"{request.client}-{uuid.uuid4()}"
+            if request.instance in group.ids_by_instance:
+                return self._replace_static_member(group, request, identifier)
+            if request.instance is None:
+                if len(group.members) + len(group.offered_ids) < MEMBERS_MAX:
+                    group.offered_ids.add(identifier)
+                return request.send(MEMBER_ID_REQUIRED, -1, "", "", identifier, [])
+        elif request.instance is not None and group.ids_by_instance.get(request.instance, identifier) != identifier:
+            return request.send(FENCED_INSTANCE, -1, "", "", identifier, [])
+        elif identifier not in group.members and identifier not in group.offered_ids:
+            return request.send(UNKNOWN_MEMBER, -1, "", "", identifier, [])
+        known_member = group.members.get(identifier)
+        is_unchanged = known_member is not None and known_member.join_request.protocols == request.protocols
+        if is_unchanged and self._may_answer_at_once(group, known_member):
+            return self._send_join_response(group, known_member, request.send)
+        self._add_joining_member(group, identifier, request)
+        self._prepare_rebalance(group)
 
     @staticmethod
-    def _is_settled(group, member):
+    def _may_answer_at_once(group, member):
         """Whether an unchanged join of a known member is answered at once, without a rebalance. In a stable group the
         leader's join needs a rebalance, because the leader may know something new."""
         return group.state == "syncing" or (group.state == "stable" and member.identifier != group.leader)
 
-    def _admit(self, group, identifier, call):
-        group.promised.discard(identifier)
-        member = group.members.setdefault(identifier, Member(identifier, call))
-        member.join = call
+    def _add_joining_member(self, group, identifier, request):
+        group.offered_ids.discard(identifier)
+        member = group.members.setdefault(identifier, Member(identifier, request))
+        member.join_request = request
         member.is_joining = True
-        if call.instance is not None:
-            group.instances[call.instance] = identifier
-        self._stop_timer(member)
+        if request.instance is not None:
+            group.ids_by_instance[request.instance] = identifier
+        self._stop_session_timer(member)
 
-    def _take_over(self, group, call, identifier):
+    def _replace_static_member(self, group, request, identifier):
         """Replaces a static member's former process by its new one. The former process is fenced from now on.
         If the subscription is the same and the group is stable, no rebalance follows."""
-        old = group.members.pop(group.instances[call.instance])
-        self._stop_timer(old)
-        if old.is_joining:
-            old.join.send(FENCED_INSTANCE, -1, "", "", old.identifier, [])
-        if old.sync is not None:
-            old.sync(FENCED_INSTANCE, b"")
+        former = group.members.pop(group.ids_by_instance[request.instance])
+        self._stop_session_timer(former)
+        if former.is_joining:
+            former.join_request.send(FENCED_INSTANCE, -1, "", "", former.identifier, [])
+        if former.send_sync is not None:
+            former.send_sync(FENCED_INSTANCE, b"")
         leader = group.leader
-        if group.leader == old.identifier:
+        if group.leader == former.identifier:
             group.leader = identifier
-        group.instances[call.instance] = identifier
-        if group.state == "stable" and old.join.protocols == call.protocols:
-            member = Member(identifier, call, assignment=old.assignment)
+        group.ids_by_instance[request.instance] = identifier
+        if group.state == "stable" and former.join_request.protocols == request.protocols:
+            member = Member(identifier, request, assignment=former.assignment)
             group.members[identifier] = member
-            self._start_timer(group, member)
-            # The answer names the former leader, so that this member does not assign partitions again.
-            return call.send(OK, group.generation, group.protocol, leader, identifier, [])
-        self._admit(group, identifier, call)
-        self._prepare(group)
+            self._start_session_timer(group, member)
+            # The response names the former leader, so that this member does not assign partitions again.
+            return request.send(OK, group.generation, group.protocol, leader, identifier, [])
+        self._add_joining_member(group, identifier, request)
+        self._prepare_rebalance(group)
 
     def sync(self, name, identifier, instance, generation, assignments, send):
         group = self._group(name)
-        error = self._fault(group, identifier, instance, generation)
+        error = self._member_error(group, identifier, instance, generation)
         if error == OK and group.state == "preparing":
             error = REBALANCE_IN_PROGRESS
         if error != OK:
             return send(error, b"")
         member = group.members[identifier]
-        self._start_timer(group, member)
+        self._start_session_timer(group, member)
         if group.state == "stable":
             return send(OK, member.assignment)
-        member.sync = send
+        member.send_sync = send
         if identifier == group.leader:
             group.state = "stable"
             for other in group.members.values():
                 other.assignment = assignments.get(other.identifier, b"")
-            self._answer_syncs(group, OK)
+            self._send_sync_responses(group, OK)
 
     def heartbeat(self, name, identifier, instance, generation, send):
         group = self._group(name)
-        error = self._fault(group, identifier, instance, generation)
+        error = self._member_error(group, identifier, instance, generation)
         if error == OK:
-            self._start_timer(group, group.members[identifier])
+            self._start_session_timer(group, group.members[identifier])
             if group.state == "preparing":
                 error = REBALANCE_IN_PROGRESS
         send(error)
@@ -182,19 +183,19 @@ class Coordinator:
         if identifier not in group.members:
             return send(UNKNOWN_MEMBER)
         send(OK)
-        self._remove(group, identifier)
+        self._remove_and_rebalance(group, identifier)
 
-    def commit_fault(self, name, identifier, instance, generation):
+    def commit_error(self, name, identifier, instance, generation):
         """Returns the error with which a commit is refused, or 0. A commit from outside the group is always
         accepted."""
         if generation < 0 and identifier == "":
             return OK
         group = self._group(name)
-        error = self._fault(group, identifier, instance, generation)
+        error = self._member_error(group, identifier, instance, generation)
         return REBALANCE_IN_PROGRESS if error == OK and group.state == "syncing" else error
 
     def commit(self, name, topic, partition, committed):
-        """Stores a partition's commit that `commit_fault` has accepted. Returns the partition's error."""
+        """Stores a partition's commit that `commit_error` has accepted. Returns the partition's error."""
         if len(committed[2] or "") > METADATA_BYTES_MAX:
             return METADATA_TOO_LARGE
         self._group(name).offsets[topic, partition] = committed
@@ -205,8 +206,8 @@ class Coordinator:
         return self._group(name).offsets
 
     @staticmethod
-    def _fault(group, identifier, instance, generation):
-        if instance is not None and group.instances.get(instance, identifier) != identifier:
+    def _member_error(group, identifier, instance, generation):
+        if instance is not None and group.ids_by_instance.get(instance, identifier) != identifier:
             return FENCED_INSTANCE
         if identifier not in group.members:
             return UNKNOWN_MEMBER
@@ -214,31 +215,31 @@ class Coordinator:
 
     # Rebalances
 
-    def _prepare(self, group):
+    def _prepare_rebalance(self, group):
         if group.state != "preparing":
-            first = group.state == "empty"
-            self._answer_syncs(group, REBALANCE_IN_PROGRESS)
+            was_empty = group.state == "empty"
+            self._send_sync_responses(group, REBALANCE_IN_PROGRESS)
             group.state = "preparing"
-            limit = max(member.join.rebalance_seconds for member in group.members.values())
-            group.deadline = self._loop.call_later(self._first_delay_seconds if first else limit, self._complete, group)
-            group.is_first = first
-        if not group.is_first and all(member.is_joining for member in group.members.values()):
-            self._complete(group)
+            limit = max(member.join_request.rebalance_seconds for member in group.members.values())
+            group.join_timer = self._loop.call_later(self._first_delay_seconds if was_empty else limit, self._complete_join, group)
+            group.waits_for_first_members = was_empty
+        if not group.waits_for_first_members and all(member.is_joining for member in group.members.values()):
+            self._complete_join(group)
 
-    def _complete(self, group):
+    def _complete_join(self, group):
         """Ends the joining: all members have joined, or the deadline has passed. Members that have not joined are
         removed; a static one stays until its session ends. If nobody has joined, the group keeps waiting."""
-        group.deadline.cancel()
-        for member in [one for one in group.members.values() if not one.is_joining and one.join.instance is None]:
-            self._forget(group, member)
+        group.join_timer.cancel()
+        for member in [one for one in group.members.values() if not one.is_joining and one.join_request.instance is None]:
+            self._delete_member(group, member)
         if not any(member.is_joining for member in group.members.values()):
             if group.members:
-                group.deadline = self._loop.call_later(self._first_delay_seconds, self._complete, group)
+                group.join_timer = self._loop.call_later(self._first_delay_seconds, self._complete_join, group)
             else:
                 group.state = "empty"
             return
         group.generation += 1
-        names = [[name for name, _ in member.join.protocols] for member in group.members.values()]
+        names = [[name for name, _ in member.join_request.protocols] for member in group.members.values()]
         group.protocol = next((name for name in names[0] if all(name in other for other in names)), "")
         leader = group.members.get(group.leader)
         if leader is None or not leader.is_joining:
@@ -247,52 +248,52 @@ class Coordinator:
         for member in group.members.values():
             if member.is_joining:
                 member.is_joining = False
-                self._answer_join(group, member, member.join.send)
+                self._send_join_response(group, member, member.join_request.send)
 
-    def _answer_join(self, group, member, send):
-        self._start_timer(group, member)
+    def _send_join_response(self, group, member, send):
+        self._start_session_timer(group, member)
         if group.protocol == "":
             return send(INCONSISTENT_PROTOCOL, -1, "", "", member.identifier, [])
         members = []
         if member.identifier == group.leader:
-            members = [(m.identifier, m.join.instance, m.subscription(group.protocol)) for m in group.members.values()]
+            members = [(m.identifier, m.join_request.instance, m.subscription(group.protocol)) for m in group.members.values()]
         send(OK, group.generation, group.protocol, group.leader, member.identifier, members)
 
     @staticmethod
-    def _answer_syncs(group, error):
+    def _send_sync_responses(group, error):
         for member in group.members.values():
-            if member.sync is not None:
-                member.sync(error, member.assignment if error == OK else b"")
-                member.sync = None
+            if member.send_sync is not None:
+                member.send_sync(error, member.assignment if error == OK else b"")
+                member.send_sync = None
 
     # Members that leave
 
-    def _start_timer(self, group, member):
-        self._stop_timer(member)
-        member.timer = self._loop.call_later(member.join.session_seconds, self._expire, group, member)
+    def _start_session_timer(self, group, member):
+        self._stop_session_timer(member)
+        member.session_timer = self._loop.call_later(member.join_request.session_seconds, self._expire, group, member)
 
     @staticmethod
-    def _stop_timer(member):
-        if member.timer is not None:
-            member.timer.cancel()
-            member.timer = None
+    def _stop_session_timer(member):
+        if member.session_timer is not None:
+            member.session_timer.cancel()
+            member.session_timer = None
 
     def _expire(self, group, member):
         if group.members.get(member.identifier) is member and not member.is_joining:
-            self._remove(group, member.identifier)
+            self._remove_and_rebalance(group, member.identifier)
 
-    def _forget(self, group, member):
-        self._stop_timer(member)
+    def _delete_member(self, group, member):
+        self._stop_session_timer(member)
         del group.members[member.identifier]
-        if member.join.instance is not None:
-            group.instances.pop(member.join.instance, None)
+        if member.join_request.instance is not None:
+            group.ids_by_instance.pop(member.join_request.instance, None)
 
-    def _remove(self, group, identifier):
-        self._forget(group, group.members[identifier])
+    def _remove_and_rebalance(self, group, identifier):
+        self._delete_member(group, group.members[identifier])
         if group.members:
-            self._prepare(group)
+            self._prepare_rebalance(group)
         elif group.state != "preparing":
             group.state = "empty"
 
 
-__all__ = ["Coordinator", "Join"]
+__all__ = ["Coordinator", "JoinRequest"]

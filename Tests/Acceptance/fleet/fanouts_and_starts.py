@@ -1,5 +1,5 @@
 """Fan-outs to an audience, and starts, which are in progress while a fleet is upgraded. Their pushes and results
-are judged here, separately from those of the load."""
+are checked here, separately from those of the load."""
 
 import json
 import os
@@ -10,12 +10,12 @@ from fleet.deployment import APP, COMMANDS, REGISTRATIONS
 from fleet.load import REGISTRATIONS_PAGE, digest
 from fleet.topics import TopicWriter
 from processes import Failure, wait_until
-from recorded_runs.law_verdicts import EXAMPLES
+from recorded_runs.invariant_results import EXAMPLES_MAX
 
-MEMBERS = 4_000
-GUESTS = 60
-STARTS_AT_ONCE = 5
-PACE = {"latencyMillisecondsMin": 100, "latencyMillisecondsMax": 100, "concurrentStreams": 20}
+MEMBER_COUNT = 4_000
+GUEST_COUNT = 60
+STARTS_PER_STOP = 5
+SLOW_APNS = {"latencyMillisecondsMin": 100, "latencyMillisecondsMax": 100, "concurrentStreams": 20}
 """With 20 streams and 100 ms for each answer, a connection carries 200 pushes a second, so a fan-out
 takes seconds."""
 UNDER_WAY_SECONDS = 20
@@ -31,10 +31,10 @@ class FanoutsAndStarts:
         self.fanouts_under_way = 0
         self._starts = {}
         """The digest of each start's state, by activity."""
-        self._crowd = Crowd(deployment, MEMBERS)
+        self._crowd = Crowd(deployment, MEMBER_COUNT)
         self._writer = TopicWriter(deployment, {"linger.ms": 5})
-        self._guests = [f"guest-{number}" for number in range(GUESTS)]
-        deployment.control("POST", "/phones", {"app": APP, "devices": self._guests})
+        self._guests = [f"guest-{number}" for number in range(GUEST_COUNT)]
+        deployment.call_simulator("POST", "/phones", {"app": APP, "devices": self._guests})
         self._guest_tokens = []
         self._register_guests()
         self._crowd.join()
@@ -50,7 +50,7 @@ class FanoutsAndStarts:
     def _register_guests(self):
         cursor, missing = 0, set(self._guests)
         while missing:
-            page = self.deployment.control(
+            page = self.deployment.call_simulator(
                 "GET", f"/registrations?since={cursor}&limit={REGISTRATIONS_PAGE}&waitMilliseconds=1000"
             )
             if page["next"] == cursor:
@@ -63,22 +63,22 @@ class FanoutsAndStarts:
             cursor = page["next"]
         self._writer.flush()
 
-    def begin(self):
+    def send(self):
         """Sends a command to the audience, waits until it has reached some members, and then writes starts. Counts the
         fan-out as under way unless it has already reached all members when the wait ends."""
-        command = self._crowd.command()
+        command = self._crowd.send_command()
         reached = 0
 
         def has_begun():
             nonlocal reached
-            reached = self._crowd.shown(command)
+            reached = self._crowd.count_showing(command)
             return reached > 0
 
         wait_until(has_begun, UNDER_WAY_SECONDS, "a fan-out is under way")
-        for _ in range(STARTS_AT_ONCE):
+        for _ in range(STARTS_PER_STOP):
             self._start(self._guests[len(self._starts)])
         self._writer.flush()
-        self.fanouts_under_way += reached < MEMBERS
+        self.fanouts_under_way += reached < MEMBER_COUNT
 
     def _start(self, guest):
         state = json.dumps(
@@ -96,47 +96,47 @@ class FanoutsAndStarts:
         self._starts[guest] = digest(state.encode())
         self._writer.write(COMMANDS, guest, value)
 
-    # The judgement
+    # The check
 
     def settle(self):
         """Waits until each fan-out and each start has its last result, at most `SETTLE_SECONDS`."""
         wanted = set(self._starts) | {command["command"] for command in self._crowd.commands}
         try:
-            wait_until(lambda: wanted <= self._final(), SETTLE_SECONDS, "fan-outs and starts are settled")
+            wait_until(lambda: wanted <= self._finished_commands(), SETTLE_SECONDS, "fan-outs and starts are settled")
         except Failure:
-            pass  # `judge` reports the commands that have no last result.
+            pass  # `check` reports the commands that have no last result.
 
-    def _final(self):
-        return {result["command"] for result in self.results.others if is_last(result)}
+    def _finished_commands(self):
+        return {result["command"] for result in self.results.other_results if is_last_result(result)}
 
-    def judge(self, verdict):
-        """Removes the pushes of fan-outs and starts from the log, and adds the problems to the verdict. Call it after the
+    def check(self, report):
+        """Removes the pushes of fan-outs and starts from the log, and adds the problems to the report. Call it after the
         workers have stopped."""
         pushes = self._take_pushes()
         commands = self._crowd.commands
-        shown = self._crowd.shown(commands[-1])
+        shown = self._crowd.count_showing(commands[-1])
         problems = []
-        if shown != MEMBERS:
-            problems.append(f"{shown} of {MEMBERS} members show the last state")
+        if shown != MEMBER_COUNT:
+            problems.append(f"{shown} of {MEMBER_COUNT} members show the last state")
         if self.fanouts_under_way == 0:
             problems.append("no fan-out was under way when a worker was stopped")
-        final = self._final()
-        problems += [f"{c['command']} has no result of all its ranges" for c in commands if c["command"] not in final]
+        finished = self._finished_commands()
+        problems += [f"{c['command']} has no result of all its ranges" for c in commands if c["command"] not in finished]
         repeated = len(pushes["members"]) - len(set(pushes["members"]))
         if repeated:
             problems.append(f"{repeated} pushes to members were repeated")
         for guest, state in self._starts.items():
-            sent, outcomes = pushes["starts"].count(state), self._outcomes(guest)
+            sent, outcomes = pushes["starts"].count(state), self._outcomes_of(guest)
             if sent != 1 or outcomes != ["accepted"]:
                 problems.append(f"{guest} was started {sent} times; its outcomes are {outcomes}")
-        verdict.problems += problems[:EXAMPLES]
-        verdict.figures["members right"] = f"{shown} of {MEMBERS}, after {len(commands)} fan-outs"
-        verdict.figures["fan-outs under way at a stop"] = self.fanouts_under_way
-        verdict.figures["pushes to members"] = f"{len(pushes['members'])}, {repeated} repeated"
-        verdict.figures["starts"] = f"{len(pushes['starts'])} pushes for {len(self._starts)} commands"
+        report.problems += problems[:EXAMPLES_MAX]
+        report.figures["members right"] = f"{shown} of {MEMBER_COUNT}, after {len(commands)} fan-outs"
+        report.figures["fan-outs under way at a stop"] = self.fanouts_under_way
+        report.figures["pushes to members"] = f"{len(pushes['members'])}, {repeated} repeated"
+        report.figures["starts"] = f"{len(pushes['starts'])} pushes for {len(self._starts)} commands"
 
-    def _outcomes(self, command):
-        return [result["outcome"] for result in self.results.others if result["command"] == command]
+    def _outcomes_of(self, command):
+        return [result["outcome"] for result in self.results.other_results if result["command"] == command]
 
     def _take_pushes(self):
         """Returns the accepted pushes of fan-outs and starts: pairs of token and state for members, and the states of
@@ -159,6 +159,6 @@ class FanoutsAndStarts:
         return pushes
 
 
-def is_last(result):
+def is_last_result(result):
     """Whether this is the last result of its command: a start's result, or the one over all ranges."""
     return "attempts" in result or "ranges" in result

@@ -7,29 +7,29 @@ import urllib.request
 from fleet.deployment import COMMANDS
 from processes import Failure, wait_until
 
-ANSWER_SECONDS = 1.0
+RESPONSE_SECONDS = 1.0
 REPORT_SECONDS = 5
 """The maximum time in seconds after a change until a worker reports it."""
-SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$")
+SAMPLE_LINE = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$")
 LABEL = re.compile(r'(\w+)="([^"]*)"')
 
 
-def get(worker, path):
-    """Returns the status and the text of an answer, or (0, "") without an answer."""
+def fetch_page(worker, path):
+    """Returns the status and the text of a response, or (0, "") without a response."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{worker.http_port}{path}", timeout=ANSWER_SECONDS) as answer:
-            return answer.status, answer.read().decode()
+        with urllib.request.urlopen(f"http://127.0.0.1:{worker.http_port}{path}", timeout=RESPONSE_SECONDS) as response:
+            return response.status, response.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
     except OSError:
         return 0, ""
 
 
-def samples(worker, name):
+def metric_samples(worker, name):
     """Returns the labels and the value of each series of a metric."""
     found = []
-    for line in get(worker, "/metrics")[1].splitlines():
-        match = SAMPLE.match(line)
+    for line in fetch_page(worker, "/metrics")[1].splitlines():
+        match = SAMPLE_LINE.match(line)
         if match and match[1] == name:
             found.append((dict(LABEL.findall(match[2] or "")), float(match[3])))
     return found
@@ -38,7 +38,7 @@ def samples(worker, name):
 PAGES = ("/statusz", "/statusz?format=html", "/statusz?format=json", "/metrics")
 
 
-class Health:
+class HealthChecks:
     """The checks. They do nothing if the workers serve no HTTP."""
 
     def __init__(self, deployment, group):
@@ -62,46 +62,46 @@ class Health:
             raise Failure(f"{what}: after {REPORT_SECONDS} s {last}") from None
         self.figures[f"said over HTTP: {what}"] = f"after {seconds:.1f} s"
 
-    def keep_pages(self, workers):
+    def save_pages(self, workers):
         """Appends the HTTP pages of these workers to files."""
         for worker in workers if self._deployment.has_http else []:
-            text = "".join(get(worker, path)[1] for path in PAGES)
+            text = "".join(fetch_page(worker, path)[1] for path in PAGES)
             with open(self._deployment.path(f"{worker.name}.page"), "a", encoding="utf-8") as file:
                 file.write(text)
 
     def check_shared(self, what, workers):
         """Checks that these workers are alive and ready, serve a status page, report as many partitions as the group
         assigned to them, and report the lag of exactly their partitions of commands."""
-        self._within_seconds(what, lambda: next(filter(None, map(self._fault, workers)), ""))
+        self._within_seconds(what, lambda: next(filter(None, map(self._share_fault, workers)), ""))
 
-    def _fault(self, worker):
+    def _share_fault(self, worker):
         for path in ("/livez", "/readyz"):
-            status, text = get(worker, path)
+            status, text = fetch_page(worker, path)
             if status != 200:
                 return f"{worker.name} answers {status} to {path}: {text.strip()}"
         own = self._group.owners.get(worker.name, set())
-        assigned = sum(value for _, value in samples(worker, "causeway_partitions_assigned"))
+        assigned = sum(value for _, value in metric_samples(worker, "causeway_partitions_assigned"))
         if assigned != len(own):
-            return f"{worker.name} has {len(own)} partitions and says {assigned:.0f}"
+            return f"{worker.name} has {len(own)} partitions and reports {assigned:.0f}"
         commands = {number for topic, number in own if topic == COMMANDS}
-        lags = samples(worker, "causeway_consumer_lag_records")
+        lags = metric_samples(worker, "causeway_consumer_lag_records")
         reported_partitions = {int(labels["partition"]) for labels, _ in lags if labels["topic"] == "commands"}
         if reported_partitions != commands:
-            return f"{worker.name} reads {sorted(commands)} and tells the lag of {sorted(reported_partitions)}"
-        if get(worker, "/statusz")[0] != 200:
+            return f"{worker.name} reads {sorted(commands)} and reports the lag of {sorted(reported_partitions)}"
+        if fetch_page(worker, "/statusz")[0] != 200:
             return f"{worker.name} has no /statusz"
         return ""
 
     def await_alive(self, worker, seconds):
         """Waits until the worker is alive. It may have no partitions."""
         if self._deployment.has_http:
-            wait_until(lambda: get(worker, "/livez")[0] == 200, seconds, f"{worker.name} to be alive", step=0.01)
+            wait_until(lambda: fetch_page(worker, "/livez")[0] == 200, seconds, f"{worker.name} to be alive", poll_seconds=0.01)
 
     def check_ready_with_share(self, worker, seconds):
         """Waits until the worker is ready. Fails if it is ready without partitions: while the group waits for a dead
         member, a new worker has none. Returns the seconds that it took; 0 without HTTP."""
         def is_ready():
-            status, text = get(worker, "/readyz")
+            status, text = fetch_page(worker, "/readyz")
             if status == 200 and "[+] group: reads " not in text:
                 raise Failure(f"{worker.name} is ready without partitions: {text.strip()}")
             return status == 200
@@ -112,25 +112,25 @@ class Health:
 
     def check_silent(self, what, worker):
         """Checks that a frozen worker does not answer."""
-        self._within_seconds(what, lambda: f"{worker.name} answers" if get(worker, "/livez")[0] else "")
+        self._within_seconds(what, lambda: f"{worker.name} answers" if fetch_page(worker, "/livez")[0] else "")
 
     def check_behind(self, what, workers, records):
         """Checks that the lag of all partitions of commands together is at least this number of records."""
-        self._within_seconds(what, lambda: self._fault_of_lag(workers, lambda lag: lag >= records))
+        self._within_seconds(what, lambda: self._lag_fault(workers, lambda lag: lag >= records))
 
     def check_caught_up(self, what, workers):
         """Checks that the partitions of commands have no lag."""
-        self._within_seconds(what, lambda: self._fault_of_lag(workers, lambda lag: lag == 0))
+        self._within_seconds(what, lambda: self._lag_fault(workers, lambda lag: lag == 0))
 
     @staticmethod
-    def _fault_of_lag(workers, is_right):
+    def _lag_fault(workers, is_right):
         """Returns why the sum of the lags of all partitions of commands is wrong; "" if it is right."""
         lags = [
             value
             for worker in workers
-            for labels, value in samples(worker, "causeway_consumer_lag_records")
+            for labels, value in metric_samples(worker, "causeway_consumer_lag_records")
             if labels["topic"] == "commands"
         ]
         if not lags:
-            return "nobody tells a lag"
+            return "no worker reports a lag"
         return "" if is_right(sum(lags)) else f"the lag is {sum(lags):.0f}"

@@ -3,49 +3,49 @@ members."""
 
 import struct
 
-HEADER = struct.Struct(">ihhi")
+REQUEST_HEADER = struct.Struct(">ihhi")
 """The header of a request: length, API key, API version, correlation id."""
 API_VERSIONS_UNSUPPORTED = 35
 
 
-def refusal(correlation, api):
-    """Returns the answer of a broker that knows ApiVersions only up to version 2: an error in the form of
+def unsupported_version_response(correlation, api):
+    """Returns the response of a broker that knows ApiVersions only up to version 2: an error in the form of
     version 0, with its versions."""
-    return framed(struct.pack(">ihihhh", correlation, API_VERSIONS_UNSUPPORTED, 1, api, 0, 2))
+    return encode_frame(struct.pack(">ihihhh", correlation, API_VERSIONS_UNSUPPORTED, 1, api, 0, 2))
 
 
-def framed(body):
+def encode_frame(body):
     return struct.pack(">i", len(body)) + body
 
 
-class Frames:
-    """Splits a connection's bytes into frames as they pass. Wanted frames are given whole to `take`, which returns the
+class FrameFilter:
+    """Splits a connection's bytes into frames as they pass. Wanted frames are given whole to `handle`, which returns the
     bytes that replace them."""
 
-    def __init__(self, head_bytes, is_wanted, take):
-        self._head_bytes, self._is_wanted, self._take = head_bytes, is_wanted, take
+    def __init__(self, header_bytes, is_wanted, handle):
+        self._header_bytes, self._is_wanted, self._handle = header_bytes, is_wanted, handle
         self._buffer = bytearray()
-        self._pass = 0
+        self._pass_bytes = 0
 
     def feed(self, data):
         """Takes bytes, and returns the bytes to pass on."""
-        out = bytearray(data[: self._pass])
-        self._pass -= len(out)
-        self._buffer += data[len(out) :]
-        while len(self._buffer) >= self._head_bytes:
+        passed = bytearray(data[: self._pass_bytes])
+        self._pass_bytes -= len(passed)
+        self._buffer += data[len(passed) :]
+        while len(self._buffer) >= self._header_bytes:
             length = 4 + struct.unpack_from(">i", self._buffer)[0]
             if not self._is_wanted(self._buffer):
-                out += self._buffer[:length]
-                self._pass = max(0, length - len(self._buffer))
+                passed += self._buffer[:length]
+                self._pass_bytes = max(0, length - len(self._buffer))
             elif len(self._buffer) >= length:
-                out += self._take(bytes(self._buffer[:length]))
+                passed += self._handle(bytes(self._buffer[:length]))
             else:
                 break
             del self._buffer[:length]
-        return bytes(out)
+        return bytes(passed)
 
 
-class Reader:
+class MessageReader:
     """Reads Kafka's primitive types one after the other; in a flexible message, the compact types."""
 
     def __init__(self, data, offset, is_flexible=False):
@@ -68,7 +68,7 @@ class Reader:
             if byte < 128:
                 return value
 
-    def _counted(self, form):
+    def _length(self, form):
         return self._unsigned() - 1 if self._is_flexible else self.number(form)
 
     def _take(self, count):
@@ -76,15 +76,15 @@ class Reader:
         return None if count < 0 else self._data[self.offset - count : self.offset]
 
     def text(self):
-        value = self._take(self._counted(">h"))
+        value = self._take(self._length(">h"))
         return None if value is None else value.decode()
 
     def bytes(self):
-        return self._take(self._counted(">i")) or b""
+        return self._take(self._length(">i")) or b""
 
     def list(self, element):
         """Returns the elements of a list; an empty list for a null list."""
-        return [element() for _ in range(self._counted(">i"))]
+        return [element() for _ in range(self._length(">i"))]
 
     def tags(self):
         if self._is_flexible:
@@ -93,7 +93,7 @@ class Reader:
                 self._take(self._unsigned())
 
 
-class Writer:
+class MessageWriter:
     """Writes Kafka's primitive types one after the other; in a flexible message, the compact types."""
 
     def __init__(self, is_flexible):
@@ -108,7 +108,7 @@ class Writer:
 
     def text(self, value):
         if not self._is_flexible:
-            return text(value)
+            return encode_text(value)
         return b"\0" if value is None else self._unsigned(len(value.encode()) + 1) + value.encode()
 
     def list(self, elements):
@@ -119,24 +119,24 @@ class Writer:
         return b"\0" if self._is_flexible else b""
 
 
-def text(value):
+def encode_text(value):
     return struct.pack(">h", -1) if value is None else struct.pack(">h", len(value.encode())) + value.encode()
 
 
-def data(value):
+def encode_bytes(value):
     return struct.pack(">i", len(value)) + value
 
 
-def assignment(encoded):
+def decode_assignment(encoded):
     """Returns the partitions in a member's assignment, by topic. A topic may occur more than once."""
     topics = {}
-    reader = Reader(encoded, 2)
+    reader = MessageReader(encoded, 2)
     if reader.is_empty():
         return topics
 
-    def topic():
+    def read_topic():
         own = topics.setdefault(reader.text(), [])
         own += reader.list(lambda: reader.number(">i"))
 
-    reader.list(topic)
+    reader.list(read_topic)
     return topics

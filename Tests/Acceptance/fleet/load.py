@@ -9,7 +9,7 @@ from fleet.deployment import APP, COMMANDS, REGISTRATIONS
 from fleet.topics import TopicWriter
 from processes import Failure
 
-TURN_SECONDS = 0.25
+TICK_SECONDS = 0.25
 ALERT_EVERY = 10
 END_EVERY = 10
 REGISTRATIONS_PAGE = 5_000
@@ -33,31 +33,31 @@ class Load(threading.Thread):
     """Writes updates to all activities in turn at an even rate until it is stopped. Then it writes each
     activity's last state."""
 
-    def __init__(self, deployment, activities, rate):
+    def __init__(self, deployment, activities, commands_per_second):
         super().__init__(name="load", daemon=True)
         self.deployment = deployment
         self.activities = [f"ride-{number}" for number in range(activities)]
-        self.rate = rate
-        self.sent = 0
+        self.commands_per_second = commands_per_second
+        self.sent_count = 0
         self.last_states = {}
         """The state that each phone must show at the end, by activity. Ended activities are missing."""
         self.tokens = []
         """All tokens that phones have registered."""
         self.error = None
         self._last_numbers = [0] * activities
-        self._next = 0
-        self._over = threading.Event()
-        self._journal = open(deployment.path("commands.jsonl"), "w", encoding="utf-8")
+        self._next_index = 0
+        self._stop_event = threading.Event()
+        self._commands_file = open(deployment.path("commands.jsonl"), "w", encoding="utf-8")
         self._writer = TopicWriter(
             deployment, {"client.id": "load", "linger.ms": 100, "enable.idempotence": True, "compression.type": "lz4"}
         )
 
     def make_phones(self):
         devices = [f"phone-{number}" for number in range(len(self.activities))]
-        self.deployment.control("POST", "/phones", {"app": APP, "devices": devices, "frequentUpdates": True})
+        self.deployment.call_simulator("POST", "/phones", {"app": APP, "devices": devices, "frequentUpdates": True})
         state = json.loads(self._state("", 0))
         attributes = {"riderName": "Ana", "pickupLocation": "Museum Gate", "dropoffLocation": "North Station"}
-        self.deployment.control(
+        self.deployment.call_simulator(
             "POST",
             "/activities",
             {
@@ -67,7 +67,7 @@ class Load(threading.Thread):
         )
         cursor, registered = 0, 0
         while registered < len(self.activities):
-            page = self.deployment.control(
+            page = self.deployment.call_simulator(
                 "GET", f"/registrations?since={cursor}&limit={REGISTRATIONS_PAGE}&waitMilliseconds=1000"
             )
             if page["next"] == cursor:
@@ -90,7 +90,7 @@ class Load(threading.Thread):
             separators=(",", ":"),
         )
 
-    def _command(self, index, event):
+    def _write_command(self, index, event):
         activity = self.activities[index]
         self._last_numbers[index] += 1
         number = self._last_numbers[index]
@@ -98,50 +98,50 @@ class Load(threading.Thread):
         state = self._state(activity, number)
         identifier = f"{number}/{activity}"
         alert = f"Stop {number}" if number % ALERT_EVERY == index % ALERT_EVERY and event == "update" else None
-        ring = "" if alert is None else f',"alert":{{"title":"{alert}","body":"Maria is near"}}'
+        alert_json = "" if alert is None else f',"alert":{{"title":"{alert}","body":"Maria is near"}}'
         stale = int(now) + 3_600
         value = (
             f'{{"id":"{identifier}","app":"{APP}","activity":"{activity}","sequence":{number},"aps":{{"timestamp":{int(now)},'
-            f'"event":"{event}","content-state":{state},"stale-date":{stale}{ring}}}}}'
+            f'"event":"{event}","content-state":{state},"stale-date":{stale}{alert_json}}}}}'
         )
         self._writer.write(COMMANDS, activity, value)
         entry = {
             "command": identifier, "activity": activity, "event": event, "time": int(now * 1_000), "alert": alert,
             "state": digest(state.encode()),
         }
-        self._journal.write(json.dumps(entry) + "\n")
+        self._commands_file.write(json.dumps(entry) + "\n")
         self.last_states[activity] = json.loads(state)
         if event == "end":
             del self.last_states[activity]
-        self.sent += 1
+        self.sent_count += 1
 
     def run(self):
         try:
-            due = time.monotonic()
-            while not self._over.is_set():
-                for _ in range(int(self.rate * TURN_SECONDS)):
-                    self._command(self._next, "update")
-                    self._next = (self._next + 1) % len(self.activities)
-                self._writer.take_answers()
-                due = max(due + TURN_SECONDS, time.monotonic() - 1)
-                self._over.wait(max(0, due - time.monotonic()))
+            due_seconds = time.monotonic()
+            while not self._stop_event.is_set():
+                for _ in range(int(self.commands_per_second * TICK_SECONDS)):
+                    self._write_command(self._next_index, "update")
+                    self._next_index = (self._next_index + 1) % len(self.activities)
+                self._writer.poll_deliveries()
+                due_seconds = max(due_seconds + TICK_SECONDS, time.monotonic() - 1)
+                self._stop_event.wait(max(0, due_seconds - time.monotonic()))
         except Exception as error:
             self.error = error
 
     def finish(self):
         """Stops the updates and writes each activity's last command, for some activities an end. Waits until
         the broker has all commands."""
-        self._over.set()
+        self._stop_event.set()
         self.join()
         if self.error is not None:
             raise self.error
         for index in range(len(self.activities)):
-            self._command(index, "end" if index % END_EVERY == 0 else "update")
+            self._write_command(index, "end" if index % END_EVERY == 0 else "update")
         self._writer.flush()
-        self._journal.close()
+        self._commands_file.close()
 
-    def abandon(self):
+    def cancel(self):
         """Ends the thread without writing last commands. Does nothing if the load has not started or has finished."""
-        self._over.set()
+        self._stop_event.set()
         if self.ident is not None:
             self.join()

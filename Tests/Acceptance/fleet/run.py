@@ -1,4 +1,4 @@
-"""A fleet of workers on a broker that rebalances groups. The laws of season/laws.py are checked from outside.
+"""A fleet of workers on a broker that rebalances groups. The invariants of season/invariants.py are checked from outside.
 
     run.py PROGRAM                    causeway, with causeway-lab beside it: every scenario except the upgrade, on the
                                       system's librdkafka, as a fleet joins by default
@@ -19,24 +19,24 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from fleet import campaign  # noqa: E402
-from fleet.deployment import BUDGET, REPOSITORY, SPACING_MILLISECONDS, Deployment, Kind  # noqa: E402
+from fleet.deployment import BUDGET, REPOSITORY, SPACING_MILLISECONDS, Deployment, FleetKind  # noqa: E402
 from fleet.load import Load  # noqa: E402
-from fleet.scenarios import ALL, Scene  # noqa: E402
-from fleet.verdict import Verdict, check_secrets, judge  # noqa: E402
-from fleet.watch import Group, Results  # noqa: E402
+from fleet.observers import GroupObserver, ResultReader  # noqa: E402
+from fleet.run_report import RunReport, check_run, check_secrets  # noqa: E402
+from fleet.scenarios import SCENARIOS, ScenarioContext  # noqa: E402
 from processes import Failure, wait_until  # noqa: E402
 
-NEWER = str(REPOSITORY / ".build/fleet/librdkafka-2.16")
-LIBRARIES = {"system": "system", "newer": NEWER}
+NEWER_LIBRARY = str(REPOSITORY / ".build/fleet/librdkafka-2.16")
+LIBRARIES = {"system": "system", "newer": NEWER_LIBRARY}
 PROTOCOLS = ["cooperative-sticky", "range", "roundrobin"]
 SETTLE_SECONDS = 120
 QUIET_SECONDS = 2
 EAGER_FACTOR = 5
 
 
-def options(arguments):
-    parser = campaign.parser(__doc__)
-    parser.add_argument("scenarios", nargs="*", choices=[*ALL, []], default=[], metavar="scenario")
+def parse_options(arguments):
+    parser = campaign.make_parser(__doc__)
+    parser.add_argument("scenarios", nargs="*", choices=[*SCENARIOS, []], default=[], metavar="scenario")
     parser.add_argument("--all", action="store_true", help="every library, protocol and membership")
     parser.add_argument("--library", choices=LIBRARIES, default="system")
     parser.add_argument("--protocol", choices=PROTOCOLS, default="range")
@@ -46,81 +46,81 @@ def options(arguments):
     parser.add_argument("--activities", type=int, default=2_000)
     parser.add_argument("--rate", type=int, default=2_000, help="commands a second (2000)")
     parser.add_argument("--repetitions", type=int, default=10, help="how often the whole fleet restarts, or a worker joins and leaves (10)")
-    chosen = parser.parse_intermixed_args(arguments)
-    if not chosen.scenarios:
-        chosen.scenarios = [name for name in ALL if ALL[name].needs_former == bool(chosen.former)]
-    return chosen
+    options = parser.parse_intermixed_args(arguments)
+    if not options.scenarios:
+        options.scenarios = [name for name in SCENARIOS if SCENARIOS[name].needs_former == bool(options.former)]
+    return options
 
 
-def kinds(chosen):
-    if not chosen.all:
-        return [Kind(LIBRARIES[chosen.library], chosen.protocol, chosen.static, chosen.coordinator)]
+def fleet_kinds(options):
+    if not options.all:
+        return [FleetKind(LIBRARIES[options.library], options.protocol, options.static, options.coordinator)]
     return [
-        Kind(library, protocol, static, "kafka")
+        FleetKind(library, protocol, static, "kafka")
         for library in LIBRARIES.values()
         for protocol in PROTOCOLS[:2]
         for static in (False, True)
     ]
 
 
-def play(name, kind, chosen, directory):
+def play(name, kind, options, directory):
     """Runs one scenario with one kind of fleet. Returns its figures and its problems."""
-    scenario = ALL[name]
-    group = Group()
-    with Deployment(chosen.program, kind, directory, group) as deployment:
+    scenario = SCENARIOS[name]
+    group = GroupObserver()
+    with Deployment(options.program, kind, directory, group) as deployment:
         deployment.start_simulator()
-        deployment.look_for_http()
+        deployment.detect_http()
         if not scenario.is_empty:
             deployment.start_broker()
             deployment.start_redis()
             deployment.apns_proxy.open()
         with open(deployment.path("policy.json"), "w", encoding="utf-8") as file:
             json.dump({"spacingMilliseconds": SPACING_MILLISECONDS, "budget": BUDGET}, file)
-        scene = Scene(deployment, Load(deployment, chosen.activities, chosen.rate), Results(deployment), group, chosen)
-        scene.results.start()
+        context = ScenarioContext(deployment, Load(deployment, options.activities, options.rate), ResultReader(deployment), group, options)
+        context.results.start()
         try:
-            scenario.play(scene)
-            finish(scene)
+            scenario.play(context)
+            finish(context)
         finally:
-            scene.load.abandon()
-            if scene.fanouts_and_starts is not None:
-                scene.fanouts_and_starts.close()
-            scene.results.finish()
-            write_history(scene)
-        other_verdict = Verdict()
-        if scene.fanouts_and_starts is not None:
-            # The laws judge only the load. So the pushes of fan-outs and starts, which are no part of the load,
+            context.load.cancel()
+            if context.fanouts_and_starts is not None:
+                context.fanouts_and_starts.close()
+            context.results.finish()
+            write_assignment_history(context)
+        other_report = RunReport()
+        if context.fanouts_and_starts is not None:
+            # The invariants are checked only for the load. So the pushes of fan-outs and starts, which are no part of the load,
             # are first removed from the log.
-            scene.fanouts_and_starts.judge(other_verdict)
-        verdict = judge(deployment, scene.load, allowance(scenario, kind, scene.load.sent))
-        check_secrets(deployment, scene.load, verdict)
-        if scene.fanouts_and_starts is not None:
-            verdict.figures.update(other_verdict.figures)
-            verdict.problems += other_verdict.problems
-        return {**scene.figures, **scene.health.figures, **verdict.figures}, verdict.problems
+            context.fanouts_and_starts.check(other_report)
+        report = check_run(deployment, context.load, allowance(scenario, kind, context.load.sent_count))
+        check_secrets(deployment, context.load, report)
+        if context.fanouts_and_starts is not None:
+            report.figures.update(other_report.figures)
+            report.problems += other_report.problems
+        return {**context.figures, **context.health.figures, **report.figures}, report.problems
 
 
-def finish(scene):
+def finish(context):
     """Ends the load, waits at most `SETTLE_SECONDS` until every command has its outcome, and stops the workers one by
     one."""
-    scene.load.finish()
+    context.load.finish()
     try:
-        seconds = wait_until(lambda: len(scene.results.final) >= scene.load.sent, SETTLE_SECONDS, "settled")
-        scene.figures["all settled after"] = f"{seconds:.1f} s"
+        seconds = wait_until(lambda: len(context.results.final_commands) >= context.load.sent_count, SETTLE_SECONDS, "settled")
+        context.figures["all settled after"] = f"{seconds:.1f} s"
     except Failure:
-        scene.figures["all settled after"] = f"never: {len(scene.results.final)} of {scene.load.sent}"
-    scene.deployment.check()
-    running = scene.deployment.running_workers
-    if scene.fanouts_and_starts is not None:
-        scene.fanouts_and_starts.settle()
-    scene.health.check_caught_up("nothing is behind", running)
-    scene.health.keep_pages(running)
-    scene.figures["last stops took"] = f"{max([worker.stop() for worker in running]):.1f} s at most"
-    wait_until(lambda: time.monotonic() - scene.results.last_at > QUIET_SECONDS, 30, "no more results")
+        context.figures["all settled after"] = f"never: {len(context.results.final_commands)} of {context.load.sent_count}"
+    context.deployment.check_processes()
+    running = context.deployment.running_workers
+    if context.fanouts_and_starts is not None:
+        context.fanouts_and_starts.settle()
+    context.health.check_caught_up("nothing is behind", running)
+    context.health.save_pages(running)
+    context.figures["last stops took"] = f"{max([worker.stop() for worker in running]):.1f} s at most"
+    wait_until(lambda: time.monotonic() - context.results.last_result_seconds > QUIET_SECONDS, 30, "no more results")
 
 
 def allowance(scenario, kind, commands):
-    """Returns how many repetitions the laws allow, and how long a state may wait. An eager group revokes all partitions
+    """Returns how many repetitions the checks allow, and how long a state may wait. An eager group revokes all partitions
     from all members in each rebalance, so more records are read again."""
     again = commands * (1 if kind.protocol == "cooperative-sticky" else EAGER_FACTOR)
     return {
@@ -130,21 +130,21 @@ def allowance(scenario, kind, commands):
     }
 
 
-def write_history(scene):
-    with open(scene.deployment.path("group.jsonl"), "w", encoding="utf-8") as file:
-        for seconds, generation, worker, partitions in scene.group.history:
+def write_assignment_history(context):
+    with open(context.deployment.path("group.jsonl"), "w", encoding="utf-8") as file:
+        for seconds, generation, worker, partitions in context.group.history:
             line = {"seconds": round(seconds, 2), "generation": generation, "worker": worker, "partitions": partitions}
             file.write(json.dumps(line) + "\n")
 
 
 def main(arguments):
-    chosen = options(arguments)
+    options = parse_options(arguments)
     cases = [
-        (name, f"{ALL[name].play.__doc__} ({kind})", functools.partial(play, name, kind, chosen))
-        for kind in kinds(chosen)
-        for name in chosen.scenarios
+        (name, f"{SCENARIOS[name].play.__doc__} ({kind})", functools.partial(play, name, kind, options))
+        for kind in fleet_kinds(options)
+        for name in options.scenarios
     ]
-    return campaign.run("fleet", cases, chosen.keep)
+    return campaign.run_cases("fleet", cases, options.keep)
 
 
 if __name__ == "__main__":

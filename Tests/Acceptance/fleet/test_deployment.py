@@ -11,7 +11,7 @@ from processes import Failure, Process
 ENDLESS = ["sleep", "600"]
 
 
-class Check(unittest.TestCase):
+class CheckProcessesTests(unittest.TestCase):
     def setUp(self):
         self.directory = tempfile.TemporaryDirectory()
         self.addCleanup(self.directory.cleanup)
@@ -36,29 +36,29 @@ class Check(unittest.TestCase):
         process.wait(60)
 
     def test_all_run(self):
-        self.deployment.check()
+        self.deployment.check_processes()
         self.assertEqual(self.deployment.running_workers, [self.worker])
 
     def test_a_worker_that_ends_by_itself(self):
         self.end(self.worker.process)
         with self.assertRaisesRegex(Failure, "^worker-1 has ended by itself"):
-            self.deployment.check()
+            self.deployment.check_processes()
 
     def test_a_part_that_ends_by_itself(self):
         self.end(self.redis)
         with self.assertRaisesRegex(Failure, "^redis has ended by itself"):
-            self.deployment.check()
+            self.deployment.check_processes()
 
     def test_a_worker_that_the_test_kills(self):
         self.worker.kill()
-        self.deployment.check()
+        self.deployment.check_processes()
         self.assertEqual(self.deployment.running_workers, [])
 
     def test_a_worker_that_the_test_stops(self):
         self.worker.kill()
         self.worker.process = self.start("worker-1", ["true"])
         self.worker.await_end()
-        self.deployment.check()
+        self.deployment.check_processes()
         self.assertEqual(self.deployment.running_workers, [])
 
 

@@ -1,4 +1,4 @@
-"""The judgement on fan-outs and starts during an upgrade accepts a correct history, and finds each fault in a
+"""The check of fan-outs and starts during an upgrade accepts a correct history, and finds each fault in a
 changed one."""
 
 import json
@@ -7,21 +7,21 @@ import tempfile
 import types
 import unittest
 
-from fleet.fanouts_and_starts import MEMBERS, FanoutsAndStarts
-from fleet.verdict import Verdict
+from fleet.fanouts_and_starts import MEMBER_COUNT, FanoutsAndStarts
+from fleet.run_report import RunReport
 
-OF_LOAD = {"status": 200, "token": "t", "state": "of the load"}
+PUSH_OF_LOAD = {"status": 200, "token": "t", "state": "of the load"}
 
 
-class Judgement(unittest.TestCase):
+class FanoutsAndStartsCheckTests(unittest.TestCase):
     def setUp(self):
         self.directory = tempfile.TemporaryDirectory()
         self.addCleanup(self.directory.cleanup)
         self.fanouts_and_starts = FanoutsAndStarts.__new__(FanoutsAndStarts)
         self.fanouts_and_starts.deployment = types.SimpleNamespace(path=lambda name: os.path.join(self.directory.name, name))
         commands = [{"command": "goal-1", "state": "first"}, {"command": "goal-2", "state": "last"}]
-        self.shown = MEMBERS
-        self.fanouts_and_starts._crowd = types.SimpleNamespace(commands=commands, shown=lambda _: self.shown)
+        self.shown = MEMBER_COUNT
+        self.fanouts_and_starts._crowd = types.SimpleNamespace(commands=commands, count_showing=lambda _: self.shown)
         self.fanouts_and_starts._starts = {"guest-0": "ride"}
         self.fanouts_and_starts.fanouts_under_way = 1
         self.results = [
@@ -29,27 +29,27 @@ class Judgement(unittest.TestCase):
             {"command": "goal-2", "outcome": "delivered", "ranges": 1},
             {"command": "guest-0", "outcome": "accepted", "attempts": 1},
         ]
-        self.fanouts_and_starts.results = types.SimpleNamespace(others=self.results)
+        self.fanouts_and_starts.results = types.SimpleNamespace(other_results=self.results)
         self.pushes = [
             {"status": 200, "token": "a", "state": "first"},
             {"status": 200, "token": "a", "state": "last"},
             {"status": 503, "token": "a", "state": "last"},
             {"status": 200, "token": "b", "state": "last"},
-            OF_LOAD,
+            PUSH_OF_LOAD,
             {"status": 200, "token": "g", "state": "ride"},
         ]
 
     def problems(self):
         with open(self.fanouts_and_starts.deployment.path("pushes.jsonl"), "w", encoding="utf-8") as file:
             file.writelines(json.dumps(push) + "\n" for push in self.pushes)
-        verdict = Verdict()
-        self.fanouts_and_starts.judge(verdict)
-        return verdict.problems
+        report = RunReport()
+        self.fanouts_and_starts.check(report)
+        return report.problems
 
     def test_a_sound_history_passes_and_the_log_keeps_the_rest(self):
         self.assertEqual(self.problems(), [])
         with open(self.fanouts_and_starts.deployment.path("pushes.jsonl"), encoding="utf-8") as file:
-            self.assertEqual([json.loads(line) for line in file], [OF_LOAD])
+            self.assertEqual([json.loads(line) for line in file], [PUSH_OF_LOAD])
 
     def test_a_member_with_an_older_state(self):
         self.shown -= 1

@@ -37,7 +37,7 @@ END_MARK = "--newcomer--"
 CLONE_NEWNET, CLONE_NEWUSER, SIOCSIFFLAGS, IFF_UP = 0x4000_0000, 0x1000_0000, 0x8914, 1
 
 
-def own_network():
+def enter_own_network():
     """Moves this process to a separate network. Returns whether the system allowed it."""
     library = ctypes.CDLL(None, use_errno=True)
     if library.unshare(CLONE_NEWNET if os.geteuid() == 0 else CLONE_NEWNET | CLONE_NEWUSER) != 0:
@@ -57,13 +57,13 @@ class Shell:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )
         self.lines = queue.Queue()
-        threading.Thread(target=self.read, daemon=True).start()
+        threading.Thread(target=self.read_output, daemon=True).start()
         # Like a person's shell, this shell has job control, and another job already runs in it.
         self.process.stdin.write("set -m\n")
         self.run(transcript.Command(f"sleep {LIMIT_SECONDS * 60} &"))
-        self.others = self.jobs()
+        self.earlier_jobs = self.running_jobs()
 
-    def read(self):
+    def read_output(self):
         for line in self.process.stdout:
             self.lines.put(line)
         self.lines.put(None)
@@ -91,14 +91,14 @@ class Shell:
                 printed += line
         return printed, code
 
-    def jobs(self):
+    def running_jobs(self):
         """Returns the process ids of the running jobs."""
         printed, _ = self.run(transcript.Command("jobs -rp"))
         # The shell may also print that a job has ended, so only lines with a number count.
         return [int(line) for line in printed.splitlines() if line.isdigit()]
 
     def close(self):
-        for job in self.jobs():
+        for job in self.running_jobs():
             try:
                 os.killpg(job, signal.SIGKILL)
             except ProcessLookupError:
@@ -107,7 +107,7 @@ class Shell:
         self.process.wait(timeout=LIMIT_SECONDS)
 
 
-def difference(command, printed, code):
+def find_difference(command, printed, code):
     """Returns how the output differs from the page; an empty text if it does not."""
     if code is None:
         return f"no end within {LIMIT_SECONDS} s"
@@ -118,7 +118,7 @@ def difference(command, printed, code):
     return ""
 
 
-def play(directory):
+def run_commands(directory):
     page = (REPOSITORY / "README.md").read_text()
     commands = [each for each in transcript.commands(transcript.section(page, SECTION)) if each.text != SKIPPED]
     shell = Shell(directory)
@@ -126,17 +126,17 @@ def play(directory):
         for command in commands:
             print("$ " + command.text.splitlines()[0], flush=True)
             printed, code = shell.run(command)
-            wrong = difference(command, printed, code)
-            if wrong:
-                print("".join(f"  > {line}\n" for line in printed.splitlines()) + wrong)
+            difference = find_difference(command, printed, code)
+            if difference:
+                print("".join(f"  > {line}\n" for line in printed.splitlines()) + difference)
                 log = directory / "worker.log"
                 if log.exists():
                     print("the worker's log:\n" + log.read_text()[-4_000:])
                 return False
             time.sleep(TYPING_SECONDS)
         end = time.monotonic() + LIMIT_SECONDS
-        while (running := shell.jobs()) != shell.others:
-            if not set(shell.others) <= set(running):
+        while (running := shell.running_jobs()) != shell.earlier_jobs:
+            if not set(shell.earlier_jobs) <= set(running):
                 print("the page has stopped a program that it did not start")
                 return False
             if time.monotonic() > end:
@@ -158,14 +158,14 @@ def play(directory):
 
 def main():
     programs = pathlib.Path(sys.argv[1]).resolve()
-    if not own_network():
+    if not enter_own_network():
         print("the system allows no network of our own; the page's ports must be free")
     directory = pathlib.Path(tempfile.mkdtemp(prefix="causeway-newcomer-"))
     try:
         (directory / "Config").symlink_to(REPOSITORY / "Config")
         (directory / ".build").mkdir()
         (directory / ".build" / "release").symlink_to(programs)
-        return 0 if play(directory) else 1
+        return 0 if run_commands(directory) else 1
     finally:
         shutil.rmtree(directory)
 

@@ -108,15 +108,15 @@ class Browser:
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )
         self.errors = []
-        self._number = 0
+        self._command_id = 0
         self._socket = None
         try:
-            self._socket = WebSocket(self._address(30), 10)
+            self._socket = WebSocket(self._tab_address(30), 10)
             self.call("Page.enable")
             self.call("Runtime.enable")
             self.call("Log.enable")
             self.resize(width, height, scale)
-            self.prefer(dark, reduced_motion)
+            self.set_color_scheme(dark, reduced_motion)
         except BaseException:
             self.close()
             raise
@@ -134,7 +134,7 @@ class Browser:
         self._process.wait()
         shutil.rmtree(self._directory, ignore_errors=True)
 
-    def _address(self, seconds):
+    def _tab_address(self, seconds):
         """Returns the WebSocket address of the first tab when the browser listens."""
         file = os.path.join(self._directory, "DevToolsActivePort")
         deadline = time.monotonic() + seconds
@@ -142,8 +142,8 @@ class Browser:
             try:
                 with open(file, encoding="utf-8") as opened:
                     port = int(opened.readline())
-                with urllib.request.urlopen(f"http://127.0.0.1:{port}/json/list", timeout=5) as answer:
-                    tabs = [tab for tab in json.load(answer) if tab["type"] == "page"]
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/json/list", timeout=5) as response:
+                    tabs = [tab for tab in json.load(response) if tab["type"] == "page"]
                 if tabs:
                     return tabs[0]["webSocketDebuggerUrl"]
             except (OSError, ValueError):
@@ -154,18 +154,18 @@ class Browser:
         raise BrowserError("Chromium does not listen")
 
     def call(self, method, seconds=30, **parameters):
-        self._number += 1
-        self._socket.send(json.dumps({"id": self._number, "method": method, "params": parameters}))
+        self._command_id += 1
+        self._socket.send(json.dumps({"id": self._command_id, "method": method, "params": parameters}))
         deadline = time.monotonic() + seconds
         while True:
             message = json.loads(self._socket.receive(max(0.01, deadline - time.monotonic())))
-            if message.get("id") == self._number:
+            if message.get("id") == self._command_id:
                 if "error" in message:
                     raise BrowserError(f"{method}: {message['error']}")
                 return message["result"]
-            self._note(message)
+            self._record_error(message)
 
-    def _note(self, message):
+    def _record_error(self, message):
         parameters = message.get("params", {})
         match message.get("method"):
             case "Runtime.exceptionThrown":
@@ -188,9 +188,9 @@ class Browser:
 
     def open(self, url):
         self.call("Page.navigate", url=url)
-        self.until("document.readyState === 'complete'", 20, "the page is loaded")
+        self.wait_until("document.readyState === 'complete'", 20, "the page is loaded")
 
-    def until(self, expression, seconds, what):
+    def wait_until(self, expression, seconds, what):
         """Waits until an expression is true, and returns its value."""
         deadline = time.monotonic() + seconds
         while True:
@@ -204,7 +204,7 @@ class Browser:
     def resize(self, width, height, scale=1):
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=scale, mobile=width < 500)
 
-    def prefer(self, dark, reduced_motion=False):
+    def set_color_scheme(self, dark, reduced_motion=False):
         self.call(
             "Emulation.setEmulatedMedia",
             features=[

@@ -1,1 +1,1 @@
-"""What the checkers of recorded runs share: reading files, verdicts on laws, and the tests of a checker."""
+"""What the checkers of recorded runs share: reading files, results of invariants, and the tests of a checker."""

@@ -3,26 +3,26 @@
 import json
 
 
-class Unreadable(Exception):
+class UnreadableFileError(Exception):
     """A file is missing, or its content is wrong."""
 
 
-def lines(path):
-    """Yields the number and the object of each line. Raises Unreadable if the file cannot be read, or a line is
+def read_objects(path):
+    """Yields the number and the object of each line. Raises UnreadableFileError if the file cannot be read, or a line is
     incomplete or no JSON object."""
     try:
         with open(path, encoding="utf-8") as file:
             for number, line in enumerate(file, 1):
                 if not line.endswith("\n"):
-                    raise Unreadable(f"{path}:{number}: the line has no end")
+                    raise UnreadableFileError(f"{path}:{number}: the line has no end")
                 try:
                     value = json.loads(line)
                 except ValueError as error:
-                    raise Unreadable(f"{path}:{number}: {error}") from None
+                    raise UnreadableFileError(f"{path}:{number}: {error}") from None
                 if not isinstance(value, dict):
-                    raise Unreadable(f"{path}:{number}: no JSON object")
+                    raise UnreadableFileError(f"{path}:{number}: no JSON object")
                 yield number, value
     except OSError as error:
-        raise Unreadable(str(error)) from None
+        raise UnreadableFileError(str(error)) from None
     except UnicodeDecodeError as error:
-        raise Unreadable(f"{path}: {error}") from None
+        raise UnreadableFileError(f"{path}: {error}") from None

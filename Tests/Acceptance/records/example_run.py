@@ -15,18 +15,18 @@ EXPECTED_TOPICS = ["causeway.registrations", "causeway.commands"]
 JACKSON = ":".join(f"/usr/share/java/jackson-{part}.jar" for part in ("databind", "core", "annotations"))
 
 
-def output(command, **options):
+def output_of(command, **options):
     return subprocess.run(command, check=True, capture_output=True, text=True, **options).stdout
 
 
-def check_written(test, name, key, record):
+def check_record(test, name, key, record):
     """Fails the test unless the schema and the program accept the record and its key is the activity."""
     record_checks.validator(name).validate(record)
     test.assertEqual(record_checks.faults(name + "s", [json.dumps(record).encode()]), {})
     test.assertEqual(key, record["activity"])
 
 
-class WritesToKafka(unittest.TestCase):
+class KafkaWriterTestCase(unittest.TestCase):
     """A test that starts a broker of its own."""
 
     def broker_command(self):
@@ -35,14 +35,14 @@ class WritesToKafka(unittest.TestCase):
 
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
-        self.broker = Process("broker", self.broker_command(), f"{self.folder.name}/broker.log", piped=True)
-        self.servers = self.broker.first_line(30)["bootstrapServers"]
+        self.broker = Process("broker", self.broker_command(), f"{self.folder.name}/broker.log", pipes_output=True)
+        self.servers = self.broker.read_first_json_line(30)["bootstrapServers"]
 
     def tearDown(self):
         self.broker.kill()
         self.folder.cleanup()
 
-    def read(self, topic, count):
+    def read_topic(self, topic, count):
         consumer = Consumer({"bootstrap.servers": self.servers, "group.id": "reader", "enable.auto.commit": False})
         partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
         consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
@@ -57,8 +57,8 @@ class WritesToKafka(unittest.TestCase):
         self.assertEqual(len(messages), count)
         return messages
 
-    def check(self, command):
-        output([*command, self.servers])
+    def check_example(self, command):
+        output_of([*command, self.servers])
         for topic, name in zip(EXPECTED_TOPICS, ("registration", "command")):
-            ((key, record),) = self.read(topic, 1)
-            check_written(self, name, key, record)
+            ((key, record),) = self.read_topic(topic, 1)
+            check_record(self, name, key, record)

@@ -11,16 +11,16 @@ import urllib.request
 
 from processes import Process, free_ports, wait_until
 from records import record_checks, repository
-from records.example_run import EXPECTED_TOPICS, JACKSON, PRODUCERS, WritesToKafka, check_written, output
+from records.example_run import EXPECTED_TOPICS, JACKSON, PRODUCERS, KafkaWriterTestCase, check_record, output_of
 
 
-class Printed(unittest.TestCase):
+class PrintedRecordsTests(unittest.TestCase):
     """Each example prints the same records. The schema and the program must accept them."""
 
     def check(self, text):
         rows = [line.split("\t") for line in text.splitlines()]
         self.assertEqual([row[0] for row in rows], EXPECTED_TOPICS)
-        python = output([sys.executable, PRODUCERS / "python/goal.py", "--print"]).splitlines()
+        python = output_of([sys.executable, PRODUCERS / "python/goal.py", "--print"]).splitlines()
         for (topic, key, value), line in zip(rows, python):
             record = json.loads(value)
             self.assertEqual([topic, key, record], [*line.split("\t")[:2], json.loads(line.split("\t")[2])])
@@ -30,36 +30,36 @@ class Printed(unittest.TestCase):
             self.assertEqual(record_checks.faults(kind, [value.encode()]), {})
 
     def test_python(self):
-        self.check(output([sys.executable, PRODUCERS / "python/goal.py", "--print"]))
+        self.check(output_of([sys.executable, PRODUCERS / "python/goal.py", "--print"]))
 
     def test_node(self):
-        self.check(output(["node", PRODUCERS / "node/goal.mjs", "--print"]))
+        self.check(output_of(["node", PRODUCERS / "node/goal.mjs", "--print"]))
 
     def test_java(self):
         with tempfile.TemporaryDirectory() as folder:
-            output(["javac", "-Werror", "-Xlint:all", "-d", folder, "-cp", JACKSON, PRODUCERS / "java/GoalRecords.java"])
-            self.check(output(["java", "-cp", f"{JACKSON}:{folder}", "GoalRecords"]))
+            output_of(["javac", "-Werror", "-Xlint:all", "-d", folder, "-cp", JACKSON, PRODUCERS / "java/GoalRecords.java"])
+            self.check(output_of(["java", "-cp", f"{JACKSON}:{folder}", "GoalRecords"]))
 
     def test_go(self):
-        self.check(output([go_program(), "--print"]))
+        self.check(output_of([go_program(), "--print"]))
 
 
 def go_program():
     """Builds the Go example with Debian's packages of Go and of the Kafka client. Returns its path."""
     program = repository.root / ".build/records/goal"
     environment = {"GO111MODULE": "off", "GOPATH": "/usr/share/gocode", "GOCACHE": str(program.parent / "go"), "PATH": "/usr/bin:/bin"}
-    output(["go", "build", "-tags", "dynamic", "-o", program, PRODUCERS / "go/goal.go"], env=environment)
+    output_of(["go", "build", "-tags", "dynamic", "-o", program, PRODUCERS / "go/goal.go"], env=environment)
     return program
 
 
-class OnNode(unittest.TestCase):
+class NodeExampleTests(unittest.TestCase):
     """The JavaScript example sends through a fake Kafka client, which prints each call."""
 
     def test_node(self):
         with tempfile.TemporaryDirectory() as folder:
             shutil.copy(PRODUCERS / "node/goal.mjs", folder)
             shutil.copytree(pathlib.Path(__file__).parent / "kafkajs", f"{folder}/node_modules/kafkajs")
-            lines = output(["node", f"{folder}/goal.mjs", "one:9092,two:9092"]).splitlines()
+            lines = output_of(["node", f"{folder}/goal.mjs", "one:9092,two:9092"]).splitlines()
         first, second, *sent, last = map(json.loads, lines)
         self.assertEqual([first, second, last], [
             {"call": "producer", "brokers": ["one:9092", "two:9092"], "idempotent": True}, {"call": "connect"}, {"call": "disconnect"},
@@ -68,20 +68,20 @@ class OnNode(unittest.TestCase):
         for call, name in zip(sent, ("registration", "command")):
             self.assertEqual([call["call"], call["acks"]], ["send", -1])
             ((key, value),) = call["messages"]
-            check_written(self, name, key, json.loads(value))
+            check_record(self, name, key, json.loads(value))
 
 
-class OnKafka(WritesToKafka):
+class KafkaExampleTests(KafkaWriterTestCase):
     """The examples whose Kafka client is installed here write to a broker."""
 
     def broker_command(self):
         return [repository.programs / "causeway-lab", "broker"]
 
     def test_python(self):
-        self.check([sys.executable, PRODUCERS / "python/goal.py"])
+        self.check_example([sys.executable, PRODUCERS / "python/goal.py"])
 
     def test_go(self):
-        self.check([go_program()])
+        self.check_example([go_program()])
 
     def test_endpoint(self):
         (port,) = free_ports(1)
@@ -101,7 +101,7 @@ class OnKafka(WritesToKafka):
             self.assertEqual(self.post(port, report | {"kind": "ended", "activity": None}), 400)
         finally:
             endpoint.kill()
-        records = self.read("causeway.registrations", 3)
+        records = self.read_topic("causeway.registrations", 3)
         by_kind = sorted(records, key=lambda record: (record[0], record[1] is None))
         self.assertEqual([key for key, _ in by_kind], ["final-phone-7", "final-phone-7", "phone-7"])
         self.assertIsNone(by_kind[1][1])
@@ -122,7 +122,7 @@ class OnKafka(WritesToKafka):
             return None
 
 
-class App(unittest.TestCase):
+class AppFilesTests(unittest.TestCase):
     def test_the_apps_files_compile(self):
         """The app's files compile with ActivityKit's signatures. Linux has no ActivityKit, so a file here
         declares them."""
@@ -131,5 +131,5 @@ class App(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             module = f"{folder}/ActivityKit.swiftmodule"
             swift = ["swiftc", "-swift-version", "6", "-warnings-as-errors"]
-            output([*swift, "-parse-as-library", "-emit-module", "-module-name", "ActivityKit", stand_in, "-emit-module-path", module])
-            output([*swift, "-typecheck", "-I", folder, *files])
+            output_of([*swift, "-parse-as-library", "-emit-module", "-module-name", "ActivityKit", stand_in, "-emit-module-path", module])
+            output_of([*swift, "-typecheck", "-I", folder, *files])

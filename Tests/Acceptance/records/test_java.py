@@ -3,10 +3,10 @@ import signal
 import tempfile
 
 from records import repository
-from records.example_run import JACKSON, PRODUCERS, WritesToKafka, output
+from records.example_run import JACKSON, PRODUCERS, KafkaWriterTestCase, output_of
 
 
-class OnKafka(WritesToKafka):
+class KafkaExampleTests(KafkaWriterTestCase):
     def broker_command(self):
         return [
             repository.root / ".build/fleet/venv/bin/python", "-B", repository.root / "Tests/Acceptance/fleet/broker.py", self.folder.name,
@@ -23,5 +23,5 @@ class OnKafka(WritesToKafka):
         path = f"{JACKSON}:{clients}"
         with tempfile.TemporaryDirectory() as classes:
             files = [PRODUCERS / "java/GoalRecords.java", PRODUCERS / "java/SendGoal.java"]
-            output(["javac", "-Werror", "-Xlint:all", "-d", classes, "-cp", path, *files])
-            self.check(["java", "-cp", f"{path}:{classes}", "SendGoal"])
+            output_of(["javac", "-Werror", "-Xlint:all", "-d", classes, "-cp", path, *files])
+            self.check_example(["java", "-cp", f"{path}:{classes}", "SendGoal"])

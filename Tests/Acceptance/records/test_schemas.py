@@ -13,7 +13,7 @@ from records import record_checks, repository
 COMMANDS = 10_000
 REGISTRATIONS = 5_000
 
-PIECES = [
+JSON_FRAGMENTS = [
     piece.encode()
     for piece in (
         "null", "true", "false", "0", "-0", "1", "-1", "5", "10", "01", "1.", "1.5", "1.0", "1e5", "1790000000", "1790000000.0",
@@ -29,67 +29,67 @@ PIECES = [
 
 # Differences between schema and program that Documentation/records.md names. The first is recognized by the record's
 # text, the others by the program's message.
-OTHER_INTEGER = re.compile(rb"[:\[,]\s*(-0|-?\d+\.\d+|-?\d+(\.\d+)?[eE][+-]?\d+)\s*[,\]}]")
-DIFFERENCES = re.compile(
+UNUSUAL_INTEGER = re.compile(rb"[:\[,]\s*(-0|-?\d+\.\d+|-?\d+(\.\d+)?[eE][+-]?\d+)\s*[,\]}]")
+DOCUMENTED_DIFFERENCES = re.compile(
     "half of a surrogate pair|seconds in the future|nested objects and arrays|unknown keys$|the request body has"
     "|the record has .* bytes|a string has .* bytes"
 )
 
 
-def mutated(seeds, count, seed):
+def mutated_records(seeds, count, seed):
     """Yields records, most of which differ a little from valid ones. Each is one line that begins with a brace."""
-    chance = random.Random(seed)
+    random_source = random.Random(seed)
     while count:
-        text = bytearray(chance.choice(seeds))
-        if chance.random() < 0.5:
-            text[:] = restructured(text, seeds, chance)
-        for _ in range(chance.randint(0, 2)):
-            change(text, seeds, chance)
+        text = bytearray(random_source.choice(seeds))
+        if random_source.random() < 0.5:
+            text[:] = with_other_keys(text, seeds, random_source)
+        for _ in range(random_source.randint(0, 2)):
+            mutate_bytes(text, seeds, random_source)
         if text.startswith(b"{") and not re.search(rb"[\n\r]", text):
             count -= 1
             yield bytes(text)
 
 
-def restructured(text, seeds, chance):
+def with_other_keys(text, seeds, random_source):
     """Returns the record without some keys of its objects, or with keys of other records' objects."""
-    record, other = json.loads(text), json.loads(chance.choice(seeds))
-    for _ in range(chance.randint(1, 3)):
+    record, other = json.loads(text), json.loads(random_source.choice(seeds))
+    for _ in range(random_source.randint(1, 3)):
         mine, theirs = record, other
-        while mine.get("aps") and chance.random() < 0.6:
+        while mine.get("aps") and random_source.random() < 0.6:
             mine, theirs = mine["aps"], theirs.get("aps", theirs)
-            if isinstance(mine.get("alert"), dict) and chance.random() < 0.2:
+            if isinstance(mine.get("alert"), dict) and random_source.random() < 0.2:
                 mine, theirs = mine["alert"], theirs.get("alert", theirs)
-        key = chance.choice(list({**mine, **theirs}) or ["x"])
-        if chance.random() < 0.4 or key not in theirs:
+        key = random_source.choice(list({**mine, **theirs}) or ["x"])
+        if random_source.random() < 0.4 or key not in theirs:
             mine.pop(key, None)
         else:
             mine[key] = theirs[key]
     return json.dumps(record).encode()
 
 
-def change(text, seeds, chance):
-    start = chance.randrange(len(text) + 1)
-    end = min(len(text), start + chance.randrange(13))
-    kind = chance.randrange(7)
+def mutate_bytes(text, seeds, random_source):
+    start = random_source.randrange(len(text) + 1)
+    end = min(len(text), start + random_source.randrange(13))
+    kind = random_source.randrange(7)
     if kind == 0:
         del text[start:end]
     elif kind == 1:
-        where = chance.randrange(len(text) + 1)
+        where = random_source.randrange(len(text) + 1)
         text[where:where] = text[start:end]
     elif kind == 2 and start < len(text):
-        text[start] ^= 1 << chance.randrange(8)
+        text[start] ^= 1 << random_source.randrange(8)
     elif kind == 3:
-        text[start:] = chance.choice(seeds)[start:]
+        text[start:] = random_source.choice(seeds)[start:]
     elif kind in (4, 5):
         values = [match.span(1) for match in re.finditer(rb":([^,}]*)", text)]
         if values:
-            first, last = chance.choice(values)
-            text[first:last] = chance.choice(PIECES)
+            first, last = random_source.choice(values)
+            text[first:last] = random_source.choice(JSON_FRAGMENTS)
     else:
-        text[start:start] = chance.choice(PIECES)
+        text[start:start] = random_source.choice(JSON_FRAGMENTS)
 
 
-def read(line):
+def parse_record(line):
     """Returns a record's value as a producer's parser reads it, and whether an object has a key twice."""
     repeated = []
 
@@ -99,23 +99,23 @@ def read(line):
             repeated.append(value)
         return value
 
-    return json.loads(line.decode("utf-8"), parse_constant=refuse, object_pairs_hook=members), bool(repeated)
+    return json.loads(line.decode("utf-8"), parse_constant=reject_constant, object_pairs_hook=members), bool(repeated)
 
 
-def refuse(constant):
+def reject_constant(constant):
     raise ValueError(constant)
 
 
-class Schemas(unittest.TestCase):
+class SchemaTests(unittest.TestCase):
     def compare(self, name, kind, seeds, count):
         validator = record_checks.validator(name)
-        lines = list(mutated(seeds, count, seed=7))
+        lines = list(mutated_records(seeds, count, seed=7))
         faults = record_checks.faults(kind, lines)
         accepted, named = 0, 0
         for index, line in enumerate(lines):
             is_repeated = False
             try:
-                value, is_repeated = read(line)
+                value, is_repeated = parse_record(line)
                 is_valid = validator.is_valid(value)
             except (ValueError, RecursionError) as error:
                 # The line goes on after its JSON value. The program reads the rest as another record, so the two
@@ -129,8 +129,8 @@ class Schemas(unittest.TestCase):
                 continue
             explained = is_valid and (
                 is_repeated
-                or DIFFERENCES.search(fault)
-                or "must be" in fault and (OTHER_INTEGER.search(line) or b"\\" in line)
+                or DOCUMENTED_DIFFERENCES.search(fault)
+                or "must be" in fault and (UNUSUAL_INTEGER.search(line) or b"\\" in line)
                 or "bytes" in fault and re.search(rb"[\x80-\xff]|\\u", line)
             )
             self.assertTrue(explained, f"the schema says {is_valid}, the program {fault}: {line}")

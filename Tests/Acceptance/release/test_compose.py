@@ -108,7 +108,7 @@ class Compose(unittest.TestCase):
         try:
             done = subprocess.run(
                 ["unshare", "--user", "--map-root-user", "--mount", "--net", "--pid", "--fork", "--kill-child", sys.executable, "-B",
-                 root / "Tests/Acceptance/release/composed.py", causeway.parent, broker, place],
+                 root / "Tests/Acceptance/release/compose_run.py", causeway.parent, broker, place],
                 capture_output=True, text=True, timeout=300,
             )
         finally:

@@ -80,7 +80,7 @@ class Bill(unittest.TestCase):
         self.assertEqual(self.output.read_text(), before)
 
     def test_a_missing_field_is_found(self):
-        problems = module().problems
+        problems = module().find_problems
         self.assertEqual(list(problems(self.bill)), [])
         for path in (
             ["specVersion"], ["serialNumber"], ["metadata", "timestamp"], ["metadata", "component", "hashes"], ["components"],

@@ -1,1 +1,1 @@
-"""Seasons, and the laws of single activities against which they are checked."""
+"""Seasons, and the invariants of single activities that they must keep."""

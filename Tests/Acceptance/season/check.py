@@ -14,7 +14,7 @@ The directory holds, as lines of JSON:
   pushes.jsonl     the simulator's log, as `causeway-lab simulator --push-log` writes it
   policy.json      spacingMilliseconds and budget (pushes, refillPerHour, reservedForAlerts), for all activities
 
-Exit codes: 0 all laws hold; 1 one is broken; 2 the evidence cannot be read."""
+Exit codes: 0 all invariants hold; 1 one is violated; 2 the evidence cannot be read."""
 
 import argparse
 import pathlib
@@ -22,13 +22,13 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from recorded_runs.json_lines import Unreadable  # noqa: E402
-from recorded_runs.law_verdicts import report  # noqa: E402
+from recorded_runs.json_lines import UnreadableFileError  # noqa: E402
+from recorded_runs.invariant_results import print_report  # noqa: E402
 from season.evidence import Evidence  # noqa: E402
-from season.laws import LAWS  # noqa: E402
+from season.invariants import INVARIANT_CHECKS  # noqa: E402
 
 
-def options(arguments):
+def parse_options(arguments):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory")
     parser.add_argument(
@@ -54,13 +54,13 @@ def options(arguments):
 
 
 def main(arguments):
-    chosen = options(arguments)
+    options = parse_options(arguments)
     try:
-        evidence = Evidence(chosen.directory)
-    except Unreadable as problem:
+        evidence = Evidence(options.directory)
+    except UnreadableFileError as problem:
         print(f"check.py: {problem}", file=sys.stderr)
         return 2
-    return 1 if report([law(evidence, chosen) for law in LAWS]) else 0
+    return 1 if print_report([check(evidence, options) for check in INVARIANT_CHECKS]) else 0
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import json
 import os
 from dataclasses import dataclass, field
 
-from recorded_runs.json_lines import Unreadable, lines
+from recorded_runs.json_lines import UnreadableFileError, read_objects
 
 # After these outcomes, it is correct if no phone gets the command's content or a newer one.
 UNDELIVERED = {"ended", "expired", "invalid", "unregistered", "failed", "unknown"}
@@ -13,14 +13,14 @@ UNDELIVERED = {"ended", "expired", "invalid", "unregistered", "failed", "unknown
 @dataclass
 class Bucket:
     pushes: int
-    interval: float
-    """The time in milliseconds in which the bucket gains one push."""
+    interval_milliseconds: float
+    """The time in which the bucket gains one push."""
     reserved: int
 
 
 @dataclass
 class Policy:
-    spacing: int
+    spacing_milliseconds: int
     bucket: Bucket
 
     @staticmethod
@@ -34,7 +34,7 @@ class Policy:
                 Bucket(bucket["pushes"], 3_600_000 / bucket["refillPerHour"], bucket["reservedForAlerts"]),
             )
         except (OSError, ValueError, KeyError, TypeError, ZeroDivisionError) as error:
-            raise Unreadable(f"{path}: {error!r}") from None
+            raise UnreadableFileError(f"{path}: {error!r}") from None
 
 
 @dataclass(slots=True)
@@ -74,7 +74,7 @@ class Push:
     """The command that the push belongs to; None if unknown."""
 
     @property
-    def reached(self):
+    def has_reached_phone(self):
         """Whether a phone got the push, even if the answer was lost."""
         return self.effect is not None
 
@@ -88,39 +88,39 @@ class Evidence:
         commands, results, pushes, policy = (os.path.join(directory, name) for name in names)
         self.policy = Policy.read(policy)
         self.commands = {}
-        self.by_activity = {}
-        for number, value in lines(commands):
+        self.commands_of = {}
+        for number, value in read_objects(commands):
             try:
                 command = Command(
                     value["command"], value["activity"], value["event"], value["time"], value["alert"], value["state"]
                 )
             except KeyError as missing:
-                raise Unreadable(f"{commands}:{number}: no {missing}") from None
+                raise UnreadableFileError(f"{commands}:{number}: no {missing}") from None
             if command.identifier in self.commands:
-                raise Unreadable(f"{commands}:{number}: the id {command.identifier} is there twice")
-            own = self.by_activity.setdefault(command.activity, [])
+                raise UnreadableFileError(f"{commands}:{number}: the id {command.identifier} is there twice")
+            own = self.commands_of.setdefault(command.activity, [])
             command.order = len(own)
             own.append(command)
             self.commands[command.identifier] = command
         self.foreign_results = []
-        self.counted = {}
+        self.counted_superseded = {}
         """The number of commands that the results of an activity count besides their own, by activity."""
-        self.results_read = 0
-        accepted = {}
-        self.accepted = []
-        for number, value in lines(results):
-            self.results_read += 1
+        self.result_count = 0
+        commands_by_apns_id = {}
+        self.accepted_results = []
+        for number, value in read_objects(results):
+            self.result_count += 1
             command = self.commands.get(value.get("command"))
             if command is None:
                 self.foreign_results.append(f"line {number}: {value.get('command')}")
                 continue
             command.outcomes.append(value)
-            self.counted[command.activity] = self.counted.get(command.activity, 0) + value.get("superseded", 0)
+            self.counted_superseded[command.activity] = self.counted_superseded.get(command.activity, 0) + value.get("superseded", 0)
             if value.get("outcome") == "accepted":
-                self.accepted.append((command, value))
-                accepted.setdefault(value.get("apnsId"), command)
+                self.accepted_results.append((command, value))
+                commands_by_apns_id.setdefault(value.get("apnsId"), command)
         self.pushes = []
-        for number, value in lines(pushes):
+        for number, value in read_objects(pushes):
             try:
                 push = Push(
                     number, value["time"], value["status"], value.get("activity"), value["token"], value.get("apnsId"),
@@ -128,8 +128,8 @@ class Evidence:
                     value.get("effect"),
                 )
             except KeyError as missing:
-                raise Unreadable(f"{pushes}:{number}: no {missing}") from None
-            push.command = accepted.get(push.identifier) if push.status == 200 else None
+                raise UnreadableFileError(f"{pushes}:{number}: no {missing}") from None
+            push.command = commands_by_apns_id.get(push.identifier) if push.status == 200 else None
             self.pushes.append(push)
         # Several threads of the simulator write to the log in turn, so its lines are not in order of time.
         # The sort is stable: lines of one thread with the same time keep their order.
@@ -144,17 +144,17 @@ class Evidence:
         """Finds the commands of pushes that have no accepted result, because the worker died or the answer was lost.
         Their activity, event and content show the command."""
         for activity, pushes in self.pushes_of.items():
-            least = 0
+            first_order = 0
             for push in pushes:
-                if push.command is None and push.reached:
-                    own = self.by_activity.get(activity, [])
+                if push.command is None and push.has_reached_phone:
+                    own = self.commands_of.get(activity, [])
                     push.command = next(
-                        (c for c in own[least:] if c.state == push.state and c.event == push.event and c.time <= push.time),
+                        (c for c in own[first_order:] if c.state == push.state and c.event == push.event and c.time <= push.time),
                         None,
                     )
-                if push.command is not None and push.reached:
-                    least = max(least, push.command.order)
+                if push.command is not None and push.has_reached_phone:
+                    first_order = max(first_order, push.command.order)
 
-    def reached(self, activity):
+    def pushes_that_reached(self, activity):
         """Returns the pushes that an activity's phone got, in order."""
-        return [push for push in self.pushes_of.get(activity, []) if push.reached]
+        return [push for push in self.pushes_of.get(activity, []) if push.has_reached_phone]

@@ -1,4 +1,4 @@
-"""The checker accepts a run that keeps the laws, and finds each law that a changed run breaks."""
+"""The checker accepts a run without violations, and finds each invariant that a changed run violates."""
 
 import copy
 import json
@@ -7,24 +7,24 @@ import unittest
 from recorded_runs.changed_runs import ChangedRunTestCase
 from season import check
 
-SPACING, BUCKET, INTERVAL, RESERVED = 1_000, 4, 12_000, 2
-BIRTH = 1_790_000_000_000
+SPACING_MILLISECONDS, BUCKET_PUSHES, REFILL_MILLISECONDS, RESERVED_PUSHES = 1_000, 4, 12_000, 2
+START_MILLISECONDS = 1_790_000_000_000
 
 
-class Run:
-    """A small run that keeps all laws. Each of its three activities has a command every 100 ms and a push every
+class RecordedRun:
+    """A small run that violates no invariant. Each of its three activities has a command every 100 ms and a push every
     second."""
 
     def __init__(self):
         self.commands, self.results, self.pushes = [], [], []
         self.policy = {
-            "spacingMilliseconds": SPACING,
-            "budget": {"pushes": BUCKET, "refillPerHour": 3_600_000 // INTERVAL, "reservedForAlerts": RESERVED},
+            "spacingMilliseconds": SPACING_MILLISECONDS,
+            "budget": {"pushes": BUCKET_PUSHES, "refillPerHour": 3_600_000 // REFILL_MILLISECONDS, "reservedForAlerts": RESERVED_PUSHES},
         }
         for activity in ("a", "b", "c"):
-            self.play(activity)
+            self.add_activity(activity)
 
-    def command(self, activity, number, event, time, alert):
+    def add_command(self, activity, number, event, time, alert):
         command = {
             "command": f"{activity}-{number}", "activity": activity, "event": event, "time": time, "alert": alert,
             "state": f"{activity}{number:015}",
@@ -32,13 +32,13 @@ class Run:
         self.commands.append(command)
         return command
 
-    def result(self, command, outcome, push=None):
+    def add_result(self, command, outcome, push=None):
         result = {"command": command["command"], "outcome": outcome, "times": {"admitted": command["time"] + 1}}
         if push is not None:
             result["apnsId"] = push["apnsId"]
         self.results.append(result)
 
-    def push(self, command, time, priority, alert):
+    def add_push(self, command, time, priority, alert):
         push = {
             "time": time, "status": 200, "app": "app", "activity": command["activity"], "device": "d",
             "token": ("s" if command["event"] == "start" else "t") + command["activity"],
@@ -49,28 +49,28 @@ class Run:
         self.pushes.append(push)
         return push
 
-    def play(self, activity):
-        level, sent, waiting, alert = float(BUCKET), BIRTH, None, None
-        start = self.command(activity, 0, "start", BIRTH, "Kick-off")
-        self.result(start, "accepted", self.push(start, BIRTH, 10, "Kick-off"))
+    def add_activity(self, activity):
+        level, sent, waiting, alert = float(BUCKET_PUSHES), START_MILLISECONDS, None, None
+        start = self.add_command(activity, 0, "start", START_MILLISECONDS, "Kick-off")
+        self.add_result(start, "accepted", self.add_push(start, START_MILLISECONDS, 10, "Kick-off"))
         for number in range(1, 121):
-            time = BIRTH + number * 100
+            time = START_MILLISECONDS + number * 100
             event = "end" if number == 120 else "update"
             rings = f"Goal {number}" if number % 23 == 0 or event == "end" else None
-            command = self.command(activity, number, event, time, rings)
+            command = self.add_command(activity, number, event, time, rings)
             if waiting is not None:
-                self.result(waiting, "superseded")
+                self.add_result(waiting, "superseded")
             waiting, alert = command, rings or alert
-            if event == "update" and time - sent < SPACING:
+            if event == "update" and time - sent < SPACING_MILLISECONDS:
                 continue
-            time = max(time, sent + SPACING)
-            level = min(BUCKET, level + (time - sent) / INTERVAL)
+            time = max(time, sent + SPACING_MILLISECONDS)
+            level = min(BUCKET_PUSHES, level + (time - sent) / REFILL_MILLISECONDS)
             urgent = (alert is not None or event == "end") and level >= 1
             level -= urgent
-            self.result(command, "accepted", self.push(command, time, 10 if urgent else 5, alert))
+            self.add_result(command, "accepted", self.add_push(command, time, 10 if urgent else 5, alert))
             waiting, alert, sent = None, None, time
 
-    def written(self):
+    def file_texts(self):
         """Returns the texts of the run's files, by name."""
         as_lines = lambda values: "".join(json.dumps(value) + "\n" for value in values)
         return {
@@ -81,199 +81,199 @@ class Run:
         }
 
 
-SOUND = Run()
+CORRECT_RUN = RecordedRun()
 
 
 class ChangedSeason(ChangedRunTestCase):
     main = staticmethod(check.main)
 
     def setUp(self):
-        self.run_ = copy.deepcopy(SOUND)
+        self.recorded_run = copy.deepcopy(CORRECT_RUN)
 
-    def own(self, activity="b", event=None):
-        return [p for p in self.run_.pushes if p["activity"] == activity and event in (None, p["event"])]
+    def pushes_of(self, activity="b", event=None):
+        return [p for p in self.recorded_run.pushes if p["activity"] == activity and event in (None, p["event"])]
 
     def test_a_sound_run(self):
-        report = self.holds()
-        self.assertIn("11 of 11 laws hold", report)
+        report = self.assert_all_hold()
+        self.assertIn("11 of 11 invariants hold", report)
         self.assertIn(" rang, ", report)
-        demoted = [p for p in self.run_.pushes if p["priority"] == 5 and p["alert"] is not None]
+        demoted = [p for p in self.recorded_run.pushes if p["priority"] == 5 and p["alert"] is not None]
         self.assertTrue(demoted, "the bucket is small enough to run empty")
 
     def test_a_command_without_a_result(self):
-        self.run_.results.remove(next(r for r in self.run_.results if r["outcome"] == "superseded"))
-        self.breaks("each command has a result")
+        self.recorded_run.results.remove(next(r for r in self.recorded_run.results if r["outcome"] == "superseded"))
+        self.assert_violated("each command has a result")
 
     def test_commands_that_are_counted(self):
-        self.count()
-        report = self.holds("--superseded-results", "counted")
+        self.count_superseded()
+        report = self.assert_all_hold("--superseded-results", "counted")
         self.assertIn(" counted", report)
-        self.breaks("each command has a result")
+        self.assert_violated("each command has a result")
 
     def test_counts_that_are_wrong(self):
-        self.count()
-        next(r for r in self.run_.results if r.get("superseded"))["superseded"] += 1
-        self.breaks("each command has a result", "--superseded-results", "counted")
+        self.count_superseded()
+        next(r for r in self.recorded_run.results if r.get("superseded"))["superseded"] += 1
+        self.assert_violated("each command has a result", "--superseded-results", "counted")
         arguments = ("--superseded-results", "counted", "--results-again", "1")
-        self.holds(*arguments)
+        self.assert_all_hold(*arguments)
 
     def test_a_count_where_each_has_a_result(self):
-        self.run_.results[5]["superseded"] = 1
-        self.breaks("each command has a result")
+        self.recorded_run.results[5]["superseded"] = 1
+        self.assert_violated("each command has a result")
 
     def test_what_may_not_be_counted(self):
         for kind in ("start", "end"):
             with self.subTest(kind):
                 self.setUp()
-                self.count()
-                command = next(c for c in self.run_.commands if c["event"] == kind)
-                self.run_.results = [r for r in self.run_.results if r["command"] != command["command"]]
-                self.breaks(
+                self.count_superseded()
+                command = next(c for c in self.recorded_run.commands if c["event"] == kind)
+                self.recorded_run.results = [r for r in self.recorded_run.results if r["command"] != command["command"]]
+                self.assert_violated(
                     "each command has a result", "--superseded-results", "counted", others=("each accepted result",)
                 )
 
-    def count(self):
+    def count_superseded(self):
         """Removes the results of superseded commands. The next result of the same activity counts them."""
-        outcomes = {r["command"]: r for r in self.run_.results}
+        outcomes = {r["command"]: r for r in self.recorded_run.results}
         waiting = {}
-        for command in self.run_.commands:
+        for command in self.recorded_run.commands:
             result, activity = outcomes[command["command"]], command["activity"]
             if result["outcome"] == "superseded" and command["alert"] is None:
-                self.run_.results.remove(result)
+                self.recorded_run.results.remove(result)
                 waiting[activity] = waiting.get(activity, 0) + 1
             elif waiting.get(activity):
                 result["superseded"] = waiting.pop(activity)
 
     def test_a_command_that_stays_held(self):
-        result = self.run_.results[-1]
+        result = self.recorded_run.results[-1]
         result["outcome"] = "held"
-        self.breaks("each command has a result", others=("each accepted result",))
-        self.run_.results.append({**result, "outcome": "accepted"})
-        self.holds()
+        self.assert_violated("each command has a result", others=("each accepted result",))
+        self.recorded_run.results.append({**result, "outcome": "accepted"})
+        self.assert_all_hold()
 
     def test_a_held_state_whose_place_a_newer_one_took(self):
-        result = next(r for r in self.run_.results if r["outcome"] == "superseded")
+        result = next(r for r in self.recorded_run.results if r["outcome"] == "superseded")
         result["outcome"] = "held"
-        self.holds()
+        self.assert_all_hold()
 
     def test_a_result_of_no_command(self):
-        self.run_.results.append({"command": "z-1", "outcome": "superseded"})
-        self.breaks("each command has a result")
+        self.recorded_run.results.append({"command": "z-1", "outcome": "superseded"})
+        self.assert_violated("each command has a result")
 
     def test_a_result_twice(self):
-        self.run_.results.append(next(r for r in self.run_.results if r["outcome"] == "superseded"))
-        self.breaks("each command has a result")
-        self.holds("--results-again", "1")
+        self.recorded_run.results.append(next(r for r in self.recorded_run.results if r["outcome"] == "superseded"))
+        self.assert_violated("each command has a result")
+        self.assert_all_hold("--results-again", "1")
 
     def test_accepted_without_a_push(self):
-        self.own()[5]["status"] = 503
-        self.breaks("each accepted result is one push")
+        self.pushes_of()[5]["status"] = 503
+        self.assert_violated("each accepted result is one push")
 
     def test_a_push_without_a_result(self):
-        push = self.own()[5]
-        result = next(r for r in self.run_.results if r.get("apnsId") == push["apnsId"])
+        push = self.pushes_of()[5]
+        result = next(r for r in self.recorded_run.results if r.get("apnsId") == push["apnsId"])
         result["outcome"] = "superseded"
-        self.breaks("each accepted result is one push")
+        self.assert_violated("each accepted result is one push")
 
     def test_a_push_twice(self):
-        push = dict(next(p for p in self.own() if p["priority"] == 5))
+        push = dict(next(p for p in self.pushes_of() if p["priority"] == 5))
         push["time"] += 300
         push["apnsId"] = "another"
-        self.run_.pushes.append(push)
-        self.breaks("each accepted result is one push", others=["no two pushes"])
+        self.recorded_run.pushes.append(push)
+        self.assert_violated("each accepted result is one push", others=["no two pushes"])
 
     def test_over_the_bucket(self):
-        for push in self.own(event="update"):
+        for push in self.pushes_of(event="update"):
             push["priority"] = 10
-        self.breaks("no more pushes at priority 10")
+        self.assert_violated("no more pushes at priority 10")
 
     def test_after_a_wipe_the_bucket_is_full_again(self):
-        for push in self.own(event="update")[:6]:
+        for push in self.pushes_of(event="update")[:6]:
             push["priority"] = 10
-        self.assertEqual(self.judged(self.run_.written())[0], 1)
-        self.holds("--wipes", "1")
+        self.assertEqual(self.run_checker(self.recorded_run.file_texts())[0], 1)
+        self.assert_all_hold("--wipes", "1")
 
     def test_the_reserve_is_for_alerts(self):
-        plain = [p for p in self.own(event="update") if p["alert"] is None]
+        plain = [p for p in self.pushes_of(event="update") if p["alert"] is None]
         # Two of the bucket's four pushes are reserved for alerts, so the third plain push in a row is one too
         # many.
         for push in plain[:3]:
             push["priority"] = 10
-        self.breaks("no more pushes at priority 10", others=["nothing is demoted"])
+        self.assert_violated("no more pushes at priority 10", others=["nothing is demoted"])
 
     def test_a_needless_demotion(self):
-        first = next(p for p in self.own(event="update") if p["alert"] is not None)
+        first = next(p for p in self.pushes_of(event="update") if p["alert"] is not None)
         first["priority"] = 5
-        self.breaks("nothing is demoted")
+        self.assert_violated("nothing is demoted")
 
     def test_two_too_close(self):
-        self.own()[5]["time"] -= 200
-        self.breaks("no two pushes of an activity within")
+        self.pushes_of()[5]["time"] -= 200
+        self.assert_violated("no two pushes of an activity are closer")
 
     def test_closeness_adds_up(self):
-        for number, push in enumerate(self.own()):
+        for number, push in enumerate(self.pushes_of()):
             push["time"] -= 30 * number
-        self.breaks("no two pushes of an activity within", others=["every alert", "each accepted", "no more pushes"])
+        self.assert_violated("no two pushes of an activity are closer", others=["every alert", "each accepted", "no more pushes"])
 
     def test_a_timestamp_that_falls(self):
-        self.own()[5]["timestamp"] -= 60
-        self.breaks("per token the timestamps never fall")
+        self.pushes_of()[5]["timestamp"] -= 60
+        self.assert_violated("the timestamps of one token never decrease")
 
     def test_a_push_that_the_phone_dropped(self):
-        self.own()[5]["effect"] = "ignoredOld"
-        self.breaks("per token the timestamps never fall")
+        self.pushes_of()[5]["effect"] = "ignoredOld"
+        self.assert_violated("the timestamps of one token never decrease")
 
     def test_an_update_after_the_end(self):
-        late = dict(self.own(event="update")[-1])
-        late.update(time=self.own(event="end")[0]["time"] + 5_000, apnsId="late", status=410, effect=None)
-        self.run_.pushes.append(late)
-        self.breaks("nothing after an accepted end")
+        late = dict(self.pushes_of(event="update")[-1])
+        late.update(time=self.pushes_of(event="end")[0]["time"] + 5_000, apnsId="late", status=410, effect=None)
+        self.recorded_run.pushes.append(late)
+        self.assert_violated("no push follows an accepted end")
 
     def test_a_start_twice(self):
-        again = dict(self.own(event="start")[0])
+        again = dict(self.pushes_of(event="start")[0])
         again.update(time=again["time"] + 500, apnsId="again")
-        self.run_.pushes.append(again)
-        self.breaks("no start twice", others=["each accepted", "no two pushes"])
+        self.recorded_run.pushes.append(again)
+        self.assert_violated("no activity is started twice", others=["each accepted", "no two pushes"])
 
     def test_a_lost_alert(self):
-        rings = next(p for p in self.own(event="update") if p["alert"] is not None)
+        rings = next(p for p in self.pushes_of(event="update") if p["alert"] is not None)
         rings["alert"] = None
-        self.breaks("every alert appears", others=["no more pushes"])
+        self.assert_violated("every alert rings in order", others=["no more pushes"])
 
     def test_an_older_alert_in_place_of_a_newer(self):
-        rings = [p for p in self.own(event="update") if p["alert"] is not None]
+        rings = [p for p in self.pushes_of(event="update") if p["alert"] is not None]
         rings[1]["alert"] = rings[0]["alert"]
-        self.breaks("every alert appears")
+        self.assert_violated("every alert rings in order")
 
     def test_an_alert_twice(self):
-        pushes = self.own(event="update")
+        pushes = self.pushes_of(event="update")
         rings = next(number for number, push in enumerate(pushes) if push["alert"] is not None)
         quiet = next(push for push in pushes[rings + 1 :] if push["alert"] is None)
         quiet["alert"] = pushes[rings]["alert"]
-        self.breaks("every alert appears", others=["nothing is demoted"])
-        _, broken, _ = self.judged(self.run_.written(), "--alerts-again", "1")
-        self.assertFalse(any(name.startswith("every alert appears") for name in broken))
+        self.assert_violated("every alert rings in order", others=["nothing is demoted"])
+        _, violated, _ = self.run_checker(self.recorded_run.file_texts(), "--alerts-again", "1")
+        self.assertFalse(any(name.startswith("every alert rings in order") for name in violated))
 
     def test_a_long_wait(self):
-        silent = self.own(event="update")[2:6]
+        silent = self.pushes_of(event="update")[2:6]
         for push in silent:
-            self.run_.pushes.remove(push)
-            result = next(r for r in self.run_.results if r.get("apnsId") == push["apnsId"])
+            self.recorded_run.pushes.remove(push)
+            result = next(r for r in self.recorded_run.results if r.get("apnsId") == push["apnsId"])
             result["outcome"] = "superseded"
-        self.breaks("no state waits longer", others=["every alert", "nothing is demoted"])
+        self.assert_violated("no state waits longer", others=["every alert", "nothing is demoted"])
 
     def test_another_last_state(self):
-        end = self.own(event="end")[0]
-        end["state"] = self.own(event="update")[-1]["state"]
-        self.breaks("each phone ends with")
+        end = self.pushes_of(event="end")[0]
+        end["state"] = self.pushes_of(event="update")[-1]["state"]
+        self.assert_violated("each phone ends with")
 
     def test_no_end(self):
-        end = self.own(event="end")[0]
-        self.run_.pushes.remove(end)
-        self.breaks("each phone ends with", others=["each accepted", "every alert", "no state waits"])
+        end = self.pushes_of(event="end")[0]
+        self.recorded_run.pushes.remove(end)
+        self.assert_violated("each phone ends with", others=["each accepted", "every alert", "no state waits"])
 
     def test_what_cannot_be_read(self):
-        self.refuses(
+        self.assert_unreadable(
             ("commands.jsonl", "{}\n"), ("commands.jsonl", "nonsense\n"), ("pushes.jsonl", "[]\n"),
             ("pushes.jsonl", '{"time":1'), ("results.jsonl", "\n"), ("policy.json", "{}"),
             ("results.jsonl", None),

@@ -18,7 +18,7 @@ struct SimulatedPhone {
     var leftAcknowledgedMilliseconds = Int64.max
     /// Whether the member got a state when it joined. This state may be newer than the state of a round that
     /// reaches the member later.
-    var gotStateOnJoin = false
+    var hasGotStateOnJoin = false
     var isDead = false
     /// Whether the run leaves out the checks of repeated alerts and states on this phone. The reason is a push without
     /// an answer, or a limit of APNs on the token.
@@ -53,31 +53,31 @@ struct SimulatedPhone {
 
 /// Ids of members for each segment. An id's hash decides its segment, so the ids are found by trying numbers.
 enum SimulatedNames {
-    static let perSegment = 80
-    static let segments = 4
+    static let namesPerSegment = 80
+    static let segmentCount = 4
 
     static let names: [[String]] = {
-        var names: [[String]] = Array(repeating: [], count: segments)
+        var names: [[String]] = Array(repeating: [], count: segmentCount)
         var number = 0
-        while names.contains(where: { $0.count < perSegment }) {
+        while names.contains(where: { $0.count < namesPerSegment }) {
             let name = "member-\(number)"
             number += 1
             let segment = Int(location(of: name).segment)
-            if segment < segments, names[segment].count < perSegment { names[segment].append(name) }
+            if segment < segmentCount, names[segment].count < namesPerSegment { names[segment].append(name) }
         }
         return names
     }()
 
     /// Long ids of members for each segment, so that a segment has several pages.
     static let longNames: [[String]] = {
-        var names: [[String]] = Array(repeating: [], count: segments)
+        var names: [[String]] = Array(repeating: [], count: segmentCount)
         let padding = String(repeating: "x", count: 190)
         var number = 0
-        while names.contains(where: { $0.count < perSegment }) {
+        while names.contains(where: { $0.count < namesPerSegment }) {
             let name = "\(padding)-\(number)"
             number += 1
             let segment = Int(location(of: name).segment)
-            if segment < segments, names[segment].count < perSegment { names[segment].append(name) }
+            if segment < segmentCount, names[segment].count < namesPerSegment { names[segment].append(name) }
         }
         return names
     }()

@@ -33,7 +33,7 @@ final class SimulatedWorker {
         var production: AudienceProduction
         var isAcknowledged: Bool
         /// What changes in the simulation when Kafka gets the record; nil if Kafka does not get it.
-        var effect: SimulatedRecord?
+        var simulatedRecord: SimulatedRecord?
     }
 
     let number: Int
@@ -86,17 +86,17 @@ final class SimulatedWorker {
     func moment(_ now: Int64) -> Moment { Moment(monotonicMilliseconds: now, wallMilliseconds: now) }
 
     var nextDueMilliseconds: Int64 {
-        var due = core.nextDueMilliseconds ?? .max
-        if let first = storeCalls.first { due = min(due, first.dueMilliseconds) }
-        for call in activityCalls { due = min(due, call.dueMilliseconds) }
-        for push in pushes { due = min(due, push.dueMilliseconds) }
-        for production in productions { due = min(due, production.dueMilliseconds) }
-        return due
+        var dueMilliseconds = core.nextDueMilliseconds ?? .max
+        if let first = storeCalls.first { dueMilliseconds = min(dueMilliseconds, first.dueMilliseconds) }
+        for call in activityCalls { dueMilliseconds = min(dueMilliseconds, call.dueMilliseconds) }
+        for push in pushes { dueMilliseconds = min(dueMilliseconds, push.dueMilliseconds) }
+        for production in productions { dueMilliseconds = min(dueMilliseconds, production.dueMilliseconds) }
+        return dueMilliseconds
     }
 
     var isIdle: Bool {
         core.commandsInProgress == 0 && core.recordsInProgress == 0 && core.roundsInProgress == 0
-            && core.membershipsInProgress == 0
+            && core.membershipChangesInProgress == 0
             && storeCalls.isEmpty && !assignments.values.contains { core.passedOverCount($0.coreIndex) > 0 }
             && activityCalls.isEmpty && pushes.isEmpty && productions.isEmpty
     }

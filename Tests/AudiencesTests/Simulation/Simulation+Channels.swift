@@ -25,7 +25,7 @@ extension Simulation {
             guard let identifier = ChannelIdentifier(text) else { preconditionFailure("base64 text") }
             let channel = AudienceChannel(environment: environment, storage: .newest, identifier: identifier)
             let app = Array(Self.app.utf8)
-            store.set(channel, in: environment, of: Self.audienceDigest, app: app)
+            store.setChannel(channel, in: environment, of: Self.audienceDigest, app: app)
             subscribers[environment] = SimulatedSubscribers()
         }
     }

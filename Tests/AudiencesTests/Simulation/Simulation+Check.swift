@@ -5,10 +5,10 @@ import LiveActivity
 
 /// The invariants of rounds.
 extension Simulation {
-    func check() {
-        checkShown()
+    func checkInvariants() {
+        checkShownStates()
         checkAlerts()
-        checkWork()
+        checkPushCounts()
         checkResults()
         checkTotals()
         checkStarts()
@@ -23,17 +23,21 @@ extension Simulation {
             let gauges = worker.gauges
             let hasPassedOverRecords = worker.hasPassedOverRecords(at: now)
             if hasPassedOverRecords { isReached = false }
-            if gauges.rounds > worker.core.roundsInProgress {
+            if gauges.roundCount > worker.core.roundsInProgress {
                 violations.append("more rounds are shown than there are")
             }
-            for since in [gauges.oldestRoundMilliseconds, gauges.oldestVersionMilliseconds].compactMap({ $0 }) {
-                if (gauges.rounds == 0 && !hasPassedOverRecords) || since > now
+            for since in [gauges.oldestRoundWaitingSinceMilliseconds, gauges.oldestVersionAdmittedMilliseconds]
+                .compactMap({ $0 })
+            {
+                if (gauges.roundCount == 0 && !hasPassedOverRecords) || since > now
                     || since < (commands.first?.atMilliseconds ?? 0)
                 {
-                    violations.append("the oldest round of \(gauges.rounds) is of \(since), at \(now)")
+                    violations.append("the oldest round of \(gauges.roundCount) is of \(since), at \(now)")
                 }
             }
-            if gauges.oldestRoundMilliseconds != nil || worker.core.commandsInProgress > 0 { isReached = false }
+            if gauges.oldestRoundWaitingSinceMilliseconds != nil || worker.core.commandsInProgress > 0 {
+                isReached = false
+            }
         }
         guard parameters.kind == .calm, isReached, commandsInCore.isEmpty, !hasUnreadRecords,
             let last = commands.last(where: { $0.isSent && !$0.isStart })
@@ -79,7 +83,7 @@ extension Simulation {
 
     /// Checks that the members show the newest state at the end, and that no member showed an older state after a newer
     /// one, if no fault explains the opposite.
-    private func checkShown() {
+    private func checkShownStates() {
         // No version supersedes the newest one, so the newest one must be fanned out.
         if commands.last?.isSent == false {
             violations.append("the last command came to \(String(describing: commands.last?.ending))")
@@ -99,7 +103,7 @@ extension Simulation {
             }
         }
         guard !hadForcedMove else { return }
-        for phone in phones.values where !phone.gotStateOnJoin {
+        for phone in phones.values where !phone.hasGotStateOnJoin {
             guard wipe.count > 0 ? phone.olderStateCount > 0 : !phone.ignoredContents.isEmpty else { continue }
             violations.append("\(phone.identifier.suffix(12)) went back in time")
         }
@@ -127,7 +131,7 @@ extension Simulation {
 
     /// Checks that a second worker sends a version to a member only if the last checkpoint did not count the
     /// member.
-    func checkRepeated(_ phone: SimulatedPhone, _ content: Int, _ worker: SimulatedWorker) {
+    func checkRepeatedPush(_ phone: SimulatedPhone, _ content: Int, _ worker: SimulatedWorker) {
         guard !hadForcedMove, wipe.count == 0, phone.wasMemberThroughout, !phone.mayHaveRepeats,
             let others = phone.senders[content],
             !others.contains(worker.number), let text = worker.claimedCheckpoints[range(of: phone, commands[content])],
@@ -136,8 +140,8 @@ extension Simulation {
         else { return }
         let ordinals = range(of: phone, commands[content]).ordinals
         let length = ordinals.upperBound - ordinals.lowerBound
-        var position = entry.start - entry.start % length + phone.location.ordinal - ordinals.lowerBound
-        if position < entry.start { position += length }
+        var position = entry.startPosition - entry.startPosition % length + phone.location.ordinal - ordinals.lowerBound
+        if position < entry.startPosition { position += length }
         if position < checkpoint.watermark, !checkpoint.parkedPositions.contains(position) {
             violations.append(
                 "\(phone.identifier.suffix(12)) is sent \(content) again, though done at \(checkpoint.watermark): \(position)"
@@ -148,7 +152,7 @@ extension Simulation {
     /// Checks the number of pushes in a run without faults and without changes of members. A member gets at most one
     /// for each command. The members of a range together get at most one push each for each version that reached all of
     /// them, and one more.
-    private func checkWork() {
+    private func checkPushCounts() {
         guard parameters.kind == .calm, !hadMembershipChange else { return }
         for phone in phones.values where phone.pushCount > commands.count {
             violations.append("\(phone.identifier.suffix(12)) was sent \(phone.pushCount) states of \(commands.count)")

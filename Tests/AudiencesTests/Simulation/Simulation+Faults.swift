@@ -7,14 +7,14 @@ import Testbed
 extension Simulation {
     func injectFaults() {
         if random.chance(parameters.crashPerMille) { crash(random.number(0...workers.count - 1)) }
-        if random.chance(parameters.rebalancePerMille) { move(random.number(0...log.count - 1)) }
+        if random.chance(parameters.rebalancePerMille) { movePartition(random.number(0...log.count - 1)) }
         if random.chance(parameters.partitionAdditionPerMille), log.count < Self.partitionsMax { addPartition() }
         if random.chance(parameters.outagePerMille) {
-            let until = now + Int64(random.number(100...parameters.outageMillisecondsMax))
+            let untilMilliseconds = now + Int64(random.number(100...parameters.outageMillisecondsMax))
             switch random.number(0...2) {
-            case 0: hostsAwayUntilMilliseconds[0] = until
-            case 1: hostsAwayUntilMilliseconds[1] = until
-            default: storeAwayUntilMilliseconds = until
+            case 0: hostsAwayUntilMilliseconds[0] = untilMilliseconds
+            case 1: hostsAwayUntilMilliseconds[1] = untilMilliseconds
+            default: storeAwayUntilMilliseconds = untilMilliseconds
             }
         }
     }
@@ -43,7 +43,7 @@ extension Simulation {
                 coreIndex,
                 at: commit.committableOffset,
                 metadata: $0,
-                logEnd: Int64(log[partition].count)
+                logEndOffset: Int64(log[partition].count)
             )
         }
         if resumed == nil { violations.append("the metadata of \(partition) cannot be read") }
@@ -72,7 +72,7 @@ extension Simulation {
         }
         for push in worker.pushes where random.chance(500) { receive(push, worker) }
         for production in worker.productions where random.chance(500) {
-            if let effect = production.effect { write(effect) }
+            if let record = production.simulatedRecord { write(record) }
         }
         let partitions = worker.assignments.keys.sorted()
         workers[number] = makeWorker()
@@ -86,7 +86,7 @@ extension Simulation {
 
     /// Moves a partition to another worker, or to the same one again. Chance decides whether the old owner may finish
     /// its work first.
-    private func move(_ partition: Int) {
+    private func movePartition(_ partition: Int) {
         let worker = workers[owners[partition]]
         guard let entry = worker.assignments[partition], !entry.isRevoking else { return }
         worker.assignments[partition]?.isRevoking = true

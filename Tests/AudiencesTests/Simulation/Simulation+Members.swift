@@ -37,7 +37,7 @@ extension Simulation {
             kind: phone.isDevice ? .device : .activity,
             environment: phone.environment,
             frequentUpdates: phone.frequentUpdates,
-            atMilliseconds: phone.registeredAtMilliseconds,
+            changedAtMilliseconds: phone.registeredAtMilliseconds,
             identifier: Array(name.utf8),
             token: Array(phone.token.utf8)
         )
@@ -86,7 +86,9 @@ extension Simulation {
         default:
             let names = parameters.idBytes > 0 ? SimulatedNames.longNames : SimulatedNames.names
             let segment = random.number(0...parameters.segments - 1)
-            let other = names[segment][random.number(SimulatedNames.perSegment - 10...SimulatedNames.perSegment - 1)]
+            let other = names[segment][
+                random.number(SimulatedNames.namesPerSegment - 10...SimulatedNames.namesPerSegment - 1)
+            ]
             guard phones[other] == nil else { return }
             phones[other] = newPhone(other)
             return change(other)
@@ -101,11 +103,11 @@ extension Simulation {
     }
 
     func addChange(of phone: SimulatedPhone, atMilliseconds: Int64, rereadAfter wipes: Int? = nil) {
-        changesMade += 1
+        createdChangeCount += 1
         let kind: StoreSubjectKind = phone.isDevice ? .device : .activity
         changes.append(
             SimulatedChange(
-                member: ChangingMember(record: changesMade, appIndex: 0, kind: kind),
+                member: ChangingMember(record: createdChangeCount, appIndex: 0, kind: kind),
                 name: phone.identifier,
                 token: phone.token,
                 isLeaving: phone.hasLeft,
@@ -117,7 +119,7 @@ extension Simulation {
     }
 
     func feedChanges(_ worker: SimulatedWorker) {
-        for index in changes.indices where !changes[index].isTaken && worker.core.canReceiveMembership {
+        for index in changes.indices where !changes[index].isTaken && worker.core.canReceiveMembershipChange {
             changes[index].isTaken = true
             changes[index].newestAdmittedContent = newestAdmittedContent
             give(changes[index], to: worker)
@@ -136,7 +138,7 @@ extension Simulation {
             name.withUTF8 { name in
                 token.withUTF8 { token in
                     worker.core.receive(
-                        membership: IncomingMembership(
+                        membershipChange: IncomingMembershipChange(
                             member: change.member,
                             identifier: UnsafeRawBufferPointer(name),
                             joins: AudienceList(change.isLeaving ? none : digests),

@@ -7,15 +7,15 @@ import Testbed
 
 /// Performs the core's actions, as the shells do in a worker.
 extension Simulation {
-    func perform(_ worker: SimulatedWorker) {
+    func performActions(_ worker: SimulatedWorker) {
         let moment = worker.moment(now)
         while now >= storeAwayUntilMilliseconds,
             let call = worker.core.withNextStoreCall(now: moment, { $0.map { Array($0) } })
         {
             worker.core.storeCallTaken()
-            let earliest = worker.storeCalls.last?.dueMilliseconds ?? now
+            let earliestMilliseconds = worker.storeCalls.last?.dueMilliseconds ?? now
             worker.storeCalls.append(
-                (max(earliest, now + Int64(random.number(0...parameters.latencyMillisecondsMax))), call)
+                (max(earliestMilliseconds, now + Int64(random.number(0...parameters.latencyMillisecondsMax))), call)
             )
         }
         while let tag = worker.core.withNextActivityCall(now: moment, { $0.tag }) {
@@ -24,7 +24,7 @@ extension Simulation {
         }
         performPushes(worker)
         while let production = worker.core.nextProduction(now: moment) {
-            let effect = effect(of: production, worker)
+            let simulatedRecord = simulatedRecord(of: production, worker)
             worker.core.productionTaken()
             let fails = now < faultsUntilMilliseconds && random.chance(parameters.productionFailurePerMille)
             worker.productions.append(
@@ -32,7 +32,7 @@ extension Simulation {
                     dueMilliseconds: now + Int64(random.number(0...parameters.latencyMillisecondsMax)),
                     production: production,
                     isAcknowledged: !fails,
-                    effect: !fails || random.chance(500) ? effect : nil
+                    simulatedRecord: !fails || random.chance(500) ? simulatedRecord : nil
                 )
             )
         }
@@ -48,7 +48,7 @@ extension Simulation {
                 while let push = worker.core.nextPush(
                     pool,
                     permitsRetry: true,
-                    inFlightMax: parameters.streams,
+                    pushesInFlightMax: parameters.streams,
                     now: worker.moment(now)
                 ) {
                     if random.chance(30) {
@@ -57,7 +57,7 @@ extension Simulation {
                     }
                     found = true
                     checkBroadcastSpacing(push, environment, worker)
-                    let token = String(decoding: push.token, as: UTF8.self)
+                    let token = String(decoding: push.address, as: UTF8.self)
                     checkHasNotLeft(token)
                     worker.pushes.append(
                         .init(
@@ -92,7 +92,7 @@ extension Simulation {
         return .answered
     }
 
-    private func effect(of production: AudienceProduction, _ worker: SimulatedWorker) -> SimulatedRecord {
+    private func simulatedRecord(of production: AudienceProduction, _ worker: SimulatedWorker) -> SimulatedRecord {
         let record = worker.core.compose(production)
         let value = Array(record.value)
         switch production.kind {
@@ -175,7 +175,7 @@ extension Simulation {
                 )
             default:
                 trace(
-                    "\(now % 1_000_000) \(worker.number) \(call.operation) → \(reply.verdict) \(String(describing: reply.newest))"
+                    "\(now % 1_000_000) \(worker.number) \(call.operation) → \(reply.verdict) \(String(describing: reply.newestVersion))"
                 )
             }
         }
@@ -254,9 +254,9 @@ extension Simulation {
         if phone.environment != push.environment { violations.append("\(name) was sent to in the wrong environment") }
         if phone.isDevice { violations.append("\(name.suffix(12)) is a device, and was sent \(content)") }
         let alert = SimulatedText.number(after: "alert-", in: text)
-        if PushTag(value: push.push.tag).isJoiner { phone.gotStateOnJoin = true }
+        if PushTag(rawValue: push.push.tag).isJoiner { phone.hasGotStateOnJoin = true }
         phone.receive(timestamp: Int64(timestamp), content: content, alert: alert)
-        checkRepeated(phone, content, worker)
+        checkRepeatedPush(phone, content, worker)
         phone.senders[content, default: []].insert(worker.number)
         phones[name] = phone
         pushesByRange[range(of: phone, commands[content]), default: 0] += 1
@@ -277,7 +277,7 @@ extension Simulation {
         let due = worker.productions.filter { $0.dueMilliseconds <= now }
         worker.productions.removeAll { $0.dueMilliseconds <= now }
         for production in due {
-            if let effect = production.effect { write(effect) }
+            if let record = production.simulatedRecord { write(record) }
             worker.core.productionReported(
                 production.production,
                 production.isAcknowledged ? .acknowledged : .failed,
@@ -286,8 +286,8 @@ extension Simulation {
         }
     }
 
-    func write(_ effect: SimulatedRecord) {
-        switch effect {
+    func write(_ simulatedRecord: SimulatedRecord) {
+        switch simulatedRecord {
         case .fanout(let partition, let record):
             // The simulation ends a range without members at once, because a worker would only report zero
             // counts for it.
@@ -320,19 +320,19 @@ extension Simulation {
             }
             commandResults[command] = text
         case .broadcastResult(let text): recordBroadcastResult(text)
-        case .invalidation: invalidations += 1
+        case .invalidation: invalidationCount += 1
         case .start(let text): recordStart(text)
-        case .memberResult: memberResults += 1
+        case .memberResult: memberResultCount += 1
         }
     }
 
-    private func hasMembers(_ range: SegmentRange) -> Bool { range.firstSegment < SimulatedNames.segments }
+    private func hasMembers(_ range: SegmentRange) -> Bool { range.firstSegment < SimulatedNames.segmentCount }
 
     private func finishEmpty(_ record: SimulatedFanout) {
         let text = String(decoding: record.value, as: UTF8.self)
         guard let command = SimulatedText.number(after: "\"id\":\"", in: text) else { return }
         let reply = store.perform(
-            call(.finish(record.instruction.range, version: commands[command].version, MemberCounts(), RoundTimes()))
+            call(.finish(record.instruction.range, version: commands[command].version, MemberCounts(), ResponseTimes()))
         )
         guard let totals = reply.totals else { return }
         let counts = MemberOutcome.allCases.filter { totals[$0] > 0 }.map { "\"\($0.name)\":\(totals[$0])" }

@@ -65,22 +65,27 @@ extension Simulation {
 
     /// Each worker reads the marks about once a second. A little later it learns whether the store had all
     /// members when the reading began.
-    func checkMembers() {
+    func pollMembers() {
         guard parameters.kind == .wipes, now >= wipe.nextPollMilliseconds else { return }
         guard now >= storeAwayUntilMilliseconds else {
             wipe.nextPollMilliseconds = storeAwayUntilMilliseconds
             return
         }
         wipe.nextPollMilliseconds = now + SimulatedWipe.pollMilliseconds
-        let (began, areHeld) = (now, wipe.hasAllMembers)
+        let (beganMilliseconds, hasAllMembers) = (now, wipe.hasAllMembers)
         for worker in workers {
-            let answered = now + Int64(random.number(0...parameters.latencyMillisecondsMax))
-            scheduledEvents.append((answered, { worker.core.membersLastCompleteMilliseconds = areHeld ? began : .min }))
+            let answeredMilliseconds = now + Int64(random.number(0...parameters.latencyMillisecondsMax))
+            scheduledEvents.append(
+                (
+                    answeredMilliseconds,
+                    { worker.core.membersLastCompleteMilliseconds = hasAllMembers ? beganMilliseconds : .min }
+                )
+            )
         }
-        if wipe.lastRereadWipe != wipe.count { reread() }
+        if wipe.lastRereadWipe != wipe.count { beginRereading() }
     }
 
-    private func reread() {
+    private func beginRereading() {
         let wipes = wipe.count
         wipe.lastRereadWipe = wipes
         wipe.missingMemberCount = phoneNames.count
@@ -147,7 +152,7 @@ extension Simulation {
     }
 
     /// - Returns: whether the record is of a command that was read again after a loss.
-    func takeReturnedAgain(_ returnedCommand: ReturnedCommand) -> Bool {
+    func takeReturnedRereadCommand(_ returnedCommand: ReturnedCommand) -> Bool {
         let (wipes, number) = returnedCommand.record.quotientAndRemainder(dividingBy: SimulatedWipe.recordsPerWipe)
         guard wipes > 0 else { return false }
         trace?("\(now % 1_000_000) command \(number) again: \(returnedCommand.ending)")

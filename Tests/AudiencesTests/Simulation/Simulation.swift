@@ -54,7 +54,7 @@ final class Simulation {
     var storeAwayUntilMilliseconds = Int64.min
     var violations: [String] = []
     var trace: ((String) -> Void)?
-    var workersMade = 0
+    var createdWorkerCount = 0
     var nextToken = 0
     /// The text of each range's last result, by command and range; in a run of kind `ranges`, of its first result.
     var rangeResults: [Int: [SegmentRange: String]] = [:]
@@ -64,11 +64,11 @@ final class Simulation {
     var subscribers: [APNsEnvironment: SimulatedSubscribers] = [:]
     /// Membership changes that the core has not reported as done.
     var changes: [SimulatedChange] = []
-    var changesMade: UInt32 = 0
+    var createdChangeCount: UInt32 = 0
     /// The newest state that the store has admitted since the last start; -1 if there is none.
     var newestAdmittedContent = -1
-    var memberResults = 0
-    var invalidations = 0
+    var memberResultCount = 0
+    var invalidationCount = 0
     /// The number of pushes that phones have received, by range.
     var pushesByRange: [SegmentRange: Int] = [:]
     /// `hadCrash`: a worker died. `hadForcedMove`: a partition moved before its owner had finished its work, or was
@@ -78,7 +78,7 @@ final class Simulation {
     /// Whether partitions were added to the fan-out topic.
     var hadAddition = false
     var hadMembershipChange = false
-    var rereadings = 0
+    var rereadingCount = 0
     var wipe = SimulatedWipe()
 
     init(seed: UInt64, kind: SimulationParameters.Kind) {
@@ -97,8 +97,8 @@ final class Simulation {
     }
 
     func makeWorker() -> SimulatedWorker {
-        workersMade += 1
-        let worker = SimulatedWorker(number: workersMade, parameters: parameters, seed: random.next())
+        createdWorkerCount += 1
+        let worker = SimulatedWorker(number: createdWorkerCount, parameters: parameters, seed: random.next())
         // A new worker does not know whether the store has all members, until it has read the marks for the first
         // time. In runs of other kinds nothing reads the marks, and no audience waits.
         if parameters.kind == .wipes { worker.core.membersLastCompleteMilliseconds = .min }
@@ -162,21 +162,21 @@ final class Simulation {
 
     /// - Returns: the violated invariants; empty for a good run.
     func run() -> [String] {
-        var nextFault = now
-        let limit = faultsUntilMilliseconds + Self.quietLimitMilliseconds
-        while now < limit, violations.isEmpty {
+        var nextFaultMilliseconds = now
+        let limitMilliseconds = faultsUntilMilliseconds + Self.quietLimitMilliseconds
+        while now < limitMilliseconds, violations.isEmpty {
             step()
             checkGauges()
-            if now >= nextFault, now < faultsUntilMilliseconds {
+            if now >= nextFaultMilliseconds, now < faultsUntilMilliseconds {
                 injectFaults()
-                nextFault = now + 100
+                nextFaultMilliseconds = now + 100
             }
             if now >= faultsUntilMilliseconds, isIdle { break }
-            advance(nextFault: nextFault)
+            advance(nextFaultMilliseconds: nextFaultMilliseconds)
         }
         if violations.isEmpty {
             if !isIdle { violations.append("not quiet after \(Self.quietLimitMilliseconds) ms: \(pendingWork)") }
-            check()
+            checkInvariants()
         }
         return violations
     }
@@ -184,21 +184,26 @@ final class Simulation {
     private var pendingWork: String {
         workers.map { worker in
             "worker \(worker.number): \(worker.core.commandsInProgress) commands, \(worker.core.recordsInProgress) records, "
-                + "\(worker.core.roundsInProgress) rounds, \(worker.core.membersParked) parked, \(worker.pushes.count) pushes, "
+                + "\(worker.core.roundsInProgress) rounds, \(worker.core.parkedMemberCount) parked, \(worker.pushes.count) pushes, "
                 + "\(worker.storeCalls.count) calls, \(worker.productions.count) productions"
         }
         .joined(separator: "; ")
     }
 
-    private func advance(nextFault: Int64) {
-        var due = now < faultsUntilMilliseconds ? min(nextFault, faultsUntilMilliseconds) : Int64.max
-        for event in scheduledEvents { due = min(due, event.at) }
-        if parameters.kind == .wipes { due = min(due, wipe.nextPollMilliseconds) }
-        for end in hostsAwayUntilMilliseconds + [storeAwayUntilMilliseconds] where end > now { due = min(due, end) }
-        for worker in workers { due = min(due, worker.nextDueMilliseconds) }
-        if hasUnreadRecords { due = min(due, now + 1) }
-        for worker in workers where worker.hasPassedOverRecords(at: now) { due = min(due, now + 1_000) }
-        now = max(now + 1, min(due, now + 60_000))
+    private func advance(nextFaultMilliseconds: Int64) {
+        var dueMilliseconds =
+            now < faultsUntilMilliseconds ? min(nextFaultMilliseconds, faultsUntilMilliseconds) : Int64.max
+        for event in scheduledEvents { dueMilliseconds = min(dueMilliseconds, event.at) }
+        if parameters.kind == .wipes { dueMilliseconds = min(dueMilliseconds, wipe.nextPollMilliseconds) }
+        for endMilliseconds in hostsAwayUntilMilliseconds + [storeAwayUntilMilliseconds] where endMilliseconds > now {
+            dueMilliseconds = min(dueMilliseconds, endMilliseconds)
+        }
+        for worker in workers { dueMilliseconds = min(dueMilliseconds, worker.nextDueMilliseconds) }
+        if hasUnreadRecords { dueMilliseconds = min(dueMilliseconds, now + 1) }
+        for worker in workers where worker.hasPassedOverRecords(at: now) {
+            dueMilliseconds = min(dueMilliseconds, now + 1_000)
+        }
+        now = max(now + 1, min(dueMilliseconds, now + 60_000))
         store.nowMilliseconds = now
     }
 
@@ -219,14 +224,14 @@ final class Simulation {
         let due = scheduledEvents.filter { $0.at <= now }
         scheduledEvents.removeAll { $0.at <= now }
         for event in due.sorted(by: { $0.at < $1.at }) { event.action() }
-        checkMembers()
+        pollMembers()
         for worker in workers {
             feed(worker)
             deliverReplies(worker)
             deliverResponses(worker)
             deliverReports(worker)
             worker.core.advance(now: worker.moment(now))
-            perform(worker)
+            performActions(worker)
             takeReturnedCommands(worker)
             takeReturnedMembers(worker)
             commit(worker)
@@ -251,7 +256,7 @@ final class Simulation {
                 worker.core.rereadingBegan(entry.coreIndex, from: rereading.offset, now: worker.moment(now))
                 worker.assignments[partition]?.nextOffset = rereading.offset
                 worker.assignments[partition]?.pausedUntilMilliseconds = now + rereading.pauseMilliseconds
-                rereadings += 1
+                rereadingCount += 1
             }
             guard let entry = worker.assignments[partition], now >= entry.pausedUntilMilliseconds else { continue }
             var next = entry.nextOffset
@@ -303,7 +308,7 @@ final class Simulation {
             guard let decoded = try? LiveActivity.Command.decode(text) else {
                 return violations.append("a command does not decode")
             }
-            var body = [UInt8](repeating: 0, count: decoded.bodyCount)
+            var body = [UInt8](repeating: 0, count: decoded.bodyByteCount)
             let layout = body.withUnsafeMutableBytes { Body.write(decoded, from: text, into: $0) }
             let templateText = Array((command.isStart ? Self.activityTemplate : "").utf8)
             templateText.withUnsafeBytes { template in
@@ -357,7 +362,7 @@ final class Simulation {
     private func takeReturnedCommands(_ worker: SimulatedWorker) {
         while let returnedCommand = worker.core.nextReturnedCommand() {
             let number = Int(returnedCommand.record)
-            guard workers[commandWorkerIndex] === worker, !takeReturnedAgain(returnedCommand) else { continue }
+            guard workers[commandWorkerIndex] === worker, !takeReturnedRereadCommand(returnedCommand) else { continue }
             commandsInCore.remove(number)
             trace?("\(now % 1_000_000) command \(number): \(returnedCommand.ending)")
             if returnedCommand.ending != .withdrawn { commands[number].ending = returnedCommand.ending }

@@ -82,17 +82,17 @@ struct SimulationParameters {
         devicesPerMille = [0, 0, 500][random.number(0...2)]
         startsPerMille = devicesPerMille > 0 ? 400 : 0
         guard kind != .calm else { return }
-        func draw(_ most: Int) -> Int { random.chance(500) ? random.number(0...most) : 0 }
-        pushFailurePerMille = draw(300)
-        pushLossPerMille = draw(200)
-        rateLimitPerMille = draw(100)
-        rejectionPerMille = draw(60)
-        deadTokenPerMille = draw(60)
-        storeLossPerMille = draw(60)
-        productionFailurePerMille = draw(300)
+        func randomPerMille(_ most: Int) -> Int { random.chance(500) ? random.number(0...most) : 0 }
+        pushFailurePerMille = randomPerMille(300)
+        pushLossPerMille = randomPerMille(200)
+        rateLimitPerMille = randomPerMille(100)
+        rejectionPerMille = randomPerMille(60)
+        deadTokenPerMille = randomPerMille(60)
+        storeLossPerMille = randomPerMille(60)
+        productionFailurePerMille = randomPerMille(300)
         if kind == .crashes || kind == .ranges || kind == .partitions || kind == .channels {
-            crashPerMille = draw(60)
-            rebalancePerMille = draw(100)
+            crashPerMille = randomPerMille(60)
+            rebalancePerMille = randomPerMille(100)
             forcedMovePerMille = random.chance(500) ? 500 : 0
         }
         if kind == .partitions { partitionAdditionPerMille = 40 }

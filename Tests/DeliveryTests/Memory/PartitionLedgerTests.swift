@@ -19,9 +19,9 @@ import Testing
     /// others. If no offset is left to read, the ledger stays.
     private func handOver(
         _ ledger: inout PartitionLedger,
-        open: inout [Int64],
-        unpublished: inout Set<Int64>,
-        next: Int64
+        unsettledOffsets: inout [Int64],
+        unpublishedOffsets: inout Set<Int64>,
+        nextOffset: Int64
     ) {
         let committed = ledger.committableOffset
         let text = SettledOffsetsText.encode(ledger.settledRanges, above: committed)
@@ -29,15 +29,15 @@ import Testing
         var successor = PartitionLedger(windowOffsets: ledger.windowOffsets)
         successor.resume(at: committed, settled: ranges ?? [])
         #expect(successor.settledRanges == ledger.settledRanges)
-        let accepted = (open + unpublished.filter { $0 > committed }).sorted()
-        for offset in committed..<next {
+        let accepted = (unsettledOffsets + unpublishedOffsets.filter { $0 > committed }).sorted()
+        for offset in committed..<nextOffset {
             #expect(successor.receive(offset) == (accepted.contains(offset) ? .accepted : .settledBefore))
         }
-        if committed < next {
+        if committed < nextOffset {
             #expect(successor.committableOffset == committed)
             #expect(successor.settledRanges == ledger.settledRanges)
             ledger = successor
-            (open, unpublished) = (accepted, [])
+            (unsettledOffsets, unpublishedOffsets) = (accepted, [])
         }
     }
 
@@ -168,9 +168,12 @@ import Testing
     /// looped over these offsets, the test would take thousands of times as long. The test measures the thread's own
     /// CPU time, which other work on the machine hardly changes.
     @Test func `Records left out of the metadata cost about as much as others`() {
-        let published = processorNanoseconds(settlingAs: true)
-        let unpublished = processorNanoseconds(settlingAs: false)
-        #expect(unpublished < published * 200, "published \(published) ns, not published \(unpublished) ns")
+        let publishedNanoseconds = processorNanoseconds(settlingAs: true)
+        let unpublishedNanoseconds = processorNanoseconds(settlingAs: false)
+        #expect(
+            unpublishedNanoseconds < publishedNanoseconds * 200,
+            "published \(publishedNanoseconds) ns, not published \(unpublishedNanoseconds) ns"
+        )
     }
 
     private func threadNanoseconds() -> UInt64 {
@@ -183,40 +186,47 @@ import Testing
         let count: Int64 = 16_384
         var ledger = PartitionLedger(windowOffsets: Int(count))
         _ = receive(Array(0..<count), by: &ledger)
-        let began = threadNanoseconds()
+        let beginNanoseconds = threadNanoseconds()
         // If not all offsets go into the metadata, every second one does, so that there are many ranges.
         for offset in 1..<count { ledger.settle(offset, isPublished: isPublished || offset.isMultiple(of: 2)) }
         #expect(ledger.settledRanges.reduce(0) { $0 + $1.count } >= count / 2 - 1)
-        return threadNanoseconds() - began
+        return threadNanoseconds() - beginNanoseconds
     }
 
     /// Compares the ledger with a list of all offsets that are not settled.
     @Test(arguments: 1...20 as ClosedRange<UInt64>) func `The ledger agrees with a set`(seed: UInt64) {
         var random = SplitMix64(simulationSeed: seed)
         var ledger = PartitionLedger(windowOffsets: 128)
-        var open: [Int64] = []
-        var unpublished: Set<Int64> = []
-        var next = Int64(random.number(0...1_000))
+        var unsettledOffsets: [Int64] = []
+        var unpublishedOffsets: Set<Int64> = []
+        var nextOffset = Int64(random.number(0...1_000))
         for _ in 0..<20_000 {
             if random.chance(500) {
-                let offset = next + (random.chance(100) ? Int64(random.number(1...20)) : 0)
-                let fits = open.first.map { offset - $0 < 128 } ?? true
-                #expect(ledger.hasRoom(for: offset) == fits)
-                guard fits else { continue }
+                let offset = nextOffset + (random.chance(100) ? Int64(random.number(1...20)) : 0)
+                let hasRoom = unsettledOffsets.first.map { offset - $0 < 128 } ?? true
+                #expect(ledger.hasRoom(for: offset) == hasRoom)
+                guard hasRoom else { continue }
                 #expect(receive([offset], by: &ledger) == [true])
-                open.append(offset)
-                next = offset + 1
-            } else if !open.isEmpty {
-                let offset = open.remove(at: random.number(0...min(open.count - 1, 30)))
+                unsettledOffsets.append(offset)
+                nextOffset = offset + 1
+            } else if !unsettledOffsets.isEmpty {
+                let offset = unsettledOffsets.remove(at: random.number(0...min(unsettledOffsets.count - 1, 30)))
                 let isPublished = !random.chance(200)
                 ledger.settle(offset, isPublished: isPublished)
-                if !isPublished { unpublished.insert(offset) }
+                if !isPublished { unpublishedOffsets.insert(offset) }
             } else {
                 continue
             }
-            #expect(ledger.committableOffset == open.first ?? next)
-            #expect(ledger.nextOffset == next)
-            if random.chance(20) { handOver(&ledger, open: &open, unpublished: &unpublished, next: next) }
+            #expect(ledger.committableOffset == unsettledOffsets.first ?? nextOffset)
+            #expect(ledger.nextOffset == nextOffset)
+            if random.chance(20) {
+                handOver(
+                    &ledger,
+                    unsettledOffsets: &unsettledOffsets,
+                    unpublishedOffsets: &unpublishedOffsets,
+                    nextOffset: nextOffset
+                )
+            }
         }
     }
 }

@@ -17,7 +17,12 @@ import Testing
         text.withUnsafeBytes { SettledOffsetsText.decode($0, committedOffset: offset) }
     }
 
-    private func ranges(_ count: Int64, every distance: Int64, of length: Int64, above base: Int64) -> [Range<Int64>] {
+    private func makeRanges(
+        _ count: Int64,
+        every distance: Int64,
+        of length: Int64,
+        above base: Int64
+    ) -> [Range<Int64>] {
         (0..<count)
             .map { (number: Int64) -> Range<Int64> in
                 let first = base + number * distance + 1
@@ -48,60 +53,60 @@ import Testing
     func `Garbage is refused`(text: String) { #expect(decode(text, at: 0) == nil) }
 
     @Test func `Text longer than the limit is refused`() {
-        let long = "1b" + String(repeating: "0", count: SettledOffsetsText.bytesMax)
-        #expect(decode(long, at: 0) == nil)
+        let longText = "1b" + String(repeating: "0", count: SettledOffsetsText.bytesMax)
+        #expect(decode(longText, at: 0) == nil)
     }
 
     @Test func `A commit has no metadata if nothing above it is settled`() { #expect(decode("", at: 5) == []) }
 
     @Test func `The highest offsets are left out if the text gets too long`() {
-        let everySecond = ranges(30_000, every: 2, of: 1, above: 0)
-        let text = SettledOffsetsText.encode(everySecond, above: 0)
+        let everySecondOffset = makeRanges(30_000, every: 2, of: 1, above: 0)
+        let text = SettledOffsetsText.encode(everySecondOffset, above: 0)
         #expect(text.count <= SettledOffsetsText.bytesMax)
-        let read = decode(text, at: 0) ?? []
-        #expect(read == Array(everySecond.prefix(read.count)))
-        #expect(read.count > 12_000, "bits: one an offset")
+        let decodedRanges = decode(text, at: 0) ?? []
+        #expect(decodedRanges == Array(everySecondOffset.prefix(decodedRanges.count)))
+        #expect(decodedRanges.count > 12_000, "bits: one an offset")
 
-        let farApart = ranges(3_000, every: 1_000, of: 999, above: 0)
-        let runs = SettledOffsetsText.encode(farApart, above: 0)
-        #expect(runs.count <= SettledOffsetsText.bytesMax)
-        let readRuns = decode(runs, at: 0) ?? []
-        #expect(readRuns == Array(farApart.prefix(readRuns.count)))
-        #expect(readRuns.count > 900, "runs: three bytes each")
+        let longRanges = makeRanges(3_000, every: 1_000, of: 999, above: 0)
+        let runsText = SettledOffsetsText.encode(longRanges, above: 0)
+        #expect(runsText.count <= SettledOffsetsText.bytesMax)
+        let decodedRuns = decode(runsText, at: 0) ?? []
+        #expect(decodedRuns == Array(longRanges.prefix(decodedRuns.count)))
+        #expect(decodedRuns.count > 900, "runs: three bytes each")
     }
 
     @Test(arguments: 1...200 as ClosedRange<UInt64>) func `A written text is read again`(seed: UInt64) {
         var random = SplitMix64(simulationSeed: seed)
-        let base = random.chance(500) ? Int64(random.number(0...100)) : Int64(random.number(0...1 << 50))
+        let committedOffset = random.chance(500) ? Int64(random.number(0...100)) : Int64(random.number(0...1 << 50))
         var ranges: [Range<Int64>] = []
-        var offset = base + Int64(random.number(0...1))
+        var offset = committedOffset + Int64(random.number(0...1))
         let (gapMax, lengthMax) = ([1, 5, 3_000][random.number(0...2)], [1, 5, 3_000][random.number(0...2)])
         for _ in 0..<random.number(0...400) {
             let end = offset + Int64(random.number(1...lengthMax))
             ranges.append(offset..<end)
             offset = end + Int64(random.number(1...gapMax))
         }
-        let text = SettledOffsetsText.encode(ranges, above: base)
+        let text = SettledOffsetsText.encode(ranges, above: committedOffset)
         #expect(text.count <= SettledOffsetsText.bytesMax)
         #expect(text.allSatisfy { (32..<127).contains($0) })
-        #expect(decode(text, at: base) == ranges)
+        #expect(decode(text, at: committedOffset) == ranges)
     }
 
     /// Damaged text is rejected, or gives ranges in order, none below the committed offset.
     @Test(arguments: 1...200 as ClosedRange<UInt64>) func `Damaged text is read without harm`(seed: UInt64) {
         var random = SplitMix64(simulationSeed: seed)
-        let base = Int64(random.number(0...100_000))
-        let ranges = ranges(50, every: 7, of: 4, above: base)
+        let committedOffset = Int64(random.number(0...100_000))
+        let ranges = makeRanges(50, every: 7, of: 4, above: committedOffset)
         for _ in 0..<100 {
-            var text = SettledOffsetsText.encode(ranges, above: base)
+            var text = SettledOffsetsText.encode(ranges, above: committedOffset)
             for _ in 0..<random.number(1...4) {
                 text[random.number(0...text.count - 1)] = UInt8(random.number(0...255))
             }
-            guard let read = decode(text, at: base) else { continue }
-            var last = base - 1
-            for range in read {
-                #expect(range.lowerBound > last || range.lowerBound == base)
-                last = range.upperBound
+            guard let decodedRanges = decode(text, at: committedOffset) else { continue }
+            var previousEnd = committedOffset - 1
+            for range in decodedRanges {
+                #expect(range.lowerBound > previousEnd || range.lowerBound == committedOffset)
+                previousEnd = range.upperBound
             }
         }
     }

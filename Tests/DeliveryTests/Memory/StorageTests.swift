@@ -38,8 +38,8 @@ import Testing
         var model: [UInt32] = []
         for step in 0..<20_000 as Range<UInt32> {
             // The queue is filled and emptied in turn, so that it wraps and grows at many positions.
-            let filling = (step / 1_500) % 2 == 0 ? 650 : 350
-            if random.chance(filling), model.count < 1_000 {
+            let appendPerMille = (step / 1_500) % 2 == 0 ? 650 : 350
+            if random.chance(appendPerMille), model.count < 1_000 {
                 if random.chance(100) {
                     queue.prepend(step)
                     model.insert(step, at: 0)
@@ -133,45 +133,45 @@ import Testing
     @Test(arguments: 1...5 as ClosedRange<UInt64>) func `Blocks of all sizes keep their bytes`(seed: UInt64) {
         var random = SplitMix64(simulationSeed: seed)
         var arena = Arena()
-        var held: [(block: Arena.Block, count: Int, mark: UInt8)] = []
+        var blocksInUse: [(block: Arena.Block, count: Int, mark: UInt8)] = []
         for step in 0..<5_000 {
-            if random.chance(550), held.count < 300 {
+            if random.chance(550), blocksInUse.count < 300 {
                 let count = random.number(1...(1 << random.number(1...18)))
                 let block = arena.allocate(count)
                 let mark = UInt8(truncatingIfNeeded: step)
                 block.base.storeBytes(of: mark, as: UInt8.self)
                 block.base.storeBytes(of: mark, toByteOffset: count - 1, as: UInt8.self)
-                held.append((block, count, mark))
-            } else if !held.isEmpty {
-                let (block, count, mark) = held.remove(at: random.number(0...held.count - 1))
+                blocksInUse.append((block, count, mark))
+            } else if !blocksInUse.isEmpty {
+                let (block, count, mark) = blocksInUse.remove(at: random.number(0...blocksInUse.count - 1))
                 #expect(block.base.load(as: UInt8.self) == mark)
                 #expect(block.base.load(fromByteOffset: count - 1, as: UInt8.self) == mark)
                 arena.free(block)
             }
             if step % 700 == 0 { arena.releaseFreeChunks() }
         }
-        for entry in held { arena.free(entry.block) }
+        for entry in blocksInUse { arena.free(entry.block) }
         #expect(arena.usedBytes == 0)
         arena.releaseFreeChunks()
-        #expect(arena.chunksBytes == 0)
+        #expect(arena.allocatedChunkBytes == 0)
     }
 
     /// Large records may follow a backlog of small ones. So the arena must be able to give back the memory of the small
     /// ones. A chunk with one block in use stays.
     @Test func `Completely free chunks are given back`() {
         var arena = Arena()
-        let small = (0..<10_000).map { _ in arena.allocate(512) }
-        #expect(arena.usedBytes == 10_000 * 512 && arena.chunksBytes == 5 << 20)
-        for block in small.dropFirst() { arena.free(block) }
+        let smallBlocks = (0..<10_000).map { _ in arena.allocate(512) }
+        #expect(arena.usedBytes == 10_000 * 512 && arena.allocatedChunkBytes == 5 << 20)
+        for block in smallBlocks.dropFirst() { arena.free(block) }
         arena.releaseFreeChunks()
-        #expect(arena.usedBytes == 512 && arena.chunksBytes == 1 << 20, "one block is in use")
-        let more = (0..<3_000).map { _ in arena.allocate(512) }
-        #expect(Set(more.map(\.base)).count == 3_000 && !more.contains { $0.base == small[0].base })
-        for block in more + [small[0]] { arena.free(block) }
+        #expect(arena.usedBytes == 512 && arena.allocatedChunkBytes == 1 << 20, "one block is in use")
+        let moreBlocks = (0..<3_000).map { _ in arena.allocate(512) }
+        #expect(Set(moreBlocks.map(\.base)).count == 3_000 && !moreBlocks.contains { $0.base == smallBlocks[0].base })
+        for block in moreBlocks + [smallBlocks[0]] { arena.free(block) }
         #expect(arena.usedBytes == 0)
-        let outsized = arena.allocate(1_000_000)
+        let outsizedBlock = arena.allocate(1_000_000)
         #expect(arena.usedBytes == 1_000_000)
-        arena.free(outsized)
+        arena.free(outsizedBlock)
         #expect(arena.usedBytes == 0)
     }
 }
@@ -208,30 +208,32 @@ import Testing
         var random = SplitMix64(simulationSeed: seed)
         var table = ActivityTable()
         var model: [UInt32: UInt64] = [:]
-        var next: UInt32 = 0
+        var nextIndex: UInt32 = 0
         for step in 0..<20_000 {
             if random.chance((step / 6_000) % 2 == 0 ? 700 : 300) {
                 let hash = UInt64(random.number(0...200)) &* 67 &+ 4_000
-                table.insert(hash, index: next)
-                model[next] = hash
-                next += 1
-            } else if let index = randomKey(of: model, below: next, &random),
+                table.insert(hash, index: nextIndex)
+                model[nextIndex] = hash
+                nextIndex += 1
+            } else if let index = chooseRandomKey(of: model, below: nextIndex, &random),
                 let hash = model.removeValue(forKey: index)
             {
                 table.remove(hash, index: index)
                 #expect(table.find(hash) { $0 == index } == nil)
             }
             #expect(table.count == model.count)
-            if let index = randomKey(of: model, below: next, &random), let hash = model[index] {
+            if let index = chooseRandomKey(of: model, below: nextIndex, &random), let hash = model[index] {
                 #expect(table.find(hash) { $0 == index } == index)
             }
         }
         for (index, hash) in model { #expect(table.find(hash) { $0 == index } == index) }
     }
 
-    private func randomKey(of model: [UInt32: UInt64], below next: UInt32, _ random: inout SplitMix64) -> UInt32? {
-        for _ in 0..<20 where next > 0 {
-            let index = UInt32(random.number(0...Int(next) - 1))
+    private func chooseRandomKey(of model: [UInt32: UInt64], below nextIndex: UInt32, _ random: inout SplitMix64)
+        -> UInt32?
+    {
+        for _ in 0..<20 where nextIndex > 0 {
+            let index = UInt32(random.number(0...Int(nextIndex) - 1))
             if model[index] != nil { return index }
         }
         return nil

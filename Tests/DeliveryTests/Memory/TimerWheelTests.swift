@@ -6,7 +6,7 @@ import Testing
 @testable import Delivery
 
 @Suite struct TimerWheelTests {
-    static let horizon = Int64(TimerWheel.slotCount) * TimerWheel.slotMilliseconds
+    static let horizonMilliseconds = Int64(TimerWheel.slotCount) * TimerWheel.slotMilliseconds
 
     private func fire(_ wheel: inout TimerWheel, at milliseconds: Int64) -> [UInt32] {
         var due = IndexQueue<UInt32>(limit: 100_000)
@@ -37,8 +37,8 @@ import Testing
         #expect(fire(&wheel, at: 1_008) == [1])
     }
 
-    @Test(arguments: [1, 2, 7]) func `Timers beyond the horizon are not lost`(turns: Int64) {
-        let due = turns * Self.horizon + 123
+    @Test(arguments: [1, 2, 7]) func `Timers beyond the horizon are not lost`(wheelTurns: Int64) {
+        let due = wheelTurns * Self.horizonMilliseconds + 123
         var wheel = TimerWheel(startMilliseconds: 0)
         wheel.set(9, dueMilliseconds: due)
         var now: Int64 = 0
@@ -74,9 +74,9 @@ import Testing
     @Test func `After a jump of the clock all due timers fire, and no others`() {
         var wheel = TimerWheel(startMilliseconds: 0)
         for index in 0..<1_000 as Range<UInt32> { wheel.set(index, dueMilliseconds: Int64(index) * 1_000) }
-        let jump = 17 * Self.horizon
-        let expected = (0..<1_000 as Range<UInt32>).filter { Int64($0) * 1_000 <= jump }
-        #expect(fire(&wheel, at: jump).sorted() == expected)
+        let clockJumpMilliseconds = 17 * Self.horizonMilliseconds
+        let expected = (0..<1_000 as Range<UInt32>).filter { Int64($0) * 1_000 <= clockJumpMilliseconds }
+        #expect(fire(&wheel, at: clockJumpMilliseconds).sorted() == expected)
         #expect(wheel.count == 1_000 - expected.count)
         #expect(fire(&wheel, at: 1_000_000).count == 1_000 - expected.count)
     }
@@ -95,28 +95,28 @@ import Testing
         var random = SplitMix64(simulationSeed: seed)
         var now = Int64(random.number(0...100_000))
         var wheel = TimerWheel(startMilliseconds: now)
-        var set: [UInt32: Int64] = [:]
+        var dueTimes: [UInt32: Int64] = [:]
         for _ in 0..<2_000 {
             for _ in 0..<random.number(0...8) {
                 let index = UInt32(random.number(0...4_999))
-                if set[index] != nil {
+                if dueTimes[index] != nil {
                     wheel.clear(index)
-                    set[index] = nil
+                    dueTimes[index] = nil
                 } else {
                     let due = now + Int64(random.number(-50...(random.chance(50) ? 200_000 : 3_000)))
                     wheel.set(index, dueMilliseconds: due)
-                    set[index] = max(due, now)
+                    dueTimes[index] = max(due, now)
                 }
             }
-            #expect(wheel.count == set.count)
-            checkNext(wheel.nextFireMilliseconds(slotsSearchedMax: 16), earliest: set.values.min(), now: now)
+            #expect(wheel.count == dueTimes.count)
+            checkNext(wheel.nextFireMilliseconds(slotsSearchedMax: 16), earliest: dueTimes.values.min(), now: now)
             now += Int64(random.chance(5) ? random.number(0...100_000) : random.number(0...60))
             let fired = fire(&wheel, at: now)
             for index in fired {
-                #expect(set[index].map { $0 <= now } == true, "none is early, none fires twice")
-                set[index] = nil
+                #expect(dueTimes[index].map { $0 <= now } == true, "none is early, none fires twice")
+                dueTimes[index] = nil
             }
-            let overdue = set.values.filter { $0 + 2 * TimerWheel.slotMilliseconds <= now }
+            let overdue = dueTimes.values.filter { $0 + 2 * TimerWheel.slotMilliseconds <= now }
             #expect(overdue.isEmpty, "none is lost")
         }
     }
@@ -129,8 +129,8 @@ import Testing
             #expect(next == nil)
             return
         }
-        let slot = TimerWheel.slotMilliseconds
-        let firing = (max(earliest / slot, now / slot) + 1) * slot
-        #expect(next.map { $0 > now && $0 <= firing } == true)
+        let slotMilliseconds = TimerWheel.slotMilliseconds
+        let lastFireMilliseconds = (max(earliest / slotMilliseconds, now / slotMilliseconds) + 1) * slotMilliseconds
+        #expect(next.map { $0 > now && $0 <= lastFireMilliseconds } == true)
     }
 }

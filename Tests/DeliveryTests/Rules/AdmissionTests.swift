@@ -104,7 +104,7 @@ import Testing
     @Test func `A start goes to the token of its device`() throws {
         let core = CoreHarness()
         core.receive(.start(1))
-        #expect(core.unansweredCalls == ["lookUpToken s1"])
+        #expect(core.unansweredCalls == ["takeStartToken s1"])
         core.reply(.tokenFound, token: "aaaa0000aaaa0000")
         #expect(core.unansweredCalls == ["admit s1"])
         core.reply(.send, token: "ffffffffffffffff")
@@ -118,10 +118,10 @@ import Testing
         core.receive(.update(1), .update(1, of: "b"))
         core.reply(.send)
         core.reply(.send)
-        let first = try #require(core.push()).apnsIdentifier
-        let second = try #require(core.push()).apnsIdentifier
-        #expect(first != second)
-        for identifier in [first, second] {
+        let firstIdentifier = try #require(core.push()).apnsIdentifier
+        let secondIdentifier = try #require(core.push()).apnsIdentifier
+        #expect(firstIdentifier != secondIdentifier)
+        for identifier in [firstIdentifier, secondIdentifier] {
             #expect(identifier[0] & 0xF000 == 0x4000, "the version of RFC 9562")
             #expect(identifier[1] >> 62 == 2, "the variant of RFC 9562")
         }
@@ -168,9 +168,9 @@ import Testing
 
     @Test func `A command without an id is named by its place`() {
         let core = CoreHarness { $0.commandsTopic = Array("scores".utf8) }
-        let third = core.assign(.commands, number: 3)
+        let fourthPartition = core.assign(.commands, number: 3)
         let record = CommandText.update(1).replacing(#""id":"u1","#, with: "")
-        core.receiveOne(record, partition: third, offset: 9_007_199_254_740_993)
+        core.receiveOne(record, partition: fourthPartition, offset: 9_007_199_254_740_993)
         core.endBatch()
         core.reply(.unchanged)
         #expect(core.outcomes == ["scores/3/9007199254740993 unchanged"])
@@ -201,6 +201,6 @@ import Testing
         #expect(result.priority == 5)
         #expect(result.sentTimestamp == Self.start + 2)
         #expect(result.offset == 5)
-        #expect(result.times.map { $0 - Self.start * 1_000 } == [-40, 0, 20, 30, 40])
+        #expect(result.timesMilliseconds.map { $0 - Self.start * 1_000 } == [-40, 0, 20, 30, 40])
     }
 }

@@ -5,7 +5,7 @@ import Testing
 /// When Redis or APNs is reachable again after an outage, a lane with unread records reads ahead before it sends what
 /// waited. (R21)
 @Suite struct AfterOutageTests {
-    private static func core(_ change: (inout DeliveryConfiguration) -> Void = { _ in }) -> CoreHarness {
+    private static func makeCore(_ change: (inout DeliveryConfiguration) -> Void = { _ in }) -> CoreHarness {
         CoreHarness {
             $0.readAheadLagRecords = 100
             $0.readAheadMillisecondsMax = 20_000
@@ -16,8 +16,8 @@ import Testing
 
     /// Returns a core with `lag` unread records, after an outage of the given length in which its command u1 waited for
     /// the store. The store takes calls again.
-    private static func storeReturns(after milliseconds: Int64, lag: Int64) -> CoreHarness {
-        let core = Self.core()
+    private static func makeCoreAfterStoreOutage(after milliseconds: Int64, lag: Int64) -> CoreHarness {
+        let core = Self.makeCore()
         core.receive(.update(1))
         core.noteLag(lag)
         core.elapse(1)
@@ -28,8 +28,8 @@ import Testing
 
     /// Returns a core with `lag` unread records. Its command u1 has waited for a pool that accepted nothing for the
     /// given time.
-    private static func poolRecovers(after milliseconds: Int64, lag: Int64) -> CoreHarness {
-        let core = Self.core()
+    private static func makeCoreAfterPoolOutage(after milliseconds: Int64, lag: Int64) -> CoreHarness {
+        let core = Self.makeCore()
         core.receive(.update(1))
         core.reply(.send)
         core.noteLag(lag)
@@ -40,7 +40,7 @@ import Testing
     // MARK: - The store
 
     @Test func `After an outage the store is not asked before the lane has caught up`() {
-        let core = Self.storeReturns(after: 5_000, lag: 60)
+        let core = Self.makeCoreAfterStoreOutage(after: 5_000, lag: 60)
         #expect(core.unansweredCalls == [])
         core.receive(.update(2))
         core.elapse(10_000)
@@ -51,11 +51,11 @@ import Testing
     }
 
     @Test func `A short silence of the store changes nothing`() {
-        #expect(Self.storeReturns(after: 4_990, lag: 60).unansweredCalls == ["admit u1"])
+        #expect(Self.makeCoreAfterStoreOutage(after: 4_990, lag: 60).unansweredCalls == ["admit u1"])
     }
 
     @Test func `A store that was not asked does not count as away`() {
-        let core = Self.core()
+        let core = Self.makeCore()
         core.receive(.update(1, of: "b"))
         core.reply(.unchanged)
         core.noteLag(60)
@@ -65,11 +65,11 @@ import Testing
     }
 
     @Test func `Without unread records nothing waits`() {
-        #expect(Self.storeReturns(after: 60_000, lag: 0).unansweredCalls == ["admit u1"])
+        #expect(Self.makeCoreAfterStoreOutage(after: 60_000, lag: 0).unansweredCalls == ["admit u1"])
     }
 
     @Test func `A lane that has nearly caught up reads for two more seconds`() throws {
-        let core = Self.storeReturns(after: 5_000, lag: 40)
+        let core = Self.makeCoreAfterStoreOutage(after: 5_000, lag: 40)
         core.elapse(1_999)
         #expect(core.unansweredCalls == [])
         #expect(try #require(core.nextDueMilliseconds) <= core.now.monotonicMilliseconds + 50)
@@ -78,7 +78,7 @@ import Testing
     }
 
     @Test func `Reading after an outage has a time limit`() {
-        let core = Self.storeReturns(after: 5_000, lag: 60)
+        let core = Self.makeCoreAfterStoreOutage(after: 5_000, lag: 60)
         core.elapse(19_999)
         #expect(core.unansweredCalls == [])
         core.elapse(1)
@@ -86,7 +86,7 @@ import Testing
     }
 
     @Test func `A full lane does not wait to read more`() {
-        let core = Self.core { $0.recordsMax = 64 }
+        let core = Self.makeCore { $0.recordsMax = 64 }
         for number in 0..<49 { core.receive(.update(1, of: "a\(number)")) }
         core.noteLag(60)
         core.elapse(1)
@@ -98,7 +98,7 @@ import Testing
     // MARK: - APNs
 
     @Test func `A push that waited is replaced by a newer record`() throws {
-        let core = Self.poolRecovers(after: 5_000, lag: 60)
+        let core = Self.makeCoreAfterPoolOutage(after: 5_000, lag: 60)
         #expect(core.push() == nil)
         core.receive(.update(2))
         core.noteLag(0)
@@ -109,14 +109,14 @@ import Testing
     }
 
     @Test func `A waiting push that nothing newer replaces is sent`() throws {
-        let core = Self.poolRecovers(after: 60_000, lag: 60)
+        let core = Self.makeCoreAfterPoolOutage(after: 60_000, lag: 60)
         #expect(core.push() == nil)
         core.noteLag(0)
         #expect(try #require(core.push()).command == "u1")
     }
 
     @Test func `A pool that accepts pushes is not delayed`() throws {
-        let core = Self.core()
+        let core = Self.makeCore()
         core.receive(.update(1), .update(1, of: "b"))
         core.reply(.send)
         core.reply(.send)
@@ -130,7 +130,7 @@ import Testing
     }
 
     @Test func `A 503 answer does not show that the pool is back`() {
-        let core = Self.core()
+        let core = Self.makeCore()
         core.receive(.update(1), .update(1, of: "b"))
         core.reply(.send)
         core.reply(.send)
@@ -143,7 +143,7 @@ import Testing
     }
 
     @Test func `The other pool is not delayed`() throws {
-        let core = Self.poolRecovers(after: 60_000, lag: 60)
+        let core = Self.makeCoreAfterPoolOutage(after: 60_000, lag: 60)
         #expect(core.push() == nil)
         core.receive(.update(1, of: "b"))
         core.reply(.send, environment: .sandbox)
@@ -155,7 +155,7 @@ import Testing
     /// Until the end of the log is known, the shell assumes a lag above the limit. The real lag may be
     /// smaller.
     @Test func `After an assignment a lane reads to the end, even if the lag is small`() {
-        let core = Self.core()
+        let core = Self.makeCore()
         core.noteLag(101, isAssumed: true)
         core.receive(.update(1))
         core.noteLag(60)

@@ -11,7 +11,7 @@ import Testing
     func `A start is valid for ten minutes`(second: Int64, isGood: Bool) {
         let core = CoreHarness()
         core.receive(.start(second))
-        #expect(core.unansweredCalls == (isGood ? ["lookUpToken s\(second)"] : []))
+        #expect(core.unansweredCalls == (isGood ? ["takeStartToken s\(second)"] : []))
         #expect(core.outcomes == (isGood ? [] : ["s\(second) expired"]))
     }
 
@@ -72,13 +72,16 @@ import Testing
         core.receive(.alert(-301))
         let admission = try #require(try core.oldestCall.admission)
         #expect(!admission.carriesAlert && !admission.requestsHighPriority && !admission.mayUseReserve)
-        let plain = CoreHarness()
-        plain.receive(.update(-301))
-        #expect(try plain.oldestCall.admission?.digest == admission.digest, "as if its producer had written none")
+        let coreWithoutAlert = CoreHarness()
+        coreWithoutAlert.receive(.update(-301))
+        #expect(
+            try coreWithoutAlert.oldestCall.admission?.digest == admission.digest,
+            "as if its producer had written none"
+        )
         core.reply(.send)
-        plain.reply(.send)
+        coreWithoutAlert.reply(.send)
         let push = try #require(core.push())
-        #expect(try push.body == #require(plain.push()).body)
+        #expect(try push.body == #require(coreWithoutAlert.push()).body)
         #expect(push.priority == 5)
         core.answer(.accepted)
         #expect(core.outcomes == ["u-301 accepted"])
@@ -117,11 +120,11 @@ import Testing
         #expect(try !#require(core.push()).body.contains("alert"))
         core.answer(.accepted)
         #expect(core.results.first?.reason == "alertExpired")
-        guard case .settle(_, _, let settled, _, nil) = try core.oldestCall.operation else {
+        guard case .settle(_, _, let settledDigest, _, nil) = try core.oldestCall.operation else {
             Issue.record("the push is not settled")
             return
         }
-        #expect(settled != digest, "the phone shows the state without its alert")
+        #expect(settledDigest != digest, "the phone shows the state without its alert")
     }
 
     @Test func `An alert becomes too old in a retry`() throws {
@@ -171,9 +174,9 @@ import Testing
 
     /// An update that was held in Redis and carries the alert of an older command. The alert is 301 s old:
     /// one second too old.
-    private static var heldWithOlderAlert: String {
-        let beside = #""alertTimestamp":\#(CoreHarness.startSeconds - 301),"#
-        return CommandText.update(2, alert: true, beside: beside)
+    private static var heldUpdateWithOlderAlert: String {
+        let alertMember = #""alertTimestamp":\#(CoreHarness.startSeconds - 301),"#
+        return CommandText.update(2, alert: true, beside: alertMember)
     }
 
     @Test func `An alert is held with its own time`() throws {
@@ -184,28 +187,28 @@ import Testing
             Issue.record("nothing is held")
             return
         }
-        let held = String(decoding: command, as: UTF8.self)
-        #expect(held.contains(#""alertTimestamp":\#(CoreHarness.startSeconds - 299),"#))
+        let heldCommandText = String(decoding: command, as: UTF8.self)
+        #expect(heldCommandText.contains(#""alertTimestamp":\#(CoreHarness.startSeconds - 299),"#))
         core.reply(.held)
-        let other = CoreHarness()
-        other.elapse(2_000)
-        other.register(CommandText.registration())
-        other.reply(.registered, held: held)
-        other.reply(.send)
-        #expect(try !#require(other.push()).body.contains("alert"))
+        let nextCore = CoreHarness()
+        nextCore.elapse(2_000)
+        nextCore.register(CommandText.registration())
+        nextCore.reply(.registered, held: heldCommandText)
+        nextCore.reply(.send)
+        #expect(try !#require(nextCore.push()).body.contains("alert"))
     }
 
     @Test func `An alert carried by a held command keeps its age`() throws {
-        let freed = CoreHarness()
-        freed.register(CommandText.registration())
-        freed.reply(.registered, held: Self.heldWithOlderAlert)
-        freed.reply(.send)
-        #expect(try !#require(freed.push()).body.contains("alert"))
-        let taken = CoreHarness()
-        taken.receive(.update(3))
-        taken.reply(.alertHeld, held: Self.heldWithOlderAlert)
-        taken.reply(.send)
-        #expect(try !#require(taken.push()).body.contains("alert"))
+        let releasingCore = CoreHarness()
+        releasingCore.register(CommandText.registration())
+        releasingCore.reply(.registered, held: Self.heldUpdateWithOlderAlert)
+        releasingCore.reply(.send)
+        #expect(try !#require(releasingCore.push()).body.contains("alert"))
+        let carryingCore = CoreHarness()
+        carryingCore.receive(.update(3))
+        carryingCore.reply(.alertHeld, held: Self.heldUpdateWithOlderAlert)
+        carryingCore.reply(.send)
+        #expect(try !#require(carryingCore.push()).body.contains("alert"))
     }
 
     @Test func `A held alert that is too old is not taken over`() throws {

@@ -12,15 +12,15 @@ extension AlertTests {
         core.reply(.alertAlreadyAccepted)
         #expect(core.outcomes == ["u1 superseded"])
         #expect(core.unansweredCalls == ["admit u2"])
-        let again = try #require(try core.oldestCall.admission)
-        #expect(again.carriedAlert == nil && !again.carriesAlert && !again.mayUseReserve)
-        #expect(again.digest != digest, "of what is sent")
+        let secondAdmission = try #require(try core.oldestCall.admission)
+        #expect(secondAdmission.carriedAlert == nil && !secondAdmission.carriesAlert && !secondAdmission.mayUseReserve)
+        #expect(secondAdmission.digest != digest, "of what is sent")
         core.reply(.send)
         let push = try #require(core.push())
         #expect(push.body == #"{"aps":{"timestamp":1790000002,"event":"update","content-state":{"n":2}}}"#)
         core.answer(.accepted)
         #expect(core.outcomes == ["u1 superseded", "u2 accepted"])
-        #expect(core.settledAlerts == [nil])
+        #expect(core.settledAlertVersions == [nil])
     }
 
     @Test func `Redis is told whose alert was accepted`() throws {
@@ -37,8 +37,8 @@ extension AlertTests {
         core.elapse(1_010)
         core.receive(.alert(5))
         core.admitAndAnswer(.rejected)
-        let seconds = core.settledAlerts.map { $0.map { $0.timestamp - CoreHarness.startSeconds } }
-        #expect(seconds == [1, 3, nil, nil])
+        let settledAlertSeconds = core.settledAlertVersions.map { $0.map { $0.timestamp - CoreHarness.startSeconds } }
+        #expect(settledAlertSeconds == [1, 3, nil, nil])
     }
 
     @Test func `A held alert that was answered is left out, and not offered again`() throws {
@@ -47,8 +47,8 @@ extension AlertTests {
         core.reply(.alertHeld, held: .alert(1))
         #expect(try core.oldestCall.admission?.carriedAlert?.timestamp == CoreHarness.startSeconds + 1)
         core.reply(.alertAlreadyAccepted)
-        let again = try #require(try core.oldestCall.admission)
-        #expect(again.carriedAlert == nil && again.carriesAlert && !again.mayUseReserve)
+        let secondAdmission = try #require(try core.oldestCall.admission)
+        #expect(secondAdmission.carriedAlert == nil && secondAdmission.carriesAlert && !secondAdmission.mayUseReserve)
         core.reply(.send)
         #expect(try #require(core.push()).body.contains("alert") == false)
     }

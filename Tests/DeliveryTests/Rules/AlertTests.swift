@@ -5,7 +5,7 @@ import Testing
 /// An alert that APNs has not accepted moves to a newer state, and its record settles with that state. An alert that is
 /// too old or does not fit is left out.
 @Suite struct AlertTests {
-    static func carried(_ second: Int64) -> String { #"{"aps":{"alert":\#(CommandText.alert(second)),"# }
+    static func bodyPrefix(withAlert second: Int64) -> String { #"{"aps":{"alert":\#(CommandText.alert(second)),"# }
 
     @Test func `A newer state of the same batch carries the alert`() throws {
         let core = CoreHarness()
@@ -18,7 +18,7 @@ import Testing
         core.reply(.send)
         let push = try #require(core.push())
         #expect(push.command == "u2")
-        #expect(push.body.hasPrefix(Self.carried(1) + #""timestamp":1790000002,"#))
+        #expect(push.body.hasPrefix(Self.bodyPrefix(withAlert: 1) + #""timestamp":1790000002,"#))
         #expect(push.body.contains(#""content-state":{"n":2}"#))
         #expect(push.priority == 10)
         core.answer(.accepted)
@@ -49,7 +49,7 @@ import Testing
         core.receive(.alert(1), .alert(2), .update(3))
         #expect(core.outcomes == ["u1 superseded"])
         core.reply(.send)
-        #expect(try #require(core.push()).body.hasPrefix(Self.carried(2)))
+        #expect(try #require(core.push()).body.hasPrefix(Self.bodyPrefix(withAlert: 2)))
     }
 
     @Test func `An alert rides through several states`() throws {
@@ -62,7 +62,7 @@ import Testing
         core.elapse(110)
         core.reply(.send)
         let push = try #require(core.push())
-        #expect(push.command == "u4" && push.body.hasPrefix(Self.carried(1)))
+        #expect(push.command == "u4" && push.body.hasPrefix(Self.bodyPrefix(withAlert: 1)))
         core.answer(.accepted)
         #expect(core.outcomes.suffix(2) == ["u4 accepted", "u1 superseded"])
     }
@@ -72,7 +72,7 @@ import Testing
         core.receive(.update(2), .alert(1))
         #expect(core.outcomes == [])
         core.reply(.send)
-        #expect(try #require(core.push()).body.hasPrefix(Self.carried(1)))
+        #expect(try #require(core.push()).body.hasPrefix(Self.bodyPrefix(withAlert: 1)))
     }
 
     @Test func `Of two alerts that come late, the newer one rides`() throws {
@@ -81,7 +81,7 @@ import Testing
         #expect(core.outcomes == ["u1 superseded", "u2 superseded"])
         core.reply(.send)
         let push = try #require(core.push())
-        #expect(push.body.hasPrefix(Self.carried(3)) && !push.body.contains("2 : 0"))
+        #expect(push.body.hasPrefix(Self.bodyPrefix(withAlert: 3)) && !push.body.contains("2 : 0"))
         core.answer(.accepted)
         #expect(core.outcomes.suffix(2) == ["u4 accepted", "u3 superseded"])
     }
@@ -91,21 +91,16 @@ import Testing
         core.receive(.alert(1), .end(2))
         core.reply(.send)
         let push = try #require(core.push())
-        #expect(push.command == "e2" && push.body.hasPrefix(Self.carried(1)))
+        #expect(push.command == "e2" && push.body.hasPrefix(Self.bodyPrefix(withAlert: 1)))
     }
 
-    @Test func `An update after the end takes its alert with it`() {
-        let core = CoreHarness()
-        core.receive(.end(1), .alert(2))
-        #expect(core.outcomes == ["u2 ended"])
-    }
-
-    @Test func `A late end takes over what the state carried`() throws {
+    /// The alert is older than the end, so it belongs to the life that the end ends.
+    @Test func `A late end takes over the older alert that a newer state carried`() throws {
         let core = CoreHarness()
         core.receive(.alert(1), .update(5), .end(3))
-        #expect(core.outcomes == ["u5 ended"])
+        #expect(core.outcomes == [])
         core.reply(.send)
-        #expect(try #require(core.push()).body.hasPrefix(Self.carried(1)))
+        #expect(try #require(core.push()).body.hasPrefix(Self.bodyPrefix(withAlert: 1)))
     }
 
     @Test func `A start neither carries an alert nor rides on a state`() throws {
@@ -129,7 +124,7 @@ import Testing
         #expect(core.push() == nil)
         #expect(core.unansweredCalls == ["admit u2"])
         core.reply(.send)
-        #expect(try #require(core.push()).body.hasPrefix(Self.carried(1)))
+        #expect(try #require(core.push()).body.hasPrefix(Self.bodyPrefix(withAlert: 1)))
         core.answer(.accepted)
         #expect(core.outcomes == ["u2 accepted", "u1 superseded"])
         #expect(core.settlements == ["u2 accepted", "u1 notShown"])
@@ -158,7 +153,7 @@ import Testing
         core.elapse(1_010)
         core.reply(.send)
         let push = try #require(core.push())
-        #expect(push.command == "u2" && push.body.hasPrefix(Self.carried(1)))
+        #expect(push.command == "u2" && push.body.hasPrefix(Self.bodyPrefix(withAlert: 1)))
     }
 
     @Test func `An alert that comes late rides on a state that is sent again`() throws {
@@ -172,7 +167,7 @@ import Testing
         core.elapse(1_010)
         #expect(core.unansweredCalls == ["admit u2"])
         core.reply(.send)
-        #expect(try #require(core.push()).body.hasPrefix(Self.carried(1)))
+        #expect(try #require(core.push()).body.hasPrefix(Self.bodyPrefix(withAlert: 1)))
         core.answer(.accepted)
         #expect(core.outcomes == ["u2 accepted", "u1 superseded"])
     }
@@ -200,7 +195,7 @@ import Testing
         #expect(core.push()?.command == "u4")
         core.reply(.registered, held: .alert(2))
         #expect(core.outcomes == [])
-        try expectSilence(of: core, isOnItsWay)
+        try expectPushWithoutAlert(of: core, isOnItsWay)
     }
 
     /// Redis gives the held alert u2 to the newer state u4. Then it also releases the held command u2.
@@ -211,12 +206,12 @@ import Testing
         core.reply(.alertHeld, held: .alert(2))
         core.reply(.registered, held: .alert(2))
         core.reply(.send)
-        #expect(try #require(core.push()).body.hasPrefix(Self.carried(2)))
-        try expectSilence(of: core, isOnItsWay)
+        #expect(try #require(core.push()).body.hasPrefix(Self.bodyPrefix(withAlert: 2)))
+        try expectPushWithoutAlert(of: core, isOnItsWay)
     }
 
     /// Expects a push of u5 without alert. `isOnItsWay` says whether u5 comes before APNs accepts u4.
-    private func expectSilence(of core: CoreHarness, _ isOnItsWay: Bool) throws {
+    private func expectPushWithoutAlert(of core: CoreHarness, _ isOnItsWay: Bool) throws {
         if isOnItsWay { core.receive(.update(5)) }
         core.answer(.accepted)
         #expect(core.outcomes == ["u2 superseded", "u4 accepted"])
@@ -241,14 +236,14 @@ import Testing
         core.answer(.rejected)
         core.elapse(1_010)
         core.reply(.send)
-        #expect(try #require(core.push()).body.hasPrefix(Self.carried(2)))
+        #expect(try #require(core.push()).body.hasPrefix(Self.bodyPrefix(withAlert: 2)))
     }
 
     @Test(arguments: [false, true]) func `An alert newer than the carried one rides on`(isOnItsWay: Bool) throws {
         let core = CoreHarness()
         core.receive(.alert(1), .update(4))
         core.reply(.send)
-        #expect(try #require(core.push()).body.hasPrefix(Self.carried(1)))
+        #expect(try #require(core.push()).body.hasPrefix(Self.bodyPrefix(withAlert: 1)))
         core.receive(.alert(2))
         if isOnItsWay { core.receive(.update(5)) }
         core.answer(.accepted)
@@ -256,7 +251,7 @@ import Testing
         if !isOnItsWay { core.receive(.update(5)) }
         core.elapse(1_010)
         core.reply(.send)
-        #expect(try #require(core.push()).body.hasPrefix(Self.carried(2)))
+        #expect(try #require(core.push()).body.hasPrefix(Self.bodyPrefix(withAlert: 2)))
     }
 
     @Test func `Redis decides about a late alert if no newer one has rung`() {
@@ -284,23 +279,23 @@ import Testing
     }
 
     @Test func `A state is no longer unchanged when it carries an alert`() throws {
-        let plain = CoreHarness()
-        plain.receive(.update(2))
-        let carrying = CoreHarness()
-        carrying.receive(.alert(1), .update(2))
-        #expect(try plain.oldestCall.admission?.digest != carrying.oldestCall.admission?.digest)
-        let written = CoreHarness()
+        let coreWithoutAlert = CoreHarness()
+        coreWithoutAlert.receive(.update(2))
+        let carryingCore = CoreHarness()
+        carryingCore.receive(.alert(1), .update(2))
+        #expect(try coreWithoutAlert.oldestCall.admission?.digest != carryingCore.oldestCall.admission?.digest)
+        let coreWithOwnAlert = CoreHarness()
         let aps = #""aps":{"alert":\#(CommandText.alert(1)),"#
-        written.receive(String.update(2).replacing(#""aps":{"#, with: aps))
-        #expect(try written.oldestCall.admission?.digest == carrying.oldestCall.admission?.digest)
+        coreWithOwnAlert.receive(String.update(2).replacing(#""aps":{"#, with: aps))
+        #expect(try coreWithOwnAlert.oldestCall.admission?.digest == carryingCore.oldestCall.admission?.digest)
     }
 
     // MARK: - Alerts that do not fit or are too old
 
     @Test func `A state is sent without an alert that does not fit`() throws {
         let core = CoreHarness()
-        let long = String(repeating: "x", count: 3_990)
-        core.receive(.alert(1), .update(2, beside: #""payload":{"x":"\#(long)"},"#))
+        let filler = String(repeating: "x", count: 3_990)
+        core.receive(.alert(1), .update(2, beside: #""payload":{"x":"\#(filler)"},"#))
         #expect(core.outcomes == ["u1 superseded"])
         #expect(core.results.first?.reason == "alertDidNotFit")
         core.reply(.send)
@@ -311,18 +306,21 @@ import Testing
     @Test func `An alert that just fits rides`() throws {
         let core = CoreHarness()
         let update = String.update(2, beside: #""payload":{"x":""},"#)
-        let empty = CoreHarness()
-        empty.receive(.alert(1), update)
-        let room = try Limits.bodyBytesMax - empty.oldestCallView.body.count
-        core.receive(.alert(1), update.replacing(#""x":"""#, with: #""x":"\#(String(repeating: "x", count: room))""#))
+        let coreWithoutFiller = CoreHarness()
+        coreWithoutFiller.receive(.alert(1), update)
+        let roomBytes = try Limits.bodyBytesMax - coreWithoutFiller.oldestCallView.body.count
+        core.receive(
+            .alert(1),
+            update.replacing(#""x":"""#, with: #""x":"\#(String(repeating: "x", count: roomBytes))""#)
+        )
         core.reply(.send)
         #expect(try #require(core.push()).body.utf8.count == Limits.bodyBytesMax)
-        let over = CoreHarness()
-        over.receive(
+        let coreWithoutRoom = CoreHarness()
+        coreWithoutRoom.receive(
             .alert(1),
-            update.replacing(#""x":"""#, with: #""x":"\#(String(repeating: "x", count: room + 1))""#)
+            update.replacing(#""x":"""#, with: #""x":"\#(String(repeating: "x", count: roomBytes + 1))""#)
         )
-        #expect(over.results.first?.reason == "alertDidNotFit")
+        #expect(coreWithoutRoom.results.first?.reason == "alertDidNotFit")
     }
 
     @Test func `An alert past its expiration does not ride`() throws {

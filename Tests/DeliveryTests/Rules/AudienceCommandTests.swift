@@ -7,11 +7,11 @@ import Testing
 /// comes back with an outcome has a result, unless the command is read again and the outcome says nothing new. A
 /// withdrawn command is left to the next owner of its partition.
 @Suite struct AudienceCommandTests {
-    private static func toAudience(_ command: String) -> String { CommandText.toAudience(command) }
+    private static func addressToAudience(_ command: String) -> String { CommandText.addressToAudience(command) }
 
     @Test func `A command to an audience is handed over, and has a result when it comes back`() throws {
         let core = CoreHarness()
-        core.receive(Self.toAudience(.alert(1)))
+        core.receive(Self.addressToAudience(.alert(1)))
         #expect(core.unansweredCalls.isEmpty)
         let record = try #require(core.takeHandover())
         #expect(core.takeHandover() == nil)
@@ -22,12 +22,12 @@ import Testing
         #expect(view.hasAlert && view.priority == 10 && view.statePriority == 5)
         #expect(view.event == .update)
         #expect(core.committableOffset == 0)
-        core.handBack(record, .outcome(.failed), reason: "redisFull", admittedMilliseconds: 5)
+        core.endHandover(record, .outcome(.failed), reason: "redisFull", admittedMilliseconds: 5)
         #expect(core.committableOffset == 0)
         core.acknowledgeAll()
         let result = try #require(core.results.first)
         #expect((result.command, result.audience, result.activity) == ("u1", "m", ""))
-        #expect((result.outcome, result.reason, result.times[2]) == ("failed", "redisFull", 5))
+        #expect((result.outcome, result.reason, result.timesMilliseconds[2]) == ("failed", "redisFull", 5))
         #expect(core.committableOffset == 1)
         #expect(core.recordsInProgress == 0)
     }
@@ -35,7 +35,9 @@ import Testing
     @Test(arguments: [true, false]) func `A command to an audience may request a channel`(requestsChannel: Bool) throws
     {
         let core = CoreHarness()
-        core.receive(Self.toAudience(.update(1)).replacing(#""app""#, with: #""channel":\#(requestsChannel),"app""#))
+        core.receive(
+            Self.addressToAudience(.update(1)).replacing(#""app""#, with: #""channel":\#(requestsChannel),"app""#)
+        )
         let view = core.delivery.view(try #require(core.takeHandover()))
         #expect(view.requestsChannel == requestsChannel)
         var writer = JSONWriter()
@@ -47,18 +49,20 @@ import Testing
         throws
     {
         let core = CoreHarness()
-        let named = environment.map { #","environment":"\#($0.name)""# } ?? ""
-        core.receive(CommandText.update(1).replacing(#""activity":"a""#, with: #""channel":"YWI\/"\#(named)"#))
+        let environmentMember = environment.map { #","environment":"\#($0.name)""# } ?? ""
+        core.receive(
+            CommandText.update(1).replacing(#""activity":"a""#, with: #""channel":"YWI\/"\#(environmentMember)"#)
+        )
         let record = try #require(core.takeHandover())
         let view = core.delivery.view(record)
         #expect(String(decoding: view.channel, as: UTF8.self) == "YWI/")
         #expect(view.audience.isEmpty && view.activity.isEmpty && view.environment == environment ?? .production)
         var writer = JSONWriter()
         Array(CommandText.app.utf8).withUnsafeBytes { view.commandRecord(app: $0).write(to: &writer) }
-        let again = try Command.decode(writer.bytes)
-        #expect(again.channel.range.bytes(in: writer.bytes).elementsEqual("YWI/".utf8))
-        #expect(again.environment == environment ?? .production)
-        core.handBack(record, .outcome(.duplicate))
+        let decodedCommand = try Command.decode(writer.bytes)
+        #expect(decodedCommand.channel.range.bytes(in: writer.bytes).elementsEqual("YWI/".utf8))
+        #expect(decodedCommand.environment == environment ?? .production)
+        core.endHandover(record, .outcome(.duplicate))
         core.acknowledgeAll()
         #expect(core.outcomes == ["u1 duplicate"])
         #expect(core.recordsInProgress == 0)
@@ -67,8 +71,8 @@ import Testing
     @Test(arguments: [Outcome.superseded, .duplicate, .unchanged, .ended, .expired, .failed])
     func `Each outcome gives a result`(_ outcome: Outcome) throws {
         let core = CoreHarness()
-        core.receive(Self.toAudience(.end(1)))
-        core.handBack(try #require(core.takeHandover()), .outcome(outcome))
+        core.receive(Self.addressToAudience(.end(1)))
+        core.endHandover(try #require(core.takeHandover()), .outcome(outcome))
         core.acknowledgeAll()
         #expect(core.outcomes == ["e1 \(outcome.name)"])
         #expect(core.recordsInProgress == 0)
@@ -76,11 +80,11 @@ import Testing
 
     @Test func `A command that was fanned out is settled without a result`() throws {
         let core = CoreHarness()
-        core.receive(Self.toAudience(.update(1)), Self.toAudience(.update(2)))
-        let (first, second) = (try #require(core.takeHandover()), try #require(core.takeHandover()))
-        core.handBack(second, .fannedOut)
+        core.receive(Self.addressToAudience(.update(1)), Self.addressToAudience(.update(2)))
+        let (firstHandover, secondHandover) = (try #require(core.takeHandover()), try #require(core.takeHandover()))
+        core.endHandover(secondHandover, .fannedOut)
         #expect(core.committableOffset == 0)
-        core.handBack(first, .fannedOut)
+        core.endHandover(firstHandover, .fannedOut)
         #expect(core.results.isEmpty)
         #expect(core.committableOffset == 2)
         #expect(core.counters.fannedOutCommands == 2)
@@ -89,7 +93,7 @@ import Testing
     /// An activity and an audience with the same name are different.
     @Test func `A command to an audience is not merged with an activity of the same name`() throws {
         let core = CoreHarness()
-        core.receive(Self.toAudience(.update(1)), .update(2, of: "m"))
+        core.receive(Self.addressToAudience(.update(1)), .update(2, of: "m"))
         #expect(core.unansweredCalls == ["admit m.u2"])
         #expect(core.takeHandover() != nil)
     }
@@ -104,16 +108,16 @@ import Testing
         #expect(view.ownExpiration == CoreHarness.startSeconds + 601)
         var writer = JSONWriter()
         Array(CommandText.app.utf8).withUnsafeBytes { view.commandRecord(app: $0).write(to: &writer) }
-        let again = try Command.decode(writer.bytes)
-        #expect(again.event == .start && again.version == view.version)
-        #expect(again.audience.range.bytes(in: writer.bytes).elementsEqual("m".utf8))
-        #expect(again.activity.range.bytes(in: writer.bytes).elementsEqual("m/{device}".utf8))
-        #expect(again.bodyCount == view.body.count)
+        let decodedCommand = try Command.decode(writer.bytes)
+        #expect(decodedCommand.event == .start && decodedCommand.version == view.version)
+        #expect(decodedCommand.audience.range.bytes(in: writer.bytes).elementsEqual("m".utf8))
+        #expect(decodedCommand.activity.range.bytes(in: writer.bytes).elementsEqual("m/{device}".utf8))
+        #expect(decodedCommand.bodyByteCount == view.body.count)
     }
 
     @Test func `A command to an audience without an id is named by its place`() throws {
         let core = CoreHarness()
-        core.receive(Self.toAudience(.update(1)).replacing(#""id":"u1","#, with: ""))
+        core.receive(Self.addressToAudience(.update(1)).replacing(#""id":"u1","#, with: ""))
         let view = core.delivery.view(try #require(core.takeHandover()))
         #expect(String(decoding: view.commandIdentifier, as: UTF8.self) == "causeway.commands/0/0")
     }
@@ -122,9 +126,9 @@ import Testing
 
     @Test func `A command that nobody has taken is left to the next owner`() {
         let core = CoreHarness()
-        let other = core.assign(.commands, number: 1)
-        core.receive(Self.toAudience(.update(1)))
-        core.receive(Self.toAudience(.update(2)), partition: other)
+        let otherPartition = core.assign(.commands, number: 1)
+        core.receive(Self.addressToAudience(.update(1)))
+        core.receive(Self.addressToAudience(.update(2)), partition: otherPartition)
         core.beginRevoking(core.commandsPartition)
         #expect(core.isDrained(core.commandsPartition))
         #expect(core.delivery.view(core.takeHandover() ?? .max).version.timestamp == CoreHarness.startSeconds + 2)
@@ -133,13 +137,13 @@ import Testing
 
     @Test func `A command that was taken comes back or is withdrawn`() throws {
         let core = CoreHarness()
-        core.receive(Self.toAudience(.update(1)), Self.toAudience(.update(2)))
-        let (first, second) = (try #require(core.takeHandover()), try #require(core.takeHandover()))
+        core.receive(Self.addressToAudience(.update(1)), Self.addressToAudience(.update(2)))
+        let (firstHandover, secondHandover) = (try #require(core.takeHandover()), try #require(core.takeHandover()))
         core.beginRevoking(core.commandsPartition)
-        #expect(core.delivery.isBeingRevoked(first) && core.delivery.isBeingRevoked(second))
-        core.handBack(second, .withdrawn)
+        #expect(core.delivery.isBeingRevoked(firstHandover) && core.delivery.isBeingRevoked(secondHandover))
+        core.endHandover(secondHandover, .withdrawn)
         #expect(!core.isDrained(core.commandsPartition))
-        core.handBack(first, .outcome(.unchanged))
+        core.endHandover(firstHandover, .outcome(.unchanged))
         core.acknowledgeAll()
         #expect(core.isDrained(core.commandsPartition))
         #expect(core.committableOffset == 1)
@@ -148,12 +152,12 @@ import Testing
 
     @Test func `A command that comes back after its partition was lost is not counted`() throws {
         let core = CoreHarness()
-        core.receive(Self.toAudience(.update(1)))
+        core.receive(Self.addressToAudience(.update(1)))
         let record = try #require(core.takeHandover())
         core.release(core.commandsPartition)
         _ = core.assign(.commands)
         #expect(core.delivery.isRevoked(record) && !core.delivery.isBeingRevoked(record))
-        core.handBack(record, .fannedOut)
+        core.endHandover(record, .fannedOut)
         #expect(core.recordsInProgress == 0)
         #expect(core.committableOffset == nil)
     }
@@ -163,8 +167,8 @@ import Testing
     @Test func `A lane that reads ahead hands over no command until it has caught up`() throws {
         let core = CoreHarness { $0.readAheadLagRecords = 100 }
         core.noteLag(101)
-        core.receive(Self.toAudience(.update(1)))
-        core.receive(Self.toAudience(.update(2)))
+        core.receive(Self.addressToAudience(.update(1)))
+        core.receive(Self.addressToAudience(.update(2)))
         core.elapse(1_000)
         #expect(core.takeHandover() == nil, "a newer command may follow")
         core.noteLag(0)
@@ -175,7 +179,7 @@ import Testing
     @Test func `A full lane that reads ahead hands over its commands`() throws {
         let core = CoreHarness { $0.readAheadLagRecords = 100 }
         core.noteLag(1_000)
-        core.receive(Self.toAudience(.update(1)))
+        core.receive(Self.addressToAudience(.update(1)))
         core.elapse(core.delivery.configuration.readAheadMillisecondsMax)
         #expect(core.takeHandover() != nil)
     }
@@ -186,7 +190,7 @@ import Testing
         let core = CoreHarness()
         core.reread(below: 2)
         core.delivery.membersAreComplete = false
-        core.receive(CommandText.startOfAudience(1), Self.toAudience(.alert(2)))
+        core.receive(CommandText.startOfAudience(1), Self.addressToAudience(.alert(2)))
         core.elapse(3_600_000)
         #expect(core.takeHandover() == nil, "its members are not read again")
         core.delivery.membersAreComplete = true
@@ -194,7 +198,7 @@ import Testing
         #expect(!core.delivery.view(record).hasAlert)
         #expect(core.delivery.view(record).isReread)
         #expect(core.takeHandover() == nil)
-        core.handBack(record, .outcome(.unchanged))
+        core.endHandover(record, .outcome(.unchanged))
         core.acknowledgeAll()
         #expect(core.results.isEmpty)
         #expect(core.committableOffset == 2)
@@ -204,15 +208,15 @@ import Testing
         let core = CoreHarness()
         core.reread(below: 1)
         core.delivery.membersAreComplete = false
-        core.receive(Self.toAudience(.alert(2)), Self.toAudience(.update(3)))
-        let newer = try #require(core.takeHandover())
-        #expect(!core.delivery.view(newer).isReread)
+        core.receive(Self.addressToAudience(.alert(2)), Self.addressToAudience(.update(3)))
+        let newerHandover = try #require(core.takeHandover())
+        #expect(!core.delivery.view(newerHandover).isReread)
         #expect(core.takeHandover() == nil)
         core.delivery.membersAreComplete = true
-        let older = try #require(core.takeHandover())
-        #expect(core.delivery.view(older).isReread)
-        core.handBack(newer, .fannedOut)
-        core.handBack(older, .outcome(.superseded))
+        let olderHandover = try #require(core.takeHandover())
+        #expect(core.delivery.view(olderHandover).isReread)
+        core.endHandover(newerHandover, .fannedOut)
+        core.endHandover(olderHandover, .outcome(.superseded))
         core.acknowledgeAll()
         #expect(core.committableOffset == 2)
     }
@@ -221,7 +225,7 @@ import Testing
         let core = CoreHarness()
         core.reread(below: 1)
         core.delivery.membersAreComplete = false
-        core.receive(Self.toAudience(.alert(2)))
+        core.receive(Self.addressToAudience(.alert(2)))
         core.release(core.commandsPartition)
         core.delivery.membersAreComplete = true
         #expect(core.takeHandover() == nil)
@@ -230,7 +234,7 @@ import Testing
 
     @Test func `A command with an unknown policy or app is invalid`() {
         let core = CoreHarness()
-        core.receive(Self.toAudience(.update(1, beside: #""policy":"none","#)))
+        core.receive(Self.addressToAudience(.update(1, beside: #""policy":"none","#)))
         #expect(core.takeHandover() == nil)
         #expect(core.outcomes == ["u1 invalid"])
     }

@@ -86,7 +86,7 @@ import Testing
         core.elapse(3_010)
         core.admitAndAnswer()
         #expect(core.outcomes == ["u1 accepted"])
-        #expect(core.counters.limitAnswers == 1)
+        #expect(core.counters.tokenLimitResponses == 1)
     }
 
     @Test func `A limited state is replaced by a newer one`() {
@@ -162,8 +162,8 @@ import Testing
         core.reply(.wait, number: 200_000)
         core.elapse(199_990)
         #expect(core.unansweredCalls == [])
-        core.elapse(10 + PaceTests.precision)
-        #expect(core.unansweredCalls == ["lookUpToken s1"])
+        core.elapse(10 + PaceTests.timerPrecisionMilliseconds)
+        #expect(core.unansweredCalls == ["takeStartToken s1"])
         core.reply(.tokenFound)
         core.admitAndAnswer()
         #expect(core.outcomes == ["s1 accepted"])
@@ -174,8 +174,8 @@ import Testing
         let core = CoreHarness { $0.policies[0].startBudget.refillPerHour = 36_000 }
         core.receive(.start(1))
         core.reply(.wait, number: milliseconds)
-        core.elapse(100 + PaceTests.precision)
-        #expect(core.unansweredCalls == ["lookUpToken s1"])
+        core.elapse(100 + PaceTests.timerPrecisionMilliseconds)
+        #expect(core.unansweredCalls == ["takeStartToken s1"])
         #expect(core.counters(of: 0).startBudgetWaits == 1)
     }
 
@@ -243,7 +243,7 @@ import Testing
         #expect(core.push() == nil)
         #expect(core.outcomes == ["s1 superseded"])
         #expect(core.settlements.filter { $0 == "s1 refunded" }.count == 1)
-        #expect(core.unansweredCalls == ["lookUpToken s2"])
+        #expect(core.unansweredCalls == ["takeStartToken s2"])
     }
 
     @Test func `A start that is held after its draw returns it`() {
@@ -303,7 +303,7 @@ import Testing
         #expect(core.isDrained(core.commandsPartition) != isLost)
         core.acknowledgeAll()
         #expect(core.outcomes == [])
-        #expect(core.recordsInProgress == 0 && core.recordsFinished == 0)
+        #expect(core.recordsInProgress == 0 && core.recordsAwaitingAcknowledgements == 0)
     }
 
     @Test func `A draw is returned once, even if the reply is lost`() {

@@ -56,7 +56,7 @@ import Testing
             Issue.record("\(try core.oldestCall)")
             return
         }
-        #expect(try core.oldestCallView.resultsBefore == 1)
+        #expect(try core.oldestCallView.earlierResultCount == 1)
     }
 
     @Test(arguments: [StoreVerdict.registered, .stale])

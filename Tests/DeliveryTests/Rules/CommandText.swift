@@ -67,13 +67,14 @@ enum CommandText {
     }
 
     static func deviceRegistration(in audiences: [String]? = nil) -> String {
-        let named = audiences.map { #""audiences":\#($0),"# } ?? ""
-        return #"{\#(named)"app":"\#(app)","device":"d","attributesType":"Match","token":"\#(CoreHarness.token)","#
+        let audiencesMember = audiences.map { #""audiences":\#($0),"# } ?? ""
+        return
+            #"{\#(audiencesMember)"app":"\#(app)","device":"d","attributesType":"Match","token":"\#(CoreHarness.token)","#
             + #""environment":"production","registeredAt":\#(CoreHarness.startSeconds * 1_000)}"#
     }
 
     /// Turns a command to activity `a` into a command to audience `m`.
-    static func toAudience(_ command: String) -> String {
+    static func addressToAudience(_ command: String) -> String {
         command.replacing(#""activity":"a""#, with: #""audience":"m""#)
     }
 

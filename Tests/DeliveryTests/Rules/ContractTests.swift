@@ -14,7 +14,7 @@ import Testing
         ]}
         """
 
-    private static func rule(_ text: String = shapes, rejectsMismatches: Bool = true) -> ContractRule {
+    private static func makeRule(_ text: String = shapes, rejectsMismatches: Bool = true) -> ContractRule {
         Array(text.utf8)
             .withUnsafeBytes { bytes in
                 do throws(ShapesFault) {
@@ -28,8 +28,8 @@ import Testing
             }
     }
 
-    private static func core(rejectsMismatches: Bool = true) -> CoreHarness {
-        CoreHarness { $0.apps[0].contract = rule(rejectsMismatches: rejectsMismatches) }
+    private static func makeCore(rejectsMismatches: Bool = true) -> CoreHarness {
+        CoreHarness { $0.apps[0].contract = makeRule(rejectsMismatches: rejectsMismatches) }
     }
 
     private static func update(_ second: Int64, of activity: String = "a", _ state: String) -> String {
@@ -44,7 +44,7 @@ import Testing
         (#"{"rows":[1,2,null]}"#, "aps.content-state.rows[2]: null must be int (at byte "),
     ])
     func `An update that no type can decode is invalid, and a dead letter`(_ state: String, _ detail: String) {
-        let core = Self.core()
+        let core = Self.makeCore()
         let record = Self.update(1, state)
         core.receive(record)
         #expect(core.outcomes == ["u1 invalid"])
@@ -57,18 +57,18 @@ import Testing
 
     @Test func `The id of a command that lost fields and cannot be decoded is in its result`() {
         let core = CoreHarness {
-            $0.apps[0].contract = Self.rule()
+            $0.apps[0].contract = Self.makeRule()
             $0.policies[0].oversize = ["lineups"]
         }
-        let long = String(repeating: "x", count: 4_096)
-        let aps = #"{"event":"update","timestamp":1790000001,"content-state":{"n":"1","lineups":"\#(long)"}}"#
+        let filler = String(repeating: "x", count: 4_096)
+        let aps = #"{"event":"update","timestamp":1790000001,"content-state":{"n":"1","lineups":"\#(filler)"}}"#
         core.receive(#"{"app":"\#(CommandText.app)","activity":"a","aps":\#(aps),"id":"behind"}"#)
         #expect(core.outcomes == ["behind invalid"])
         #expect(core.results.first?.reason == "undecodable")
     }
 
     @Test func `What any type of the app can decode is sent`() {
-        let core = Self.core()
+        let core = Self.makeCore()
         let table = Self.update(1, of: "b", #"{"rows":[1,2],"new":{}}"#)
         core.receive(.update(1), table, .end(1, of: "c"), .start(1, of: "d"))
         #expect(core.deadLetters.isEmpty && core.calls.count == 4)
@@ -76,7 +76,7 @@ import Testing
     }
 
     @Test func `A start is checked against the type that it names`() {
-        let core = Self.core()
+        let core = Self.makeCore()
         let start = CommandText.start(1)
         core.receive(
             start.replacing(#""attributes-type":"Match""#, with: #""attributes-type":"Table""#),
@@ -93,41 +93,41 @@ import Testing
     }
 
     @Test func `Commands to audiences and to channels are checked too`() {
-        let core = Self.core()
-        let bad = Self.update(1, #"{"n":true}"#)
+        let core = Self.makeCore()
+        let undecodableCommand = Self.update(1, #"{"n":true}"#)
         core.receive(
-            CommandText.toAudience(bad),
-            bad.replacing(#""activity":"a""#, with: #""channel":"YWI=""#),
-            CommandText.toAudience(.update(2))
+            CommandText.addressToAudience(undecodableCommand),
+            undecodableCommand.replacing(#""activity":"a""#, with: #""channel":"YWI=""#),
+            CommandText.addressToAudience(.update(2))
         )
         #expect(core.deadLetters.map(\.error) == ["undecodable", "undecodable"])
-        let handedOver = core.delivery.nextHandover
-        #expect(handedOver != nil)
+        let handover = core.delivery.nextHandover
+        #expect(handover != nil)
     }
 
     @Test func `With a warning the command is sent, counted, and named without its value`() throws {
-        let core = Self.core(rejectsMismatches: false)
+        let core = Self.makeCore(rejectsMismatches: false)
         core.receive(Self.update(1, #"{"n":"1"}"#), Self.update(1, of: "b", #"{"n":false}"#))
         #expect(core.deadLetters.isEmpty && core.unansweredCalls == ["admit u1", "admit b.u1"])
         #expect(core.counters(of: 0).undecodableCommands == 2)
-        let taken = core.delivery.takeContractWarning()
-        let warning = try #require(taken)
+        let firstWarning = core.delivery.takeContractWarning()
+        let warning = try #require(firstWarning)
         #expect(warning.appIndex == 0 && warning.source == "causeway.commands/0/0")
         #expect(warning.message.hasPrefix("aps.content-state.n: a string must be int (at byte "))
         // The core keeps at most one warning until the lane takes it, so the second command is counted without one.
-        let second = core.delivery.takeContractWarning()
-        #expect(second == nil)
+        let secondWarning = core.delivery.takeContractWarning()
+        #expect(secondWarning == nil)
         core.receive(Self.update(2, of: "b", #"{"n":false}"#))
-        let third = core.delivery.takeContractWarning()
-        #expect(third?.source == "causeway.commands/0/2")
+        let thirdWarning = core.delivery.takeContractWarning()
+        #expect(thirdWarning?.source == "causeway.commands/0/2")
     }
 
     @Test func `Only the app that has shapes is checked`() {
         let core = CoreHarness(apps: [CommandText.app, "com.example.other"]) {
-            $0.apps[0].contract = Self.rule()
+            $0.apps[0].contract = Self.makeRule()
         }
-        let bad = Self.update(1, #"{"n":null}"#)
-        core.receive(bad, bad.replacing(CommandText.app, with: "com.example.other"))
+        let undecodableCommand = Self.update(1, #"{"n":null}"#)
+        core.receive(undecodableCommand, undecodableCommand.replacing(CommandText.app, with: "com.example.other"))
         #expect(core.deadLetters.count == 1 && core.unansweredCalls == ["admit u1"])
     }
 
@@ -137,8 +137,8 @@ import Testing
         let core = CoreHarness(apps: [CommandText.app, "com.example.other"]) {
             $0.recordsMax = 65_536
             $0.ledgerWindowOffsets = 131_072
-            $0.apps[0].contract = Self.rule()
-            $0.apps[1].contract = Self.rule(
+            $0.apps[0].contract = Self.makeRule()
+            $0.apps[1].contract = Self.makeRule(
                 Self.shapes.replacing("\"n\":\"int\"", with: "\"n\":\"string\"")
             )
         }
@@ -166,13 +166,13 @@ import Testing
         [#"{"n":"1"}"#, #"{"n":1,"who":{}}"#, #"{"n":1,"who":{"name":7}}"#],
     ])
     func `A state that was seen before is not walked again`(_ states: [String]) {
-        let core = Self.core()
+        let core = Self.makeCore()
         for second in 1...10 {
             for (place, state) in states.enumerated() {
                 core.receive(Self.update(Int64(second), of: "a\(place)", state))
             }
         }
-        #expect(core.delivery.statesCompared == 3)
+        #expect(core.delivery.comparedStates == 3)
         // A detail contains the byte's position in its record. The `id` of each state's tenth record has one digit
         // more, so the detail of each state has two texts.
         let details = core.deadLetters.map(\.detail)
@@ -180,12 +180,12 @@ import Testing
     }
 
     @Test func `Of a state in the form of one that fits, only what differs is read`() {
-        let core = Self.core()
+        let core = Self.makeCore()
         core.receive(Self.update(1, of: "a", #"{"n":1,"who":{"name":"Olmo"}}"#))
         core.receive(Self.update(1, of: "b", #"{"n":23456,"who":{"name":"\u004bane"}}"#))
         core.receive(Self.update(1, of: "c", #"{"n":-2e3,"who":{"name":""}}"#))
         core.receive(Self.update(1, of: "d", #"{"n":1 ,"who":{"name":"Olmo"}}"#))
-        #expect(core.delivery.statesCompared == 2, "the last one has another form")
+        #expect(core.delivery.comparedStates == 2, "the last one has another form")
         core.receive(Self.update(1, of: "e", #"{"n":1.5,"who":{"name":"Olmo"}}"#))
         #expect(
             core.deadLetters.map { $0.detail.prefix { $0 != "(" } } == ["aps.content-state.n: 1.5 does not fit int "]
@@ -193,12 +193,12 @@ import Testing
     }
 
     @Test func `Other shapes apply to the next command, also to a state that fitted before`() {
-        let core = Self.core()
+        let core = Self.makeCore()
         core.receive(.update(1))
         #expect(core.deadLetters.isEmpty)
-        var settings = core.configuration.settings
+        var settings = core.configuration.reloadableSettings
         settings.appContracts = [
-            Self.rule(Self.shapes.replacing("\"n\":\"int\"", with: "\"n\":\"string\""))
+            Self.makeRule(Self.shapes.replacing("\"n\":\"int\"", with: "\"n\":\"string\""))
         ]
         core.delivery.apply(settings)
         core.receive(CommandText.update(1, of: "b"))

@@ -5,7 +5,7 @@ import Testing
 /// The test takes the role of the core of audiences.
 extension CoreHarness {
     /// A change of memberships: the audiences that a member joins or leaves.
-    struct SeenChange: Equatable {
+    struct SeenMembershipChange: Equatable {
         var member: String
         var kind: StoreSubjectKind
         var joinedAudiences: [AudienceDigest]
@@ -21,7 +21,8 @@ extension CoreHarness {
         return record
     }
 
-    func handBack(_ record: UInt32, _ ending: HandoverEnding, reason: String = "", admittedMilliseconds: Int64 = -1) {
+    func endHandover(_ record: UInt32, _ ending: HandoverEnding, reason: String = "", admittedMilliseconds: Int64 = -1)
+    {
         Array(reason.utf8)
             .withUnsafeBytes {
                 delivery.handoverEnded(record, ending, reason: $0, admittedMilliseconds: admittedMilliseconds, now: now)
@@ -29,26 +30,26 @@ extension CoreHarness {
         endBatch()
     }
 
-    func takeChange() -> (ChangingMember, SeenChange)? {
+    func takeMembershipChange() -> (ChangingMember, SeenMembershipChange)? {
         guard let change = delivery.nextMembershipChange else { return nil }
         delivery.membershipChangeTaken()
         let member = delivery.view(change.member.record).memberIdentifier(change.member.kind)
-        let seen = SeenChange(
+        let seenChange = SeenMembershipChange(
             member: String(decoding: member, as: UTF8.self),
             kind: change.member.kind,
             joinedAudiences: Array(change.joinedAudiences),
             leftAudiences: Array(change.leftAudiences),
             leftAtMilliseconds: change.leftAtMilliseconds
         )
-        return (change.member, seen)
+        return (change.member, seenChange)
     }
 
     /// Takes the next change, and tells the core that all audiences of the change are notified.
     ///
     /// - Returns: the change; nil if there is none.
     @discardableResult
-    func notifyAudiences() -> SeenChange? {
-        guard let (member, change) = takeChange() else { return nil }
+    func notifyAudiences() -> SeenMembershipChange? {
+        guard let (member, change) = takeMembershipChange() else { return nil }
         delivery.membershipChanged(member, now: now)
         endBatch()
         return change

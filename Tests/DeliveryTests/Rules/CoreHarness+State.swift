@@ -19,10 +19,10 @@ extension CoreHarness {
     var recordsInProgress: Int { delivery.recordsInProgress }
     var nextDueMilliseconds: Int64? { delivery.nextDueMilliseconds }
     var counters: DeliveryCounters { delivery.counters }
-    var recordsFinished: Int { delivery.recordsFinished }
+    var recordsAwaitingAcknowledgements: Int { delivery.recordsAwaitingAcknowledgements }
     var recordsAwaitingStore: Int { delivery.recordsAwaitingStore }
     func counters(of appIndex: Int) -> AppCounters { delivery.counters(of: appIndex) }
-    func pushesWaiting(_ pool: PoolIdentifier) -> Int { delivery.pushesWaiting(pool) }
+    func waitingPushCount(of pool: PoolIdentifier) -> Int { delivery.waitingPushCount(of: pool) }
     func oldestUnsettledMilliseconds(_ index: UInt32) -> Int64? { delivery.oldestUnsettledMilliseconds(index) }
     func hasRoom(for offset: Int64, partition: UInt32) -> Bool { delivery.hasRoom(for: offset, partition: partition) }
     func hasPush(_ pool: PoolIdentifier) -> Bool { delivery.hasPush(pool) }

@@ -40,12 +40,12 @@ final class CoreHarness {
     private(set) var invalidations: [SeenInvalidation] = []
     private(set) var deferrals: [SeenDeferral] = []
     /// Superseded commands that are only counted and have no result, but whose trace is exported.
-    private(set) var traces: [String] = []
+    private(set) var endedTraces: [String] = []
     /// All calls so far that settle an outcome, or report a limit, a dead token, a refund or notified audiences. An
     /// entry is `u1 accepted`, for example, or `u1 limited`. Reports to the timetable of lifetimes are left out.
     private(set) var settlements: [String] = []
     /// For each settlement of an activity: the version whose alert APNs accepted; nil if none.
-    private(set) var settledAlerts: [Version?] = []
+    private(set) var settledAlertVersions: [Version?] = []
 
     init(
         apps: [String] = [CommandText.app],
@@ -141,7 +141,7 @@ final class CoreHarness {
 
     func endBatch() {
         delivery.endBatch(now: now)
-        collect()
+        collectActions()
     }
 
     /// Gives the core Kafka's report on the oldest production of a kind.
@@ -151,14 +151,14 @@ final class CoreHarness {
             return
         }
         delivery.productionEnded(productions.remove(at: position), report, now: now)
-        collect()
+        collectActions()
     }
 
     func acknowledgeProductions() {
         while let production = productions.first {
             productions.removeFirst()
             delivery.productionEnded(production, .acknowledged, now: now)
-            collect()
+            collectActions()
         }
     }
 
@@ -177,7 +177,7 @@ final class CoreHarness {
         reply.departures = departures
         let tag = calls.remove(at: position).tag
         reply.withBorrowedBytes { delivery.storeReplied(tag: tag, $0, now: now) }
-        collect()
+        collectActions()
     }
 
     func acknowledgeAll() {
@@ -203,8 +203,8 @@ final class CoreHarness {
         wasNotShown: Bool = false,
         toNewest: Bool = false
     ) {
-        let isAwaited = { (call: StoreCall<[UInt8]>) in !call.isSettlement }
-        let position = toNewest ? calls.lastIndex(where: isAwaited) : calls.firstIndex(where: isAwaited)
+        let needsReply = { (call: StoreCall<[UInt8]>) in !call.isSettlement }
+        let position = toNewest ? calls.lastIndex(where: needsReply) : calls.firstIndex(where: needsReply)
         guard let position else {
             Issue.record("no call waits for a reply")
             return
@@ -226,16 +226,16 @@ final class CoreHarness {
         reply.departures = departures
         reply.wasNotShown = wasNotShown
         reply.withBorrowedBytes { delivery.storeReplied(tag: call.tag, $0, now: now) }
-        collect()
+        collectActions()
     }
 
     /// Loses the connection to Redis: no call in progress gets a reply. If `isBusy` is set, the calls instead
     /// fail because Redis is busy.
     func loseRedis(isBusy: Bool = false) {
-        let lost = calls
+        let lostCalls = calls
         calls.removeAll()
-        for call in lost { delivery.storeFailed(tag: call.tag, isBusy ? .busy : .unanswered, now: now) }
-        collect()
+        for call in lostCalls { delivery.storeFailed(tag: call.tag, isBusy ? .busy : .unanswered, now: now) }
+        collectActions()
     }
 
     /// Fails the oldest call with an error of Redis whose cause is unknown.
@@ -246,7 +246,7 @@ final class CoreHarness {
         }
         calls.removeFirst()
         delivery.storeFailed(tag: call.tag, .unexplained, now: now)
-        collect()
+        collectActions()
     }
 
     /// Lets Redis refuse the oldest call with the given reason.
@@ -258,7 +258,7 @@ final class CoreHarness {
         calls.removeFirst()
         Array(reason.utf8)
             .withUnsafeBytes { delivery.storeFailed(tag: call.tag, .refused, reason: $0, now: now) }
-        collect()
+        collectActions()
     }
 
     // MARK: - APNs
@@ -268,7 +268,7 @@ final class CoreHarness {
     func push(appIndex: UInt16 = 0, environment: APNsEnvironment = .production) -> SeenPush? {
         let pool = PoolIdentifier(appIndex: appIndex, environment: environment)
         let record = delivery.nextPush(pool, now: now)
-        collect()
+        collectActions()
         guard let record else { return nil }
         pushes.append(record)
         sentMilliseconds[record] = now.wallMilliseconds
@@ -315,7 +315,7 @@ final class CoreHarness {
                     now: now
                 )
             }
-        collect()
+        collectActions()
     }
 
     /// Lets Redis permit the oldest command that waits for Redis, offers a stream, and answers the oldest push.
@@ -329,12 +329,12 @@ final class CoreHarness {
 
     func noteLag(_ recordsBehind: Int64, of index: UInt32? = nil, isAssumed: Bool = false) {
         delivery.noteLag(index ?? commandsPartition, recordsBehind: recordsBehind, isAssumed: isAssumed, now: now)
-        collect()
+        collectActions()
     }
 
     func elapse(_ milliseconds: Int64) {
         elapseWithoutRedis(milliseconds)
-        collect()
+        collectActions()
     }
 
     /// Lets time pass without taking store calls or productions from the core.
@@ -346,16 +346,16 @@ final class CoreHarness {
 
     func beginRevoking(_ index: UInt32) {
         delivery.beginRevoking(index, now: now)
-        collect()
+        collectActions()
     }
 
     func release(_ index: UInt32) {
         delivery.release(partition: index, now: now)
-        collect()
+        collectActions()
     }
 
     /// Takes all store calls and productions that the core has ready.
-    private func collect() {
+    private func collectActions() {
         while let call = delivery.withNextStoreCall(now: now, { $0.map { Array($0) } }) {
             delivery.storeCallTaken()
             calls.append(call)
@@ -363,7 +363,7 @@ final class CoreHarness {
             switch call.operation {
             case .settle(_, let settlement, _, _, let alert):
                 settlements.append("\(view.name) \(settlement)")
-                settledAlerts.append(alert)
+                settledAlertVersions.append(alert)
             case .settleStart(_, let settlement, _): settlements.append("\(view.name) \(settlement) (device)")
             case .throttle: settlements.append("\(view.name) limited")
             case .retire: settlements.append("\(view.name) retires")
@@ -382,7 +382,7 @@ final class CoreHarness {
                 deadLetters.append(SeenDeadLetter(view, source: delivery.source(of: production.record)))
             case .invalidation: invalidations.append(SeenInvalidation(view))
             case .deferral: deferrals.append(SeenDeferral(view))
-            case .trace: traces.append(view.name)
+            case .traceEnd: endedTraces.append(view.name)
             }
         }
     }

@@ -5,26 +5,26 @@ import Testing
 /// With `kafka.supersededResults: counted`, most commands that are replaced before Redis has seen them have no result
 /// of their own. The result of the newer command counts them. With `countedWhenBehind`, this applies only in a backlog.
 @Suite struct CountingTests {
-    private func countingCore(_ change: (inout DeliveryConfiguration) -> Void = { _ in }) -> CoreHarness {
+    private func makeCountingCore(_ change: (inout DeliveryConfiguration) -> Void = { _ in }) -> CoreHarness {
         CoreHarness {
             $0.supersededResults = .counted
             change(&$0)
         }
     }
 
-    private func counts(_ core: CoreHarness) -> [String] {
+    private func resultsWithCounts(_ core: CoreHarness) -> [String] {
         core.results.map { "\($0.command) \($0.outcome) \($0.supersededCount)" }
     }
 
     @Test func `Replaced commands of a batch are counted and settled at once`() {
-        let core = countingCore()
+        let core = makeCountingCore()
         core.receive(.update(1), .update(2), .update(3))
         #expect(core.outcomes == [])
         #expect(core.unansweredCalls == ["admit u3"])
         #expect(core.recordsInProgress == 1)
         #expect(core.committableOffset == 2, "u3 holds the commit back")
         core.admitAndAnswer()
-        #expect(counts(core) == ["u3 accepted 2"])
+        #expect(resultsWithCounts(core) == ["u3 accepted 2"])
         core.acknowledgeAll()
         #expect(core.committableOffset == 3)
         #expect(core.counters[.superseded] == 2 && core.counters.coalescedCommands == 2)
@@ -33,21 +33,21 @@ import Testing
 
     @Test(arguments: [SupersededResultMode.each, .countedWhenBehind])
     func `With other settings nothing is counted`(choice: SupersededResultMode) {
-        let core = countingCore { $0.supersededResults = choice }
+        let core = makeCountingCore { $0.supersededResults = choice }
         core.receive(.update(1), .update(2))
-        #expect(counts(core) == ["u1 superseded 0"])
+        #expect(resultsWithCounts(core) == ["u1 superseded 0"])
         #expect(core.counters(of: 0).supersededWithoutResult == 0)
     }
 
-    private func countingWhenBehind() -> CoreHarness {
-        countingCore {
+    private func makeCoreCountingWhenBehind() -> CoreHarness {
+        makeCountingCore {
             $0.supersededResults = .countedWhenBehind
             $0.readAheadLagRecords = 100
         }
     }
 
     @Test func `A lane that is known to be behind counts until it has caught up`() {
-        let core = countingWhenBehind()
+        let core = makeCoreCountingWhenBehind()
         core.noteLag(101)
         core.receive(.update(1), .update(2))
         core.noteLag(50)
@@ -55,57 +55,57 @@ import Testing
         #expect(core.outcomes == [], "it reads ahead until it has caught up")
         core.noteLag(0)
         core.receive(.update(4), .update(5))
-        #expect(counts(core) == ["u4 superseded 0"])
+        #expect(resultsWithCounts(core) == ["u4 superseded 0"])
         core.admitAndAnswer()
         core.elapse(1_010)
         core.admitAndAnswer()
-        #expect(counts(core) == ["u4 superseded 0", "u3 accepted 2", "u5 accepted 0"])
+        #expect(resultsWithCounts(core) == ["u4 superseded 0", "u3 accepted 2", "u5 accepted 0"])
     }
 
     @Test func `Commands processed in between are part of the backlog`() {
-        let core = countingWhenBehind()
+        let core = makeCoreCountingWhenBehind()
         core.noteLag(10_000)
         core.receive(.update(1))
         core.elapse(core.configuration.readAheadMillisecondsMax)
         core.receive(.update(2), .update(3))
-        #expect(counts(core) == [])
+        #expect(resultsWithCounts(core) == [])
         core.noteLag(100)
         core.receive(.update(4))
-        #expect(counts(core) == ["u3 superseded 1"], "it is no longer behind")
+        #expect(resultsWithCounts(core) == ["u3 superseded 1"], "it is no longer behind")
     }
 
     @Test func `During an assumed lag nothing is counted`() {
-        let core = countingWhenBehind()
+        let core = makeCoreCountingWhenBehind()
         core.noteLag(101, isAssumed: true)
         core.receive(.update(1), .update(2))
-        #expect(counts(core) == ["u1 superseded 0"])
+        #expect(resultsWithCounts(core) == ["u1 superseded 0"])
         #expect(core.unansweredCalls == [], "it still reads ahead")
         core.noteLag(101)
         core.receive(.update(3))
-        #expect(counts(core) == ["u1 superseded 0"])
+        #expect(resultsWithCounts(core) == ["u1 superseded 0"])
         core.noteLag(101, isAssumed: true)
         core.receive(.update(4))
         core.noteLag(0)
         core.admitAndAnswer()
-        #expect(counts(core) == ["u1 superseded 0", "u4 accepted 2"])
+        #expect(resultsWithCounts(core) == ["u1 superseded 0", "u4 accepted 2"])
     }
 
     @Test func `Partitions with an unknown lag add nothing to the known lag`() {
-        let core = countingWhenBehind()
-        let other = core.assign(.commands, number: 1)
-        core.noteLag(101, of: other, isAssumed: true)
+        let core = makeCoreCountingWhenBehind()
+        let otherPartition = core.assign(.commands, number: 1)
+        core.noteLag(101, of: otherPartition, isAssumed: true)
         core.noteLag(100)
         core.receive(.update(1), .update(2))
-        #expect(counts(core) == ["u1 superseded 0"])
-        core.noteLag(1, of: other)
+        #expect(resultsWithCounts(core) == ["u1 superseded 0"])
+        core.noteLag(1, of: otherPartition)
         core.receive(.update(3))
-        #expect(counts(core) == ["u1 superseded 0"], "101 of both are known")
+        #expect(resultsWithCounts(core) == ["u1 superseded 0"], "101 of both are known")
         #expect(core.counters(of: 0).supersededWithoutResult == 1)
     }
 
     /// The released command u2 already has the result `held`, so its final outcome also needs a result.
     @Test func `A command that another command's token released has its own result`() {
-        let core = countingCore()
+        let core = makeCountingCore()
         core.receive(.update(1, beside: #""token":"ABCDEF0123456789","environment":"production","#))
         core.reply(.superseded)
         core.acknowledgeAll()
@@ -115,14 +115,14 @@ import Testing
         core.answer(.accepted)
         core.receive(.update(4))
         core.reply(.registered, held: .update(2))
-        #expect(counts(core) == ["u1 superseded 0", "u3 accepted 0", "u2 superseded 0"])
+        #expect(resultsWithCounts(core) == ["u1 superseded 0", "u3 accepted 0", "u2 superseded 0"])
         core.elapse(1_010)
         core.admitAndAnswer()
-        #expect(counts(core).last == "u4 accepted 0")
+        #expect(resultsWithCounts(core).last == "u4 accepted 0")
     }
 
     @Test func `The count passes to the next newer command`() {
-        let core = countingCore()
+        let core = makeCountingCore()
         core.receive(.update(1))
         core.receive(.update(2), .update(3))
         core.receive(.update(4))
@@ -130,35 +130,35 @@ import Testing
         core.admitAndAnswer()
         core.elapse(1_010)
         core.admitAndAnswer()
-        #expect(counts(core) == ["u1 accepted 0", "e5 accepted 3"])
+        #expect(resultsWithCounts(core) == ["u1 accepted 0", "e5 accepted 3"])
     }
 
     @Test func `An older version that comes later is counted`() {
-        let core = countingCore()
+        let core = makeCountingCore()
         core.receive(.update(3))
         core.receive(.update(5), .update(4))
         #expect(core.committableOffset == 0, "the newer one was received before it and is not settled")
         core.admitAndAnswer()
         core.elapse(1_010)
         core.admitAndAnswer()
-        #expect(counts(core) == ["u3 accepted 0", "u5 accepted 1"])
+        #expect(resultsWithCounts(core) == ["u3 accepted 0", "u5 accepted 1"])
     }
 
     @Test func `A newer command in another partition holds back its own commit`() {
-        let core = countingCore()
-        let other = core.assign(.commands, number: 1)
-        core.receiveOne(.update(2), partition: other)
+        let core = makeCountingCore()
+        let otherPartition = core.assign(.commands, number: 1)
+        core.receiveOne(.update(2), partition: otherPartition)
         core.receiveOne(.update(1), partition: core.commandsPartition)
         core.endBatch()
-        #expect(core.committableOffset == 1 && core.committableOffset(other) == 0)
+        #expect(core.committableOffset == 1 && core.committableOffset(otherPartition) == 0)
         core.beginRevoking(core.commandsPartition)
         #expect(core.isDrained(core.commandsPartition))
         core.admitAndAnswer()
-        #expect(counts(core) == ["u2 accepted 1"])
+        #expect(resultsWithCounts(core) == ["u2 accepted 1"])
     }
 
     @Test func `A leaving partition takes the newer command and its count with it`() {
-        let core = countingCore { $0.pushesInFlightPerPoolMax = 1 }
+        let core = makeCountingCore { $0.pushesInFlightPerPoolMax = 1 }
         core.receive(.update(1, of: "first"))
         core.receive(.update(1), .update(2))
         #expect(core.committableOffset == 0)
@@ -171,144 +171,138 @@ import Testing
     }
 
     @Test func `A command that Redis has seen has its own result`() {
-        let core = countingCore()
+        let core = makeCountingCore()
         core.receive(.update(1))
         core.receive(.update(2), .update(3))
         core.reply(.wait, number: 500)
-        #expect(counts(core) == ["u1 superseded 0"])
+        #expect(resultsWithCounts(core) == ["u1 superseded 0"])
         core.elapse(510)
         core.reply(.superseded)
-        #expect(counts(core) == ["u1 superseded 0", "u3 superseded 1"])
+        #expect(resultsWithCounts(core) == ["u1 superseded 0", "u3 superseded 1"])
         core.receive(.update(4), .update(4))
         #expect(core.outcomes.last == "u4 duplicate")
     }
 
     @Test func `A command with a count keeps it after Redis has seen it`() {
-        let core = countingCore()
+        let core = makeCountingCore()
         core.receive(.update(1), .update(2))
         core.reply(.wait, number: 500)
         core.receive(.update(3), .update(4))
         core.elapse(510)
         core.admitAndAnswer()
-        #expect(counts(core) == ["u2 superseded 1", "u4 accepted 1"])
+        #expect(resultsWithCounts(core) == ["u2 superseded 1", "u4 accepted 1"])
     }
 
     @Test func `An alert that rides on has its own result`() {
-        let core = countingCore()
+        let core = makeCountingCore()
         core.receive(.alert(1), .update(2), .update(3), .alert(4), .update(5))
         #expect(core.outcomes == [])
         core.admitAndAnswer()
-        #expect(counts(core).sorted() == ["u4 superseded 3", "u5 accepted 0"], "a newer alert replaced u1")
+        #expect(resultsWithCounts(core).sorted() == ["u4 superseded 3", "u5 accepted 0"], "a newer alert replaced u1")
         core.acknowledgeAll()
         #expect(core.committableOffset == 5)
     }
 
     @Test func `An alert that a newer one replaces is counted`() {
-        let core = countingCore()
+        let core = makeCountingCore()
         core.receive(.alert(1), .alert(2))
         core.receive(.update(3), .update(4))
         core.receive(.alert(5))
         core.admitAndAnswer()
         core.elapse(1_010)
         core.admitAndAnswer()
-        #expect(counts(core) == ["u2 accepted 1", "u5 accepted 2"])
+        #expect(resultsWithCounts(core) == ["u2 accepted 1", "u5 accepted 2"])
     }
 
     /// A newer state may count a superseded alert only if the newer state has an alert of its own, or its rider has
     /// one; u5 has neither. Simulation seed 12038 of `pace` found an alert that had no result although no newer alert
     /// replaced it.
     @Test func `A superseded alert has its own result`() {
-        let core = countingCore()
+        let core = makeCountingCore()
         core.receive(.alert(4))
         core.reply(.send)
         core.push()
         core.receive(.alert(2), .update(5))
-        #expect(counts(core) == ["u2 superseded 0"])
+        #expect(resultsWithCounts(core) == ["u2 superseded 0"])
     }
 
     /// The alert of the released command u4 may be the alert of u3, so u4 must not count u3. Simulation seed
     /// 73417 of `pace` found such an alert without a result.
     @Test func `An alert that a released command already carries has its own result`() {
-        let core = countingCore()
+        let core = makeCountingCore()
         core.receive(.update(1))
         core.register(CommandText.registration())
         core.reply(.send)
         core.push()
         core.reply(.registered, held: .alert(4))
         core.receive(.alert(3))
-        #expect(counts(core) == ["u3 superseded 0"])
+        #expect(resultsWithCounts(core) == ["u3 superseded 0"])
     }
 
     @Test func `An alert that does not fit has a result that says so`() {
-        let core = countingCore()
-        let long = String(repeating: "x", count: 3_990)
-        core.receive(.alert(1), .update(2, beside: #""payload":{"x":"\#(long)"},"#))
-        #expect(counts(core) == ["u1 superseded 0"])
+        let core = makeCountingCore()
+        let filler = String(repeating: "x", count: 3_990)
+        core.receive(.alert(1), .update(2, beside: #""payload":{"x":"\#(filler)"},"#))
+        #expect(resultsWithCounts(core) == ["u1 superseded 0"])
         #expect(core.results.first?.reason == "alertDidNotFit")
     }
 
     @Test func `A replaced carrier is counted, and its alert rides on`() throws {
-        let core = countingCore()
+        let core = makeCountingCore()
         core.receive(.alert(1), .update(2), .update(3))
         core.reply(.send)
         #expect(try #require(core.push()).body.contains("1 : 0"))
         core.answer(.accepted)
-        #expect(counts(core).sorted() == ["u1 superseded 0", "u3 accepted 1"])
+        #expect(resultsWithCounts(core).sorted() == ["u1 superseded 0", "u3 accepted 1"])
     }
 
     @Test func `A start has its own result`() {
-        let core = countingCore()
+        let core = makeCountingCore()
         core.receive(.start(1), .start(2))
-        #expect(counts(core) == ["s1 superseded 0"])
+        #expect(resultsWithCounts(core) == ["s1 superseded 0"])
     }
 
     @Test func `A released command has its own result`() {
-        let core = countingCore()
+        let core = makeCountingCore()
         core.receive(.update(0))
         core.receive(.update(2))
         core.register(CommandText.registration())
         core.reply(.registered, held: .update(1), toNewest: true)
-        #expect(counts(core) == ["u1 superseded 0"], "its first result was held")
+        #expect(resultsWithCounts(core) == ["u1 superseded 0"], "its first result was held")
         core.admitAndAnswer()
         core.elapse(1_010)
         core.admitAndAnswer()
-        #expect(counts(core) == ["u1 superseded 0", "u0 accepted 0", "u2 accepted 0"])
-    }
-
-    @Test func `An update that an end overtakes has the result ended`() {
-        let core = countingCore()
-        core.receive(.update(2), .end(1))
-        #expect(counts(core) == ["u2 ended 0"])
+        #expect(resultsWithCounts(core) == ["u1 superseded 0", "u0 accepted 0", "u2 accepted 0"])
     }
 
     @Test func `The result of an expired command has its count`() {
-        let core = countingCore()
+        let core = makeCountingCore()
         let now = CoreHarness.startSeconds
         core.receive(.update(0))
         core.receive(.update(1), CommandText.update(2, beside: #""expiration":\#(now + 1),"#))
         core.elapse(5_000)
         core.admitAndAnswer()
         core.elapse(1_010)
-        #expect(counts(core) == ["u0 accepted 0", "u2 expired 1"])
+        #expect(resultsWithCounts(core) == ["u0 accepted 0", "u2 expired 1"])
     }
 
     @Test func `An invalid record still goes to the dead letters`() {
-        let core = countingCore()
+        let core = makeCountingCore()
         core.receive(.update(1), "{", .update(2))
         #expect(core.deadLetters.count == 1)
         #expect(core.results.map(\.outcome) == ["invalid"])
     }
 
     @Test func `A trace is reported before its record is dropped`() {
-        let core = countingCore()
+        let core = makeCountingCore()
         core.receiveOne(.update(1), partition: core.commandsPartition, trace: "t")
         core.receiveOne(.update(2), partition: core.commandsPartition)
         core.endBatch()
-        #expect(core.traces == ["u1"] && core.outcomes == [])
+        #expect(core.endedTraces == ["u1"] && core.outcomes == [])
         #expect(core.committableOffset == 0)
-        core.report(.acknowledged, on: .trace)
+        core.report(.acknowledged, on: .traceEnd)
         #expect(core.committableOffset == 1)
         core.admitAndAnswer()
-        #expect(counts(core) == ["u2 accepted 1"])
+        #expect(resultsWithCounts(core) == ["u2 accepted 1"])
     }
 }

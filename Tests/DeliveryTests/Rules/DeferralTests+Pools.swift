@@ -5,12 +5,12 @@ import Testing
 /// Each pool defers separately.
 extension DeferralTests {
     @Test func `A pool that accepts nothing holds back no other pool`() {
-        let core = Self.core { $0.pushesInFlightPerPoolMax = 2 }
+        let core = Self.makeCore { $0.pushesInFlightPerPoolMax = 2 }
         for activity in ["a", "b", "c", "d"] {
             core.receive(.update(1, of: activity))
             core.reply(.send, environment: .sandbox)
         }
-        #expect(core.pushesWaiting(Self.sandbox) == 2, "the others wait unadmitted")
+        #expect(core.waitingPushCount(of: Self.sandbox) == 2, "the others wait unadmitted")
         core.receive(.update(1, of: "e"))
         #expect(core.unansweredCalls == ["admit e.u1"])
         core.admitAndAnswer()
@@ -18,7 +18,7 @@ extension DeferralTests {
     }
 
     @Test func `While production accepts nothing, sandbox tokens are still found`() {
-        let core = Self.core { $0.pushesInFlightPerPoolMax = 2 }
+        let core = Self.makeCore { $0.pushesInFlightPerPoolMax = 2 }
         for activity in ["a", "b", "c"] {
             core.receive(.update(1, of: activity))
             if !core.unansweredCalls.isEmpty { core.reply(.send) }
@@ -31,7 +31,7 @@ extension DeferralTests {
     }
 
     @Test func `A ready push can be superseded, and can expire, while it waits`() {
-        let core = Self.core()
+        let core = Self.makeCore()
         core.receive(.update(1), .update(1, of: "b", beside: #""expiration":\#(CoreHarness.startSeconds + 2),"#))
         core.reply(.send)
         core.reply(.send)

@@ -7,24 +7,27 @@ import Testing
     /// Slightly more than `deferAfterMilliseconds`, so that the core has checked the wait and deferred the
     /// command.
     static let overdueMilliseconds: Int64 = 11_200
-    private static let delay: Int64 = 30_000
+    private static let delayMilliseconds: Int64 = 30_000
     static let sandbox = PoolIdentifier(appIndex: 0, environment: .sandbox)
 
     @Test func `A push that its pool does not accept is deferred, and sent when it comes back`() throws {
-        let core = Self.core()
+        let core = Self.makeCore()
         core.receive(.update(1))
         core.reply(.send, number: CoreHarness.startSeconds + 5)
         core.elapseInSteps(9_000)
         #expect(core.deferrals.isEmpty)
         core.elapseInSteps(Self.overdueMilliseconds - 9_000)
-        let deferred = try #require(core.deferrals.first)
-        #expect(deferred.cause == "pool" && deferred.deferral.count == 1)
-        #expect(deferred.value.contains("\"timestamp\":\(CoreHarness.startSeconds + 1)"), "its own, not the raised one")
+        let deferredCommand = try #require(core.deferrals.first)
+        #expect(deferredCommand.cause == "pool" && deferredCommand.deferral.count == 1)
+        #expect(
+            deferredCommand.value.contains("\"timestamp\":\(CoreHarness.startSeconds + 1)"),
+            "its own, not the raised one"
+        )
         #expect(core.committableOffset == 0, "not before the deferred topic has it")
         core.acknowledgeAll()
         #expect(core.committableOffset == 1 && core.recordsInProgress == 0 && core.results.isEmpty)
-        core.elapseInSteps(Self.delay)
-        core.receive(deferred)
+        core.elapseInSteps(Self.delayMilliseconds)
+        core.receive(deferredCommand)
         core.admitAndAnswer()
         core.acknowledgeAll()
         let result = try #require(core.results.first)
@@ -35,7 +38,7 @@ import Testing
 
     @Test func `A command that waits again is deferred sooner, but not before it was offered`() throws {
         let core = try coreWithBlockedPool()
-        core.elapseInSteps(Self.delay)
+        core.elapseInSteps(Self.delayMilliseconds)
         core.receive(core.deferrals[0])
         core.reply(.send)
         core.elapseInSteps(600)
@@ -49,7 +52,7 @@ import Testing
         let core = try coreWithBlockedPool()
         core.elapseInSteps(5_000)
         core.receive(.update(2))
-        core.elapseInSteps(Self.delay - 5_000)
+        core.elapseInSteps(Self.delayMilliseconds - 5_000)
         #expect(core.deferrals.count == 1 && core.unansweredCalls == [], "one of an activity is under way")
         core.receive(core.deferrals[0])
         #expect(core.outcomes == ["u1 superseded"])
@@ -72,27 +75,27 @@ import Testing
 
     @Test func `The return of a pool is reported once`() throws {
         let core = try coreWithBlockedPool()
-        var told = [core.delivery.takePoolRecovery()]
+        var recoveries = [core.delivery.takePoolRecovery()]
         core.receive(.update(1, of: "b"))
         core.admitAndAnswer()
-        told += [core.delivery.takePoolRecovery(), core.delivery.takePoolRecovery()]
+        recoveries += [core.delivery.takePoolRecovery(), core.delivery.takePoolRecovery()]
         core.elapseInSteps(2_000)
         core.receive(.update(2, of: "b"))
         core.admitAndAnswer()
-        told.append(core.delivery.takePoolRecovery())
-        #expect(told == [false, true, false, false])
+        recoveries.append(core.delivery.takePoolRecovery())
+        #expect(recoveries == [false, true, false, false])
     }
 
     @Test func `Numbers that no lane has written do not crash`() throws {
         let token = #""token":"\#(CoreHarness.token)","environment":"production","#
         let core = try coreWithBlockedPool(.update(1, beside: token))
-        var deferred = core.deferrals[0]
-        deferred.deferral.attempts = .max
-        deferred.deferral.resultsBefore = .max
-        deferred.deferral.supersededCount = .max
-        deferred.deferral.serviceFaults = .max
-        core.elapseInSteps(Self.delay)
-        core.receive(deferred)
+        var deferredCommand = core.deferrals[0]
+        deferredCommand.deferral.attempts = .max
+        deferredCommand.deferral.earlierResultCount = .max
+        deferredCommand.deferral.supersededCount = .max
+        deferredCommand.deferral.serviceFaults = .max
+        core.elapseInSteps(Self.delayMilliseconds)
+        core.receive(deferredCommand)
         core.reply(.duplicate)
         core.acknowledgeAll()
         #expect(core.outcomes == ["u1 duplicate"])
@@ -106,7 +109,7 @@ import Testing
         core.elapseInSteps(600)
         core.receive(.update(2))
         #expect(core.unansweredCalls == [])
-        core.elapseInSteps(Self.delay)
+        core.elapseInSteps(Self.delayMilliseconds)
         core.receive(core.deferrals[0])
         core.reply(.send)
         let push = try #require(core.push())
@@ -121,42 +124,42 @@ import Testing
         core.admitAndAnswer()
         core.elapseInSteps(600)
         core.receive(.update(2))
-        core.elapseInSteps(Self.delay + 5_000)
+        core.elapseInSteps(Self.delayMilliseconds + 5_000)
         #expect(core.unansweredCalls == ["admit u2"])
     }
 
     @Test func `A carried alert is deferred with its carrier`() throws {
-        let core = Self.core()
+        let core = Self.makeCore()
         core.receive(.alert(1), .update(2))
         core.reply(.send)
         core.elapseInSteps(Self.overdueMilliseconds)
-        let deferred = try #require(core.deferrals.first)
-        #expect(deferred.command == "u2" && deferred.value.contains("1 : 0"))
-        #expect(deferred.deferral.alertVersion?.timestamp == CoreHarness.startSeconds + 1)
+        let deferredCommand = try #require(core.deferrals.first)
+        #expect(deferredCommand.command == "u2" && deferredCommand.value.contains("1 : 0"))
+        #expect(deferredCommand.deferral.alertVersion?.timestamp == CoreHarness.startSeconds + 1)
         #expect(core.outcomes == [], "the rider settles with its carrier")
         core.acknowledgeAll()
         core.acknowledgeAll()
         #expect(core.outcomes == ["u1 superseded"] && core.committableOffset == 2)
         core.receive(.update(1, of: "b"))
         core.admitAndAnswer()
-        core.elapseInSteps(Self.delay)
-        core.receive(deferred)
+        core.elapseInSteps(Self.delayMilliseconds)
+        core.receive(deferredCommand)
         core.reply(.send)
         #expect(try #require(core.push()).body.contains("1 : 0"))
     }
 
     @Test func `A start without budget is deferred, and keeps its expiration`() throws {
-        let core = Self.core()
+        let core = Self.makeCore()
         core.receive(.start(1))
         core.reply(.wait, number: 400_000)
         core.elapseInSteps(Self.overdueMilliseconds)
-        let deferred = try #require(core.deferrals.first)
-        #expect(deferred.cause == "startBudget")
-        #expect(deferred.value.contains("\"expiration\":\(CoreHarness.startSeconds + 601)"))
+        let deferredCommand = try #require(core.deferrals.first)
+        #expect(deferredCommand.cause == "startBudget")
+        #expect(deferredCommand.value.contains("\"expiration\":\(CoreHarness.startSeconds + 601)"))
         core.acknowledgeAll()
         #expect(core.committableOffset == 1)
-        core.elapseInSteps(Self.delay)
-        core.receive(deferred)
+        core.elapseInSteps(Self.delayMilliseconds)
+        core.receive(deferredCommand)
         core.elapseInSteps(10_100)
         try #require(core.deferrals.count == 2, "the device's budget is as empty as before")
         core.acknowledgeAll()
@@ -166,21 +169,21 @@ import Testing
     }
 
     @Test func `A deferred start returns its draw and passes on its claim`() throws {
-        let core = Self.core()
+        let core = Self.makeCore()
         core.receive(.start(1))
         core.reply(.tokenFound, number: 77)
         let claim = try #require(try core.oldestCall.claim)
         core.reply(.send)
         core.elapseInSteps(Self.overdueMilliseconds)
-        let deferred = try #require(core.deferrals.first)
-        #expect(core.settlements == ["s1 refunded"] && deferred.deferral.claim == claim)
+        let deferredCommand = try #require(core.deferrals.first)
+        #expect(core.settlements == ["s1 refunded"] && deferredCommand.deferral.claim == claim)
         core.acknowledgeAll()
         #expect(core.committableOffset == 1 && core.recordsInProgress == 0)
-        core.elapseInSteps(Self.delay)
-        core.receive(deferred)
+        core.elapseInSteps(Self.delayMilliseconds)
+        core.receive(deferredCommand)
         core.reply(.tokenFound, number: 78)
-        let next = try #require(try core.oldestCall.claim)
-        #expect(next != claim, "a worker that reads the record again, after this one has died, has another")
+        let newClaim = try #require(try core.oldestCall.claim)
+        #expect(newClaim != claim, "a worker that reads the record again, after this one has died, has another")
         #expect(try core.oldestCall.previousClaim == claim, "by which Redis admits it again")
         core.reply(.send)
         core.push()
@@ -189,7 +192,7 @@ import Testing
     }
 
     @Test func `A state of a limited token is deferred`() throws {
-        let core = Self.core()
+        let core = Self.makeCore()
         core.receive(.update(1))
         core.reply(.wait, number: 60_000)
         core.elapseInSteps(Self.overdueMilliseconds)
@@ -202,34 +205,34 @@ import Testing
     }
 
     @Test func `A command whose wait is shorter than the delay is not deferred`() {
-        let core = Self.core()
+        let core = Self.makeCore()
         core.receive(.update(1))
         core.reply(.wait, number: 29_000)
         core.elapseInSteps(28_000)
         #expect(core.deferrals.isEmpty)
-        core.elapseInSteps(1_000 + PaceTests.precision)
+        core.elapseInSteps(1_000 + PaceTests.timerPrecisionMilliseconds)
         #expect(core.unansweredCalls == ["admit u1"])
     }
 
     @Test func `A push that APNs has not accepted for long is deferred`() throws {
-        let core = Self.core()
+        let core = Self.makeCore()
         core.receive(.update(1))
         core.reply(.send)
         core.elapseInSteps(9_000)
         core.push()
         core.elapseInSteps(2_000)
         core.answer(.retryLater, status: 503)
-        let deferred = try #require(core.deferrals.first)
-        #expect(deferred.cause == "retry" && deferred.deferral.attempts == 1)
+        let deferredCommand = try #require(core.deferrals.first)
+        #expect(deferredCommand.cause == "retry" && deferredCommand.deferral.attempts == 1)
         core.acknowledgeAll()
-        core.elapseInSteps(Self.delay)
-        core.receive(deferred)
+        core.elapseInSteps(Self.delayMilliseconds)
+        core.receive(deferredCommand)
         core.admitAndAnswer()
         #expect(core.results.first?.attempts == 2)
     }
 
     @Test(arguments: [false, true]) func `A lane that holds many bytes defers sooner`(holdsMuch: Bool) {
-        let core = Self.core { if holdsMuch { $0.blockBytesMax = 64 } }
+        let core = Self.makeCore { if holdsMuch { $0.usedBlockBytesMax = 64 } }
         core.receive(.update(1))
         core.reply(.send)
         core.elapseInSteps(4_000)
@@ -239,56 +242,56 @@ import Testing
     }
 
     @Test func `The count of superseded commands is deferred too`() throws {
-        let core = Self.core { $0.supersededResults = .counted }
+        let core = Self.makeCore { $0.supersededResults = .counted }
         core.receive(.update(1), .update(2), .update(3))
         core.reply(.send)
         core.elapseInSteps(Self.overdueMilliseconds)
         core.acknowledgeAll()
-        core.elapseInSteps(Self.delay)
+        core.elapseInSteps(Self.delayMilliseconds)
         core.receive(try #require(core.deferrals.first))
         core.admitAndAnswer()
         #expect(core.results.map(\.supersededCount) == [2])
     }
 
     @Test func `A token that came with the command is deferred too`() throws {
-        let core = Self.core()
+        let core = Self.makeCore()
         let token = #""token":"\#(CoreHarness.token)","environment":"production","#
         core.receiveOne(.update(1, beside: token), partition: core.commandsPartition, recordMilliseconds: 1_234)
         core.endBatch()
         core.reply(.send, registeredAtMilliseconds: 1_234)
         core.elapseInSteps(Self.overdueMilliseconds)
         core.acknowledgeAll()
-        core.elapseInSteps(Self.delay)
+        core.elapseInSteps(Self.delayMilliseconds)
         core.receive(try #require(core.deferrals.first))
         let registration = try #require(try core.oldestCall.admission?.registration)
         #expect(registration.registeredAtMilliseconds == 1_234)
     }
 
     @Test func `A held command that its registration released is deferred as itself`() throws {
-        let core = Self.core()
+        let core = Self.makeCore()
         core.register(CommandText.registration())
         core.reply(.registered, held: .update(1))
         core.reply(.send)
         core.elapseInSteps(Self.overdueMilliseconds)
-        let deferred = try #require(core.deferrals.first)
-        #expect(deferred.command == "u1" && deferred.deferral.topic == .registrations)
+        let deferredCommand = try #require(core.deferrals.first)
+        #expect(deferredCommand.command == "u1" && deferredCommand.deferral.topic == .registrations)
         core.acknowledgeAll()
         #expect(core.committableOffset(core.registrationsPartition) == 1)
-        core.elapseInSteps(Self.delay)
-        core.receive(deferred)
+        core.elapseInSteps(Self.delayMilliseconds)
+        core.receive(deferredCommand)
         core.admitAndAnswer()
         #expect(core.results.map(\.topic) == [.registrations])
     }
 
     @Test func `A record that no lane has deferred is a dead letter`() {
-        let core = Self.core()
+        let core = Self.makeCore()
         core.receive(.update(1), partition: core.deferredPartition)
         #expect(core.deadLetters.map(\.error) == ["notDeferred"])
         #expect(core.deadLetters.map(\.source) == ["causeway.deferred/0/0"])
     }
 
     @Test func `Results do not wait behind a deferred topic that accepts nothing`() throws {
-        let core = Self.core()
+        let core = Self.makeCore()
         core.receive(.update(1))
         core.reply(.send)
         core.elapseInSteps(Self.overdueMilliseconds)
@@ -302,7 +305,7 @@ import Testing
     }
 
     @Test func `A push that the deferred topic does not accept is sent when the pool is back`() throws {
-        let core = Self.core()
+        let core = Self.makeCore()
         core.receive(.alert(1))
         core.reply(.send)
         core.elapseInSteps(Self.overdueMilliseconds)
@@ -322,7 +325,7 @@ import Testing
     }
 
     @Test func `A revoked partition's deferral is still acknowledged`() throws {
-        let core = Self.core()
+        let core = Self.makeCore()
         core.receive(.update(1))
         core.reply(.send)
         core.elapseInSteps(Self.overdueMilliseconds)
@@ -332,17 +335,17 @@ import Testing
         #expect(core.isDrained(core.commandsPartition) && core.committableOffset == 1)
     }
 
-    static func core(_ change: (inout DeliveryConfiguration) -> Void = { _ in }) -> CoreHarness {
+    static func makeCore(_ change: (inout DeliveryConfiguration) -> Void = { _ in }) -> CoreHarness {
         CoreHarness {
             $0.deferAfterMilliseconds = 10_000
-            $0.deferredDelayMilliseconds = delay
+            $0.deferredDelayMilliseconds = delayMilliseconds
             change(&$0)
         }
     }
 
     /// Returns a core that has deferred a command of `a`, because the command's pool accepts nothing.
     private func coreWithBlockedPool(_ command: String = .update(1)) throws -> CoreHarness {
-        let core = Self.core()
+        let core = Self.makeCore()
         core.receive(command)
         core.reply(.send)
         core.elapseInSteps(Self.overdueMilliseconds)

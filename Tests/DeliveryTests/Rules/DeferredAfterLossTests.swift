@@ -6,18 +6,18 @@ import Testing
 /// then reads the original record of the commands topic again. The alert rings at most once.
 @Suite struct DeferredAfterLossTests {
     private static let overdueMilliseconds: Int64 = 11_200
-    private static let delay: Int64 = 30_000
+    private static let delayMilliseconds: Int64 = 30_000
 
     /// The lane that deferred the alert waits for the deferred record, so the alert rings once, in one push.
     @Test func `The lane that deferred an alert waits for it`() throws {
-        let core = Self.core()
-        let deferred = try deferAlert(core)
+        let core = Self.makeCore()
+        let deferredCommand = try deferAlert(core)
         core.reread(below: 1)
         core.receive(.alert(1))
         #expect(core.unansweredCalls.isEmpty)
-        core.elapseInSteps(Self.delay)
-        core.receive(deferred)
-        let bodies = Self.carryAll(core)
+        core.elapseInSteps(Self.delayMilliseconds)
+        core.receive(deferredCommand)
+        let bodies = Self.sendAll(core)
         #expect(bodies.count == 1)
         #expect(bodies.allSatisfy { $0.contains("alert") })
         #expect(core.outcomes.count { $0 == "u1 accepted" } == 1)
@@ -28,15 +28,15 @@ import Testing
     /// loss of Redis and a new owner while the alert is still young enough (5 minutes). Closing the gap could ring an
     /// alert twice, because Redis no longer knows whether the alert rang.
     @Test func `Another worker sends the state without its alert`() throws {
-        let deferred = try deferAlert(Self.core())
-        let core = Self.core()
+        let deferredCommand = try deferAlert(Self.makeCore())
+        let core = Self.makeCore()
         core.reread(below: 1)
         core.receive(.alert(1))
-        let bodies = Self.carryAll(core)
+        let bodies = Self.sendAll(core)
         #expect(bodies.count == 1)
         #expect(!bodies.contains { $0.contains("alert") })
         core.elapseInSteps(2_000)
-        core.receive(deferred)
+        core.receive(deferredCommand)
         core.reply(.duplicate)
         core.acknowledgeAll()
         #expect(core.outcomes == ["u1 accepted", "u1 duplicate"])
@@ -46,20 +46,20 @@ import Testing
     /// The alert was deferred, read again and sent. Then Redis lost its data, and the worker reads the
     /// commands partition again.
     @Test func `An alert that came back before the loss does not ring again`() throws {
-        let core = Self.core()
-        let deferred = try deferAlert(core)
-        core.elapseInSteps(Self.delay)
-        core.receive(deferred)
-        #expect(Self.carryAll(core).map { $0.contains("alert") } == [true])
+        let core = Self.makeCore()
+        let deferredCommand = try deferAlert(core)
+        core.elapseInSteps(Self.delayMilliseconds)
+        core.receive(deferredCommand)
+        #expect(Self.sendAll(core).map { $0.contains("alert") } == [true])
         core.reread(below: 1)
         core.receive(.alert(1))
-        #expect(!Self.carryAll(core).contains { $0.contains("alert") })
+        #expect(!Self.sendAll(core).contains { $0.contains("alert") })
     }
 
-    private static func core() -> CoreHarness {
+    private static func makeCore() -> CoreHarness {
         CoreHarness {
             $0.deferAfterMilliseconds = overdueMilliseconds - 1_200
-            $0.deferredDelayMilliseconds = delay
+            $0.deferredDelayMilliseconds = delayMilliseconds
         }
     }
 
@@ -70,18 +70,18 @@ import Testing
         core.reply(.send)
         core.elapseInSteps(Self.overdueMilliseconds)
         core.acknowledgeAll()
-        let deferred = try #require(core.deferrals.first)
+        let deferredCommand = try #require(core.deferrals.first)
         core.receive(.update(1, of: "b"))
         core.admitAndAnswer()
         core.acknowledgeAll()
         core.elapseInSteps(600)
-        return deferred
+        return deferredCommand
     }
 
     /// Lets Redis permit all commands that wait, and lets APNs accept their pushes.
     ///
     /// - Returns: the bodies of the pushes.
-    private static func carryAll(_ core: CoreHarness) -> [String] {
+    private static func sendAll(_ core: CoreHarness) -> [String] {
         var bodies: [String] = []
         while core.unansweredCalls.contains(where: { $0.hasPrefix("admit") }) {
             core.reply(.send)

@@ -5,14 +5,14 @@ import Testing
 /// If APNs cannot take a push, the core pauses before the next attempt. If the command is then deferred, the deferred
 /// record keeps the end of this pause, and what is known about the alert.
 @Suite struct DeferredPauseTests {
-    private static let delay: Int64 = 30_000
+    private static let delayMilliseconds: Int64 = 30_000
     /// The shortest first pause. Jitter shortens the configured 300 s to no less than half.
-    private static let pauseMin: Int64 = 150_000
+    private static let pauseMillisecondsMin: Int64 = 150_000
 
-    private func core() -> CoreHarness {
+    private func makeCore() -> CoreHarness {
         CoreHarness {
             $0.deferAfterMilliseconds = 10_000
-            $0.deferredDelayMilliseconds = Self.delay
+            $0.deferredDelayMilliseconds = Self.delayMilliseconds
             $0.retryBaseMilliseconds = 300_000
             $0.retryMillisecondsMax = 300_000
         }
@@ -20,7 +20,7 @@ import Testing
 
     /// Returns a core that has deferred a command whose push APNs did not accept.
     private func coreAfterRefusal(_ command: String = .update(1)) throws -> CoreHarness {
-        let core = core()
+        let core = makeCore()
         core.receive(command)
         core.reply(.send)
         core.push()
@@ -32,34 +32,34 @@ import Testing
 
     @Test func `A pause that is longer than the delay continues to its end`() throws {
         let core = try coreAfterRefusal()
-        let end = core.deferrals[0].deferral.pauseEndMilliseconds
+        let pauseEndMilliseconds = core.deferrals[0].deferral.pauseEndMilliseconds
         #expect(core.deferrals[0].cause == "retry")
-        #expect(end - core.now.wallMilliseconds >= Self.pauseMin)
-        var readings = 0
-        while end - core.now.wallMilliseconds > Self.delay {
-            core.elapseInSteps(Self.delay - 6_000)
+        #expect(pauseEndMilliseconds - core.now.wallMilliseconds >= Self.pauseMillisecondsMin)
+        var readingCount = 0
+        while pauseEndMilliseconds - core.now.wallMilliseconds > Self.delayMilliseconds {
+            core.elapseInSteps(Self.delayMilliseconds - 6_000)
             core.receive(try #require(core.deferrals.last))
-            readings += 1
+            readingCount += 1
             #expect(core.unansweredCalls == [])
-            if end - core.now.wallMilliseconds > Self.delay + 6_000 {
+            if pauseEndMilliseconds - core.now.wallMilliseconds > Self.delayMilliseconds + 6_000 {
                 core.elapseInSteps(6_000)
-                try #require(core.deferrals.count == readings + 1, "it goes back")
-                #expect(core.deferrals.last?.deferral.pauseEndMilliseconds == end)
+                try #require(core.deferrals.count == readingCount + 1, "it goes back")
+                #expect(core.deferrals.last?.deferral.pauseEndMilliseconds == pauseEndMilliseconds)
                 core.acknowledgeAll()
             } else {
                 break
             }
         }
-        core.elapseInSteps(end - core.now.wallMilliseconds - 100)
+        core.elapseInSteps(pauseEndMilliseconds - core.now.wallMilliseconds - 100)
         #expect(core.unansweredCalls == [])
-        core.elapseInSteps(100 + PaceTests.precision)
+        core.elapseInSteps(100 + PaceTests.timerPrecisionMilliseconds)
         #expect(core.unansweredCalls == ["admit u1"])
-        #expect(core.committableOffset(core.deferredPartition) == Int64(readings) - 1)
+        #expect(core.committableOffset(core.deferredPartition) == Int64(readingCount) - 1)
     }
 
     @Test func `A newer state does not wait for the pause of an older one`() throws {
         let core = try coreAfterRefusal()
-        core.elapseInSteps(Self.delay)
+        core.elapseInSteps(Self.delayMilliseconds)
         core.receive(core.deferrals[0])
         #expect(core.unansweredCalls == [])
         core.receive(.update(2))
@@ -67,14 +67,14 @@ import Testing
     }
 
     @Test func `A deferred start keeps its pause too`() throws {
-        let core = core()
+        let core = makeCore()
         core.receive(.start(1))
         core.reply(.tokenFound, number: 77)
         core.reply(.send)
         core.push()
         core.answer(.retryLater, status: 503)
         core.acknowledgeAll()
-        core.elapseInSteps(Self.delay)
+        core.elapseInSteps(Self.delayMilliseconds)
         core.receive(try #require(core.deferrals.first))
         #expect(core.unansweredCalls == [])
         core.receive(.update(2))
@@ -90,32 +90,32 @@ import Testing
         }
         core.receive(.update(1))
         core.reply(.send)
-        var pauses: [Int64] = []
+        var pausesMilliseconds: [Int64] = []
         for _ in 0..<3 {
             core.push()
             core.answer(.retryLater, status: 503)
-            let deferred = try #require(core.deferrals.last)
-            let pause = deferred.deferral.pauseEndMilliseconds - core.now.wallMilliseconds
-            pauses.append(pause)
+            let deferredCommand = try #require(core.deferrals.last)
+            let pauseMilliseconds = deferredCommand.deferral.pauseEndMilliseconds - core.now.wallMilliseconds
+            pausesMilliseconds.append(pauseMilliseconds)
             core.acknowledgeAll()
-            core.elapseInSteps(pause + PaceTests.precision)
-            core.receive(deferred)
+            core.elapseInSteps(pauseMilliseconds + PaceTests.timerPrecisionMilliseconds)
+            core.receive(deferredCommand)
             core.reply(.send)
         }
         #expect(core.deferrals.map(\.deferral.serviceFaults) == [1, 2, 3])
-        for (pause, whole) in zip(pauses, [2_000, 4_000, 8_000] as [Int64]) {
-            #expect((whole / 2...whole + 1).contains(pause))
+        for (pause, longestPause) in zip(pausesMilliseconds, [2_000, 4_000, 8_000] as [Int64]) {
+            #expect((longestPause / 2...longestPause + 1).contains(pause))
         }
     }
 
     @Test func `A pause from a wrong clock is shortened`() throws {
         let core = try coreAfterRefusal()
-        var deferred = core.deferrals[0]
-        deferred.deferral.pauseEndMilliseconds = 1 << 53
-        core.receive(deferred)
+        var deferredCommand = core.deferrals[0]
+        deferredCommand.deferral.pauseEndMilliseconds = 1 << 53
+        core.receive(deferredCommand)
         core.elapseInSteps(6_000)
-        let again = try #require(core.deferrals.last)
-        #expect(again.deferral.pauseEndMilliseconds - core.now.wallMilliseconds <= 3_600_000)
+        let secondDeferral = try #require(core.deferrals.last)
+        #expect(secondDeferral.deferral.pauseEndMilliseconds - core.now.wallMilliseconds <= 3_600_000)
     }
 
     /// The command has waited long enough to be deferred. The core does not defer it, because APNs did not process the
@@ -138,7 +138,7 @@ import Testing
     }
 
     @Test func `A command with a suspect token waits in the deferred topic`() throws {
-        let core = core()
+        let core = makeCore()
         core.receive(.update(1))
         core.reply(.send)
         core.push()

@@ -21,7 +21,7 @@ import Testing
         core.register(CommandText.deviceRegistration())
         for activity in ["x", "y"] {
             core.reply(.registered, held: .start(1, of: activity))
-            #expect(core.unansweredCalls == ["lookUpToken \(activity).s1"], "each draws on the device's budget")
+            #expect(core.unansweredCalls == ["takeStartToken \(activity).s1"], "each draws on the device's budget")
             core.reply(.tokenFound)
             core.admitAndAnswer()
             core.acknowledgeProductions()

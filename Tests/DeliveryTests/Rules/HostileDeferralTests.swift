@@ -12,20 +12,21 @@ import Testing
         core.receive(.update(1, of: "z"))
         core.reply(.send)
         core.elapseInSteps(11_200)
-        var deferred = try #require(core.deferrals.first)
-        deferred.value = command
-        change(&deferred.deferral)
-        core.receive(deferred)
+        var deferredCommand = try #require(core.deferrals.first)
+        deferredCommand.value = command
+        change(&deferredCommand.deferral)
+        core.receive(deferredCommand)
     }
 
-    private func core() -> CoreHarness {
+    private func makeCore() -> CoreHarness {
         CoreHarness { ($0.deferAfterMilliseconds, $0.deferredDelayMilliseconds) = (10_000, 30_000) }
     }
 
-    @Test(arguments: [UInt8(15), 254, .max]) func `Any number of earlier results is valid`(resultsBefore: UInt8) throws
+    @Test(arguments: [UInt8(15), 254, .max]) func `Any number of earlier results is valid`(earlierResultCount: UInt8)
+        throws
     {
-        let core = core()
-        try receive(.update(1, beside: Self.token), core) { $0.resultsBefore = resultsBefore }
+        let core = makeCore()
+        try receive(.update(1, beside: Self.token), core) { $0.earlierResultCount = earlierResultCount }
         core.reply(.duplicate)
         #expect(core.outcomes == ["u1 duplicate"])
         core.acknowledgeAll()
@@ -36,18 +37,18 @@ import Testing
     }
 
     @Test func `A held start without a token registers none`() throws {
-        let core = core()
+        let core = makeCore()
         try receive(.start(1), core) { $0.isHeldStart = true }
         core.reply(.tokenFound)
         core.reply(.superseded)
         core.acknowledgeAll()
         core.acknowledgeAll()
-        let registers = core.unansweredCalls.contains { $0.hasPrefix("register") }
-        #expect(!registers, "an empty token would replace the known one")
+        let isTokenRegistered = core.unansweredCalls.contains { $0.hasPrefix("register") }
+        #expect(!isTokenRegistered, "an empty token would replace the known one")
     }
 
     @Test func `A command that was accepted once is not refused by another clock`() throws {
-        let core = core()
+        let core = makeCore()
         try receive(.update(400), core) { $0.receivedMilliseconds += 200_000 }
         #expect(core.outcomes == [] && core.unansweredCalls == ["admit u400"])
     }

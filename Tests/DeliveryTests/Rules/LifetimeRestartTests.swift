@@ -5,10 +5,10 @@ import Testing
 /// An activity whose policy says `restart` is started again after the end of its lifetime. The timetable keeps what the
 /// start needs, and the core sends the start only while the timetable waits for it. (R34, R35)
 @Suite struct LifetimeRestartTests {
-    private static let ended = (CoreHarness.startSeconds + 10) * 1_000
-    private static let state = Version(timestamp: CoreHarness.startSeconds + 3, sequence: 0)
-    private static let identifier = "lifetime:\(ended):\(state.timestamp).0"
-    private static let restart = CommandText.start(10, id: identifier)
+    private static let endedMilliseconds = (CoreHarness.startSeconds + 10) * 1_000
+    private static let stateVersion = Version(timestamp: CoreHarness.startSeconds + 3, sequence: 0)
+    private static let identifier = "lifetime:\(endedMilliseconds):\(stateVersion.timestamp).0"
+    private static let restartCommand = CommandText.start(10, id: identifier)
 
     /// Returns a core whose default policy ends activities after an hour and starts them again. Policy `once` only ends
     /// them.
@@ -25,15 +25,15 @@ import Testing
         }
     }
 
-    private func kept(_ core: CoreHarness) -> [(note: LifetimeEvent, command: String)] {
+    private func keptCommands(_ core: CoreHarness) -> [(event: LifetimeEvent, command: String)] {
         core.calls.compactMap { call in
-            guard case .reportLifetimeEvent(let note, let kept?) = call.operation else { return nil }
-            return (note, "\(kept.isStart ? "start" : "shown") \(String(decoding: kept.record, as: UTF8.self))")
+            guard case .reportLifetimeEvent(let event, let command?) = call.operation else { return nil }
+            return (event, "\(command.isStart ? "start" : "shown") \(String(decoding: command.record, as: UTF8.self))")
         }
     }
 
-    private func notes(_ core: CoreHarness) -> [LifetimeEvent] {
-        core.calls.compactMap { if case .reportLifetimeEvent(let note, _) = $0.operation { note } else { nil } }
+    private func lifetimeEvents(_ core: CoreHarness) -> [LifetimeEvent] {
+        core.calls.compactMap { if case .reportLifetimeEvent(let event, _) = $0.operation { event } else { nil } }
     }
 
     @Test func `The timetable keeps the start and the newest state, until it says that it has them`() {
@@ -41,19 +41,23 @@ import Testing
         core.receive(.start(1))
         core.reply(.tokenFound)
         core.admitAndAnswer()
-        #expect(kept(core).count == 1)
+        #expect(keptCommands(core).count == 1)
         #expect(
-            kept(core).first?.command.hasPrefix(#"start {"app":"com.example.match","activity":"a","device":"d","#)
+            keptCommands(core).first?.command
+                .hasPrefix(#"start {"app":"com.example.match","activity":"a","device":"d","#)
                 == true
         )
         core.loseRedis()
         core.loseRedis()
-        #expect(kept(core).count == 1 && kept(core).first?.command.contains(#""content-state":{"n":0}"#) == true)
+        #expect(
+            keptCommands(core).count == 1
+                && keptCommands(core).first?.command.contains(#""content-state":{"n":0}"#) == true
+        )
         core.acknowledgeAll()
         core.elapse(5_000)
         core.receive(.update(2))
         core.admitAndAnswer()
-        #expect(kept(core).count == 1 && kept(core).first?.command.hasPrefix("shown ") == true)
+        #expect(keptCommands(core).count == 1 && keptCommands(core).first?.command.hasPrefix("shown ") == true)
         core.acknowledgeAll()
         #expect(core.committableOffset == 2 && core.recordsInProgress == 0)
     }
@@ -63,7 +67,7 @@ import Testing
         core.receive(.update(3))
         core.reply(.ended)
         #expect(core.outcomes == ["u3 ended"])
-        #expect(kept(core).map(\.note) == [.updatedAfterEnd])
+        #expect(keptCommands(core).map(\.event) == [.updatedAfterEnd])
         core.acknowledgeAll()
         #expect(core.committableOffset == 1)
     }
@@ -72,11 +76,11 @@ import Testing
         let core = restartingCore()
         core.receive(.update(1, beside: #""policy":"once","#))
         core.admitAndAnswer()
-        #expect(kept(core).isEmpty && notes(core).count == 1)
+        #expect(keptCommands(core).isEmpty && lifetimeEvents(core).count == 1)
         core.acknowledgeAll()
         core.receive(.update(2, of: "b", beside: #""policy":"once","#))
         core.reply(.ended)
-        #expect(notes(core) == [])
+        #expect(lifetimeEvents(core) == [])
     }
 
     /// Redis has lost the timetable, so reading the start again must write it to the timetable again. (R25)
@@ -85,7 +89,10 @@ import Testing
         core.elapse(5_000)
         core.reread(below: 2)
         core.receive(.start(1))
-        #expect(kept(core).map(\.note) == notes(core) && kept(core).first?.command.hasPrefix("start ") == true)
+        #expect(
+            keptCommands(core).map(\.event) == lifetimeEvents(core)
+                && keptCommands(core).first?.command.hasPrefix("start ") == true
+        )
         core.acknowledgeSettlements()
         #expect(core.outcomes == [] && core.committableOffset == 1 && core.recordsInProgress == 0)
     }
@@ -97,13 +104,13 @@ import Testing
         let core = restartingCore { $0.policies[0].oversize = dropped }
         core.elapse(5_000)
         core.reread(below: 2)
-        let long = String(repeating: "x", count: 4_096)
+        let filler = String(repeating: "x", count: 4_096)
         core.receive(
             CommandText.start(1)
-                .replacing(#""content-state":{"n":0}"#, with: #""content-state":{"n":0,"lineups":"\#(long)"}"#)
+                .replacing(#""content-state":{"n":0}"#, with: #""content-state":{"n":0,"lineups":"\#(filler)"}"#)
         )
-        #expect(notes(core).count == 1 && core.outcomes == [])
-        #expect(kept(core).map { $0.command.contains(#""content-state":{"n":0}"#) } == (isKept ? [true] : []))
+        #expect(lifetimeEvents(core).count == 1 && core.outcomes == [])
+        #expect(keptCommands(core).map { $0.command.contains(#""content-state":{"n":0}"#) } == (isKept ? [true] : []))
         core.acknowledgeSettlements()
         #expect(core.committableOffset == 1 && core.recordsInProgress == 0)
     }
@@ -111,14 +118,16 @@ import Testing
     @Test func `The start is sent if the timetable waits for it, and begins the next life`() {
         let core = restartingCore()
         core.elapse(10_000)
-        core.receive(Self.restart)
+        core.receive(Self.restartCommand)
         #expect(core.unansweredCalls == ["checkLifetime \(Self.identifier)"])
         core.reply(.retry)
         core.reply(.tokenFound)
         core.admitAndAnswer()
         #expect(core.outcomes == ["\(Self.identifier) accepted"] && core.results.map(\.isLifetimeCommand) == [true])
-        #expect(notes(core) == [.began(atMilliseconds: Self.ended, lifetimeMilliseconds: 3_600_000)])
-        #expect(kept(core).count == 1)
+        #expect(
+            lifetimeEvents(core) == [.began(atMilliseconds: Self.endedMilliseconds, lifetimeMilliseconds: 3_600_000)]
+        )
+        #expect(keptCommands(core).count == 1)
         core.acknowledgeAll()
         #expect(core.committableOffset == 1 && core.recordsInProgress == 0)
     }
@@ -126,31 +135,46 @@ import Testing
     @Test func `The start is not sent if the producer has ended or started the activity`() {
         let core = restartingCore()
         core.elapse(10_000)
-        core.receive(Self.restart)
+        core.receive(Self.restartCommand)
         core.reply(.superseded)
-        #expect(core.outcomes == ["\(Self.identifier) superseded"] && notes(core) == [])
+        #expect(core.outcomes == ["\(Self.identifier) superseded"] && lifetimeEvents(core) == [])
         for event in [CommandText.start(11), CommandText.end(11)] {
             let core = restartingCore()
             core.elapse(10_000)
             core.receive(event)
-            core.receive(Self.restart)
+            core.receive(Self.restartCommand)
             core.reply(.retry, toNewest: true)
-            #expect(core.outcomes == ["\(Self.identifier) superseded"] && notes(core) == [])
+            #expect(core.outcomes == ["\(Self.identifier) superseded"] && lifetimeEvents(core) == [])
         }
+    }
+
+    /// The end is older than the start, whose timestamp is Causeway's own. It takes precedence. (R35)
+    @Test(arguments: [false, true])
+    func `An end of the producer replaces a start that waits for its budget`(hasNewerUpdate: Bool) {
+        let core = restartingCore()
+        core.elapse(10_000)
+        core.receive(Self.restartCommand)
+        core.reply(.retry)
+        if hasNewerUpdate { core.receive(.update(12)) }
+        core.receive(.end(7))
+        core.reply(.wait, number: 500)
+        #expect(core.outcomes == ["\(Self.identifier) superseded"])
+        core.elapse(510)
+        #expect(core.unansweredCalls == ["admit e7"])
     }
 
     @Test func `A start without a token is held, and the timetable forgets it after its result`() {
         let core = restartingCore()
         core.elapse(10_000)
-        core.receive(Self.restart)
+        core.receive(Self.restartCommand)
         core.reply(.retry)
         core.reply(.noToken)
         core.reply(.held)
         #expect(core.outcomes == ["\(Self.identifier) held"])
-        #expect(notes(core) == [])
+        #expect(lifetimeEvents(core) == [])
         core.acknowledgeProductions()
         #expect(
-            notes(core) == [.ended(beganMilliseconds: Self.ended, restartMilliseconds: 0)]
+            lifetimeEvents(core) == [.ended(beganMilliseconds: Self.endedMilliseconds, restartMilliseconds: 0)]
                 && core.committableOffset == 0
         )
         core.acknowledgeSettlements()
@@ -161,15 +185,18 @@ import Testing
     @Test func `Redis is asked whether a state has come that is newer than the start's`() {
         let core = restartingCore()
         core.elapse(10_000)
-        core.receive(Self.restart)
-        guard case .checkLifetime(Self.ended, let state, let lease)? = core.calls.first?.operation else {
+        core.receive(Self.restartCommand)
+        guard
+            case .checkLifetime(Self.endedMilliseconds, let stateVersion, let leaseMilliseconds)? = core.calls.first?
+                .operation
+        else {
             Issue.record("\(core.unansweredCalls)")
             return
         }
-        #expect(state == Self.state)
+        #expect(stateVersion == Self.stateVersion)
         // The lease must last until the worker reads the deferred command again. Otherwise the keeper would make a
         // second start.
-        #expect(lease > 10_000 + 30_000)
+        #expect(leaseMilliseconds > 10_000 + 30_000)
     }
 
     /// The pool accepts nothing, so the core defers the start. While the start is deferred, the keeper makes the same
@@ -177,18 +204,18 @@ import Testing
     @Test func `A start that comes back from the deferred topic is sent with its claim`() throws {
         let core = restartingCore()
         core.elapse(10_000)
-        core.receive(Self.restart)
+        core.receive(Self.restartCommand)
         core.reply(.retry)
         core.reply(.tokenFound)
         core.reply(.send)
         core.elapseInSteps(12_000)
         core.acknowledgeAll()
-        let deferred = try #require(core.deferrals.first)
-        #expect(core.results.isEmpty && notes(core) == [])
+        let deferredCommand = try #require(core.deferrals.first)
+        #expect(core.results.isEmpty && lifetimeEvents(core) == [])
         // The second record of the start waits for Redis.
-        core.receive(Self.restart)
+        core.receive(Self.restartCommand)
         core.reply(.retry)
-        core.receive(deferred)
+        core.receive(deferredCommand)
         core.reply(.retry, toNewest: true)
         core.reply(.tokenFound)
         core.reply(.unknown)
@@ -199,15 +226,19 @@ import Testing
         core.push()
         core.answer(.accepted)
         #expect(core.outcomes == ["\(Self.identifier) unknown", "\(Self.identifier) accepted"])
-        #expect(notes(core) == [.began(atMilliseconds: Self.ended, lifetimeMilliseconds: 3_600_000)])
+        #expect(
+            lifetimeEvents(core) == [.began(atMilliseconds: Self.endedMilliseconds, lifetimeMilliseconds: 3_600_000)]
+        )
     }
 
     @Test func `A start that is read again tells that its life began`() {
         let core = restartingCore()
         core.elapse(20_000)
         core.reread(below: 2)
-        core.receive(Self.restart)
-        #expect(notes(core) == [.began(atMilliseconds: Self.ended, lifetimeMilliseconds: 3_600_000)])
+        core.receive(Self.restartCommand)
+        #expect(
+            lifetimeEvents(core) == [.began(atMilliseconds: Self.endedMilliseconds, lifetimeMilliseconds: 3_600_000)]
+        )
     }
 
     @Test func `A start is not sent if its policy only ends activities now`() {
@@ -217,17 +248,17 @@ import Testing
         core.reply(.retry)
         #expect(core.outcomes == ["\(Self.identifier) expired"])
         core.acknowledgeProductions()
-        #expect(notes(core) == [.ended(beganMilliseconds: Self.ended, restartMilliseconds: 0)])
+        #expect(lifetimeEvents(core) == [.ended(beganMilliseconds: Self.endedMilliseconds, restartMilliseconds: 0)])
     }
 
     @Test func `A start that is too old is not sent, and the timetable forgets it`() {
         let core = restartingCore()
         core.elapse(3_600_000)
-        core.receive(Self.restart)
+        core.receive(Self.restartCommand)
         core.reply(.retry)
         #expect(core.outcomes == ["\(Self.identifier) expired"])
         core.acknowledgeProductions()
-        #expect(notes(core) == [.ended(beganMilliseconds: Self.ended, restartMilliseconds: 0)])
+        #expect(lifetimeEvents(core) == [.ended(beganMilliseconds: Self.endedMilliseconds, restartMilliseconds: 0)])
     }
 
     /// The start's policy was removed, or its body is too large. The timetable must forget the start; otherwise the
@@ -240,9 +271,9 @@ import Testing
         #expect(core.outcomes == ["\(Self.identifier) invalid"] && core.deadLetters.count == 1)
         #expect(core.results.map(\.isLifetimeCommand) == [true] && core.results.map(\.activity) == ["a"])
         // The timetable forgets the start only after Kafka has acknowledged the result and the dead letter.
-        #expect(notes(core) == [])
+        #expect(lifetimeEvents(core) == [])
         core.acknowledgeProductions()
-        #expect(notes(core) == [.ended(beganMilliseconds: Self.ended, restartMilliseconds: 0)])
+        #expect(lifetimeEvents(core) == [.ended(beganMilliseconds: Self.endedMilliseconds, restartMilliseconds: 0)])
         #expect(core.committableOffset == 0)
         core.acknowledgeSettlements()
         #expect(core.committableOffset == 1 && core.recordsInProgress == 0)
@@ -252,6 +283,6 @@ import Testing
         let core = restartingCore()
         core.receive(.start(1, beside: #""policy":"gone","#))
         core.acknowledgeAll()
-        #expect(core.outcomes == ["s1 invalid"] && notes(core) == [] && core.committableOffset == 1)
+        #expect(core.outcomes == ["s1 invalid"] && lifetimeEvents(core) == [] && core.committableOffset == 1)
     }
 }

@@ -6,8 +6,8 @@ import Testing
 /// The core tells the timetable when an activity with a limited lifetime begins, lives and ends. It sends the keeper's
 /// end only while the timetable has the life. (R34, R35)
 @Suite struct LifetimeTests {
-    private static let began = CoreHarness.startSeconds * 1_000
-    private static let end = CommandText.end(9, id: "lifetime:\(began)")
+    private static let beganMilliseconds = CoreHarness.startSeconds * 1_000
+    private static let lifetimeEnd = CommandText.end(9, id: "lifetime:\(beganMilliseconds)")
 
     /// Returns a core whose default policy limits the lifetime to an hour. Policy `endless` has no limit.
     private func coreWithLimitedLifetimes() -> CoreHarness {
@@ -19,12 +19,12 @@ import Testing
         }
     }
 
-    private func notes(_ core: CoreHarness) -> [LifetimeEvent] {
-        core.calls.compactMap { if case .reportLifetimeEvent(let note, _) = $0.operation { note } else { nil } }
+    private func lifetimeEvents(_ core: CoreHarness) -> [LifetimeEvent] {
+        core.calls.compactMap { if case .reportLifetimeEvent(let event, _) = $0.operation { event } else { nil } }
     }
 
-    private func alive(_ second: Int64) -> LifetimeEvent {
-        .alive(atMilliseconds: Self.began + second * 1_000, lifetimeMilliseconds: 3_600_000)
+    private func aliveEvent(atSecond second: Int64) -> LifetimeEvent {
+        .alive(atMilliseconds: Self.beganMilliseconds + second * 1_000, lifetimeMilliseconds: 3_600_000)
     }
 
     // MARK: - What the core writes to the timetable
@@ -35,7 +35,11 @@ import Testing
         core.receive(.start(1))
         core.reply(.tokenFound)
         core.admitAndAnswer()
-        #expect(notes(core) == [.began(atMilliseconds: Self.began + 5_000, lifetimeMilliseconds: 3_600_000)])
+        #expect(
+            lifetimeEvents(core) == [
+                .began(atMilliseconds: Self.beganMilliseconds + 5_000, lifetimeMilliseconds: 3_600_000)
+            ]
+        )
         core.acknowledgeProductions()
         #expect(core.committableOffset == 0)
         core.acknowledgeSettlements()
@@ -47,26 +51,26 @@ import Testing
         core.elapse(5_000)
         core.receive(.update(1))
         core.admitAndAnswer()
-        #expect(notes(core) == [alive(1)])
+        #expect(lifetimeEvents(core) == [aliveEvent(atSecond: 1)])
         core.acknowledgeAll()
         core.elapse(1_000)
         core.receive(.end(2))
         core.admitAndAnswer()
-        #expect(notes(core) == [.removed])
+        #expect(lifetimeEvents(core) == [.removed])
     }
 
     @Test func `A time in the future is no evidence`() {
         let core = coreWithLimitedLifetimes()
         core.receive(.update(60))
         core.admitAndAnswer()
-        #expect(notes(core) == [alive(0)])
+        #expect(lifetimeEvents(core) == [aliveEvent(atSecond: 0)])
     }
 
     @Test func `A command of another policy takes its activity out`() {
         let core = coreWithLimitedLifetimes()
         core.receive(.update(1, beside: #""policy":"endless","#))
         core.admitAndAnswer()
-        #expect(notes(core) == [.removed])
+        #expect(lifetimeEvents(core) == [.removed])
     }
 
     @Test func `Without a lifetime, the timetable gets no call`() {
@@ -77,14 +81,14 @@ import Testing
         core.reply(.tokenFound)
         core.admitAndAnswer()
         core.unregister(key: "a")
-        #expect(notes(core) == [])
+        #expect(lifetimeEvents(core) == [])
     }
 
     @Test func `A registration tells that its activity lives, before it registers`() {
         let core = coreWithLimitedLifetimes()
         core.elapse(5_000)
         core.register(CommandText.registration(at: 3))
-        #expect(notes(core) == [alive(3)] && core.unansweredCalls == [])
+        #expect(lifetimeEvents(core) == [aliveEvent(atSecond: 3)] && core.unansweredCalls == [])
         core.acknowledgeSettlements()
         #expect(core.unansweredCalls == ["register a"])
         core.reply(.registered)
@@ -101,7 +105,7 @@ import Testing
     @Test func `A tombstone tells that its activity is over`() {
         let core = coreWithLimitedLifetimes()
         core.unregister(key: "a")
-        #expect(notes(core) == [.removed])
+        #expect(lifetimeEvents(core) == [.removed])
         core.reply(.unregistered)
         core.reply(.unregistered)
         #expect(core.committableOffset(core.registrationsPartition) == 0)
@@ -116,7 +120,7 @@ import Testing
         core.elapse(5_000)
         core.reread(below: 2)
         core.receive(.start(1))
-        #expect(notes(core) == [alive(1)])
+        #expect(lifetimeEvents(core) == [aliveEvent(atSecond: 1)])
         #expect(core.unansweredCalls == [] && core.committableOffset == 0)
         core.acknowledgeSettlements()
         #expect(core.outcomes == [] && core.committableOffset == 1 && core.recordsInProgress == 0)
@@ -126,42 +130,45 @@ import Testing
 
     @Test func `It is admitted if the life lasts, and its result says why it came`() {
         let core = coreWithLimitedLifetimes()
-        core.receive(Self.end)
-        #expect(core.unansweredCalls == ["checkLifetime lifetime:\(Self.began)"])
+        core.receive(Self.lifetimeEnd)
+        #expect(core.unansweredCalls == ["checkLifetime lifetime:\(Self.beganMilliseconds)"])
         core.reply(.retry)
-        #expect(core.unansweredCalls == ["admit lifetime:\(Self.began)"])
+        #expect(core.unansweredCalls == ["admit lifetime:\(Self.beganMilliseconds)"])
         core.admitAndAnswer()
         #expect(core.results.map(\.isLifetimeCommand) == [true])
         // If the worker dies before Kafka has acknowledged this result, the next worker reads the end again.
         // Redis must then still have the life.
         core.acknowledgeSettlements()
-        #expect(notes(core) == [])
+        #expect(lifetimeEvents(core) == [])
         core.acknowledgeProductions()
-        let ended = LifetimeEvent.ended(beganMilliseconds: Self.began, restartMilliseconds: Self.began + 10_000)
-        #expect(notes(core) == [ended] && core.committableOffset == 0)
+        let endedEvent = LifetimeEvent.ended(
+            beganMilliseconds: Self.beganMilliseconds,
+            restartMilliseconds: Self.beganMilliseconds + 10_000
+        )
+        #expect(lifetimeEvents(core) == [endedEvent] && core.committableOffset == 0)
         core.acknowledgeSettlements()
         #expect(core.committableOffset == 1 && core.recordsInProgress == 0)
     }
 
     @Test func `It ends no later life`() {
         let core = coreWithLimitedLifetimes()
-        core.receive(Self.end)
+        core.receive(Self.lifetimeEnd)
         core.reply(.superseded)
-        #expect(core.outcomes == ["lifetime:\(Self.began) superseded"])
+        #expect(core.outcomes == ["lifetime:\(Self.beganMilliseconds) superseded"])
         core.acknowledgeAll()
-        #expect(notes(core) == [] && core.committableOffset == 1)
+        #expect(lifetimeEvents(core) == [] && core.committableOffset == 1)
     }
 
     @Test func `It asks again if Redis does not answer`() {
         let core = coreWithLimitedLifetimes()
-        core.receive(Self.end)
+        core.receive(Self.lifetimeEnd)
         core.loseRedis()
-        #expect(core.unansweredCalls == ["checkLifetime lifetime:\(Self.began)"])
+        #expect(core.unansweredCalls == ["checkLifetime lifetime:\(Self.beganMilliseconds)"])
     }
 
     @Test func `Its partition's next owner reads it again if the partition goes meanwhile`() {
         let core = coreWithLimitedLifetimes()
-        core.receive(Self.end)
+        core.receive(Self.lifetimeEnd)
         core.beginRevoking(core.commandsPartition)
         core.reply(.retry)
         #expect(core.outcomes == [] && core.recordsInProgress == 0)
@@ -172,7 +179,7 @@ import Testing
         let core = coreWithLimitedLifetimes()
         core.receive(.update(1))
         core.receive(.update(second))
-        core.receive(Self.end)
+        core.receive(Self.lifetimeEnd)
         core.reply(.retry, toNewest: true)
         core.admitAndAnswer()
         core.acknowledgeAll()
@@ -181,24 +188,43 @@ import Testing
         core.admitAndAnswer()
         core.elapse(1_010)
         core.admitAndAnswer()
-        #expect(core.outcomes == ["u1 accepted", "u\(second) accepted", "lifetime:\(Self.began) accepted"])
+        #expect(core.outcomes == ["u1 accepted", "u\(second) accepted", "lifetime:\(Self.beganMilliseconds) accepted"])
+    }
+
+    /// Redis asks the state to wait, so the state waits again. It is newer than the end.
+    @Test func `A state that waits again is sent before it`() {
+        let core = coreWithLimitedLifetimes()
+        core.receive(.update(1))
+        core.receive(.update(10))
+        core.receive(Self.lifetimeEnd)
+        core.reply(.retry, toNewest: true)
+        core.admitAndAnswer()
+        core.acknowledgeAll()
+        core.elapse(1_010)
+        core.reply(.wait, number: 500)
+        core.elapse(510)
+        #expect(core.unansweredCalls == ["admit u10"])
+        core.admitAndAnswer()
+        core.elapse(1_010)
+        core.admitAndAnswer()
+        #expect(core.outcomes == ["u1 accepted", "u10 accepted", "lifetime:\(Self.beganMilliseconds) accepted"])
     }
 
     @Test(arguments: [10 as Int64, 9, 8])
     func `A producer's own end replaces it, whatever its version`(second: Int64) {
         let core = coreWithLimitedLifetimes()
         core.receive(.update(1))
-        core.receive(Self.end)
+        core.receive(Self.lifetimeEnd)
         core.reply(.retry, toNewest: true)
         core.receive(.end(second))
-        #expect(core.outcomes == ["lifetime:\(Self.began) superseded"])
+        #expect(core.outcomes == ["lifetime:\(Self.beganMilliseconds) superseded"])
     }
 
     @Test(arguments: [9 as Int64, 8])
     func `An update up to its version that comes later is sent first`(second: Int64) {
         let core = coreWithLimitedLifetimes()
         core.receive(.update(1))
-        core.receive(Self.end)
+        core.receive(Self.lifetimeEnd)
         core.reply(.retry, toNewest: true)
         core.receive(.update(second))
         core.admitAndAnswer()
@@ -207,60 +233,64 @@ import Testing
             core.elapse(1_010)
             core.admitAndAnswer()
         }
-        #expect(core.outcomes == ["u1 accepted", "u\(second) accepted", "lifetime:\(Self.began) accepted"])
+        #expect(core.outcomes == ["u1 accepted", "u\(second) accepted", "lifetime:\(Self.beganMilliseconds) accepted"])
     }
 
     @Test func `It does not wait behind a start or an end of the producer`() {
         for event in [CommandText.start(1), CommandText.end(1)] {
             let core = coreWithLimitedLifetimes()
             core.receive(event)
-            core.receive(Self.end)
+            core.receive(Self.lifetimeEnd)
             core.reply(.retry, toNewest: true)
-            #expect(core.outcomes == ["lifetime:\(Self.began) superseded"])
-            #expect(notes(core) == [])
+            #expect(core.outcomes == ["lifetime:\(Self.beganMilliseconds) superseded"])
+            #expect(lifetimeEvents(core) == [])
         }
     }
 
     @Test func `Without a token it is not held`() {
         let core = coreWithLimitedLifetimes()
-        core.receive(Self.end)
+        core.receive(Self.lifetimeEnd)
         core.reply(.retry)
         core.reply(.noToken)
-        #expect(core.outcomes == ["lifetime:\(Self.began) expired"])
+        #expect(core.outcomes == ["lifetime:\(Self.beganMilliseconds) expired"])
         core.acknowledgeSettlements()
         core.acknowledgeProductions()
-        #expect(notes(core) == [.ended(beganMilliseconds: Self.began, restartMilliseconds: 0)])
+        #expect(lifetimeEvents(core) == [.ended(beganMilliseconds: Self.beganMilliseconds, restartMilliseconds: 0)])
     }
 
     /// The token died before the keeper made this end, so the 410 does not show that this end reached the
     /// phone. Perhaps a worker sent an earlier end of the same life, and died before it settled that end.
     @Test func `With a dead token it is not held, and the keeper makes it again`() {
         let core = coreWithLimitedLifetimes()
-        core.receive(Self.end)
+        core.receive(Self.lifetimeEnd)
         core.reply(.retry)
         core.reply(.send)
         core.push()
-        core.answer(.tokenDead, status: 410, reason: "Unregistered", invalidAt: Self.began + 1)
-        #expect(core.outcomes == ["lifetime:\(Self.began) unregistered"])
+        core.answer(.tokenDead, status: 410, reason: "Unregistered", invalidAt: Self.beganMilliseconds + 1)
+        #expect(core.outcomes == ["lifetime:\(Self.beganMilliseconds) unregistered"])
         core.acknowledgeAll()
-        #expect(notes(core) == [] && core.committableOffset == 1 && core.recordsInProgress == 0)
+        #expect(lifetimeEvents(core) == [] && core.committableOffset == 1 && core.recordsInProgress == 0)
     }
 
     /// The token died after the keeper made this end. So the core assumes that an earlier attempt ended the activity,
     /// and that its answer was lost.
     @Test func `A token that has died since it was made has been ended by it`() {
         let core = coreWithLimitedLifetimes()
-        core.receive(Self.end)
+        core.receive(Self.lifetimeEnd)
         core.reply(.retry)
         core.reply(.send)
         core.push()
-        core.answer(.tokenDead, status: 410, reason: "Unregistered", invalidAt: Self.began + 9_000)
-        #expect(core.outcomes == ["lifetime:\(Self.began) unregistered"])
+        core.answer(.tokenDead, status: 410, reason: "Unregistered", invalidAt: Self.beganMilliseconds + 9_000)
+        #expect(core.outcomes == ["lifetime:\(Self.beganMilliseconds) unregistered"])
         core.acknowledgeSettlements()
         core.acknowledgeProductions()
-        #expect(notes(core) == [.ended(beganMilliseconds: Self.began, restartMilliseconds: Self.began + 10_000)])
+        #expect(
+            lifetimeEvents(core) == [
+                .ended(beganMilliseconds: Self.beganMilliseconds, restartMilliseconds: Self.beganMilliseconds + 10_000)
+            ]
+        )
         // A worker that reads the end again after a crash learns from Redis that the end counts as accepted.
-        #expect(core.settlements == ["lifetime:\(Self.began) accepted"])
+        #expect(core.settlements == ["lifetime:\(Self.beganMilliseconds) accepted"])
     }
 
     /// A worker died after it had settled the end in Redis. The core must find out whether APNs accepted the
@@ -268,15 +298,18 @@ import Testing
     @Test(arguments: [true, false])
     func `An end that was settled before counts as shown only if it was`(wasNotShown: Bool) {
         let core = coreWithLimitedLifetimes()
-        core.receive(Self.end)
+        core.receive(Self.lifetimeEnd)
         core.reply(.retry)
         core.reply(.duplicate, wasNotShown: wasNotShown)
-        #expect(core.outcomes == ["lifetime:\(Self.began) duplicate"])
+        #expect(core.outcomes == ["lifetime:\(Self.beganMilliseconds) duplicate"])
         core.acknowledgeSettlements()
         core.acknowledgeProductions()
-        let ended = LifetimeEvent.ended(beganMilliseconds: Self.began, restartMilliseconds: Self.began + 10_000)
+        let endedEvent = LifetimeEvent.ended(
+            beganMilliseconds: Self.beganMilliseconds,
+            restartMilliseconds: Self.beganMilliseconds + 10_000
+        )
         // If the end was not shown, the life stays in the timetable, and the keeper makes the end again.
-        #expect(notes(core) == (wasNotShown ? [] : [ended]))
+        #expect(lifetimeEvents(core) == (wasNotShown ? [] : [endedEvent]))
         core.acknowledgeAll()
         #expect(core.committableOffset == 1 && core.recordsInProgress == 0)
     }
@@ -284,58 +317,58 @@ import Testing
     /// The audience may have a newer state than the start in the timetable, so the activity only ends.
     @Test func `A member of audiences is not started again`() {
         let core = coreWithLimitedLifetimes()
-        core.receive(Self.end)
+        core.receive(Self.lifetimeEnd)
         core.reply(.retry)
         core.admitAndAnswer()
         core.acknowledgeSettlement(departures: CoreHarness.departures("m", at: 1))
         core.acknowledgeProductions()
         #expect(core.notifyAudiences() != nil)
         core.acknowledgeSettlement()
-        #expect(notes(core) == [.ended(beganMilliseconds: Self.began, restartMilliseconds: 0)])
+        #expect(lifetimeEvents(core) == [.ended(beganMilliseconds: Self.beganMilliseconds, restartMilliseconds: 0)])
     }
 
     // MARK: - The keeper has made the end again
 
     @Test func `Behind another end it leaves the life alone`() {
         let core = coreWithLimitedLifetimes()
-        core.receive(Self.end)
+        core.receive(Self.lifetimeEnd)
         core.reply(.retry)
         core.reply(.ended)
-        #expect(core.outcomes == ["lifetime:\(Self.began) ended"])
+        #expect(core.outcomes == ["lifetime:\(Self.beganMilliseconds) ended"])
         core.acknowledgeSettlements()
         core.acknowledgeProductions()
-        #expect(notes(core) == [.endedByAnother(beganMilliseconds: Self.began)])
+        #expect(lifetimeEvents(core) == [.endedByAnother(beganMilliseconds: Self.beganMilliseconds)])
     }
 
     /// The keeper has made two ends of one life. The core keeps the older end, because Redis has admitted it.
     @Test func `The older one is sent when it comes back from the deferred topic`() throws {
         let core = coreWithLimitedLifetimes()
-        core.receive(Self.end)
+        core.receive(Self.lifetimeEnd)
         core.reply(.retry)
         core.reply(.send)
         core.elapseInSteps(12_000)
-        let deferred = try #require(core.deferrals.first)
+        let deferredCommand = try #require(core.deferrals.first)
         core.acknowledgeAll()
-        core.receive(CommandText.end(19, id: "lifetime:\(Self.began)"))
+        core.receive(CommandText.end(19, id: "lifetime:\(Self.beganMilliseconds)"))
         core.reply(.retry)
         #expect(core.unansweredCalls == [], "it waits for the deferred one")
-        core.receive(deferred)
+        core.receive(deferredCommand)
         core.reply(.retry)
-        #expect(core.outcomes == ["lifetime:\(Self.began) superseded"])
+        #expect(core.outcomes == ["lifetime:\(Self.beganMilliseconds) superseded"])
         core.reply(.send)
         #expect(core.push()?.body.contains("\"timestamp\":\(CoreHarness.startSeconds + 9)") == true)
     }
 
     @Test func `Nothing stays in memory of one that comes back too late`() throws {
         let core = coreWithLimitedLifetimes()
-        core.receive(Self.end)
+        core.receive(Self.lifetimeEnd)
         core.reply(.retry)
         core.reply(.send)
         core.elapseInSteps(12_000)
-        let deferred = try #require(core.deferrals.first)
+        let deferredCommand = try #require(core.deferrals.first)
         core.acknowledgeAll()
         core.elapseInSteps(60_000)
-        core.receive(deferred)
+        core.receive(deferredCommand)
         core.reply(.superseded)
         #expect(core.delivery.activities.count == 0)
     }
@@ -350,7 +383,7 @@ import Testing
             #expect(core.unansweredCalls == ["admit \(other)"])
         }
         let core = coreWithLimitedLifetimes()
-        core.receive(CommandText.update(9, id: "lifetime:\(Self.began)"))
-        #expect(core.unansweredCalls == ["admit lifetime:\(Self.began)"])
+        core.receive(CommandText.update(9, id: "lifetime:\(Self.beganMilliseconds)"))
+        #expect(core.unansweredCalls == ["admit lifetime:\(Self.beganMilliseconds)"])
     }
 }

@@ -19,15 +19,15 @@ import Testing
     }
 
     @Test func `Bytes are bounded too`() {
-        let core = CoreHarness { $0.blockBytesMax = 64 << 10 }
-        var received = 0
+        let core = CoreHarness { $0.usedBlockBytesMax = 64 << 10 }
+        var receivedCount = 0
         while core.canReceive {
-            let state = String(repeating: "y", count: 2_000 + received)
-            core.receive(CommandText.update(1, of: "a\(received)", inside: #","x":"\#(state)""#))
-            received += 1
-            guard received < 64 else { break }
+            let state = String(repeating: "y", count: 2_000 + receivedCount)
+            core.receive(CommandText.update(1, of: "a\(receivedCount)", inside: #","x":"\#(state)""#))
+            receivedCount += 1
+            guard receivedCount < 64 else { break }
         }
-        #expect((8..<32).contains(received), "some 2 to 4 KiB each: \(received)")
+        #expect((8..<32).contains(receivedCount), "some 2 to 4 KiB each: \(receivedCount)")
         core.reply(.unchanged)
         core.acknowledgeAll()
         #expect(core.canReceive)

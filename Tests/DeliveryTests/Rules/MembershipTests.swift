@@ -7,7 +7,7 @@ import Testing
 /// the member has left audiences, the store learns that they are notified. Then the record settles, or its command
 /// continues.
 @Suite struct MembershipTests {
-    private typealias Change = CoreHarness.SeenChange
+    private typealias Change = CoreHarness.SeenMembershipChange
 
     private static let atMilliseconds = CoreHarness.startSeconds * 1_000
     private static func digest(_ name: String) -> AudienceDigest { CoreHarness.digest(name) }
@@ -46,10 +46,10 @@ import Testing
     @Test func `A registration is settled when its audiences know it`() throws {
         let core = CoreHarness()
         core.register(CommandText.registration(in: ["m", "n", "m"]))
-        let named = try #require(try core.oldestCall.namedAudiences)
-        #expect(named.withUnsafeBytes { Array(AudienceList($0)) } == [Self.digest("m"), Self.digest("n")])
+        let namedAudiences = try #require(try core.oldestCall.namedAudiences)
+        #expect(namedAudiences.withUnsafeBytes { Array(AudienceList($0)) } == [Self.digest("m"), Self.digest("n")])
         core.reply(.registered)
-        let (member, change) = try #require(core.takeChange())
+        let (member, change) = try #require(core.takeMembershipChange())
         #expect(change == joinChange("m", "n"))
         let view = core.delivery.view(member.record)
         #expect(String(decoding: view.token, as: UTF8.self) == CoreHarness.token)
@@ -163,7 +163,7 @@ import Testing
             .replacing(#""device""#, with: #""channels":\#(supportsChannels),"device""#)
         core.register(text)
         core.reply(.registered)
-        let (member, _) = try #require(core.takeChange())
+        let (member, _) = try #require(core.takeMembershipChange())
         #expect(core.delivery.view(member.record).supportsChannels == supportsChannels)
     }
 

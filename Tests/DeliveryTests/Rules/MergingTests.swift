@@ -58,25 +58,20 @@ import Testing
         #expect(core.unansweredCalls == ["admit e2"])
     }
 
-    @Test func `An update after a waiting end is ended`() {
+    /// `EarlierLifeTests` shows what follows from Redis' decision.
+    @Test(arguments: [false, true])
+    func `An end is admitted before a newer update, whichever comes first`(isUpdateFirst: Bool) {
         let core = CoreHarness()
-        core.receive(.end(1), .update(2))
-        #expect(core.outcomes == ["u2 ended"])
+        if isUpdateFirst { core.receive(.update(2), .end(1)) } else { core.receive(.end(1), .update(2)) }
+        #expect(core.outcomes == [])
         #expect(core.unansweredCalls == ["admit e1"])
     }
 
-    @Test func `An end that comes late is not superseded by an update`() {
-        let core = CoreHarness()
-        core.receive(.update(2), .end(1))
-        #expect(core.outcomes == ["u2 ended"])
-        #expect(core.unansweredCalls == ["admit e1"])
-    }
-
-    @Test func `Of two ends, the first is kept`() {
+    @Test func `Of two ends, the newer one is kept`() {
         let core = CoreHarness()
         core.receive(.end(1), .end(2))
-        #expect(core.outcomes == ["e2 ended"])
-        #expect(core.unansweredCalls == ["admit e1"])
+        #expect(core.outcomes == ["e1 superseded"])
+        #expect(core.unansweredCalls == ["admit e2"])
     }
 
     @Test func `A start is not merged with later commands`() {
@@ -96,32 +91,32 @@ import Testing
         #expect(core.outcomes == [])
         core.admitAndAnswer()
         core.elapse(1_010)
-        #expect(core.unansweredCalls == ["lookUpToken s2"])
+        #expect(core.unansweredCalls == ["takeStartToken s2"])
     }
 
     @Test func `A newer start replaces one that waits`() {
         let core = CoreHarness()
         core.receive(.start(1), .start(2))
         #expect(core.outcomes == ["s1 superseded"])
-        #expect(core.unansweredCalls == ["lookUpToken s2"])
+        #expect(core.unansweredCalls == ["takeStartToken s2"])
     }
 
     @Test func `A start that comes late is sent first`() {
         let core = CoreHarness()
         core.receive(.update(2), .start(1))
         #expect(core.outcomes == [])
-        #expect(core.unansweredCalls == ["lookUpToken s1"])
+        #expect(core.unansweredCalls == ["takeStartToken s1"])
         core.reply(.tokenFound)
         core.admitAndAnswer()
         core.elapse(1_010)
         #expect(core.unansweredCalls == ["admit u2"])
     }
 
-    @Test func `Of two late starts, one is sent`() {
+    @Test func `Of two late starts, the newer one is sent`() {
         let core = CoreHarness()
         core.receive(.update(3), .start(1), .start(2))
-        #expect(core.outcomes == ["s2 superseded"])
-        #expect(core.unansweredCalls == ["lookUpToken s1"])
+        #expect(core.outcomes == ["s1 superseded"])
+        #expect(core.unansweredCalls == ["takeStartToken s2"])
     }
 
     @Test func `States that come while Redis decides about one replace each other`() {

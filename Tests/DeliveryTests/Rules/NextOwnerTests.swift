@@ -10,22 +10,23 @@ import Testing
     /// Revokes the partition of commands, and assigns it again with the offset and metadata that it had committed.
     /// `spoil` may change the metadata first. Returns how many settled offsets the core took from the metadata; nil if
     /// it refused the metadata.
-    private func handOver(_ core: CoreHarness, logEnd: Int64 = .max, spoil: (inout [UInt8]) -> Void = { _ in }) throws
+    private func handOver(_ core: CoreHarness, logEndOffset: Int64 = .max, spoil: (inout [UInt8]) -> Void = { _ in })
+        throws
         -> Int?
     {
         core.beginRevoking(core.commandsPartition)
         core.acknowledgeAll()
         #expect(core.isDrained(core.commandsPartition))
-        let committed = core.delivery.progress(core.commandsPartition)
-        var progress = try #require(committed)
+        let committedProgress = core.delivery.progress(core.commandsPartition)
+        var progress = try #require(committedProgress)
         spoil(&progress.metadata)
         core.release(core.commandsPartition)
-        let again = core.assign(.commands)
-        #expect(again == core.commandsPartition)
+        let reassignedPartition = core.assign(.commands)
+        #expect(reassignedPartition == core.commandsPartition)
         core.elapse(60_000)
         let offset = progress.committableOffset
         return progress.metadata.withUnsafeBytes {
-            core.delivery.resume(again, at: offset, metadata: $0, logEnd: logEnd)
+            core.delivery.resume(reassignedPartition, at: offset, metadata: $0, logEndOffset: logEndOffset)
         }
     }
 
@@ -44,14 +45,14 @@ import Testing
         return core
     }
 
-    private func reread(_ core: CoreHarness) {
+    private func receiveAgain(_ core: CoreHarness) {
         core.receive(.update(1, of: "b"), .alert(1), .update(2))
     }
 
     @Test func `An alert that settled above a waiting record rings once`() throws {
         let core = coreWithAlertAboveARecordThatWaits()
         #expect(try handOver(core) == 1)
-        reread(core)
+        receiveAgain(core)
         #expect(core.counters.recordsSettledBefore == 1)
         #expect(core.unansweredCalls == ["admit b.u1", "admit u2"])
         core.admitAndAnswer()
@@ -64,15 +65,15 @@ import Testing
 
     @Test func `Settled offsets beyond the end of the log are not trusted`() throws {
         let core = coreWithAlertAboveARecordThatWaits()
-        #expect(try handOver(core, logEnd: 1) == 0)
-        reread(core)
+        #expect(try handOver(core, logEndOffset: 1) == 0)
+        receiveAgain(core)
         #expect(core.counters.recordsSettledBefore == 0)
     }
 
     @Test func `Unreadable metadata is refused, and everything is read again`() throws {
         let core = coreWithAlertAboveARecordThatWaits()
         #expect(try handOver(core) { $0[0] = UInt8(ascii: "9") } == nil)
-        reread(core)
+        receiveAgain(core)
         #expect(core.counters.recordsSettledBefore == 0)
         #expect(core.recordsInProgress == 3)
     }
@@ -83,7 +84,7 @@ import Testing
         core.receive(.update(1, of: "b"))
         core.reply(.wait, number: 900)
         #expect(try handOver(core) == 1, "its record had not been read again by then")
-        reread(core)
+        receiveAgain(core)
         #expect(core.counters.recordsSettledBefore == 1)
     }
 

@@ -6,7 +6,7 @@ import Testing
 /// replaces the state that waits.
 @Suite struct PaceTests {
     /// The timers' precision in milliseconds: a timer fires at most this late, and never early.
-    static let precision: Int64 = 8
+    static let timerPrecisionMilliseconds: Int64 = 8
 
     @Test func `One activity has one push in flight`() {
         let core = CoreHarness()
@@ -37,7 +37,7 @@ import Testing
         core.receive(.update(2))
         core.elapse(2_999)
         #expect(core.unansweredCalls == [])
-        core.elapse(1 + Self.precision)
+        core.elapse(1 + Self.timerPrecisionMilliseconds)
         #expect(core.unansweredCalls == ["admit u2"])
     }
 
@@ -51,7 +51,7 @@ import Testing
         core.receive(.update(2))
         core.elapse(999)
         #expect(core.unansweredCalls == [])
-        core.elapse(1 + Self.precision)
+        core.elapse(1 + Self.timerPrecisionMilliseconds)
         #expect(core.unansweredCalls == ["admit u2"])
     }
 
@@ -62,7 +62,7 @@ import Testing
         core.receive(.update(2))
         core.receive(.update(3))
         #expect(core.outcomes == ["u1 accepted", "u2 superseded"])
-        core.elapse(1_000 + Self.precision)
+        core.elapse(1_000 + Self.timerPrecisionMilliseconds)
         #expect(core.unansweredCalls == ["admit u3"])
     }
 
@@ -72,16 +72,16 @@ import Testing
         core.receive(.update(1))
         core.admitAndAnswer()
         core.receive(.update(2))
-        var turns = 0
-        while core.unansweredCalls.isEmpty, turns < 100 {
-            let due = try #require(core.nextDueMilliseconds)
-            #expect(due > core.now.monotonicMilliseconds)
-            core.elapse(due - core.now.monotonicMilliseconds)
-            turns += 1
+        var turnCount = 0
+        while core.unansweredCalls.isEmpty, turnCount < 100 {
+            let dueMilliseconds = try #require(core.nextDueMilliseconds)
+            #expect(dueMilliseconds > core.now.monotonicMilliseconds)
+            core.elapse(dueMilliseconds - core.now.monotonicMilliseconds)
+            turnCount += 1
         }
         #expect(core.unansweredCalls == ["admit u2"])
-        let waited = core.now.monotonicMilliseconds - CoreHarness.startMonotonicMilliseconds
-        #expect((1_000...1_000 + Self.precision).contains(waited))
+        let waitedMilliseconds = core.now.monotonicMilliseconds - CoreHarness.startMonotonicMilliseconds
+        #expect((1_000...1_000 + Self.timerPrecisionMilliseconds).contains(waitedMilliseconds))
     }
 
     @Test func `Redis decides about the pace`() {
@@ -91,7 +91,7 @@ import Testing
         #expect(core.outcomes == [])
         core.elapse(399)
         #expect(core.unansweredCalls == [])
-        core.elapse(1 + Self.precision)
+        core.elapse(1 + Self.timerPrecisionMilliseconds)
         #expect(core.unansweredCalls == ["admit u1"])
     }
 
@@ -100,7 +100,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.wait, number: milliseconds)
-        core.elapse(1 + Self.precision)
+        core.elapse(1 + Self.timerPrecisionMilliseconds)
         #expect(core.unansweredCalls == ["admit u1"])
     }
 
@@ -110,7 +110,7 @@ import Testing
         core.reply(.wait, number: .max)
         core.elapse(19_999)
         #expect(core.unansweredCalls == [])
-        core.elapse(1 + Self.precision)
+        core.elapse(1 + Self.timerPrecisionMilliseconds)
         #expect(core.unansweredCalls == ["admit u1"])
     }
 
@@ -122,7 +122,7 @@ import Testing
         #expect(core.outcomes == ["u1 superseded"])
         core.receive(.update(3))
         #expect(core.outcomes == ["u1 superseded", "u2 superseded"])
-        core.elapse(400 + Self.precision)
+        core.elapse(400 + Self.timerPrecisionMilliseconds)
         #expect(core.unansweredCalls == ["admit u3"])
     }
 
@@ -131,7 +131,7 @@ import Testing
         core.receive(.start(1), .update(2))
         core.reply(.tokenFound)
         core.reply(.wait, number: 400)
-        core.elapse(400 + Self.precision)
+        core.elapse(400 + Self.timerPrecisionMilliseconds)
         #expect(core.unansweredCalls == ["admit s1"], "it keeps its token and its draw")
         #expect(core.outcomes == [])
     }
@@ -184,7 +184,7 @@ import Testing
         #expect(core.push() == nil)
         #expect(core.outcomes == ["u1 superseded"])
         #expect(core.results.first?.attempts == 0)
-        #expect(core.results.first?.times[3] == -1, "it was never sent")
+        #expect(core.results.first?.timesMilliseconds[3] == -1, "it was never sent")
         #expect(core.unansweredCalls == ["admit u2"], "at once")
     }
 
@@ -193,7 +193,7 @@ import Testing
         core.receive(.update(1))
         core.admitAndAnswer()
         core.acknowledgeAll()
-        core.elapse(1_000 + Self.precision)
+        core.elapse(1_000 + Self.timerPrecisionMilliseconds)
         #expect(core.nextDueMilliseconds == nil)
         core.receive(.update(2))
         #expect(core.unansweredCalls == ["admit u2"])

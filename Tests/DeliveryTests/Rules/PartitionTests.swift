@@ -121,13 +121,13 @@ import Testing
 
     @Test func `Another partition's command of the same activity goes on`() {
         let core = CoreHarness()
-        let second = core.assign(.commands, number: 1)
+        let secondPartition = core.assign(.commands, number: 1)
         core.receive(.update(1))
         core.admitAndAnswer(.retryNow)
-        core.receive(.start(2), partition: second)
+        core.receive(.start(2), partition: secondPartition)
         core.beginRevoking(core.commandsPartition)
         core.elapse(1_010)
-        #expect(core.unansweredCalls == ["lookUpToken s2"])
+        #expect(core.unansweredCalls == ["takeStartToken s2"])
     }
 
     @Test func `A released command is left to the next owner of its registration`() {
@@ -145,8 +145,8 @@ import Testing
         core.receive(.update(1, of: "b"))
         core.register(CommandText.deviceRegistration())
         core.release(core.registrationsPartition)
-        let again = core.assign(.registrations)
-        core.receiveOne(CommandText.deviceRegistration(), partition: again)
+        let reassignedPartition = core.assign(.registrations)
+        core.receiveOne(CommandText.deviceRegistration(), partition: reassignedPartition)
         core.endBatch()
         core.receive(.update(2))
         core.reply(.unchanged)
@@ -155,7 +155,7 @@ import Testing
         core.reply(.noToken)
         core.reply(.held)
         #expect(core.outcomes == ["b.u1 unchanged", "u2 held"])
-        #expect(core.unansweredCalls == ["lookUpToken s1"])
+        #expect(core.unansweredCalls == ["takeStartToken s1"])
     }
 
     /// The push names the record's slot until its answer comes, so the next assignment must not use this
@@ -167,8 +167,8 @@ import Testing
         core.push()
         core.release(core.commandsPartition)
         #expect(core.committableOffset == nil)
-        let again = core.assign(.commands)
-        #expect(again == core.commandsPartition, "the place is used again")
+        let reassignedPartition = core.assign(.commands)
+        #expect(reassignedPartition == core.commandsPartition, "the place is used again")
         core.receive(.update(1, of: "b"))
         core.answer(.accepted)
         core.acknowledgeAll()

@@ -5,7 +5,7 @@ import Testing
 /// A command follows the policy that it names. If it names none, it follows its app's default policy. A policy is a
 /// named set of numbers.
 @Suite struct PolicyTests {
-    private static func core() -> CoreHarness {
+    private static func makeCore() -> CoreHarness {
         CoreHarness {
             var slow = Policy(name: "slow")
             slow.spacingMilliseconds = 30_000
@@ -14,7 +14,7 @@ import Testing
         }
     }
 
-    private static let slow = #""policy":"slow","#
+    private static let slowPolicyMember = #""policy":"slow","#
 
     @Test func `An app's policy holds for its commands`() throws {
         let core = CoreHarness {
@@ -27,8 +27,8 @@ import Testing
     }
 
     @Test func `A command may name another policy`() throws {
-        let core = Self.core()
-        core.receive(.update(1, beside: Self.slow))
+        let core = Self.makeCore()
+        core.receive(.update(1, beside: Self.slowPolicyMember))
         #expect(try core.oldestCallView.policy == 1)
         core.reply(.send)
         #expect(try #require(core.push()).expiration == CoreHarness.startSeconds + 77)
@@ -38,12 +38,12 @@ import Testing
         core.receive(.update(2))
         core.elapse(29_999)
         #expect(core.unansweredCalls == [])
-        core.elapse(1 + PaceTests.precision)
+        core.elapse(1 + PaceTests.timerPrecisionMilliseconds)
         #expect(try core.oldestCallView.policy == 0, "each command has its own")
     }
 
     @Test func `A policy that is not configured is invalid`() {
-        let core = Self.core()
+        let core = Self.makeCore()
         core.receive(.update(1, beside: #""policy":"fast","#))
         #expect(core.results.first?.outcome == "invalid")
         #expect(core.deadLetters.first?.error == "unknownPolicy")
@@ -51,22 +51,22 @@ import Testing
     }
 
     @Test func `A held command keeps its policy, its priority and its own expiration`() throws {
-        let core = Self.core()
-        core.receive(.update(1, beside: Self.slow + #""priority":10,"#))
+        let core = Self.makeCore()
+        core.receive(.update(1, beside: Self.slowPolicyMember + #""priority":10,"#))
         core.reply(.send, priority: 5, isDemoted: true)
         core.push()
         core.answer(.retryLater)
         core.elapse(30_010)
         core.reply(.noToken)
-        let held = try heldCommand(of: core)
-        #expect(held.contains(Self.slow) && held.contains(#""priority":10"#))
-        #expect(!held.contains("expiration"), "what it was sent with by default is not its own")
+        let heldCommandText = try heldCommand(of: core)
+        #expect(heldCommandText.contains(Self.slowPolicyMember) && heldCommandText.contains(#""priority":10"#))
+        #expect(!heldCommandText.contains("expiration"), "what it was sent with by default is not its own")
     }
 
     @Test func `A held command whose policy is gone falls back to its app's`() throws {
         let core = CoreHarness()
         core.register(CommandText.registration())
-        core.reply(.registered, held: .update(1, beside: Self.slow))
+        core.reply(.registered, held: .update(1, beside: Self.slowPolicyMember))
         #expect(core.unansweredCalls == ["admit u1"])
         #expect(try core.oldestCallView.policy == 0)
     }
@@ -80,10 +80,10 @@ import Testing
         core.receive(.update(1, beside: #""policy":"quick","#))
         core.reply(.send)
         core.elapseInSteps(11_200)
-        let later = CoreHarness()
-        later.receive(try #require(core.deferrals.first))
-        #expect(later.unansweredCalls == ["admit u1"] && later.deadLetters.isEmpty)
-        #expect(try later.oldestCallView.policy == 0)
+        let nextCore = CoreHarness()
+        nextCore.receive(try #require(core.deferrals.first))
+        #expect(nextCore.unansweredCalls == ["admit u1"] && nextCore.deadLetters.isEmpty)
+        #expect(try nextCore.oldestCallView.policy == 0)
     }
 
     private func heldCommand(of core: CoreHarness) throws -> String {

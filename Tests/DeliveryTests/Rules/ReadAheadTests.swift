@@ -5,7 +5,7 @@ import Testing
 /// A lane that is far behind reads ahead and keeps the newest state of each activity. The lane admits these states when
 /// it has caught up or nearly so, is more than three quarters full, or has reached a time limit. (R21)
 @Suite struct ReadAheadTests {
-    private static func core(_ change: (inout DeliveryConfiguration) -> Void = { _ in }) -> CoreHarness {
+    private static func makeCore(_ change: (inout DeliveryConfiguration) -> Void = { _ in }) -> CoreHarness {
         CoreHarness {
             $0.readAheadLagRecords = 100
             $0.supersededResults = .each
@@ -14,7 +14,7 @@ import Testing
     }
 
     @Test func `A lane that is far behind begins nothing until it has caught up`() {
-        let core = Self.core()
+        let core = Self.makeCore()
         core.noteLag(101)
         core.receive(.update(1), .update(1, of: "b"))
         core.receive(.update(2))
@@ -32,7 +32,7 @@ import Testing
     }
 
     @Test func `A lane that has nearly caught up waits for the rest, but not for long`() throws {
-        let core = Self.core()
+        let core = Self.makeCore()
         core.noteLag(1_000)
         core.receive(.update(1))
         core.noteLag(49)
@@ -53,22 +53,22 @@ import Testing
     }
 
     @Test func `A lag below the limit changes nothing`() {
-        let core = Self.core()
+        let core = Self.makeCore()
         core.noteLag(100)
         core.receive(.update(1))
         #expect(core.unansweredCalls == ["admit u1"])
     }
 
     @Test func `The lag is that of all partitions of commands`() {
-        let core = Self.core()
-        let second = core.assign(.commands, number: 1)
+        let core = Self.makeCore()
+        let secondPartition = core.assign(.commands, number: 1)
         core.noteLag(60)
-        core.noteLag(60, of: second)
+        core.noteLag(60, of: secondPartition)
         core.noteLag(10_000, of: core.registrationsPartition)
         core.receive(.update(1))
         #expect(core.unansweredCalls == [])
         core.noteLag(0)
-        core.noteLag(0, of: second)
+        core.noteLag(0, of: secondPartition)
         #expect(core.unansweredCalls == ["admit u1"])
         core.noteLag(60)
         core.noteLag(-5)
@@ -77,7 +77,7 @@ import Testing
     }
 
     @Test func `Registrations do not wait while the lane reads ahead`() {
-        let core = Self.core()
+        let core = Self.makeCore()
         core.noteLag(1_000)
         core.register(CommandText.registration())
         #expect(core.unansweredCalls == ["register a"])
@@ -86,7 +86,7 @@ import Testing
     }
 
     @Test func `A command in progress continues, and later ones wait`() {
-        let core = Self.core()
+        let core = Self.makeCore()
         core.receive(.update(1))
         core.noteLag(1_000)
         core.receive(.update(2))
@@ -100,13 +100,13 @@ import Testing
     }
 
     @Test func `Reading ahead has a time limit`() throws {
-        let core = Self.core { $0.readAheadMillisecondsMax = 5_000 }
+        let core = Self.makeCore { $0.readAheadMillisecondsMax = 5_000 }
         core.noteLag(1_000)
         core.receive(.update(1))
         core.elapse(4_999)
         #expect(core.unansweredCalls == [])
-        let due = try #require(core.nextDueMilliseconds)
-        #expect(due == core.now.monotonicMilliseconds + 1)
+        let dueMilliseconds = try #require(core.nextDueMilliseconds)
+        #expect(dueMilliseconds == core.now.monotonicMilliseconds + 1)
         core.elapse(1)
         #expect(core.unansweredCalls == ["admit u1"])
         core.reply(.unchanged)
@@ -118,7 +118,7 @@ import Testing
     }
 
     @Test func `A lane that is three quarters full begins its commands`() {
-        let core = Self.core { $0.recordsMax = 64 }
+        let core = Self.makeCore { $0.recordsMax = 64 }
         core.noteLag(1_000)
         for number in 0..<48 { core.receive(.update(1, of: "a\(number)")) }
         core.elapse(1)
@@ -138,7 +138,7 @@ import Testing
     }
 
     @Test func `A lane with a nearly full window begins the waiting commands`() {
-        let core = Self.core { $0.ledgerWindowOffsets = 64 }
+        let core = Self.makeCore { $0.ledgerWindowOffsets = 64 }
         core.noteLag(1_000)
         for second in 1...48 { core.receive(.update(Int64(second))) }
         core.acknowledgeProductions()
@@ -152,40 +152,40 @@ import Testing
     }
 
     @Test func `A revoked partition does not stop the others`() {
-        let core = Self.core()
-        let second = core.assign(.commands, number: 1)
+        let core = Self.makeCore()
+        let secondPartition = core.assign(.commands, number: 1)
         core.noteLag(1_000)
         core.receive(.update(1))
-        core.receive(.update(1, of: "b"), partition: second)
+        core.receive(.update(1, of: "b"), partition: secondPartition)
         core.beginRevoking(core.commandsPartition)
         #expect(core.unansweredCalls == ["admit b.u1"])
         #expect(core.isDrained(core.commandsPartition))
         core.elapse(1)
-        core.receive(.update(1, of: "c"), partition: second)
+        core.receive(.update(1, of: "c"), partition: secondPartition)
         #expect(core.unansweredCalls == ["admit b.u1", "admit c.u1"], "the lag went with the partition")
     }
 
     /// A lane's partitions are revoked one after the other, so that the lane reads them again. In between,
     /// the core must not send the commands of a remaining partition, because much newer states follow.
     @Test func `A leaving partition does not start commands of partitions that are far behind`() {
-        let core = Self.core()
-        let second = core.assign(.commands, number: 1)
+        let core = Self.makeCore()
+        let secondPartition = core.assign(.commands, number: 1)
         core.noteLag(1_000)
-        core.noteLag(1_000, of: second)
+        core.noteLag(1_000, of: secondPartition)
         core.receive(.update(1))
-        core.receive(.update(1, of: "b"), partition: second)
+        core.receive(.update(1, of: "b"), partition: secondPartition)
         core.beginRevoking(core.commandsPartition)
         #expect(core.unansweredCalls == [])
-        core.beginRevoking(second)
-        #expect(core.unansweredCalls == [] && core.isDrained(second))
+        core.beginRevoking(secondPartition)
+        #expect(core.unansweredCalls == [] && core.isDrained(secondPartition))
     }
 
     @Test func `A leaving partition does not prolong the reading ahead`() {
-        let core = Self.core { $0.readAheadMillisecondsMax = 5_000 }
-        let second = core.assign(.commands, number: 1)
+        let core = Self.makeCore { $0.readAheadMillisecondsMax = 5_000 }
+        let secondPartition = core.assign(.commands, number: 1)
         core.noteLag(1_000)
-        core.noteLag(1_000, of: second)
-        core.receive(.update(1, of: "b"), partition: second)
+        core.noteLag(1_000, of: secondPartition)
+        core.receive(.update(1, of: "b"), partition: secondPartition)
         core.elapse(4_999)
         core.beginRevoking(core.commandsPartition)
         #expect(core.unansweredCalls == [])
@@ -194,27 +194,27 @@ import Testing
     }
 
     @Test func `Alerts ride on while the lane reads ahead`() throws {
-        let core = Self.core()
+        let core = Self.makeCore()
         core.noteLag(1_000)
         core.receive(.alert(1))
         core.receive(.update(2))
         core.receive(.update(3))
         core.noteLag(0)
         core.reply(.send)
-        #expect(try #require(core.push()).body.hasPrefix(AlertTests.carried(1)))
+        #expect(try #require(core.push()).body.hasPrefix(AlertTests.bodyPrefix(withAlert: 1)))
     }
 
     /// The broker reports the end of its log, and may report a wrong number.
     @Test func `A lag may have any size`() {
-        let core = Self.core()
-        let others = (1...3).map { core.assign(.commands, number: $0) }
+        let core = Self.makeCore()
+        let otherPartitions = (1...3).map { core.assign(.commands, number: $0) }
         core.receive(.update(1))
         for lag in [Int64.max, 1 << 62, .min, .max] {
-            for place in [core.commandsPartition] + others { core.noteLag(lag, of: place) }
+            for place in [core.commandsPartition] + otherPartitions { core.noteLag(lag, of: place) }
         }
         core.receive(.update(1, of: "b"))
         #expect(core.unansweredCalls == ["admit u1"], "far behind")
-        for place in [core.commandsPartition] + others { core.noteLag(0, of: place) }
+        for place in [core.commandsPartition] + otherPartitions { core.noteLag(0, of: place) }
         #expect(core.unansweredCalls == ["admit u1", "admit b.u1"], "nothing of it is left")
     }
 
@@ -225,13 +225,13 @@ import Testing
             $0.recordsMax = 131_072
             $0.ledgerWindowOffsets = 1 << 20
         }
-        let (activities, perActivity) = (2_000, 100)
-        var left = Int64(activities * perActivity)
-        for second in 1...perActivity {
-            core.noteLag(left)
-            for activity in 0..<activities {
+        let (activityCount, commandsPerActivity) = (2_000, 100)
+        var unreadCommands = Int64(activityCount * commandsPerActivity)
+        for second in 1...commandsPerActivity {
+            core.noteLag(unreadCommands)
+            for activity in 0..<activityCount {
                 core.receiveOne(.update(Int64(second), of: "m\(activity)"), partition: core.commandsPartition)
-                left -= 1
+                unreadCommands -= 1
                 guard activity % 500 == 499 else { continue }
                 core.endBatch()
                 core.elapse(10)
@@ -239,12 +239,12 @@ import Testing
             }
         }
         #expect(core.counters.pushes == 0 && core.unansweredCalls == [])
-        core.noteLag(left)
-        #expect(core.unansweredCalls.count == activities)
-        for _ in 0..<activities { core.admitAndAnswer() }
+        core.noteLag(unreadCommands)
+        #expect(core.unansweredCalls.count == activityCount)
+        for _ in 0..<activityCount { core.admitAndAnswer() }
         core.acknowledgeAll()
-        #expect(core.counters.pushes == UInt64(activities))
-        #expect(core.counters[.accepted] == UInt64(activities))
-        #expect(core.committableOffset == Int64(activities * perActivity))
+        #expect(core.counters.pushes == UInt64(activityCount))
+        #expect(core.counters[.accepted] == UInt64(activityCount))
+        #expect(core.committableOffset == Int64(activityCount * commandsPerActivity))
     }
 }

@@ -17,22 +17,33 @@ import Testing
         let core = CoreHarness()
         core.receive(text)
         core.reply(.noToken)
-        let written = try #require(try core.oldestCall.heldCommand)
+        let heldCommand = try #require(try core.oldestCall.heldCommand)
         let original = Array(text.utf8)
-        try written.withUnsafeBytes { written in
+        try heldCommand.withUnsafeBytes { written in
             try original.withUnsafeBytes { original in
-                let kept = try Command.decode(written)
-                let came = try Command.decode(original)
-                #expect(kept.event == came.event)
-                #expect(kept.version == came.version)
-                #expect(kept.expiration == (came.event == .start ? came.version.timestamp + 600 : came.expiration))
-                #expect(kept.priority == (try core.oldestCallView.priority), "the policy has decided")
-                #expect(bytes(kept.identifier, in: written) == bytes(came.identifier, in: original))
-                #expect(bytes(kept.activity, in: written) == bytes(came.activity, in: original))
-                #expect(bytes(kept.device, in: written) == bytes(came.device, in: original))
-                #expect(Array(kept.aps.bytes(in: written)) == Array(came.aps.bytes(in: original)))
+                let decodedHeldCommand = try Command.decode(written)
+                let decodedOriginal = try Command.decode(original)
+                #expect(decodedHeldCommand.event == decodedOriginal.event)
+                #expect(decodedHeldCommand.version == decodedOriginal.version)
                 #expect(
-                    Array(kept.payloadMembers.bytes(in: written)) == Array(came.payloadMembers.bytes(in: original))
+                    decodedHeldCommand.expiration
+                        == (decodedOriginal.event == .start
+                            ? decodedOriginal.version.timestamp + 600 : decodedOriginal.expiration)
+                )
+                #expect(decodedHeldCommand.priority == (try core.oldestCallView.priority), "the policy has decided")
+                #expect(
+                    bytes(decodedHeldCommand.identifier, in: written) == bytes(decodedOriginal.identifier, in: original)
+                )
+                #expect(
+                    bytes(decodedHeldCommand.activity, in: written) == bytes(decodedOriginal.activity, in: original)
+                )
+                #expect(bytes(decodedHeldCommand.device, in: written) == bytes(decodedOriginal.device, in: original))
+                #expect(
+                    Array(decodedHeldCommand.aps.bytes(in: written)) == Array(decodedOriginal.aps.bytes(in: original))
+                )
+                #expect(
+                    Array(decodedHeldCommand.payloadMembers.bytes(in: written))
+                        == Array(decodedOriginal.payloadMembers.bytes(in: original))
                 )
             }
         }
@@ -44,8 +55,8 @@ import Testing
         core.reply(.noToken)
         let view = try core.oldestCallView
         #expect(view.commandIdentifier.count == 249 + 4)
-        let held = String(decoding: try #require(try core.oldestCall.heldCommand), as: UTF8.self)
-        #expect(!held.contains(#""id""#))
+        let heldCommandText = String(decoding: try #require(try core.oldestCall.heldCommand), as: UTF8.self)
+        #expect(!heldCommandText.contains(#""id""#))
     }
 
     @Test func `A command without an id is deferred with the id of its place`() throws {
@@ -56,10 +67,10 @@ import Testing
         core.receive(CommandText.update(1).replacing(#""id":"u1","#, with: ""))
         core.reply(.send)
         core.elapseInSteps(11_200)
-        let deferred = try #require(core.deferrals.first)
+        let deferredCommand = try #require(core.deferrals.first)
         core.acknowledgeAll()
         core.elapseInSteps(30_000)
-        core.receive(deferred)
+        core.receive(deferredCommand)
         core.admitAndAnswer()
         core.acknowledgeAll()
         #expect(core.results.count == 1 && core.results.first?.outcome == "accepted")

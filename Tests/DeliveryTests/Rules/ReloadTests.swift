@@ -4,13 +4,13 @@ import Testing
 
 /// A running core applies changed numbers of policies, retries and deferrals to later pushes, commands and retries.
 @Suite struct ReloadTests {
-    private func core(_ spacings: Int64...) -> CoreHarness {
+    private func makeCore(_ spacings: Int64...) -> CoreHarness {
         CoreHarness { configuration in
-            configuration.policies = Self.policies(spacings)
+            configuration.policies = Self.makePolicies(spacings)
         }
     }
 
-    private static func policies(_ spacings: [Int64]) -> [Policy] {
+    private static func makePolicies(_ spacings: [Int64]) -> [Policy] {
         spacings.enumerated()
             .map { position, spacing in
                 var policy = Policy(name: position == 0 ? "default" : "p\(position)")
@@ -19,17 +19,17 @@ import Testing
             }
     }
 
-    private func take(_ core: CoreHarness, _ change: (inout ReloadableSettings) -> Void) {
-        var numbers = core.configuration.settings
-        change(&numbers)
-        core.delivery.apply(numbers)
+    private func applySettings(to core: CoreHarness, _ change: (inout ReloadableSettings) -> Void) {
+        var settings = core.configuration.reloadableSettings
+        change(&settings)
+        core.delivery.apply(settings)
     }
 
     @Test func `A new spacing applies from the next push on`() {
-        let core = core(1_000)
+        let core = makeCore(1_000)
         core.receive(.update(1))
         core.admitAndAnswer()
-        take(core) { $0.policies = Self.policies([3_000]) }
+        applySettings(to: core) { $0.policies = Self.makePolicies([3_000]) }
         core.receive(.update(2))
         core.elapse(1_010)
         #expect(core.unansweredCalls == ["admit u2"], "the rest that was begun is as long as it was")
@@ -42,11 +42,11 @@ import Testing
     }
 
     @Test func `A new policy can be named and become an app's`() throws {
-        let core = core(1_000)
+        let core = makeCore(1_000)
         core.receive(.update(1, beside: #""policy":"p1","#))
         #expect(core.results.map(\.outcome) == ["invalid"])
-        take(core) {
-            $0.policies = Self.policies([1_000, 4_000])
+        applySettings(to: core) {
+            $0.policies = Self.makePolicies([1_000, 4_000])
             $0.appPolicies = [1]
         }
         core.receive(.update(2, beside: #""policy":"p1","#))
@@ -59,10 +59,10 @@ import Testing
 
     /// A record refers to its policy by index, so changed numbers also apply to a command that waits.
     @Test func `A waiting command follows the new numbers of its policy`() throws {
-        let core = core(1_000, 2_000)
+        let core = makeCore(1_000, 2_000)
         core.receive(.update(1, beside: #""policy":"p1","#))
         #expect(try core.oldestCallView.policy == 1)
-        take(core) { $0.policies = Self.policies([1_000, 5_000]) }
+        applySettings(to: core) { $0.policies = Self.makePolicies([1_000, 5_000]) }
         core.admitAndAnswer()
         core.receive(.update(2, beside: #""policy":"p1","#))
         core.elapse(4_900)
@@ -72,13 +72,13 @@ import Testing
     }
 
     @Test func `A shorter wait applies from the next retry on`() {
-        let core = core(1_000)
+        let core = makeCore(1_000)
         core.receive(.update(1))
         for _ in 1...4 {
             core.admitAndAnswer(.retryLater)
             core.elapse(6_400)
         }
-        take(core) { $0.retryMillisecondsMax = 1_000 }
+        applySettings(to: core) { $0.retryMillisecondsMax = 1_000 }
         core.admitAndAnswer(.retryLater)
         core.elapse(1_010)
         #expect(core.unansweredCalls == ["admit u1"])
@@ -87,12 +87,12 @@ import Testing
     /// The state that must carry the alert may be deferred. A longer delay lets this state return later.
     @Test func `With a longer delay of deferred commands, an alert waits longer for its carrier`() {
         let core = CoreHarness { $0.setDeferredDelay(milliseconds: 10_000) }
-        take(core) { $0.deferredDelayMilliseconds = 30_000 }
+        applySettings(to: core) { $0.deferredDelayMilliseconds = 30_000 }
         core.receive(.alert(1))
         core.reply(.alertAwaitsCarrier)
         core.elapse(34_900)
         #expect(core.outcomes == [])
-        core.elapse(100 + PaceTests.precision)
+        core.elapse(100 + PaceTests.timerPrecisionMilliseconds)
         #expect(core.outcomes == ["u1 superseded"])
     }
 }

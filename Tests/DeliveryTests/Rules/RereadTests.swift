@@ -6,14 +6,14 @@ import Testing
 /// nothing, and write no result that says nothing new. (R25)
 @Suite struct RereadTests {
     /// Returns a core that reads offsets 0 and 1 of the commands and of the registrations again.
-    private func readingAgain() -> CoreHarness {
+    private func makeRereadingCore() -> CoreHarness {
         let core = CoreHarness()
         core.reread(below: 2)
         return core
     }
 
     @Test func `A state that Redis does not know is sent without its alert`() throws {
-        let core = readingAgain()
+        let core = makeRereadingCore()
         core.receive(.alert(1))
         core.reply(.send)
         let push = try #require(core.push())
@@ -25,7 +25,7 @@ import Testing
     /// Redis has lost the sent timestamps, so Redis must raise the next one (R11). The admission therefore says that
     /// the command is read again.
     @Test func `A command says that it is read again`() throws {
-        let core = readingAgain()
+        let core = makeRereadingCore()
         core.receive(.update(1))
         #expect(try core.oldestCall.admission?.isReread == true)
         core.reply(.send)
@@ -34,7 +34,7 @@ import Testing
     }
 
     @Test func `An alert that was not settled rings`() throws {
-        let core = readingAgain()
+        let core = makeRereadingCore()
         core.receive(.update(1), .update(2, of: "b"), CommandText.update(3, of: "c", alert: true))
         for _ in 0..<3 { core.reply(.send) }
         let bodies = [core.push(), core.push(), core.push()].compactMap { $0?.body }
@@ -44,12 +44,12 @@ import Testing
     /// The commit's metadata names the records that settled above a waiting record. These records also count
     /// as read again.
     @Test func `A record that settled above a waiting one counts as read again`() throws {
-        let before = CoreHarness()
-        before.receive(.update(1), .update(2, of: "b"))
-        before.reply(.duplicate, toNewest: true)
-        before.acknowledgeAll()
-        let told = before.delivery.progress(before.commandsPartition)
-        let progress = try #require(told)
+        let previousCore = CoreHarness()
+        previousCore.receive(.update(1), .update(2, of: "b"))
+        previousCore.reply(.duplicate, toNewest: true)
+        previousCore.acknowledgeAll()
+        let committedProgress = previousCore.delivery.progress(previousCore.commandsPartition)
+        let progress = try #require(committedProgress)
         #expect(progress.committableOffset == 0)
         let core = CoreHarness()
         core.reread(below: progress.committableOffset, metadata: progress.metadata)
@@ -60,16 +60,16 @@ import Testing
     }
 
     @Test func `A start is not sent again`() {
-        let core = readingAgain()
+        let core = makeRereadingCore()
         core.receive(.start(1))
         #expect(core.unansweredCalls.isEmpty && core.outcomes.isEmpty && core.committableOffset == 1)
         core.receive(.update(2), .start(3, of: "b"))
-        #expect(core.unansweredCalls == ["admit u2", "lookUpToken b.s3"])
+        #expect(core.unansweredCalls == ["admit u2", "takeStartToken b.s3"])
     }
 
     @Test(arguments: [StoreVerdict.duplicate, .superseded, .unchanged, .ended])
     func `A command that Redis knows has no second result`(verdict: StoreVerdict) {
-        let core = readingAgain()
+        let core = makeRereadingCore()
         core.receive(.update(1))
         core.reply(verdict)
         core.acknowledgeAll()
@@ -88,7 +88,7 @@ import Testing
     }
 
     @Test func `A command that is held again has a result`() {
-        let core = readingAgain()
+        let core = makeRereadingCore()
         core.receive(.update(1))
         core.reply(.noToken)
         core.reply(.held)
@@ -96,14 +96,14 @@ import Testing
     }
 
     @Test func `An invalid record has no second dead letter`() {
-        let core = readingAgain()
+        let core = makeRereadingCore()
         core.receive("{}")
         core.acknowledgeAll()
         #expect(core.deadLetters.isEmpty && core.outcomes.isEmpty && core.committableOffset == 1)
     }
 
     @Test func `A registration is written unless its activity must be over`() {
-        let core = readingAgain()
+        let core = makeRereadingCore()
         core.register(CommandText.registration(at: -43_201))
         #expect(core.unansweredCalls.isEmpty && core.committableOffset(core.registrationsPartition) == 1)
         core.register(CommandText.registration(at: -43_199))
@@ -117,7 +117,7 @@ import Testing
     /// A command that is read again is held without its alert. This held command has its alert, so it was held at its
     /// first reading, and its later result is new.
     @Test func `A command held for a registration has its result and its alert`() throws {
-        let core = readingAgain()
+        let core = makeRereadingCore()
         core.register(CommandText.registration())
         core.reply(.registered, held: .alert(1))
         core.reply(.send)

@@ -17,10 +17,10 @@ import Testing
         core.reply(.send)
         // The budget is still empty, so the push waits again. The core does not count this wait as an
         // attempt.
-        #expect(core.send(permitsRetry: false) == nil)
+        #expect(core.sendPush(permitsRetry: false) == nil)
         core.elapse(30_010)
         core.reply(.send)
-        let record = core.send()
+        let record = core.sendPush()
         #expect(record.map { core.delivery.view($0).attempts } == 2)
         #expect(record.map { core.delivery.view($0).isRetry } == true)
     }
@@ -29,7 +29,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
-        let record = core.send(permitsRetry: false)
+        let record = core.sendPush(permitsRetry: false)
         #expect(record.map { core.delivery.view($0).isRetry } == false)
     }
 
@@ -40,13 +40,13 @@ import Testing
         core.reply(.send)
         core.sendWithoutBudget()
         core.elapse(14_990)
-        #expect(core.send() == nil)
+        #expect(core.sendPush() == nil)
         core.elapse(30_010)
         core.reply(.send)
-        #expect(core.send(permitsRetry: false) == nil)
+        #expect(core.sendPush(permitsRetry: false) == nil)
         core.elapse(30_010)
         core.reply(.send)
-        #expect(core.send().map { core.delivery.view($0).attempts } == 2)
+        #expect(core.sendPush().map { core.delivery.view($0).attempts } == 2)
     }
 
     @Test func `A newer state does not wait for the budget`() {
@@ -100,15 +100,15 @@ import Testing
         core.sendWithoutBudget()
         core.reply(.send)
         core.elapse(30_010)
-        let other = core.send()
-        #expect(other.map { core.delivery.view($0).name } == "b.u2")
-        #expect(core.send() == nil, "b's push is on its way, and one is all that may be")
-        if let other { core.answer(other, .accepted, isRetryPermitted: true) }
+        let otherPush = core.sendPush()
+        #expect(otherPush.map { core.delivery.view($0).name } == "b.u2")
+        #expect(core.sendPush() == nil, "b's push is on its way, and one is all that may be")
+        if let otherPush { core.answer(otherPush, .accepted, isRetryPermitted: true) }
         #expect(core.unansweredCalls == ["admit c.u2"], "which has waited longer")
-        #expect(core.send() == nil)
+        #expect(core.sendPush() == nil)
         core.reply(.unchanged)
         core.reply(.send)
-        let start = core.send()
+        let start = core.sendPush()
         #expect(start.map { core.delivery.view($0).name } == "s1")
         core.receive(.update(3, of: "d"))
         #expect(core.unansweredCalls == [], "it is counted now")
@@ -123,11 +123,11 @@ import Testing
         core.reply(.send)
         core.sendWithoutBudget()
         core.reply(.send)
-        let other = core.send()
+        let otherPush = core.sendPush()
         core.elapse(30_010)
         core.elapse(31_000)
         #expect(core.outcomes == [], "it is looked at when its turn comes")
-        if let other { core.answer(other, .accepted, isRetryPermitted: true) }
+        if let otherPush { core.answer(otherPush, .accepted, isRetryPermitted: true) }
         #expect(core.outcomes == ["b.u2 accepted", "s1 expired"])
         core.receive(.update(3, of: "d"))
         #expect(core.unansweredCalls == ["admit d.u3"])
@@ -135,49 +135,52 @@ import Testing
 
     @Test func `Permission comes from the budget or from accepted pushes`() {
         var permission = RetryPermission()
-        func at(_ milliseconds: Int64) -> Moment {
+        func moment(_ milliseconds: Int64) -> Moment {
             Moment(monotonicMilliseconds: milliseconds, wallMilliseconds: 0)
         }
-        permission.noteSentPush(now: at(5_000))
-        #expect(permission.permitsRetry(isWithinBudget: true, now: at(5_000)))
-        #expect(!permission.permitsRetry(isWithinBudget: false, now: at(5_999)))
-        #expect(permission.permitsRetry(isWithinBudget: false, now: at(6_000)), "one to see whether APNs is back")
-        permission.noteSentPush(now: at(6_000))
-        for _ in 0..<9 { permission.noteAnswer(.accepted) }
-        permission.noteAnswer(.tokenDead)
-        #expect(!permission.permitsRetry(isWithinBudget: false, now: at(6_000)))
-        permission.noteAnswer(.accepted)
-        #expect(permission.permitsRetry(isWithinBudget: false, now: at(6_000)))
-        for _ in 0..<10 { permission.noteAnswer(.retryLater) }
-        #expect(permission.permitsRetry(isWithinBudget: false, now: at(6_000)), "half of the last twenty were accepted")
-        permission.noteAnswer(.retryLater)
-        #expect(!permission.permitsRetry(isWithinBudget: false, now: at(6_000)))
+        permission.noteSentPush(now: moment(5_000))
+        #expect(permission.permitsRetry(isWithinBudget: true, now: moment(5_000)))
+        #expect(!permission.permitsRetry(isWithinBudget: false, now: moment(5_999)))
+        #expect(permission.permitsRetry(isWithinBudget: false, now: moment(6_000)), "one to see whether APNs is back")
+        permission.noteSentPush(now: moment(6_000))
+        for _ in 0..<9 { permission.noteResponse(.accepted) }
+        permission.noteResponse(.tokenDead)
+        #expect(!permission.permitsRetry(isWithinBudget: false, now: moment(6_000)))
+        permission.noteResponse(.accepted)
+        #expect(permission.permitsRetry(isWithinBudget: false, now: moment(6_000)))
+        for _ in 0..<10 { permission.noteResponse(.retryLater) }
+        #expect(
+            permission.permitsRetry(isWithinBudget: false, now: moment(6_000)),
+            "half of the last twenty were accepted"
+        )
+        permission.noteResponse(.retryLater)
+        #expect(!permission.permitsRetry(isWithinBudget: false, now: moment(6_000)))
     }
 
     /// A server that is about to close refuses streams, and does not process their pushes. APNs accepts the other
     /// pushes, so the core sends the refused ones again at once, even without budget.
     @Test func `With a third of the streams refused, no push waits for the budget`() {
-        let core = OutagePool.core()
+        let core = OutagePool.makeCore()
         var pool = OutagePool()
-        let activities = pool.feed(60, to: core, answers: .accepted, refusingEachOf: 3)
-        pool.pass(5_000, with: core, answers: .accepted)
+        let activities = pool.feedStates(60, to: core, answers: .accepted, refusingEachOf: 3)
+        pool.passTime(5_000, with: core, answers: .accepted)
         #expect(core.counters[.accepted] == UInt64(activities))
-        #expect(pool.requests > activities * 4 / 3)
-        #expect(pool.requests < activities * 2)
+        #expect(pool.sentPushes > activities * 4 / 3)
+        #expect(pool.sentPushes < activities * 2)
     }
 
     /// APNs answers 503 to everything for two minutes, while each second 50 activities get a state. Then APNs
     /// accepts everything, and no new commands come.
     @Test func `An outage causes few retries, and loses nothing`() {
-        let core = OutagePool.core()
+        let core = OutagePool.makeCore()
         var pool = OutagePool()
-        let activities = pool.feed(120, to: core, answers: .retryLater)
+        let activities = pool.feedStates(120, to: core, answers: .retryLater)
         #expect(pool.firstAttempts == activities)
-        #expect(pool.requests <= activities * 110 / 100 + OutagePool.savedMax)
-        #expect(pool.requests > activities, "some are sent again")
+        #expect(pool.sentPushes <= activities * 110 / 100 + OutagePool.savedRetriesMax)
+        #expect(pool.sentPushes > activities, "some are sent again")
         // The pool first sends ten pushes as probes, one a second. Then it sends the other pushes as their
         // waits end.
-        pool.pass(60_000, with: core, answers: .accepted)
+        pool.passTime(60_000, with: core, answers: .accepted)
         #expect(core.counters[.accepted] == UInt64(activities))
         #expect(core.outcomes.count == activities)
     }
@@ -185,19 +188,19 @@ import Testing
 
 /// One pool with its retry budget, and the streams that the test offers.
 private struct OutagePool {
-    static let savedMax = 100
+    static let savedRetriesMax = 100
 
     var firstAttempts = 0
-    var requests = 0
-    private var hundredths = savedMax * 100
+    var sentPushes = 0
+    private var budgetHundredths = savedRetriesMax * 100
     private var permission = RetryPermission()
 
     private func permitsRetry(_ now: Moment) -> Bool {
-        permission.permitsRetry(isWithinBudget: hundredths >= 100, now: now)
+        permission.permitsRetry(isWithinBudget: budgetHundredths >= 100, now: now)
     }
 
     /// A core with room for all activities of a test.
-    static func core() -> CoreHarness {
+    static func makeCore() -> CoreHarness {
         CoreHarness {
             $0.recordsMax = 16_384
             $0.ledgerWindowOffsets = 16_384
@@ -207,24 +210,24 @@ private struct OutagePool {
     /// Sends one state to 50 new activities in each second.
     ///
     /// - Returns: the number of activities that got a state.
-    mutating func feed(
+    mutating func feedStates(
         _ seconds: Int,
         to core: CoreHarness,
         answers: PushResult.Disposition,
         refusingEachOf refused: Int = .max
     ) -> Int {
-        let perSecond = 50
+        let activitiesPerSecond = 50
         for second in 0..<seconds {
-            for number in 0..<perSecond {
-                core.receive(.update(Int64(second), of: "x\(second * perSecond + number)"))
+            for number in 0..<activitiesPerSecond {
+                core.receive(.update(Int64(second), of: "x\(second * activitiesPerSecond + number)"))
             }
-            pass(1_000, with: core, answers: answers, refusingEachOf: refused)
+            passTime(1_000, with: core, answers: answers, refusingEachOf: refused)
         }
-        return seconds * perSecond
+        return seconds * activitiesPerSecond
     }
 
     /// - Parameter refusingEachOf: if this is n, APNs refuses every nth stream and does not process its push.
-    mutating func pass(
+    mutating func passTime(
         _ milliseconds: Int64,
         with core: CoreHarness,
         answers: PushResult.Disposition,
@@ -232,15 +235,16 @@ private struct OutagePool {
     ) {
         for _ in 0..<(milliseconds / 100) {
             core.elapse(100)
-            while core.hasCall { core.reply(.send) }
-            while let record = core.send(permitsRetry: permitsRetry(core.now)) {
-                requests += 1
+            while core.hasAdmissionCall { core.reply(.send) }
+            while let record = core.sendPush(permitsRetry: permitsRetry(core.now)) {
+                sentPushes += 1
                 let isRetry = core.delivery.view(record).isRetry
                 if !isRetry { firstAttempts += 1 }
-                hundredths = isRetry ? max(0, hundredths - 100) : min(hundredths + 10, Self.savedMax * 100)
+                budgetHundredths =
+                    isRetry ? max(0, budgetHundredths - 100) : min(budgetHundredths + 10, Self.savedRetriesMax * 100)
                 permission.noteSentPush(now: core.now)
-                let disposition = requests % refused == 0 ? PushResult.Disposition.retryNow : answers
-                permission.noteAnswer(disposition)
+                let disposition = sentPushes % refused == 0 ? PushResult.Disposition.retryNow : answers
+                permission.noteResponse(disposition)
                 core.answer(record, disposition, isRetryPermitted: permitsRetry(core.now))
             }
             core.acknowledgeAll()
@@ -249,11 +253,11 @@ private struct OutagePool {
 }
 
 extension CoreHarness {
-    fileprivate var hasCall: Bool { calls.contains { $0.ticket.purpose == .admit } }
+    fileprivate var hasAdmissionCall: Bool { calls.contains { $0.ticket.purpose == .admit } }
 
     /// Offers one free stream. `permitsRetry` says whether a push that was sent before may use it.
     @discardableResult
-    fileprivate func send(permitsRetry: Bool = true) -> UInt32? {
+    fileprivate func sendPush(permitsRetry: Bool = true) -> UInt32? {
         let pool = PoolIdentifier(appIndex: 0, environment: .production)
         let record = delivery.nextPush(pool, permitsRetry: permitsRetry, now: now)
         elapse(0)
@@ -279,7 +283,7 @@ extension CoreHarness {
 
     /// Sends the next push with an empty retry budget. APNs answers 503.
     fileprivate func sendWithoutBudget() {
-        guard let record = send() else {
+        guard let record = sendPush() else {
             Issue.record("no push waits")
             return
         }

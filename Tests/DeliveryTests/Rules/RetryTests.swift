@@ -39,7 +39,7 @@ import Testing
     }
 
     @Test func `The back-off is random below a limit that doubles`() {
-        var pauses: Set<Int64> = []
+        var pausesMilliseconds: Set<Int64> = []
         for seed in 1...20 {
             let core = CoreHarness(seed: UInt64(seed))
             core.receive(.update(1))
@@ -47,15 +47,15 @@ import Testing
             core.push()
             core.elapse(1_000)
             core.answer(.retryLater)
-            var pause: Int64 = 0
-            while core.unansweredCalls.isEmpty, pause <= 1_000 {
+            var pauseMilliseconds: Int64 = 0
+            while core.unansweredCalls.isEmpty, pauseMilliseconds <= 1_000 {
                 core.elapse(8)
-                pause += 8
+                pauseMilliseconds += 8
             }
-            #expect(pause <= 400 + 8)
-            pauses.insert(pause)
+            #expect(pauseMilliseconds <= 400 + 8)
+            pausesMilliseconds.insert(pauseMilliseconds)
         }
-        #expect(pauses.count > 5)
+        #expect(pausesMilliseconds.count > 5)
     }
 
     @Test func `Waits grow to minutes`() {
@@ -64,10 +64,10 @@ import Testing
         for fault in 1...14 {
             core.admitAndAnswer(.retryLater)
             // The first waits may be shorter than the spacing, so the test checks the minimum only of the later ones.
-            let most = max(Int64(2_000), min(300_000, 200 << Int64(fault)))
-            core.elapse(most / 2 - 8)
+            let waitMillisecondsMax = max(Int64(2_000), min(300_000, 200 << Int64(fault)))
+            core.elapse(waitMillisecondsMax / 2 - 8)
             if fault > 3 { #expect(core.unansweredCalls == [], "fault \(fault)") }
-            core.elapse(most / 2 + 16)
+            core.elapse(waitMillisecondsMax / 2 + 16)
             #expect(core.unansweredCalls == ["admit u1"], "fault \(fault)")
         }
     }
@@ -142,17 +142,17 @@ import Testing
             ($0.retryBaseMilliseconds, $0.retryMillisecondsMax) = (3, 3)
             $0.deferredDelayMilliseconds = 1
         }
-        var pauses: Set<Int64> = []
+        var pausesMilliseconds: Set<Int64> = []
         for number in 1...50 {
             core.receive(.update(Int64(number)))
             core.admitAndAnswer(.retryLater)
-            if let end = core.deferrals.last?.deferral.pauseEndMilliseconds {
-                pauses.insert(end - core.now.wallMilliseconds)
+            if let endMilliseconds = core.deferrals.last?.deferral.pauseEndMilliseconds {
+                pausesMilliseconds.insert(endMilliseconds - core.now.wallMilliseconds)
             }
             core.acknowledgeAll()
             core.elapse(10_000)
         }
-        #expect(pauses == [2, 3])
+        #expect(pausesMilliseconds == [2, 3])
     }
 
     @Test(arguments: [PushResult.Disposition.retryNow, .retryLater, .ambiguous])
@@ -233,8 +233,8 @@ import Testing
         core.elapse(1_010)
         #expect(core.outcomes == ["u1 expired"])
         #expect(core.results.first?.reason == reason)
-        let hasLeft = core.results.first?.times[3] ?? 0 >= 0
-        #expect(hasLeft == (disposition == .ambiguous), "what never left was never sent")
+        let wasSent = core.results.first?.timesMilliseconds[3] ?? 0 >= 0
+        #expect(wasSent == (disposition == .ambiguous), "what never left was never sent")
     }
 
     @Test func `The result does not show an admission after an answer`() throws {
@@ -248,9 +248,9 @@ import Testing
         core.answer(.retryLater, status: 503)
         core.elapse(1_010)
         core.reply(.superseded)
-        let times = try #require(core.results.first).times
-        #expect(times[2] == CoreHarness.startSeconds * 1_000 + 20)
-        #expect(times[4] == CoreHarness.startSeconds * 1_000 + 60)
+        let timesMilliseconds = try #require(core.results.first).timesMilliseconds
+        #expect(timesMilliseconds[2] == CoreHarness.startSeconds * 1_000 + 20)
+        #expect(timesMilliseconds[4] == CoreHarness.startSeconds * 1_000 + 60)
     }
 
     @Test func `A push that APNs refuses permanently fails`() {

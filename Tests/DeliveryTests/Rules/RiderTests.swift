@@ -18,15 +18,15 @@ import Testing
                 && core.oldestCall.admission?.requestsHighPriority == true
         )
         core.reply(.send)
-        #expect(try #require(core.push()).body.hasPrefix(AlertTests.carried(1)))
+        #expect(try #require(core.push()).body.hasPrefix(AlertTests.bodyPrefix(withAlert: 1)))
         core.answer(.accepted)
         #expect(core.outcomes == ["u2 accepted"])
     }
 
     @Test func `A held alert that does not fit still has an outcome`() throws {
         let core = CoreHarness()
-        let long = String(repeating: "x", count: 3_990)
-        core.receive(.update(2, beside: #""payload":{"x":"\#(long)"},"#))
+        let filler = String(repeating: "x", count: 3_990)
+        core.receive(.update(2, beside: #""payload":{"x":"\#(filler)"},"#))
         core.reply(.alertHeld, held: .alert(1))
         #expect(try core.oldestCall.admission?.carriesAlert == true)
         #expect(
@@ -64,7 +64,7 @@ import Testing
         #expect(core.outcomes == [], "u2 carries the alert now")
         core.elapse(110)
         core.reply(.send)
-        #expect(try #require(core.push()).body.hasPrefix(AlertTests.carried(1)))
+        #expect(try #require(core.push()).body.hasPrefix(AlertTests.bodyPrefix(withAlert: 1)))
         core.answer(.accepted)
         #expect(core.outcomes == ["u3 accepted", "u2 superseded"])
     }
@@ -92,7 +92,10 @@ import Testing
         #expect(core.outcomes.last == "s7 accepted")
         core.elapse(60_000)
         core.reply(.send)
-        #expect(try #require(core.push()).body.hasPrefix(AlertTests.carried(5)), "the newer of the two alerts")
+        #expect(
+            try #require(core.push()).body.hasPrefix(AlertTests.bodyPrefix(withAlert: 5)),
+            "the newer of the two alerts"
+        )
     }
 
     @Test func `An overtaken alert waits for the state that overtook it`() throws {
@@ -104,7 +107,7 @@ import Testing
         core.receive(.update(2))
         #expect(core.unansweredCalls == ["admit u2"], "it does not wait for the rider's patience")
         core.reply(.send)
-        #expect(try #require(core.push()).body.hasPrefix(AlertTests.carried(1)))
+        #expect(try #require(core.push()).body.hasPrefix(AlertTests.bodyPrefix(withAlert: 1)))
         core.answer(.accepted)
         #expect(core.outcomes == ["u2 accepted", "u1 superseded"])
         core.acknowledgeAll()
@@ -118,7 +121,7 @@ import Testing
         core.elapse(6_999)
         #expect(core.outcomes == [])
         #expect(core.nextDueMilliseconds != nil)
-        core.elapse(1 + PaceTests.precision)
+        core.elapse(1 + PaceTests.timerPrecisionMilliseconds)
         #expect(core.outcomes == ["u1 superseded"])
         core.acknowledgeAll()
         #expect(core.recordsInProgress == 0 && core.nextDueMilliseconds == nil)
@@ -187,7 +190,7 @@ import Testing
         core.reply(.alertAwaitsCarrier)
         core.receive(.start(2))
         #expect(core.outcomes == ["u1 superseded"])
-        #expect(core.unansweredCalls == ["lookUpToken s2"])
+        #expect(core.unansweredCalls == ["takeStartToken s2"])
     }
 
     @Test func `A command that is overtaken without an alert is superseded`() {
@@ -261,7 +264,7 @@ import Testing
         #expect(core.isDrained(core.registrationsPartition))
         core.reply(.unchanged)
         core.reply(.send)
-        #expect(try #require(core.push()).body.hasPrefix(AlertTests.carried(2)))
+        #expect(try #require(core.push()).body.hasPrefix(AlertTests.bodyPrefix(withAlert: 2)))
         core.answer(.accepted)
         core.acknowledgeAll()
         #expect(core.outcomes == ["u1 unchanged", "u3 accepted"])
@@ -277,8 +280,8 @@ import Testing
         core.admitAndAnswer(.limited)
         core.beginRevoking(core.commandsPartition)
         core.release(core.commandsPartition)
-        let again = core.assign(.commands)
-        core.receive(.alert(3), .update(4), .update(5), partition: again)
+        let reassignedPartition = core.assign(.commands)
+        core.receive(.alert(3), .update(4), .update(5), partition: reassignedPartition)
         core.acknowledgeSettlements()
         #expect(core.outcomes == ["u4 superseded", "u4 superseded"])
         core.elapse(1_010)

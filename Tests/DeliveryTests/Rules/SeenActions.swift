@@ -24,7 +24,7 @@ struct SeenResult {
     var trace: String
     /// The times of the command's Kafka record, its receipt, its admission, its last push and the answer, in UNIX
     /// milliseconds; -1 for a time that is not known.
-    var times: [Int64]
+    var timesMilliseconds: [Int64]
 
     init(_ view: RecordView) {
         command = text(view.commandIdentifier)
@@ -46,7 +46,7 @@ struct SeenResult {
         topic = view.topic
         offset = view.offset
         trace = text(view.trace)
-        times = [
+        timesMilliseconds = [
             view.recordMilliseconds, view.receivedMilliseconds, view.admittedMilliseconds, view.sentMilliseconds,
             view.answeredMilliseconds,
         ]
@@ -176,7 +176,7 @@ extension StoreCall {
     var isSettlement: Bool {
         switch operation {
         case .settle, .settleStart, .throttle, .refundStart, .retire, .confirmDepartures, .reportLifetimeEvent: true
-        case .lookUpToken, .admit, .admitStart, .hold, .holdStart, .register, .registerDevice, .reopen, .unregister,
+        case .takeStartToken, .admit, .admitStart, .hold, .holdStart, .register, .registerDevice, .reopen, .unregister,
             .checkLifetime:
             false
         }

@@ -66,14 +66,14 @@ import Testing
         core.receive(.update(1))
         core.reply(.unchanged)
         core.report(.failed, on: .result)
-        var end = core.now
-        end.monotonicMilliseconds += 250
-        end.wallMilliseconds += 250
-        #expect((core.nextDueMilliseconds ?? .max) <= end.monotonicMilliseconds)
-        core.delivery.advance(now: end)
-        let production = core.delivery.nextProduction(now: end)
+        var pauseEnd = core.now
+        pauseEnd.monotonicMilliseconds += 250
+        pauseEnd.wallMilliseconds += 250
+        #expect((core.nextDueMilliseconds ?? .max) <= pauseEnd.monotonicMilliseconds)
+        core.delivery.advance(now: pauseEnd)
+        let production = core.delivery.nextProduction(now: pauseEnd)
         #expect(production?.kind == .result)
-        #expect((core.nextDueMilliseconds ?? .max) > end.monotonicMilliseconds)
+        #expect((core.nextDueMilliseconds ?? .max) > pauseEnd.monotonicMilliseconds)
     }
 
     @Test func `Failed productions are repeated in their order`() {
@@ -100,7 +100,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.update(1), .update(1, of: "b"), .start(1, of: "c"))
         core.loseRedis()
-        #expect(core.unansweredCalls == ["admit u1", "admit b.u1", "lookUpToken c.s1"])
+        #expect(core.unansweredCalls == ["admit u1", "admit b.u1", "takeStartToken c.s1"])
         core.reply(.send)
         #expect(core.push()?.command == "u1")
     }
@@ -123,8 +123,8 @@ import Testing
         core.loseRedis(isBusy: true)
         core.receive(.update(1, of: "b"))
         #expect(core.unansweredCalls == [])
-        let start = CoreHarness.startMonotonicMilliseconds
-        #expect(core.nextDueMilliseconds == start + 100)
+        let startMilliseconds = CoreHarness.startMonotonicMilliseconds
+        #expect(core.nextDueMilliseconds == startMilliseconds + 100)
         core.elapse(99)
         #expect(core.unansweredCalls == [])
         core.elapse(1)
@@ -137,10 +137,10 @@ import Testing
         core.receive(.update(1), .update(1, of: "b"))
         core.failWithUnexplainedError()
         core.loseRedis(isBusy: true)
-        let start = CoreHarness.startMonotonicMilliseconds
-        #expect(core.nextDueMilliseconds == start + 100)
+        let startMilliseconds = CoreHarness.startMonotonicMilliseconds
+        #expect(core.nextDueMilliseconds == startMilliseconds + 100)
         core.elapseWithoutRedis(100)
-        #expect(core.nextDueMilliseconds == start + 1_000)
+        #expect(core.nextDueMilliseconds == startMilliseconds + 1_000)
         core.elapseWithoutRedis(900)
         #expect(core.nextDueMilliseconds == nil)
         core.elapse(1)
@@ -225,7 +225,7 @@ import Testing
     }
 
     @Test func `A production is known by its number`() {
-        for kind in [Production.Kind.result, .invalidation, .deadLetter, .trace] {
+        for kind in [Production.Kind.result, .invalidation, .deadLetter, .traceEnd] {
             let production = Production(kind: kind, record: 0xFEDC_BA98)
             #expect(Production(tag: production.tag) == production)
         }

@@ -5,7 +5,7 @@ import Testing
 /// Many activities get the same state. The core has the state's bytes once, and each push still has the
 /// content of its own command.
 @Suite struct SharedBodyTests {
-    private static let first = CoreHarness.startSeconds + 1
+    private static let firstTimestamp = CoreHarness.startSeconds + 1
 
     /// Lets Redis admit the next command, and takes its push.
     private static func push(_ core: CoreHarness, number: Int64? = nil) throws -> SeenPush {
@@ -13,12 +13,12 @@ import Testing
         return try #require(core.push())
     }
 
-    private static func place(_ push: SeenPush, _ core: CoreHarness) -> UnsafeRawPointer? {
+    private static func bodyAddress(_ push: SeenPush, _ core: CoreHarness) -> UnsafeRawPointer? {
         core.delivery.view(push.record).body.baseAddress
     }
 
     /// Returns the body that the core has for the push now.
-    private static func bodyNow(_ push: SeenPush, _ core: CoreHarness) -> String {
+    private static func presentBody(_ push: SeenPush, _ core: CoreHarness) -> String {
         SeenPush(core.delivery.view(push.record), record: push.record).body
     }
 
@@ -32,17 +32,17 @@ import Testing
         core.receive(.update(1, of: "a"), .update(1, of: "b"), .update(2, of: "c"))
         let pushes = try (0..<3).map { _ in try Self.push(core) }
         #expect(pushes.map(\.body) == [Self.body(1), Self.body(1), Self.body(2)])
-        #expect(Self.place(pushes[0], core) == Self.place(pushes[1], core))
-        #expect(Self.place(pushes[0], core) != Self.place(pushes[2], core))
+        #expect(Self.bodyAddress(pushes[0], core) == Self.bodyAddress(pushes[1], core))
+        #expect(Self.bodyAddress(pushes[0], core) != Self.bodyAddress(pushes[2], core))
     }
 
     @Test func `A timestamp is raised for one activity only`() throws {
         let core = CoreHarness()
         core.receive(.update(1, of: "a"), .update(1, of: "b"), .update(1, of: "c"))
         let a = try Self.push(core)
-        let b = try Self.push(core, number: Self.first + 76)
-        #expect(b.body == Self.body(1, timestamp: Self.first + 76))
-        #expect(Self.bodyNow(a, core) == Self.body(1), "APNs may be reading it")
+        let b = try Self.push(core, number: Self.firstTimestamp + 76)
+        #expect(b.body == Self.body(1, timestamp: Self.firstTimestamp + 76))
+        #expect(Self.presentBody(a, core) == Self.body(1), "APNs may be reading it")
         #expect(try Self.push(core).body == Self.body(1))
         core.receive(.update(1, of: "d"))
         #expect(try Self.push(core).body == Self.body(1))
@@ -57,7 +57,7 @@ import Testing
         let a = try #require(core.push())
         core.elapse(302_000)
         #expect(try #require(core.push()).body == Self.body(1))
-        #expect(Self.bodyNow(a, core) == a.body, "APNs may be reading it")
+        #expect(Self.presentBody(a, core) == a.body, "APNs may be reading it")
         #expect(a.body.contains("alert"))
     }
 
@@ -70,7 +70,7 @@ import Testing
         core.acknowledgeAll()
         // The bodies of u2 and u3 are as long as the body of u1, so they could get its place in memory.
         core.receive(.update(2, of: "c"), .update(3, of: "d"))
-        #expect(Self.bodyNow(b, core) == Self.body(1))
+        #expect(Self.presentBody(b, core) == Self.body(1))
     }
 
     @Test func `A carried alert is added to one activity only`() throws {
@@ -95,15 +95,15 @@ import Testing
             pushes.map(\.body)
                 == [Self.body(1, #","x":1"#), Self.body(1, #","x":2"#), Self.body(1, #","x":2"#), Self.body(1)]
         )
-        #expect(Self.place(pushes[1], core) == Self.place(pushes[2], core))
+        #expect(Self.bodyAddress(pushes[1], core) == Self.bodyAddress(pushes[2], core))
     }
 
     /// The core reads and remembers a record's `aps` dictionary. Bytes that follow the dictionary may then
     /// show that the record is invalid.
     @Test func `The body of a refused record is not used for later records`() throws {
         let core = CoreHarness()
-        let refused = String(String.update(2, of: "b").dropLast()) + #","priority":7}"#
-        core.receive(.update(1, of: "a"), refused, .update(2, of: "c"))
+        let invalidCommand = String(String.update(2, of: "b").dropLast()) + #","priority":7}"#
+        core.receive(.update(1, of: "a"), invalidCommand, .update(2, of: "c"))
         #expect(core.outcomes == ["causeway.commands/0/1 invalid"])
         #expect(try [Self.push(core).body, Self.push(core).body] == [Self.body(1), Self.body(2)])
     }

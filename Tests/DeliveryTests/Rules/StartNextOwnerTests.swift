@@ -7,7 +7,7 @@ import Testing
 /// through the deferred topic, with its claim. (R16)
 @Suite struct StartNextOwnerTests {
     /// Returns a core whose pool accepts nothing, with the claim of a start that waits for the pool.
-    private func core() throws -> (CoreHarness, claim: UInt64) {
+    private func makeCore() throws -> (CoreHarness, claim: UInt64) {
         let core = CoreHarness { ($0.deferAfterMilliseconds, $0.deferredDelayMilliseconds) = (10_000, 30_000) }
         core.receive(.update(1, of: "b"))
         core.reply(.send)
@@ -22,21 +22,21 @@ import Testing
     }
 
     private func expectHandover(_ core: CoreHarness, claim: UInt64) throws {
-        let deferred = try #require(core.deferrals.last)
-        #expect(deferred.command == "s1" && deferred.deferral.claim == claim)
+        let deferredCommand = try #require(core.deferrals.last)
+        #expect(deferredCommand.command == "s1" && deferredCommand.deferral.claim == claim)
         core.acknowledgeAll()
         #expect(core.isDrained(core.commandsPartition) && core.committableOffset == 2 && core.outcomes == [])
     }
 
     @Test func `A ready start is left to the next owner`() throws {
-        let (core, claim) = try core()
+        let (core, claim) = try makeCore()
         core.beginRevoking(core.commandsPartition)
         core.elapseInSteps(1_100)
         try expectHandover(core, claim: claim)
     }
 
     @Test(arguments: [false, true]) func `A refused start is left to the next owner`(isRevokedFirst: Bool) throws {
-        let (core, claim) = try core()
+        let (core, claim) = try makeCore()
         core.push()
         if isRevokedFirst { core.beginRevoking(core.commandsPartition) }
         core.answer(.retryLater, status: 503)

@@ -62,7 +62,7 @@ import Testing
         core.receive(.start(1))
         core.reply(.noToken)
         core.reply(.retry)
-        #expect(core.unansweredCalls == ["lookUpToken s1"])
+        #expect(core.unansweredCalls == ["takeStartToken s1"])
     }
 
     @Test func `A reply that does not fit the hold fails the command`() {
@@ -118,7 +118,7 @@ import Testing
         core.register(CommandText.deviceRegistration())
         #expect(core.unansweredCalls == ["register device d"])
         core.reply(.registered, held: .start(1))
-        #expect(core.unansweredCalls == ["lookUpToken s1"])
+        #expect(core.unansweredCalls == ["takeStartToken s1"])
     }
 
     @Test func `A newer waiting state supersedes a released one`() {

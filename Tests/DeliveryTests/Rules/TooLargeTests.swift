@@ -5,9 +5,9 @@ import Testing
 /// A body that is too large for APNs loses fields that its policy names, one after the other until it fits, and the
 /// core works only with the shorter state. A body that stays too large is invalid. (R33)
 @Suite struct TooLargeTests {
-    private static let long = String(repeating: "x", count: 4_096)
+    private static let filler = String(repeating: "x", count: 4_096)
 
-    private static func core(_ names: [String] = ["lineups", "match.commentary"]) -> CoreHarness {
+    private static func makeCore(_ names: [String] = ["lineups", "match.commentary"]) -> CoreHarness {
         CoreHarness { $0.policies[0].oversize = names }
     }
 
@@ -18,8 +18,8 @@ import Testing
             .replacing(#""content-state":{"n":\#(second)}"#, with: #""content-state":{"n":\#(second)\#(state)}"#)
     }
 
-    private static func large(_ second: Int64, of activity: String = "a", alert: Bool = false) -> String {
-        update(second, of: activity, alert: alert, state: #","lineups":"\#(long)","match":{"commentary":[1]}"#)
+    private static func largeUpdate(_ second: Int64, of activity: String = "a", alert: Bool = false) -> String {
+        update(second, of: activity, alert: alert, state: #","lineups":"\#(filler)","match":{"commentary":[1]}"#)
     }
 
     private static func smallerUpdate(_ second: Int64, of activity: String = "a", alert: Bool = false) -> String {
@@ -35,8 +35,8 @@ import Testing
     }
 
     @Test func `It is sent without the fields, and the result names them`() throws {
-        let core = Self.core()
-        core.receive(Self.large(1))
+        let core = Self.makeCore()
+        core.receive(Self.largeUpdate(1))
         core.reply(.send)
         #expect(try #require(core.push()).body == Self.sentPush(Self.smallerUpdate(1)).body)
         core.answer(.accepted)
@@ -48,7 +48,7 @@ import Testing
     }
 
     @Test func `What fits is left alone`() throws {
-        let core = Self.core()
+        let core = Self.makeCore()
         core.receive(Self.smallerUpdate(1))
         core.reply(.send)
         #expect(try #require(core.push()).body.contains("commentary"))
@@ -57,32 +57,37 @@ import Testing
     }
 
     @Test func `Redis compares the state without the fields`() throws {
-        let (core, plain) = (Self.core(), CoreHarness())
-        core.receive(Self.large(1))
-        plain.receive(Self.smallerUpdate(1))
-        #expect(try core.oldestCall.admission?.digest == plain.oldestCall.admission?.digest)
+        let (core, smallerCore) = (Self.makeCore(), CoreHarness())
+        core.receive(Self.largeUpdate(1))
+        smallerCore.receive(Self.smallerUpdate(1))
+        #expect(try core.oldestCall.admission?.digest == smallerCore.oldestCall.admission?.digest)
         core.reply(.unchanged)
         #expect(core.outcomes == ["u1 unchanged"] && core.results.first?.droppedFields == "lineups")
     }
 
     @Test func `It is read once more as the same state`() throws {
-        let (first, again) = (Self.core(), Self.core())
-        again.reread(below: 1)
-        for core in [first, again] { core.receive(Self.large(1)) }
-        #expect(try first.oldestCall.admission?.digest == again.oldestCall.admission?.digest)
-        let withAlert = Self.core()
-        withAlert.reread(below: 1)
-        withAlert.receive(Self.large(1, alert: true))
-        #expect(try withAlert.oldestCall.admission?.digest == first.oldestCall.admission?.digest, "without its alert")
+        let (firstCore, rereadingCore) = (Self.makeCore(), Self.makeCore())
+        rereadingCore.reread(below: 1)
+        for core in [firstCore, rereadingCore] { core.receive(Self.largeUpdate(1)) }
+        #expect(try firstCore.oldestCall.admission?.digest == rereadingCore.oldestCall.admission?.digest)
+        let coreWithAlert = Self.makeCore()
+        coreWithAlert.reread(below: 1)
+        coreWithAlert.receive(Self.largeUpdate(1, alert: true))
+        #expect(
+            try coreWithAlert.oldestCall.admission?.digest == firstCore.oldestCall.admission?.digest,
+            "without its alert"
+        )
     }
 
     @Test func `What is held for a token is the state without the fields`() throws {
-        let core = Self.core()
-        core.receive(Self.large(1))
+        let core = Self.makeCore()
+        core.receive(Self.largeUpdate(1))
         core.reply(.noToken)
-        let held = String(decoding: try #require(try core.oldestCall.heldCommand), as: UTF8.self)
-        #expect(held.contains("commentary") && !held.contains("lineups"))
-        #expect(try Array(held.utf8).withUnsafeBytes { try Command.decodeWrittenByCauseway($0).fitsBodyLimit })
+        let heldCommandText = String(decoding: try #require(try core.oldestCall.heldCommand), as: UTF8.self)
+        #expect(heldCommandText.contains("commentary") && !heldCommandText.contains("lineups"))
+        #expect(
+            try Array(heldCommandText.utf8).withUnsafeBytes { try Command.decodeWrittenByCauseway($0).fitsBodyLimit }
+        )
         core.reply(.held)
         core.acknowledgeAll()
         #expect(core.outcomes == ["u1 held"] && core.results.first?.droppedFields == "lineups")
@@ -94,7 +99,7 @@ import Testing
             $0.deferAfterMilliseconds = 10_000
             $0.deferredDelayMilliseconds = 30_000
         }
-        core.receive(Self.large(1))
+        core.receive(Self.largeUpdate(1))
         core.reply(.send)
         core.elapseInSteps(11_200)
         core.acknowledgeAll()
@@ -117,15 +122,15 @@ import Testing
         names: [String],
         detail: String
     ) throws {
-        let core = Self.core(names)
-        let command = Self.update(1, state: #","lineups":"\#(Self.long)","more":"\#(Self.long)""#)
+        let core = Self.makeCore(names)
+        let command = Self.update(1, state: #","lineups":"\#(Self.filler)","more":"\#(Self.filler)""#)
         core.receive(command, .update(2, of: "b"))
         core.acknowledgeAll()
-        let letter = try #require(core.deadLetters.first)
-        #expect((letter.error, letter.value) == ("bodyTooLarge", command))
-        #expect(letter.detail.contains(detail), "\(letter.detail)")
-        let size = names.contains("lineups") ? 4_179 : 8_288
-        #expect(letter.detail.contains("has \(size) bytes"), "\(letter.detail)")
+        let deadLetter = try #require(core.deadLetters.first)
+        #expect((deadLetter.error, deadLetter.value) == ("bodyTooLarge", command))
+        #expect(deadLetter.detail.contains(detail), "\(deadLetter.detail)")
+        let bodyBytes = names.contains("lineups") ? 4_179 : 8_288
+        #expect(deadLetter.detail.contains("has \(bodyBytes) bytes"), "\(deadLetter.detail)")
         #expect(core.results.first?.outcome == "invalid" && core.results.first?.command == "u1")
         #expect(core.results.first?.droppedFields == "" && core.delivery.counters(of: 0).bodiesWithDroppedFields == 0)
         #expect(core.unansweredCalls == ["admit b.u2"], "others go on")
@@ -137,7 +142,10 @@ import Testing
             sports.oversize = ["lineups"]
             $0.policies.append(sports)
         }
-        core.receive(Self.large(1), Self.large(1, of: "b").replacing(#""app":"#, with: #""policy":"sports","app":"#))
+        core.receive(
+            Self.largeUpdate(1),
+            Self.largeUpdate(1, of: "b").replacing(#""app":"#, with: #""policy":"sports","app":"#)
+        )
         #expect(core.unansweredCalls == ["admit b.u1"])
         #expect(core.results.first?.outcome == "invalid")
     }
@@ -171,9 +179,9 @@ import Testing
     /// before it, activity `c`, which has that earlier dictionary, would get the broadcast's body.
     @Test func `The body of a large broadcast is not sent to an activity`() throws {
         let core = CoreHarness()
-        let broadcast = Self.update(2, state: #","x":"\#(String(repeating: "x", count: 4_500))""#)
+        let broadcastCommand = Self.update(2, state: #","x":"\#(String(repeating: "x", count: 4_500))""#)
             .replacing(#""activity":"a""#, with: #""channel":"YWI\/""#)
-        core.receive(.update(1, of: "b"), broadcast, .update(1, of: "c"))
+        core.receive(.update(1, of: "b"), broadcastCommand, .update(1, of: "c"))
         core.reply(.send)
         core.reply(.send)
         let bodies = try (0..<2).map { _ in try #require(core.push()).body }
@@ -181,9 +189,12 @@ import Testing
     }
 
     @Test func `An alert is left out if a state without dropped fields has no room for it`() throws {
-        let core = Self.core()
-        let tight = Self.update(2, state: #","lineups":"\#(Self.long)","r":"\#(String(repeating: "r", count: 3_990))""#)
-        core.receive(.alert(1), tight)
+        let core = Self.makeCore()
+        let updateWithoutRoom = Self.update(
+            2,
+            state: #","lineups":"\#(Self.filler)","r":"\#(String(repeating: "r", count: 3_990))""#
+        )
+        core.receive(.alert(1), updateWithoutRoom)
         #expect(core.outcomes == ["u1 superseded"] && core.results.first?.reason == "alertDidNotFit")
         core.reply(.send)
         let push = try #require(core.push())
@@ -191,18 +202,18 @@ import Testing
     }
 
     @Test func `A state without dropped fields carries an older alert`() throws {
-        let core = Self.core()
-        core.receive(.alert(1), Self.large(2))
+        let core = Self.makeCore()
+        core.receive(.alert(1), Self.largeUpdate(2))
         core.reply(.send)
         let push = try #require(core.push())
         #expect(push.body.contains(CommandText.alert(1)) && !push.body.contains("lineups"))
     }
 
     @Test func `A command to an audience or a channel is handed over without the fields`() throws {
-        let core = Self.core()
+        let core = Self.makeCore()
         core.receive(
-            CommandText.toAudience(Self.large(1)),
-            Self.update(2, state: #","lineups":"\#(Self.long)\#(Self.long)""#)
+            CommandText.addressToAudience(Self.largeUpdate(1)),
+            Self.update(2, state: #","lineups":"\#(Self.filler)\#(Self.filler)""#)
                 .replacing(#""activity":"a""#, with: #""channel":"YWI\/""#)
         )
         for _ in 0..<2 {
@@ -213,10 +224,10 @@ import Testing
     }
 
     @Test func `A start keeps its attributes`() throws {
-        let core = Self.core(["lineups"])
+        let core = Self.makeCore(["lineups"])
         let start = CommandText.start(1)
             .replacing(#""attributes":{}"#, with: #""attributes":{"lineups":1}"#)
-            .replacing(#""content-state":{"n":0}"#, with: #""content-state":{"n":0,"lineups":"\#(Self.long)"}"#)
+            .replacing(#""content-state":{"n":0}"#, with: #""content-state":{"n":0,"lineups":"\#(Self.filler)"}"#)
         core.receive(start)
         core.reply(.tokenFound)
         core.reply(.send)

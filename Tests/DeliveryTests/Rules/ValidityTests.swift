@@ -44,12 +44,12 @@ import Testing
         core.receive(record)
         #expect(core.outcomes == ["causeway.commands/0/0 invalid"])
         #expect(core.results.first?.reason == error)
-        let letter = try #require(core.deadLetters.first)
-        #expect(letter.value == record)
-        #expect(letter.key == "key")
-        #expect(letter.error == error)
-        #expect(letter.detail.hasPrefix(detail))
-        #expect(letter.source == "causeway.commands/0/0")
+        let deadLetter = try #require(core.deadLetters.first)
+        #expect(deadLetter.value == record)
+        #expect(deadLetter.key == "key")
+        #expect(deadLetter.error == error)
+        #expect(deadLetter.detail.hasPrefix(detail))
+        #expect(deadLetter.source == "causeway.commands/0/0")
         #expect(core.calls.isEmpty)
     }
 

@@ -9,15 +9,15 @@ import Testing
         let core = CoreHarness()
         let pool = PoolIdentifier(appIndex: 0, environment: .production)
         core.receive(.update(1))
-        #expect(core.recordsAwaitingStore == 1 && core.recordsFinished == 0)
+        #expect(core.recordsAwaitingStore == 1 && core.recordsAwaitingAcknowledgements == 0)
         core.reply(.send)
-        #expect(core.recordsAwaitingStore == 0 && core.pushesWaiting(pool) == 1)
+        #expect(core.recordsAwaitingStore == 0 && core.waitingPushCount(of: pool) == 1)
         core.push()
-        #expect(core.pushesWaiting(pool) == 0 && core.recordsFinished == 0)
+        #expect(core.waitingPushCount(of: pool) == 0 && core.recordsAwaitingAcknowledgements == 0)
         core.answer(.accepted)
-        #expect(core.recordsFinished == 1 && core.recordsAwaitingStore == 0)
+        #expect(core.recordsAwaitingAcknowledgements == 1 && core.recordsAwaitingStore == 0)
         core.acknowledgeAll()
-        #expect(core.recordsFinished == 0 && core.recordsInProgress == 0)
+        #expect(core.recordsAwaitingAcknowledgements == 0 && core.recordsInProgress == 0)
     }
 
     @Test func `Finished tombstones and refused calls no longer count as waiting`() {
@@ -28,9 +28,9 @@ import Testing
         #expect(core.recordsAwaitingStore == 0 && core.recordsInProgress == 0)
         core.receive(.update(1))
         core.refuse("no")
-        #expect(core.recordsAwaitingStore == 0 && core.recordsFinished == 1)
+        #expect(core.recordsAwaitingStore == 0 && core.recordsAwaitingAcknowledgements == 1)
         core.acknowledgeAll()
-        #expect(core.recordsFinished == 0)
+        #expect(core.recordsAwaitingAcknowledgements == 0)
     }
 
     @Test func `Replaced commands are counted for their app`() {

@@ -21,5 +21,5 @@ struct SimulatedConnection {
     /// new ones.
     var isDraining = false
     /// From when on the connection takes pushes, in virtual milliseconds.
-    var opensAt: Int64
+    var opensAtMilliseconds: Int64
 }

@@ -69,7 +69,7 @@ struct SimulatedLog {
     }
 
     /// Makes all commands that are in the deferred partition readable now.
-    mutating func readAllDeferred(of partition: Partition, now: Int64) {
+    mutating func makeAllDeferredDue(of partition: Partition, now: Int64) {
         for offset in records[partition, default: []].indices {
             guard let due = records[partition]?[offset].deferral?.dueMilliseconds else { continue }
             records[partition]?[offset].deferral?.dueMilliseconds = min(due, now)

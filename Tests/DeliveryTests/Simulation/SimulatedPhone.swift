@@ -2,63 +2,65 @@ import LiveActivity
 
 /// One activity on one phone, by ActivityKit's rules: older states are ignored, and nothing follows the end.
 struct SimulatedPhone {
-    struct Shown: Equatable {
+    struct ShownState: Equatable {
         var timestamp: Int64
         var version: Version
         var content: Int
         /// The command whose alert the push carries; -1 if the push carries none.
-        var alert = -1
+        var alertSequence = -1
     }
 
     let activity: String
     let device: String?
     var token: String?
     /// When each earlier token of the activity died, by token. APNs answers 410 to pushes with them.
-    var deadTokens: [String: Int64] = [:]
-    var registeredAt: Int64 = 0
-    var shown: Shown?
+    var tokenDeathMilliseconds: [String: Int64] = [:]
+    var registeredAtMilliseconds: Int64 = 0
+    var shownState: ShownState?
     var hasEnded = false
-    var starts = 0
+    var startCount = 0
     /// The alerts that rang, each by the sequence of its command.
-    var alerts: Set<Int> = []
+    var rungAlerts: Set<Int> = []
     /// The alerts for which Redis replied `alertAwaitsCarrier`, each by the sequence of its command.
     var alertsAwaitingCarrier: Set<Int> = []
     /// The versions of the updates and ends that came with priority 10.
-    var urgentVersions: Set<Version> = []
+    var highPriorityVersions: Set<Version> = []
     /// Rules that a push broke, for example an update that was admitted after the end.
     var violations: [String] = []
 
-    mutating func start(_ push: Shown) { (starts, shown) = (starts + 1, push) }
+    mutating func start(_ push: ShownState) { (startCount, shownState) = (startCount + 1, push) }
 
-    mutating func receive(_ event: Event, _ push: Shown) {
+    mutating func receive(_ event: Event, _ push: ShownState) {
         if hasEnded {
             // A push that was in flight may arrive after the end. An update that was admitted after the end
             // has a higher timestamp, and must not arrive.
-            if event != .end, push.timestamp > (shown?.timestamp ?? 0) {
+            if event != .end, push.timestamp > (shownState?.timestamp ?? 0) {
                 violations.append("\(activity): an update was admitted after the end")
             }
             return
         }
-        if let shown {
-            if push.timestamp < shown.timestamp { return }
-            if push.version < shown.version, event != .end {
-                violations.append("\(activity): went back from \(shown.version) to \(push.version)")
+        if let shownState {
+            if push.timestamp < shownState.timestamp { return }
+            if push.version < shownState.version, event != .end {
+                violations.append("\(activity): went back from \(shownState.version) to \(push.version)")
             }
-            if push.timestamp == shown.timestamp, push.version != shown.version {
+            if push.timestamp == shownState.timestamp, push.version != shownState.version {
                 violations.append("\(activity): two states with timestamp \(push.timestamp)")
             }
         }
         // A push with the timestamp of the shown state repeats the push of this state, so its alert may ring
         // again.
-        if push.alert >= 0, push.timestamp != shown?.timestamp {
+        if push.alertSequence >= 0, push.timestamp != shownState?.timestamp {
             // If Redis replied `alertAwaitsCarrier` for an alert, the alert may ring after a newer alert: Redis does
             // not know whether the newer state had an alert that rang.
-            if let newest = alerts.max(), push.alert < newest, !alertsAwaitingCarrier.contains(push.alert) {
-                violations.append("\(activity): the alert of #\(push.alert) rang after that of #\(newest)")
+            if let newest = rungAlerts.max(), push.alertSequence < newest,
+                !alertsAwaitingCarrier.contains(push.alertSequence)
+            {
+                violations.append("\(activity): the alert of #\(push.alertSequence) rang after that of #\(newest)")
             }
-            alerts.insert(push.alert)
+            rungAlerts.insert(push.alertSequence)
         }
-        shown = push
+        shownState = push
         if event == .end { hasEnded = true }
     }
 }

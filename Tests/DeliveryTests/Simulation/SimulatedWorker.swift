@@ -11,7 +11,7 @@ final class SimulatedWorker {
     enum PushFate {
         case answered
         case refused(status: UInt16)
-        case lostBefore, lostAfter
+        case lostBeforeProcessing, lostAfterProcessing
         /// APNs refused the stream: RST_STREAM with REFUSED_STREAM.
         case refusedStream
         /// APNs refused the provider token: status 403.
@@ -41,7 +41,7 @@ final class SimulatedWorker {
     var storeCalls: [(dueMilliseconds: Int64, call: StoreCall<[UInt8]>)] = []
     var pushes: [Push] = []
     var connections: [SimulatedConnection] = []
-    var connectionsMade: UInt32 = 0
+    var connectionCount: UInt32 = 0
     /// The last answer to each record's push, by record; used only in runs with connections.
     var lastAnswers: [UInt32: SimulatedConnection.LastAnswer] = [:]
     var retryPermission = RetryPermission()
@@ -49,7 +49,7 @@ final class SimulatedWorker {
 
     /// Commands on their way to the audiences, in runs that simulate audiences.
     var handovers: [(dueMilliseconds: Int64, record: UInt32)] = []
-    var changes: [PendingAudienceEntries] = []
+    var pendingAudienceEntries: [PendingAudienceEntries] = []
 
     init(
         number: Int,
@@ -67,11 +67,11 @@ final class SimulatedWorker {
             seed: seed
         )
         configuration.recordsMax = parameters.recordsMax
-        configuration.pushesInFlightPerPoolMax = parameters.inFlightMax
+        configuration.pushesInFlightPerPoolMax = parameters.pushesInFlightMax
         configuration.ledgerWindowOffsets = 64
         configuration.policies = [parameters.policy]
         configuration.supersededResults = parameters.supersededResults
-        configuration.readAheadLagRecords = parameters.readAheadLag
+        configuration.readAheadLagRecords = parameters.readAheadLagRecords
         configuration.readAheadMillisecondsMax = 5_000
         configuration.deferAfterMilliseconds = parameters.deferrals?.afterMilliseconds ?? 1 << 40
         if let deferrals = parameters.deferrals {
@@ -98,13 +98,13 @@ final class SimulatedWorker {
         if let first = storeCalls.first { due = min(due, first.dueMilliseconds) }
         for push in pushes { due = min(due, push.dueMilliseconds) }
         for entry in handovers { due = min(due, entry.dueMilliseconds) }
-        for change in changes { due = min(due, change.dueMilliseconds) }
+        for change in pendingAudienceEntries { due = min(due, change.dueMilliseconds) }
         for production in productions { due = min(due, production.dueMilliseconds) }
         return due
     }
 
     var isIdle: Bool {
-        let counted = delivery.recordsFinished + delivery.recordsAwaitingStore
+        let counted = delivery.recordsAwaitingAcknowledgements + delivery.recordsAwaitingStore
         precondition(counted <= delivery.recordsInProgress, "more records wait for something than there are")
         return delivery.recordsInProgress == 0 && storeCalls.isEmpty && pushes.isEmpty && productions.isEmpty
     }

@@ -11,17 +11,18 @@ extension Simulation {
     /// longer time.
     static let longLifeMilliseconds: Int64 = 16 * 3_600_000
     /// How late an admitted push may arrive: it waits for a stream and for retries, and all workers may stop meanwhile.
-    private static let lateMillisecondsMax: Int64 = 3_600_000
+    private static let arrivalDelayMillisecondsMax: Int64 = 3_600_000
 
     /// Returns the gap before the next command. In most cases it is at most some seconds. Sometimes it ends
     /// near the time eight hours after the activity's birth, and sometimes it lasts hours.
-    func longGap(birth: Int64, time: Int64) -> Int64 {
-        let edge = birth + Self.ageMillisecondsMax
+    func chooseLongGap(birth: Int64, time: Int64) -> Int64 {
+        let ageLimitMilliseconds = birth + Self.ageMillisecondsMax
         let last = birth + Self.longLifeMilliseconds
         let gap =
             switch random.number(0...9) {
             case 0...5: Int64(random.number(0...parameters.commandGapMillisecondsMax))
-            case 6...7 where time < edge - 10_000: edge - time + Int64(random.number(-10_000...10_000))
+            case 6...7 where time < ageLimitMilliseconds - 10_000:
+                ageLimitMilliseconds - time + Int64(random.number(-10_000...10_000))
             default: Int64(random.number(0...5 * 3_600_000))
             }
         return min(gap, max(0, last - time))
@@ -29,27 +30,38 @@ extension Simulation {
 
     /// Records Redis' verdict on a call. An activity's age begins when Redis first learns of it, or permits
     /// its start.
-    func noteAge(_ call: StoreCall<[UInt8]>, _ view: RecordView, _ reply: StoreReply<[UInt8]>, of activity: String) {
+    func noteActivityAge(
+        _ call: StoreCall<[UInt8]>,
+        _ view: RecordView,
+        _ reply: StoreReply<[UInt8]>,
+        of activity: String
+    ) {
         let isOfActivity =
             call.ticket.purpose == .admit || call.ticket.purpose == .register && view.attributesType.isEmpty
-        guard isOfActivity, !wasWiped else { return }
+        guard isOfActivity, !wasRedisWiped else { return }
         if view.isStart, call.ticket.purpose == .admit {
-            if reply.verdict == .send, !startsAllowed.contains(activity) { firstKnownMilliseconds[activity] = now }
+            if reply.verdict == .send, !activitiesWithPermittedStart.contains(activity) {
+                firstKnownMilliseconds[activity] = now
+            }
             if reply.verdict == .send {
-                startsAllowed.insert(activity)
+                activitiesWithPermittedStart.insert(activity)
                 knownActivities.insert(activity)
             }
             return
         }
-        let born = firstKnownMilliseconds[activity] ?? now
-        firstKnownMilliseconds[activity] = born
+        let bornAtMilliseconds = firstKnownMilliseconds[activity] ?? now
+        firstKnownMilliseconds[activity] = bornAtMilliseconds
         let isUpdate = call.ticket.purpose == .admit && view.event == .update
-        noteUnknown(call, view, reply, of: activity)
-        if isUpdate, reply.verdict == .send, now - born > Self.ageMillisecondsMax + Self.roundingMilliseconds {
-            violations.append("\(activity): \(view.version) admitted \(now - born) ms after it was born")
+        checkUnknownActivity(call, view, reply, of: activity)
+        if isUpdate, reply.verdict == .send,
+            now - bornAtMilliseconds > Self.ageMillisecondsMax + Self.roundingMilliseconds
+        {
+            violations.append("\(activity): \(view.version) admitted \(now - bornAtMilliseconds) ms after it was born")
         }
-        if isUpdate, reply.verdict == .tooOld, now - born <= Self.ageMillisecondsMax {
-            violations.append("\(activity): \(view.version) is too old \(now - born) ms after it was born")
+        if isUpdate, reply.verdict == .tooOld, now - bornAtMilliseconds <= Self.ageMillisecondsMax {
+            violations.append(
+                "\(activity): \(view.version) is too old \(now - bornAtMilliseconds) ms after it was born"
+            )
         }
         if reply.verdict == .tooOld {
             activitiesWithOldUpdate.insert(activity)
@@ -59,7 +71,7 @@ extension Simulation {
 
     /// Checks commands that are older than an activity can live (`isTooOld`): Redis may accept such a command only if
     /// it knows a version of the command's activity.
-    private func noteUnknown(
+    private func checkUnknownActivity(
         _ call: StoreCall<[UInt8]>,
         _ view: RecordView,
         _ reply: StoreReply<[UInt8]>,
@@ -75,13 +87,13 @@ extension Simulation {
     }
 
     /// Checks that a pushed start or alert is not older than its worker's policy allows.
-    func checkAges(_ view: RecordView, by worker: SimulatedWorker) {
+    func checkStartAndAlertAge(_ view: RecordView, by worker: SimulatedWorker) {
         let seconds = worker.moment(now).wallMilliseconds / 1_000
         if view.isStart, seconds - view.version.timestamp > parameters.policy.expiration.startSeconds {
             violations.append("\(identifier(view)): a start of \(seconds - view.version.timestamp) s is sent")
         }
         let activity = String(decoding: view.activity, as: UTF8.self)
-        guard let version = versions["\(activity)#\(alert(of: view))"] else { return }
+        guard let version = versions["\(activity)#\(alertSequence(of: view))"] else { return }
         if seconds - version.timestamp > parameters.policy.expiration.alertSeconds {
             violations.append("\(identifier(view)): rings an alert of \(seconds - version.timestamp) s")
         }
@@ -96,10 +108,11 @@ extension Simulation {
     }
 
     /// Checks that no update arrives at the phone long after the activity's eight hours.
-    func checkAge(_ view: RecordView, of activity: String) {
-        guard parameters.livesLong, view.event == .update, let born = firstKnownMilliseconds[activity] else { return }
-        if now - born > Self.ageMillisecondsMax + Self.lateMillisecondsMax {
-            violations.append("\(activity): \(view.version) arrives \(now - born) ms after it was born")
+    func checkUpdateAge(_ view: RecordView, of activity: String) {
+        guard parameters.hasLongLives, view.event == .update, let bornAtMilliseconds = firstKnownMilliseconds[activity]
+        else { return }
+        if now - bornAtMilliseconds > Self.ageMillisecondsMax + Self.arrivalDelayMillisecondsMax {
+            violations.append("\(activity): \(view.version) arrives \(now - bornAtMilliseconds) ms after it was born")
         }
     }
 }

@@ -14,7 +14,7 @@ struct SimulatedAudiences {
     /// The entries in the order of their arrival, by audience and member.
     var entries: [AudienceDigest: [String: [Entry]]] = [:]
     /// The audiences that an activity's last registration names, by activity.
-    var named: [String: [AudienceDigest]] = [:]
+    var namedAudiences: [String: [AudienceDigest]] = [:]
 
     /// Whether the latest entry of the member is a join. Of several entries with the latest time, the last
     /// that arrived decides.
@@ -40,22 +40,22 @@ extension Simulation {
     /// Chooses at random the audiences that the activity's next registration names. Returns the registration's member
     /// `audiences`; empty in a run without audiences, and in half of the cases if no audience is chosen.
     func namedAudiences(of activity: String) -> String {
-        guard parameters.audiences > 0 else { return "" }
-        let names = (0..<parameters.audiences).filter { _ in random.chance(500) }.map { "m\($0)" }
-        audiences.named[activity] = names.map(Self.digest)
+        guard parameters.audienceCount > 0 else { return "" }
+        let names = (0..<parameters.audienceCount).filter { _ in random.chance(500) }.map { "m\($0)" }
+        audiences.namedAudiences[activity] = names.map(Self.digest)
         return names.isEmpty && random.chance(500) ? "" : "\"audiences\":\(names),"
     }
 
     func makeAudienceCommands() {
         for number in 1...10 {
             let (at, audience) = (
-                now + Int64(random.number(0...4_000)), "m\(random.number(0...parameters.audiences - 1))"
+                now + Int64(random.number(0...4_000)), "m\(random.number(0...parameters.audienceCount - 1))"
             )
             let value = """
                 {"app":"\(Simulation.app)","audience":"\(audience)","id":"\(audience)#\(number)",\
                 "aps":{"event":"update","timestamp":\(at / 1_000),"content-state":{"content":\(number)}}}
                 """
-            script.append((at, { [self] in _ = log.append(topic: 0, key: audience, value: value, at: at) }))
+            scheduledEvents.append((at, { [self] in _ = log.append(topic: 0, key: audience, value: value, at: at) }))
         }
     }
 
@@ -68,21 +68,25 @@ extension Simulation {
         }
         while let change = worker.delivery.nextMembershipChange {
             // The changes of a worker arrive in order, because the last of several entries with the same time decides.
-            let earliest = worker.changes.last?.dueMilliseconds ?? now
-            let due = max(earliest, now + Int64(random.number(0...parameters.latencyMillisecondsMax)))
-            worker.changes.append(simulated(change, worker.delivery.view(change.member.record), due: due))
+            let earliestMilliseconds = worker.pendingAudienceEntries.last?.dueMilliseconds ?? now
+            let due = max(earliestMilliseconds, now + Int64(random.number(0...parameters.latencyMillisecondsMax)))
+            worker.pendingAudienceEntries.append(
+                makePendingEntries(change, worker.delivery.view(change.member.record), due: due)
+            )
             worker.delivery.membershipChangeTaken()
         }
-        handBack(worker)
-        let due = worker.changes.filter { $0.dueMilliseconds <= now }
-        worker.changes.removeAll { $0.dueMilliseconds <= now }
+        endHandovers(worker)
+        let due = worker.pendingAudienceEntries.filter { $0.dueMilliseconds <= now }
+        worker.pendingAudienceEntries.removeAll { $0.dueMilliseconds <= now }
         for change in due {
-            for entry in change.entries { tell(entry.audience, change.identifier, entry.entry) }
+            for entry in change.entries { appendEntry(entry.audience, change.identifier, entry.entry) }
             worker.delivery.membershipChanged(change.member, now: worker.moment(now))
         }
     }
 
-    private func simulated(_ change: MembershipChange, _ view: RecordView, due: Int64) -> PendingAudienceEntries {
+    private func makePendingEntries(_ change: MembershipChange, _ view: RecordView, due: Int64)
+        -> PendingAudienceEntries
+    {
         let leaving = SimulatedAudiences.Entry(atMilliseconds: change.leftAtMilliseconds, isLeaving: true)
         let joining = SimulatedAudiences.Entry(atMilliseconds: view.registeredAtMilliseconds, isLeaving: false)
         return PendingAudienceEntries(
@@ -93,11 +97,11 @@ extension Simulation {
         )
     }
 
-    private func tell(_ audience: AudienceDigest, _ member: String, _ entry: SimulatedAudiences.Entry) {
+    private func appendEntry(_ audience: AudienceDigest, _ member: String, _ entry: SimulatedAudiences.Entry) {
         audiences.entries[audience, default: [:]][member, default: []].append(entry)
     }
 
-    private func handBack(_ worker: SimulatedWorker) {
+    private func endHandovers(_ worker: SimulatedWorker) {
         let due = worker.handovers.filter { $0.dueMilliseconds <= now }
         worker.handovers.removeAll { $0.dueMilliseconds <= now }
         for (_, record) in due {
@@ -119,9 +123,9 @@ extension Simulation {
     /// The worker dies while it notifies the audiences: some audiences have received a change, others have
     /// not.
     func loseAudiences(of worker: SimulatedWorker) {
-        for change in worker.changes {
+        for change in worker.pendingAudienceEntries {
             for entry in change.entries where random.chance(500) {
-                tell(entry.audience, change.identifier, entry.entry)
+                appendEntry(entry.audience, change.identifier, entry.entry)
             }
         }
     }
@@ -131,8 +135,8 @@ extension Simulation {
     /// Checks at the end of a run that the audiences have exactly the members that Redis knows. If Redis has an
     /// activity's last registration, the activity must also be in exactly the audiences that this registration names.
     func checkAudiences() {
-        guard parameters.audiences > 0, !wasWiped else { return }
-        let all = (0..<parameters.audiences).map { Self.digest("m\($0)") }
+        guard parameters.audienceCount > 0, !wasRedisWiped else { return }
+        let all = (0..<parameters.audienceCount).map { Self.digest("m\($0)") }
         for (activity, phone) in phones.sorted(by: { $0.key < $1.key }) {
             let key = StoreModel.key(
                 StoreSubject(app: Array(Self.app.utf8), kind: .activity, identifier: Array(activity.utf8))
@@ -141,15 +145,16 @@ extension Simulation {
             if !state.audiences.leftDigests.isEmpty {
                 violations.append("\(activity): audiences that it left were never told")
             }
-            let known = Set(all.filter { audiences.isMember(activity, of: $0) }.map(\.value))
-            if known != Set(state.audiences.currentDigests) {
-                violations.append("\(activity): \(known) have it, it is in \(state.audiences.currentDigests)")
+            let memberships = Set(all.filter { audiences.isMember(activity, of: $0) }.map(\.value))
+            if memberships != Set(state.audiences.currentDigests) {
+                violations.append("\(activity): \(memberships) have it, it is in \(state.audiences.currentDigests)")
             }
             guard let token = state.token, token.token == phone.token.map({ Array($0.utf8) }), !phone.hasEnded,
-                let named = audiences.named[activity], token.registeredAtMilliseconds == phone.registeredAt
+                let expectedAudiences = audiences.namedAudiences[activity],
+                token.registeredAtMilliseconds == phone.registeredAtMilliseconds
             else { continue }
-            if Set(named.map(\.value)) != known {
-                violations.append("\(activity): \(known) have it, its registration names \(named)")
+            if Set(expectedAudiences.map(\.value)) != memberships {
+                violations.append("\(activity): \(memberships) have it, its registration names \(expectedAudiences)")
             }
         }
     }

@@ -6,21 +6,23 @@ import LiveActivity
 extension Simulation {
     func check() {
         checkAudiences()
-        for (activity, final) in finalCommands.sorted(by: { $0.key < $1.key }) {
+        for (activity, finalCommand) in finalCommands.sorted(by: { $0.key < $1.key }) {
             guard let phone = phones[activity] else { continue }
-            checkFinal(activity, final, phone)
+            checkFinalCommand(activity, finalCommand, phone)
             // A held start may have two records: its own, and the registration that released it. One of them may have
             // the result `unknown` while the other sends the start. So if the run loses no answer, worker or partition,
             // the start must still reach its phone. The exception is a start that waits for a retry while its activity
             // ends. This start is not sent.
             let outcomes = results["\(activity)#1"] ?? []
-            let isStartUnknown = outcomes.contains(.unknown) && !(final.ends && outcomes.contains(.superseded))
-            if phone.device != nil, phone.starts == 0, isStartUnknown, everyStartIsKnown {
+            let isStartUnknown = outcomes.contains(.unknown) && !(finalCommand.isEnd && outcomes.contains(.superseded))
+            if phone.device != nil, phone.startCount == 0, isStartUnknown, isEveryStartKnown {
                 violations.append("\(activity): its start was not sent, though no answer was lost and no worker")
             }
-            if phone.starts > 1, !wasWiped { violations.append("\(activity): started \(phone.starts) times") }
+            if phone.startCount > 1, !wasRedisWiped {
+                violations.append("\(activity): started \(phone.startCount) times")
+            }
         }
-        if !wasWiped { checkPace() }
+        if !wasRedisWiped { checkPace() }
         checkAlerts()
         checkOutcomes()
         checkHandovers()
@@ -39,14 +41,15 @@ extension Simulation {
     /// Whether nothing in the run makes a command fail: APNs refuses no push for good, and no device has more
     /// starts than Redis holds.
     private var isCalm: Bool {
-        parameters.connections?.unknownReason ?? 0 == 0
+        parameters.connections?.unknownReasonPerMille ?? 0 == 0
             && parameters.activitiesPerDevice <= parameters.heldStartsMax
     }
 
     /// Whether each start is finished by the record that Redis admitted: the run loses no answer, worker or
     /// partition. A short failure of Redis does not move a start to another record.
-    private var everyStartIsKnown: Bool {
-        parameters.pushLoss == 0 && parameters.crash == 0 && parameters.rebalance == 0 && parameters.connections == nil
+    private var isEveryStartKnown: Bool {
+        parameters.pushLossPerMille == 0 && parameters.crashPerMille == 0 && parameters.rebalancePerMille == 0
+            && parameters.connections == nil
     }
 
     /// Checks that Redis permits no update or end to a token that a tombstone has removed, unless the token is
@@ -55,7 +58,8 @@ extension Simulation {
         let activity = String(decoding: view.activity, as: UTF8.self)
         let at = view.registeredAtMilliseconds
         if call.ticket.purpose == .unregisterActivity, reply.verdict == .unregistered {
-            for (token, owner) in tokens where owner == activity && tokensGivenAt[token] ?? 0 <= at {
+            for (token, owner) in activitiesByToken
+            where owner == activity && tokenReceiptMilliseconds[token] ?? 0 <= at {
                 unregisteredTokens[token] = at
             }
         }
@@ -87,34 +91,36 @@ extension Simulation {
         }
     }
 
-    private func checkFinal(
+    private func checkFinalCommand(
         _ activity: String,
-        _ final: (version: Version, content: Int, ends: Bool),
+        _ finalCommand: (version: Version, content: Int, isEnd: Bool),
         _ phone: SimulatedPhone
     ) {
         // A start whose answer was lost is not sent again, so the phone may have no activity that can show
         // the last state.
-        if phone.device != nil, phone.starts == 0, results["\(activity)#1"]?.contains(.unknown) ?? false { return }
-        if phone.device != nil, phone.starts == 0, results["\(activity)#1"]?.contains(.failed) ?? false { return }
+        if phone.device != nil, phone.startCount == 0, results["\(activity)#1"]?.contains(.unknown) ?? false { return }
+        if phone.device != nil, phone.startCount == 0, results["\(activity)#1"]?.contains(.failed) ?? false { return }
         // The start expired while it waited, for example for its device's budget.
-        if phone.device != nil, phone.starts == 0, results["\(activity)#1"]?.contains(.expired) ?? false { return }
+        if phone.device != nil, phone.startCount == 0, results["\(activity)#1"]?.contains(.expired) ?? false { return }
         // The start expired. Its worker settled it in Redis, and died before it wrote the result.
-        if phone.device != nil, phone.starts == 0, parameters.crash > 0,
+        if phone.device != nil, phone.startCount == 0, parameters.crashPerMille > 0,
             results["\(activity)#1"]?.contains(.duplicate) ?? false
         {
             return
         }
         // If the core reads the activity's end before the start's turn comes, it does not send the start.
-        if phone.device != nil, phone.starts == 0, final.ends { return }
-        if mayHaveLostFinal(activity) || mayHaveExpired(activity, final.version) { return }
+        if phone.device != nil, phone.startCount == 0, finalCommand.isEnd { return }
+        if mayHaveLostFinalCommand(activity) || mayHaveExpired(activity, finalCommand.version) { return }
         // The last update came after the activity's eight hours, so it is not sent. Only an end would still be sent.
-        if activitiesWithOldUpdate.contains(activity), !final.ends { return }
-        if phone.shown?.content != final.content {
+        if activitiesWithOldUpdate.contains(activity), !finalCommand.isEnd { return }
+        if phone.shownState?.content != finalCommand.content {
             violations.append(
-                "\(activity): shows \(phone.shown?.content ?? -1), not \(final.content); \(outcomes(activity))"
+                "\(activity): shows \(phone.shownState?.content ?? -1), not \(finalCommand.content); \(outcomes(activity))"
             )
         }
-        if final.ends, !phone.hasEnded { violations.append("\(activity): has not ended; \(outcomes(activity))") }
+        if finalCommand.isEnd, !phone.hasEnded {
+            violations.append("\(activity): has not ended; \(outcomes(activity))")
+        }
     }
 
     /// Whether the command expired, so that it need not reach its phone.
@@ -137,8 +143,8 @@ extension Simulation {
     }
 
     /// Whether the phone may miss the last command: a push failed for good, or a token or the data in Redis was lost.
-    func mayHaveLostFinal(_ activity: String) -> Bool {
-        activitiesRefusedForGood.contains(activity) || wasWiped && parameters.wipesRedis
+    func mayHaveLostFinalCommand(_ activity: String) -> Bool {
+        activitiesRefusedForGood.contains(activity) || wasRedisWiped && parameters.wipesRedis
             || activitiesWithoutToken.contains(activity)
     }
 }

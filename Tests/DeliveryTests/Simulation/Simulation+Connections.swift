@@ -9,23 +9,23 @@ extension Simulation {
         let moment = worker.moment(now)
         openConnections(worker, parameters)
         while let index = connectionWithRoom(worker, avoiding: 0) {
-            let isSpent = now < faultsUntil && random.chance(parameters.spentBudget)
+            let isSpent = now < faultsEndMilliseconds && random.chance(parameters.spentBudgetPerMille)
             let permits = worker.retryPermission.permitsRetry(isWithinBudget: !isSpent, now: moment)
             guard let record = worker.delivery.nextPush(Self.pool, permitsRetry: permits, now: moment) else { return }
-            if now < faultsUntil, random.chance(parameters.returned) {
+            if now < faultsEndMilliseconds, random.chance(parameters.returnedPushPerMille) {
                 worker.delivery.pushReturned(record)
                 return
             }
             let view = worker.delivery.view(record)
-            checkOffered(record, view, by: worker)
+            checkRepeatedPush(record, view, by: worker)
             worker.retryPermission.noteSentPush(now: moment)
-            let other = connectionWithRoom(worker, avoiding: view.avoidedConnection) ?? index
+            let chosenIndex = connectionWithRoom(worker, avoiding: view.avoidedConnection) ?? index
             let due = now + Int64(random.number(0...self.parameters.latencyMillisecondsMax))
-            let number = worker.connections[other].number
+            let number = worker.connections[chosenIndex].number
             worker.pushes.append(
-                .init(dueMilliseconds: due, record: record, fate: fate(parameters), connection: number)
+                .init(dueMilliseconds: due, record: record, fate: chooseFate(parameters), connection: number)
             )
-            noteSending(view, by: worker)
+            noteSentPush(view, by: worker)
         }
     }
 
@@ -33,14 +33,14 @@ extension Simulation {
         worker.connections.removeAll { connection in
             connection.isDraining && !worker.pushes.contains { $0.connection == connection.number }
         }
-        while worker.connections.count(where: { !$0.isDraining }) < parameters.count {
-            worker.connectionsMade += 1
-            let wait = now < faultsUntil ? Int64(random.number(0...2_000)) : 0
+        while worker.connections.count(where: { !$0.isDraining }) < parameters.connectionCount {
+            worker.connectionCount += 1
+            let waitMilliseconds = now < faultsEndMilliseconds ? Int64(random.number(0...2_000)) : 0
             worker.connections.append(
                 SimulatedConnection(
-                    number: worker.connectionsMade,
-                    streamsMax: self.parameters.streams,
-                    opensAt: now + (worker.connectionsMade == 1 ? 0 : wait)
+                    number: worker.connectionCount,
+                    streamsMax: self.parameters.streamsMax,
+                    opensAtMilliseconds: now + (worker.connectionCount == 1 ? 0 : waitMilliseconds)
                 )
             )
         }
@@ -48,31 +48,35 @@ extension Simulation {
 
     private func connectionWithRoom(_ worker: SimulatedWorker, avoiding avoided: UInt32) -> Int? {
         worker.connections.firstIndex { connection in
-            guard connection.number != avoided, !connection.isDraining, connection.opensAt <= now else { return false }
+            guard connection.number != avoided, !connection.isDraining, connection.opensAtMilliseconds <= now else {
+                return false
+            }
             let streams = connection.isCold ? 1 : connection.streamsMax
             return worker.pushes.count { $0.connection == connection.number } < streams
         }
     }
 
-    private func fate(_ parameters: SimulationParameters.Connections) -> SimulatedWorker.PushFate {
-        guard now < faultsUntil else { return .answered }
-        if random.chance(parameters.refusedStream) { return .refusedStream }
-        if random.chance(parameters.resetStream) { return random.chance(500) ? .lostBefore : .lostAfter }
-        if random.chance(parameters.lostResponse) { return .lostAfter }
-        if random.chance(parameters.unknownReason) { return .unknownReason }
-        if random.chance(parameters.refusedProviderToken) {
+    private func chooseFate(_ parameters: SimulationParameters.Connections) -> SimulatedWorker.PushFate {
+        guard now < faultsEndMilliseconds else { return .answered }
+        if random.chance(parameters.refusedStreamPerMille) { return .refusedStream }
+        if random.chance(parameters.resetStreamPerMille) {
+            return random.chance(500) ? .lostBeforeProcessing : .lostAfterProcessing
+        }
+        if random.chance(parameters.lostResponsePerMille) { return .lostAfterProcessing }
+        if random.chance(parameters.unknownReasonPerMille) { return .unknownReason }
+        if random.chance(parameters.refusedProviderTokenPerMille) {
             return random.chance(300) ? .everyTokenRefused : .providerTokenRefused
         }
-        return fate()
+        return chooseFate()
     }
 
     // MARK: - Faults of connections
 
     func injectConnectionFaults(_ parameters: SimulationParameters.Connections) {
         for case let worker? in workers {
-            if random.chance(parameters.loss) { loseConnection(worker) }
-            if random.chance(parameters.goAway) { sendGoAway(worker) }
-            if random.chance(parameters.limitChange) { changeLimit(worker) }
+            if random.chance(parameters.connectionLossPerMille) { loseConnection(worker) }
+            if random.chance(parameters.goAwayPerMille) { sendGoAway(worker) }
+            if random.chance(parameters.limitChangePerMille) { changeLimit(worker) }
         }
     }
 
@@ -80,16 +84,16 @@ extension Simulation {
     /// processed the pushes that were not sent completely.
     private func loseConnection(_ worker: SimulatedWorker) {
         guard let connection = worker.connections.randomElement(using: &random) else { return }
-        let lost = takePushes(worker) { $0.connection == connection.number }
+        let lostPushes = takePushes(worker) { $0.connection == connection.number }
         worker.connections.removeAll { $0.number == connection.number }
-        trace?("\(now % 1_000_000) connection \(connection.number) is lost with \(lost.count) pushes")
-        for push in lost {
+        trace?("\(now % 1_000_000) connection \(connection.number) is lost with \(lostPushes.count) pushes")
+        for push in lostPushes {
             // APNs cannot have processed a push whose END_STREAM flag was not sent.
             if random.chance(200) {
                 answer(push, worker, .retryNow, 0)
                 continue
             }
-            if random.chance(500) { _ = self.push(worker.delivery.view(push.record)) }
+            if random.chance(500) { _ = deliverPush(worker.delivery.view(push.record)) }
             answer(push, worker, .ambiguous, 0)
         }
     }
@@ -103,22 +107,22 @@ extension Simulation {
         else { return }
         let number = worker.connections[index].number
         worker.connections[index].isDraining = true
-        let carried = worker.pushes.count { $0.connection == number }
-        let kept = random.number(0...carried)
+        let carriedCount = worker.pushes.count { $0.connection == number }
+        let keptCount = random.number(0...carriedCount)
         var position = 0
-        let above = takePushes(worker) { push in
+        let refusedPushes = takePushes(worker) { push in
             guard push.connection == number else { return false }
             position += 1
-            return position > kept
+            return position > keptCount
         }
-        trace?("\(now % 1_000_000) GOAWAY on \(number): \(kept) of \(carried) are kept")
-        for push in above { answer(push, worker, .retryNow, 0) }
+        trace?("\(now % 1_000_000) GOAWAY on \(number): \(keptCount) of \(carriedCount) are kept")
+        for push in refusedPushes { answer(push, worker, .retryNow, 0) }
     }
 
     /// Changes MAX_CONCURRENT_STREAMS of a connection to one, or back to its first value.
     private func changeLimit(_ worker: SimulatedWorker) {
         guard let index = Array(worker.connections.indices).randomElement(using: &random) else { return }
-        worker.connections[index].streamsMax = worker.connections[index].streamsMax == 1 ? parameters.streams : 1
+        worker.connections[index].streamsMax = worker.connections[index].streamsMax == 1 ? parameters.streamsMax : 1
     }
 
     private func takePushes(
@@ -135,7 +139,7 @@ extension Simulation {
 
     /// Checks that a push is sent again only if its last answer allows it, that it keeps its sent timestamp, and that
     /// it avoids the connection of its last attempt.
-    private func checkOffered(_ record: UInt32, _ view: RecordView, by worker: SimulatedWorker) {
+    private func checkRepeatedPush(_ record: UInt32, _ view: RecordView, by worker: SimulatedWorker) {
         // The record's slot now has a new push, so the answer to its last push is removed.
         let last = worker.lastAnswers.removeValue(forKey: record)
         // A record that was deferred after its answer has another slot, so its last answer is not known.
@@ -156,7 +160,7 @@ extension Simulation {
         if view.avoidedConnection != last.connection {
             violations.append("\(name): avoids \(view.avoidedConnection), not \(last.connection)")
         }
-        if view.sentTimestamp != last.sentTimestamp, !wasWiped {
+        if view.sentTimestamp != last.sentTimestamp, !wasRedisWiped {
             violations.append("\(name): sent again with timestamp \(view.sentTimestamp), not \(last.sentTimestamp)")
         }
     }
@@ -173,7 +177,7 @@ extension Simulation {
             disposition: disposition,
             connection: push.connection
         )
-        worker.retryPermission.noteAnswer(disposition)
+        worker.retryPermission.noteResponse(disposition)
         if disposition == .accepted,
             let index = worker.connections.firstIndex(where: { $0.number == push.connection })
         {
@@ -186,8 +190,9 @@ extension Simulation {
     /// because two records may then send the same version.
     func checkOutcomes() {
         let isUndisturbed =
-            parameters.crash == 0 && parameters.rebalance == 0 && parameters.productionFailure == 0
-            && parameters.redisLoss == 0
+            parameters.crashPerMille == 0 && parameters.rebalancePerMille == 0
+            && parameters.productionFailurePerMille == 0
+            && parameters.redisLossPerMille == 0
             && !parameters.wipesRedis
         guard parameters.connections != nil, isUndisturbed else { return }
         for (command, outcomes) in results.sorted(by: { $0.key < $1.key }) {

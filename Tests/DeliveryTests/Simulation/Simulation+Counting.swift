@@ -15,7 +15,7 @@ struct SimulatedCounting {
         let activity = String(decoding: view.activity, as: UTF8.self)
         // A command that another command's token released already has the result `held`. Its second result
         // must not be counted.
-        if view.topic == .commands, view.resultsBefore == 0 { results[activity, default: 0] += 1 }
+        if view.topic == .commands, view.earlierResultCount == 0 { results[activity, default: 0] += 1 }
         supersededCounts[activity, default: 0] += view.supersededCount
     }
 
@@ -30,14 +30,14 @@ extension Simulation {
     /// Whether a newer command may count the command, so that the command needs no result. A start always
     /// needs a result. Only a newer command with an alert may count a command with an alert.
     func isReplaced(_ command: String) -> Bool {
-        !newer(than: command).isEmpty
+        !newerCommands(than: command).isEmpty
     }
 
     /// Whether a commit may pass a record without a result: a newer command has a result, or will be read
     /// again.
     func isCountedSafely(_ offset: Int64, of partition: SimulatedLog.Partition) -> Bool {
         guard let command = counting.commands[partition]?[offset] else { return false }
-        return newer(than: command)
+        return newerCommands(than: command)
             .contains { newer in
                 if results[newer]?.isEmpty == false { return true }
                 return counting.commands.contains { otherPartition, commands in
@@ -46,7 +46,7 @@ extension Simulation {
             }
     }
 
-    private func newer(than command: String) -> [String] {
+    private func newerCommands(than command: String) -> [String] {
         guard parameters.supersededResults != .each, let version = versions[command],
             let hashIndex = command.lastIndex(of: "#")
         else {
@@ -55,10 +55,11 @@ extension Simulation {
         let activity = String(command[..<hashIndex])
         let isStart = phones[activity]?.device != nil && version.sequence == 1
         guard !isStart else { return [] }
-        let rings = { (version: Version) in self.alerts[activity]?.contains(Int(version.sequence)) ?? false }
+        let hasAlert = { (version: Version) in self.alertSequences[activity]?.contains(Int(version.sequence)) ?? false }
         return
             versions.filter { other in
-                other.key.hasPrefix("\(activity)#") && other.value > version && (rings(other.value) || !rings(version))
+                other.key.hasPrefix("\(activity)#") && other.value > version
+                    && (hasAlert(other.value) || !hasAlert(version))
             }
             .map(\.key)
     }
@@ -69,12 +70,14 @@ extension Simulation {
         if parameters.supersededResults == .each, let one = counting.supersededCounts.first(where: { $0.value > 0 }) {
             violations.append("\(one.key): commands were counted though each has a result")
         }
-        guard parameters.crash == 0, parameters.rebalance == 0, parameters.productionFailure == 0 else { return }
-        var written: [String: Int] = [:]
+        guard parameters.crashPerMille == 0, parameters.rebalancePerMille == 0,
+            parameters.productionFailurePerMille == 0
+        else { return }
+        var recordCountsByActivity: [String: Int] = [:]
         for command in counting.commands.filter({ $0.key.topic == 0 }).values.flatMap(\.values) {
-            written[String(command.prefix { $0 != "#" }), default: 0] += 1
+            recordCountsByActivity[String(command.prefix { $0 != "#" }), default: 0] += 1
         }
-        for (activity, count) in written.sorted(by: { $0.key < $1.key }) {
+        for (activity, count) in recordCountsByActivity.sorted(by: { $0.key < $1.key }) {
             let (results, superseded) = (counting.results[activity] ?? 0, counting.supersededCounts[activity] ?? 0)
             if results + superseded != count {
                 violations.append("\(activity): \(results) results and \(superseded) counted of \(count) commands")

@@ -4,12 +4,12 @@ import Testbed
 
 /// Outages of APNs, and the deferred topic.
 extension Simulation {
-    var isPoolAway: Bool { now < min(poolAwayUntil, faultsUntil) }
+    var isPoolAway: Bool { now < min(poolOutageEndMilliseconds, faultsEndMilliseconds) }
 
     func injectOutage(_ deferrals: SimulationParameters.Deferrals) {
-        guard !isPoolAway, random.chance(deferrals.outage) else { return }
-        poolAwayUntil = now + Int64(random.number(1...deferrals.outageMillisecondsMax))
-        trace?("\(now % 1_000_000) APNs is away until \(poolAwayUntil % 1_000_000)")
+        guard !isPoolAway, random.chance(deferrals.outagePerMille) else { return }
+        poolOutageEndMilliseconds = now + Int64(random.number(1...deferrals.outageMillisecondsMax))
+        trace?("\(now % 1_000_000) APNs is away until \(poolOutageEndMilliseconds % 1_000_000)")
     }
 
     /// Whether a worker has an unread record that may be read now. A deferred record may be read only when it is due.
@@ -39,7 +39,7 @@ extension Simulation {
     func readDeferredEarly(_ worker: SimulatedWorker) {
         guard worker.delivery.takePoolRecovery() else { return }
         for partition in worker.positions.keys where partition.topic == 2 {
-            log.readAllDeferred(of: partition, now: now)
+            log.makeAllDeferredDue(of: partition, now: now)
         }
     }
 
@@ -61,8 +61,10 @@ extension Simulation {
     }
 
     /// A start that was deferred had its draw refunded, and draws again. Records the time of the last draw.
-    func noteDrawAgain(_ view: RecordView, of activity: String) {
-        guard parameters.deferrals != nil, let drawMilliseconds = pace.lastStartDraws[activity] else { return }
+    func noteRepeatedStartDraw(_ view: RecordView, of activity: String) {
+        guard parameters.deferrals != nil, let drawMilliseconds = pace.lastStartDrawMilliseconds[activity] else {
+            return
+        }
         let device = String(decoding: view.device, as: UTF8.self)
         guard let index = pace.startDraws[device]?.firstIndex(where: { $0.activity == activity }) else { return }
         pace.startDraws[device]?[index].at = drawMilliseconds
@@ -71,15 +73,17 @@ extension Simulation {
     /// Whether a newer state without an alert may have passed the activity's deferred alert. Only the lane
     /// that deferred the alert lets newer states wait for it.
     func mayHavePassedAlert(_ activity: String) -> Bool {
-        let hasOneLane = parameters.workers == 1 && parameters.crash == 0 && parameters.rebalance == 0
+        let hasOneLane =
+            parameters.workerCount == 1 && parameters.crashPerMille == 0 && parameters.rebalancePerMille == 0
         return deferredActivities.contains(activity) && !hasOneLane
     }
 
     /// Checks that no record of the commands topic stays unsettled for long, also during an outage of APNs. Leaves out
     /// runs with other faults or a high latency.
-    func checkFollowing(_ worker: SimulatedWorker) {
-        guard let deferrals = parameters.deferrals, parameters.redisLoss == 0, parameters.productionFailure == 0,
-            parameters.connections == nil, parameters.pushFailure == 0, parameters.limitAnswer == 0,
+    func checkOldestUnsettled(_ worker: SimulatedWorker) {
+        guard let deferrals = parameters.deferrals, parameters.redisLossPerMille == 0,
+            parameters.productionFailurePerMille == 0,
+            parameters.connections == nil, parameters.pushFailurePerMille == 0, parameters.limitResponsePerMille == 0,
             parameters.latencyMillisecondsMax < 100
         else { return }
         // A record may wait until it is deferred, and then until it is read again. The factor 2 is for a

@@ -7,28 +7,43 @@ import Testbed
 
 extension Simulation {
     func injectFaults() {
-        if random.chance(parameters.rebalance) { moveAPartition() }
-        if random.chance(parameters.crash) { crash(random.number(0...parameters.workers - 1)) }
-        if random.chance(parameters.tokenRotation) { rotateAToken() }
-        if parameters.tombstone > 0, random.chance(parameters.tombstone) { unregisterAnActivity() }
+        if random.chance(parameters.rebalancePerMille) { moveRandomPartition() }
+        if random.chance(parameters.crashPerMille) { crash(random.number(0...parameters.workerCount - 1)) }
+        if random.chance(parameters.tokenRotationPerMille) { rotateRandomToken() }
+        if parameters.tombstonePerMille > 0, random.chance(parameters.tombstonePerMille) { unregisterRandomActivity() }
         if let connections = parameters.connections { injectConnectionFaults(connections) }
-        if parameters.outage > 0, random.chance(parameters.outage) { beginOutage() }
+        if parameters.outagePerMille > 0, random.chance(parameters.outagePerMille) { beginOutage() }
         if let deferrals = parameters.deferrals { injectOutage(deferrals) }
-        if parameters.timeJump > 0, random.chance(parameters.timeJump) { now += Int64(random.number(1...600_000)) }
-        if parameters.wipesRedis, !wasWiped, random.chance(100) {
-            wasWiped = true
+        if parameters.timeJumpPerMille > 0, random.chance(parameters.timeJumpPerMille) {
+            now += Int64(random.number(1...600_000))
+        }
+        if parameters.wipesRedis, !wasRedisWiped, random.chance(100) {
+            wasRedisWiped = true
             store.flushAll()
             unregisteredTokens = [:]
             retiredTokens = [:]
         }
     }
 
-    private func beginOutage() {
-        let until = min(faultsUntil, now + Int64(random.number(1_000...60_000)))
-        if random.chance(500) { redisAwayUntil = until } else { apnsAwayUntil = until }
+    /// Chooses what becomes of a push, at random while faults occur.
+    func chooseFate() -> SimulatedWorker.PushFate {
+        guard now < faultsEndMilliseconds else { return .answered }
+        if random.chance(parameters.pushFailurePerMille) { return .refused(status: random.chance(500) ? 503 : 429) }
+        if parameters.limitResponsePerMille > 0, random.chance(parameters.limitResponsePerMille) {
+            return .refused(status: 429)
+        }
+        if random.chance(parameters.pushLossPerMille) {
+            return random.chance(500) ? .lostBeforeProcessing : .lostAfterProcessing
+        }
+        return .answered
     }
 
-    private func rotateAToken() {
+    private func beginOutage() {
+        let until = min(faultsEndMilliseconds, now + Int64(random.number(1_000...60_000)))
+        if random.chance(500) { redisOutageEndMilliseconds = until } else { apnsOutageEndMilliseconds = until }
+    }
+
+    private func rotateRandomToken() {
         guard let activity = phones.keys.sorted().randomElement(using: &random), phones[activity]?.token != nil else {
             return
         }
@@ -36,13 +51,13 @@ extension Simulation {
     }
 
     /// Writes a tombstone. In most cases the app registers again some time later.
-    private func unregisterAnActivity() {
+    private func unregisterRandomActivity() {
         guard let activity = phones.keys.sorted().randomElement(using: &random) else { return }
         _ = log.append(topic: 1, key: activity, value: nil, at: now)
         if random.chance(300) {
             activitiesWithoutToken.insert(activity)
         } else {
-            script.append((now + Int64(random.number(1...3_000)), { [self] in registerActivity(activity) }))
+            scheduledEvents.append((now + Int64(random.number(1...3_000)), { [self] in registerActivity(activity) }))
         }
     }
 
@@ -57,58 +72,58 @@ extension Simulation {
                 number,
                 at: commit.offset,
                 metadata: $0,
-                logEnd: Int64(log.records[partition]?.count ?? 0)
+                logEndOffset: Int64(log.records[partition]?.count ?? 0)
             )
         }
         if skipped == nil { violations.append("the metadata of a commit of \(partition) was refused") }
         worker.positions[partition] = .init(coreIndex: number, nextOffset: commit.offset)
-        owners[partition] = owner
+        partitionOwners[partition] = owner
     }
 
     /// Moves a partition to another worker, or to the same one again. Its owner has finished its work, or is
     /// in the middle of it, or loses the partition without a revocation.
-    private func moveAPartition() {
-        guard let partition = log.allPartitions.randomElement(using: &random), let owner = owners[partition],
+    private func moveRandomPartition() {
+        guard let partition = log.allPartitions.randomElement(using: &random), let owner = partitionOwners[partition],
             let worker = workers[owner], let entry = worker.positions[partition], entry.nextOffset != .max
         else { return }
         worker.positions[partition]?.nextOffset = .max
-        if commits.areHandoversOrderly {
+        if commitParameters.areHandoversOrderly {
             worker.delivery.beginRevoking(entry.coreIndex, now: worker.moment(now))
-            return giveWhenDrained(partition, of: worker, entry.coreIndex)
+            return reassignWhenDrained(partition, of: worker, entry.coreIndex)
         }
-        if random.chance(250) { return give(partition, of: worker, entry.coreIndex) }
+        if random.chance(250) { return reassign(partition, of: worker, entry.coreIndex) }
         worker.delivery.beginRevoking(entry.coreIndex, now: worker.moment(now))
         let delayMilliseconds = Int64(random.number(0...3_000))
-        script.append(
+        scheduledEvents.append(
             (
                 now + delayMilliseconds,
                 { [self] in
                     guard workers[owner] === worker else { return }
                     commit(worker)
-                    give(partition, of: worker, entry.coreIndex)
+                    reassign(partition, of: worker, entry.coreIndex)
                 }
             )
         )
     }
 
-    private func giveWhenDrained(
+    private func reassignWhenDrained(
         _ partition: SimulatedLog.Partition,
         of worker: SimulatedWorker,
         _ number: UInt32
     ) {
         let step = { [self] in
-            guard let owner = owners[partition], workers[owner] === worker else { return }
-            guard worker.delivery.isDrained(number) else { return giveWhenDrained(partition, of: worker, number) }
+            guard let owner = partitionOwners[partition], workers[owner] === worker else { return }
+            guard worker.delivery.isDrained(number) else { return reassignWhenDrained(partition, of: worker, number) }
             commit(worker)
-            give(partition, of: worker, number)
+            reassign(partition, of: worker, number)
         }
-        script.append((now + 20, step))
+        scheduledEvents.append((now + 20, step))
     }
 
-    private func give(_ partition: SimulatedLog.Partition, of worker: SimulatedWorker, _ number: UInt32) {
+    private func reassign(_ partition: SimulatedLog.Partition, of worker: SimulatedWorker, _ number: UInt32) {
         worker.delivery.release(partition: number, now: worker.moment(now))
         worker.positions[partition] = nil
-        assign(partition, to: random.number(0...parameters.workers - 1))
+        assign(partition, to: random.number(0...parameters.workerCount - 1))
     }
 
     /// Kills a worker as SIGKILL does. Chance decides which calls, pushes and records of the worker arrive.
@@ -121,7 +136,7 @@ extension Simulation {
         loseAudiences(of: worker)
         for entry in worker.pushes where random.chance(500) {
             trace?("\(now % 1_000_000) \(identifier(worker.delivery.view(entry.record))) arrives, its worker dies")
-            _ = push(worker.delivery.view(entry.record))
+            _ = deliverPush(worker.delivery.view(entry.record))
         }
         for entry in worker.productions where entry.isAppended && entry.production.kind == .result && random.chance(500)
         {
@@ -143,31 +158,32 @@ extension Simulation {
 
     func commitIfDue(_ worker: SimulatedWorker) {
         guard now >= worker.nextCommitMilliseconds else { return }
-        worker.nextCommitMilliseconds = now + commits.intervalMilliseconds
+        worker.nextCommitMilliseconds = now + commitParameters.intervalMilliseconds
         commit(worker)
     }
 
     func commit(_ worker: SimulatedWorker) {
         for (partition, entry) in worker.positions {
             guard let progress = worker.delivery.progress(entry.coreIndex) else { continue }
-            let before = log.commits[partition] ?? SimulatedLog.Commit()
-            if progress.committableOffset < before.offset { continue }
+            let previousCommit = log.commits[partition] ?? SimulatedLog.Commit()
+            if progress.committableOffset < previousCommit.offset { continue }
             log.commits[partition] = SimulatedLog.Commit(
                 offset: progress.committableOffset,
-                metadata: commits.keepMetadata ? progress.metadata : []
+                metadata: commitParameters.keepsMetadata ? progress.metadata : []
             )
             guard partition.topic == 0 else { continue }
-            for settled in before.offset..<progress.committableOffset { checkCommitted(settled, of: partition) }
-            for settled in settledAbove(progress, of: partition).joined() {
+            for settled in previousCommit.offset..<progress.committableOffset { checkCommitted(settled, of: partition) }
+            for settled in settledRangesAboveCommit(progress, of: partition).joined() {
                 checkCommitted(settled, of: partition)
             }
         }
     }
 
-    private func settledAbove(_ progress: PartitionProgress, of partition: SimulatedLog.Partition) -> [Range<
-        Int64
-    >] {
-        guard commits.keepMetadata else { return [] }
+    private func settledRangesAboveCommit(
+        _ progress: PartitionProgress,
+        of partition: SimulatedLog.Partition
+    ) -> [Range<Int64>] {
+        guard commitParameters.keepsMetadata else { return [] }
         let ranges = progress.metadata.withUnsafeBytes {
             SettledOffsetsText.decode($0, committedOffset: progress.committableOffset)
         }

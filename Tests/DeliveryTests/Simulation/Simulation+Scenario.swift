@@ -6,77 +6,82 @@ import Testbed
 /// The events of a run: which activities start, which commands are sent, and what the phones do.
 extension Simulation {
     func makeScenario() {
-        for number in 0..<parameters.activities {
+        for number in 0..<parameters.activityCount {
             makeActivity("match-\(number)", device: "device-\(number / parameters.activitiesPerDevice)")
         }
-        if parameters.audiences > 0 { makeAudienceCommands() }
+        if parameters.audienceCount > 0 { makeAudienceCommands() }
     }
 
     private func makeActivity(_ activity: String, device: String) {
-        if parameters.frequent > 0, random.chance(parameters.frequent) { frequent.insert(activity) }
-        let byServer = random.chance(500)
+        if parameters.frequentUpdatesPerMille > 0, random.chance(parameters.frequentUpdatesPerMille) {
+            activitiesWithFrequentUpdates.insert(activity)
+        }
+        let isStartedByServer = random.chance(500)
         let isSilent =
-            parameters.appWithoutFirstRegistration > 0 && !byServer
-            && random.chance(parameters.appWithoutFirstRegistration)
-        let isLate = isSilent && parameters.lateToken > 0 && random.chance(parameters.lateToken)
+            parameters.appWithoutFirstRegistrationPerMille > 0 && !isStartedByServer
+            && random.chance(parameters.appWithoutFirstRegistrationPerMille)
+        let isLate = isSilent && parameters.lateTokenPerMille > 0 && random.chance(parameters.lateTokenPerMille)
         var time = now + Int64(random.number(0...500))
         let birth = time
         var sequence: UInt64 = 0
         if !parameters.agesSeconds.isEmpty {
             agesSeconds[activity] = parameters.agesSeconds.randomElement(using: &random)
         }
-        if byServer {
+        if isStartedByServer {
             phones[activity] = SimulatedPhone(activity: activity, device: device)
-            registerStart(
+            registerPushToStartToken(
                 device,
-                at: time + Int64(random.chance(parameters.lateStartToken) ? random.number(0...9_000) : -100)
+                at: time + Int64(random.chance(parameters.lateStartTokenPerMille) ? random.number(0...9_000) : -100)
             )
             sequence += 1
             send(activity, .start, sequence: sequence, content: 0, device: device, at: time)
         } else if isSilent {
             phones[activity] = SimulatedPhone(activity: activity, device: nil)
-            script.append((time - 100, { [self] in giveToken(activity) }))
+            scheduledEvents.append((time - 100, { [self] in giveToken(activity) }))
         } else {
             phones[activity] = SimulatedPhone(activity: activity, device: nil)
             // The app may register its token long after the first update was sent.
-            let delay = random.chance(300) ? random.number(0...9_000) : -100
-            script.append((time + Int64(delay), { [self] in registerActivity(activity) }))
+            let delayMilliseconds = random.chance(300) ? random.number(0...9_000) : -100
+            scheduledEvents.append((time + Int64(delayMilliseconds), { [self] in registerActivity(activity) }))
         }
         let count = random.number(1...parameters.commandsPerActivity)
         var content = 0
         for number in 1...count {
             time +=
-                parameters.livesLong
-                ? longGap(birth: birth, time: time) : Int64(random.number(0...parameters.commandGapMillisecondsMax))
+                parameters.hasLongLives
+                ? chooseLongGap(birth: birth, time: time)
+                : Int64(random.number(0...parameters.commandGapMillisecondsMax))
             sequence += 1
             let isLast = number == count
-            if parameters.sameContent == 0 || !random.chance(parameters.sameContent) { content = number }
-            let ends = isLast && random.chance(800)
-            if isLast {
-                finalCommands[activity] = (version(of: activity, at: time, sequence), content, ends)
+            if parameters.sameContentPerMille == 0 || !random.chance(parameters.sameContentPerMille) {
+                content = number
             }
-            let supplies = isSilent && !isLate && (number == 1 || random.chance(parameters.suppliedToken))
-            let event = ends ? Event.end : .update
-            send(activity, event, sequence: sequence, content: content, hasOwnToken: supplies, at: time)
+            let isEnd = isLast && random.chance(800)
+            if isLast {
+                finalCommands[activity] = (version(of: activity, at: time, sequence), content, isEnd)
+            }
+            let bringsOwnToken = isSilent && !isLate && (number == 1 || random.chance(parameters.suppliedTokenPerMille))
+            let event = isEnd ? Event.end : .update
+            send(activity, event, sequence: sequence, content: content, hasOwnToken: bringsOwnToken, at: time)
         }
-        if isLate { bringToken(activity, among: Int(sequence), at: time + Int64(random.number(-2_000...4_000))) }
+        if isLate { resendWithToken(activity, among: Int(sequence), at: time + Int64(random.number(-2_000...4_000))) }
     }
 
     /// Sends a command of the activity a second time, later, with the token that the phone has at that time.
-    private func bringToken(_ activity: String, among commands: Int, at time: Int64) {
+    private func resendWithToken(_ activity: String, among commands: Int, at time: Int64) {
         let identifier = "\(activity)#\(random.number(1...commands))"
-        script.append(
+        scheduledEvents.append(
             (
                 time,
                 { [self] in
                     // If the command has not been written for the first time yet, its second record waits for another
                     // second.
                     guard let value = recordTexts[identifier] else {
-                        return bringToken(activity, among: commands, at: now + 1_000)
+                        return resendWithToken(activity, among: commands, at: now + 1_000)
                     }
                     guard let token = phones[activity]?.token else { return }
-                    let supplied = "{\"token\":\"\(token)\",\"environment\":\"production\"," + value.dropFirst()
-                    append(identifier, of: activity, supplied, at: now)
+                    let recordWithToken = "{\"token\":\"\(token)\",\"environment\":\"production\"," + value.dropFirst()
+                    append(identifier, of: activity, recordWithToken, at: now)
                 }
             )
         )
@@ -91,36 +96,37 @@ extension Simulation {
         device: String = "",
         at time: Int64
     ) {
-        let repeats = random.chance(50) ? 2 : 1
+        let copyCount = random.chance(50) ? 2 : 1
         let identifier = "\(activity)#\(sequence)"
         commandsSent += 1
         results[identifier] = []
         let version = version(of: activity, at: time, sequence)
         versions[identifier] = version
-        let start = """
+        let startMembers = """
             "attributes-type":"Match","attributes":{"id":"\(activity)"},\
             "alert":{"title":"Start","body":"\(activity)"},
             """
-        var wishes = ""
-        if parameters.priority > 0, event == .update, random.chance(parameters.priority) {
-            wishes = "\"priority\":\(random.chance(500) ? 5 : 10),"
+        var optionalMembers = ""
+        if parameters.priorityPerMille > 0, event == .update, random.chance(parameters.priorityPerMille) {
+            optionalMembers = "\"priority\":\(random.chance(500) ? 5 : 10),"
         }
-        let isShortLived = parameters.shortLived > 0 && event == .update && random.chance(parameters.shortLived)
-        if isShortLived { wishes += "\"expiration\":\(version.timestamp + Int64(random.number(1...8)))," }
+        let isShortLived =
+            parameters.shortLivedPerMille > 0 && event == .update && random.chance(parameters.shortLivedPerMille)
+        if isShortLived { optionalMembers += "\"expiration\":\(version.timestamp + Int64(random.number(1...8)))," }
         var alert = ""
         // A short-lived command has no alert, because the alert could expire with the command.
-        if parameters.alert > 0, !isShortLived, event != .start, random.chance(parameters.alert) {
+        if parameters.alertPerMille > 0, !isShortLived, event != .start, random.chance(parameters.alertPerMille) {
             alert = ",\"alert\":{\"title\":\"\(sequence)\",\"body\":\"Goal\"}"
-            alerts[activity, default: []].append(Int(sequence))
+            alertSequences[activity, default: []].append(Int(sequence))
         }
         let value = """
             {"app":"\(Simulation.app)","activity":"\(activity)","id":"\(identifier)","sequence":\(sequence),\
-            \(event == .start ? "\"device\":\"\(device)\"," : "")\(wishes)\
-            "aps":{"event":"\(event.name)","timestamp":\(version.timestamp),\(event == .start ? start : "")\
+            \(event == .start ? "\"device\":\"\(device)\"," : "")\(optionalMembers)\
+            "aps":{"event":"\(event.name)","timestamp":\(version.timestamp),\(event == .start ? startMembers : "")\
             "content-state":{"content":\(content)}\(alert)}}
             """
-        for _ in 0..<repeats {
-            script.append(
+        for _ in 0..<copyCount {
+            scheduledEvents.append(
                 (
                     time,
                     { [self] in
@@ -143,7 +149,9 @@ extension Simulation {
     /// The token that a producer writes into a command: the phone's, or a dead one that the producer believes to be
     /// valid; nil: none.
     private func tokenOfCommand(of activity: String, isSupplied: Bool) -> String? {
-        if parameters.staleToken > 0, let token = retiredTokens[activity], random.chance(parameters.staleToken) {
+        if parameters.staleTokenPerMille > 0, let token = retiredTokens[activity],
+            random.chance(parameters.staleTokenPerMille)
+        {
             return token
         }
         return isSupplied ? phones[activity]?.token : nil
@@ -157,17 +165,17 @@ extension Simulation {
 
     // MARK: - Phones
 
-    private func registerStart(_ device: String, at time: Int64) {
-        script.append(
+    private func registerPushToStartToken(_ device: String, at time: Int64) {
+        scheduledEvents.append(
             (
                 time,
                 { [self] in
-                    nextToken += 1
-                    let token = "ffff" + hex(nextToken)
-                    startTokens[token] = device
-                    nextRegistration += 1
+                    lastTokenNumber += 1
+                    let token = "ffff" + hex(lastTokenNumber)
+                    devicesByStartToken[token] = device
+                    lastRegistrationMilliseconds += 1
                     let value = """
-                        {"app":"\(Simulation.app)","environment":"production","registeredAt":\(registeredAt()),\
+                        {"app":"\(Simulation.app)","environment":"production","registeredAt":\(nextRegistrationMilliseconds()),\
                         "device":"\(device)","attributesType":"Match","token":"\(token)"}
                         """
                     _ = log.append(topic: 1, key: device, value: value, at: now)
@@ -180,8 +188,8 @@ extension Simulation {
         guard let phone = giveToken(activity), let token = phone.token else { return }
         activitiesWithoutToken.remove(activity)
         let value = """
-            {"app":"\(Simulation.app)","environment":"production","registeredAt":\(phone.registeredAt),\
-            "frequentUpdates":\(frequent.contains(activity)),\(namedAudiences(of: activity))\
+            {"app":"\(Simulation.app)","environment":"production","registeredAt":\(phone.registeredAtMilliseconds),\
+            "frequentUpdates":\(activitiesWithFrequentUpdates.contains(activity)),\(namedAudiences(of: activity))\
             "activity":"\(activity)","token":"\(token)"}
             """
         _ = log.append(topic: 1, key: activity, value: value, at: now)
@@ -191,23 +199,23 @@ extension Simulation {
     /// the phone.
     @discardableResult private func giveToken(_ activity: String) -> SimulatedPhone? {
         guard var phone = phones[activity], !phone.hasEnded else { return nil }
-        nextToken += 1
-        let token = "aaaa" + hex(nextToken)
-        if let old = phone.token { phone.deadTokens[old] = now }
+        lastTokenNumber += 1
+        let token = "aaaa" + hex(lastTokenNumber)
+        if let oldToken = phone.token { phone.tokenDeathMilliseconds[oldToken] = now }
         phone.token = token
-        phone.registeredAt = registeredAt()
+        phone.registeredAtMilliseconds = nextRegistrationMilliseconds()
         phones[activity] = phone
-        tokens[token] = activity
-        tokensGivenAt[token] = phone.registeredAt
+        activitiesByToken[token] = activity
+        tokenReceiptMilliseconds[token] = phone.registeredAtMilliseconds
         return phone
     }
 
     /// Returns a time after all earlier registrations. The times order the tokens of a phone.
-    private func registeredAt() -> Int64 {
+    private func nextRegistrationMilliseconds() -> Int64 {
         // A token may die between two registrations, so two registrations are at least two milliseconds apart
         // in a run with audiences.
-        nextRegistration = max(nextRegistration + (parameters.audiences > 0 ? 2 : 1), now)
-        return nextRegistration
+        lastRegistrationMilliseconds = max(lastRegistrationMilliseconds + (parameters.audienceCount > 0 ? 2 : 1), now)
+        return lastRegistrationMilliseconds
     }
 
     private func hex(_ number: Int) -> String {
@@ -216,58 +224,60 @@ extension Simulation {
     }
 
     /// The sequence of the command whose alert a state has; negative if the state has none, or is a start.
-    func alert(of view: RecordView) -> Int {
+    func alertSequence(of view: RecordView) -> Int {
         number("title\":\"", after: "\"alert\":{", in: String(decoding: view.body, as: UTF8.self))
     }
 
     /// Answers a push as APNs does, and lets the phone handle it.
-    func push(_ view: RecordView) -> (disposition: PushResult.Disposition, status: UInt16, invalidAt: Int64) {
+    func deliverPush(_ view: RecordView) -> (disposition: PushResult.Disposition, status: UInt16, invalidAt: Int64) {
         let token = String(decoding: view.token, as: UTF8.self)
         let body = String(decoding: view.body, as: UTF8.self)
-        let shown = SimulatedPhone.Shown(
+        let shownState = SimulatedPhone.ShownState(
             timestamp: view.sentTimestamp,
             version: versions[identifier(view)] ?? view.version,
             content: number("content\":", after: "content-state", in: body),
-            alert: alert(of: view)
+            alertSequence: alertSequence(of: view)
         )
-        if shown.alert >= 0, (try? JSONSerialization.jsonObject(with: Data(body.utf8))) == nil {
+        if shownState.alertSequence >= 0, (try? JSONSerialization.jsonObject(with: Data(body.utf8))) == nil {
             violations.append("a body that carries an alert is not JSON: \(body)")
         }
         guard number("timestamp\":", after: "{\"aps\"", in: body) == view.sentTimestamp else {
             violations.append("a body does not carry the timestamp that was admitted: \(body)")
             return (.rejected, 400, -1)
         }
-        if startTokens[token] != nil { return start(String(decoding: view.activity, as: UTF8.self), shown, view) }
-        guard let activity = tokens[token], var phone = phones[activity] else {
+        if devicesByStartToken[token] != nil {
+            return deliverStart(String(decoding: view.activity, as: UTF8.self), shownState, view)
+        }
+        guard let activity = activitiesByToken[token], var phone = phones[activity] else {
             violations.append("a push to a token that was never given out")
             return (.rejected, 400, -1)
         }
-        if let deadSince = phone.deadTokens[token] { return (.tokenDead, 410, deadSince) }
-        checkAge(view, of: activity)
-        checkRing(shown.alert, with: view, of: activity)
-        phone.receive(view.event, shown)
-        if view.priority == 10 { phone.urgentVersions.insert(view.version) }
+        if let deadSince = phone.tokenDeathMilliseconds[token] { return (.tokenDead, 410, deadSince) }
+        checkUpdateAge(view, of: activity)
+        checkAlertRing(shownState.alertSequence, with: view, of: activity)
+        phone.receive(view.event, shownState)
+        if view.priority == 10 { phone.highPriorityVersions.insert(view.version) }
         // After Redis has lost all data, a push may be repeated with another timestamp. The phone still shows
         // the right state.
-        if !wasWiped { violations.append(contentsOf: phone.violations) }
+        if !wasRedisWiped { violations.append(contentsOf: phone.violations) }
         phone.violations = []
         phones[activity] = phone
         return (.accepted, 200, -1)
     }
 
-    private func start(
+    private func deliverStart(
         _ activity: String,
-        _ shown: SimulatedPhone.Shown,
+        _ shownState: SimulatedPhone.ShownState,
         _ view: RecordView
     ) -> (disposition: PushResult.Disposition, status: UInt16, invalidAt: Int64) {
         guard view.isStart else {
             violations.append("\(activity): a push-to-start token was sent something else than a start")
             return (.rejected, 400, -1)
         }
-        phones[activity]?.start(shown)
+        phones[activity]?.start(shownState)
         pace.noteStart(of: activity)
-        let delay = Int64(random.number(0...3_000))
-        script.append((now + delay, { [self] in registerActivity(activity) }))
+        let delayMilliseconds = Int64(random.number(0...3_000))
+        scheduledEvents.append((now + delayMilliseconds, { [self] in registerActivity(activity) }))
         return (.accepted, 200, -1)
     }
 

@@ -14,21 +14,21 @@ final class Simulation {
     var random: SplitMix64
     let parameters: SimulationParameters
     var now: Int64 = 1_790_000_000_000
-    let faultsUntil: Int64
+    let faultsEndMilliseconds: Int64
     var log: SimulatedLog
     static let app = "com.example.match"
     /// The model that replaces Redis.
     var store: StoreModel
     var workers: [SimulatedWorker?] = []
-    var owners: [SimulatedLog.Partition: Int] = [:]
+    var partitionOwners: [SimulatedLog.Partition: Int] = [:]
     var phones: [String: SimulatedPhone] = [:]
     /// The activity that each update token reaches.
-    var tokens: [String: String] = [:]
+    var activitiesByToken: [String: String] = [:]
     /// The device that each push-to-start token reaches.
-    var startTokens: [String: String] = [:]
-    var script: [(at: Int64, action: () -> Void)] = []
+    var devicesByStartToken: [String: String] = [:]
+    var scheduledEvents: [(at: Int64, action: () -> Void)] = []
     /// The command that each activity must show at the end of the run.
-    var finalCommands: [String: (version: Version, content: Int, ends: Bool)] = [:]
+    var finalCommands: [String: (version: Version, content: Int, isEnd: Bool)] = [:]
     var results: [String: [Outcome]] = [:]
     /// The version of each command.
     var versions: [String: Version] = [:]
@@ -41,15 +41,15 @@ final class Simulation {
     var recordTexts: [String: String] = [:]
     var acknowledgedOffsets: [SimulatedLog.Partition: Set<Int64>] = [:]
     var violations: [String] = []
-    var wasWiped = false
-    var redisAwayUntil = Int64.min
-    var apnsAwayUntil = Int64.min
-    var nextToken = 0
+    var wasRedisWiped = false
+    var redisOutageEndMilliseconds = Int64.min
+    var apnsOutageEndMilliseconds = Int64.min
+    var lastTokenNumber = 0
     /// Called with each step, to find out why a seed failed.
     var trace: ((String) -> Void)?
-    var nextRegistration: Int64 = 0
+    var lastRegistrationMilliseconds: Int64 = 0
     /// When the phone got each update token.
-    var tokensGivenAt: [String: Int64] = [:]
+    var tokenReceiptMilliseconds: [String: Int64] = [:]
     /// The time of the latest tombstone that removed a token, by token, until the token is registered again.
     var unregisteredTokens: [String: Int64] = [:]
     /// For each activity, the last token that Redis has retired.
@@ -59,64 +59,67 @@ final class Simulation {
     /// Activities with a push that APNs refused for good.
     var activitiesRefusedForGood: Set<String> = []
     /// The sequences of the commands with an alert, by activity.
-    var alerts: [String: [Int]] = [:]
+    var alertSequences: [String: [Int]] = [:]
     /// How many seconds older an activity's commands are than their records, by activity.
     var agesSeconds: [String: Int64] = [:]
     /// Activities of which Redis knows a version: a verdict was `send`, `noToken` or `wait`.
     var knownActivities: Set<String> = []
     /// Activities whose app allows frequent updates.
-    var frequent: Set<String> = []
-    var pace = SimulatedPace()
+    var activitiesWithFrequentUpdates: Set<String> = []
+    var pace = PaceHistory()
     /// When Redis first learned about each activity, or permitted its start.
     var firstKnownMilliseconds: [String: Int64] = [:]
-    var startsAllowed: Set<String> = []
+    var activitiesWithPermittedStart: Set<String> = []
     /// Activities with an update that came after their eight hours.
     var activitiesWithOldUpdate: Set<String> = []
     var counting = SimulatedCounting()
-    let commits: SimulatedCommits
+    let commitParameters: CommitParameters
     /// How many times the first result of a record was written, by partition and offset.
-    var firstResults: [SimulatedLog.Partition: [Int64: Int]] = [:]
+    var firstResultCounts: [SimulatedLog.Partition: [Int64: Int]] = [:]
     /// The virtual time at which the outage of APNs ends, in runs with deferrals.
-    var poolAwayUntil: Int64 = 0
+    var poolOutageEndMilliseconds: Int64 = 0
     /// Activities of which a command was deferred at some time.
     var deferredActivities: Set<String> = []
     var audiences = SimulatedAudiences()
-    private var workersMade = 0
+    private var workerCount = 0
 
     /// - Parameter supersededResults: if nil, the seed chooses it, with separate random numbers.
     init(
         seed: UInt64,
         kind: SimulationParameters.Kind = .plain,
         supersededResults: SupersededResultMode? = nil,
-        commits: SimulatedCommits? = nil
+        commits: CommitParameters? = nil
     ) {
         self.seed = seed
-        self.commits = commits ?? SimulatedCommits(seed: seed)
+        self.commitParameters = commits ?? CommitParameters(seed: seed)
         random = SplitMix64(simulationSeed: seed)
         var parameters = SimulationParameters(&random, kind: kind)
-        var coin = SplitMix64(simulationSeed: ~seed)
-        parameters.supersededResults = supersededResults ?? SupersededResultMode.allCases[coin.number(0...2)]
+        var separateRandom = SplitMix64(simulationSeed: ~seed)
+        parameters.supersededResults = supersededResults ?? SupersededResultMode.allCases[separateRandom.number(0...2)]
         self.parameters = parameters
-        log = SimulatedLog(partitions: parameters.partitions, topics: parameters.deferrals == nil ? 2 : 3)
+        log = SimulatedLog(partitions: parameters.partitionCount, topics: parameters.deferrals == nil ? 2 : 3)
         store = StoreModel(nowMilliseconds: now)
         store.heldStartsMax = parameters.heldStartsMax
-        let faultyMilliseconds = parameters.livesLong ? Self.longLifeMilliseconds : parameters.commandsMillisecondsMax
-        faultsUntil = now + faultyMilliseconds + 4_000
-        for _ in 0..<parameters.workers { workers.append(makeWorker()) }
-        for partition in log.allPartitions { owners[partition] = random.number(0...parameters.workers - 1) }
-        for (partition, owner) in owners.sorted(by: { $0.key < $1.key }) { assign(partition, to: owner) }
+        let faultyMilliseconds =
+            parameters.hasLongLives ? Self.longLifeMilliseconds : parameters.commandsMillisecondsMax
+        faultsEndMilliseconds = now + faultyMilliseconds + 4_000
+        for _ in 0..<parameters.workerCount { workers.append(makeWorker()) }
+        for partition in log.allPartitions {
+            partitionOwners[partition] = random.number(0...parameters.workerCount - 1)
+        }
+        for (partition, owner) in partitionOwners.sorted(by: { $0.key < $1.key }) { assign(partition, to: owner) }
         makeScenario()
     }
 
     func makeWorker() -> SimulatedWorker {
-        workersMade += 1
+        workerCount += 1
         let skewMax = parameters.clockSkewMillisecondsMax
-        let skew = skewMax == 0 ? 0 : Int64(random.number(-skewMax...skewMax))
+        let clockSkewMilliseconds = skewMax == 0 ? 0 : Int64(random.number(-skewMax...skewMax))
         return SimulatedWorker(
-            number: workersMade,
+            number: workerCount,
             parameters: parameters,
             seed: random.next(),
-            clockSkewMilliseconds: skew,
+            clockSkewMilliseconds: clockSkewMilliseconds,
             nowMilliseconds: now
         )
     }
@@ -126,14 +129,14 @@ final class Simulation {
     /// - Returns: the violated invariants; empty for a good run.
     func run() -> [String] {
         var nextFault = now
-        let limit = faultsUntil + Self.quietLimitMilliseconds
+        let limit = faultsEndMilliseconds + Self.quietLimitMilliseconds
         while now < limit {
             step()
-            if now >= nextFault, now < faultsUntil {
+            if now >= nextFault, now < faultsEndMilliseconds {
                 injectFaults()
                 nextFault = now + 100
             }
-            if now >= faultsUntil, isQuiet { break }
+            if now >= faultsEndMilliseconds, isQuiet { break }
             advance(nextFault: nextFault)
         }
         if !isQuiet { violations.append("not quiet after \(Self.quietLimitMilliseconds) ms") }
@@ -143,16 +146,16 @@ final class Simulation {
 
     private func advance(nextFault: Int64) {
         var due = Int64.max
-        if now < faultsUntil { due = min(nextFault, faultsUntil) }
+        if now < faultsEndMilliseconds { due = min(nextFault, faultsEndMilliseconds) }
         // In a long life nothing happens between most events of the scenario, so the clock jumps to the next event.
-        if parameters.livesLong, workers.allSatisfy({ $0?.isIdle ?? true }), !hasUnreadRecords {
-            due = script.map(\.at).min() ?? faultsUntil
+        if parameters.hasLongLives, workers.allSatisfy({ $0?.isIdle ?? true }), !hasUnreadRecords {
+            due = scheduledEvents.map(\.at).min() ?? faultsEndMilliseconds
             now = max(now + 1, due)
             store.nowMilliseconds = now
             return
         }
-        for event in script { due = min(due, event.at) }
-        for end in [redisAwayUntil, apnsAwayUntil] where end > now { due = min(due, end) }
+        for event in scheduledEvents { due = min(due, event.at) }
+        for end in [redisOutageEndMilliseconds, apnsOutageEndMilliseconds] where end > now { due = min(due, end) }
         for worker in workers { due = min(due, worker?.nextDueMilliseconds ?? .max) }
         if hasUnreadRecords { due = min(due, now + 1) }
         due = min(due, nextDeferralMilliseconds)
@@ -161,17 +164,17 @@ final class Simulation {
     }
 
     private var isQuiet: Bool {
-        script.isEmpty && !hasUnreadRecords && nextDeferralMilliseconds == .max
+        scheduledEvents.isEmpty && !hasUnreadRecords && nextDeferralMilliseconds == .max
             && workers.allSatisfy { $0?.isIdle ?? true }
     }
 
     private func step() {
-        let due = script.filter { $0.at <= now }
-        script.removeAll { $0.at <= now }
+        let due = scheduledEvents.filter { $0.at <= now }
+        scheduledEvents.removeAll { $0.at <= now }
         for event in due.sorted(by: { $0.at < $1.at }) { event.action() }
         for worker in workers {
             guard let worker else { continue }
-            feed(worker)
+            feedRecords(worker)
             reportLag(of: worker)
             deliverReplies(worker)
             deliverResponses(worker)
@@ -179,33 +182,33 @@ final class Simulation {
             worker.delivery.endBatch(now: worker.moment(now))
             worker.delivery.advance(now: worker.moment(now))
             readDeferredEarly(worker)
-            perform(worker)
+            performActions(of: worker)
             performAudiences(worker)
             commitIfDue(worker)
-            checkFollowing(worker)
+            checkOldestUnsettled(worker)
         }
     }
 
-    private func feed(_ worker: SimulatedWorker) {
-        let most = random.number(1...20)
+    private func feedRecords(_ worker: SimulatedWorker) {
+        let recordsPerTurnMax = random.number(1...20)
         for partition in worker.positions.keys.sorted() {
-            var taken = 0
-            while taken < most, worker.delivery.canReceive, let entry = worker.positions[partition],
+            var takenCount = 0
+            while takenCount < recordsPerTurnMax, worker.delivery.canReceive, let entry = worker.positions[partition],
                 let records = log.records[partition], log.hasRecord(partition, at: entry.nextOffset, now: now),
                 worker.delivery.hasRoom(for: entry.nextOffset, partition: entry.coreIndex)
             {
                 let record = records[Int(entry.nextOffset)]
                 receive(record, at: entry, by: worker)
                 worker.positions[partition]?.nextOffset += 1
-                taken += 1
+                takenCount += 1
             }
         }
     }
 
     private func reportLag(of worker: SimulatedWorker) {
         for (partition, entry) in worker.positions where partition.topic == 0 && entry.nextOffset != .max {
-            let behind = Int64(log.records[partition]?.count ?? 0) - entry.nextOffset
-            worker.delivery.noteLag(entry.coreIndex, recordsBehind: behind, now: worker.moment(now))
+            let recordsBehind = Int64(log.records[partition]?.count ?? 0) - entry.nextOffset
+            worker.delivery.noteLag(entry.coreIndex, recordsBehind: recordsBehind, now: worker.moment(now))
         }
     }
 
@@ -214,7 +217,7 @@ final class Simulation {
         record.key.withUnsafeBytes { key in
             (record.value ?? [])
                 .withUnsafeBytes { value in
-                    let incoming = IncomingRecord(
+                    let incomingRecord = IncomingRecord(
                         partition: entry.coreIndex,
                         offset: entry.nextOffset,
                         timestampMilliseconds: record.timestampMilliseconds,
@@ -223,58 +226,53 @@ final class Simulation {
                         trace: counting.trace(of: entry.nextOffset)
                     )
                     if let (deferral, _) = record.deferral {
-                        worker.delivery.receive(incoming, deferred: deferral, now: worker.moment(now))
+                        worker.delivery.receive(incomingRecord, deferred: deferral, now: worker.moment(now))
                     } else {
-                        worker.delivery.receive(incoming, now: worker.moment(now))
+                        worker.delivery.receive(incomingRecord, now: worker.moment(now))
                     }
                 }
         }
     }
 
-    private func perform(_ worker: SimulatedWorker) {
+    private func performActions(of worker: SimulatedWorker) {
         let moment = worker.moment(now)
-        while now >= redisAwayUntil, let call = worker.delivery.withNextStoreCall(now: moment, { $0.map { Array($0) } })
+        while now >= redisOutageEndMilliseconds,
+            let call = worker.delivery.withNextStoreCall(now: moment, { $0.map { Array($0) } })
         {
             worker.delivery.storeCallTaken()
-            let earliest = worker.storeCalls.last?.dueMilliseconds ?? now
-            let due = max(earliest, now + Int64(random.number(0...parameters.latencyMillisecondsMax)))
+            let earliestMilliseconds = worker.storeCalls.last?.dueMilliseconds ?? now
+            let due = max(earliestMilliseconds, now + Int64(random.number(0...parameters.latencyMillisecondsMax)))
             worker.storeCalls.append((due, call))
         }
-        if now < apnsAwayUntil || isPoolAway {
+        if now < apnsOutageEndMilliseconds || isPoolAway {
             // APNs is away, so no stream is free and no push leaves.
         } else if let connections = parameters.connections {
             performPushes(worker, connections)
         } else {
-            while worker.pushes.count < parameters.streams,
+            while worker.pushes.count < parameters.streamsMax,
                 let record = worker.delivery.nextPush(Self.pool, now: moment)
             {
                 let due = now + Int64(random.number(0...parameters.latencyMillisecondsMax))
-                worker.pushes.append(.init(dueMilliseconds: due, record: record, fate: fate()))
-                noteSending(worker.delivery.view(record), by: worker)
+                worker.pushes.append(.init(dueMilliseconds: due, record: record, fate: chooseFate()))
+                noteSentPush(worker.delivery.view(record), by: worker)
             }
         }
         while let production = worker.delivery.nextProduction(now: moment) {
             worker.delivery.productionTaken(production)
-            let fails = now < faultsUntil && random.chance(parameters.productionFailure)
+            let isFailing = now < faultsEndMilliseconds && random.chance(parameters.productionFailurePerMille)
             let due = now + Int64(random.number(0...parameters.latencyMillisecondsMax))
-            worker.productions.append((due, production, !fails, !fails || random.chance(500)))
+            worker.productions.append((due, production, !isFailing, !isFailing || random.chance(500)))
         }
-    }
-
-    func fate() -> SimulatedWorker.PushFate {
-        guard now < faultsUntil else { return .answered }
-        if random.chance(parameters.pushFailure) { return .refused(status: random.chance(500) ? 503 : 429) }
-        if parameters.limitAnswer > 0, random.chance(parameters.limitAnswer) { return .refused(status: 429) }
-        if random.chance(parameters.pushLoss) { return random.chance(500) ? .lostBefore : .lostAfter }
-        return .answered
     }
 
     // MARK: - Replies
 
     private func deliverReplies(_ worker: SimulatedWorker) {
         while let first = worker.storeCalls.first, first.dueMilliseconds <= now {
-            if now < redisAwayUntil { return loseConnection(of: worker) }
-            if now < faultsUntil, random.chance(parameters.redisLoss) { return loseConnection(of: worker) }
+            if now < redisOutageEndMilliseconds { return loseConnection(of: worker) }
+            if now < faultsEndMilliseconds, random.chance(parameters.redisLossPerMille) {
+                return loseConnection(of: worker)
+            }
             worker.storeCalls.removeFirst()
             let reply = perform(first.call, worker)
             noteReply(to: first.call, reply, worker)
@@ -296,13 +294,13 @@ final class Simulation {
 
     /// Redis performs the first calls, and their replies are lost. The later calls do not arrive at Redis.
     private func loseConnection(of worker: SimulatedWorker) {
-        let lost = worker.storeCalls
+        let lostCalls = worker.storeCalls
         worker.storeCalls.removeAll()
-        let performed = random.number(0...lost.count)
-        for (position, entry) in lost.enumerated() where position < performed {
+        let performedCount = random.number(0...lostCalls.count)
+        for (position, entry) in lostCalls.enumerated() where position < performedCount {
             perform(entry.call, worker)
         }
-        for entry in lost {
+        for entry in lostCalls {
             let failure = random.chance(300) ? (random.chance(500) ? StoreFailure.busy : .unexplained) : .unanswered
             worker.delivery.storeFailed(tag: entry.call.tag, failure, now: worker.moment(now))
         }
@@ -317,12 +315,12 @@ final class Simulation {
     private func answer(_ push: SimulatedWorker.Push, _ worker: SimulatedWorker) {
         switch push.fate {
         case .answered:
-            let verdict = self.push(worker.delivery.view(push.record))
+            let verdict = deliverPush(worker.delivery.view(push.record))
             answer(push, worker, verdict.disposition, verdict.status, invalidAt: verdict.invalidAt)
         case .refused(let status): answer(push, worker, status == 429 ? .limited : .retryLater, status)
-        case .lostBefore: answer(push, worker, .ambiguous, 0)
-        case .lostAfter:
-            _ = self.push(worker.delivery.view(push.record))
+        case .lostBeforeProcessing: answer(push, worker, .ambiguous, 0)
+        case .lostAfterProcessing:
+            _ = deliverPush(worker.delivery.view(push.record))
             answer(push, worker, .ambiguous, 0)
         case .refusedStream: answer(push, worker, .retryNow, 0)
         case .providerTokenRefused: answer(push, worker, random.chance(500) ? .retryNow : .retryLater, 403)
@@ -393,7 +391,7 @@ final class Simulation {
         results[identifier, default: []].append(view.outcome)
         let partition = SimulatedLog.Partition(of: view)
         acknowledgedOffsets[partition, default: []].insert(view.offset)
-        if view.resultsBefore == 0 { firstResults[partition, default: [:]][view.offset, default: 0] += 1 }
+        if view.earlierResultCount == 0 { firstResultCounts[partition, default: [:]][view.offset, default: 0] += 1 }
         counting.countResult(view)
     }
 }

@@ -35,99 +35,99 @@ struct SimulationParameters {
         var afterMilliseconds: Int64
         var delayMilliseconds: Int64
         /// Per mille of 100 ms steps in which an outage of APNs begins.
-        var outage: Int
+        var outagePerMille: Int
         var outageMillisecondsMax: Int
     }
 
     /// The number of connections, and the chances of their faults: of a connection in per mille of 100 ms steps, of a
     /// stream in per mille of pushes.
     struct Connections {
-        var count: Int
-        var loss: Int
-        var goAway: Int
-        var limitChange: Int
-        var refusedStream: Int
-        var resetStream: Int
-        var lostResponse: Int
-        var unknownReason: Int
-        var refusedProviderToken: Int
+        var connectionCount: Int
+        var connectionLossPerMille: Int
+        var goAwayPerMille: Int
+        var limitChangePerMille: Int
+        var refusedStreamPerMille: Int
+        var resetStreamPerMille: Int
+        var lostResponsePerMille: Int
+        var unknownReasonPerMille: Int
+        var refusedProviderTokenPerMille: Int
         /// Per mille of pushes that the core offers but that then find no stream.
-        var returned: Int
+        var returnedPushPerMille: Int
         /// Per mille of the offered streams for which the pool's retry budget is empty.
-        var spentBudget: Int
+        var spentBudgetPerMille: Int
     }
 
-    var workers: Int
-    var partitions: Int
-    var activities: Int
+    var workerCount: Int
+    var partitionCount: Int
+    var activityCount: Int
     var commandsPerActivity: Int
     var recordsMax: Int
-    var inFlightMax: Int
-    var streams: Int
+    var pushesInFlightMax: Int
+    var streamsMax: Int
     /// The maximum milliseconds between two commands of an activity.
     var commandGapMillisecondsMax: Int
     /// The longest time in which an activity gets all its commands, except in runs with long lives.
     var commandsMillisecondsMax: Int64 { Int64(commandGapMillisecondsMax * commandsPerActivity) }
     var latencyMillisecondsMax: Int
     /// The chances of faults, in per mille of calls, pushes, records, or steps of 100 ms.
-    var redisLoss: Int
-    var pushFailure: Int
-    var pushLoss: Int
-    var productionFailure: Int
-    var rebalance: Int
-    var crash: Int
-    var tokenRotation: Int
+    var redisLossPerMille: Int
+    var pushFailurePerMille: Int
+    var pushLossPerMille: Int
+    var productionFailurePerMille: Int
+    var rebalancePerMille: Int
+    var crashPerMille: Int
+    var tokenRotationPerMille: Int
     /// Whether Redis loses everything once, at a random time while faults occur. A short run may end before.
     var wipesRedis: Bool
     /// The maximum error of each worker's wall clock in milliseconds.
     var clockSkewMillisecondsMax: Int
     /// Per mille of apps that do not register their first token (silent apps). The token comes with their commands.
-    var appWithoutFirstRegistration = 0
+    var appWithoutFirstRegistrationPerMille = 0
     /// Per mille of the later commands of a silent app. These commands bring the token; the app's first command always
     /// does, unless the app knows its token late.
-    var suppliedToken = 0
+    var suppliedTokenPerMille = 0
     /// Per mille of silent apps that know their token late. At first no command of such an app brings the token. Then
     /// the app sends one of its commands a second time, with the token.
-    var lateToken = 0
+    var lateTokenPerMille = 0
     /// Per mille of the commands of an activity with a retired token. These commands bring the retired token.
-    var staleToken = 0
+    var staleTokenPerMille = 0
     /// Per mille of 100 ms steps in which an app writes a tombstone.
-    var tombstone = 0
+    var tombstonePerMille = 0
 
     var policy = Policy(name: "default")
     /// Per mille of updates and ends with an alert.
-    var alert = 0
+    var alertPerMille = 0
     /// Per mille of updates with a priority.
-    var priority = 0
+    var priorityPerMille = 0
     /// Per mille of pushes that APNs answers with 429.
-    var limitAnswer = 0
+    var limitResponsePerMille = 0
     /// Per mille of apps that allow frequent updates.
-    var frequent = 0
+    var frequentUpdatesPerMille = 0
     /// The maximum number of activities that are started on one device.
     var activitiesPerDevice = 1
     /// The maximum number of starts that are held for one device.
     var heldStartsMax = 8
-    var readAheadLag: Int64 = 1_000_000
+    var readAheadLagRecords: Int64 = 1_000_000
     /// Per mille of updates and ends that repeat the content of the activity's command before.
-    var sameContent = 0
+    var sameContentPerMille = 0
     /// Per mille of updates that are valid for a few seconds only.
-    var shortLived = 0
+    var shortLivedPerMille = 0
     /// The connections of a worker; nil if pushes get their answers without connections.
     var connections: Connections?
     /// How commands are deferred; nil if nothing is deferred.
     var deferrals: Deferrals?
-    var livesLong = false
+    var hasLongLives = false
     /// Per mille of 100 ms steps in which all workers stop for minutes.
-    var timeJump = 0
+    var timeJumpPerMille = 0
     /// Per mille of 100 ms steps in which an outage of Redis or APNs begins, of seconds up to a minute.
-    var outage = 0
+    var outagePerMille = 0
     /// Per mille of starts whose device registers its push-to-start token up to 9 s after the start was sent.
-    var lateStartToken = 300
+    var lateStartTokenPerMille = 300
     /// The ages that commands may have when they are written, in seconds. Each activity gets one of them.
     var agesSeconds: [Int64] = []
 
     /// The number of audiences that registrations may name; 0 if they name none.
-    var audiences = 0
+    var audienceCount = 0
 
     /// Whether a command that is superseded before Redis has seen it has a result of its own, or another
     /// result counts it.
@@ -135,122 +135,126 @@ struct SimulationParameters {
 
     /// Chooses the values of the kind last, so that other kinds do not change the runs of kind `plain`.
     init(_ random: inout SplitMix64, kind: Kind) {
-        workers = random.number(1...2)
-        partitions = random.number(1...3)
-        activities = random.number(1...6)
+        workerCount = random.number(1...2)
+        partitionCount = random.number(1...3)
+        activityCount = random.number(1...6)
         commandsPerActivity = random.number(2...14)
         recordsMax = [64, 64, 128, 4096][random.number(0...3)]
-        inFlightMax = [1, 2, 1000][random.number(0...2)]
-        streams = [1, 3, 1000][random.number(0...2)]
+        pushesInFlightMax = [1, 2, 1000][random.number(0...2)]
+        streamsMax = [1, 3, 1000][random.number(0...2)]
         commandGapMillisecondsMax = [5, 300, 2_500][random.number(0...2)]
         latencyMillisecondsMax = [2, 40, 700][random.number(0...2)]
-        redisLoss = [0, 0, 20, 150][random.number(0...3)]
-        pushFailure = [0, 0, 50, 300][random.number(0...3)]
-        pushLoss = [0, 0, 30, 200][random.number(0...3)]
-        productionFailure = [0, 0, 100][random.number(0...2)]
-        rebalance = [0, 0, 60][random.number(0...2)]
-        crash = [0, 0, 25][random.number(0...2)]
-        tokenRotation = [0, 0, 60][random.number(0...2)]
+        redisLossPerMille = [0, 0, 20, 150][random.number(0...3)]
+        pushFailurePerMille = [0, 0, 50, 300][random.number(0...3)]
+        pushLossPerMille = [0, 0, 30, 200][random.number(0...3)]
+        productionFailurePerMille = [0, 0, 100][random.number(0...2)]
+        rebalancePerMille = [0, 0, 60][random.number(0...2)]
+        crashPerMille = [0, 0, 25][random.number(0...2)]
+        tokenRotationPerMille = [0, 0, 60][random.number(0...2)]
         wipesRedis = random.chance(100)
         // A larger error than a timestamp's allowed lead would make commands invalid.
         clockSkewMillisecondsMax = [0, 0, 240_000][random.number(0...2)]
         switch kind {
         case .plain: break
         case .tokens:
-            drawTokens(&random)
+            chooseTokenParameters(&random)
             // These numbers come from a copy of the generator, so that the later random numbers of each seed
             // stay the same.
-            var copy = random
-            if crash == 0 && rebalance == 0 { lateToken = [0, 600][copy.number(0...1)] }
-            staleToken = [0, 500][copy.number(0...1)]
+            var randomCopy = random
+            if crashPerMille == 0 && rebalancePerMille == 0 { lateTokenPerMille = [0, 600][randomCopy.number(0...1)] }
+            staleTokenPerMille = [0, 500][randomCopy.number(0...1)]
         case .pace:
-            if random.chance(300) { drawTokens(&random) }
-            drawPace(&random)
+            if random.chance(300) { chooseTokenParameters(&random) }
+            choosePaceParameters(&random)
         case .connections:
-            if random.chance(300) { drawPace(&random) }
-            drawConnections(&random)
+            if random.chance(300) { choosePaceParameters(&random) }
+            chooseConnections(&random)
         case .longLives:
-            if random.chance(300) { drawConnections(&random) }
-            livesLong = true
-            timeJump = [0, 0, 30][random.number(0...2)]
+            if random.chance(300) { chooseConnections(&random) }
+            hasLongLives = true
+            timeJumpPerMille = [0, 0, 30][random.number(0...2)]
             // Do not wipe Redis in this run. Redis would restart the eight hours of a forgotten activity, and the
-            // check of this limit (`checkAge`) would fail.
+            // check of this limit (`checkUpdateAge`) would fail.
             wipesRedis = false
         case .repeats:
-            if random.chance(300) { drawPace(&random) }
-            sameContent = [200, 600][random.number(0...1)]
-            shortLived = [0, 200, 600][random.number(0...2)]
+            if random.chance(300) { choosePaceParameters(&random) }
+            sameContentPerMille = [200, 600][random.number(0...1)]
+            shortLivedPerMille = [0, 200, 600][random.number(0...2)]
         case .old:
-            drawPace(&random)
-            timeJump = [0, 30][random.number(0...1)]
-            outage = [0, 20][random.number(0...1)]
-            lateStartToken = 900
+            choosePaceParameters(&random)
+            timeJumpPerMille = [0, 30][random.number(0...1)]
+            outagePerMille = [0, 20][random.number(0...1)]
+            lateStartTokenPerMille = 900
             agesSeconds = [0, 290, 590, 3_600, 28_790, 43_190]
-        case .audiences: drawAudiences(&random)
+        case .audiences: chooseAudienceParameters(&random)
         case .deferrals:
-            if random.chance(500) { drawPace(&random) }
-            if random.chance(300) { drawTokens(&random) }
-            if random.chance(200) { drawConnections(&random) }
+            if random.chance(500) { choosePaceParameters(&random) }
+            if random.chance(300) { chooseTokenParameters(&random) }
+            if random.chance(200) { chooseConnections(&random) }
             deferrals = Deferrals(
                 afterMilliseconds: [300, 2_000][random.number(0...1)],
                 delayMilliseconds: [500, 3_000, 8_000][random.number(0...2)],
-                outage: [20, 100, 300][random.number(0...2)],
+                outagePerMille: [20, 100, 300][random.number(0...2)],
                 outageMillisecondsMax: [3_000, 40_000][random.number(0...1)]
             )
         }
         // This number comes from a copy of the generator, so that the later random numbers of each seed stay
         // the same.
-        var copy = random
-        if activitiesPerDevice > 1 { heldStartsMax = kind == .old ? 1 : [8, 8, 1][copy.number(0...2)] }
+        var randomCopy = random
+        if activitiesPerDevice > 1 { heldStartsMax = kind == .old ? 1 : [8, 8, 1][randomCopy.number(0...2)] }
     }
 
-    private mutating func drawAudiences(_ random: inout SplitMix64) {
-        if random.chance(500) { drawTokens(&random) }
-        if random.chance(300) { drawPace(&random) }
-        audiences = random.number(1...5)
-        tokenRotation = [0, 60, 200][random.number(0...2)]
+    private mutating func chooseAudienceParameters(_ random: inout SplitMix64) {
+        if random.chance(500) { chooseTokenParameters(&random) }
+        if random.chance(300) { choosePaceParameters(&random) }
+        audienceCount = random.number(1...5)
+        tokenRotationPerMille = [0, 60, 200][random.number(0...2)]
     }
 
-    private mutating func drawConnections(_ random: inout SplitMix64) {
+    private mutating func chooseConnections(_ random: inout SplitMix64) {
         connections = Connections(
-            count: random.number(1...3),
-            loss: [0, 40, 150][random.number(0...2)],
-            goAway: [0, 40, 150][random.number(0...2)],
-            limitChange: [0, 100][random.number(0...1)],
-            refusedStream: [0, 50, 300][random.number(0...2)],
-            resetStream: [0, 50, 200][random.number(0...2)],
-            lostResponse: [0, 50, 200][random.number(0...2)],
-            unknownReason: [0, 0, 50][random.number(0...2)],
-            refusedProviderToken: [0, 0, 100][random.number(0...2)],
-            returned: [0, 100][random.number(0...1)],
-            spentBudget: [0, 0, 300][random.number(0...2)]
+            connectionCount: random.number(1...3),
+            connectionLossPerMille: [0, 40, 150][random.number(0...2)],
+            goAwayPerMille: [0, 40, 150][random.number(0...2)],
+            limitChangePerMille: [0, 100][random.number(0...1)],
+            refusedStreamPerMille: [0, 50, 300][random.number(0...2)],
+            resetStreamPerMille: [0, 50, 200][random.number(0...2)],
+            lostResponsePerMille: [0, 50, 200][random.number(0...2)],
+            unknownReasonPerMille: [0, 0, 50][random.number(0...2)],
+            refusedProviderTokenPerMille: [0, 0, 100][random.number(0...2)],
+            returnedPushPerMille: [0, 100][random.number(0...1)],
+            spentBudgetPerMille: [0, 0, 300][random.number(0...2)]
         )
     }
 
-    private mutating func drawTokens(_ random: inout SplitMix64) {
-        appWithoutFirstRegistration = [0, 500][random.number(0...1)]
-        suppliedToken = [0, 200, 1_000][random.number(0...2)]
+    private mutating func chooseTokenParameters(_ random: inout SplitMix64) {
+        appWithoutFirstRegistrationPerMille = [0, 500][random.number(0...1)]
+        suppliedTokenPerMille = [0, 200, 1_000][random.number(0...2)]
         // A merged command passes its token on in memory only, so the token is lost with a worker or a
         // partition. In runs that lose these, every command brings the token.
-        if crash > 0 || rebalance > 0 { suppliedToken = 1_000 }
-        tombstone = [0, 30][random.number(0...1)]
+        if crashPerMille > 0 || rebalancePerMille > 0 { suppliedTokenPerMille = 1_000 }
+        tombstonePerMille = [0, 30][random.number(0...1)]
     }
 
-    private mutating func drawPace(_ random: inout SplitMix64) {
-        func bucket(_ pushes: Int, _ perHour: Int, _ reserved: Int) -> Policy.Bucket {
+    private mutating func choosePaceParameters(_ random: inout SplitMix64) {
+        func makeBucket(_ pushes: Int, _ perHour: Int, _ reserved: Int) -> Policy.Bucket {
             Policy.Bucket(pushes: pushes, refillPerHour: perHour, reservedForAlerts: min(pushes, reserved))
         }
         policy.spacingMilliseconds = [1_000, 1_000, 4_000][random.number(0...2)]
         policy.throttledSpacingMillisecondsMax = policy.spacingMilliseconds * Int64([1, 4, 8][random.number(0...2)])
         policy.throttleRecoveryMilliseconds = [1_000, 20_000][random.number(0...1)]
-        policy.budget = bucket(random.number(1...5), [60, 1_800][random.number(0...1)], random.number(0...3))
-        policy.frequentBudget = bucket(random.number(5...9), [600, 3_600][random.number(0...1)], random.number(0...3))
-        policy.startBudget = bucket(random.number(1...3), [120, 3_600][random.number(0...1)], 0)
-        alert = [0, 150, 500][random.number(0...2)]
-        priority = [0, 300][random.number(0...1)]
-        limitAnswer = [0, 50, 300][random.number(0...2)]
-        frequent = [0, 500, 1_000][random.number(0...2)]
+        policy.budget = makeBucket(random.number(1...5), [60, 1_800][random.number(0...1)], random.number(0...3))
+        policy.frequentBudget = makeBucket(
+            random.number(5...9),
+            [600, 3_600][random.number(0...1)],
+            random.number(0...3)
+        )
+        policy.startBudget = makeBucket(random.number(1...3), [120, 3_600][random.number(0...1)], 0)
+        alertPerMille = [0, 150, 500][random.number(0...2)]
+        priorityPerMille = [0, 300][random.number(0...1)]
+        limitResponsePerMille = [0, 50, 300][random.number(0...2)]
+        frequentUpdatesPerMille = [0, 500, 1_000][random.number(0...2)]
         activitiesPerDevice = [1, 2, 6][random.number(0...2)]
-        readAheadLag = [1_000_000, 4, 20][random.number(0...2)]
+        readAheadLagRecords = [1_000_000, 4, 20][random.number(0...2)]
     }
 }

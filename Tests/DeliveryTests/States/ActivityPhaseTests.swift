@@ -15,18 +15,20 @@ struct ActivityPhaseTests {
 
     @Test func `Every phase is reached from an idle activity and leads back`() {
         for phase in Self.phases {
-            #expect(Self.reachable(from: .idle).contains(phase), "\(phase)")
-            #expect(Self.reachable(from: phase).contains(.idle), "\(phase)")
+            #expect(Self.reachablePhases(from: .idle).contains(phase), "\(phase)")
+            #expect(Self.reachablePhases(from: phase).contains(.idle), "\(phase)")
         }
     }
 
-    private static func reachable(from first: ActivityPhase) -> Set<ActivityPhase> {
-        var seen: Set = [first]
-        var open = [first]
-        while let phase = open.popLast() {
-            for next in phases where phase.canChange(to: next) && seen.insert(next).inserted { open.append(next) }
+    private static func reachablePhases(from first: ActivityPhase) -> Set<ActivityPhase> {
+        var reachedPhases: Set = [first]
+        var unexaminedPhases = [first]
+        while let phase = unexaminedPhases.popLast() {
+            for next in phases where phase.canChange(to: next) && reachedPhases.insert(next).inserted {
+                unexaminedPhases.append(next)
+            }
         }
-        return seen
+        return reachedPhases
     }
 
     @Test func `A push is with APNs only after its admission`() {
@@ -43,8 +45,8 @@ struct ActivityPhaseTests {
         #expect(activities.nextTimerMilliseconds != nil)
         activities.enter(.queuedToBegin, activity)
         #expect(activities.nextTimerMilliseconds == nil)
-        #expect(activities.popQueuedToBegin() == activity)
-        #expect(activities.popQueuedToBegin() == nil)
+        #expect(activities.popActivityQueuedToBegin() == activity)
+        #expect(activities.popActivityQueuedToBegin() == nil)
     }
 
     @Test func `A timer that fires does not change the phase`() {
@@ -54,7 +56,7 @@ struct ActivityPhaseTests {
         var later = Self.start
         later.monotonicMilliseconds += 5_100
         activities.fireTimers(now: later)
-        #expect(activities.popDue() == activity)
+        #expect(activities.popDueActivity() == activity)
         #expect(activities[activity].phase == .paused)
         activities.enter(.idle, activity)
         activities.remove(activity)

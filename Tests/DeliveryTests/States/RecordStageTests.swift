@@ -8,18 +8,20 @@ struct RecordStageTests {
 
     @Test func `Every stage is reached and leads to the end`() {
         for stage in Self.stages {
-            #expect(Self.reachable(from: .received).contains(stage), "\(stage)")
-            #expect(!Self.reachable(from: stage).isDisjoint(with: [.settled, .dropped]), "\(stage)")
+            #expect(Self.reachableStages(from: .received).contains(stage), "\(stage)")
+            #expect(!Self.reachableStages(from: stage).isDisjoint(with: [.settled, .dropped]), "\(stage)")
         }
     }
 
-    private static func reachable(from first: RecordStage) -> Set<RecordStage> {
-        var seen: Set = [first]
-        var open = [first]
-        while let stage = open.popLast() {
-            for next in stages where stage.canChange(to: next) && seen.insert(next).inserted { open.append(next) }
+    private static func reachableStages(from first: RecordStage) -> Set<RecordStage> {
+        var reachedStages: Set = [first]
+        var unexaminedStages = [first]
+        while let stage = unexaminedStages.popLast() {
+            for next in stages where stage.canChange(to: next) && reachedStages.insert(next).inserted {
+                unexaminedStages.append(next)
+            }
         }
-        return seen
+        return reachedStages
     }
 
     @Test func `A record has its outcome once`() {
@@ -99,7 +101,7 @@ extension Records {
                 kind: .command,
                 topic: .commands,
                 partition: 0,
-                epoch: 1,
+                assignmentEpoch: 1,
                 offset: 0,
                 sourcePartition: 0,
                 sourceOffset: 0,

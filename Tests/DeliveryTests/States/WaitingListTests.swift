@@ -8,46 +8,49 @@ struct WaitingListTests {
     @Test(arguments: UInt64(1)...50) func `A waiting list holds the same records as an array`(seed: UInt64) {
         var random = SplitMix64(seed: seed)
         var records = Records(limit: 64)
-        var free = (0..<8).map { _ in records.addSample() }
+        var freeRecords = (0..<8).map { _ in records.addSample() }
         var list = WaitingList()
-        var expected: [UInt32] = []
+        var expectedRecords: [UInt32] = []
         for _ in 0..<400 {
             switch random.next(below: 5) {
             case 0:
-                guard let record = free.popLast() else { continue }
+                guard let record = freeRecords.popLast() else { continue }
                 list.append(record, in: &records)
-                expected.append(record)
+                expectedRecords.append(record)
             case 1:
-                guard let record = free.popLast() else { continue }
+                guard let record = freeRecords.popLast() else { continue }
                 list.prepend(record, in: &records)
-                expected.insert(record, at: 0)
+                expectedRecords.insert(record, at: 0)
             case 2:
                 let popped = list.popFirst(in: &records)
-                #expect(popped == expected.first)
-                if popped != nil { Self.giveBack(expected.removeFirst(), to: &free, in: &records) }
+                #expect(popped == expectedRecords.first)
+                if popped != nil {
+                    Self.returnToFreeRecords(expectedRecords.removeFirst(), to: &freeRecords, in: &records)
+                }
             case 3:
-                guard !expected.isEmpty, let record = free.popLast() else { continue }
+                guard !expectedRecords.isEmpty, let record = freeRecords.popLast() else { continue }
                 list.replaceLast(by: record, in: &records)
-                Self.giveBack(expected.removeLast(), to: &free, in: &records)
-                expected.append(record)
+                Self.returnToFreeRecords(expectedRecords.removeLast(), to: &freeRecords, in: &records)
+                expectedRecords.append(record)
             default:
-                guard !expected.isEmpty else { continue }
-                let position = Int(random.next(below: UInt64(expected.count)))
-                list.remove(expected[position], in: &records)
-                Self.giveBack(expected.remove(at: position), to: &free, in: &records)
+                guard !expectedRecords.isEmpty else { continue }
+                let position = Int(random.next(below: UInt64(expectedRecords.count)))
+                list.remove(expectedRecords[position], in: &records)
+                Self.returnToFreeRecords(expectedRecords.remove(at: position), to: &freeRecords, in: &records)
             }
-            #expect(list.first == expected.first ?? .max && list.last == expected.last ?? .max)
-            #expect(list.isEmpty == expected.isEmpty)
+            #expect(list.first == expectedRecords.first ?? .max && list.last == expectedRecords.last ?? .max)
+            #expect(list.isEmpty == expectedRecords.isEmpty)
         }
-        while let record = list.popFirst(in: &records) { #expect(record == expected.removeFirst()) }
-        #expect(expected.isEmpty)
+        while let record = list.popFirst(in: &records) { #expect(record == expectedRecords.removeFirst()) }
+        #expect(expectedRecords.isEmpty)
     }
 
     /// Puts a removed record into another stage, so that the list accepts it again, and makes it available to
     /// the test.
-    private static func giveBack(_ record: UInt32, to free: inout [UInt32], in records: inout Records) {
+    private static func returnToFreeRecords(_ record: UInt32, to freeRecords: inout [UInt32], in records: inout Records)
+    {
         records.enter(.current, record)
-        free.insert(record, at: 0)
+        freeRecords.insert(record, at: 0)
     }
 
     @Test func `A record waits in one list only`() async {

@@ -1,10 +1,10 @@
 // One iPhone with its Lock Screen: the clock, the Live Activity and the Dynamic Island's compact form.
 
-import { hueOf } from "/field.js";
+import { hueOf } from "/phonegrid.js";
 
 const ALERT_MILLISECONDS = 2000;
 
-export function make(tag, className = "", text = "") {
+export function makeElement(tag, className = "", text = "") {
   const node = document.createElement(tag);
   if (className) node.className = className;
   if (text) node.textContent = text;
@@ -12,27 +12,27 @@ export function make(tag, className = "", text = "") {
 }
 
 // "driverEnRoute" becomes "Driver en route".
-export function words(name) {
+export function toWords(name) {
   const text = String(name).replace(/([a-z0-9])([A-Z])/g, (_, end, begin) => `${end} ${begin.toLowerCase()}`);
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
-const initials = (team) => team === "Sunrisers Hyderabad" ? "SRH"
+const teamInitials = (team) => team === "Sunrisers Hyderabad" ? "SRH"
   : team.split(" ").map((word) => word === word.toUpperCase() ? word : word[0]).join("");
 
-const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
+const formatCount = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
 
 // Returns the parts of a card for any content state. Cricket and other scores have their own layouts. Of any other state, the card shows
 // one text and at most two numbers.
-export function reading(attributes = {}, content = {}) {
-  if ("batting" in content && "overs" in content) return cricket(attributes, content);
+export function cardParts(attributes = {}, content = {}) {
+  if ("batting" in content && "overs" in content) return cricketCardParts(attributes, content);
   const goals = ["homeGoals", "awayGoals"].every((name) => name in content) ? [content.homeGoals, content.awayGoals]
     : typeof content.home === "number" && typeof content.away === "number" ? [content.home, content.away] : null;
   if (goals) {
     const [home, away] = [attributes.home ?? "Home", attributes.away ?? "Away"];
     return {
       tint: home, side: home, other: away, score: `${goals[0]}–${goals[1]}`, small: content.minute ? `${content.minute}′` : "",
-      line: content.phase ? words(content.phase) : "", chips: [], compact: [home.slice(0, 3).toUpperCase(), `${goals[0]}–${goals[1]}`],
+      line: content.phase ? toWords(content.phase) : "", chips: [], compact: [home.slice(0, 3).toUpperCase(), `${goals[0]}–${goals[1]}`],
     };
   }
   const texts = Object.entries(content).filter(([, value]) => typeof value === "string");
@@ -41,13 +41,13 @@ export function reading(attributes = {}, content = {}) {
   const title = Object.values(attributes).find((value) => typeof value === "string" && /[a-z]{3}/i.test(value)) ?? "";
   const number = numbers[0];
   return {
-    tint: String(first), side: title, other: "", score: words(first), small: "", isText: true,
-    line: numbers.map(([name, value]) => `${words(name)} ${value}`).join(" · "), chips: [],
-    compact: [words(first).split(" ")[0], number ? String(Math.round(number[1] * 10) / 10) : ""],
+    tint: String(first), side: title, other: "", score: toWords(first), small: "", isText: true,
+    line: numbers.map(([name, value]) => `${toWords(name)} ${value}`).join(" · "), chips: [],
+    compact: [toWords(first).split(" ")[0], number ? String(Math.round(number[1] * 10) / 10) : ""],
   };
 }
 
-function cricket(attributes, content) {
+function cricketCardParts(attributes, content) {
   const score = `${content.runs}/${content.wickets}`;
   let line = `${content.bowling} bowling`;
   if (content.result) line = content.result;
@@ -63,31 +63,31 @@ function cricket(attributes, content) {
   };
 }
 
-export class Phone {
+export class LockScreen {
   constructor(onOpen) {
-    this.node = make("button", "phone");
+    this.node = makeElement("button", "phone");
     this.node.type = "button";
-    const screen = make("span", "screen");
-    this.island = make("span", "island");
-    this.lead = make("b");
-    this.trail = make("b");
-    this.banner = make("span", "banner");
-    this.bannerTitle = make("b");
-    this.bannerBody = make("span");
+    const screen = makeElement("span", "screen");
+    this.island = makeElement("span", "island");
+    this.islandLeading = makeElement("b");
+    this.islandTrailing = makeElement("b");
+    this.banner = makeElement("span", "banner");
+    this.bannerTitle = makeElement("b");
+    this.bannerBody = makeElement("span");
     this.banner.append(this.bannerTitle, this.bannerBody);
-    this.island.append(this.lead, this.trail, this.banner);
-    this.date = make("span", "date");
-    this.clock = make("span", "clock");
-    this.card = make("span", "card");
-    const foot = make("span", "foot");
-    foot.append(make("i", "torch"), make("i", "camera"), make("i", "home"));
+    this.island.append(this.islandLeading, this.islandTrailing, this.banner);
+    this.date = makeElement("span", "date");
+    this.clock = makeElement("span", "clock");
+    this.card = makeElement("span", "card");
+    const foot = makeElement("span", "foot");
+    foot.append(makeElement("i", "torch"), makeElement("i", "camera"), makeElement("i", "home"));
     screen.append(this.island, this.date, this.clock, this.card, foot);
     this.node.append(screen);
     this.node.addEventListener("click", () => this.phone !== undefined && onOpen(this.phone));
     this.alertAt = 0;
   }
 
-  tell(now) {
+  showTime(now) {
     const date = new Date(now);
     const clock = date.toLocaleTimeString("en-GB", { hour: "numeric", minute: "2-digit" });
     if (this.clock.textContent !== clock) {
@@ -99,47 +99,47 @@ export class Phone {
   // Shows a phone as GET /screens describes it. isQuiet: do not flash or ring, because the page does not know what the
   // phone showed before.
   show(view, isQuiet = false) {
-    const isOther = view.phone !== this.phone;
-    const isNewPush = !isOther && (view.pushesAt5 !== this.view?.pushesAt5 || view.pushesAt10 !== this.view?.pushesAt10);
+    const isOtherPhone = view.phone !== this.phone;
+    const isNewPush = !isOtherPhone && (view.pushesAt5 !== this.view?.pushesAt5 || view.pushesAt10 !== this.view?.pushesAt10);
     this.phone = view.phone;
     this.view = view;
     this.node.dataset.phone = view.phone;
     this.node.dataset.state = view.state;
     this.node.dataset.shows = JSON.stringify(view.content ?? null);
     const isShown = ["active", "stale", "ended"].includes(view.state) && view.content;
-    const said = isShown ? reading(view.attributes, view.content) : null;
+    const parts = isShown ? cardParts(view.attributes, view.content) : null;
     const home = view.attributes?.home ?? view.attributes?.restaurant ?? view.device;
-    this.node.style.setProperty("--paper", hueOf(initials(String(home))));
-    this.node.style.setProperty("--tint", said ? hueOf(said.tint) : 0);
-    this.node.setAttribute("aria-label", `${view.device}: ${said ? `${said.side} ${said.score} ${said.small}, ${said.line}` : "no activity"}`);
-    this.draw(said, view);
-    if (view.alertAt && view.alertAt > this.alertAt && !isOther && !isQuiet) this.ring(view.alert, view.priority);
+    this.node.style.setProperty("--paper", hueOf(teamInitials(String(home))));
+    this.node.style.setProperty("--tint", parts ? hueOf(parts.tint) : 0);
+    this.node.setAttribute("aria-label", `${view.device}: ${parts ? `${parts.side} ${parts.score} ${parts.small}, ${parts.line}` : "no activity"}`);
+    this.drawCard(parts, view);
+    if (view.alertAt && view.alertAt > this.alertAt && !isOtherPhone && !isQuiet) this.ring(view.alert, view.priority);
     this.alertAt = view.alertAt ?? 0;
     if (isNewPush && !isQuiet) this.flash(view.priority);
   }
 
-  draw(said, view) {
-    this.card.hidden = !said;
-    this.lead.textContent = said && view.state !== "ended" ? said.compact[0] : "";
-    this.trail.textContent = said && view.state !== "ended" ? said.compact[1] : "";
-    this.island.classList.toggle("compact", Boolean(said) && view.state !== "ended");
-    if (!said) return this.card.replaceChildren();
-    const head = make("span", "head");
-    head.append(make("i", "dot"), make("span", "side", said.side));
-    if (said.other) head.append(make("span", "other", `v ${said.other}`));
-    head.append(make("span", "when", view.state === "ended" ? "Final" : view.state === "stale" ? "Not up to date" : "Live"));
-    const figure = make("span", said.isText ? "figure text" : "figure");
-    figure.append(make("b", "", said.score));
-    if (said.small) figure.append(make("small", "", said.small));
-    const parts = [head, figure, make("span", "line", said.line)];
-    if (said.chips.length) {
-      const chips = make("span", "chips");
-      for (const ball of said.chips) chips.append(make("i", /W/.test(ball) ? "wicket" : /[46]/.test(ball) ? "boundary" : "", ball === "." ? "·" : ball));
-      parts.push(chips);
-    } else if (said.detail) {
-      parts.push(make("span", "detail", said.detail));
+  drawCard(parts, view) {
+    this.card.hidden = !parts;
+    this.islandLeading.textContent = parts && view.state !== "ended" ? parts.compact[0] : "";
+    this.islandTrailing.textContent = parts && view.state !== "ended" ? parts.compact[1] : "";
+    this.island.classList.toggle("compact", Boolean(parts) && view.state !== "ended");
+    if (!parts) return this.card.replaceChildren();
+    const head = makeElement("span", "head");
+    head.append(makeElement("i", "dot"), makeElement("span", "side", parts.side));
+    if (parts.other) head.append(makeElement("span", "other", `v ${parts.other}`));
+    head.append(makeElement("span", "when", view.state === "ended" ? "Final" : view.state === "stale" ? "Not up to date" : "Live"));
+    const figure = makeElement("span", parts.isText ? "figure text" : "figure");
+    figure.append(makeElement("b", "", parts.score));
+    if (parts.small) figure.append(makeElement("small", "", parts.small));
+    const nodes = [head, figure, makeElement("span", "line", parts.line)];
+    if (parts.chips.length) {
+      const chips = makeElement("span", "chips");
+      for (const ball of parts.chips) chips.append(makeElement("i", /W/.test(ball) ? "wicket" : /[46]/.test(ball) ? "boundary" : "", ball === "." ? "·" : ball));
+      nodes.push(chips);
+    } else if (parts.detail) {
+      nodes.push(makeElement("span", "detail", parts.detail));
     }
-    this.card.replaceChildren(...parts);
+    this.card.replaceChildren(...nodes);
   }
 
   flash(priority) {
@@ -156,9 +156,9 @@ export class Phone {
     this.bannerBody.textContent = text(alert.body);
     this.island.classList.add("ringing");
     this.node.classList.toggle("urgent", priority === 10);
-    clearTimeout(this.ringing);
-    this.ringing = setTimeout(() => this.island.classList.remove("ringing"), ALERT_MILLISECONDS);
+    clearTimeout(this.ringTimer);
+    this.ringTimer = setTimeout(() => this.island.classList.remove("ringing"), ALERT_MILLISECONDS);
   }
 }
 
-export { count };
+export { formatCount };

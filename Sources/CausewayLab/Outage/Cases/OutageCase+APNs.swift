@@ -1,31 +1,31 @@
 extension OutageCase {
-    static let ofAPNs = [
+    static let apnsCases = [
         OutageCase(
             name: "apns-503",
             summary: "APNs answers 503 to everything for 12 s, the last updates and the ends among them",
             apps: [OutageApp(pushStartedActivities: 40)],
             steps: [
-                OutageStep(at: 10_000, .faults(.sandbox, ["serviceUnavailableShare": 1])),
-                OutageStep(at: 22_000, .repair(.sandbox)),
+                OutageStep(at: 10_000, .setFaults(.sandbox, ["serviceUnavailableShare": 1])),
+                OutageStep(at: 22_000, .clearFaults(.sandbox)),
             ],
-            expectations: [.never("failed"), .invalidations(0)]
+            expectations: [.noOutcome("failed"), .invalidationCount(0)]
         ),
         OutageCase(
             name: "apns-503-starts",
             summary: "APNs answers 503 to everything from the first start on, for 8 s",
             apps: [OutageApp(pushStartedActivities: 80)],
             steps: [
-                OutageStep(at: 0, .faults(.sandbox, ["serviceUnavailableShare": 1])),
-                OutageStep(at: 8_000, .repair(.sandbox)),
+                OutageStep(at: 0, .setFaults(.sandbox, ["serviceUnavailableShare": 1])),
+                OutageStep(at: 8_000, .clearFaults(.sandbox)),
             ],
-            expectations: [.never("failed"), .invalidations(0)]
+            expectations: [.noOutcome("failed"), .invalidationCount(0)]
         ),
         OutageCase(
             name: "apns-refuses-streams",
             summary: "APNs refuses 30 % of all streams, for the whole case",
             apps: [OutageApp(pushStartedActivities: 40)],
-            steps: [OutageStep(at: 0, .faults(.sandbox, ["refusedShare": 0.3]))],
-            expectations: [.never("failed"), .invalidations(0)]
+            steps: [OutageStep(at: 0, .setFaults(.sandbox, ["refusedShare": 0.3]))],
+            expectations: [.noOutcome("failed"), .invalidationCount(0)]
         ),
         OutageCase(
             name: "apns-no-answer",
@@ -33,20 +33,20 @@ extension OutageCase {
                 "APNs answers nothing and processes nothing for 12 s; an answer is waited for 2 s instead of 10. No starts: one whose "
                 + "answer is lost stays unknown",
             steps: [
-                OutageStep(at: 12_000, .faults(.sandbox, ["unansweredShare": 1])),
-                OutageStep(at: 24_000, .repair(.sandbox)),
+                OutageStep(at: 12_000, .setFaults(.sandbox, ["unansweredShare": 1])),
+                OutageStep(at: 24_000, .clearFaults(.sandbox)),
             ],
-            expectations: [.never("failed"), .invalidations(0)]
+            expectations: [.noOutcome("failed"), .invalidationCount(0)]
         ),
         OutageCase(
             name: "wrong-key",
             summary: "The signing key is one that APNs does not know, and is replaced by the right one after 12 s",
             apps: [OutageApp(pushStartedActivities: 40)],
             workers: OutageWorkers(beginsWithWrongKey: true),
-            steps: [OutageStep(at: 12_000, .rightKey)],
+            steps: [OutageStep(at: 12_000, .installValidKey)],
             // The worker reads deferred commands again as soon as APNs accepts the key, even if they are not
             // due yet. So no silence is longer than 30 s.
-            expectations: [.never("failed"), .invalidations(0), .silence(milliseconds: 30_000)]
+            expectations: [.noOutcome("failed"), .invalidationCount(0), .silenceWithin(milliseconds: 30_000)]
         ),
     ]
 }

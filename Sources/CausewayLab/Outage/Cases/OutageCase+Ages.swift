@@ -1,22 +1,22 @@
 extension OutageCase {
     /// Cases with commands that are read late, and with commands whose timestamp is in the future.
-    static let ofAges = [
+    static let ageCases = [
         OutageCase(
             name: "thirty-hours-old",
             summary: "Starts, updates and ends of 30 hours ago are read by a new group, with an empty Redis",
             apps: [OutageApp(pushStartedActivities: 40, durationMilliseconds: 10_000, ageSeconds: 30 * 3_600)],
-            workers: OutageWorkers(areStartedFirst: false),
+            workers: OutageWorkers(areStartedBeforeCommands: false),
             steps: [OutageStep(at: 11_000, .start(.worker(0)))],
-            expectations: [.never("failed"), .noPush(app: "match")],
-            checkDelayMillisecondsMax: 20_000
+            expectations: [.noOutcome("failed"), .noPush(app: "match")],
+            recoveryMillisecondsMax: 20_000
         ),
         OutageCase(
             name: "seven-minutes-old",
             summary: "A backlog whose timestamps lie 7 minutes back: its states are shown, its alerts do not ring",
             apps: [OutageApp(pushStartedActivities: 40, durationMilliseconds: 10_000, ageSeconds: 420)],
-            workers: OutageWorkers(areStartedFirst: false),
+            workers: OutageWorkers(areStartedBeforeCommands: false),
             steps: [OutageStep(at: 11_000, .start(.worker(0)))],
-            expectations: [.never("failed"), .invalidations(0)]
+            expectations: [.noOutcome("failed"), .invalidationCount(0)]
         ),
         OutageCase(
             name: "start-and-end-in-a-backlog",
@@ -25,16 +25,16 @@ extension OutageCase {
             apps: [
                 OutageApp(activities: 60, pushStartedActivities: 60, durationMilliseconds: 8_000, activitiesPerEnd: 1)
             ],
-            workers: OutageWorkers(areStartedFirst: false),
+            workers: OutageWorkers(areStartedBeforeCommands: false),
             steps: [OutageStep(at: 9_000, .start(.worker(0)))],
-            expectations: [.never("failed"), .noPush(app: "match")],
-            checkDelayMillisecondsMax: 20_000
+            expectations: [.noOutcome("failed"), .noPush(app: "match")],
+            recoveryMillisecondsMax: 20_000
         ),
         OutageCase(
             name: "year-2100",
             summary: "One command of each activity claims to be of the year 2100, and correct ones follow",
-            apps: [OutageApp(futureNumber: 3)],
-            expectations: [.never("failed"), .outcome("invalid", count: 100), .invalidations(0)]
+            apps: [OutageApp(futureCommandNumber: 3)],
+            expectations: [.noOutcome("failed"), .outcome("invalid", count: 100), .invalidationCount(0)]
         ),
     ]
 }

@@ -1,4 +1,4 @@
 extension OutageCase {
     /// The cases of all files, in the order in which they run.
-    static let all = ofAPNs + ofNeighbours + ofRedis + ofKafka + ofAges + ofLifetimes + ofWorkers
+    static let all = apnsCases + isolationCases + redisCases + kafkaCases + ageCases + lifetimeCases + workerCases
 }

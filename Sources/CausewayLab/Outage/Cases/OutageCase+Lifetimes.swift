@@ -1,6 +1,6 @@
 extension OutageCase {
     /// Cases with activities whose policy limits their lifetime.
-    static let ofLifetimes = [
+    static let lifetimeCases = [
         OutageCase(
             name: "lifetimes",
             summary:
@@ -8,17 +8,17 @@ extension OutageCase {
                 + "each that was started by push is started again once",
             apps: [OutageApp(pushStartedActivities: 40, activitiesPerEnd: 0)],
             workers: OutageWorkers(
-                worker: ["deferAfterMilliseconds": "1000", "deferredDelayMilliseconds": "3000"],
-                policy: ["lifetimeSeconds": "30", "afterLifetime": "restart"]
+                workerSettings: ["deferAfterMilliseconds": "1000", "deferredDelayMilliseconds": "3000"],
+                policySettings: ["lifetimeSeconds": "30", "afterLifetime": "restart"]
             ),
             steps: [
-                OutageStep(at: 12_000, .faults(.sandbox, ["serviceUnavailableShare": 1])),
+                OutageStep(at: 12_000, .setFaults(.sandbox, ["serviceUnavailableShare": 1])),
                 OutageStep(at: 34_000, .kill(.worker(0))), OutageStep(at: 34_500, .start(.worker(0))),
-                OutageStep(at: 40_000, .repair(.sandbox)),
+                OutageStep(at: 40_000, .clearFaults(.sandbox)),
             ],
-            expectations: [.never("failed"), .never("invalid"), .invalidations(0)],
+            expectations: [.noOutcome("failed"), .noOutcome("invalid"), .invalidationCount(0)],
             // The case must end before the second lives do: an activity that was started again must still be there.
-            checkDelayMillisecondsMax: 24_000
+            recoveryMillisecondsMax: 24_000
         )
     ]
 }

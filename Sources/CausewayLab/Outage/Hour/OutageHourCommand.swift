@@ -29,8 +29,8 @@ struct OutageHourCommand: ParsableCommand {
     @Option(help: "Activities of each of the two apps, 10 to 100000.")
     var activities = 4_000
 
-    @Option(help: ArgumentHelp("Also write the lines to this file.", valueName: "file"))
-    var table: String?
+    @Option(name: .customLong("table"), help: ArgumentHelp("Also write the lines to this file.", valueName: "file"))
+    var tableFile: String?
 
     @Flag(help: "Keep the directory with logs, configuration and pushes, and print its path.")
     var keep = false
@@ -42,21 +42,27 @@ struct OutageHourCommand: ParsableCommand {
     }
 
     func run() throws {
-        let schedule = OutageHourSchedule(awayMinutes: minutes, activities: activities, commandsPerSecond: rate)
+        let schedule = OutageHourSchedule(outageMinutes: minutes, activities: activities, commandsPerSecond: rate)
         let interruption = Interruption()
         let directory = try WorkDirectory()
         defer { directory.remove(keeping: keep) }
         let deployment = try OutageDeployment(
             schedule.outage,
             directory: directory.path,
-            programs: try ProgramFiles(),
+            programs: try ProgramPaths(),
             rebalancingBroker: nil
         )
         defer { deployment.end() }
         try deployment.start()
-        let broken = try OutageHourRun(schedule, on: deployment, interruption: interruption, tableFile: table).run()
-        for finding in broken { StandardStreams.printOutput("BROKEN \(finding)") }
-        guard broken.isEmpty else { throw ExitCode(1) }
+        let brokenPromises = try OutageHourRun(
+            schedule,
+            on: deployment,
+            interruption: interruption,
+            tableFile: tableFile
+        )
+        .run()
+        for finding in brokenPromises { StandardStreams.printOutput("BROKEN \(finding)") }
+        guard brokenPromises.isEmpty else { throw ExitCode(1) }
         StandardStreams.printOutput("ok: the other app was not affected")
     }
 }

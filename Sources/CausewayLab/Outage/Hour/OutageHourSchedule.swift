@@ -6,7 +6,7 @@ struct OutageHourSchedule {
     /// The minutes before the outage. The table shows them, so that a reader can compare the outage with
     /// them.
     var minutesBeforeOutage = 3
-    var awayMinutes = 60
+    var outageMinutes = 60
     /// The minutes after the return of the affected app's APNs host.
     var minutesAfterReturn = 2
     /// Activities of each of the two apps.
@@ -20,29 +20,29 @@ struct OutageHourSchedule {
     /// machine may have other load.
     var freshnessMillisecondsMax: Int64 = 2_500
     /// How much more resident memory the second half of the outage may need than the first half, per cent.
-    var growthPercentMax: Int64 = 5
+    var memoryGrowthPercentMax: Int64 = 5
 
-    var awayFromMilliseconds: Int64 { Int64(minutesBeforeOutage) * 60_000 }
-    var awayUntilMilliseconds: Int64 { awayFromMilliseconds + Int64(awayMinutes) * 60_000 }
-    var endMilliseconds: Int64 { awayUntilMilliseconds + Int64(minutesAfterReturn) * 60_000 }
+    var outageStartMilliseconds: Int64 { Int64(minutesBeforeOutage) * 60_000 }
+    var outageEndMilliseconds: Int64 { outageStartMilliseconds + Int64(outageMinutes) * 60_000 }
+    var endMilliseconds: Int64 { outageEndMilliseconds + Int64(minutesAfterReturn) * 60_000 }
 
     /// The time between the affected app's last command and the return of its host. With this pause, it is
     /// clear which state of each activity is the newest.
-    static let silenceMilliseconds: Int64 = 5_000
+    static let pauseBeforeReturnMilliseconds: Int64 = 5_000
 
     var outage: OutageCase {
         let period = Int64(activities) * 1_000 / Int64(commandsPerSecond)
         let affected = OutageApp(
             name: Self.affectedAppName,
-            service: .production,
+            environment: .production,
             activities: activities,
             periodMilliseconds: period,
-            durationMilliseconds: awayUntilMilliseconds - Self.silenceMilliseconds,
+            durationMilliseconds: outageEndMilliseconds - Self.pauseBeforeReturnMilliseconds,
             activitiesPerEnd: 0
         )
         var healthy = affected
         healthy.name = Self.healthyAppName
-        healthy.service = .sandbox
+        healthy.environment = .sandbox
         healthy.durationMilliseconds = endMilliseconds
         return OutageCase(
             name: "outage-hour",
@@ -50,13 +50,13 @@ struct OutageHourSchedule {
             apps: [affected, healthy],
             partitions: 16,
             steps: [
-                OutageStep(at: awayFromMilliseconds, .freeze(.service(.production))),
-                OutageStep(at: awayUntilMilliseconds, .thaw(.service(.production))),
+                OutageStep(at: outageStartMilliseconds, .freeze(.simulator(.production))),
+                OutageStep(at: outageEndMilliseconds, .thaw(.simulator(.production))),
             ]
         )
     }
 
     func isHostUnreachable(at elapsedMilliseconds: Int64) -> Bool {
-        (awayFromMilliseconds..<awayUntilMilliseconds).contains(elapsedMilliseconds)
+        (outageStartMilliseconds..<outageEndMilliseconds).contains(elapsedMilliseconds)
     }
 }

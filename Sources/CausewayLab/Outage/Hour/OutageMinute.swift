@@ -4,9 +4,9 @@ struct OutageMinute {
     /// ends close to the end of a minute.
     var isHostUnreachable: Bool
     /// The time from a command's record until APNs accepted its push, for the healthy app.
-    var freshness = Histogram()
+    var freshness = DurationHistogram()
     /// Pushes of the affected app that APNs accepted.
-    var affectedPushes = 0
+    var affectedAppPushes = 0
     var commands = 0
     /// The longest wait of a record for its commit.
     var longestCommitMilliseconds: Int64 = 0
@@ -24,7 +24,7 @@ struct OutageMinute {
     var text: String {
         let figures: [Int64] = [
             Int64(commands), Int64(freshness.count), freshness.percentile(50) ?? 0, freshness.percentile(99) ?? 0,
-            freshness.maximumMilliseconds, Int64(affectedPushes), longestCommitMilliseconds, recordsBehind,
+            freshness.maximumMilliseconds, Int64(affectedAppPushes), longestCommitMilliseconds, recordsBehind,
         ]
         let resident = String(tenths: residentBytes * 10 / 1_048_576)
         let cpu = String(tenths: cpuMilliseconds / 100)

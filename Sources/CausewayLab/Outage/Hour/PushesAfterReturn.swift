@@ -1,20 +1,22 @@
 /// Records the pushes to each activity of the affected app after the app's APNs host has returned.
 struct PushesAfterReturn {
-    private enum Host {
-        case there
-        case away
-        case back
+    private enum HostPhase {
+        case beforeOutage
+        case unreachable
+        case returned
     }
 
-    private var host = Host.there
-    private var wentAwayAtSeconds: Int64 = 0
+    private var hostPhase = HostPhase.beforeOutage
+    private var outageStartSeconds: Int64 = 0
     /// The activities that got pushes after the return. For each push: whether it had the activity's newest
     /// state.
-    private(set) var newestFlags: [String: [Bool]] = [:]
+    private(set) var newestFlagsByActivity: [String: [Bool]] = [:]
 
-    mutating func hostWentAway(atSeconds seconds: Int64) { (host, wentAwayAtSeconds) = (.away, seconds) }
+    mutating func recordHostOutage(atSeconds seconds: Int64) {
+        (hostPhase, outageStartSeconds) = (.unreachable, seconds)
+    }
 
-    mutating func hostReturned() { host = .back }
+    mutating func recordHostReturn() { hostPhase = .returned }
 
     /// Records a push that the host has accepted.
     ///
@@ -22,7 +24,7 @@ struct PushesAfterReturn {
     /// written those before the freeze: the host reads them from its sockets when it returns, and a worker cannot
     /// withdraw them.
     mutating func add(_ push: OutageHistory.Push, isNewest: Bool) {
-        guard host == .back, push.timestamp > wentAwayAtSeconds else { return }
-        newestFlags[push.activity, default: []].append(isNewest)
+        guard hostPhase == .returned, push.timestamp > outageStartSeconds else { return }
+        newestFlagsByActivity[push.activity, default: []].append(isNewest)
     }
 }

@@ -19,7 +19,7 @@ struct RecentCommands {
 
     /// Returns the command whose state a push has; nil if it is not among the kept commands.
     func command(of push: OutageHistory.Push) -> OutageHistory.Command? {
-        commands[push.activity]?.last { $0.state == push.state }
+        commands[push.activity]?.last { $0.stateDigest == push.stateDigest }
     }
 
     func newestCommand(of activity: String) -> OutageHistory.Command? { commands[activity]?.last }

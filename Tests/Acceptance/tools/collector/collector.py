@@ -33,12 +33,12 @@ arguments = parser.parse_args()
 file, refusals = arguments.file, arguments.refusals
 
 
-def expect(condition, what):
+def require(condition, what):
     if not condition:
         raise ValueError(what)
 
 
-def in_base64(span):
+def with_base64_ids(span):
     """Returns the span with its ids in Base64, as Protobuf's JSON has them. OTLP's JSON has hexadecimal
     ids."""
     ids = ("traceId", "spanId", "parentSpanId")
@@ -46,37 +46,37 @@ def in_base64(span):
 
 
 def check_span(span):
-    expect(set(span) <= {"traceId", "spanId", "parentSpanId", "flags", "name", "kind", "startTimeUnixNano",
+    require(set(span) <= {"traceId", "spanId", "parentSpanId", "flags", "name", "kind", "startTimeUnixNano",
                          "endTimeUnixNano", "attributes", "status"}, f"keys {sorted(span)}")
-    expect(re.fullmatch("[0-9a-f]{32}", span["traceId"]) and int(span["traceId"], 16), "traceId")
+    require(re.fullmatch("[0-9a-f]{32}", span["traceId"]) and int(span["traceId"], 16), "traceId")
     for key in ("spanId", "parentSpanId"):
-        expect(key not in span or re.fullmatch("[0-9a-f]{16}", span[key]) and int(span[key], 16), key)
-    expect(span["kind"] in (1, 2, 3, 4, 5), "kind")
+        require(key not in span or re.fullmatch("[0-9a-f]{16}", span[key]) and int(span[key], 16), key)
+    require(span["kind"] in (1, 2, 3, 4, 5), "kind")
     for key in ("startTimeUnixNano", "endTimeUnixNano"):
-        expect(isinstance(span[key], str) and span[key].isdigit(), key)
-    expect(int(span["startTimeUnixNano"]) <= int(span["endTimeUnixNano"]), "the end is before the beginning")
+        require(isinstance(span[key], str) and span[key].isdigit(), key)
+    require(int(span["startTimeUnixNano"]) <= int(span["endTimeUnixNano"]), "the end is before the beginning")
     for attribute in span["attributes"]:
-        expect(set(attribute) == {"key", "value"} and len(attribute["value"]) == 1, f"attribute {attribute}")
+        require(set(attribute) == {"key", "value"} and len(attribute["value"]) == 1, f"attribute {attribute}")
 
 
-def spans(body):
+def read_spans(body):
     request = json.loads(body)
-    expect(set(request) == {"resourceSpans"}, "resourceSpans")
-    found = []
+    require(set(request) == {"resourceSpans"}, "resourceSpans")
+    spans = []
     for resource in request["resourceSpans"]:
         names = {attribute["key"] for attribute in resource["resource"]["attributes"]}
-        expect("service.name" in names, "service.name")
+        require("service.name" in names, "service.name")
         for scope in resource["scopeSpans"]:
             for span in scope["spans"]:
                 check_span(span)
-                found.append(span)
-            scope["spans"] = [in_base64(span) for span in scope["spans"]]
+                spans.append(span)
+            scope["spans"] = [with_base64_ids(span) for span in scope["spans"]]
     if json_format:
         json_format.ParseDict(request, ExportTraceServiceRequest())
-    return found
+    return spans
 
 
-def write(lines):
+def append_lines(lines):
     with open(file, "a") as output:
         for line in lines:
             output.write(json.dumps(line) + "\n")
@@ -88,23 +88,23 @@ class Collector(http.server.BaseHTTPRequestHandler):
         if refusals:
             status = refusals.pop(0)
             if status == 0:
-                write([{"unanswered": True}])
+                append_lines([{"unanswered": True}])
                 threading.Event().wait()
-            return self.answer(status)
+            return self.send_empty_response(status)
         if arguments.authorization and self.headers["Authorization"] != arguments.authorization:
-            return self.answer(401)
+            return self.send_empty_response(401)
         try:
-            expect(self.path == "/base/v1/traces", f"path {self.path}")
-            expect(self.headers["Content-Type"] == "application/json", "Content-Type")
-            found, status = spans(body), 200
+            require(self.path == "/base/v1/traces", f"path {self.path}")
+            require(self.headers["Content-Type"] == "application/json", "Content-Type")
+            spans, status = read_spans(body), 200
         except (ValueError, KeyError, TypeError) as error:
-            found, status = [{"error": str(error)}], 400
+            spans, status = [{"error": str(error)}], 400
         except Exception as error:
-            found, status = [{"error": f"{type(error).__name__}: {error}"}], 400
-        write(span | {"foreign": json_format is not None} for span in found)
-        self.answer(status)
+            spans, status = [{"error": f"{type(error).__name__}: {error}"}], 400
+        append_lines(span | {"foreign": json_format is not None} for span in spans)
+        self.send_empty_response(status)
 
-    def answer(self, status):
+    def send_empty_response(self, status):
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", "2")

@@ -19,44 +19,44 @@ UNSUPPORTED_VERSION, TOPIC_EXISTS, NOT_AUTHORIZED = 35, 36, 29
 
 class Request:
     def __init__(self, data):
-        self.data, self.place = data, 0
+        self.data, self.offset = data, 0
 
     def number(self, form):
-        (value,) = struct.unpack_from(">" + form, self.data, self.place)
-        self.place += struct.calcsize(form)
+        (value,) = struct.unpack_from(">" + form, self.data, self.offset)
+        self.offset += struct.calcsize(form)
         return value
 
     def text(self):
         length = self.number("h")
         if length < 0:
             return None
-        self.place += length
-        return self.data[self.place - length : self.place].decode()
+        self.offset += length
+        return self.data[self.offset - length : self.offset].decode()
 
     def list(self, element):
         return [element() for _ in range(self.number("i"))]
 
 
-def text(value):
+def encode_text(value):
     return struct.pack(">h", -1) if value is None else struct.pack(">h", len(value.encode())) + value.encode()
 
 
-def array(elements):
+def encode_array(elements):
     return struct.pack(">i", len(elements)) + b"".join(elements)
 
 
-def api_versions(error=0):
-    return struct.pack(">h", error) + array([struct.pack(">hhh", key, *span) for key, span in versions.items()])
+def encode_api_versions(error=0):
+    return struct.pack(">h", error) + encode_array([struct.pack(">hhh", key, *version_range) for key, version_range in versions.items()])
 
 
-def metadata(port):
-    partition = lambda number: struct.pack(">hii", 0, number, 1) + array([struct.pack(">i", 1)]) * 2
+def encode_metadata(port):
+    partition = lambda number: struct.pack(">hii", 0, number, 1) + encode_array([struct.pack(">i", 1)]) * 2
     found = [
-        struct.pack(">h", 0) + text(name) + b"\0" + array([partition(number) for number in range(count)])
+        struct.pack(">h", 0) + encode_text(name) + b"\0" + encode_array([partition(number) for number in range(count)])
         for name, count in topics.items()
     ]
-    broker = struct.pack(">i", 1) + text("127.0.0.1") + struct.pack(">i", port) + text(None)
-    return array([broker]) + text("cluster") + struct.pack(">i", 1) + array(found)
+    broker = struct.pack(">i", 1) + encode_text("127.0.0.1") + struct.pack(">i", port) + encode_text(None)
+    return encode_array([broker]) + encode_text("cluster") + struct.pack(">i", 1) + encode_array(found)
 
 
 def create_topic(requested_topic):
@@ -65,7 +65,7 @@ def create_topic(requested_topic):
     error = NOT_AUTHORIZED if "denied" in name else TOPIC_EXISTS if name in topics else 0
     if not error and not requested_topic["validatesOnly"]:
         topics[name] = requested_topic["partitions"]
-    return text(name) + struct.pack(">h", error) + text("refused here" if error else None)
+    return encode_text(name) + struct.pack(">h", error) + encode_text("refused here" if error else None)
 
 
 def create_topics(request):
@@ -77,9 +77,9 @@ def create_topics(request):
 
     requested_topics = request.list(topic)
     request.number("i")
-    only = bool(request.number("b"))
-    assert request.place == len(request.data), "bytes behind the request"
-    return struct.pack(">i", 0) + array([create_topic(topic | {"validatesOnly": only}) for topic in requested_topics])
+    validates_only = bool(request.number("b"))
+    assert request.offset == len(request.data), "bytes behind the request"
+    return struct.pack(">i", 0) + encode_array([create_topic(topic | {"validatesOnly": validates_only}) for topic in requested_topics])
 
 
 class Connection(socketserver.StreamRequestHandler):
@@ -89,17 +89,17 @@ class Connection(socketserver.StreamRequestHandler):
             key, version, correlation = request.number("h"), request.number("h"), request.number("i")
             request.text()
             if key == API_VERSIONS:
-                body = api_versions(0 if version <= versions[key][1] else UNSUPPORTED_VERSION)
+                body = encode_api_versions(0 if version <= versions[key][1] else UNSUPPORTED_VERSION)
             elif key == METADATA:
-                body = metadata(self.server.server_address[1])
+                body = encode_metadata(self.server.server_address[1])
             elif key == CREATE_TOPICS:
                 body = create_topics(request)
             elif key == INIT_PRODUCER:
                 body = struct.pack(">ihqh", 0, 0, 1, 0)
             else:
                 return
-            answer = struct.pack(">i", correlation) + body
-            self.wfile.write(struct.pack(">i", len(answer)) + answer)
+            response = struct.pack(">i", correlation) + body
+            self.wfile.write(struct.pack(">i", len(response)) + response)
 
 
 class Server(socketserver.ThreadingTCPServer):

@@ -1,0 +1,46 @@
+{{/* Rejects values that were renamed or removed in chart 0.7.0. The schema accepts the old names so that this error can name the new ones. */}}
+{{- define "causeway.rejectRenamedValues" -}}
+{{- $renamed := dict
+  "replicas" "is now called replicaCount"
+  "labels" "is now called commonLabels"
+  "image.pullSecrets" "is now called imagePullSecrets"
+  "topologySpread" "is now called topologySpreadConstraints, a list of Kubernetes' own constraints; an empty list for none"
+  "topics.job.image" "remove it: the Job runs the workers' image"
+  "topics.job.command" "remove it: the Job runs the program `causeway topics --create`"
+  "topics.job.clientPropertiesSecret" "is now called topics.job.secretName; topics.job.properties has the settings that are not secret"
+-}}
+{{- range $path, $answer := $renamed -}}
+{{-   $parts := splitList "." $path -}}
+{{-   $section := $.Values -}}
+{{-   range initial $parts -}}{{- $section = get $section . | default dict -}}{{- end -}}
+{{-   if hasKey $section (last $parts) -}}
+{{-     fail (printf "%s: %s" $path $answer) -}}
+{{-   end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Rejects extra values with names and paths that the chart uses itself: Kubernetes would reject the pod, or hide the chart's files. */}}
+{{- define "causeway.rejectReservedNames" -}}
+{{- range .Values.extraVolumes -}}
+{{-   if has .name (list "config" "secrets") -}}
+{{-     fail (printf "extraVolumes: the name %s is the chart's own" .name) -}}
+{{-   end -}}
+{{- end -}}
+{{- range .Values.extraVolumeMounts -}}
+{{-   if regexMatch "^/etc/causeway/(config|secrets)(/|$)" .mountPath -}}
+{{-     fail (printf "extraVolumeMounts: %s is the chart's own; use secrets.files or another path" .mountPath) -}}
+{{-   end -}}
+{{- end -}}
+{{- range $key := list "initContainers" "sidecars" -}}
+{{-   range get $.Values $key -}}
+{{-     if eq .name "worker" -}}
+{{-       fail (printf "%s: the name worker is the chart's own" $key) -}}
+{{-     end -}}
+{{-   end -}}
+{{- end -}}
+{{- range .Values.extraEnv -}}
+{{-   if and (eq .name "CAUSEWAY_KAFKA_CONSUMER_GROUP_INSTANCE_ID") (eq $.Values.kind "StatefulSet") -}}
+{{-     fail (printf "extraEnv: remove %s; with kind StatefulSet the chart sets each pod's name" .name) -}}
+{{-   end -}}
+{{- end -}}
+{{- end -}}

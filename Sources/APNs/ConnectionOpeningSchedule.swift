@@ -1,0 +1,89 @@
+import Reactor
+
+/// Decides when a pool may open its next connection. The pool opens one connection at a time, with a spacing between
+/// two openings, and waits longer after each failure.
+///
+/// If the ``ConnectionBudget`` has no room, the attempt has not failed: the next attempt follows after
+/// ``budgetWaitMilliseconds``, not after the back-off.
+struct ConnectionOpeningSchedule {
+    /// Whether a look-up or a connection attempt is under way. An attempt ends when the server's SETTINGS arrive, when
+    /// it fails, or when the pool gives it up.
+    var isUnderWay = false
+    /// The timer that fires when the next opening is due.
+    var timer = TimerIdentifier.none
+
+    /// Whether the last attempt found no room in the budget, and the pool still waits for room.
+    private(set) var awaitsConnectionBudget = false
+
+    /// The longest random delay before the pool's first connection.
+    private static let firstJitterMillisecondsMax: Int64 = 250
+    /// The delay between two attempts while the budget has no room. It is random, so that the pools of a
+    /// process do not all ask at once. It is at least a second, because each attempt may cost a look-up.
+    static let budgetWaitMilliseconds: ClosedRange<Int64> = 1_000...3_000
+
+    private let spacingMilliseconds: Int64
+    private var backoff: Backoff
+    private var lastOpenedAtMilliseconds: Int64?
+    private var lastConnectionIdentifier: UInt32 = 0
+
+    init(_ configuration: PoolConfiguration) {
+        spacingMilliseconds = configuration.openSpacingMilliseconds
+        backoff = Backoff(
+            baseMilliseconds: configuration.backoffBaseMilliseconds,
+            maxMilliseconds: configuration.backoffMillisecondsMax
+        )
+    }
+
+    /// Returns the time from now until the next opening is due.
+    func waitMilliseconds(nowMilliseconds: Int64) -> Int64 {
+        var generator = SystemRandomNumberGenerator()
+        if awaitsConnectionBudget { return Int64.random(in: Self.budgetWaitMilliseconds, using: &generator) }
+        let backoffWait = backoff.delayMilliseconds(using: &generator)
+        guard let last = lastOpenedAtMilliseconds else {
+            // The lanes of a worker, and the workers of a deployment, start at the same moment. A random part
+            // spreads their first openings.
+            return backoffWait
+                + Int64.random(in: 0...min(spacingMilliseconds / 8, Self.firstJitterMillisecondsMax), using: &generator)
+        }
+        // Add or subtract a random part of up to a quarter of the spacing. So lanes and workers that started
+        // together no longer open at the same moments.
+        let jitter = Int64.random(in: -spacingMilliseconds / 4...spacingMilliseconds / 4, using: &generator)
+        return max(backoffWait, last + spacingMilliseconds + jitter - nowMilliseconds, 0)
+    }
+
+    mutating func begin(nowMilliseconds: Int64) {
+        isUnderWay = true
+        lastOpenedAtMilliseconds = nowMilliseconds
+    }
+
+    /// Notes that the budget has no room, which does not count as a failure.
+    ///
+    /// - Returns: true if the wait begins now; false if the pool was already waiting.
+    mutating func beginBudgetWait() -> Bool {
+        defer { awaitsConnectionBudget = true }
+        return !awaitsConnectionBudget
+    }
+
+    /// Ends the wait for room: the budget has room or does not limit the connection, or no connection is wanted any
+    /// more.
+    mutating func endBudgetWait() {
+        awaitsConnectionBudget = false
+    }
+
+    /// Resets the back-off: a response on a new connection showed that APNs accepts its provider token.
+    mutating func recordSuccess() {
+        backoff.recordSuccess()
+    }
+
+    /// Lengthens the back-off: a look-up failed, or a connection ended or was retired before APNs accepted its token. A
+    /// connection that was retired as surplus does not count.
+    mutating func recordFailure() {
+        backoff.recordFailure()
+    }
+
+    /// Returns the next connection's number. Numbers start at 1; 0 means no connection.
+    mutating func makeConnectionIdentifier() -> UInt32 {
+        lastConnectionIdentifier = lastConnectionIdentifier == .max ? 1 : lastConnectionIdentifier + 1
+        return lastConnectionIdentifier
+    }
+}

@@ -1,0 +1,60 @@
+/// The outcome of one push. Valid only during ``PushHandler/pushAnswered(_:)``.
+public struct PushResponse: ~Copyable {
+    /// How far the push came.
+    public enum Kind: UInt8, Sendable, CaseIterable {
+        /// APNs answered with a final status.
+        case answered
+        /// APNs did not process the push, so sending it again cannot deliver it twice. APNs refused its
+        /// stream, the stream is above a GOAWAY's last stream, or the body was not sent completely. Or APNs refused the
+        /// new key that the connection tried.
+        case notProcessed
+        /// The push was sent completely, but no valid final status came before the deadline, a reset, or the end of the
+        /// connection. APNs may have processed the push.
+        case ambiguous
+        /// The pool did not send the push. Its address does not have the form of a token or channel, or its
+        /// priority or expiration is out of range.
+        case malformed
+    }
+
+    /// The push's ``PushRequest/tag``.
+    public var tag: UInt64
+    public var kind: Kind
+    /// The HTTP status; 0 unless `answered`.
+    public var status: UInt16
+    public var reason: Reason
+    /// The text of the reason as APNs wrote it, with its JSON escapes; empty if there is none.
+    public var reasonText: UnsafeRawBufferPointer
+    /// The `timestamp` of a 410, UNIX milliseconds: when APNs learned that the token is dead. -1 if the
+    /// response has none.
+    public var timestampMilliseconds: Int64
+    /// The wall clock of the turn in which the connection took the push's last byte, UNIX milliseconds; -1 if
+    /// the push was not sent completely.
+    public var sentAtMilliseconds: Int64
+    /// The wall clock of the turn in which the push got this response, UNIX milliseconds.
+    public var answeredAtMilliseconds: Int64
+    /// The connection that carried the push, for ``PushRequest/avoidedConnection``; 0 if no connection
+    /// carried it.
+    public var connection: UInt32
+    public var disposition: ResponseDisposition
+
+    /// Whether the response shows that APNs has checked the provider token and accepted it. An overloaded
+    /// server may answer 429 or 5xx before it checks the token.
+    public var acceptsProviderToken: Bool {
+        switch disposition {
+        case .accepted, .tokenDead, .tokenSuspect, .topicSuspect, .channelGone: true
+        case .rejected: status / 100 == 4 && status != 403 && status != 429
+        case .retryNow, .retryLater, .rateLimited, .refreshProviderToken, .providerRefused, .ambiguous: false
+        }
+    }
+}
+
+/// Receives a pool's events, on the loop's thread.
+public protocol PushHandler: AnyObject {
+    /// A push got its response. The pool makes this call exactly once for each push that ``Pool/submit(_:)``
+    /// took, never from inside `submit`. The handler may submit new pushes here.
+    func pushAnswered(_ response: borrowing PushResponse)
+    /// The pool can take a push again, after ``Pool/submit(_:)`` returned false.
+    func poolHasRoom(_ pool: Pool)
+    /// The pool or a connection reports an event, for logs and metrics. Events are rare.
+    func poolReported(_ event: PoolEvent)
+}

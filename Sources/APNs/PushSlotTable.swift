@@ -1,0 +1,201 @@
+/// One push in flight. It stays at one index of its connection's table from submission to response.
+struct PushSlot {
+    enum Stage: UInt8 {
+        /// The slot is in the list of free slots.
+        case free
+        /// The header is written to the connection, but the body's last byte is not. APNs cannot have
+        /// processed the push.
+        case queued
+        /// All bytes have been written to the connection.
+        case sent
+    }
+
+    var tag: UInt64 = 0
+    /// The part of the body that waits until the flow-control windows have room.
+    var remainingBody = UnsafeRawBufferPointer(start: nil, count: 0)
+    /// `apns-id`, or `apns-request-id` of a broadcast.
+    var identifier: (UInt64, UInt64) = (0, 0)
+    /// When the push times out, on the loop's monotonic clock.
+    var deadlineMilliseconds: Int64 = 0
+    /// The wall clock when the stage became `sent`; -1 before.
+    var sentAtMilliseconds: Int64 = -1
+    var streamIdentifier: Int32 = 0
+    /// The neighbours in the list of deadlines; -1 for none. In a free slot, `newerIndex` is the next free slot.
+    var olderIndex: Int32 = -1
+    var newerIndex: Int32 = -1
+    /// The neighbours in the list of waiting bodies; -1 for none.
+    var previousWaitingIndex: Int32 = -1
+    var nextWaitingIndex: Int32 = -1
+    /// The WINDOW_UPDATE increments minus the bytes sent. The stream's window is this number plus the initial
+    /// window of the server's SETTINGS.
+    var windowDeltaBytes: Int64 = 0
+    /// Bytes of the response's body that have arrived, padding included.
+    var responseBytesReceived: Int32 = 0
+    /// How many more bytes of the body must arrive, according to the response's `content-length`. Undefined unless
+    /// `hasContentLength`.
+    var responseBytesLeft: Int32 = 0
+    /// How many bytes of the response's body the table keeps for this slot.
+    var keptResponseBytes: UInt16 = 0
+    /// The final `:status`; 0 before it arrives, and after a malformed response.
+    var status: UInt16 = 0
+    var stage = Stage.free
+    /// Whether the slot is in the list of deadlines.
+    var hasDeadline = false
+    var isBodyWaiting = false
+    var isBroadcast = false
+    /// Whether the response's `content-length` announces the length of its body. False for a 204 or 304 response, which
+    /// has no body in any case.
+    var hasContentLength = false
+}
+
+/// The slots of one connection. Each slot has memory for the first bytes of its response's body.
+///
+/// The table allocates all memory once, for the most pushes that the connection may carry. The parts that
+/// change are behind pointers, so that a connection can hold its table in a `let`.
+struct PushSlotTable: ~Copyable {
+    private struct ListHeads {
+        var firstFreeIndex: Int32 = 0
+        var oldestIndex: Int32 = -1
+        var newestIndex: Int32 = -1
+        var firstWaitingIndex: Int32 = -1
+        var lastWaitingIndex: Int32 = -1
+        var count = 0
+    }
+
+    /// The most bytes of a response's body that a slot keeps. APNs' own bodies have fewer than 100.
+    static let keptResponseBytesMax = 256
+
+    let capacity: Int
+    private let slots: UnsafeMutablePointer<PushSlot>
+    private let responseBodies: UnsafeMutablePointer<UInt8>
+    private let lists: UnsafeMutablePointer<ListHeads>
+
+    /// The number of pushes in flight.
+    var count: Int { lists.pointee.count }
+    /// The slot whose push has waited longest, first in the list of deadlines; -1 if the list is empty.
+    var oldestIndex: Int32 { lists.pointee.oldestIndex }
+    /// The slot whose body has waited longest; -1 if none waits.
+    var firstWaitingIndex: Int32 { lists.pointee.firstWaitingIndex }
+
+    init(capacity: Int) {
+        precondition(capacity > 0)
+        self.capacity = capacity
+        lists = .allocate(capacity: 1)
+        lists.initialize(to: ListHeads())
+        slots = .allocate(capacity: capacity)
+        responseBodies = .allocate(capacity: capacity * Self.keptResponseBytesMax)
+        responseBodies.initialize(repeating: 0, count: capacity * Self.keptResponseBytesMax)
+        for index in 0..<capacity {
+            var slot = PushSlot()
+            slot.newerIndex = index + 1 < capacity ? Int32(index + 1) : -1
+            slots.advanced(by: index).initialize(to: slot)
+        }
+    }
+
+    deinit {
+        lists.deallocate()
+        slots.deallocate()
+        responseBodies.deallocate()
+    }
+
+    /// Returns the slot at an index. The pointer is valid as long as the table lives.
+    func pointer(_ index: Int32) -> UnsafeMutablePointer<PushSlot> {
+        precondition(index >= 0 && index < capacity)
+        return slots + Int(index)
+    }
+
+    /// Returns the memory for a slot's response body.
+    func responseMemory(_ index: Int32) -> UnsafeMutablePointer<UInt8> {
+        responseBodies + Int(index) * Self.keptResponseBytesMax
+    }
+
+    /// Keeps the next part of a response's body, up to `keptResponseBytesMax` in all.
+    func storeResponseBody(_ index: Int32, _ bytes: UnsafeRawBufferPointer) {
+        let slot = pointer(index)
+        let keptBytes = Int(slot.pointee.keptResponseBytes)
+        let count = min(bytes.count, Self.keptResponseBytesMax - keptBytes)
+        guard count > 0 else { return }
+        UnsafeMutableRawBufferPointer(start: responseMemory(index) + keptBytes, count: count)
+            .copyMemory(from: UnsafeRawBufferPointer(rebasing: bytes[..<count]))
+        slot.pointee.keptResponseBytes = UInt16(truncatingIfNeeded: keptBytes + count)
+    }
+
+    /// Takes a free slot and appends it to the list of deadlines. All pushes of a connection have the same
+    /// timeout, so the list is in the order of the deadlines.
+    func allocate(deadlineMilliseconds: Int64) -> Int32 {
+        let index = lists.pointee.firstFreeIndex
+        let slot = pointer(index)
+        precondition(slot.pointee.stage == .free)
+        lists.pointee.firstFreeIndex = slot.pointee.newerIndex
+        slot.pointee = PushSlot()
+        slot.pointee.stage = .queued
+        slot.pointee.deadlineMilliseconds = deadlineMilliseconds
+        slot.pointee.hasDeadline = true
+        let newestIndex = lists.pointee.newestIndex
+        slot.pointee.olderIndex = newestIndex
+        if newestIndex >= 0 { slots[Int(newestIndex)].newerIndex = index } else { lists.pointee.oldestIndex = index }
+        lists.pointee.newestIndex = index
+        lists.pointee.count += 1
+        return index
+    }
+
+    /// Removes a slot from the list of deadlines.
+    func cancelDeadline(_ index: Int32) {
+        let slot = pointer(index)
+        guard slot.pointee.hasDeadline else { return }
+        slot.pointee.hasDeadline = false
+        let (olderIndex, newerIndex) = (slot.pointee.olderIndex, slot.pointee.newerIndex)
+        if olderIndex >= 0 {
+            slots[Int(olderIndex)].newerIndex = newerIndex
+        } else {
+            lists.pointee.oldestIndex = newerIndex
+        }
+        if newerIndex >= 0 {
+            slots[Int(newerIndex)].olderIndex = olderIndex
+        } else {
+            lists.pointee.newestIndex = olderIndex
+        }
+    }
+
+    /// Appends a slot to the list of waiting bodies.
+    func queueBody(_ index: Int32) {
+        let slot = pointer(index)
+        precondition(!slot.pointee.isBodyWaiting && slot.pointee.stage == .queued)
+        slot.pointee.isBodyWaiting = true
+        let last = lists.pointee.lastWaitingIndex
+        slot.pointee.previousWaitingIndex = last
+        if last >= 0 { slots[Int(last)].nextWaitingIndex = index } else { lists.pointee.firstWaitingIndex = index }
+        lists.pointee.lastWaitingIndex = index
+    }
+
+    func removeFromBodyQueue(_ index: Int32) {
+        let slot = pointer(index)
+        guard slot.pointee.isBodyWaiting else { return }
+        slot.pointee.isBodyWaiting = false
+        let (before, behind) = (slot.pointee.previousWaitingIndex, slot.pointee.nextWaitingIndex)
+        if before >= 0 {
+            slots[Int(before)].nextWaitingIndex = behind
+        } else {
+            lists.pointee.firstWaitingIndex = behind
+        }
+        if behind >= 0 {
+            slots[Int(behind)].previousWaitingIndex = before
+        } else {
+            lists.pointee.lastWaitingIndex = before
+        }
+        slot.pointee.previousWaitingIndex = -1
+        slot.pointee.nextWaitingIndex = -1
+    }
+
+    /// Frees a slot. The bytes of its response stay valid until the slot gets another response.
+    func free(_ index: Int32) {
+        cancelDeadline(index)
+        removeFromBodyQueue(index)
+        let slot = pointer(index)
+        precondition(slot.pointee.stage != .free)
+        slot.pointee.stage = .free
+        slot.pointee.newerIndex = lists.pointee.firstFreeIndex
+        lists.pointee.firstFreeIndex = index
+        lists.pointee.count -= 1
+    }
+}

@@ -1,0 +1,189 @@
+/// APNs' checks of broadcasts and of channel management, in this order: path, method, repeated headers, provider token,
+/// other headers, body, app, channel. Apple does not document which fault is reported if a request has several.
+enum ChannelRequestHandler {
+    /// Makes all checks of a broadcast that do not need the device model.
+    static func validateBroadcast(_ slot: UnsafeMutablePointer<RequestSlot>, tape: inout JSONTape) -> Reason {
+        let head = slot.pointee.head
+        guard head.method == .post else { return .methodNotAllowed }
+        let commonReason = validateCommonFields(head)
+        guard commonReason == .success else { return commonReason }
+        guard head.seenFields.contains(.pushType) else { return .missingPushType }
+        guard head.isLiveActivity else { return .invalidPushType }
+        let channelReason = validateChannel(head)
+        guard channelReason == .success else { return channelReason }
+        guard head.isPriorityValid || head.priority == 1 else { return .badPriority }
+        guard head.seenFields.contains(.expiration), head.isExpirationValid else { return .badExpirationDate }
+        guard slot.pointee.bodyBytes > 0 else { return .payloadEmpty }
+        guard slot.pointee.bodyBytes <= ChannelRules.bodyBytesMax else { return .payloadTooLarge }
+        return isObject(body(slot), tape: &tape) ? .success : .badRequestPayload
+    }
+
+    /// Makes all checks of a request to the management service that do not need the device model.
+    static func validateManagementRequest(_ slot: UnsafeMutablePointer<RequestSlot>, tape: inout JSONTape) -> Reason {
+        let head = slot.pointee.head
+        switch (head.path, head.method) {
+        case (.channelList, .get), (.channels, .get), (.channels, .post), (.channels, .delete): break
+        case (.channelList, _), (.channels, _): return .methodNotAllowed
+        default: return .badPath
+        }
+        let commonReason = validateCommonFields(head)
+        guard commonReason == .success else { return commonReason }
+        if head.path == .channelList { return .success }
+        guard head.method == .post else { return validateChannel(head) }
+        guard slot.pointee.bodyBytes > 0 else { return .payloadEmpty }
+        guard slot.pointee.bodyBytes <= ChannelRules.bodyBytesMax else { return .payloadTooLarge }
+        guard isObject(body(slot), tape: &tape) else { return .badRequestPayload }
+        return validateCreation(tape)
+    }
+
+    private static func validateCommonFields(_ head: RequestHead) -> Reason {
+        // For channels, Apple lists no `DuplicateHeaders`, so use the general reason.
+        if head.hasDuplicateField { return .badRequestParams }
+        switch head.authorization {
+        case .success: break
+        // For channels, Apple lists neither of these reasons, so use the general one.
+        case .unrelatedKeyIdInToken, .badEnvironmentKeyIdInToken: return .invalidProviderToken
+        default: return head.authorization
+        }
+        return head.isIdentifierValid ? .success : .badMessageId
+    }
+
+    private static func validateChannel(_ head: RequestHead) -> Reason {
+        guard head.seenFields.contains(.channel) else { return .missingChannelId }
+        return head.isChannelValid ? .success : .badChannelId
+    }
+
+    private static func validateCreation(_ tape: borrowing JSONTape) -> Reason {
+        guard let policy = tape.member("message-storage-policy", of: 0) else { return .missingChannelQueueSize }
+        guard let number = tape.integer(policy), number == 0 || number == 1 else { return .badRequestParams }
+        guard let type = tape.member("push-type", of: 0) else { return .missingPushType }
+        guard tape[type].kind == .string, tape.string(type) == "LiveActivity" else { return .invalidPushType }
+        return .success
+    }
+
+    private static func isObject(_ body: UnsafeRawBufferPointer, tape: inout JSONTape) -> Bool {
+        do throws(JSONTape.Fault) {
+            try tape.read(body)
+        } catch {
+            return false
+        }
+        return tape[0].kind == .object
+    }
+
+    private static func body(_ slot: UnsafeMutablePointer<RequestSlot>) -> UnsafeRawBufferPointer {
+        slot.pointee.memory.prefix(min(slot.pointee.bodyBytes, RequestMemory.body.count), of: RequestMemory.body)
+    }
+
+    /// Returns the app whose bundle id is in the path; nil if there is none or the team may not push to it.
+    /// Unlike a topic, the path must not have the suffix `.push-type.liveactivity`.
+    static func appIndex(
+        _ slot: UnsafeMutablePointer<RequestSlot>,
+        teamIdentifier: String,
+        model: borrowing DeviceModel
+    ) -> Int? {
+        let bundle = slot.pointee.memory.prefix(slot.pointee.head.bundleBytes, of: RequestMemory.bundle)
+        guard let appIndex = model.appIndex(bundle: bundle),
+            model.mayPush(team: teamIdentifier, to: appIndex)
+        else { return nil }
+        return appIndex
+    }
+
+    /// Sends a broadcast to a channel, or returns why APNs refuses it.
+    static func handleBroadcast(
+        _ slot: UnsafeMutablePointer<RequestSlot>,
+        teamIdentifier: String,
+        model: inout DeviceModel,
+        tape: inout JSONTape,
+        nowMilliseconds: Int64
+    ) -> Reason {
+        guard let appIndex = appIndex(slot, teamIdentifier: teamIdentifier, model: model) else {
+            return .topicDisallowed
+        }
+        let head = slot.pointee.head
+        let broadcast = DeviceModel.Broadcast(
+            channel: channelIdentifier(slot),
+            priority: head.priority,
+            expiration: head.expiration
+        )
+        return model.publish(
+            broadcast,
+            body(slot),
+            appIndex: appIndex,
+            tape: &tape,
+            nowMilliseconds: nowMilliseconds
+        )
+    }
+
+    /// Carries out a request to the management service, or returns why APNs refuses it. Stores the status and body of a
+    /// success, and the id of a created channel, in the slot.
+    static func handleManagementRequest(
+        _ slot: UnsafeMutablePointer<RequestSlot>,
+        teamIdentifier: String,
+        model: inout DeviceModel,
+        tape: inout JSONTape,
+        nowMilliseconds: Int64
+    ) -> Reason {
+        guard let appIndex = appIndex(slot, teamIdentifier: teamIdentifier, model: model) else {
+            return .topicDisallowed
+        }
+        guard model.apps[appIndex].mayBroadcast else { return .featureNotEnabled }
+        let head = slot.pointee.head
+        if head.path == .channelList {
+            slot.pointee.managementBody = channelListJSON(model.channels.identifiers(appIndex: appIndex))
+            return .success
+        }
+        if head.method == .post {
+            return createChannel(slot, appIndex, model: &model, tape: &tape, nowMilliseconds: nowMilliseconds)
+        }
+        guard let index = model.channels.find(channelIdentifier(slot), appIndex: appIndex) else {
+            return .channelNotRegistered
+        }
+        if head.method == .delete {
+            model.channels.delete(index, nowMilliseconds: nowMilliseconds)
+            slot.pointee.successStatus = .deleted
+        } else {
+            var writer = JSONWriter()
+            writer.object { writer in
+                writer.member("message-storage-policy", model.channels[index].storesNewestMessage ? 1 : 0)
+                writer.member("push-type", "LiveActivity")
+            }
+            slot.pointee.managementBody = writer.bytes
+        }
+        return .success
+    }
+
+    private static func createChannel(
+        _ slot: UnsafeMutablePointer<RequestSlot>,
+        _ appIndex: Int,
+        model: inout DeviceModel,
+        tape: inout JSONTape,
+        nowMilliseconds: Int64
+    ) -> Reason {
+        guard isObject(body(slot), tape: &tape), let policy = tape.member("message-storage-policy", of: 0) else {
+            return .badRequestPayload
+        }
+        let (reason, identifier) = model.createChannel(
+            appIndex: appIndex,
+            storesNewestMessage: tape.integer(policy) == 1,
+            nowMilliseconds: nowMilliseconds
+        )
+        guard reason == .success else { return reason }
+        slot.pointee.successStatus = .created
+        slot.pointee.head.channelBytes = Array(identifier.utf8)
+            .withUnsafeBytes { slot.pointee.memory.store($0, in: RequestMemory.channel) }
+        return .success
+    }
+
+    private static func channelListJSON(_ identifiers: [String]) -> [UInt8] {
+        var writer = JSONWriter()
+        writer.object { writer in
+            writer.member("channels", array: { writer in for identifier in identifiers { writer.string(identifier) } })
+        }
+        return writer.bytes
+    }
+
+    private static func channelIdentifier(_ slot: UnsafeMutablePointer<RequestSlot>) -> String {
+        let bytes = slot.pointee.memory.prefix(slot.pointee.head.channelBytes, of: RequestMemory.channel)
+        return String(decoding: bytes, as: UTF8.self)
+    }
+}

@@ -1,0 +1,70 @@
+/// APNs' checks of device pushes, in this order: method, path, repeated headers, provider token, other headers, body,
+/// form of the device token, app, device token. Apple does not document which fault is reported if a request has
+/// several.
+enum DevicePushValidator {
+    /// The largest body of a device push.
+    static let bodyBytesMax = 4_096
+    static let topicSuffix: StaticString = ".push-type.liveactivity"
+
+    /// Makes all checks that do not need the device model.
+    static func validate(_ slot: UnsafeMutablePointer<RequestSlot>) -> Reason {
+        let head = slot.pointee.head
+        guard head.method == .post else { return .methodNotAllowed }
+        switch head.path {
+        case .unknown, .broadcast, .channels, .channelList: return .badPath
+        case .deviceTokenMissing: return .missingDeviceToken
+        case .device, .deviceTokenMalformed: break
+        }
+        if head.hasDuplicateField { return .duplicateHeaders }
+        guard head.authorization == .success else { return head.authorization }
+        guard head.isIdentifierValid else { return .badMessageId }
+        guard head.isLiveActivity else { return .invalidPushType }
+        guard head.isPriorityValid else { return .badPriority }
+        guard head.isExpirationValid else { return .badExpirationDate }
+        guard head.isCollapseIdentifierValid else { return .badCollapseId }
+        guard head.seenFields.contains(.topic) else { return .missingTopic }
+        guard isTopic(slot.pointee.memory.prefix(head.topicBytes, of: RequestMemory.topic)) else { return .badTopic }
+        guard slot.pointee.bodyBytes > 0 else { return .payloadEmpty }
+        guard slot.pointee.bodyBytes <= bodyBytesMax else { return .payloadTooLarge }
+        guard head.path == .device else { return .badDeviceToken }
+        return .success
+    }
+
+    /// Checks the topic and the device token against the known apps and tokens.
+    ///
+    /// A topic without the suffix `.push-type.liveactivity` names an app, but no Live Activity token belongs to it. If
+    /// the token is known and belongs to this environment, the answer is then `DeviceTokenNotForTopic`.
+    static func checkTopicAndToken(
+        _ slot: UnsafeMutablePointer<RequestSlot>,
+        teamIdentifier: String,
+        model: inout DeviceModel,
+        nowMilliseconds: Int64
+    ) -> (checkResult: TokenCheckResult, token: Int) {
+        let memory = slot.pointee.memory
+        let topic = memory.prefix(slot.pointee.head.topicBytes, of: RequestMemory.topic)
+        let suffixBytes = topicSuffix.utf8CodeUnitCount
+        let hasSuffix =
+            topic.count > suffixBytes
+            && isEqual(UnsafeRawBufferPointer(rebasing: topic[(topic.count - suffixBytes)...]), topicSuffix)
+        let bundle = hasSuffix ? UnsafeRawBufferPointer(rebasing: topic[..<(topic.count - suffixBytes)]) : topic
+        guard let appIndex = model.appIndex(bundle: bundle),
+            model.mayPush(team: teamIdentifier, to: appIndex)
+        else { return (TokenCheckResult(reason: .topicDisallowed), -1) }
+        let token = memory.prefix(slot.pointee.head.tokenBytes, of: RequestMemory.token)
+        return model.checkToken(token: token, appIndex: hasSuffix ? appIndex : nil, nowMilliseconds: nowMilliseconds)
+    }
+
+    /// Whether the text has only the characters of a topic, and is not empty: letters, digits, hyphens and dots.
+    private static func isTopic(_ topic: UnsafeRawBufferPointer) -> Bool {
+        guard !topic.isEmpty else { return false }
+        for byte in topic {
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."):
+                continue
+            default: return false
+            }
+        }
+        return true
+    }
+}

@@ -1,0 +1,88 @@
+import LiveActivity
+
+/// The kind of a call. It decides how the call's reply is read.
+enum StoreCallKind: UInt8, BitwiseCopyable {
+    case update, end, start, hold, register, unregister, takeStartToken, reopen, confirm, settle, lifetime
+
+    /// Whether this is an update or an end. If Redis permits the command exactly as it asked, the reply may be the
+    /// activity's stored value instead of a verdict.
+    var isStateAdmission: Bool { self == .update || self == .end }
+
+    /// Whether the reply waits until replicas have acknowledged the write, as ``RedisConfiguration/requiredReplicaCount`` says.
+    /// After the reply to such a call, the core may settle the record. Then Kafka will not bring the token or the held
+    /// command again, so Redis must not lose them. Admissions do not wait: waiting would delay every turn, and an app
+    /// whose commands bring tokens sends the token again with the next command.
+    var needsReplicas: Bool {
+        switch self {
+        case .register, .unregister, .hold: true
+        default: false
+        }
+    }
+
+    /// The script that logs name if the call fails. For every settlement, logs name `settle`, although the script
+    /// `admit` settles activities, together with the admissions of the same batch.
+    var loggedScript: StoreScript {
+        switch self {
+        case .settle: .settle
+        case .lifetime: .lifetime
+        default: .admit
+        }
+    }
+
+    private static let verdictsOfUpdate = VerdictSet(
+        .send,
+        .wait,
+        .noToken,
+        .held,
+        .duplicate,
+        .superseded,
+        .ended,
+        .unchanged,
+        .alertAwaitsCarrier,
+        .alertHeld,
+        .alertAlreadyAccepted,
+        .tooOld,
+        .expired,
+        .departures
+    )
+    private static let verdictsOfEnd = VerdictSet(
+        .send,
+        .wait,
+        .noToken,
+        .held,
+        .duplicate,
+        .superseded,
+        .ended,
+        .alertHeld,
+        .alertAlreadyAccepted,
+        .expired,
+        .departures
+    )
+    private static let verdictsOfStart = VerdictSet(.send, .duplicate, .superseded, .unknown)
+    private static let verdictsOfHold = VerdictSet(.held, .superseded, .duplicate, .retry, .full)
+    private static let verdictsOfRegister = VerdictSet(.registered, .stale, .full)
+    private static let verdictsOfConfirm = VerdictSet(.settled)
+    private static let verdictsOfUnregister = VerdictSet(.unregistered, .stale)
+    private static let verdictsOfTakeStartToken = VerdictSet(.tokenFound, .noToken, .wait)
+    private static let verdictsOfReopen = VerdictSet(.retry, .duplicate, .superseded)
+    private static let verdictsOfLifetime = VerdictSet(.settled, .retry, .superseded)
+    private static let noVerdicts = VerdictSet()
+
+    /// The verdicts that the script can give to a call of this kind; none for `settle`, whose reply has no word.
+    /// After any other verdict the session closes the connection, because the reply must belong to another call.
+    var verdicts: VerdictSet {
+        switch self {
+        case .update: Self.verdictsOfUpdate
+        case .end: Self.verdictsOfEnd
+        case .start: Self.verdictsOfStart
+        case .hold: Self.verdictsOfHold
+        case .register: Self.verdictsOfRegister
+        case .unregister: Self.verdictsOfUnregister
+        case .takeStartToken: Self.verdictsOfTakeStartToken
+        case .reopen: Self.verdictsOfReopen
+        case .confirm: Self.verdictsOfConfirm
+        case .settle: Self.noVerdicts
+        case .lifetime: Self.verdictsOfLifetime
+        }
+    }
+}

@@ -1,0 +1,59 @@
+public import Delivery
+public import LiveActivity
+
+/// An activity or device that joins or leaves audiences, as `Delivery` reports it. The bytes are valid only
+/// during ``Audiences/receive(membershipChange:now:)``.
+public struct IncomingMembershipChange {
+    /// The member that changes. The core returns it when its audiences know of the change, or the store has refused the
+    /// change for good. If the member joined, the core may first wait for APNs' answer to its push, at most a second.
+    public var member: ChangingMember
+    /// The id of the activity or device.
+    public var identifier: UnsafeRawBufferPointer
+    public var joins: AudienceList
+    /// Whether the member was already in every audience of `joins`. The change then brings only a new token
+    /// or other new data.
+    public var wasMemberOfAll: Bool
+    public var departures: AudienceList
+    /// When the member left `departures`, UNIX milliseconds. An entry that the member registered after this
+    /// time stays valid.
+    public var leftAtMilliseconds: Int64
+    /// The registered token for the audiences that the member joins: hexadecimal digits.
+    public var token: UnsafeRawBufferPointer
+    public var environment: APNsEnvironment
+    /// When the token was registered, UNIX milliseconds.
+    public var registeredAtMilliseconds: Int64
+    public var frequentUpdates: Bool
+    /// For a device: whether its activities may begin on a broadcast channel.
+    public var supportsChannels: Bool
+    /// The version that the activity already shows, as its registration says; nil: it does not say. When the
+    /// member joins, the core shows it a newer version or none.
+    public var shownVersion: Version?
+
+    public init(
+        member: ChangingMember,
+        identifier: UnsafeRawBufferPointer,
+        joins: AudienceList,
+        wasMemberOfAll: Bool = false,
+        departures: AudienceList,
+        leftAtMilliseconds: Int64,
+        token: UnsafeRawBufferPointer,
+        environment: APNsEnvironment,
+        registeredAtMilliseconds: Int64,
+        frequentUpdates: Bool,
+        supportsChannels: Bool = false,
+        shownVersion: Version?
+    ) {
+        self.member = member
+        self.identifier = identifier
+        self.joins = joins
+        self.wasMemberOfAll = wasMemberOfAll
+        self.departures = departures
+        self.leftAtMilliseconds = leftAtMilliseconds
+        self.token = token
+        self.environment = environment
+        self.registeredAtMilliseconds = registeredAtMilliseconds
+        self.frequentUpdates = frequentUpdates
+        self.supportsChannels = supportsChannels
+        self.shownVersion = shownVersion
+    }
+}

@@ -1,0 +1,67 @@
+public import Delivery
+import LiveActivity
+
+/// Members that join or leave audiences, from ``receive(membershipChange:now:)`` until every audience has
+/// acknowledged or permanently refused the change.
+extension Audiences {
+    /// Whether the shell may call ``receive(membershipChange:now:)`` once more.
+    public var canReceiveMembershipChange: Bool {
+        !membershipChanges.isFull && returnedMembers.count < configuration.membershipChangesMax
+    }
+
+    /// Number of changes that are not finished.
+    public var membershipChangesInProgress: Int { membershipChanges.count }
+
+    /// Takes a change of a member's audiences. ``nextReturnedMember()`` returns the member, exactly once.
+    public mutating func receive(membershipChange incoming: IncomingMembershipChange, now: Moment) {
+        let change = membershipChanges.allocate(MembershipChangeSlot(incoming))
+        let key = MemberKey(incoming.member, identifier: incoming.identifier)
+        guard let previousChange = membershipChangesByKey.updateValue(change, forKey: key) else {
+            return notifyNextAudience(change, now: now)
+        }
+        switch membershipChanges[previousChange].stage {
+        case .queued, .notifying: membershipChanges[previousChange].successor = change
+        case .asking, .ready, .underWay, .backingOff:
+            overrideByLaterChange(previousChange)
+            notifyNextAudience(change, now: now)
+        }
+    }
+
+    /// Returns the next member whose audiences have all acknowledged or permanently refused its change; nil if there is
+    /// none. A member that joined may first wait for its push, at most a second.
+    public mutating func nextReturnedMember() -> ChangingMember? { returnedMembers.popFirst() }
+
+    private mutating func notifyNextAudience(_ change: UInt32, now: Moment) {
+        membershipChanges[change].stage = .notifying
+        guard membershipChanges[change].notifiedAudienceCount == membershipChanges[change].audiences.count else {
+            return storeQueue.append(AudienceTicket(.changeMember, index: change))
+        }
+        membershipChanges[change].notifiedMilliseconds = now.monotonicMilliseconds
+        let successor = membershipChanges[change].successor
+        guard successor != .max else { return showNewestStates(change, now: now) }
+        endMembershipChange(change)
+        notifyNextAudience(successor, now: now)
+    }
+
+    /// Called when an audience has acknowledged the member's entry, or has refused it permanently. Notifies
+    /// the next audience.
+    mutating func audienceNotified(_ change: UInt32, now: Moment) {
+        membershipChanges[change].notifiedAudienceCount += 1
+        notifyNextAudience(change, now: now)
+    }
+
+    mutating func returnMember(_ change: UInt32) {
+        guard !membershipChanges[change].isReturned else { return }
+        membershipChanges[change].isReturned = true
+        returnedMembers.append(membershipChanges[change].member)
+    }
+
+    mutating func endMembershipChange(_ change: UInt32) {
+        returnMember(change)
+        let key = MemberKey(membershipChanges[change].member, identifier: membershipChanges[change].identifier)
+        if membershipChangesByKey[key] == change { membershipChangesByKey[key] = nil }
+        releaseState(of: change)
+        membershipChanges[change].freeBytes()
+        membershipChanges.free(change)
+    }
+}

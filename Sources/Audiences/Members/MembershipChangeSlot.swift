@@ -1,0 +1,179 @@
+import Delivery
+import LiveActivity
+
+/// A change of a member's audiences. For a member that joins, also the state that it will be shown.
+///
+/// `queued` → `notifying` → (`asking` → `ready` → `underWay` → (`backingOff` → `asking` …)) → finished. If a later
+/// change of the same member comes, this change ends as soon as its audiences are notified and none of its calls and
+/// pushes is under way.
+struct MembershipChangeSlot: BitwiseCopyable {
+    enum Stage: UInt8, BitwiseCopyable {
+        /// The change waits until the audiences know an earlier change of the same member. An audience keeps
+        /// the last of several entries with the same time, so the order of the changes matters.
+        case queued
+        /// The audiences get their entries, one after the other.
+        case notifying
+        /// The core requests the newest state of each joined audience, one after the other.
+        case asking
+        /// The member waits in its pool's queue for a push.
+        case ready
+        case underWay
+        /// APNs could not take the push, or the pool's budget refused the retry. The change waits before it requests
+        /// the newest states again.
+        case backingOff
+    }
+
+    let member: ChangingMember
+    let environment: APNsEnvironment
+    let frequentUpdates: Bool
+    let supportsChannels: Bool
+    let registeredAtMilliseconds: Int64
+    let leftAtMilliseconds: Int64
+    let shownVersion: Version?
+    private let wasMemberOfAll: Bool
+    /// The member's id, the digits of its token, the digests of the audiences that it leaves, and the digests of the
+    /// audiences that it joins, one after the other.
+    private let packedFields: HeapBytes
+    private let identifierByteCount: Int
+    private let tokenByteCount: Int
+    private let leftAudienceCount: Int
+
+    var stage = Stage.queued
+    /// The next change of the same member.
+    var successor: UInt32 = .max
+    /// How many audiences have acknowledged or permanently refused the change.
+    var notifiedAudienceCount = 0
+    /// For how many of the joined audiences the store has replied to the request for the newest state, or refused it.
+    var repliedAudienceCount = 0
+    /// The next member in a queue: of members that wait for the same reply of the store, or of members that
+    /// wait for a push.
+    var nextChange: UInt32 = .max
+    /// The slot in `newestStates` of the state that the member will be shown.
+    var state: UInt32 = .max
+    /// When the store last replied with a state for the member. Monotonic milliseconds.
+    var stateMilliseconds: Int64 = .min
+    var attempts: UInt8 = 0
+    /// Whether the member was returned to the core for single activities.
+    var isReturned = false
+    /// Whether a later change of the member has arrived.
+    var isOverridden = false
+    /// When every audience had been notified. Monotonic milliseconds.
+    var notifiedMilliseconds: Int64 = .max
+    var dueMilliseconds: Int64 = .max
+    /// When the timer for this slot fires (monotonic milliseconds); `.max` if none is set.
+    var timerMilliseconds: Int64 = .max
+
+    init(_ incoming: IncomingMembershipChange) {
+        member = incoming.member
+        environment = incoming.environment
+        frequentUpdates = incoming.frequentUpdates
+        supportsChannels = incoming.supportsChannels
+        registeredAtMilliseconds = incoming.registeredAtMilliseconds
+        leftAtMilliseconds = incoming.leftAtMilliseconds
+        shownVersion = incoming.shownVersion
+        wasMemberOfAll = incoming.wasMemberOfAll
+        identifierByteCount = incoming.identifier.count
+        tokenByteCount = incoming.token.count
+        // If the member leaves and joins the same audience, the leave is dropped, unless it is later than the
+        // registration.
+        let departures = incoming.departures.filter { left in
+            incoming.leftAtMilliseconds > incoming.registeredAtMilliseconds || !incoming.joins.contains(left)
+        }
+        leftAudienceCount = departures.count
+        let audiences = departures + incoming.joins
+        packedFields = HeapBytes(
+            count: identifierByteCount + tokenByteCount + audiences.count * AudienceList.digestBytes
+        )
+        UnsafeMutableRawBufferPointer(rebasing: packedFields.mutableBytes[..<identifierByteCount])
+            .copyMemory(from: incoming.identifier)
+        UnsafeMutableRawBufferPointer(
+            rebasing: packedFields.mutableBytes[identifierByteCount...].prefix(tokenByteCount)
+        )
+        .copyMemory(from: incoming.token)
+        for (index, audience) in audiences.enumerated() {
+            packedFields.mutableBytes.storeBytes(
+                of: audience.value.littleEndian,
+                toByteOffset: identifierByteCount + tokenByteCount + index * AudienceList.digestBytes,
+                as: UInt64.self
+            )
+        }
+    }
+
+    var identifier: UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(rebasing: packedFields.bytes[..<identifierByteCount])
+    }
+    var token: UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(rebasing: packedFields.bytes[identifierByteCount...].prefix(tokenByteCount))
+    }
+    /// First the audiences that the member leaves, then those that it joins.
+    var audiences: AudienceList {
+        AudienceList(UnsafeRawBufferPointer(rebasing: packedFields.bytes[(identifierByteCount + tokenByteCount)...]))
+    }
+    var joinedAudienceCount: Int { audiences.count - leftAudienceCount }
+    func joinedAudience(_ index: Int) -> AudienceDigest { audiences[leftAudienceCount + index] }
+
+    /// The change that the next audience learns: the member left, joined, or moved (it has a new token or
+    /// other new data).
+    var nextChangeKind: MembershipChangeKind {
+        notifiedAudienceCount < leftAudienceCount ? .left : wasMemberOfAll ? .updated : .joined
+    }
+
+    /// The member's entry for the next audience.
+    var nextEntry: MemberEntry<UnsafeRawBufferPointer> {
+        let isLeaving = notifiedAudienceCount < leftAudienceCount
+        return MemberEntry(
+            location: MemberLocation(of: identifier),
+            isLeaving: isLeaving,
+            kind: member.kind,
+            environment: environment,
+            frequentUpdates: frequentUpdates,
+            supportsChannels: supportsChannels,
+            changedAtMilliseconds: isLeaving ? leftAtMilliseconds : registeredAtMilliseconds,
+            identifier: identifier,
+            token: isLeaving ? UnsafeRawBufferPointer(start: nil, count: 0) : token
+        )
+    }
+
+    func freeBytes() { packedFields.free() }
+}
+
+/// Identifies a member whose changes must reach its audiences one after the other. The location is a hash of the id.
+/// In the rare case that two members have the same location, the core treats them as one: the change of one waits for
+/// that of the other, and ends its push.
+struct MemberKey: Hashable {
+    let appIndex: UInt16
+    let kind: StoreSubjectKind
+    let location: MemberLocation
+
+    init(_ member: ChangingMember, identifier: UnsafeRawBufferPointer) {
+        (appIndex, kind, location) = (member.appIndex, member.kind, MemberLocation(of: identifier))
+    }
+}
+
+/// A request for an audience's newest state, for all members that asked for it before the request was queued.
+struct NewestStateRequest: BitwiseCopyable {
+    let key: AudienceKey
+    /// Members that the reply is for.
+    var firstChange: UInt32
+    /// Members that asked for the state after the request was queued. The reply may be older than their entries,
+    /// so the request is repeated for them.
+    var firstLaterChange: UInt32 = .max
+
+    init(_ key: AudienceKey, for change: UInt32) {
+        self.key = key
+        firstChange = change
+    }
+}
+
+/// The newest state of an audience, shared by the members that will be shown it.
+struct NewestStateSlot: BitwiseCopyable {
+    let audience: AudienceDigest
+    let timestamp: Int64
+    /// Until when APNs keeps the push, UNIX seconds.
+    let expiration: Int64
+    let isEnd: Bool
+    /// The body of the push, without an alert.
+    let body: HeapBytes
+    /// The number of members that use the state.
+    var referenceCount = 0
+}

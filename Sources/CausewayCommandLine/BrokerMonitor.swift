@@ -1,0 +1,75 @@
+import Kafka
+
+/// Prints a message with the reason if no Kafka broker has answered after 2.5 s. Without the message, a user would see
+/// nothing, because librdkafka keeps trying and prints nothing.
+///
+/// Belongs to one client, which has a weak reference to it. Only the thread that polls the client uses it.
+package final class BrokerMonitor: ClientLogHandler, @unchecked Sendable {
+    /// How long a broker may take to answer before the message is printed.
+    package static let messageDelayMilliseconds: Int64 = 2_500
+
+    private let command: String
+    /// The addresses of the brokers, separated by commas.
+    package let servers: String
+    private let startMilliseconds = Clock.monotonicMilliseconds
+    private var lastReason = "no answer"
+    private var hasAnswered = false
+    private var hasPrinted = false
+
+    /// - Parameters:
+    ///   - command: the first words of the printed message, such as `causeway send`. The text of
+    ///     ``failureReason(_:)`` does not begin with them.
+    ///   - properties: the client's properties, which contain the brokers' addresses.
+    package init(of command: String, properties: [KafkaProperties.Property]) {
+        self.command = command
+        servers = properties.last { Self.serverProperties.contains($0.name) }?.value ?? ""
+    }
+
+    private static let serverProperties = ["bootstrap.servers", "metadata.broker.list"]
+
+    /// Prints the message once it is due. Call this regularly while waiting for a broker.
+    ///
+    /// - Parameter hasReachedBroker: whether a broker has answered the client. Evaluated only when the message is
+    ///   due.
+    package func printIfUnanswered(_ hasReachedBroker: @autoclosure () -> Bool) {
+        guard !hasAnswered, !hasPrinted,
+            Clock.monotonicMilliseconds - startMilliseconds >= Self.messageDelayMilliseconds
+        else {
+            return
+        }
+        hasAnswered = hasReachedBroker()
+        guard !hasAnswered else { return }
+        hasPrinted = true
+        StandardStreams.printError("\(command): no Kafka broker answers at \(servers) (\(lastReason)); still trying")
+    }
+
+    /// Returns the final error message if no broker has ever answered; nil if one has.
+    package func failureReason(_ hasReachedBroker: @autoclosure () -> Bool) -> String? {
+        guard !hasAnswered, !hasReachedBroker() else { return nil }
+        let seconds = (Clock.monotonicMilliseconds - startMilliseconds + 500) / 1_000
+        return "no Kafka broker answered at \(servers) within \(seconds) s (\(lastReason))"
+    }
+
+    /// The error for a client that no broker has answered.
+    package var noBrokerError: KafkaError { KafkaError.noBroker(failureReason(false) ?? "") }
+
+    package func clientLogged(level: Int32, facility: UnsafeRawBufferPointer, message: UnsafeRawBufferPointer) {}
+
+    package func clientFailed(_ error: KafkaError) {
+        if !error.areAllBrokersDown { lastReason = Self.extractCause(from: error.reason) }
+    }
+
+    package func clientReportedStatistics(json: UnsafeRawBufferPointer) {}
+
+    /// Extracts the cause from a text such as `h:1/bootstrap: Connect to ipv4#192.0.2.1:1 failed: Connection
+    /// refused (after 0ms in state CONNECT)`.
+    static func extractCause(from reason: String) -> String {
+        let end = reason.firstRange(of: " (after ")?.lowerBound ?? reason.endIndex
+        let text = reason[..<end]
+        // The parts are: the name of the broker, the step that failed, the cause.
+        let parts = text.split(separator: ": ")
+        guard parts.count > 1 else { return String(text) }
+        let hasStep = parts.count > 2 && (parts[1].hasPrefix("Connect to ") || parts[1].hasPrefix("Failed to resolve "))
+        return parts.dropFirst(hasStep ? 2 : 1).joined(separator: ": ")
+    }
+}

@@ -1,0 +1,29 @@
+import Glibc
+
+/// Limits how many records are written per second, spread evenly.
+package struct RecordRateLimit {
+    /// The longest sleep. Signals and Kafka's reports are checked only between two sleeps.
+    private static let sleepMillisecondsMax: Int64 = 50
+
+    /// Records per second; nil for no limit.
+    private let recordsPerSecond: Double?
+
+    package init(recordsPerSecond: Double?) { self.recordsPerSecond = recordsPerSecond }
+
+    /// Returns the seconds until another record may be written; 0 if it may be written now.
+    ///
+    /// - Parameters:
+    ///   - sentCount: the number of records that have been written.
+    ///   - elapsedSeconds: the time since the sender began.
+    package func secondsUntilNext(sentCount: Int, elapsedSeconds: Double) -> Double {
+        guard let recordsPerSecond else { return 0 }
+        return max(0, Double(sentCount) / recordsPerSecond - elapsedSeconds)
+    }
+
+    /// Sleeps for this time, but at most ``sleepMillisecondsMax``.
+    package func sleep(seconds: Double) {
+        let milliseconds = min(seconds * 1_000, Double(Self.sleepMillisecondsMax))
+        var time = timespec(tv_sec: 0, tv_nsec: Int(milliseconds * 1_000_000))
+        nanosleep(&time, nil)
+    }
+}

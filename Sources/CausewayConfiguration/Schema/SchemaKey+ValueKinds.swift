@@ -1,0 +1,187 @@
+import LiveActivity
+
+extension SchemaKey {
+    typealias Path<Property> = WritableKeyPath<Root, Property> & Sendable
+
+    /// - Parameters:
+    ///   - decode: converts a value of the kind `KeyValueKind` to the property's value; nil: the property keeps its
+    ///     value.
+    ///   - encode: converts the property's value to a value of the kind `KeyValueKind`; nil: the property is unset.
+    private init<Property: Equatable & SendableMetatype>(
+        _ name: String,
+        _ path: any Path<Property>,
+        _ valueKind: KeyValueKind,
+        _ rule: ConfigurationRule,
+        _ meaning: String,
+        decode: @escaping @Sendable (KeyValue) -> Property?,
+        encode: @escaping @Sendable (Property) -> KeyValue?
+    ) {
+        self.init(
+            name: name,
+            valueKind: valueKind,
+            rule: rule,
+            meaning: meaning,
+            assign: { root, value in
+                if let property = decode(value) { root[keyPath: path] = property }
+            },
+            value: { encode($0[keyPath: path]) },
+            isSame: { $0[keyPath: path] == $1[keyPath: path] },
+            copy: { $0[keyPath: path] = $1[keyPath: path] }
+        )
+    }
+
+    static func integer<Number: FixedWidthInteger & SendableMetatype>(
+        _ name: String,
+        _ path: any Path<Number>,
+        _ range: ClosedRange<Int>,
+        _ meaning: String
+    ) -> SchemaKey {
+        SchemaKey(
+            name,
+            path,
+            .integer(range),
+            .any,
+            meaning,
+            decode: { value in
+                guard case .integer(let number) = value else { return nil }
+                return Number(clamping: number)
+            },
+            encode: { .integer(Int(clamping: $0)) }
+        )
+    }
+
+    static func text(
+        _ name: String,
+        _ path: any Path<String>,
+        _ rule: ConfigurationRule,
+        _ meaning: String
+    ) -> SchemaKey {
+        SchemaKey(
+            name,
+            path,
+            .text,
+            rule,
+            meaning,
+            decode: \.text,
+            encode: { .text($0) }
+        )
+    }
+
+    /// Makes a key for an optional text. An empty text counts as unset.
+    static func optional(
+        _ name: String,
+        _ path: any Path<String?>,
+        _ rule: ConfigurationRule,
+        _ meaning: String
+    ) -> SchemaKey {
+        SchemaKey(
+            name,
+            path,
+            .text,
+            rule.orEmpty,
+            meaning,
+            decode: { $0.text.map { $0.isEmpty ? nil : $0 } },
+            encode: { $0.map { .text($0) } }
+        )
+    }
+
+    /// Makes a key for the path of an optional file.
+    static func optionalFile(_ name: String, _ path: any Path<String?>, _ meaning: String) -> SchemaKey {
+        optional(name, path, .any, meaning).asFile
+    }
+
+    static func choice<Choice: RawRepresentable<String> & CaseIterable & Equatable & Sendable>(
+        _ name: String,
+        _ path: any Path<Choice>,
+        _ meaning: String
+    ) -> SchemaKey {
+        SchemaKey(
+            name,
+            path,
+            .choice(Choice.allCases.map(\.rawValue)),
+            .any,
+            meaning,
+            decode: { $0.text.flatMap { Choice(rawValue: $0) } },
+            encode: { .text($0.rawValue) }
+        )
+    }
+
+    static func environments(
+        _ name: String,
+        _ path: any Path<[APNsEnvironment]>,
+        _ meaning: String
+    ) -> SchemaKey {
+        SchemaKey(
+            name,
+            path,
+            .choices(APNsEnvironment.allCases.map { "\($0.name)" }),
+            .any,
+            meaning,
+            decode: { value in
+                guard case .chosen(let texts) = value else { return nil }
+                return texts.compactMap { text in
+                    APNsEnvironment.allCases.first { "\($0.name)" == text }
+                }
+            },
+            encode: { .chosen($0.map { "\($0.name)" }) }
+        )
+    }
+
+    /// Makes a key for a list of texts without repetition. The list is empty by default.
+    static func texts(
+        _ name: String,
+        _ path: any Path<[String]>,
+        _ rule: ConfigurationRule,
+        _ meaning: String
+    ) -> SchemaKey {
+        SchemaKey(
+            name,
+            path,
+            .texts,
+            rule,
+            meaning,
+            decode: { value in
+                guard case .texts(let texts) = value else { return nil }
+                return texts
+            },
+            encode: { .texts($0) }
+        )
+    }
+
+    static func properties(_ name: String, _ path: any Path<[KafkaProperty]>, _ meaning: String) -> SchemaKey {
+        SchemaKey(
+            name,
+            path,
+            .properties,
+            .any,
+            meaning,
+            decode: { value in
+                guard case .properties(let properties) = value else { return nil }
+                return properties
+            },
+            encode: { .properties($0) }
+        )
+        .asSecret
+    }
+
+    /// Makes a key for a map from a librdkafka property to the file that contains its value.
+    static func propertyFiles(
+        _ name: String,
+        _ path: any Path<[PropertyValueFile]>,
+        _ meaning: String
+    ) -> SchemaKey {
+        SchemaKey(
+            name,
+            path,
+            .properties,
+            .path,
+            meaning,
+            decode: { value in
+                guard case .properties(let files) = value else { return nil }
+                return files.map { PropertyValueFile(name: $0.name, path: $0.value) }
+            },
+            encode: { .properties($0.map { KafkaProperty(name: $0.name, value: $0.path) }) }
+        )
+        .asFile
+    }
+}

@@ -1,0 +1,285 @@
+import CausewayCommandLine
+import CausewayConfiguration
+import Delivery
+import Foundation
+import Kafka
+
+/// Measures a worker on a backlog: commands that pile up while no worker runs. A worker then reads them.
+final class BacklogRun {
+    /// The most log lines that the run searches for the time when the worker got its partitions. A healthy
+    /// worker writes about ten lines.
+    private static let logLinesMax = 1_000
+    /// The number of matches that are played. Each match has the same number of followers.
+    static let matchCount = 20
+    /// The most commands for one activity that the command line accepts. `init` also refuses more commands
+    /// than the shortest match has frames: one for each ball, and one for the end.
+    static let commandsPerActivityMax = 200
+    /// The number of partitions of the commands topic and of the results topic. The embedded broker keeps 5 MiB of each
+    /// partition. If a partition is full, the broker silently drops its oldest records. The run could then not succeed.
+    /// In a compressed batch, a command of the season takes about 50 bytes and a result less. So two million of each
+    /// fit.
+    static let partitions = 64
+    private static let registrationMillisecondsMax: Int64 = 120_000
+    private static let waitMillisecondsMax: Int64 = 300_000
+    private static let pollIntervalMilliseconds: UInt32 = 50
+
+    private let deployment: Deployment
+    private let interruption: Interruption
+    private let feed: SeasonFeed
+    private var matchCommands: [MatchCommands]
+    private let commandsPerActivity: Int
+
+    init(
+        season: Season,
+        activities: Int,
+        commandsPerActivity: Int,
+        deployment: Deployment,
+        interruption: Interruption
+    ) throws(LabError) {
+        let matches = Array(season.matches.prefix(Self.matchCount))
+        guard matches.count == Self.matchCount else { throw LabError("the season has only \(matches.count) matches") }
+        feed = SeasonFeed(
+            matches: matches,
+            followers: activities / Self.matchCount,
+            durationMilliseconds: 1,
+            startsByPush: false
+        )
+        let frameCountMin = matches.map { $0.frames().count }.min() ?? 0
+        guard commandsPerActivity <= frameCountMin else {
+            throw LabError(
+                "--commands may be \(frameCountMin) for each activity at most: the shortest match has no more balls"
+            )
+        }
+        matchCommands = matches.map { match in
+            MatchCommands(match, frames: Self.selectEvenly(match.frames(), to: commandsPerActivity))
+        }
+        self.deployment = deployment
+        self.interruption = interruption
+        self.commandsPerActivity = commandsPerActivity
+    }
+
+    /// Returns `count` frames of a match at even distances. The last one is the match's last frame.
+    private static func selectEvenly(_ frames: [MatchFrame], to count: Int) -> [MatchFrame] {
+        precondition(count <= frames.count, "a match has more balls than that")
+        return (1...count).map { frames[frames.count * $0 / count - 1] }
+    }
+
+    /// Keys that are appended to the worker's configuration, which ends with the section `worker`. With these
+    /// keys, the worker sends nothing until it has read nearly all commands, even if this takes minutes.
+    private static let unlimitedReadAheadSettings = """
+          readAheadLagRecords: 100
+          readAheadMillisecondsMax: 600000
+          commandsPerLane: 524288
+
+        """
+
+    func run(
+        shapesFile: String,
+        lanes: Int,
+        supersededResults: SupersededResultMode,
+        hasUnlimitedReadAhead: Bool
+    ) throws(LabError) -> BacklogFigures {
+        try deployment.startBroker(commandPartitions: Self.partitions, resultPartitions: Self.partitions)
+        try deployment.startRedis()
+        try deployment.startSimulator(shapes: [shapesFile])
+        let configuration = WorkerConfigurationText.text(
+            deployment: deployment,
+            apps: [.init(name: "cricket", bundleIdentifier: MatchCommands.app)],
+            lanes: lanes,
+            supersededResults: supersededResults
+        )
+        try TextFile.write(
+            configuration + (hasUnlimitedReadAhead ? Self.unlimitedReadAheadSettings : ""),
+            to: deployment.path("causeway.yaml")
+        )
+        let phones = SimulatedPhones(client: ControlClient(port: deployment.simulator.controlPort))
+        let commandProducer = try CommandProducer(bootstrapServers: deployment.bootstrapServers)
+        defer { commandProducer.close() }
+
+        try registerPhones(phones, commandProducer)
+        try produceBacklog(commandProducer)
+        // Measure the reading without a worker both before and after the worker runs, because the other load
+        // on the machine changes.
+        var readCosts = [try measureReadCost(), try measureReadCost()]
+        let brokerCPUMillisecondsBefore = deployment.brokerCPUMilliseconds
+        try deployment.startWorker()
+        try awaitFinalScores(phones)
+        let usage = deployment.worker.flatMap { ProcessUsage(identifier: $0.identifier) } ?? .none
+        let brokerCPUMilliseconds = deployment.brokerCPUMilliseconds - brokerCPUMillisecondsBefore
+        try deployment.stopWorker(graceMilliseconds: Demo.drainMillisecondsMax)
+        readCosts.append(try measureReadCost())
+        return try figures(phones, readCosts: readCosts, worker: usage, brokerCPUMilliseconds: brokerCPUMilliseconds)
+    }
+
+    /// What it costs the broker and its client to read the backlog.
+    private struct ReadCost {
+        var milliseconds: Int64
+        var cpuMilliseconds: Int64
+        var brokerCPUMilliseconds: Int64
+    }
+
+    /// Registers phones with one activity each. A worker takes their tokens. Then the run stops this worker.
+    private func registerPhones(_ phones: SimulatedPhones, _ commandProducer: CommandProducer) throws(LabError) {
+        try phones.createPhones(for: feed)
+        var relay = RegistrationRelay(phones: phones)
+        // Each phone registers two tokens: a push-to-start token and an update token.
+        try relay.copyRegistrations(
+            upTo: 2 * feed.phones,
+            to: commandProducer,
+            withinMilliseconds: Self.registrationMillisecondsMax,
+            beforePage: checkInterruptionAndProcesses
+        )
+        try deployment.startWorker()
+        try wait(Self.registrationMillisecondsMax, "tokens to be registered") { () throws(LabError) in
+            commandProducer.takeDeliveryReports()
+            return try deployment.redisKeyCount() >= 2 * feed.phones
+        }
+        try deployment.stopWorker(graceMilliseconds: Demo.drainMillisecondsMax)
+    }
+
+    /// Writes the commands of all activities for one step of the matches (`MatchFrame`), then for the next
+    /// step, as during the season.
+    private func produceBacklog(_ commandProducer: CommandProducer) throws(LabError) {
+        for frame in 0..<commandsPerActivity {
+            for match in matchCommands.indices {
+                matchCommands[match].frames[frame].setTimestamp(seconds: Clock.wallMilliseconds / 1_000)
+                for follower in 1...feed.followers {
+                    matchCommands[match].frames[frame].setFollower(follower)
+                    try produce(matchCommands[match].frames[frame], to: commandProducer)
+                }
+            }
+            try checkInterruptionAndProcesses()
+        }
+        while commandProducer.producer.outstandingCount > 0 {
+            commandProducer.takeDeliveryReports()
+            try checkInterruptionAndProcesses()
+            usleep(1_000)
+        }
+        guard commandProducer.undeliveredRecords == 0 else {
+            throw LabError("\(commandProducer.undeliveredRecords) commands did not reach the broker")
+        }
+    }
+
+    private func produce(_ template: CommandTemplate, to commandProducer: CommandProducer) throws(LabError) {
+        while true {
+            let outcome = template.withRecord { key, value in
+                commandProducer.producer.produce(
+                    topic: commandProducer.commandsTopic,
+                    key: key,
+                    value: value,
+                    opaque: 0
+                )
+            }
+            switch outcome {
+            case .queued: return
+            case .queueFull:
+                commandProducer.takeDeliveryReports()
+                usleep(1_000)
+            case .failed(let error): throw LabError("a command could not be produced: \(error)")
+            }
+        }
+    }
+
+    private func measureReadCost() throws(LabError) -> ReadCost {
+        let properties: [(name: String, value: String)]
+        do {
+            properties = try ConfigurationLoader(environment: [:], requiresFiles: false)
+                .load(path: deployment.path("causeway.yaml")).kafka.consumerProperties
+        } catch {
+            throw LabError("causeway.yaml: \(error)")
+        }
+        let reader = try DiscardingTopicReader(properties: properties, topic: CommandProducer.commandsTopicName)
+        defer { reader.close() }
+        let usageBefore = ProcessUsage(identifier: getpid()) ?? .none
+        let brokerCPUMillisecondsBefore = deployment.brokerCPUMilliseconds
+        let milliseconds = try reader.read(feed.phones * commandsPerActivity) { () throws(LabError) in
+            try checkInterruptionAndProcesses()
+        }
+        let usageAfter = ProcessUsage(identifier: getpid()) ?? .none
+        return ReadCost(
+            milliseconds: milliseconds,
+            cpuMilliseconds: usageAfter.cpuMilliseconds - usageBefore.cpuMilliseconds,
+            brokerCPUMilliseconds: deployment.brokerCPUMilliseconds - brokerCPUMillisecondsBefore
+        )
+    }
+
+    /// Waits until all phones show the final score. Does not read the results during this time, because that
+    /// would take CPU time from the measured worker.
+    private func awaitFinalScores(_ phones: SimulatedPhones) throws(LabError) {
+        try wait(Self.waitMillisecondsMax, "phones to show the final score") { () throws(LabError) in
+            guard try phones.readAcceptedCounts().pushes >= feed.phones else { return false }
+            return try phones.compare(with: feed).matchingPhones == feed.phones
+        }
+    }
+
+    private func figures(
+        _ phones: SimulatedPhones,
+        readCosts: [ReadCost],
+        worker: ProcessUsage,
+        brokerCPUMilliseconds: Int64
+    ) throws(LabError) -> BacklogFigures {
+        let reader = try ResultsReader(bootstrapServers: deployment.bootstrapServers)
+        defer { reader.close() }
+        let commands = feed.phones * commandsPerActivity
+        try wait(Self.waitMillisecondsMax, "results") { () throws(LabError) in
+            while try reader.drain(limit: Demo.resultsPerPoll) {}
+            return reader.tally.commands == commands
+        }
+        let tally = reader.tally
+        let startMilliseconds = try findAssignmentMilliseconds()
+        let readCosts = readCosts.sorted { $0.milliseconds < $1.milliseconds }
+        let medianCost = readCosts[readCosts.count / 2]
+        return BacklogFigures(
+            commands: commands,
+            activities: feed.phones,
+            outcomes: DemoFigures.OutcomeCount.all(of: tally),
+            pushes: try phones.readAcceptedCounts().pushes,
+            phonesWithFinalScore: try phones.compare(with: feed).matchingPhones,
+            readingMilliseconds: medianCost.milliseconds,
+            readingsMilliseconds: readCosts.map(\.milliseconds),
+            readingCPUMilliseconds: medianCost.cpuMilliseconds,
+            medianReadingBrokerCPUMilliseconds: medianCost.brokerCPUMilliseconds,
+            pushingMilliseconds: tally.lastAnswerMilliseconds - startMilliseconds,
+            resultsMilliseconds: reader.newestResultMilliseconds - startMilliseconds,
+            resultRecords: reader.resultRecords,
+            worker: worker,
+            brokerCPUMilliseconds: brokerCPUMilliseconds
+        )
+    }
+
+    /// Returns the time at which the worker got its partitions, UNIX milliseconds. It is read from the
+    /// worker's log, because no result contains it.
+    private func findAssignmentMilliseconds() throws(LabError) -> Int64 {
+        let lines = TextFile.lastLines(of: deployment.path("worker.log"), Self.logLinesMax)
+        let time = lines.last { $0.contains("kind=partitions-assigned") }?.prefix { $0 != " " }
+        guard let time,
+            let date = try? Date(String(time), strategy: Date.ISO8601FormatStyle(includingFractionalSeconds: true))
+        else {
+            throw LabError("the worker's log does not show when it got its partitions", logTail: lines)
+        }
+        return Int64((date.timeIntervalSince1970 * 1_000).rounded())
+    }
+
+    private func wait(
+        _ milliseconds: Int64,
+        _ what: String,
+        until isDone: () throws(LabError) -> Bool
+    ) throws(LabError) {
+        let deadline = Clock.monotonicMilliseconds + milliseconds
+        while try !isDone() {
+            guard Clock.monotonicMilliseconds < deadline else {
+                throw LabError(
+                    "waited \(milliseconds / 1_000) s for \(what), which did not come; the worker's log ends with",
+                    logTail: TextFile.lastLines(of: deployment.path("worker.log"), ChildProcess.logTailLines)
+                )
+            }
+            try checkInterruptionAndProcesses()
+            usleep(Self.pollIntervalMilliseconds * 1_000)
+        }
+    }
+
+    private func checkInterruptionAndProcesses() throws(LabError) {
+        if let signal = interruption.pendingSignal { throw LabError("interrupted (signal \(signal))") }
+        try deployment.checkProcesses()
+    }
+}

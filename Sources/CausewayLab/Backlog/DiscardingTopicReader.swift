@@ -1,0 +1,67 @@
+import CausewayCommandLine
+import Glibc
+import Kafka
+import Numbers
+
+/// Reads a topic with the worker's settings and ignores the records. Its cost is the least that any reader of
+/// the topic has.
+final class DiscardingTopicReader: ConsumerHandler {
+    static let closeTimeoutMilliseconds: Int64 = 5_000
+    /// The pause after a poll without a record. It does not slow the reading, because the fetch of a batch of
+    /// thousands of records takes much longer.
+    private static let pauseMicroseconds: UInt32 = 500
+
+    private var consumer: Consumer?
+    /// When partitions were assigned, monotonic milliseconds; 0: not yet.
+    private var assignedAtMilliseconds: Int64 = 0
+
+    /// - Parameter properties: the worker's properties. The consumer group is replaced, so that this reader
+    ///   does not change the offsets of the worker's group.
+    init(properties: [(name: String, value: String)], topic: String) throws(LabError) {
+        do {
+            consumer = try Consumer(
+                properties: properties + [("group.id", "backlog-reading"), ("auto.offset.reset", "earliest")],
+                topics: [topic],
+                handler: self
+            )
+        } catch {
+            throw LabError("the backlog cannot be read: \(error)")
+        }
+    }
+
+    /// Reads `count` records.
+    ///
+    /// - Returns: milliseconds from the assignment to the last record, as measured for the worker.
+    /// - Throws: an error if no record comes for `Demo.stallMillisecondsMax`, if Kafka fails for good, or if `meanwhile`
+    ///   throws.
+    func read(_ count: Int, _ meanwhile: () throws(LabError) -> Void) throws(LabError) -> Int64 {
+        guard let consumer else { return 0 }
+        var (last, records): (Int64, Int) = (Clock.monotonicMilliseconds, 0)
+        while records < count {
+            switch consumer.poll() {
+            case .message(let message):
+                // Every consumer must at least take each message and release it. This reader does no more.
+                _ = message
+                (last, records) = (Clock.monotonicMilliseconds, records + 1)
+            case .none:
+                guard Clock.monotonicMilliseconds - last < Demo.stallMillisecondsMax else {
+                    throw LabError("only \(Numeral.grouped(records)) of \(Numeral.grouped(count)) commands were read")
+                }
+                try meanwhile()
+                usleep(Self.pauseMicroseconds)
+            case .partitionEnd: continue
+            case .error(let error): if error.isFatal { throw LabError("the backlog cannot be read: \(error)") }
+            }
+        }
+        return Clock.monotonicMilliseconds - assignedAtMilliseconds
+    }
+
+    func close() {
+        _ = consumer?.close(deadlineMilliseconds: Self.closeTimeoutMilliseconds)
+        consumer = nil
+    }
+
+    func partitionsAssigned(_ partitions: [TopicPartition]) { assignedAtMilliseconds = Clock.monotonicMilliseconds }
+
+    func partitionsRevoked(_ partitions: [TopicPartition], areLost: Bool) {}
+}

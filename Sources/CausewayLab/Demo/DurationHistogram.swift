@@ -1,0 +1,43 @@
+/// Counts durations in whole milliseconds. Each millisecond up to one minute has a bucket. Longer durations are counted
+/// in the last one.
+struct DurationHistogram {
+    static let millisecondsMax = 60_000
+
+    private var bucketCounts = [Int32](repeating: 0, count: millisecondsMax + 1)
+    private(set) var count = 0
+    /// The longest duration, exact even beyond the last bucket.
+    private(set) var maximumMilliseconds: Int64 = 0
+
+    mutating func add(milliseconds: Int64) {
+        // Two processes on one machine have the same clock, so a negative duration comes from rounding.
+        let value = max(0, milliseconds)
+        bucketCounts[Int(min(value, Int64(Self.millisecondsMax)))] += 1
+        count += 1
+        maximumMilliseconds = max(maximumMilliseconds, value)
+    }
+
+    /// Returns the durations that this histogram has and `earlier` does not have. `earlier` must be an older
+    /// copy of this histogram. The maximum is still that of all durations.
+    func subtracting(_ earlier: DurationHistogram) -> DurationHistogram {
+        var recent = self
+        for (bucket, count) in earlier.bucketCounts.enumerated() where count > 0 {
+            recent.bucketCounts[bucket] -= count
+        }
+        recent.count -= earlier.count
+        return recent
+    }
+
+    /// Returns the shortest duration that at least `percent` per cent of all durations do not exceed; nil without
+    /// durations. A duration above one minute counts as one minute.
+    func percentile(_ percent: Int) -> Int64? {
+        precondition((1...100).contains(percent), "a percentage")
+        guard count > 0 else { return nil }
+        let rank = (count * percent + 99) / 100
+        var cumulativeCount = 0
+        for (milliseconds, number) in bucketCounts.enumerated() {
+            cumulativeCount += Int(number)
+            if cumulativeCount >= rank { return min(Int64(milliseconds), maximumMilliseconds) }
+        }
+        return maximumMilliseconds
+    }
+}

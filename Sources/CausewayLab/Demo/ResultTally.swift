@@ -1,0 +1,126 @@
+import LiveActivity
+
+/// Counts the outcomes of the commands from their result records.
+///
+/// A command to an audience has one result for the whole command, one for each range and one for each
+/// broadcast. Only the result for the whole command is counted. For a start to an audience, the worker writes
+/// a command to each device. The results of these commands count only as pushes.
+///
+/// A result names the record of its command. So a command is counted once, even if its result was written
+/// twice because a worker died. The result of a held command is `held`. When its token registers, its push
+/// has another result, which names the registration's record.
+struct ResultTally {
+    static let partitionsMax = 4_096
+    static let offsetsPerPartitionMax = 100_000_000
+
+    /// Whether a command has a result, by the partition and offset of its record.
+    private var resultFlags: [[Bool]] = []
+    private var outcomeCounts = [Int](repeating: 0, count: Outcome.allCases.count)
+    private var roundCounts = [Int](repeating: 0, count: RoundOutcome.allCases.count)
+    private let addressees: SeasonFeed.Addressees
+    /// Commands that have a result, or that are counted in another command's result.
+    private(set) var commands = 0
+    /// Results for commands that already had a result.
+    private(set) var repeatedResults = 0
+    /// Commands that were held, and got a second result when their token registered.
+    private(set) var releasedCommands = 0
+    /// Records on the results topic that could not be read, or whose source is beyond the limits above.
+    private(set) var unreadableRecords = 0
+    private(set) var pushes = 0
+    private(set) var pushesAtPriority10 = 0
+    /// Pushes that requested priority 10 and were sent at 5.
+    private(set) var demotions = 0
+    /// Attempts after the first one, of all pushes that APNs accepted.
+    private(set) var retries = 0
+    /// When APNs last accepted a push to an activity or device, or answered a push of a fan-out. UNIX milliseconds; 0:
+    /// not yet.
+    private(set) var lastAnswerMilliseconds: Int64 = 0
+    /// The time from the command's record to APNs' answer; for an audience, to the answer for the last
+    /// member.
+    private(set) var freshness = DurationHistogram()
+
+    init(of addressees: SeasonFeed.Addressees = .activities) { self.addressees = addressees }
+
+    subscript(outcome: Outcome) -> Int { outcomeCounts[Int(outcome.rawValue)] }
+
+    /// Returns the number of commands to audiences that were fanned out and had this outcome.
+    func roundCount(of outcome: RoundOutcome) -> Int { roundCounts[Int(outcome.rawValue)] }
+
+    /// - Parameter isFreshnessCounted: whether ``freshness`` includes the command. False for commands that were
+    ///   sent before all parts ran.
+    mutating func add(_ result: ResultSummary, isFreshnessCounted: Bool) {
+        guard result.isComplete, result.sourcePartition < Self.partitionsMax,
+            result.sourceOffset < Self.offsetsPerPartitionMax
+        else {
+            unreadableRecords += 1
+            return
+        }
+        if result.isOfRange || result.isOfBroadcast { return }
+        guard result.isFromCommands else {
+            releasedCommands += 1
+            addSuperseded(result)
+            if result.outcome == .accepted { addPush(result, isFreshnessCounted: false) }
+            return
+        }
+        guard recordFirstResult(result) else {
+            repeatedResults += 1
+            return
+        }
+        if addressees == .audiences, !result.isOfAudience {
+            if result.outcome == .accepted { addPush(result, isFreshnessCounted: false) }
+            return
+        }
+        commands += 1
+        addSuperseded(result)
+        if result.isOfAudience, let outcome = result.roundOutcome {
+            roundCounts[Int(outcome.rawValue)] += 1
+            addRound(result, isFreshnessCounted: isFreshnessCounted)
+        } else if let outcome = result.outcome {
+            outcomeCounts[Int(outcome.rawValue)] += 1
+            if outcome == .accepted { addPush(result, isFreshnessCounted: isFreshnessCounted) }
+        }
+    }
+
+    /// Records that the command has a result. Returns false if it already had one.
+    private mutating func recordFirstResult(_ result: ResultSummary) -> Bool {
+        let offset = Int(result.sourceOffset)
+        while resultFlags.count <= result.sourcePartition { resultFlags.append([]) }
+        if resultFlags[result.sourcePartition].count <= offset {
+            let missing =
+                max(offset + 1, 2 * resultFlags[result.sourcePartition].count)
+                - resultFlags[result.sourcePartition].count
+            resultFlags[result.sourcePartition].append(contentsOf: repeatElement(false, count: missing))
+        }
+        guard !resultFlags[result.sourcePartition][offset] else { return false }
+        resultFlags[result.sourcePartition][offset] = true
+        return true
+    }
+
+    private mutating func addRound(_ result: ResultSummary, isFreshnessCounted: Bool) {
+        pushes += result.membersDelivered
+        lastAnswerMilliseconds = max(lastAnswerMilliseconds, result.responseMilliseconds)
+        // Count the duration only if this version reached all members. If a newer version overtook it, some
+        // members got only the newer one.
+        guard result.roundOutcome == .delivered else { return }
+        addFreshness(result, isFreshnessCounted)
+    }
+
+    private mutating func addSuperseded(_ result: ResultSummary) {
+        commands += result.supersededCommands
+        outcomeCounts[Int(Outcome.superseded.rawValue)] += result.supersededCommands
+    }
+
+    private mutating func addPush(_ result: ResultSummary, isFreshnessCounted: Bool) {
+        pushes += 1
+        if result.priority == 10 { pushesAtPriority10 += 1 }
+        if result.isDemoted { demotions += 1 }
+        lastAnswerMilliseconds = max(lastAnswerMilliseconds, result.responseMilliseconds)
+        retries += max(0, result.attempts - 1)
+        addFreshness(result, isFreshnessCounted)
+    }
+
+    private mutating func addFreshness(_ result: ResultSummary, _ isFreshnessCounted: Bool) {
+        guard isFreshnessCounted, result.recordMilliseconds > 0, result.responseMilliseconds > 0 else { return }
+        freshness.add(milliseconds: result.responseMilliseconds - result.recordMilliseconds)
+    }
+}

@@ -1,0 +1,66 @@
+import ArgumentParser
+import CausewayCommandLine
+import Foundation
+
+/// The measurements of a run, and whether the run was successful.
+protocol RunFigures: Encodable {
+    var isGood: Bool { get }
+}
+
+/// A subcommand of the lab that plays the records of a season of matches on its own deployment.
+protocol SeasonCommand: AsyncParsableCommand {
+    associatedtype Figures: RunFigures
+
+    /// The directory of the season's files; nil: `SeasonFiles` searches for it.
+    var data: String? { get }
+    /// Whether the work directory is kept after the run.
+    var keep: Bool { get }
+    /// The file for the figures, as JSON.
+    var json: String? { get }
+
+    func play(_ files: SeasonFiles, on deployment: Deployment, until interruption: Interruption) throws(LabError)
+        -> Figures
+    func text(_ figures: Figures) -> String
+    /// Waits after the figures are printed, for example until the user ends the run. The deployment's
+    /// processes run until this method returns.
+    func waitBeforeStop(on deployment: Deployment, until interruption: Interruption)
+}
+
+extension SeasonCommand {
+    func run() async throws {
+        // Only one thread at a time uses `self`: this task waits while the thread of `BlockingWork` runs.
+        nonisolated(unsafe) let work: () throws -> Void = playReportAndCheck
+        try await BlockingWork.run { try work() }
+    }
+
+    private func playReportAndCheck() throws {
+        do {
+            guard try playAndReport() else { throw ExitCode(1) }
+        } catch let error as LabError {
+            FileHandle.standardError.write(Data("causeway-lab \(Self._commandName): \(error)\n".utf8))
+            throw ExitCode(1)
+        }
+    }
+
+    func waitBeforeStop(on deployment: Deployment, until interruption: Interruption) {}
+
+    /// Plays the run and prints its figures.
+    ///
+    /// - Returns: whether the run was successful.
+    private func playAndReport() throws(LabError) -> Bool {
+        let interruption = Interruption()
+        let programs = try ProgramPaths()
+        let files = try SeasonFiles(directory: data)
+        let directory = try WorkDirectory()
+        let deployment = try Deployment(directory: directory.path, programs: programs)
+        defer {
+            deployment.stop()
+            directory.remove(keeping: keep)
+        }
+        let figures = try play(files, on: deployment, until: interruption)
+        print(text(figures))
+        if let json { try TextFile.write(figures: figures, to: json) }
+        waitBeforeStop(on: deployment, until: interruption)
+        return figures.isGood
+    }
+}

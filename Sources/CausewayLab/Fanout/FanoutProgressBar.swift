@@ -1,0 +1,44 @@
+import Glibc
+import Numbers
+
+/// Shows the progress of one step on standard error: on a terminal as a bar that is redrawn in place,
+/// elsewhere as a line every few seconds.
+struct FanoutProgressBar {
+    private static let redrawIntervalMilliseconds: Int64 = 100
+    private static let logIntervalMilliseconds: Int64 = 5_000
+    private static let barWidth = 40
+
+    private let isTerminal = isatty(STDERR_FILENO) == 1
+    private var nextUpdateMilliseconds: Int64 = 0
+    private var isDrawn = false
+
+    /// - Parameter total: 0 if the total is unknown.
+    mutating func show(_ what: String, done: Int, of total: Int, nowMilliseconds: Int64) {
+        guard nowMilliseconds >= nextUpdateMilliseconds else { return }
+        nextUpdateMilliseconds =
+            nowMilliseconds + (isTerminal ? Self.redrawIntervalMilliseconds : Self.logIntervalMilliseconds)
+        let line = Self.line(what, done: done, of: total)
+        write(isTerminal ? "\r\(line)\u{1B}[K" : "\(line)\n")
+        isDrawn = true
+    }
+
+    static func line(_ what: String, done: Int, of total: Int) -> String {
+        guard total > 0 else { return "  waiting for \(what)" }
+        let filledColumns = min(barWidth, max(0, barWidth * done / total))
+        let bar = String(repeating: "█", count: filledColumns) + String(repeating: "░", count: barWidth - filledColumns)
+        return "  \(bar)  \(Numeral.grouped(done)) of \(Numeral.grouped(total)): \(what)"
+    }
+
+    /// Removes the bar.
+    mutating func clear() {
+        if isTerminal, isDrawn { write("\r\u{1B}[K") }
+        isDrawn = false
+        nextUpdateMilliseconds = 0
+    }
+
+    private func write(_ text: String) {
+        let bytes = Array(text.utf8)
+        // A closed standard error is no reason to stop, so ignore the failure.
+        _ = bytes.withUnsafeBytes { Glibc.write(STDERR_FILENO, $0.baseAddress, $0.count) }
+    }
+}

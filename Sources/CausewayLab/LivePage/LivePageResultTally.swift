@@ -1,0 +1,24 @@
+import LiveActivity
+
+/// Counts the commands that have a result, for a page beside a worker that this program has not started.
+///
+/// Unlike ``ResultTally`` it keeps no data about single commands, because the topic may be of any size. If a worker
+/// is killed and the next worker writes a result again, the command counts twice.
+struct LivePageResultTally {
+    /// Commands that have a result of their own or are counted in another command's result.
+    private(set) var commands = 0
+    /// The time from the command's record to APNs' response; for an audience, to the response for the last
+    /// member.
+    private(set) var freshness = DurationHistogram()
+
+    mutating func add(_ result: ResultSummary) {
+        guard result.isComplete, !result.isOfRange, !result.isOfBroadcast else { return }
+        // If a command was held, its second result names the registration that released it. This result must
+        // not count the command again.
+        commands += result.supersededCommands + (result.isFromCommands ? 1 : 0)
+        guard result.isFromCommands, result.outcome == .accepted || result.roundOutcome == .delivered,
+            result.recordMilliseconds > 0, result.responseMilliseconds > 0
+        else { return }
+        freshness.add(milliseconds: result.responseMilliseconds - result.recordMilliseconds)
+    }
+}

@@ -1,0 +1,67 @@
+import Documents
+import Numbers
+
+/// Writes one event of the page's stream from pieces of JSON. The pieces are not parsed, and are copied only
+/// once, because each viewer gets four events a second.
+struct PageEventWriter {
+    /// The most phones that the page shows in full.
+    static let largePhonesMax = 24
+
+    /// Returns the numbers of the phones that the page shows in full. They are spread evenly over all phones, so that
+    /// the page shows many matches.
+    static func largePhones(of phones: Int) -> [Int] {
+        guard phones > largePhonesMax else { return Array(0..<max(0, phones)) }
+        return (0..<largePhonesMax).map { (2 * $0 + 1) * phones / (2 * largePhonesMax) }
+    }
+
+    /// Returns the whole number of the first property with this name, at any depth; nil if there is none, or if its
+    /// value does not begin with a digit. Use it only if no earlier property has the same name.
+    static func firstNumber(_ name: String, in response: [UInt8]) -> Int? {
+        let key = Array("\"\(name)\":".utf8)
+        guard response.count > key.count else { return nil }
+        for start in 0..<response.count - key.count
+        where response[start] == key[0] && response[start..<start + key.count].elementsEqual(key) {
+            let digits = response[(start + key.count)...].prefix(18).prefix { $0 &- UInt8(ascii: "0") < 10 }
+            return digits.withUnsafeBytes { Decimal.parse($0) }.map { Int($0) }
+        }
+        return nil
+    }
+
+    /// - Parameters:
+    ///   - screens: the response to `GET /screens`; nil if there is no simulator, or if it does not answer.
+    ///   - isWhole: whether `screens` has all phones. The page then drops the phones that it showed before.
+    ///   - service: the response to `GET /stats`; nil as for `screens`.
+    static func event(
+        screens: [UInt8]?,
+        isWhole: Bool,
+        service: [UInt8]?,
+        figures: [UInt8],
+        allowedActions: Set<PageAction>,
+        remarks: [PageAction: String] = [:],
+        disturbances: PageDisturbances,
+        nowMilliseconds: Int64
+    ) -> [UInt8] {
+        let null = Array("null".utf8)
+        var bytes = Array("data: {\"whole\":\(isWhole),\"screens\":".utf8)
+        bytes += screens ?? null
+        bytes += Array(",\"service\":".utf8)
+        bytes += service ?? null
+        bytes += Array(",\"figures\":".utf8)
+        bytes += figures
+        let actions = PageAction.allCases.map { action in
+            let left = disturbances.endsAtMilliseconds[action].map { max(0, $0 - nowMilliseconds) } ?? 0
+            let remark = remarks[action].map { ",\"remark\":\(quoted($0))" } ?? ""
+            return
+                "\"\(action.rawValue)\":{\"allowed\":\(allowedActions.contains(action)),\"on\":\(disturbances.isOn(action)),"
+                + "\"leftMilliseconds\":\(left)\(remark)}"
+        }
+        bytes += Array(",\"actions\":{\(actions.joined(separator: ","))}}\n\n".utf8)
+        return bytes
+    }
+
+    /// Returns a text as a JSON string, with quotes.
+    static func quoted(_ text: String) -> String {
+        // Encoding cannot fail, because every text has a JSON form.
+        (try? StableJSON.text(text)) ?? "\"\""
+    }
+}

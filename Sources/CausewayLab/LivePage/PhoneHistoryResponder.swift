@@ -1,0 +1,114 @@
+import CausewayCommandLine
+import Foundation
+import HTTP
+
+/// Answers requests about one phone with the simulator's record of the phone and the output of `causeway
+/// inspect` about its activity.
+///
+/// One thread answers the requests one after another, so at most one process of `causeway inspect` runs at a
+/// time.
+final class PhoneHistoryResponder: @unchecked Sendable {
+    /// The most requests that wait. Further requests are refused.
+    static let requestsMax = 8
+    private static let inspectionTimeoutMilliseconds: Int64 = 10_000
+    private static let resultCount = 8
+
+    private let pageState: LivePageState
+    /// Guards `requests`.
+    private let condition = NSCondition()
+    private var requests: [(exchange: HTTPExchange, phone: Int)] = []
+
+    init(pageState: LivePageState) {
+        self.pageState = pageState
+    }
+
+    /// Starts the thread. It must live as long as the process. The thread starts processes of `causeway
+    /// inspect`, and the kernel kills these when the thread ends.
+    func start() {
+        let thread = Thread { [self] in
+            while true {
+                let (exchange, phone) = takeRequest()
+                exchange.respond(makeResponse(about: phone))
+            }
+        }
+        thread.name = "page-history"
+        thread.start()
+    }
+
+    /// Queues a request about a phone.
+    ///
+    /// - Returns: a response that refuses the request if the queue is full; else nil.
+    func enqueue(_ exchange: HTTPExchange, about phone: Int) -> HTTPResponse? {
+        condition.withLock {
+            guard requests.count < Self.requestsMax else { return .plain(503) }
+            requests.append((exchange, phone))
+            condition.signal()
+            return nil
+        }
+    }
+
+    private func takeRequest() -> (HTTPExchange, Int) {
+        condition.withLock {
+            while requests.isEmpty { condition.wait() }
+            return requests.removeFirst()
+        }
+    }
+
+    private func makeResponse(about phone: Int) -> HTTPResponse {
+        guard let dataSources = pageState.dataSources,
+            let record = try? ControlClient(port: dataSources.controlPort)
+                .successfulResponseBody("GET", "/phone?number=\(phone)")
+        else { return .plain(404) }
+        var body = Array("{\"phone\":".utf8) + record
+        if let inspectCommandLine = dataSources.inspectCommandLine, let subject = InspectedActivity(of: record) {
+            switch Self.inspect(subject, inspectCommandLine) {
+            case .success(let line): body += Array(",\"inspection\":\(line)".utf8)
+            case .failure(let error):
+                body += Array(",\"inspectionFault\":\(PageEventWriter.quoted(error.description))".utf8)
+            }
+        }
+        body += Array("}".utf8)
+        return HTTPResponse(status: 200, contentType: "application/json", body: body)
+    }
+
+    private static func inspect(_ subject: InspectedActivity, _ inspectCommandLine: LivePageState.InspectCommandLine)
+        -> Result<
+            String, LabError
+        >
+    {
+        Result { () throws(LabError) in
+            let child = try ChildProcess(
+                name: "inspection",
+                command: [
+                    inspectCommandLine.program, "inspect", "--config", inspectCommandLine.configurationFile, "--json",
+                    "--results", String(Self.resultCount), "--app", subject.app, "--", subject.activity,
+                ],
+                logFile: inspectCommandLine.logFile,
+                output: .pipe
+            )
+            defer { child.stop(graceMilliseconds: 0) }
+            let line = try child.firstLine(milliseconds: inspectionTimeoutMilliseconds)
+            guard (try? JSONSerialization.jsonObject(with: Data(line.utf8))) != nil else {
+                throw child.failure("printed an unexpected line")
+            }
+            return line
+        }
+    }
+}
+
+/// The app and activity to inspect for a phone.
+struct InspectedActivity: Equatable {
+    var app: String
+    var activity: String
+
+    /// Takes the youngest activity from the simulator's record of a phone. Returns nil if the phone has no
+    /// activity.
+    init?(of record: [UInt8]) {
+        guard let object = (try? JSONSerialization.jsonObject(with: Data(record))) as? [String: Any],
+            let app = object["app"] as? String, let activities = object["activities"] as? [[String: Any]],
+            let activity = activities.last?["activity"] as? String
+        else { return nil }
+        self.app = app
+        self.activity = activity
+    }
+}

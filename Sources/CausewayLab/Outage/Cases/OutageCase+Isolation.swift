@@ -1,0 +1,75 @@
+import CausewayConfiguration
+
+extension OutageCase {
+    /// The time, in milliseconds, that 99 of 100 pushes of a healthy app may take. It is long, because the
+    /// machine may have other load.
+    private static let freshnessMillisecondsMax: Int64 = 2_500
+
+    /// How long a record may wait for its commit with the worker's defaults. A worker defers a command when
+    /// its wait is over, but first waits for the answer to a push that has begun just before. One more second
+    /// is for the commit, and one for the poll that measures it.
+    private static let commitMillisecondsMax: Int64 = {
+        let defaults = WorkerConfiguration()
+        return Int64(defaults.worker.deferAfterMilliseconds + defaults.apns.requestTimeoutMilliseconds) + 2_000
+    }()
+
+    /// Cases in which one app, device or token is disturbed and others must not be affected.
+    static let isolationCases = [
+        OutageCase(
+            name: "black-holed-host",
+            summary:
+                "The host of one app answers nothing for 20 s, connections neither; a healthy app shares its partitions",
+            apps: [
+                OutageApp(name: "affected", environment: .production, activities: 60, durationMilliseconds: 20_000),
+                OutageApp(name: "healthy", activities: 60, durationMilliseconds: 26_000),
+            ],
+            steps: [
+                OutageStep(at: 4_000, .freeze(.simulator(.production))),
+                OutageStep(at: 24_000, .thaw(.simulator(.production))),
+            ],
+            expectations: [
+                .noOutcome("failed"), .invalidationCount(0),
+                .freshnessP99(app: "healthy", milliseconds: freshnessMillisecondsMax),
+                .committedWithin(milliseconds: commitMillisecondsMax),
+                .atMostOnePushPerActivity(app: "affected", sinceMilliseconds: 24_000),
+            ]
+        ),
+        OutageCase(
+            name: "device-out-of-starts",
+            summary:
+                "Twelve starts for one device that may have eight an hour, beside a healthy app; a start expires after 30 s "
+                + "instead of 600",
+            apps: [
+                OutageApp(
+                    name: "affected",
+                    activities: 12,
+                    pushStartedActivities: 12,
+                    activitiesPerDevice: 12,
+                    activitiesPerEnd: 0
+                ),
+                OutageApp(name: "healthy", activities: 60),
+            ],
+            workers: OutageWorkers(
+                // These starts expire after 30 s, and a command that would expire before its deferred record
+                // is due is not deferred. So the delay must be short.
+                workerSettings: ["deferAfterMilliseconds": "3000", "deferredDelayMilliseconds": "5000"],
+                policySettings: ["expiration": "{startSeconds: 30}"]
+            ),
+            ageLimits: AgeLimits(startSeconds: 30),
+            expectations: [
+                .noOutcome("failed"), .freshnessP99(app: "healthy", milliseconds: freshnessMillisecondsMax),
+                .committedWithin(milliseconds: 15_000),
+            ]
+        ),
+        OutageCase(
+            name: "token-retired",
+            summary:
+                "All tokens of an app die, 410, and the next ones register 8 s later; the last updates and ends come in between",
+            apps: [OutageApp(activities: 60)],
+            steps: [
+                OutageStep(at: 13_000, .rotateTokens(app: "match")), OutageStep(at: 21_000, .releaseTokens),
+            ],
+            expectations: [.noOutcome("failed"), .invalidationCount(60)]
+        ),
+    ]
+}

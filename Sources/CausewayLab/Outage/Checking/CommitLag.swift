@@ -1,0 +1,34 @@
+import Kafka
+
+/// Measures how long records wait for their commit: until the group's committed offset passes them. Polls of
+/// the committed offsets and of the ends of the partitions show this.
+///
+/// The wait counts from the poll that first saw the record. A record that is written and committed between
+/// two polls counts as no wait.
+struct CommitLag {
+    /// The ends of each partition's log, as the polls found them, oldest first. Ends that are already
+    /// committed are removed.
+    private var uncommittedEnds: [Int: [(milliseconds: Int64, end: Int64)]] = [:]
+    private(set) var longestMilliseconds: Int64 = 0
+
+    /// Returns the longest wait since the last call.
+    mutating func takeLongestMilliseconds() -> Int64 {
+        defer { longestMilliseconds = 0 }
+        return longestMilliseconds
+    }
+
+    /// Records one poll.
+    ///
+    /// - Parameter positions: the positions of all partitions, by partition number.
+    mutating func addPoll(_ positions: [GroupPositionReader.Position], at milliseconds: Int64) {
+        for (partition, position) in positions.enumerated() {
+            var waitingEnds = uncommittedEnds[partition] ?? []
+            waitingEnds.append((milliseconds, position.logEndOffset))
+            waitingEnds.removeAll { $0.end <= position.committedOffset ?? 0 }
+            if let oldest = waitingEnds.first {
+                longestMilliseconds = max(longestMilliseconds, milliseconds - oldest.milliseconds)
+            }
+            uncommittedEnds[partition] = waitingEnds
+        }
+    }
+}

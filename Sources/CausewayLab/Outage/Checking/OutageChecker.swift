@@ -1,0 +1,301 @@
+import LiveActivity
+
+/// Compares a history with Causeway's promises. The same history always gives the same findings.
+///
+/// - **lost**: an activity whose phone does not show the newest state that has not expired. Or an alert that
+///   is not too old and never rang, although no newer alert replaced it.
+/// - **old**: a push that APNs accepted after its age limit (``AgeLimits``), or after a newer push of its
+///   activity. Or an alert that rang after a newer alert. Or a push that no valid command requests.
+/// - **twice**: an alert or a start that reached a phone twice. An alert that a ``AlertRepeatCause`` permits is counted
+///   separately. A start is never permitted twice.
+/// - **silence**: the time from a state to the push that brings this state or a newer one.
+///
+/// Age counts from `aps.timestamp`. Invalid commands and commands after an end have no effect, so none of
+/// them is the newest state. An activity that no phone ever had needs no end. If a start is lost, the updates
+/// of its activity do not count as lost too.
+struct OutageChecker {
+    private let ageLimits: AgeLimits
+    private let alertRepeatCauses: [AlertRepeatCause]
+    private let afterLifetime: AfterLifetime?
+    private let endMilliseconds: Int64
+    private var findings = OutageFindings()
+
+    private init(
+        ageLimits: AgeLimits,
+        alertRepeatCauses: [AlertRepeatCause],
+        afterLifetime: AfterLifetime?,
+        endMilliseconds: Int64
+    ) {
+        self.ageLimits = ageLimits
+        self.alertRepeatCauses = alertRepeatCauses
+        self.afterLifetime = afterLifetime
+        self.endMilliseconds = endMilliseconds
+    }
+
+    static func findings(
+        of history: OutageHistory,
+        ageLimits: AgeLimits = AgeLimits(),
+        alertRepeatCauses: [AlertRepeatCause] = [],
+        afterLifetime: AfterLifetime? = nil
+    ) -> OutageFindings {
+        var checker = OutageChecker(
+            ageLimits: ageLimits,
+            alertRepeatCauses: alertRepeatCauses,
+            afterLifetime: afterLifetime,
+            endMilliseconds: history.endMilliseconds
+        )
+        let commands = Dictionary(grouping: history.commands, by: \.activity)
+        let pushes = Dictionary(grouping: history.pushes, by: \.activity)
+        for activity in Set(commands.keys).union(pushes.keys).sorted() {
+            let observations = ActivityObservations(
+                activity: activity,
+                commands: commands[activity] ?? [],
+                pushes: pushes[activity] ?? [],
+                screen: history.screens[activity],
+                hasLifetime: afterLifetime != nil
+            )
+            checker.check(observations)
+        }
+        for app in checker.findings.freshnessMilliseconds.keys { checker.findings.freshnessMilliseconds[app]?.sort() }
+        return checker.findings
+    }
+
+    private mutating func check(_ observations: ActivityObservations) {
+        findOldPushes(observations)
+        findRepeats(observations)
+        findLostState(observations)
+        findLostAlerts(observations)
+        checkLifetime(observations)
+        measureSilence(observations)
+    }
+
+    // MARK: - Old
+
+    private mutating func findOldPushes(_ observations: ActivityObservations) {
+        var (newest, newestAlert): (OutageHistory.Command?, OutageHistory.Command?)
+        var hasEnded = false
+        for push in observations.acceptedPushes {
+            guard let command = observations.command(of: push) else {
+                findings.oldPushes.append("\(observations.activity): a push that no valid command requests")
+                continue
+            }
+            findings.freshnessMilliseconds[command.app, default: []]
+                .append(push.arrivalMilliseconds - command.producedMilliseconds)
+            if push.effect == .droppedAsOld || hasEnded || (newest.map { command.version < $0.version } ?? false) {
+                findings.oldPushes.append("\(observations.activity): \(command.version.sequence) after a newer one")
+            }
+            checkAge(of: push, command, in: observations)
+            if let alert = observations.alert(of: push) {
+                if let newestAlert, alert.version < newestAlert.version {
+                    findings.oldPushes.append(
+                        "\(observations.activity): the alert of \(alert.version.sequence) after a newer one"
+                    )
+                } else {
+                    newestAlert = alert
+                }
+            }
+            hasEnded = hasEnded || push.effect == .ended
+            if newest.map({ $0.version < command.version }) ?? true { newest = command }
+        }
+    }
+
+    private mutating func checkAge(
+        of push: OutageHistory.Push,
+        _ command: OutageHistory.Command,
+        in observations: ActivityObservations
+    ) {
+        if isOlderThan(ageLimits.secondsMax(of: command.event), command, at: push.arrivalMilliseconds) {
+            let age = (push.arrivalMilliseconds - command.timestampMilliseconds) / 1_000
+            findings.oldPushes.append(
+                "\(observations.activity): the \(command.event) \(command.version.sequence), \(age) s old"
+            )
+        }
+        guard command.event != .start, let alert = observations.alert(of: push) else { return }
+        if isOlderThan(ageLimits.alertSeconds, alert, at: push.arrivalMilliseconds) {
+            let age = (push.arrivalMilliseconds - alert.timestampMilliseconds) / 1_000
+            findings.oldPushes.append("\(observations.activity): the alert of \(alert.version.sequence), \(age) s old")
+        }
+    }
+
+    private func isOlderThan(_ seconds: Int64, _ command: OutageHistory.Command, at milliseconds: Int64) -> Bool {
+        milliseconds - command.timestampMilliseconds > seconds * 1_000 + AgeLimits.toleranceMilliseconds
+    }
+
+    // MARK: - Twice
+
+    private mutating func findRepeats(_ observations: ActivityObservations) {
+        let starts = observations.appliedPushes.filter { $0.effect == .started }
+        for push in starts.dropFirst() {
+            findings.repeats.append(
+                "\(observations.activity): started again after \(push.arrivalMilliseconds - starts[0].arrivalMilliseconds) ms"
+            )
+        }
+        var firstAlertMilliseconds: [String: Int64] = [:]
+        for push in observations.appliedPushes where push.effect != .started {
+            guard let alert = push.alert else { continue }
+            guard let first = firstAlertMilliseconds[alert] else {
+                firstAlertMilliseconds[alert] = push.arrivalMilliseconds
+                continue
+            }
+            let text = "\(observations.activity): \(alert) again after \(push.arrivalMilliseconds - first) ms"
+            if alertRepeatCauses.contains(where: {
+                $0.allowsRepeatedAlert(firstMilliseconds: first, repeatMilliseconds: push.arrivalMilliseconds)
+            }) {
+                findings.permittedRepeats.append(text)
+            } else {
+                findings.repeats.append(text)
+            }
+        }
+    }
+
+    // MARK: - Lost
+
+    private mutating func findLostState(_ observations: ActivityObservations) {
+        guard let newest = observations.newestCommand, isRequired(newest), mustBeOnPhone(observations) else { return }
+        guard let screen = observations.screen else {
+            if newest.event != .end { findings.losses.append("\(observations.activity): no phone has it") }
+            return
+        }
+        if screen.sequence != newest.version.sequence {
+            findings.losses.append("\(observations.activity): shows \(screen.sequence), not \(newest.version.sequence)")
+        } else if newest.event == .end, !screen.isFinished {
+            findings.losses.append("\(observations.activity): has not ended")
+        }
+    }
+
+    /// Whether the promises still require the command's effect at the time when the screens are read.
+    private func isRequired(_ command: OutageHistory.Command) -> Bool {
+        if let expires = command.expirationMilliseconds, expires <= endMilliseconds { return false }
+        return !isOlderThan(ageLimits.secondsMax(of: command.event), command, at: endMilliseconds)
+    }
+
+    /// Whether a phone must have the activity. It must if a phone has it already, if its app began the activity, or if
+    /// the start is still required.
+    private func mustBeOnPhone(_ observations: ActivityObservations) -> Bool {
+        guard observations.screen == nil, let start = observations.commands.first(where: { $0.event == .start }) else {
+            return true
+        }
+        return isRequired(start)
+    }
+
+    private mutating func findLostAlerts(_ observations: ActivityObservations) {
+        guard observations.screen != nil else { return }
+        let newestRungVersion = observations.appliedPushes.compactMap { observations.alert(of: $0)?.version }.max()
+        for command in observations.effectiveCommands where command.alert != nil && command.event != .start {
+            guard isRequired(command), !isOlderThan(ageLimits.alertSeconds, command, at: endMilliseconds) else {
+                continue
+            }
+            if newestRungVersion.map({ $0 < command.version }) ?? true {
+                findings.losses.append("\(observations.activity): the alert of \(command.version.sequence) never rang")
+            }
+        }
+    }
+
+    // MARK: - Lifetimes
+
+    private mutating func checkLifetime(_ observations: ActivityObservations) {
+        guard let afterLifetime else { return }
+        let shouldRestart = afterLifetime == .restart && observations.commands.contains { $0.event == .start }
+        checkCount(observations.lifetimeEnds, expected: 1, "\(observations.activity): ended by its lifetime")
+        checkCount(
+            observations.restarts,
+            expected: shouldRestart ? 1 : 0,
+            "\(observations.activity): started again after its lifetime"
+        )
+        if let screen = observations.screen, screen.isFinished == shouldRestart {
+            findings.losses.append("\(observations.activity): \(shouldRestart ? "is over" : "has not ended")")
+        }
+    }
+
+    private mutating func checkCount(_ pushes: [OutageHistory.Push], expected: Int, _ what: String) {
+        if pushes.count < expected { findings.losses.append("\(what) \(pushes.count) times, not \(expected)") }
+        if pushes.count > expected { findings.repeats.append("\(what) \(pushes.count) times, not \(expected)") }
+    }
+
+    // MARK: - Silence
+
+    private mutating func measureSilence(_ observations: ActivityObservations) {
+        var shownVersions: [(version: Version, milliseconds: Int64)] = []
+        for push in observations.appliedPushes {
+            guard let version = observations.command(of: push)?.version else { continue }
+            if shownVersions.last.map({ $0.version < version }) ?? true {
+                shownVersions.append((version, push.arrivalMilliseconds))
+            }
+        }
+        for command in observations.effectiveCommands {
+            let shownMilliseconds = shownVersions.first { $0.version >= command.version }?.milliseconds
+            // If no push brought the state or a newer one, there is a silence only if the promises required
+            // such a push.
+            guard
+                shownMilliseconds != nil
+                    || (isRequired(command) && mustBeOnPhone(observations) && canChangeScreen(observations))
+            else { continue }
+            let silence = (shownMilliseconds ?? endMilliseconds) - command.producedMilliseconds
+            findings.longestSilenceMilliseconds = max(findings.longestSilenceMilliseconds, silence)
+        }
+    }
+
+    /// Whether the newest state can change what the phone shows. An end cannot if no phone has the activity.
+    private func canChangeScreen(_ observations: ActivityObservations) -> Bool {
+        observations.screen != nil || observations.newestCommand?.event != .end
+    }
+}
+
+/// The observations of one activity.
+private struct ActivityObservations {
+    let activity: String
+    /// Valid commands, oldest version first.
+    let commands: [OutageHistory.Command]
+    /// The valid commands up to the first end. Commands after an end have no effect.
+    let effectiveCommands: ArraySlice<OutageHistory.Command>
+    /// Pushes that APNs accepted or that reached the phone, ordered by time. Ends and starts that the
+    /// lifetime caused are left out.
+    let acceptedPushes: [OutageHistory.Push]
+    /// The ends that Causeway made because the lifetime had ended. Only these pushes have no state, because
+    /// every command of a case has one.
+    let lifetimeEnds: [OutageHistory.Push]
+    /// The starts after the first end of a lifetime.
+    let restarts: [OutageHistory.Push]
+    let screen: OutageHistory.Screen?
+    private let commandByState: [String: OutageHistory.Command]
+    private let commandByAlert: [String: OutageHistory.Command]
+
+    init(
+        activity: String,
+        commands: [OutageHistory.Command],
+        pushes: [OutageHistory.Push],
+        screen: OutageHistory.Screen?,
+        hasLifetime: Bool
+    ) {
+        self.activity = activity
+        self.commands = commands.filter(\.isValid).sorted { $0.version < $1.version }
+        let end = self.commands.firstIndex { $0.event == .end }
+        effectiveCommands = self.commands.prefix(end.map { $0 + 1 } ?? self.commands.count)
+        let all = pushes.filter { $0.status == 200 || $0.effect != nil }
+            .sorted { $0.arrivalMilliseconds < $1.arrivalMilliseconds }
+        let firstLifetimeEndIndex = hasLifetime ? all.firstIndex { $0.stateDigest == nil } : nil
+        let lifetimeEndIndex = firstLifetimeEndIndex ?? all.count
+        let pushesAfterLifetimeEnd = all[lifetimeEndIndex...]
+        lifetimeEnds = pushesAfterLifetimeEnd.filter { $0.stateDigest == nil }
+        restarts = pushesAfterLifetimeEnd.filter { $0.effect == .started }
+        acceptedPushes =
+            all[..<lifetimeEndIndex] + pushesAfterLifetimeEnd.filter { $0.stateDigest != nil && $0.effect != .started }
+        self.screen = screen
+        commandByState = Dictionary(self.commands.map { ($0.stateDigest, $0) }, uniquingKeysWith: { first, _ in first })
+        let alertCommands = self.commands.compactMap { command in command.alert.map { ($0, command) } }
+        commandByAlert = Dictionary(alertCommands, uniquingKeysWith: { first, _ in first })
+    }
+
+    /// Pushes that the phone applied.
+    var appliedPushes: [OutageHistory.Push] {
+        acceptedPushes.filter { [.started, .shown, .ended].contains($0.effect) }
+    }
+
+    var newestCommand: OutageHistory.Command? { effectiveCommands.last }
+
+    func command(of push: OutageHistory.Push) -> OutageHistory.Command? {
+        push.stateDigest.flatMap { commandByState[$0] }
+    }
+
+    func alert(of push: OutageHistory.Push) -> OutageHistory.Command? { push.alert.flatMap { commandByAlert[$0] } }
+}

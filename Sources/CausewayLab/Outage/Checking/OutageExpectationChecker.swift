@@ -1,0 +1,77 @@
+import LiveActivity
+
+/// Checks the additional expectations of a case against the observations.
+struct OutageExpectationChecker {
+    /// The names of the outcomes that another outcome of the same command may follow.
+    private static let nonfinalOutcomeNames = Set(Outcome.allCases.filter { !$0.isFinal }.map { "\($0.name)" })
+
+    var findings: OutageFindings
+    /// The outcomes of each command, in the order of its results.
+    var outcomes: [String: [String]]
+    var invalidations: Int
+    var history = OutageHistory()
+    /// When the first command was due, UNIX milliseconds.
+    var firstCommandMilliseconds: Int64 = 0
+    var longestCommitMilliseconds: Int64 = 0
+
+    /// The number of commands without a result. Every case requires that it is 0.
+    var commandsWithoutResult: Int { history.commands.count { outcomes[$0.identifier] == nil } }
+
+    /// Returns the expectations that are not met, as text.
+    func unmetExpectations(of expectations: [OutageExpectation]) -> [String] {
+        let missing = commandsWithoutResult
+        return (missing == 0 ? [] : ["\(missing) commands have no result"]) + expectations.compactMap(violation(of:))
+    }
+
+    /// Returns why an expectation is not met; nil if it is met.
+    func violation(of expectation: OutageExpectation) -> String? {
+        switch expectation {
+        case .freshnessP99(let app, let bound):
+            guard let measured = findings.freshnessP99Milliseconds(of: app) else { return "\(app) had no push" }
+            return measured <= bound ? nil : "99 of 100 pushes of \(app) took \(measured) ms; limit \(bound)"
+        case .noOutcome(let outcome):
+            let count = count(of: outcome)
+            return count == 0 ? nil : "\(count) commands have the outcome \(outcome)"
+        case .outcome(let outcome, let expectedCount):
+            let count = count(of: outcome)
+            return count == expectedCount
+                ? nil : "\(count) commands have the outcome \(outcome), expected \(expectedCount)"
+        case .invalidationCount(let expectedCount):
+            return invalidations == expectedCount ? nil : "\(invalidations) invalidations, expected \(expectedCount)"
+        case .oneFinalResultPerCommand:
+            let again = outcomes.values.count { $0.count { !Self.nonfinalOutcomeNames.contains($0) } > 1 }
+            return again == 0 ? nil : "\(again) commands have two final results"
+        case .silenceWithin(let bound):
+            let measured = findings.longestSilenceMilliseconds
+            return measured <= bound ? nil : "an activity waited \(measured) ms; the limit is \(bound)"
+        case .committedWithin(let bound):
+            let measured = longestCommitMilliseconds
+            return measured <= bound ? nil : "a record waited \(measured) ms for its commit; the limit is \(bound)"
+        case .noPush(let app):
+            let count = acceptedPushes(of: app).count
+            return count == 0 ? nil : "\(app) got \(count) pushes, expected none"
+        case .atMostOnePushPerActivity(let app, let since):
+            let late = acceptedPushes(of: app).filter { $0.arrivalMilliseconds >= firstCommandMilliseconds + since }
+            let again = late.count - Set(late.map(\.activity)).count
+            return again == 0 ? nil : "\(app) got \(again) pushes beyond one for each activity"
+        }
+    }
+
+    private func acceptedPushes(of app: String) -> [OutageHistory.Push] {
+        let activities = Set(history.commands.lazy.filter { $0.app == app }.map(\.activity))
+        return history.pushes.filter { $0.status == 200 && activities.contains($0.activity) }
+    }
+
+    private func count(of outcome: String) -> Int { outcomes.values.count { $0.contains(outcome) } }
+}
+
+extension Outcome {
+    fileprivate var isFinal: Bool {
+        switch self {
+        case .held: false
+        case .accepted, .unchanged, .duplicate, .superseded, .ended, .expired, .invalid, .unregistered, .failed,
+            .unknown:
+            true
+        }
+    }
+}

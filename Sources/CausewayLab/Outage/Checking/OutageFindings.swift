@@ -1,0 +1,25 @@
+/// The findings about a history. Each list of texts describes broken promises, except `permittedRepeats`.
+struct OutageFindings: Equatable {
+    /// Activities whose phone does not show the newest state that has not expired, and alerts that are not too old and
+    /// never rang. Also missing ends and restarts of lifetimes.
+    var losses: [String] = []
+    /// Pushes that APNs accepted after their age limit or after a newer push or alert, or that no valid command
+    /// requests.
+    var oldPushes: [String] = []
+    /// Alerts and starts that reached a phone twice. Also surplus ends and restarts of lifetimes.
+    var repeats: [String] = []
+    /// Alerts that rang again after a crash and that the promises permit to ring again.
+    var permittedRepeats: [String] = []
+    /// The longest time from a state to the push that brought this state or a newer one.
+    var longestSilenceMilliseconds: Int64 = 0
+    /// The times from a command to the push that brought its state, by app, ascending.
+    var freshnessMilliseconds: [String: [Int64]] = [:]
+
+    var isGood: Bool { losses.isEmpty && oldPushes.isEmpty && repeats.isEmpty }
+
+    /// Returns the time that 99 of 100 pushes of an app did not exceed; nil without pushes.
+    func freshnessP99Milliseconds(of app: String) -> Int64? {
+        guard let times = freshnessMilliseconds[app], !times.isEmpty else { return nil }
+        return times[min(times.count - 1, times.count * 99 / 100)]
+    }
+}

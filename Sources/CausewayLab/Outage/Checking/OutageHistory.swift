@@ -1,0 +1,114 @@
+import LiveActivity
+
+/// The observations of one case: what its producers wrote, what arrived at APNs, and what the phones show at
+/// the end. Times are UNIX milliseconds.
+struct OutageHistory: Equatable {
+    struct Command: Equatable {
+        var app: String
+        var activity: String
+        var event: Event
+        /// `aps.timestamp` and `sequence`. The content state contains the sequence too. So a phone's content
+        /// shows to which command it belongs.
+        var version: Version
+        /// The alert's title, which is unique among the commands of the activity.
+        var alert: String?
+        /// The digest of the command's content state, as in the simulator's push log.
+        var stateDigest: String
+        var producedMilliseconds: Int64
+        /// The command's own `expiration`.
+        var expirationMilliseconds: Int64?
+        /// Whether the command is valid. An invalid command is wrong on purpose and must have no effect.
+        var isValid = true
+
+        /// The command's `id`, which results name.
+        var identifier: String { "\(activity)/\(version.sequence)" }
+
+        /// The time of the command's `aps.timestamp`.
+        var timestampMilliseconds: Int64 { version.timestamp * 1_000 }
+    }
+
+    /// A request that arrived at APNs.
+    struct Push: Equatable {
+        var arrivalMilliseconds: Int64
+        /// The status of the answer; 0: not answered.
+        var status: Int
+        var activity: String
+        /// The `aps.timestamp` in the body of the push.
+        var timestamp: Int64 = 0
+        var alert: String?
+        var stateDigest: String?
+        /// The effect on the phone; nil: the push reached no phone.
+        var effect: Effect?
+    }
+
+    enum Effect: Equatable {
+        case started, shown, ended
+        /// The phone dropped the push because it was older than the shown content or came after the end.
+        case droppedAsOld
+        /// The phone dropped the push for another reason.
+        case droppedForOtherReason
+    }
+
+    /// The state of an activity on a phone's screen.
+    struct Screen: Equatable {
+        /// The number in the shown content state, which is the sequence of its command.
+        var sequence: UInt64
+        /// Whether the activity has ended or has left the screen.
+        var isFinished: Bool
+    }
+
+    var commands: [Command] = []
+    var pushes: [Push] = []
+    /// The screens by activity. An activity that no phone has ever had is missing.
+    var screens: [String: Screen] = [:]
+    /// When the screens were read.
+    var endMilliseconds: Int64 = 0
+}
+
+/// The highest age of a push when APNs accepts it. The defaults are what Causeway promises with the worker's
+/// defaults.
+struct AgeLimits: Equatable {
+    var startSeconds: Int64 = 600
+    var alertSeconds: Int64 = 300
+    /// By Apple's rules an activity takes no updates after eight hours. It leaves the screen after twelve
+    /// hours.
+    var updateSeconds: Int64 = 8 * 3_600
+    var endSeconds: Int64 = 12 * 3_600
+
+    /// The tolerance of age checks. `aps.timestamp` has whole seconds, and a push arrives a short time after
+    /// it was sent.
+    static let toleranceMilliseconds: Int64 = 2_000
+
+    func secondsMax(of event: Event) -> Int64 {
+        switch event {
+        case .start: startSeconds
+        case .update: updateSeconds
+        case .end: endSeconds
+        }
+    }
+}
+
+/// What must happen after the end of an activity's lifetime. In a case, each activity reaches the end of its
+/// lifetime once.
+enum AfterLifetime {
+    case end
+    /// The activity is started again, provided that a start command began it.
+    case restart
+}
+
+/// A crash, a loss of data, or a stop without a complete drain. Alerts that rang shortly before it may ring again.
+struct AlertRepeatCause: Equatable {
+    var milliseconds: Int64
+    /// Alerts that rang within this time before the crash may ring again.
+    var alertRepeatWindowMilliseconds: Int64
+
+    /// An alert may also ring twice if its first push was in flight at the crash. This push arrives at most
+    /// this much later.
+    static let inFlightMillisecondsMax: Int64 = 1_000
+
+    func allowsRepeatedAlert(firstMilliseconds: Int64, repeatMilliseconds: Int64) -> Bool {
+        repeatMilliseconds >= milliseconds
+            && (milliseconds - alertRepeatWindowMilliseconds...milliseconds + Self.inFlightMillisecondsMax)
+                .contains(firstMilliseconds)
+    }
+}

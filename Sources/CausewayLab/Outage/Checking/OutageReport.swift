@@ -1,0 +1,43 @@
+import CausewayCommandLine
+import Numbers
+
+struct OutageReport {
+    private static let findingsPerListMax = 5
+
+    var name: String
+    var findings: OutageFindings
+    /// The case's additional expectations that are not met, as text.
+    var unmetExpectations: [String]
+
+    var isGood: Bool { findings.isGood && unmetExpectations.isEmpty }
+
+    /// The report as text: one line, followed by the broken promises.
+    var text: String {
+        let silence = Numeral.seconds(milliseconds: findings.longestSilenceMilliseconds)
+        let line =
+            "\(isGood ? "ok    " : "BROKEN") \(name): lost \(findings.losses.count), old \(findings.oldPushes.count), "
+            + "twice \(findings.repeats.count), longest silence \(silence), "
+            + "repeated after a crash \(findings.permittedRepeats.count)"
+        let findingLines =
+            examples("lost", findings.losses) + examples("old", findings.oldPushes)
+            + examples("twice", findings.repeats)
+            + unmetExpectations.map { "         \($0)" }
+        return ([line] + findingLines).joined(separator: "\n")
+    }
+
+    private func examples(_ what: String, _ texts: [String]) -> [String] {
+        let rest = texts.count - Self.findingsPerListMax
+        return texts.prefix(Self.findingsPerListMax).map { "         \(what): \($0)" }
+            + (rest > 0 ? ["         \(what): and \(rest) more"] : [])
+    }
+
+    /// Returns the last line of the output, with the sums over all reports.
+    static func summary(of reports: [OutageReport]) -> String {
+        func sum(_ list: KeyPath<OutageFindings, [String]>) -> Int {
+            reports.reduce(0) { $0 + $1.findings[keyPath: list].count }
+        }
+        let others = reports.reduce(0) { $0 + $1.unmetExpectations.count }
+        return "\(reports.count) cases: lost \(sum(\.losses)), old \(sum(\.oldPushes)), twice \(sum(\.repeats))"
+            + (others > 0 ? "; \(others) other expectations broken" : "")
+    }
+}

@@ -1,0 +1,51 @@
+/// Compares the minutes of the outage, and the time after the affected app's APNs host has returned, with
+/// Causeway's promises.
+struct OutageHourChecker {
+    let schedule: OutageHourSchedule
+    let minutes: [OutageMinute]
+    /// For each activity of the affected app: its pushes that APNs accepted after the app's host had
+    /// returned. True means that the push had the newest state.
+    let pushesAfterReturn: [String: [Bool]]
+    /// Activities of both apps whose phone does not show the newest state at the end.
+    let wrongScreenCount: Int
+    let failedCommands: Int
+
+    /// The promises that were broken, as text.
+    var brokenPromises: [String] {
+        [freshnessFailure, commitFailure, memoryFailure, pushFailure].compactMap { $0 }
+            + (wrongScreenCount == 0 ? [] : ["\(wrongScreenCount) phones do not show the newest state"])
+            + (failedCommands == 0 ? [] : ["\(failedCommands) commands have the outcome failed"])
+    }
+
+    private var outageMinutes: [OutageMinute] { minutes.filter(\.isHostUnreachable) }
+
+    private var freshnessFailure: String? {
+        let late = outageMinutes.filter { ($0.freshness.percentile(99) ?? .max) > schedule.freshnessMillisecondsMax }
+        return late.isEmpty
+            ? nil
+            : "in \(late.count) minutes 99 of 100 healthy pushes took over \(schedule.freshnessMillisecondsMax) ms"
+    }
+
+    private var commitFailure: String? {
+        let longest = minutes.map(\.longestCommitMilliseconds).max() ?? 0
+        return longest <= schedule.commitMillisecondsMax ? nil : "a record waited \(longest) ms for its commit"
+    }
+
+    /// Why the memory breaks its promise; nil if it does not. Compares the second half of the outage with the
+    /// first.
+    private var memoryFailure: String? {
+        let half = outageMinutes.count / 2
+        guard let firstHalfBytes = outageMinutes.prefix(half).map(\.residentBytes).max(),
+            let secondHalfBytes = outageMinutes.dropFirst(half).map(\.residentBytes).max()
+        else { return nil }
+        let isMemoryStable = secondHalfBytes <= firstHalfBytes + firstHalfBytes * schedule.memoryGrowthPercentMax / 100
+        return isMemoryStable
+            ? nil : "resident memory grew from \(firstHalfBytes >> 20) to \(secondHalfBytes >> 20) MiB"
+    }
+
+    private var pushFailure: String? {
+        let activitiesWithOtherPushes = schedule.activities - pushesAfterReturn.values.count { $0 == [true] }
+        return activitiesWithOtherPushes == 0
+            ? nil : "\(activitiesWithOtherPushes) affected activities did not get exactly one push, the newest"
+    }
+}

@@ -1,0 +1,22 @@
+import Kafka
+import LiveActivity
+
+/// Counts the results of each outcome.
+final class OutcomeCounter {
+    private(set) var counts: [Outcome: Int] = [:]
+    private let reader: OutageTopicReader
+
+    init(bootstrapServers: String) throws(LabError) {
+        reader = try OutageTopicReader([ResultsReader.resultsTopic], bootstrapServers: bootstrapServers)
+    }
+
+    /// Reads the records that have arrived, up to a limit for each call.
+    func drain() throws(LabError) { _ = try reader.drain(countMessage) }
+
+    private func countMessage(_ message: borrowing Message) {
+        guard let value = message.value, let outcome = ResultSummary(scanning: value).outcome else { return }
+        counts[outcome, default: 0] += 1
+    }
+
+    func close() { reader.close() }
+}

@@ -1,0 +1,35 @@
+import Foundation
+import Kafka
+
+/// Reads the workers' results: the outcomes of each command in order, and the number of tokens that are
+/// reported as dead.
+final class OutageResults {
+    private(set) var outcomesByCommand: [String: [String]] = [:]
+    private(set) var invalidations = 0
+    private let reader: OutageTopicReader
+
+    init(bootstrapServers: String) throws(LabError) {
+        let topics = [ResultsReader.resultsTopic, ResultsReader.invalidationsTopic]
+        reader = try OutageTopicReader(topics, bootstrapServers: bootstrapServers)
+    }
+
+    /// Reads the records that have arrived, up to a limit for each call.
+    ///
+    /// - Returns: false if nothing had arrived.
+    @discardableResult
+    func drain() throws(LabError) -> Bool { try reader.drain(countMessage) }
+
+    private func countMessage(_ message: borrowing Message) {
+        guard message.topic.index == 0 else {
+            invalidations += 1
+            return
+        }
+        guard let value = message.value,
+            let object = (try? JSONSerialization.jsonObject(with: Data(value))) as? [String: Any],
+            let command = object["command"] as? String, let outcome = object["outcome"] as? String
+        else { return }
+        outcomesByCommand[command, default: []].append(outcome)
+    }
+
+    func close() { reader.close() }
+}

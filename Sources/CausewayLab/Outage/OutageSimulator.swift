@@ -1,0 +1,192 @@
+import CausewayCommandLine
+import Foundation
+
+/// One simulator: an environment of APNs with the phones of its apps.
+final class OutageSimulator {
+    static let attributesType = "OutageAttributes"
+    private static let registrationsPerPage = 5_000
+    private static let activitiesMax = 100_000
+
+    let environment: SimulatorEnvironment
+    let process: ChildProcess
+    let endpoints: Deployment.SimulatorEndpoints
+    private let client: ControlClient
+    private var pushLog: JSONLinesReader
+    private var copiedRegistrations = 0
+    /// Whether the process is frozen. A frozen process answers no request.
+    var isFrozen = false
+
+    init(
+        _ environment: SimulatorEnvironment,
+        process: ChildProcess,
+        endpoints: Deployment.SimulatorEndpoints,
+        pushLog: String
+    ) {
+        self.environment = environment
+        self.process = process
+        self.endpoints = endpoints
+        client = ControlClient(port: endpoints.controlPort)
+        self.pushLog = JSONLinesReader(path: pushLog)
+    }
+
+    /// Returns the declaration of an app, in the form of a file for `--shapes`.
+    static func shapes(of app: OutageApp, teamId: String) -> String {
+        """
+        {"app": "\(app.bundleIdentifier)", "teamId": "\(teamId)", "attributesTypes": [{"name": "\(attributesType)",
+         "identifierAttribute": "activity", "attributes": {"activity": "string"},
+         "contentState": {"activity": "string", "number": "int"}}]}
+        """
+    }
+
+    /// Creates all phones of an app, and the activities that the app itself begins.
+    func createPhones(of app: OutageApp) throws(LabError) {
+        let devices = Set((0..<app.activities).map(app.device)).sorted()
+        try client.requestObject(
+            "POST",
+            "/phones",
+            [
+                "app": app.bundleIdentifier, "devices": devices, "frequentUpdates": true,
+                "environment": environment.rawValue,
+            ]
+        )
+        let appStartedActivities = (app.pushStartedActivities..<app.activities)
+            .map { index in
+                let activity = app.activity(index)
+                return [
+                    "activity": activity, "device": app.device(of: index),
+                    "attributes": ["activity": activity], "contentState": ["activity": activity, "number": 0],
+                ] as [String: Any]
+            }
+        guard !appStartedActivities.isEmpty else { return }
+        let timestamp = Clock.wallMilliseconds / 1_000 - app.ageSeconds - 60
+        try client.requestObject(
+            "POST",
+            "/activities",
+            [
+                "app": app.bundleIdentifier, "attributesType": Self.attributesType, "timestamp": timestamp,
+                "activities": appStartedActivities,
+            ]
+        )
+    }
+
+    /// Copies new registrations to Kafka, as an app's server does. Returns how many have been copied since
+    /// the start.
+    func copyRegistrations(to commandProducer: CommandProducer) throws(LabError) -> Int {
+        guard !isFrozen else { return copiedRegistrations }
+        let page = try SimulatedPhones(client: client)
+            .readRegistrations(since: copiedRegistrations, limit: Self.registrationsPerPage, waitMilliseconds: 0)
+        for record in page.records where try !commandProducer.produceRegistration(key: record.key, value: record.value)
+        {
+            throw LabError("the queue of registrations is full")
+        }
+        copiedRegistrations = page.next
+        return copiedRegistrations
+    }
+
+    func setFaults(_ shares: [String: Double]) throws(LabError) {
+        var members: [String: Any] = shares
+        // The simulator can lose the answer to a push. Such a push must have no effect on a phone, because
+        // otherwise the checker could not know whether its alert rang.
+        members["lostAnswersAreApplied"] = false
+        try client.requestObject("PUT", "/faults", members)
+    }
+
+    func clearFaults() throws(LabError) { try client.requestObject("DELETE", "/faults") }
+
+    /// Closes all connections without GOAWAY and close_notify. A push that the simulator has processed keeps
+    /// its effect, even if its answer is not sent any more.
+    func cutConnections() throws(LabError) { try client.requestObject("POST", "/cut") }
+
+    func rotateToken(of activity: String, app: OutageApp) throws(LabError) {
+        try client.requestObject("POST", "/rotate", ["app": app.bundleIdentifier, "activity": activity])
+    }
+
+    // MARK: - Looking
+
+    /// Returns what the phones show of an app's activities, by activity.
+    func readScreens(of app: OutageApp) throws(LabError) -> [String: OutageHistory.Screen] {
+        let target = "/activities?app=\(app.bundleIdentifier)&limit=\(Self.activitiesMax)"
+        let answer = try client.requestObject("GET", target)
+        guard let list = answer["activities"] as? [[String: Any]] else {
+            throw LabError("the simulator's list of activities has an unexpected form")
+        }
+        var screens: [String: OutageHistory.Screen] = [:]
+        for entry in list {
+            guard let activity = entry["activity"] as? String, let state = entry["contentState"] as? [String: Any],
+                let number = state["number"] as? UInt64
+            else { throw LabError("the simulator's list of activities has an unexpected form") }
+            screens[activity] = OutageHistory.Screen(
+                sequence: number,
+                isFinished: entry["state"] as? String != "active"
+            )
+        }
+        return screens
+    }
+
+    /// Returns the pushes that have arrived since the last call.
+    func readNewPushes() throws(LabError) -> [OutageHistory.Push] {
+        try pushLog.readNewLines().compactMap(Self.parsePush)
+    }
+
+    /// Reads a line of the push log. Returns nil if the line is about no activity.
+    private static func parsePush(_ line: [String: Any]) -> OutageHistory.Push? {
+        guard let activity = line["activity"] as? String, let milliseconds = line["time"] as? Int64 else { return nil }
+        return OutageHistory.Push(
+            arrivalMilliseconds: milliseconds,
+            status: line["status"] as? Int ?? 0,
+            activity: activity,
+            timestamp: line["timestamp"] as? Int64 ?? 0,
+            alert: line["alert"] as? String,
+            stateDigest: line["state"] as? String,
+            effect: (line["effect"] as? String).map(parseEffect)
+        )
+    }
+
+    private static func parseEffect(_ word: String) -> OutageHistory.Effect {
+        switch word {
+        case "started": .started
+        case "shown": .shown
+        case "ended": .ended
+        case "ignoredOld", "ignoredAfterEnd": .droppedAsOld
+        default: .droppedForOtherReason
+        }
+    }
+}
+
+/// Reads the lines of a growing file of JSON. Each line is returned once.
+struct JSONLinesReader {
+    private static let chunkBytes = 1 << 20
+
+    let path: String
+    private var offset: off_t = 0
+    /// The beginning of a line whose end is not written yet.
+    private var rest: [UInt8] = []
+
+    init(path: String) {
+        self.path = path
+    }
+
+    mutating func readNewLines() throws(LabError) -> [[String: Any]] {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw LabError(path, errno: errno) }
+        defer { close(descriptor) }
+        var chunk = [UInt8](repeating: 0, count: Self.chunkBytes)
+        var objects: [[String: Any]] = []
+        while true {
+            let count = pread(descriptor, &chunk, chunk.count, offset)
+            if count < 0, errno == EINTR { continue }
+            guard count >= 0 else { throw LabError(path, errno: errno) }
+            if count == 0 { return objects }
+            offset += off_t(count)
+            rest.append(contentsOf: chunk[..<count])
+            let whole = rest.lastIndex(of: UInt8(ascii: "\n")).map { $0 + 1 } ?? 0
+            for line in rest[..<whole].split(separator: UInt8(ascii: "\n")) {
+                guard let object = (try? JSONSerialization.jsonObject(with: Data(line))) as? [String: Any] else {
+                    throw LabError("\(path) has a line that is not a JSON object")
+                }
+                objects.append(object)
+            }
+            rest.removeSubrange(..<whole)
+        }
+    }
+}

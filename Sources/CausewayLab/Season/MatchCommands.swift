@@ -1,0 +1,162 @@
+import LiveActivity
+
+/// The commands of one match. Each is built once, and is sent to each follower or to all followers as an
+/// audience.
+struct MatchCommands {
+    static let app = "com.example.cricket"
+    static let attributesType = "MatchAttributes"
+
+    /// The start command: for the followers whose activity the server starts, or for the devices that have
+    /// joined the audience.
+    var start: CommandTemplate
+    /// The commands after the start: one for each ball, and one for the end of the match.
+    var frames: [CommandTemplate]
+    /// The state that the phones show at the end.
+    let finalState: MatchState
+
+    /// Returns the prefix of the ids of a match's activities, before the follower's number. `devicePrefix` is
+    /// the prefix of its devices' ids.
+    static func activityPrefix(of match: Match) -> String { "\(match.identifier)-" }
+    static func devicePrefix(of match: Match) -> String { "phone-\(match.identifier)-" }
+
+    /// Returns the prefix of a command's id, before the follower's number.
+    static func identifierPrefix(of match: Match, sequence: Int) -> String {
+        "\(sequence)/\(activityPrefix(of: match))"
+    }
+
+    /// - Parameter hasIdentifiers: whether the commands have ids. A command without an id is identified by the
+    ///   topic, partition and offset of its record.
+    init(_ match: Match, frames matchFrames: [MatchFrame], hasIdentifiers: Bool = false) {
+        precondition(!matchFrames.isEmpty, "a match has an end at least")
+        let prefix = Self.activityPrefix(of: match)
+        let opening = match.openingFrame
+        start = CommandTemplate(
+            activityPrefix: prefix,
+            devicePrefix: Self.devicePrefix(of: match),
+            identifierPrefix: hasIdentifiers ? Self.identifierPrefix(of: match, sequence: 0) : nil
+        ) { placeholders in
+            Self.record(placeholders, event: "start", sequence: 0, frame: opening) {
+                Self.writeStart(of: match, activity: placeholders.activity, to: &$0)
+            }
+        }
+        frames = matchFrames.enumerated()
+            .map { index, frame in
+                let event = index + 1 == matchFrames.count ? "end" : "update"
+                return CommandTemplate(
+                    activityPrefix: prefix,
+                    identifierPrefix: hasIdentifiers ? Self.identifierPrefix(of: match, sequence: index + 1) : nil
+                ) { placeholders in
+                    Self.record(placeholders, event: event, sequence: index + 1, frame: frame) { _ in }
+                }
+            }
+        finalState = matchFrames[matchFrames.count - 1].state
+    }
+
+    /// Makes the commands to the audience of the match's followers.
+    init(toAudienceOf match: Match, frames matchFrames: [MatchFrame]) {
+        precondition(!matchFrames.isEmpty, "a match has an end at least")
+        let audience = Self.audience(ofMatch: match.identifier)
+        start = CommandTemplate(audience: audience) { timestamp in
+            Self.record(
+                timestamp: timestamp,
+                event: "start",
+                sequence: 0,
+                frame: match.openingFrame,
+                address: { json in
+                    json.member("audience", audience)
+                    json.member("activity", Self.activity(onDevice: DeviceTemplate.placeholder.description))
+                },
+                more: { Self.writeStart(of: match, activity: nil, to: &$0) }
+            )
+        }
+        frames = matchFrames.enumerated()
+            .map { index, frame in
+                CommandTemplate(audience: audience) { timestamp in
+                    Self.record(
+                        timestamp: timestamp,
+                        event: index + 1 == matchFrames.count ? "end" : "update",
+                        sequence: index + 1,
+                        frame: frame,
+                        address: { $0.member("audience", audience) },
+                        more: { _ in }
+                    )
+                }
+            }
+        finalState = matchFrames[matchFrames.count - 1].state
+    }
+
+    static func audience(ofMatch identifier: String) -> String { "match-\(identifier)" }
+
+    /// Returns the id that the app chooses for a device's first activity if the start's attributes contain no
+    /// id.
+    static func activity(onDevice device: String) -> String { "\(device)-\(attributesType)-0" }
+
+    /// Returns the `ActivityAttributes`, which never change while the activity lives.
+    ///
+    /// - Parameter activity: the id that the app must use for an activity that a push starts. Nil lets the
+    ///   app choose the id, because one start goes to many devices.
+    static func attributes(of match: Match, activity: String?) -> [(name: StaticString, value: String)] {
+        var attributes: [(name: StaticString, value: String)] = [
+            ("match", match.identifier), ("home", match.teams[0]), ("away", match.teams[1]), ("venue", match.venue),
+        ]
+        if let activity { attributes.insert(("activity", activity), at: 0) }
+        return attributes
+    }
+
+    private static func writeStart(of match: Match, activity: String?, to aps: inout JSONWriter) {
+        aps.member("attributes-type", attributesType)
+        aps.member("attributes") { json in
+            for (name, value) in attributes(of: match, activity: activity) { json.member(name, value) }
+        }
+        aps.member("input-push-token", 1)
+    }
+
+    private static func record(
+        _ placeholders: CommandTemplate.Placeholders,
+        event: String,
+        sequence: Int,
+        frame: MatchFrame,
+        more: (inout JSONWriter) -> Void
+    ) -> [UInt8] {
+        record(
+            timestamp: placeholders.timestamp,
+            event: event,
+            sequence: sequence,
+            frame: frame,
+            address: { json in
+                json.member("activity", placeholders.activity)
+                if let device = placeholders.device { json.member("device", device) }
+                if let identifier = placeholders.identifier { json.member("id", identifier) }
+            },
+            more: more
+        )
+    }
+
+    private static func record(
+        timestamp: [UInt8],
+        event: String,
+        sequence: Int,
+        frame: MatchFrame,
+        address: (inout JSONWriter) -> Void,
+        more: (inout JSONWriter) -> Void
+    ) -> [UInt8] {
+        JSONWriter.object { json in
+            json.member("app", app)
+            address(&json)
+            json.member("sequence", sequence)
+            json.member("aps") { aps in
+                aps.member("timestamp", verbatim: timestamp)
+                aps.member("event", event)
+                more(&aps)
+                aps.member("content-state") { frame.state.write(to: &$0) }
+                if let alert = frame.alert {
+                    aps.member("alert") { json in
+                        json.member("title", alert.title)
+                        json.member("body", alert.body)
+                        json.member("sound", "default")
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,40 @@
+import APNsSimulator
+import CausewayCommandLine
+import Kafka
+
+/// Copies registrations from simulated phones to Kafka. In production, an app's server does this, and phones
+/// send their tokens to the server.
+struct SimulatedAppServer: Sendable {
+    private static let waitMilliseconds = 1_000
+
+    private let producer: Producer
+    private let topic: String
+    private let brokerMonitor: BrokerMonitor
+
+    init(bootstrapServers: String, topic: String) throws(KafkaError) {
+        let properties = [("bootstrap.servers", bootstrapServers)]
+        brokerMonitor = BrokerMonitor(of: "causeway-lab simulator", properties: properties)
+        producer = try Producer(properties: properties, logHandler: brokerMonitor)
+        self.topic = topic
+    }
+
+    /// Copies registrations until the task is cancelled or the simulator stops.
+    func run(from simulator: Simulator) async {
+        do {
+            var sender = try RecordSender(producer: producer, topic: topic, rate: nil, brokerMonitor: brokerMonitor)
+            var cursor = 0
+            while !Task.isCancelled,
+                let page = try? await simulator.registrations(since: cursor, waitMilliseconds: Self.waitMilliseconds)
+            {
+                for record in page.records { sender.send(record.value) }
+                cursor = page.next
+                sender.countAcknowledgements()
+            }
+            if let reason = sender.finish().failureReason {
+                StandardStreams.printError("causeway-lab simulator: \(reason)")
+            }
+        } catch {
+            StandardStreams.printError("causeway-lab simulator: \(error)")
+        }
+    }
+}

@@ -1,0 +1,242 @@
+import Foundation
+
+/// A record of `causeway.results`.
+public enum LiveActivityResult: Hashable, Sendable {
+    /// The outcome of one command, of an invalid registration, or of a push to one member of an audience that APNs
+    /// refused permanently.
+    case command(CommandResult)
+    /// The outcome of a command in one range of its audience.
+    case range(RangeResult)
+    /// The outcome of a command to an audience. Written when the last of its ranges and broadcasts has ended.
+    case audience(AudienceResult)
+    /// The outcome of a broadcast to a channel.
+    case broadcast(BroadcastResult)
+
+    /// The command's `id`. If it has none, or if the record could not be read: `topic/partition/offset` of the record.
+    public var command: String {
+        switch self {
+        case .command(let result): result.command
+        case .range(let result): result.command
+        case .audience(let result): result.command
+        case .broadcast(let result): result.command
+        }
+    }
+
+    public var outcome: Outcome {
+        switch self {
+        case .command(let result): result.outcome
+        case .range(let result): result.outcome
+        case .audience(let result): result.outcome
+        case .broadcast(let result): result.outcome
+        }
+    }
+}
+
+extension LiveActivityResult: Codable {
+    /// Each of these fields occurs in only one kind of result, so it shows which kind a record is. A
+    /// broadcast's result has none of them.
+    private enum DistinctiveFields: String, CodingKey { case attempts, segments, ranges }
+
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: DistinctiveFields.self)
+        if container.contains(.attempts) {
+            self = .command(try CommandResult(from: decoder))
+        } else if container.contains(.segments) {
+            self = .range(try RangeResult(from: decoder))
+        } else if container.contains(.ranges) {
+            self = .audience(try AudienceResult(from: decoder))
+        } else {
+            self = .broadcast(try BroadcastResult(from: decoder))
+        }
+    }
+
+    public func encode(to encoder: any Encoder) throws {
+        switch self {
+        case .command(let result): try result.encode(to: encoder)
+        case .range(let result): try result.encode(to: encoder)
+        case .audience(let result): try result.encode(to: encoder)
+        case .broadcast(let result): try result.encode(to: encoder)
+        }
+    }
+}
+
+extension LiveActivityResult: KafkaRecord {
+    public static var defaultTopic: String { "causeway.results" }
+
+    /// The id of the activity, channel, audience or device that the command addressed; for a push to a member of
+    /// an audience, the member's id. If the record was `invalid`, Causeway writes its result with the Kafka key of
+    /// the record instead.
+    public var key: String {
+        switch self {
+        case .command(let result): result.activity ?? result.channel ?? result.audience ?? result.device ?? ""
+        case .range(let result): result.audience
+        case .audience(let result): result.audience
+        case .broadcast(let result): result.audience ?? result.channel
+        }
+    }
+}
+
+public struct CommandResult: Codable, Hashable, Sendable {
+    public var command: String
+    public var app: String?
+    public var activity: String?
+    public var audience: String?
+    public var channel: String?
+    public var environment: PushEnvironment?
+    public var device: String?
+    public var outcome: Outcome
+    /// The number of older commands that this command replaced and that have no result of their own.
+    public var superseded: Int?
+    /// The HTTP status of APNs' last answer; nil if there was no answer.
+    public var status: Int?
+    /// A reason from APNs' answer, or a reason of Causeway's.
+    public var reason: String?
+    /// `lifetime` if Causeway made the command because the activity's lifetime was over: the end, or the start after
+    /// this end. Otherwise nil.
+    public var cause: String?
+    public var apnsId: String?
+    public var priority: Int?
+    public var demoted: Bool?
+    public var budgetLeft: Int?
+    /// The fields that were dropped because the body was too large.
+    public var dropped: [String]?
+    public var policy: String?
+    public var attempts: Int
+    /// `aps.timestamp` as it was sent, UNIX seconds; nil if nothing was sent.
+    public var timestamp: Int64?
+    public var source: RecordSource
+    public var times: ResultTimes
+}
+
+public struct RangeResult: Codable, Hashable, Sendable {
+    public var command: String
+    public var app: String
+    public var audience: String
+    /// Two segments, the first and the last one of the range. An audience has 256 segments.
+    public var segments: [Int]
+    public var outcome: Outcome
+    public var members: MemberCounts
+    public var source: RecordSource
+    public var times: ResultTimes
+}
+
+public struct AudienceResult: Codable, Hashable, Sendable {
+    public var command: String
+    public var app: String
+    public var audience: String
+    public var outcome: Outcome
+    public var members: MemberCounts
+    public var broadcasts: MemberCounts?
+    /// `none` if the audience should have a channel and had none in time; `channelReason` says why. Otherwise
+    /// nil.
+    public var channel: String?
+    public var channelReason: String?
+    public var ranges: Int
+    public var reason: String?
+    public var demoted: Bool?
+    /// The fields that were dropped because the body was too large.
+    public var dropped: [String]?
+    /// `aps.timestamp` as it was sent, UNIX seconds.
+    public var timestamp: Int64
+    public var source: RecordSource
+    public var times: ResultTimes
+}
+
+public struct BroadcastResult: Codable, Hashable, Sendable {
+    public var command: String
+    public var app: String
+    public var audience: String?
+    public var channel: String
+    public var environment: PushEnvironment
+    public var outcome: Outcome
+    public var status: Int?
+    public var reason: String?
+    /// What an operator or the app's developer should do about `reason`.
+    public var advice: String?
+    /// The fields that were dropped because the body was too large.
+    public var dropped: [String]?
+    public var source: RecordSource
+    public var times: ResultTimes
+}
+
+/// The numbers of members or broadcasts by their outcome.
+public struct MemberCounts: Codable, Hashable, Sendable {
+    public var counts: [Outcome: Int]
+
+    public subscript(outcome: Outcome) -> Int { counts[outcome] ?? 0 }
+
+    private static let knownOutcomes: Set<Outcome> = [
+        .delivered, .superseded, .failed, .unregistered, .expired, .started,
+    ]
+
+    private struct AnyKey: CodingKey {
+        var stringValue: String
+        var intValue: Int? { nil }
+
+        init(stringValue: String) { self.stringValue = stringValue }
+        init?(intValue: Int) { nil }
+    }
+
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: AnyKey.self)
+        counts = [:]
+        for key in container.allKeys {
+            let outcome = Outcome(rawValue: key.stringValue)
+            // A value of an unknown key that is no integer is ignored: a later version may add such a key.
+            counts[outcome] =
+                Self.knownOutcomes.contains(outcome)
+                ? try container.decodeIfPresent(Int.self, forKey: key) : try? container.decode(Int.self, forKey: key)
+        }
+    }
+
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(Dictionary(uniqueKeysWithValues: counts.map { ($0.key.rawValue, $0.value) }))
+    }
+}
+
+/// The place of a record in Kafka.
+public struct RecordSource: Codable, Hashable, Sendable {
+    public var topic: String
+    public var partition: Int
+    public var offset: Int64
+}
+
+/// The times of a command's steps. Nil: the step did not happen, its time is not known, or this kind of result does
+/// not report it.
+public struct ResultTimes: Codable, Hashable, Sendable {
+    /// The timestamp of the command's record in Kafka.
+    public var record: Date?
+    public var received: Date?
+    public var admitted: Date?
+    public var sent: Date?
+    public var answered: Date?
+    /// When APNs gave its first and its last answer to the pushes of a range, a broadcast, or a whole command to an
+    /// audience. Nil in results of single commands.
+    public var first: Date?
+    public var last: Date?
+
+    private enum CodingKeys: String, CodingKey { case record, received, admitted, sent, answered, first, last }
+
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        record = try container.decodeMillisecondsIfPresent(.record)
+        received = try container.decodeMillisecondsIfPresent(.received)
+        admitted = try container.decodeMillisecondsIfPresent(.admitted)
+        sent = try container.decodeMillisecondsIfPresent(.sent)
+        answered = try container.decodeMillisecondsIfPresent(.answered)
+        first = try container.decodeMillisecondsIfPresent(.first)
+        last = try container.decodeMillisecondsIfPresent(.last)
+    }
+
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.container(keyedBy: CodingKeys.self)
+        try container.encodeMilliseconds(record, .record)
+        try container.encodeMilliseconds(received, .received)
+        try container.encodeMilliseconds(admitted, .admitted)
+        try container.encodeMilliseconds(sent, .sent)
+        try container.encodeMilliseconds(answered, .answered)
+        try container.encodeMilliseconds(first, .first)
+        try container.encodeMilliseconds(last, .last)
+    }
+}

@@ -1,0 +1,124 @@
+import CausewayConfiguration
+import Glibc
+import Logging
+import Observability
+
+/// The source of a worker's configuration, from which it can be read again.
+package struct ConfigurationSource: Sendable {
+    /// The loader that reads the configuration again.
+    package var loader: ConfigurationLoader
+    /// The configuration file. Nil if the whole configuration comes from the environment, which does not change.
+    package var path: String?
+    /// The log threshold of the worker. A reload may change it.
+    package var threshold: LogThreshold
+
+    package init(loader: ConfigurationLoader, path: String?, threshold: LogThreshold) {
+        self.loader = loader
+        self.path = path
+        self.threshold = threshold
+    }
+}
+
+/// Reads the configuration again on request or when its file has changed. Applies the keys that a running
+/// worker can change.
+///
+/// If the configuration has any fault, none of it is applied.
+actor ConfigurationReloader {
+    /// The time between two polls of the file. A changed file is read only when two polls in a row find the
+    /// same state, because the first of them may find a half-written file.
+    static let pollInterval = Duration.seconds(1)
+
+    private let source: ConfigurationSource
+    private var runningConfiguration: WorkerConfiguration
+    private let log: SharedLimitedLog
+    /// Gives the new settings, and the contracts of the apps, to the lanes.
+    private let apply: @Sendable (WorkerConfiguration) -> Void
+    /// The state of the file when it was last read.
+    private var fileStateAtLastRead: FileState?
+    /// The state of the file at the last poll. If this state is new, the file is read when the next poll finds the same
+    /// state.
+    private var fileStateAtLastPoll: FileState?
+
+    init(
+        _ source: ConfigurationSource,
+        running: WorkerConfiguration,
+        log: SharedLimitedLog,
+        apply: @escaping @Sendable (WorkerConfiguration) -> Void
+    ) {
+        self.source = source
+        runningConfiguration = running
+        self.log = log
+        self.apply = apply
+        fileStateAtLastRead = source.path.flatMap(FileState.init)
+        fileStateAtLastPoll = fileStateAtLastRead
+    }
+
+    /// Watches the file until the task is cancelled.
+    func run() async {
+        while !Task.isCancelled {
+            try? await Task.sleep(for: Self.pollInterval)
+            readIfChanged()
+        }
+    }
+
+    private func readIfChanged() {
+        let state = source.path.flatMap(FileState.init)
+        defer { fileStateAtLastPoll = state }
+        guard state != nil, state == fileStateAtLastPoll, state != fileStateAtLastRead else { return }
+        reload()
+    }
+
+    func reload() {
+        fileStateAtLastRead = source.path.flatMap(FileState.init)
+        let newConfiguration: WorkerConfiguration
+        do {
+            newConfiguration = try source.loader.load(path: source.path)
+        } catch {
+            return log(
+                .configurationRejected,
+                ["faults": "\(error.faults.map(\.description).joined(separator: "; "))"]
+            )
+        }
+        // The loader does not read the files of shapes.
+        do throws(ShapesFileError) {
+            for app in newConfiguration.apps { _ = try app.readContractRule() }
+        } catch {
+            return log(.configurationRejected, ["faults": "\(error)"])
+        }
+        let change = ConfigurationChange(from: runningConfiguration, to: newConfiguration)
+        runningConfiguration = change.configuration
+        source.threshold.level = runningConfiguration.log.level
+        // Apply also if no key has changed: a file of shapes may have changed.
+        if !change.appliedKeys.isEmpty || runningConfiguration.apps.contains(where: { $0.shapes.file != nil }) {
+            apply(runningConfiguration)
+        }
+        if !change.keysNeedingRestart.isEmpty {
+            log(.configurationNeedsRestart, ["keys": "\(change.keysNeedingRestart.joined(separator: ", "))"])
+        }
+        log(
+            .configurationReloaded,
+            ["changed": "\(change.appliedKeys.isEmpty ? "nothing" : change.appliedKeys.joined(separator: ", "))"]
+        )
+    }
+}
+
+/// The properties that distinguish two states of a file. Kubernetes updates a ConfigMap by replacing its file
+/// with another file.
+private struct FileState: Equatable {
+    var device: UInt64
+    var inode: UInt64
+    var sizeBytes: Int64
+    var modificationSeconds: Int
+    var modificationNanoseconds: Int
+
+    /// Reads the state of a file; nil if there is no file, or if the process may not see it.
+    init?(path: String) {
+        var status = stat()
+        guard stat(path, &status) == 0 else { return nil }
+        device = UInt64(status.st_dev)
+        inode = UInt64(status.st_ino)
+        sizeBytes = Int64(status.st_size)
+        modificationSeconds = status.st_mtim.tv_sec
+        modificationNanoseconds = status.st_mtim.tv_nsec
+    }
+}

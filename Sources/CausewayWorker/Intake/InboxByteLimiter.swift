@@ -1,0 +1,56 @@
+import Kafka
+
+/// Limits the bytes of records that were dealt to a lane and that the lane has not taken. A ring limits only
+/// the number of its entries, and one record may be large.
+///
+/// The ring's own count tells how many entries the lane has taken. To deal a record, the Kafka thread reads this count
+/// only when the inbox seems to be full. A more frequent read would slow down the lane, which writes the count.
+struct InboxByteLimiter {
+    /// Bytes that librdkafka needs for a record beside its key and value.
+    private static let recordOverheadBytes = Int(MemoryBudget.recordOverheadBytes)
+
+    private let bytesMax: Int
+    /// The bytes of each entry in the ring, the oldest at `firstIndex`. The array is as long as the ring.
+    private var entryBytes: [UInt32]
+    private var firstIndex = 0
+    private var entryCount = 0
+    private var totalBytes = 0
+
+    init(bytesMax: Int, capacity: Int) {
+        self.bytesMax = bytesMax
+        entryBytes = Array(repeating: 0, count: capacity)
+    }
+
+    static func recordBytes(of message: borrowing Message) -> Int {
+        recordOverheadBytes + (message.value?.count ?? 0) + (message.key?.count ?? 0)
+    }
+
+    /// Whether a record of this size may be dealt. A record may always be dealt to an empty inbox.
+    ///
+    /// - Parameter untakenEntries: the number of entries that the lane has not taken.
+    mutating func hasRoom(for recordBytes: Int, untakenEntries: @autoclosure () -> Int) -> Bool {
+        if totalBytes + recordBytes <= bytesMax, entryCount < entryBytes.count { return true }
+        removeTakenEntries(untakenEntries: untakenEntries())
+        return (totalBytes + recordBytes <= bytesMax && entryCount < entryBytes.count) || entryCount == 0
+    }
+
+    mutating func append(_ recordBytes: Int) {
+        entryBytes[(firstIndex + entryCount) % entryBytes.count] = UInt32(clamping: recordBytes)
+        entryCount += 1
+        totalBytes += Int(UInt32(clamping: recordBytes))
+    }
+
+    /// Whether the inbox uses at most half of its bytes, so that more records may be fetched for the lane.
+    mutating func isAtMostHalfFull(untakenEntries: Int) -> Bool {
+        removeTakenEntries(untakenEntries: untakenEntries)
+        return totalBytes <= bytesMax / 2
+    }
+
+    private mutating func removeTakenEntries(untakenEntries: Int) {
+        while entryCount > untakenEntries {
+            totalBytes -= Int(entryBytes[firstIndex])
+            firstIndex = (firstIndex + 1) % entryBytes.count
+            entryCount -= 1
+        }
+    }
+}

@@ -1,0 +1,141 @@
+import Glibc
+import Kafka
+import Logging
+import Observability
+import Reactor
+
+/// An assignment without partitions: other workers have all partitions, or the commands topic has none.
+///
+/// A member id does not prove that the group has assigned partitions, because a broker returns the id to the
+/// first join request (KIP-394). So the worker counts as a member of the consumer group only with an
+/// assignment. After an empty assignment, it counts as a member when the brokers have said that the topic has
+/// partitions.
+struct EmptyAssignmentCheck {
+    static let intervalMilliseconds: Int64 = 5_000
+    /// How long the Kafka thread waits for the brokers' answer.
+    static let timeoutMilliseconds: Int32 = 500
+
+    /// Whether the group has given this worker no partitions, and the brokers have not said yet that the commands
+    /// topic has some.
+    private(set) var isUnconfirmed = false
+    private var dueMilliseconds: Int64 = 0
+
+    mutating func update(isEmpty: Bool) {
+        isUnconfirmed = isEmpty
+        dueMilliseconds = 0
+    }
+
+    func isDue(nowMilliseconds: Int64) -> Bool { isUnconfirmed && nowMilliseconds >= dueMilliseconds }
+
+    mutating func postpone(nowMilliseconds: Int64) { dueMilliseconds = nowMilliseconds + Self.intervalMilliseconds }
+}
+
+/// Handles the partitions that the group assigns and revokes.
+extension Intake {
+    func partitionsAssigned(_ partitions: [TopicPartition]) {
+        // While the consumer closes, the lanes have ended, and the consumer gives back newly assigned
+        // partitions at once. So these partitions need no lane.
+        guard phase == .running else { return }
+        for partition in partitions {
+            // Partitions with the same number, of all topics, go to the same lane.
+            let assignment = assignments.insert(partition, lane: Int(partition.partition) % mailboxes.count)
+            if assignment.lane == nil { writeLog(.partitionsTooMany, ["partition": "\(name(of: partition))"]) }
+            sendOrder(.assign, partition, committedOffset: consumer.committedOffsets[partition])
+        }
+        rereading.publishSoon()
+        rereading.requestPartitionCount()
+        emptyAssignment.update(isEmpty: assignments.assignedPartitions.isEmpty)
+        if !emptyAssignment.isUnconfirmed { noteMembership(.member) }
+        writeLog(.partitionsAssigned, ["count": "\(partitions.count)"])
+    }
+
+    func partitionsRevoked(_ partitions: [TopicPartition], areLost: Bool) {
+        writeLog(.partitionsRevoked, ["count": "\(partitions.count)", "lost": "\(areLost)"])
+        // Until the group's next assignment, the worker does not count as a member of the group.
+        noteMembership(.joining)
+        if !areLost { drain(partitions) }
+        for partition in partitions where assignments[partition] != nil {
+            sendOrder(.release, partition)
+            assignments.remove(partition)
+            partitionsWithoutPosition.remove(partition)
+            unfetchedPartitions.remove(partition)
+            rereading.remove(partition)
+            pausedPartitions.remove(partition)
+        }
+        noteMembership(.joining)
+    }
+
+    /// After an empty assignment, asks the brokers whether the commands topic has partitions. If it has some, other
+    /// workers own them, and this worker is on standby.
+    func confirmEmptyAssignment() {
+        guard emptyAssignment.isDue(nowMilliseconds: loop.nowMilliseconds), isBrokerUp == true else { return }
+        announceBlocking(milliseconds: 2 * Int64(EmptyAssignmentCheck.timeoutMilliseconds))
+        let count = try? consumer.fetchPartitionCount(
+            of: TopicIdentifier(index: Self.commandsTopicIndex),
+            timeoutMilliseconds: EmptyAssignmentCheck.timeoutMilliseconds
+        )
+        loop.refreshClock()
+        if let count {
+            registry.condition.change { $0.isTopicMissing = count == 0 }
+            if count > 0 {
+                emptyAssignment.update(isEmpty: false)
+                return noteMembership(.member)
+            }
+        }
+        emptyAssignment.postpone(nowMilliseconds: loop.nowMilliseconds)
+    }
+
+    /// Gives the lane of an assigned partition an order. Does nothing if the lane had no room for the partition.
+    func sendOrder(
+        _ kind: LaneOrder.Kind,
+        _ partition: TopicPartition,
+        isReread: Bool = false,
+        committedOffset: CommittedOffset? = nil
+    ) {
+        guard let assignment = assignments[partition], let lane = assignment.lane else { return }
+        let isPushed = mailboxes[lane].orders
+            .push(
+                LaneOrder(
+                    kind: kind,
+                    topic: partition.topic.index,
+                    partition: partition.partition,
+                    assignmentNumber: assignment.assignmentNumber,
+                    isReread: isReread,
+                    committedOffset: committedOffset.map { RingBox.passRetained($0) }
+                )
+            )
+        precondition(isPushed, "the lane's ring has room for its orders")
+        mailboxes[lane].wakeup.signal()
+    }
+
+    /// Lets the lanes settle what is in flight in these partitions, until all are drained, the drain time has ended, or
+    /// a second stop signal has come.
+    ///
+    /// Meanwhile the Kafka thread must not poll the consumer. It still takes acknowledgements of results, stores
+    /// offsets and publishes metrics.
+    func drain(_ partitions: [TopicPartition]) {
+        let drainingPartitions = partitions.filter { assignments[$0]?.lane != nil }
+        for partition in drainingPartitions { sendOrder(.revoke, partition) }
+        loop.refreshClock()
+        let revocationEndMilliseconds = loop.nowMilliseconds + drainMilliseconds
+        while true {
+            takeLaneReports()
+            passDeliveryReports()
+            wakeLanes()
+            publishMetricsIfDue()
+            if drainingPartitions.allSatisfy({ assignments[$0]?.isDrained ?? true }) { return }
+            loop.refreshClock()
+            // If a stop is requested during a rebalance, the drain ends at the earlier of the two deadlines.
+            let remainingMilliseconds =
+                min(revocationEndMilliseconds, stopSchedule?.drainEndMilliseconds ?? .max) - loop.nowMilliseconds
+            guard remainingMilliseconds > 0, !signals.isStoppingAtOnce else {
+                let count = drainingPartitions.count { !(assignments[$0]?.isDrained ?? true) }
+                let cause = remainingMilliseconds > 0 ? "a second stop signal" : "time"
+                return writeLog(.drainTimeOver, ["partitions": "\(count)", "cause": "\(cause)"])
+            }
+            var descriptor = pollfd(fd: wakeup.descriptor, events: Int16(POLLIN), revents: 0)
+            _ = Glibc.poll(&descriptor, 1, Int32(min(remainingMilliseconds, Self.pollIntervalMilliseconds)))
+            wakeup.drain()
+        }
+    }
+}

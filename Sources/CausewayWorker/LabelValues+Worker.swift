@@ -1,0 +1,43 @@
+import APNs
+import CausewayConfiguration
+import Kafka
+import LiveActivity
+import Observability
+import Reactor
+import Redis
+
+extension LabelValues {
+    /// Makes the labels of a worker with this configuration.
+    ///
+    /// - Parameter signers: the signing keys, in the order of `keyIdentifiers`. If another key replaces one
+    ///   of them later, the label keeps the id of the replaced key.
+    init(_ configuration: WorkerConfiguration, signers: [AppKey], keyIdentifiers: [String], version: String) {
+        self.init(
+            apps: configuration.apps.map(\.name),
+            pools: configuration.apps.flatMap { app in
+                app.environments.map { Pool(app: app.name, environment: "\($0.name)") }
+            },
+            outcomes: Outcome.allCases.map { "\($0.name)" },
+            responses: ResponseTable(
+                reasons: Reason.allCases.map { .init(documentedStatus: $0.documentedStatus, text: "\($0.text)") }
+            ),
+            signers: zip(signers, keyIdentifiers).map { Signer(team: $0.teamIdentifier, keyIdentifier: $1) },
+            policies: configuration.policies.map(\.name),
+            redisErrors: RedisError.Code.allCases.map { "\($0)" } + ["other"],
+            kafkaErrors: Self.kafkaErrors.map(\.name) + ["other"],
+            build: Build(
+                version: version,
+                librdkafka: KafkaLibrary.version,
+                openssl: TLSContext.libraryVersion,
+                hiredis: RedisConnection.libraryVersion
+            )
+        )
+    }
+
+    private static let kafkaErrors = KafkaLibrary.errors
+
+    /// For each of librdkafka's error codes: the index of the error in ``kafkaErrors``.
+    static var kafkaErrorIndices: [Int32: Int] {
+        Dictionary(kafkaErrors.enumerated().map { ($1.code, $0) }) { first, _ in first }
+    }
+}

@@ -1,0 +1,100 @@
+import Delivery
+import Kafka
+import Numbers
+import Observability
+
+/// The lane's part of tracing. Reads a record's trace from its headers, makes the traces for the records that the
+/// lane writes because of it, and gives sampled traces to the exporter.
+final class LaneTracer {
+    /// The buffer in which a trace is written for the core, which copies it.
+    private let traceBuffer: UnsafeMutableRawBufferPointer
+    /// The ring to the exporter; nil if traces are not exported.
+    private let ring: TraceRing?
+    /// How many of a million commands without a trace get a new one.
+    private let samplesPerMillion: UInt64
+    /// The seed of span ids. An id is computed from the seed, the parent span, and the offset and number of earlier
+    /// results of the record. So if this lane produces a result twice, both name the same span.
+    private let seed: UInt64
+    private var randomness: SplitMix64
+
+    init(ring: TraceRing?, samplesPerMillion: Int) {
+        traceBuffer = .allocate(byteCount: RecordTrace.bytesMax, alignment: 8)
+        self.ring = ring
+        self.samplesPerMillion = ring == nil ? 0 : UInt64(clamping: samplesPerMillion)
+        seed = UInt64.random(in: .min ... .max)
+        randomness = SplitMix64(seed: seed)
+    }
+
+    deinit {
+        traceBuffer.deallocate()
+    }
+
+    /// Returns the trace that the core keeps with the record; empty for a record without a trace. Begins a trace for
+    /// some commands that have none (``samplesPerMillion``). The result is valid until the next call.
+    func writeTrace(of message: borrowing Message) -> UnsafeRawBufferPointer {
+        if let headers = message.headers, let trace = RecordTrace(headers) { return trace.write(to: traceBuffer) }
+        guard samplesPerMillion > 0, message.topic.index == Intake.commandsTopicIndex,
+            randomness.next() % 1_000_000 < samplesPerMillion
+        else { return UnsafeRawBufferPointer(start: nil, count: 0) }
+        let context = TraceContext(
+            traceHigh: randomness.next(),
+            traceLow: randomness.nextNonzero(),
+            span: randomness.nextNonzero(),
+            isSampled: true,
+            isRandom: true
+        )
+        return RecordTrace(context: context, isBegunHere: true).write(to: traceBuffer)
+    }
+
+    /// Returns the trace of a record whose outcome is known; nil if the trace is not exported.
+    func makeFinishedTrace(_ trace: RecordTrace, _ view: RecordView, atMilliseconds: Int64) -> FinishedTrace? {
+        guard ring != nil, trace.context.isSampled else { return nil }
+        return FinishedTrace(trace, view, seed: seed, finishedMilliseconds: atMilliseconds)
+    }
+
+    /// Returns the trace of a command to an audience that was fanned out; nil if the trace is not exported.
+    func makeFannedOutTrace(
+        _ trace: RecordTrace,
+        _ view: RecordView,
+        admittedMilliseconds: Int64,
+        atMilliseconds: Int64
+    ) -> FinishedTrace? {
+        guard ring != nil, trace.context.isSampled else { return nil }
+        return FinishedTrace(
+            fannedOut: trace,
+            view,
+            seed: seed,
+            admittedMilliseconds: admittedMilliseconds,
+            finishedMilliseconds: atMilliseconds
+        )
+    }
+
+    /// Returns the trace for the fan-out records of a command: the command's span in this worker if one is
+    /// exported, else the command's own trace.
+    func makeFanoutTrace(_ trace: RecordTrace, offset: Int64) -> RecordTrace {
+        guard ring != nil, trace.context.isSampled else { return trace }
+        var trace = trace
+        trace.context = FinishedTrace.context(of: trace, offset: offset, earlierResultCount: 0, seed: seed)
+        return trace
+    }
+
+    /// Returns the trace of a fan-out record whose range has ended; nil if traces are not exported or this trace is not
+    /// sampled.
+    func makeFinishedTrace(
+        _ trace: RecordTrace,
+        _ range: FinishedRange,
+        appIndex: Int,
+        atMilliseconds: Int64
+    ) -> FinishedTrace? {
+        guard ring != nil, trace.context.isSampled else { return nil }
+        return FinishedTrace(
+            trace,
+            range,
+            appIndex: appIndex,
+            seed: seed,
+            finishedMilliseconds: atMilliseconds
+        )
+    }
+
+    func export(_ trace: FinishedTrace) { ring?.push(trace) }
+}

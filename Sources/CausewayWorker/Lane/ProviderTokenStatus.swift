@@ -1,0 +1,25 @@
+import Delivery
+
+/// What one lane's pool last learned about its app's provider token, and when the lane must write this to the worker's
+/// condition.
+///
+/// All lanes share the condition under one lock, so a lane writes a changed status at once and an unchanged one
+/// seldom. It does repeat an unchanged one: the last write decides for the whole worker, and the lane that wrote last
+/// may have no traffic any more.
+struct ProviderTokenStatus {
+    /// The time between two writes of an unchanged status.
+    static let repetitionMilliseconds: Int64 = 10_000
+
+    /// Whether APNs refused the token, by the last answer that shows this; nil before the first such answer.
+    private var isRefused: Bool?
+    private var nextWriteMilliseconds: Int64 = .min
+
+    /// Notes an answer that shows whether APNs refuses the token.
+    /// - Returns: whether the lane must write the status.
+    mutating func noteAnswer(isRefused: Bool, now: Moment) -> Bool {
+        guard isRefused != self.isRefused || now.monotonicMilliseconds >= nextWriteMilliseconds else { return false }
+        self.isRefused = isRefused
+        nextWriteMilliseconds = now.monotonicMilliseconds + Self.repetitionMilliseconds
+        return true
+    }
+}

@@ -1,0 +1,20 @@
+import Kafka
+
+/// Produces lifetime commands to the commands topic. Calls block. Use this object from one thread at a time.
+final class LifetimeCommandProducer {
+    private let producer: SynchronousProducer
+
+    init(name: String, properties: [KafkaProperties.Property]) {
+        producer = SynchronousProducer(topicName: name, properties: properties)
+    }
+
+    func close() { producer.close() }
+
+    /// Produces commands and waits until all are acknowledged.
+    ///
+    /// - Throws: an error if any command is not acknowledged. Kafka may still have written some or all of the
+    ///   commands.
+    func produce(_ commands: [LifetimeCommand]) throws(KafkaError) {
+        try producer.produce(commands.map { ($0.key, $0.value) })
+    }
+}

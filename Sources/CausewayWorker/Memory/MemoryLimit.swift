@@ -1,0 +1,18 @@
+/// How much memory this process may use before the kernel kills it.
+struct MemoryLimit {
+    var groups = ControlGroups()
+
+    /// In cgroup version 1, this number or a larger one means no limit.
+    private static let bytesMax: Int64 = 1 << 60
+
+    /// The smallest limit of the process's group and its enclosing groups; nil if no limit can be read.
+    var bytes: Int64? {
+        let texts = groups.readUnifiedTexts("memory.max") + groups.readMemoryTexts("memory.limit_in_bytes")
+        return
+            texts.compactMap { text in
+                text.split(whereSeparator: \.isWhitespace).first.flatMap { Int64($0) }
+                    .flatMap { (1..<Self.bytesMax).contains($0) ? $0 : nil }
+            }
+            .min()
+    }
+}

@@ -1,0 +1,46 @@
+import Glibc
+
+/// How many processors this process may keep busy: the processors of its affinity, or fewer if its control
+/// group has a quota.
+struct ProcessorLimit {
+    var groups = ControlGroups()
+    /// The kernel's file that says which processors the process may use.
+    var statusFile = "/proc/self/status"
+
+    /// The number of processors, at least 1. A quota is rounded up, for example from one and a half processors to 2,
+    /// because one lane would leave half a processor idle.
+    var processorCount: Int {
+        let affinity = affinityProcessors ?? Int(sysconf(Int32(_SC_NPROCESSORS_ONLN)))
+        return max(1, min(affinity, quotaProcessors ?? .max))
+    }
+
+    /// The number of processors in the process's affinity, counted as bits of a hexadecimal mask; nil if the
+    /// kernel does not report it.
+    private var affinityProcessors: Int? {
+        let name = "Cpus_allowed:"
+        guard let line = ControlGroups.readText(statusFile)?.split(separator: "\n").first(where: { $0.hasPrefix(name) })
+        else {
+            return nil
+        }
+        let count = line.dropFirst(name.count).reduce(0) { $0 + ($1.hexDigitValue?.nonzeroBitCount ?? 0) }
+        return count > 0 ? count : nil
+    }
+
+    /// The smallest quota of the process's control group and its enclosing groups, in processors, rounded up.
+    /// Nil if none has a quota, or if the control groups are of version 1.
+    private var quotaProcessors: Int? { groups.readUnifiedTexts("cpu.max").compactMap(Self.parseQuotaProcessors).min() }
+
+    /// Reads `cpu.max`: microseconds of processor time (or `max`) in each period, and the length of the
+    /// period. Rounds up.
+    private static func parseQuotaProcessors(_ text: String) -> Int? {
+        let words = text.split(whereSeparator: \.isWhitespace)
+        guard words.count == 2, let timeMicroseconds = Int64(words[0]), let periodMicroseconds = Int64(words[1]),
+            timeMicroseconds > 0, periodMicroseconds > 0
+        else {
+            return nil
+        }
+        return Int(
+            clamping: timeMicroseconds / periodMicroseconds + (timeMicroseconds % periodMicroseconds > 0 ? 1 : 0)
+        )
+    }
+}

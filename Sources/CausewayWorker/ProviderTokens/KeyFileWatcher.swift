@@ -1,0 +1,94 @@
+import APNs
+import CausewayConfiguration
+import Logging
+import Observability
+
+/// Watches the key files. When a file is replaced, offers the new key to the ``ProviderTokenSource`` that signs with
+/// the old one.
+///
+/// The source first tries the new key, and uses it only if APNs accepts it. This type logs the result.
+struct KeyFileWatcher {
+    /// The time between two polls. A shorter time would not help, because Kubernetes itself takes about a
+    /// minute to write a changed secret to its file.
+    static let pollInterval = Duration.seconds(2)
+
+    private struct Entry {
+        var key: AppKey
+        var file: SigningKeyFile
+        var source: ProviderTokenSource
+        /// The apps that the key signs for, by their indices in the metrics.
+        var appIndices: Set<Int>
+        var isOnTrial = false
+    }
+
+    private var entries: [Entry]
+    private let registry: MetricRegistry
+    private let log: SharedLimitedLog
+
+    /// - Parameter sources: each source, by the key that it was made with.
+    init(
+        _ sources: [AppKey: ProviderTokenSource],
+        apps: [WorkerConfiguration.App],
+        registry: MetricRegistry,
+        log: SharedLimitedLog
+    ) {
+        entries = sources.map { key, source in
+            let signedAppIndices = apps.indices.filter { app in
+                apps[app].environments.contains { apps[app].key(for: $0) == key }
+            }
+            let file = SigningKeyFile(path: key.file, loadedKey: source.signingKey)
+            return Entry(key: key, file: file, source: source, appIndices: Set(signedAppIndices))
+        }
+        self.registry = registry
+        self.log = log
+    }
+
+    /// Polls until the task is cancelled.
+    mutating func run() async {
+        while !Task.isCancelled {
+            poll()
+            try? await Task.sleep(for: Self.pollInterval)
+        }
+    }
+
+    mutating func poll() {
+        for position in entries.indices {
+            followTrial(&entries[position])
+            switch entries[position].file.poll() {
+            case .unchanged: break
+            case .broken(let error): refuse(entries[position], "\(error)")
+            case .replaced(let key): offer(key, to: &entries[position])
+            }
+        }
+    }
+
+    private func offer(_ key: SigningKey, to entry: inout Entry) {
+        do {
+            let identifier = try entry.key.readIdentifier()
+            try entry.source.offer(key, keyIdentifier: identifier)
+            entry.isOnTrial = true
+            log(.keyOffered, ["file": "\(entry.key.file)", "keyId": "\(identifier)"])
+        } catch {
+            refuse(entry, "\(error)")
+        }
+    }
+
+    private func followTrial(_ entry: inout Entry) {
+        guard entry.isOnTrial else { return }
+        let status = entry.source.keyStatus
+        guard status.candidateIdentifier == nil else { return }
+        entry.isOnTrial = false
+        if let refusal = status.refusalReason {
+            refuse(entry, "APNs refuses it: \(refusal)")
+        } else {
+            log(.keyLoaded, ["file": "\(entry.key.file)", "keyId": "\(status.keyIdentifier)"])
+            let apps = entry.appIndices
+            registry.condition.change { $0.appsWithRejectedKey.subtract(apps) }
+        }
+    }
+
+    private func refuse(_ entry: Entry, _ reason: String) {
+        log(.keyRejected, ["file": "\(entry.key.file)", "error": "\(reason)"])
+        registry.condition.change { $0.appsWithRejectedKey.formUnion(entry.appIndices) }
+    }
+}

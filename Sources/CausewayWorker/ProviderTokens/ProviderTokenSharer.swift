@@ -1,0 +1,133 @@
+import APNs
+import Glibc
+import Logging
+import Observability
+import Redis
+
+/// Shares the provider tokens of the fleet through Redis, so that all workers use the same token of a key.
+/// Takes each key's token from Redis, and signs a new one when this process has the lease for it.
+/// ``ProviderTokenRenewal`` decides; this actor calls Redis.
+///
+/// While Redis is down, the current token stays in use until it expires. Then each worker signs a token of its own.
+actor ProviderTokenSharer {
+    /// The time between two polls.
+    static let pollInterval = Duration.seconds(5)
+    /// The time between two polls while another process is signing.
+    static let signingPollInterval = Duration.milliseconds(200)
+    /// How long the lease to sign a shared token lasts. Only the worker that has the lease signs this token.
+    static let leaseMilliseconds: Int64 = 10_000
+    /// The most polls before the first push, while another worker is signing. If there is no shared token after them,
+    /// this worker signs a token of its own.
+    static let firstPollsMax = 15
+
+    private let executor = BlockingExecutor(label: "fleet tokens")
+    private let tokenStore: ProviderTokenStore
+    private let cipher: ProviderTokenCipher
+    private let sources: [ProviderTokenSource]
+    private let log: SharedLimitedLog
+    private var isFailing = false
+
+    nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
+
+    init(
+        _ sources: [ProviderTokenSource],
+        redis: RedisConfiguration,
+        cipher: ProviderTokenCipher,
+        log: SharedLimitedLog
+    ) throws(RedisError) {
+        tokenStore = try ProviderTokenStore(configuration: redis)
+        self.cipher = cipher
+        self.sources = sources
+        self.log = log
+        for source in sources { source.beginSharing() }
+    }
+
+    /// Gets the first tokens. Call this before the first push. If another worker is signing, waits a short time for
+    /// its token. If Redis fails, does not wait.
+    func awaitFirstTokens() async {
+        for _ in 0..<Self.firstPollsMax {
+            poll()
+            if isFailing || sources.allSatisfy({ $0.sharingState.inUseIssuedAtSeconds != nil }) { return }
+            try? await Task.sleep(for: Self.signingPollInterval)
+        }
+    }
+
+    /// Polls until the task is cancelled.
+    func run() async {
+        while !Task.isCancelled {
+            try? await Task.sleep(for: Self.pollInterval)
+            // Check again whether the task was cancelled. A poll waits for Redis and would delay the task's end.
+            if !Task.isCancelled { poll() }
+        }
+    }
+
+    /// Checks the token of every key once. Blocks for several round trips.
+    func poll() {
+        do {
+            for source in sources { try adoptOrSign(source, unixSeconds: Int64(time(nil))) }
+            if isFailing { log(.fleetTokensBack) }
+            isFailing = false
+        } catch {
+            if !isFailing {
+                log(.fleetTokensAway, ["error": "\(error)"])
+            }
+            isFailing = true
+        }
+    }
+
+    private func adoptOrSign(_ source: ProviderTokenSource, unixSeconds: Int64) throws(RedisError) {
+        let sharingState = source.sharingState
+        let name = "\(source.teamIdentifier)/\(sharingState.keyIdentifier)"
+        func decideStep(_ storedToken: ProviderTokenRenewal.StoredToken?) -> ProviderTokenRenewal.Step {
+            ProviderTokenRenewal.step(
+                storedToken,
+                inUseIssuedAtSeconds: sharingState.inUseIssuedAtSeconds,
+                refusedIssuedAtSeconds: sharingState.refusedIssuedAtSeconds,
+                unixSeconds: unixSeconds
+            )
+        }
+        var storedToken = try read(name)
+        var nextStep = decideStep(storedToken)
+        if nextStep == .renew {
+            if try tokenStore.acquireLease(name, milliseconds: Self.leaseMilliseconds) {
+                // Read again, because another worker may have signed before this one got the lease.
+                storedToken = try read(name)
+                nextStep = decideStep(storedToken)
+            } else {
+                nextStep = ProviderTokenRenewal.stepWithoutLease(
+                    storedToken,
+                    inUseIssuedAtSeconds: sharingState.inUseIssuedAtSeconds,
+                    refusedIssuedAtSeconds: sharingState.refusedIssuedAtSeconds,
+                    unixSeconds: unixSeconds
+                )
+            }
+        }
+        switch nextStep {
+        case .keep: break
+        case .adopt(let token): source.adopt(token, keyIdentifier: sharingState.keyIdentifier)
+        case .renew: try renew(source, name: name, keyIdentifier: sharingState.keyIdentifier, unixSeconds: unixSeconds)
+        }
+    }
+
+    private func read(_ name: String) throws(RedisError) -> ProviderTokenRenewal.StoredToken? {
+        guard let entry = try tokenStore.readToken(name) else { return nil }
+        let token = cipher.open(entry.text, name: name).flatMap { SharedToken(encodedText: $0) }
+        if token == nil {
+            log(.fleetTokenUnreadable)
+        }
+        return ProviderTokenRenewal.StoredToken(token: token, remainingMilliseconds: entry.remainingMilliseconds)
+    }
+
+    private func renew(
+        _ source: ProviderTokenSource,
+        name: String,
+        keyIdentifier: String,
+        unixSeconds: Int64
+    ) throws(RedisError) {
+        guard let token = source.signSharedToken(keyIdentifier: keyIdentifier, unixSeconds: unixSeconds),
+            let text = cipher.seal(token.encodedText, name: name)
+        else { return log(.fleetTokenNotSigned) }
+        try tokenStore.writeToken(name, text: text, milliseconds: ProviderTokenRenewal.timeToLiveMilliseconds)
+        log(.fleetTokenSigned, ["key": "\(name)"])
+    }
+}

@@ -1,0 +1,14 @@
+import LiveActivity
+
+/// How the core of audiences ended its work on a command to an audience or channel.
+public enum HandoverEnding: Sendable, Equatable, BitwiseCopyable {
+    /// The command has an outcome. It gets a result, unless it is read again and the outcome says nothing new. Never
+    /// `invalid`, because a faulty record is rejected when it is read.
+    case outcome(Outcome)
+    /// The fan-out topic has a record for each range and each broadcast of the command. The core of audiences writes
+    /// the command's result when the last of them is done.
+    case fannedOut
+    /// The core of audiences decided nothing, because the command's partition is being revoked or was lost. The next
+    /// owner reads the command again.
+    case withdrawn
+}

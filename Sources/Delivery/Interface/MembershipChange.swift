@@ -1,0 +1,28 @@
+import LiveActivity
+
+/// A member whose audiences a record changes: an activity or a device of one app.
+public struct ChangingMember: Sendable, Hashable, BitwiseCopyable {
+    public let record: UInt32
+    /// The member's app. One tombstone may change members of several apps, because it does not name an app.
+    public let appIndex: UInt16
+    public let kind: StoreSubjectKind
+}
+
+/// A change of a member's audiences. The core of audiences writes an entry for each audience that the member
+/// joins or leaves. The entries of one audience keep the order of the changes, because the last of several
+/// entries with the same time counts.
+///
+/// The record's view has the other data: ``RecordView/memberIdentifier(_:)``, ``RecordView/token``,
+/// ``RecordView/environment``, ``RecordView/registeredAtMilliseconds``, ``RecordView/frequentUpdates``,
+/// ``RecordView/supportsChannels``, ``RecordView/shownVersion``. The bytes are valid until
+/// ``Delivery/membershipChanged(_:now:)``.
+public struct MembershipChange {
+    public let member: ChangingMember
+    public let joinedAudiences: AudienceList
+    /// Whether the member was already in all of the audiences in `joinedAudiences`.
+    public let wasMemberOfAll: Bool
+    public let leftAudiences: AudienceList
+    /// When the member left `leftAudiences`, UNIX milliseconds; 0 if it left none. A registration from this time or
+    /// earlier does not make the activity or device a member again.
+    public let leftAtMilliseconds: Int64
+}

@@ -1,0 +1,59 @@
+/// Decides from a pool's recent rate of answers whether the pushes that wait for it can be sent soon.
+///
+/// Does no I/O; time is an argument. The rate is measured over a span that begins while pushes wait, and lasts at
+/// least `spanMillisecondsMin`. A pool is blocked if it would need more than `delayMilliseconds` at that rate to send
+/// the waiting pushes. The pool is no longer blocked when answers come fast enough again, or when a span ends in which
+/// answers came and after which no push waits.
+struct PoolThroughput: BitwiseCopyable {
+    private(set) var isBlocked = false
+    /// When the span of measurement began; `.max`: no span has begun.
+    private var spanBeginMilliseconds: Int64 = .max
+    /// The number of answers since the span began. Only answers count that
+    /// `PoolTable.noteDecisiveResponse` calls progress.
+    private var responseCount: Int64 = 0
+
+    /// Begins a span when a push or an activity begins to wait for the pool, unless a span has begun.
+    mutating func beginSpanIfNeeded(now: Moment) {
+        guard spanBeginMilliseconds == .max else { return }
+        beginSpan(now: now)
+    }
+
+    @inline(__always) mutating func countResponse() { responseCount &+= 1 }
+
+    /// Ends the block of a pool if answers come fast enough. Called after each counted answer of a blocked pool.
+    mutating func unblockIfFastEnough(waitingPushes: Int, delayMilliseconds: Int64, now: Moment) {
+        guard isBlocked, !isTooSlow(for: waitingPushes, delayMilliseconds: delayMilliseconds, now: now) else { return }
+        isBlocked = false
+        beginSpan(now: now)
+    }
+
+    mutating func evaluateSpan(waitingPushes: Int, spanMillisecondsMin: Int64, delayMilliseconds: Int64, now: Moment) {
+        guard spanBeginMilliseconds != .max, now.monotonicMilliseconds - spanBeginMilliseconds >= spanMillisecondsMin
+        else {
+            return
+        }
+        if waitingPushes > 0 {
+            isBlocked = isTooSlow(for: waitingPushes, delayMilliseconds: delayMilliseconds, now: now)
+        } else if responseCount > 0 {
+            isBlocked = false
+        }
+        beginSpan(now: now)
+        if waitingPushes == 0, !isBlocked { spanBeginMilliseconds = .max }
+    }
+
+    /// Begins a new span and leaves `isBlocked` unchanged. The caller knows that the pushes did not wait for the pool
+    /// until now, so the old span says nothing about the pool.
+    mutating func restartSpan(now: Moment) {
+        if spanBeginMilliseconds != .max { beginSpan(now: now) }
+    }
+
+    private func isTooSlow(for waitingPushes: Int, delayMilliseconds: Int64, now: Moment) -> Bool {
+        let spanMilliseconds = max(1, now.monotonicMilliseconds - spanBeginMilliseconds)
+        return Double(responseCount) * Double(delayMilliseconds) < Double(waitingPushes) * Double(spanMilliseconds)
+    }
+
+    private mutating func beginSpan(now: Moment) {
+        spanBeginMilliseconds = now.monotonicMilliseconds
+        responseCount = 0
+    }
+}

@@ -1,0 +1,77 @@
+import LiveActivity
+
+/// How many bytes a record's block reserves for texts that the core writes later.
+enum BlockRoom {
+    /// Room for a reason of APNs, of Redis or of Causeway. A longer reason is cut.
+    static let reasonBytes = 64
+}
+
+/// Writes the texts of one record one after another into one block.
+struct RecordBlockWriter {
+    let block: Arena.Block
+    private var position = 0
+
+    init(block: Arena.Block) { self.block = block }
+
+    mutating func append(_ bytes: UnsafeRawBufferPointer) -> BlockRange {
+        if let base = bytes.baseAddress { (block.base + position).copyMemory(from: base, byteCount: bytes.count) }
+        return advance(bytes.count)
+    }
+
+    mutating func append(_ text: TextRange, from record: UnsafeRawBufferPointer) -> BlockRange {
+        guard !text.isAbsent else { return BlockRange(offset: UInt32(position), count: 0) }
+        let buffer = UnsafeMutableRawBufferPointer(start: block.base + position, count: Int(text.range.count))
+        return advance(unescape(text, from: record, into: buffer))
+    }
+
+    /// Writes the digests of the audiences that a registration names, each once.
+    mutating func appendDigests(of audiences: ByteRange, count: Int, from record: UnsafeRawBufferPointer) -> BlockRange
+    {
+        let buffer = UnsafeMutableRawBufferPointer(
+            start: block.base + position,
+            count: count * AudienceList.digestBytes
+        )
+        return advance(Registration.writeDigests(of: audiences, in: record, into: buffer))
+    }
+
+    /// Reserves a range of at most `byteCount` bytes for a text that is written later.
+    mutating func reserve(_ byteCount: Int) -> BlockRange {
+        var range = advance(byteCount)
+        range.count = 0
+        return range
+    }
+
+    mutating func advance(_ count: Int) -> BlockRange {
+        let range = BlockRange(offset: UInt32(position), count: UInt32(count))
+        position += count
+        return range
+    }
+
+    var writePointer: UnsafeMutableRawPointer { block.base + position }
+}
+
+extension RecordSlot {
+    func bytes(_ range: BlockRange) -> UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(start: textBlock.base + Int(range.offset), count: Int(range.count))
+    }
+
+    var tokenBytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: tokenBlock.base, count: tokenByteCount) }
+
+    /// The value of the alert in the body; empty if there is none.
+    var alert: UnsafeRawBufferPointer { layout.alert.bytes(in: body.bytes) }
+
+    /// Sets the reason. Only `BlockRoom.reasonBytes` are kept.
+    mutating func setReason(_ bytes: UnsafeRawBufferPointer) {
+        let count = min(bytes.count, BlockRoom.reasonBytes)
+        if let base = bytes.baseAddress {
+            (textBlock.base + Int(reason.offset)).copyMemory(from: base, byteCount: count)
+        }
+        reason.count = UInt32(count)
+    }
+
+    mutating func setReason(_ text: StaticString) { setReason(text.bytes) }
+}
+
+extension StaticString {
+    var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: utf8Start, count: utf8CodeUnitCount) }
+}

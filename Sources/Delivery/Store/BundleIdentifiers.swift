@@ -1,0 +1,22 @@
+/// The bundle ids of the configured apps, at fixed addresses, because store calls borrow them.
+package struct BundleIdentifiers: ~Copyable {
+    private let bytes: UnsafeMutableRawBufferPointer
+    private let identifiers: [UnsafeRawBufferPointer]
+
+    package init(_ apps: [DeliveryConfiguration.App]) {
+        let joinedIdentifiers = apps.flatMap(\.bundleIdentifier)
+        let bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: joinedIdentifiers.count, alignment: 1)
+        bytes.copyBytes(from: joinedIdentifiers)
+        var end = 0
+        identifiers = apps.map {
+            let start = end
+            end += $0.bundleIdentifier.count
+            return UnsafeRawBufferPointer(rebasing: bytes[start..<end])
+        }
+        self.bytes = bytes
+    }
+
+    deinit { bytes.deallocate() }
+
+    package subscript(appIndex: UInt16) -> UnsafeRawBufferPointer { identifiers[Int(appIndex)] }
+}

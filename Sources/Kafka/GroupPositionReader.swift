@@ -1,0 +1,97 @@
+import CRdkafka
+
+/// Reads the offsets that a group has committed for a topic, without being a member of the group.
+///
+/// Only one thread may use an instance. Calls wait for the brokers.
+public final class GroupPositionReader {
+    public struct Position: Equatable, Sendable {
+        /// The committed offset; nil if nothing has been committed.
+        public var committedOffset: Int64?
+        /// The end of the log: the offset that the next record will get.
+        public var logEndOffset: Int64
+
+        public init(committedOffset: Int64?, logEndOffset: Int64) {
+            self.committedOffset = committedOffset
+            self.logEndOffset = logEndOffset
+        }
+    }
+
+    private let handle: OpaquePointer
+    private let callbacks: ClientCallbacks
+    private let topic: String
+    private let partitions: Range<Int32>
+    private var isOpen = true
+
+    /// - Parameter properties: a consumer's properties. `bootstrap.servers` and `group.id` are required.
+    public init(
+        properties: [(name: String, value: String)],
+        topic: String,
+        partitions: Int32
+    ) throws(KafkaError) {
+        let callbacks = ClientCallbacks(logHandler: nil)
+        let configuration = ClientConfiguration()
+        try configuration.apply(
+            defaults: KafkaProperties.consumerDefaults,
+            overrides: properties + [("enable.auto.commit", "false")],
+            rules: KafkaProperties.commonRules
+        )
+        try configuration.require("bootstrap.servers", reason: "is required")
+        try configuration.require("group.id", reason: "is required")
+        callbacks.install(on: configuration)
+        handle = try configuration.makeClient(RD_KAFKA_CONSUMER)
+        rd_kafka_set_log_queue(handle, nil)
+        self.callbacks = callbacks
+        self.topic = topic
+        self.partitions = 0..<partitions
+    }
+
+    deinit {
+        precondition(!isOpen, "positions must be closed before they are released")
+    }
+
+    /// Asks the brokers for the committed offset and the end of the log of each partition. The result has the
+    /// order of the partitions.
+    ///
+    /// - Parameter timeoutMilliseconds: the limit of each request: one for all committed offsets, and one for the end
+    ///   of each log.
+    public func readPositions(timeoutMilliseconds: Int32) throws(KafkaError) -> [Position] {
+        precondition(isOpen)
+        let list = rd_kafka_topic_partition_list_new(Int32(partitions.count))
+        guard let list else { throw KafkaError(RD_KAFKA_RESP_ERR__FAIL, "no memory for a list of partitions") }
+        defer { rd_kafka_topic_partition_list_destroy(list) }
+        for partition in partitions { rd_kafka_topic_partition_list_add(list, topic, partition) }
+        let code = rd_kafka_committed(handle, list, timeoutMilliseconds)
+        guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { throw KafkaError(code) }
+        var positions: [Position] = []
+        for element in UnsafeBufferPointer(start: list.pointee.elems, count: partitions.count) {
+            // The coordinator refused this partition, so its offset is not known. Throw, because `committed:
+            // nil` would say that the group has committed nothing.
+            guard element.err == RD_KAFKA_RESP_ERR_NO_ERROR else {
+                let reason = String(cString: rd_kafka_err2str(element.err))
+                throw KafkaError(element.err, "\(topic) [\(element.partition)]: \(reason)")
+            }
+            var (low, high): (Int64, Int64) = (0, 0)
+            let code = rd_kafka_query_watermark_offsets(
+                handle,
+                topic,
+                element.partition,
+                &low,
+                &high,
+                timeoutMilliseconds
+            )
+            guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { throw KafkaError(code) }
+            positions.append(Position(committedOffset: element.offset >= 0 ? element.offset : nil, logEndOffset: high))
+        }
+        return positions
+    }
+
+    public func close(deadlineMilliseconds: Int64) {
+        guard isOpen else { return }
+        isOpen = false
+        if destroy(handle, until: Deadline(afterMilliseconds: deadlineMilliseconds)) == .unfinished {
+            // The client's threads continue and may use the callbacks' context, so the context is never
+            // freed.
+            _ = Unmanaged.passRetained(callbacks)
+        }
+    }
+}

@@ -1,0 +1,98 @@
+import Numbers
+
+/// An entry of a page. It says that a member joined the segment or left it.
+///
+/// Numbers are little-endian.
+///
+/// | bytes | meaning |
+/// | --- | --- |
+/// | 1–2 | the length of the entry, including these two bytes |
+/// | 3–6 | the member's position |
+/// | 7 | the bits of ``Flag``, and the ``IdentifierForm`` shifted by four |
+/// | 8–13 | when the member's token was registered, or when the member left, UNIX milliseconds |
+/// | 14 | for an id that is not packed: the number of its bytes less one |
+/// | … | the id: a UUID is packed (``PackedUUID``), any other id is stored as it is |
+/// | … | the token, two digits in a byte; empty for a member that leaves |
+public enum MemberEntryFormat {
+    /// The length of the part before the id.
+    public static let fixedBytes = 13
+    static let positionOffset = 2
+    static let flagsOffset = 6
+    static let changedAtMillisecondsOffset = 7
+    /// The shortest entry: a member that leaves, with an id of one byte.
+    public static let bytesMin = fixedBytes + 2
+    static let tokenBytesMax = Limits.tokenDigitsMax / 2
+    /// The longest entry.
+    public static let bytesMax = fixedBytes + 1 + Limits.identifierBytesMax + tokenBytesMax
+    /// The latest time that fits into an entry. Later times are clamped to this time.
+    public static let millisecondsMax: Int64 = (1 << 48) - 1
+
+    public enum Flag {
+        public static let leaving: UInt8 = 1
+        public static let device: UInt8 = 2
+        public static let sandbox: UInt8 = 4
+        /// Set for an activity whose user allows frequent updates.
+        public static let frequentUpdates: UInt8 = 8
+        /// Set for a device whose activities cannot begin on a broadcast channel. Older releases, which do
+        /// not support channels, set this bit for every device and never read it.
+        public static let withoutChannels: UInt8 = 8
+        /// The bits that hold the ``IdentifierForm``, shifted by `formShift`.
+        static let formMask: UInt8 = 0x30
+        static let formShift: UInt8 = 4
+        static let unusedBits: UInt8 = 0xC0
+        /// The bits that distinguish members with the same position and the same id bytes.
+        static let identityBits: UInt8 = device | formMask
+    }
+
+    enum IdentifierForm: UInt8 {
+        case plain
+        /// The raw values of the UUID forms are those of ``PackedUUID/LetterCase``.
+        case lowercaseUUID
+        case uppercaseUUID
+    }
+
+    /// Writes an entry.
+    ///
+    /// - Parameter destination: has room for ``bytesMax``.
+    /// - Returns: the entry's length; nil if the id is empty or too long, if the token is invalid, or if a
+    ///   member that leaves has a token.
+    public static func write(
+        _ entry: MemberEntry<UnsafeRawBufferPointer>,
+        to destination: UnsafeMutableRawBufferPointer
+    ) -> Int? {
+        guard destination.count >= bytesMax, let base = destination.baseAddress,
+            (1...Limits.identifierBytesMax).contains(entry.identifier.count),
+            entry.isLeaving ? entry.token.isEmpty : DeviceToken.isValid(entry.token)
+        else { return nil }
+        var flags: UInt8 = entry.isLeaving ? Flag.leaving : 0
+        if entry.kind == .device { flags |= entry.supportsChannels ? Flag.device : Flag.device | Flag.withoutChannels }
+        if entry.environment == .sandbox { flags |= Flag.sandbox }
+        if entry.kind == .activity, entry.frequentUpdates { flags |= Flag.frequentUpdates }
+        var count = fixedBytes
+        if let letterCase = PackedUUID.pack(entry.identifier, to: base + fixedBytes) {
+            flags |= letterCase.rawValue << Flag.formShift
+            count += PackedUUID.byteCount
+        } else {
+            base.storeBytes(of: UInt8(entry.identifier.count - 1), toByteOffset: count, as: UInt8.self)
+            UnsafeMutableRawBufferPointer(start: base + count + 1, count: entry.identifier.count)
+                .copyMemory(from: entry.identifier)
+            count += 1 + entry.identifier.count
+        }
+        for index in stride(from: 0, to: entry.token.count, by: 2) {
+            // The guard above has checked that the token consists of digits.
+            let high = Hexadecimal.digitValue(entry.token[index]) ?? 0
+            let low = Hexadecimal.digitValue(entry.token[index + 1]) ?? 0
+            base.storeBytes(of: high << 4 | low, toByteOffset: count, as: UInt8.self)
+            count += 1
+        }
+        base.storeBytes(of: UInt16(count).littleEndian, as: UInt16.self)
+        base.storeBytes(of: entry.location.position.littleEndian, toByteOffset: positionOffset, as: UInt32.self)
+        base.storeBytes(of: flags, toByteOffset: flagsOffset, as: UInt8.self)
+        let time = UInt64(min(max(0, entry.changedAtMilliseconds), millisecondsMax)).littleEndian
+        withUnsafeBytes(of: time) {
+            UnsafeMutableRawBufferPointer(start: base + changedAtMillisecondsOffset, count: 6)
+                .copyMemory(from: UnsafeRawBufferPointer(rebasing: $0[..<6]))
+        }
+        return count
+    }
+}

@@ -1,0 +1,15 @@
+/// What a push does to its activity: `aps.event`.
+public enum Event: UInt8, Sendable, CaseIterable, BitwiseCopyable {
+    case start
+    case update
+    case end
+
+    /// The value in records and payloads.
+    public var name: StaticString {
+        switch self {
+        case .start: "start"
+        case .update: "update"
+        case .end: "end"
+        }
+    }
+}

@@ -1,0 +1,44 @@
+/// What became of a command, as its result record says.
+public enum Outcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
+    /// APNs answered 200. This does not promise that the device shows the state.
+    case accepted
+    /// The state differs only in its timestamp from what the activity, or the audience, shows.
+    case unchanged
+    /// This version has been settled already.
+    case duplicate
+    /// A newer version replaced this one before APNs accepted it.
+    case superseded
+    /// There is no token, or APNs reports that the update token is dead. Redis keeps the newest state, or the
+    /// start, until a token registers.
+    case held
+    /// The activity, or the audience, has ended.
+    case ended
+    /// The command expired, or became too old (R20), before it was sent.
+    case expired
+    /// The record is wrong, or what it names, such as an app that is not configured.
+    case invalid
+    /// The token of a start, of a lifetime's end or of an audience's member is dead.
+    case unregistered
+    /// The command cannot be sent for a reason that no retry removes, most often because APNs or Redis refused it. The
+    /// result has the reason.
+    case failed
+    /// A start may have been sent, and its answer is not known.
+    case unknown
+
+    /// The name in result records.
+    public var name: StaticString {
+        switch self {
+        case .accepted: "accepted"
+        case .unchanged: "unchanged"
+        case .duplicate: "duplicate"
+        case .superseded: "superseded"
+        case .held: "held"
+        case .ended: "ended"
+        case .expired: "expired"
+        case .invalid: "invalid"
+        case .unregistered: "unregistered"
+        case .failed: "failed"
+        case .unknown: "unknown"
+        }
+    }
+}

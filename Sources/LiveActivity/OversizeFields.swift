@@ -1,0 +1,123 @@
+/// The fields of `content-state` that a policy drops from a body that is too large, in the order in which
+/// they are dropped.
+///
+/// A field is a key, or a path of keys with dots into nested objects: `match.lineups`. Only `content-state`
+/// loses fields. A start's `attributes` never do, because no later push can add attributes.
+public struct OversizeFields: Sendable, Equatable {
+    /// The maximum number of fields of one policy.
+    public static let countMax = 8
+    /// The maximum length of a field's name, in bytes.
+    public static let nameBytesMax = 63
+    /// The maximum length of all names of one policy with the commas between them, in bytes.
+    public static let textBytesMax = countMax * (nameBytesMax + 1) - 1
+
+    /// The names as the configuration writes them.
+    private let names: [[UInt8]]
+    /// The keys of each name's path.
+    private let paths: [[[UInt8]]]
+
+    /// - Parameter names: as in a policy's `oversize`.
+    public init(_ names: [String]) {
+        precondition(
+            names.count <= Self.countMax && names.allSatisfy(Self.isName),
+            "the configuration's rule was not applied"
+        )
+        self.names = names.map { Array($0.utf8) }
+        paths = self.names.map { $0.split(separator: UInt8(ascii: ".")).map { Array($0) } }
+    }
+
+    public var isEmpty: Bool { names.isEmpty }
+
+    /// Whether a text is a field's name: letters, digits, `_` and `-`, with single dots between keys.
+    public static func isName(_ text: String) -> Bool {
+        (1...nameBytesMax).contains(text.utf8.count)
+            && text.utf8.allSatisfy { isNameByte($0) || $0 == UInt8(ascii: ".") }
+            && text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+                .allSatisfy { !$0.isEmpty }
+    }
+
+    /// Whether the value of the header `dropped` can be a list of names: it is not too long, and has only letters,
+    /// digits, `_`, `-`, dots and commas. Causeway itself writes this header.
+    public static func isNameList(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        bytes.count <= textBytesMax
+            && bytes.allSatisfy { isNameByte($0) || $0 == UInt8(ascii: ".") || $0 == separator }
+    }
+
+    static let separator = UInt8(ascii: ",")
+
+    private static func isNameByte(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), UInt8(ascii: "-"):
+            true
+        default: false
+        }
+    }
+
+    /// The result of ``drop(from:of:into:)``: the record's new length, and the fields that were dropped.
+    public struct DropResult: Sendable, Equatable, BitwiseCopyable {
+        /// The record's new length, in bytes.
+        public let byteCount: Int
+        /// One bit for each field of the policy, in the policy's order: 1 if the field was dropped.
+        let droppedFieldBits: UInt8
+    }
+
+    /// Copies a command's record, and drops fields in the policy's order until the body fits. All other bytes
+    /// stay as written. A field that the record does not have is skipped.
+    ///
+    /// The work is bounded: each field of the policy costs at most one pass over the record.
+    /// - Parameters:
+    ///   - command: the command that was decoded from `record`.
+    ///   - target: has room for as many bytes as `record`.
+    /// - Returns: the new length and the dropped fields. The body may still be too large.
+    public func drop(
+        from record: UnsafeRawBufferPointer,
+        of command: Command,
+        into target: UnsafeMutableRawBufferPointer
+    ) -> DropResult {
+        precondition(target.count >= record.count, "there is no room for the record")
+        target.copyMemory(from: record)
+        var count = record.count
+        var droppedFieldBits: UInt8 = 0
+        // An end may have no content state. Then there is nothing to drop.
+        guard !command.contentState.isAbsent else { return DropResult(byteCount: count, droppedFieldBits: 0) }
+        let statePosition = Int(command.contentState.offset)
+        for (index, path) in paths.enumerated() {
+            guard command.bodyByteCount - (record.count - count) > command.bodyBytesMax else { break }
+            guard
+                let newCount = JSONMemberRemoval.remove(
+                    path,
+                    from: statePosition,
+                    in: UnsafeMutableRawBufferPointer(rebasing: target[..<count])
+                ),
+                newCount < count
+            else { continue }
+            count = newCount
+            droppedFieldBits |= 1 << UInt8(index)
+        }
+        return DropResult(byteCount: count, droppedFieldBits: droppedFieldBits)
+    }
+
+    /// Returns the names of the dropped fields, separated by commas.
+    public func nameList(of result: DropResult) -> [UInt8] {
+        let droppedIndices = names.indices.filter { result.droppedFieldBits & 1 << UInt8($0) != 0 }
+        return Array(droppedIndices.map { names[$0] }.joined(separator: [Self.separator]))
+    }
+}
+
+extension JSONWriter {
+    /// Writes the names of dropped fields, which are separated by commas, as the array `dropped`. Writes
+    /// nothing if there are none.
+    mutating func writeDroppedFields(_ names: UnsafeRawBufferPointer) {
+        guard !names.isEmpty else { return }
+        key("dropped")
+        append(UInt8(ascii: "["))
+        var isFirst = true
+        for name in names.split(separator: OversizeFields.separator) {
+            if !isFirst { append(UInt8(ascii: ",")) }
+            isFirst = false
+            string(UnsafeRawBufferPointer(rebasing: name))
+        }
+        append(UInt8(ascii: "]"))
+    }
+}

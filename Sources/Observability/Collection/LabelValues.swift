@@ -1,0 +1,185 @@
+import LiveActivity
+
+/// The possible values of all labels except partitions, lanes and threads. They are fixed when the worker starts, so
+/// that counting costs one addition. A value that is not in the list is counted under "other", "none" or, for a policy,
+/// "(added)".
+package struct LabelValues: Sendable {
+    /// An app in an environment.
+    package struct Pool: Sendable, Equatable {
+        package var app: String
+        package var environment: String
+
+        package init(app: String, environment: String) {
+            self.app = app
+            self.environment = environment
+        }
+    }
+
+    /// A key that signs a pool's provider tokens. When another key replaces it, the metrics continue under the first
+    /// key's id.
+    package struct Signer: Sendable, Hashable {
+        package var team: String
+        package var keyIdentifier: String
+
+        package init(team: String, keyIdentifier: String) {
+            self.team = team
+            self.keyIdentifier = keyIdentifier
+        }
+    }
+
+    /// The versions in `causeway_build_info`.
+    package struct Build: Sendable, Equatable {
+        package var version: String
+        package var librdkafka: String
+        package var openssl: String
+        package var hiredis: String
+
+        package init(version: String, librdkafka: String, openssl: String, hiredis: String) {
+            self.version = version
+            self.librdkafka = librdkafka
+            self.openssl = openssl
+            self.hiredis = hiredis
+        }
+    }
+
+    /// The apps' names in the configuration. The position of a name is the number by which the cores know the app.
+    /// Records without a configured app count under one more name, "none".
+    package var apps: [String]
+    package var pools: [Pool]
+    package var environments = ["production", "sandbox"]
+    /// The names of the outcomes, by raw value.
+    package var outcomes: [String]
+    package var responses: ResponseTable
+    package var signers: [Signer]
+    package var policies: [String]
+    /// The names of Redis' error codes that have their own series; the last must be "other".
+    package var redisErrors: [String]
+    /// The names of librdkafka's errors that have their own series; the last must be "other".
+    package var kafkaErrors: [String]
+    /// The topics that are read, by their names in the metrics.
+    package var topics = ["commands", "registrations", "deferred", "fanout"]
+    package var build: Build
+
+    package init(
+        apps: [String],
+        pools: [Pool],
+        outcomes: [String],
+        responses: ResponseTable,
+        signers: [Signer],
+        policies: [String],
+        redisErrors: [String],
+        kafkaErrors: [String],
+        build: Build
+    ) {
+        self.apps = apps
+        self.pools = pools
+        self.outcomes = outcomes
+        self.responses = responses
+        self.signers = signers
+        self.policies = policies
+        self.redisErrors = redisErrors
+        self.kafkaErrors = kafkaErrors
+        self.build = build
+    }
+
+    /// The index of the fan-out topic, whose records are ranges of commands to audiences.
+    var fanoutTopic: Int? { topics.firstIndex(of: "fanout") }
+
+    /// Returns the index of a policy's label. Policies that a reload has added share the label "(added)", because the
+    /// labels are fixed at the start. No policy can have this name.
+    package func policyIndex(_ policy: Int) -> Int { min(policy, policies.count) }
+
+    /// Returns the values of a dimension. Each value is a list with one text for each of the dimension's
+    /// ``MetricDimension/labels``. Returns none if no counters exist for the dimension.
+    func values(of dimension: MetricDimension) -> [[String]] {
+        switch dimension {
+        case .topic: topics.map { [$0] }
+        case .app: (apps + ["none"]).map { [$0] }
+        case .configuredApp: apps.map { [$0] }
+        case .outcome: outcomes.map { [$0] }
+        case .roundOutcome: RoundOutcome.allCases.map { ["\($0.name)"] }
+        case .memberOutcome: MemberOutcome.allCases.map { ["\($0.name)"] }
+        case .membershipChange: MembershipChangeKind.allCases.map { ["\($0.name)"] }
+        case .pool: pools.map { [$0.app, $0.environment] }
+        case .response: responses.labels
+        case .goAwayReason: responses.reasonLabels
+        case .latencyPart: LatencyPart.allCases.map { [$0.name] }
+        case .environment: environments.map { [$0] }
+        case .connectionState: ConnectionState.allCases.map { [$0.name] }
+        case .signer: signers.map { [$0.team, $0.keyIdentifier] }
+        case .policy: policies.map { [$0] } + [["(added)"]]
+        case .recordWait: RecordWait.allCases.map { [$0.name] }
+        case .redisError: redisErrors.map { [$0] }
+        case .redisLoss: RedisLoss.allCases.map { [$0.name] }
+        case .kafkaError: kafkaErrors.map { [$0] }
+        case .logKind: LogKind.allCases.map { [$0.identifier] }
+        case .traceDropReason: TraceDropReason.allCases.map { [$0.name] }
+        case .tracePostFailure: TracePostFailure.allCases.map { [$0.name] }
+        case .build: [[build.version, build.librdkafka, build.openssl, build.hiredis]]
+        case .lane: [[""]]
+        case .thread, .partition: []
+        }
+    }
+}
+
+/// APNs' answers as two labels: a status, and the reason that Apple documents for this status. An answer with another
+/// combination is counted under its status and "other", so that the table stays as small as Apple's. A missing answer
+/// and a 200 have the reason "none"; a status that is not in `statuses` is "other" too.
+package struct ResponseTable: Sendable {
+    /// One of Apple's reasons.
+    package struct Reason: Sendable {
+        /// The status that Apple's table gives the reason; 0 for "no reason" and "unknown reason".
+        package var documentedStatus: UInt16
+        package var text: String
+
+        package init(documentedStatus: UInt16, text: String) {
+            self.documentedStatus = documentedStatus
+            self.text = text
+        }
+    }
+
+    /// The statuses that have their own label. All other statuses share one label.
+    static let statuses: [UInt16] = [0, 200, 400, 403, 404, 405, 410, 413, 429, 500, 503]
+
+    private let reasons: [Reason]
+
+    /// - Parameter reasons: the reasons in the order of APNs' `Reason` values.
+    package init(reasons: [Reason]) {
+        self.reasons = reasons
+    }
+
+    /// Returns the index of an answer in ``labels``. Does not allocate. `reason` may be an index beyond the
+    /// reasons of this table.
+    package func index(status: UInt16, reason: Int) -> Int {
+        if reasons.indices.contains(reason), reasons[reason].documentedStatus == status, status != 0 { return reason }
+        return reasons.count + (Self.statuses.firstIndex(of: status) ?? Self.statuses.count)
+    }
+
+    /// Returns the index in ``reasonLabels`` for the reason of a GOAWAY frame.
+    package func reasonIndex(_ reason: Int) -> Int {
+        reasons.indices.contains(reason) && reasons[reason].documentedStatus != 0 ? reason : reasons.count
+    }
+
+    /// Whether the series is printed before its first count. Alerts need this: a counter that appears only
+    /// with its first count shows no increase then.
+    func isShownAtZero(_ index: Int) -> Bool {
+        guard reasons.indices.contains(index) else {
+            return index == reasons.count || index == reasons.count + 1
+        }
+        return Self.reasonsShownAtZero.contains(reasons[index].text)
+    }
+
+    private static let reasonsShownAtZero: Set<String> = [
+        "BadDeviceToken", "DeviceTokenNotForTopic", "ExpiredProviderToken", "InvalidProviderToken", "ExpiredToken",
+        "Unregistered", "TooManyRequests", "InternalServerError", "ServiceUnavailable",
+    ]
+
+    var labels: [[String]] {
+        reasons.map { ["\($0.documentedStatus)", $0.text] }
+            + Self.statuses.map { status in
+                [status == 0 ? "none" : "\(status)", status == 0 || status == 200 ? "none" : "other"]
+            } + [["other", "other"]]
+    }
+
+    var reasonLabels: [[String]] { reasons.map { [$0.text] } + [["other"]] }
+}

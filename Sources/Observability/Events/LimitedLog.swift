@@ -1,0 +1,101 @@
+import Logging
+
+/// The log of one thread. Each line has a kind, and the number of lines of each kind is limited.
+///
+/// In each window of a minute, the first lines of a kind are written. Further lines are only counted, without
+/// making their text, and the next written line says how many were suppressed.
+///
+/// A warning or an error that repeats is written at growing intervals (``LogRepetitionLimiter``). Its next line says
+/// how many repeats were left out. The first line that reports the end of a remembered failure is always written, and
+/// says how many repeats of the failure were left out.
+package struct LimitedLog: ~Copyable, Sendable {
+    /// The most lines of one kind that a thread writes in one window.
+    package static let linesPerWindowMax: UInt32 = 10
+    package static let windowMilliseconds: Int64 = 60_000
+    /// The most lines of one kind that a thread compares with earlier lines in one window. The limit exists
+    /// because each comparison makes the line's text.
+    static let comparisonsPerWindowMax: UInt32 = 200
+
+    private struct WindowCounts {
+        var windowStartMilliseconds = Int64.min
+        var writtenCount: UInt32 = 0
+        var comparedCount: UInt32 = 0
+        var suppressedCount: UInt64 = 0
+    }
+
+    private let logger: Logger
+    private let events: RecentEvents
+    private var windowCounts = [WindowCounts](repeating: WindowCounts(), count: LogKind.allCases.count)
+
+    package init(logger: Logger, events: RecentEvents) {
+        self.logger = logger
+        self.events = events
+    }
+
+    /// Writes a line, or counts it as suppressed.
+    ///
+    /// - Parameters:
+    ///   - level: replaces the kind's own level for this line; nil keeps it.
+    ///   - nowMilliseconds: by the monotonic clock.
+    /// - Returns: false if the line was suppressed. The caller then counts it for
+    ///   `causeway_log_lines_suppressed_total`.
+    @discardableResult
+    package mutating func log(
+        _ kind: LogKind,
+        level: Logger.Level? = nil,
+        nowMilliseconds: Int64,
+        wallMilliseconds: Int64,
+        _ metadata: @autoclosure () -> Logger.Metadata = [:]
+    ) -> Bool {
+        let index = Int(kind.rawValue)
+        if nowMilliseconds >= windowCounts[index].windowStartMilliseconds &+ Self.windowMilliseconds
+            || windowCounts[index].windowStartMilliseconds == .min
+        {
+            windowCounts[index].windowStartMilliseconds = nowMilliseconds
+            windowCounts[index].writtenCount = 0
+            windowCounts[index].comparedCount = 0
+        }
+        let endedFailures = kind.endedFailures
+        let isInWindow =
+            windowCounts[index].writtenCount < Self.linesPerWindowMax
+            && windowCounts[index].comparedCount < Self.comparisonsPerWindowMax
+        guard isInWindow || !endedFailures.isEmpty else {
+            return suppress(kind, wallMilliseconds: wallMilliseconds)
+        }
+        let definition = kind.definition
+        let level = level ?? definition.level
+        var fields = metadata()
+        var repeatCount: UInt64 = 0
+        if !endedFailures.isEmpty {
+            let repeatsOfFailures = events.endFailures(endedFailures, fields)
+            guard isInWindow || repeatsOfFailures != nil else {
+                return suppress(kind, wallMilliseconds: wallMilliseconds)
+            }
+            repeatCount = repeatsOfFailures ?? 0
+        }
+        if level >= .warning {
+            windowCounts[index].comparedCount += 1
+            guard let count = events.permit(kind, fields, nowMilliseconds: nowMilliseconds) else {
+                events.recordSuppressedLine(kind, wallMilliseconds: wallMilliseconds)
+                return false
+            }
+            repeatCount &+= count
+        }
+        windowCounts[index].writtenCount += 1
+        events.recordLine(kind, metadata: fields, wallMilliseconds: wallMilliseconds)
+        fields["kind"] = .string(definition.identifier)
+        if repeatCount > 0 { fields["repeated"] = .stringConvertible(repeatCount) }
+        if windowCounts[index].suppressedCount > 0 {
+            fields["suppressed"] = .stringConvertible(windowCounts[index].suppressedCount)
+            windowCounts[index].suppressedCount = 0
+        }
+        logger.log(level: level, "\(definition.message)", metadata: fields)
+        return true
+    }
+
+    private mutating func suppress(_ kind: LogKind, wallMilliseconds: Int64) -> Bool {
+        windowCounts[Int(kind.rawValue)].suppressedCount &+= 1
+        events.recordSuppressedLine(kind, wallMilliseconds: wallMilliseconds)
+        return false
+    }
+}

@@ -1,0 +1,33 @@
+import Glibc
+import Logging
+import Synchronization
+
+/// A log for rare lines, which several threads share under a lock.
+package final class SharedLimitedLog: Sendable {
+    private let log: Mutex<LimitedLog>
+    private let events: RecentEvents
+
+    package init(logger: Logger, events: RecentEvents) {
+        self.events = events
+        log = Mutex(LimitedLog(logger: logger, events: events))
+    }
+
+    package func callAsFunction(
+        _ kind: LogKind,
+        level: Logger.Level? = nil,
+        _ metadata: @autoclosure () -> Logger.Metadata = [:]
+    ) {
+        let nowMilliseconds = Self.readMilliseconds(of: CLOCK_MONOTONIC)
+        let wallMilliseconds = Self.readMilliseconds(of: CLOCK_REALTIME)
+        let isWritten = log.withLock {
+            $0.log(kind, level: level, nowMilliseconds: nowMilliseconds, wallMilliseconds: wallMilliseconds, metadata())
+        }
+        if !isWritten { events.countSuppressedWithoutMetrics(kind) }
+    }
+
+    private static func readMilliseconds(of clock: clockid_t) -> Int64 {
+        var time = timespec()
+        clock_gettime(clock, &time)
+        return Int64(time.tv_sec) * 1_000 + Int64(time.tv_nsec) / 1_000_000
+    }
+}

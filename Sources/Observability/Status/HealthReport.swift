@@ -1,0 +1,108 @@
+import Numbers
+
+/// The result of a health check, with the parts that decided it: whether the worker is alive, or whether it
+/// is ready.
+struct HealthReport: Sendable {
+    struct Check: Sendable, Equatable {
+        var name: String
+        var isPassed: Bool
+        var text: String
+    }
+
+    var checks: [Check]
+
+    var isPassed: Bool { checks.allSatisfy(\.isPassed) }
+
+    /// The report as text, one line for each check and one for the result, for `curl` and for Kubernetes' events.
+    var text: String {
+        checks.map { "[\($0.isPassed ? "+" : "-")] \($0.name): \($0.text)\n" }.joined()
+            + (isPassed ? "ok\n" : "not ok\n")
+    }
+}
+
+extension HealthReport {
+    /// `/livez` fails if a thread has run no turn for this time.
+    static let turnAgeMillisecondsMax: Int64 = 15_000
+    /// `/livez` fails if a thread has not run its first turn when this time has passed since the endpoint's start.
+    static let firstTurnMillisecondsMax: Int64 = 30_000
+
+    /// If no broker has answered when this time has passed since the endpoint's start, Kafka counts as down.
+    static let firstContactMillisecondsMax: Int64 = 30_000
+
+    /// Checks whether the worker is alive: every thread runs turns. If a thread is stuck, only a restart
+    /// helps.
+    static func liveness(turnAges: [(thread: String, milliseconds: Int64?)], uptimeMilliseconds: Int64) -> HealthReport
+    {
+        HealthReport(
+            checks: turnAges.map { thread, turnAgeMilliseconds in
+                guard let turnAgeMilliseconds else {
+                    return Check(
+                        name: thread,
+                        isPassed: uptimeMilliseconds < firstTurnMillisecondsMax,
+                        text: "has not turned yet"
+                    )
+                }
+                let age = "turned \(Numeral.exact(turnAgeMilliseconds, divisor: 1_000)) s ago"
+                return Check(name: thread, isPassed: turnAgeMilliseconds < turnAgeMillisecondsMax, text: age)
+            }
+        )
+    }
+
+    /// Checks whether the worker is ready. A ready worker has joined its group, even if other workers have all
+    /// partitions. Its keys are read, the keys that APNs refuses are not those of every app, and it is not stopping. An
+    /// outage of Kafka, Redis or APNs does not make it unready, because a rollout must not wait for the outage's end.
+    ///
+    /// - Parameter isEveryKeyRefused: whether APNs refuses the provider tokens of every app, so that this
+    ///   worker could send nothing.
+    static func readiness(
+        _ condition: WorkerCondition,
+        isEveryKeyRefused: Bool,
+        uptimeMilliseconds: Int64
+    ) -> HealthReport {
+        // Use only this condition. The published metrics are a moment older, so a mixture could show a state
+        // that never existed.
+        let isFirstContactLate = !condition.hasReachedKafka && uptimeMilliseconds >= firstContactMillisecondsMax
+        let isKafkaUnreachable = condition.isKafkaUnreachable || isFirstContactLate
+        return HealthReport(checks: [
+            groupCheck(condition, isKafkaUnreachable: isKafkaUnreachable),
+            keysCheck(condition, isEveryKeyRefused: isEveryKeyRefused),
+            Check(
+                name: "draining",
+                isPassed: !condition.isDraining,
+                text: condition.isDraining ? "yes" : "no"
+            ),
+        ])
+    }
+
+    private static func groupCheck(_ condition: WorkerCondition, isKafkaUnreachable: Bool) -> Check {
+        let assignedPartitions = condition.partitionsAssigned
+        return switch condition.groupMembership {
+        case .left: Check(name: "group", isPassed: false, text: "has left")
+        // With the cooperative protocol, the worker keeps reading its partitions during a rebalance.
+        case .member where assignedPartitions > 0, .joining where assignedPartitions > 0:
+            Check(name: "group", isPassed: true, text: "reads \(assignedPartitions) partitions")
+        case .member: Check(name: "group", isPassed: true, text: "waits for partitions: other workers read them all")
+        case .joining where isKafkaUnreachable:
+            Check(name: "group", isPassed: true, text: "waits for Kafka, which is away: not this worker's fault")
+        case .joining where condition.isTopicMissing:
+            Check(
+                name: "group",
+                isPassed: false,
+                text:
+                    "the commands topic does not exist, or the user may not see it"
+            )
+        case .joining: Check(name: "group", isPassed: false, text: "is joining: no partitions yet")
+        }
+    }
+
+    private static func keysCheck(_ condition: WorkerCondition, isEveryKeyRefused: Bool) -> Check {
+        guard condition.areKeysLoaded else { return Check(name: "keys", isPassed: false, text: "not loaded yet") }
+        guard isEveryKeyRefused else { return Check(name: "keys", isPassed: true, text: "loaded") }
+        return Check(
+            name: "keys",
+            isPassed: false,
+            text:
+                "APNs refuses every app's key: wrong key, team or environment"
+        )
+    }
+}

@@ -1,0 +1,57 @@
+/// A record's trace, and the bytes in which the core keeps it with the record. These bytes are the context in
+/// 25 bytes, then `tracestate` as it was received.
+///
+/// In the byte of flags, Causeway uses bit 2 to say that the trace begins at this worker.
+public struct RecordTrace {
+    /// 16 bytes of the trace id, 8 of the span id, 1 of flags.
+    static let contextBytes = 25
+    /// The longest `tracestate` that is kept, in bytes; a longer one is dropped. W3C Trace Context recommends
+    /// that at least 512 characters are passed on.
+    public static let traceStateBytesMax = 512
+    /// The most bytes that ``write(to:)`` writes.
+    public static let bytesMax = contextBytes + traceStateBytesMax
+
+    /// The trace id, and the span that is the parent of the record's spans.
+    public var context: TraceContext
+    /// Whether the trace begins at this worker, because no valid header named a trace. If so, the span of ``context``
+    /// is the record's own span.
+    public var isBegunHere = false
+    /// The `tracestate` header; empty if there is none, or if it is longer than ``traceStateBytesMax``.
+    public var traceState = UnsafeRawBufferPointer(start: nil, count: 0)
+
+    /// Makes a trace without a `tracestate`.
+    public init(context: TraceContext, isBegunHere: Bool = false) {
+        self.context = context
+        self.isBegunHere = isBegunHere
+    }
+
+    /// Reads what ``write(to:)`` wrote. Returns nil if there are too few bytes. The trace refers to the bytes
+    /// and is valid only as long as they are.
+    public init?(_ bytes: UnsafeRawBufferPointer) {
+        guard bytes.count >= Self.contextBytes else { return nil }
+        let flags = bytes[24]
+        context = TraceContext(
+            traceHigh: bytes.loadUnaligned(fromByteOffset: 0, as: UInt64.self),
+            traceLow: bytes.loadUnaligned(fromByteOffset: 8, as: UInt64.self),
+            span: bytes.loadUnaligned(fromByteOffset: 16, as: UInt64.self),
+            isSampled: flags & 1 != 0,
+            isRandom: flags & 2 != 0
+        )
+        isBegunHere = flags & 4 != 0
+        traceState = UnsafeRawBufferPointer(rebasing: bytes[Self.contextBytes...])
+    }
+
+    /// Writes the trace into a buffer.
+    ///
+    /// - Parameter buffer: the buffer, with at least ``bytesMax`` bytes.
+    /// - Returns: the part that was written.
+    public func write(to buffer: UnsafeMutableRawBufferPointer) -> UnsafeRawBufferPointer {
+        precondition(buffer.count >= Self.contextBytes + traceState.count, "room for a trace")
+        buffer.storeBytes(of: context.traceHigh, toByteOffset: 0, as: UInt64.self)
+        buffer.storeBytes(of: context.traceLow, toByteOffset: 8, as: UInt64.self)
+        buffer.storeBytes(of: context.span, toByteOffset: 16, as: UInt64.self)
+        buffer[24] = UInt8(context.flags) | (isBegunHere ? 4 : 0)
+        UnsafeMutableRawBufferPointer(rebasing: buffer[Self.contextBytes...]).copyMemory(from: traceState)
+        return UnsafeRawBufferPointer(rebasing: buffer[..<(Self.contextBytes + traceState.count)])
+    }
+}

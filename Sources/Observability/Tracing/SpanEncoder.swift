@@ -1,0 +1,174 @@
+import CausewayConfiguration
+import Delivery
+import Documents
+import Glibc
+import LiveActivity
+import Numbers
+
+/// Makes a request in OpenTelemetry's form (`TraceRequest`) from finished traces. Each of them has up to three spans:
+///
+/// - `consume <topic>`, kind consumer: from the record's receipt until the lane produced its result, or finished it
+///   without a result. The result names this span as its parent.
+/// - `admit`: from the receipt to the last decision of Redis before APNs' first answer, including the wait for pace and
+///   budget. Only if the record was admitted.
+/// - `send`, kind client: from the last attempt to its end: APNs' answer, or the loss of the connection. Only if an
+///   attempt was sent completely.
+///
+/// A command to an audience has one `consume` span until it is fanned out, and one in each range until the
+/// range is finished. The spans of the ranges, `consume <fan-out topic>`, are children of the command's span.
+/// A range's result names the range's span. A broadcast has no span, and its result names the command's span. The
+/// command's result names the span of the last range; if a broadcast ends later, it names the command's span.
+///
+/// The attributes follow OpenTelemetry's conventions for messaging and HTTP. Causeway's own begin with
+/// `causeway.`. No attribute contains a token, or the id of an activity or device.
+package struct SpanEncoder: Sendable {
+    var commandsTopic: String
+    var registrationsTopic: String
+    var fanoutTopic: String
+    var groupIdentifier: String
+    /// The apps' bundle ids, by index.
+    var apps: [String]
+    /// The name of this process, for example the pod's name.
+    var instance: String
+
+    package init(_ configuration: WorkerConfiguration) {
+        commandsTopic = configuration.kafka.topics.commands
+        registrationsTopic = configuration.kafka.topics.registrations
+        fanoutTopic = configuration.kafka.topics.fanout
+        groupIdentifier = configuration.kafka.groupId
+        apps = configuration.apps.map(\.bundleId)
+        var name = [CChar](repeating: 0, count: 256)
+        gethostname(&name, name.count - 1)
+        instance = name.withUnsafeBufferPointer { $0.baseAddress.map { String(cString: $0) } ?? "" }
+    }
+
+    /// Returns the body of a request.
+    func json(_ traces: [FinishedTrace]) throws -> [UInt8] {
+        let resource = TraceRequest.Resource(attributes: [
+            .init("service.name", "causeway"), .init("service.instance.id", instance),
+        ])
+        let scope = TraceRequest.ScopeSpans(scope: .init(name: "causeway"), spans: traces.flatMap(spans))
+        let request = TraceRequest(resourceSpans: [.init(resource: resource, scopeSpans: [scope])])
+        return try StableJSON.bytes(request)
+    }
+
+    private func spans(of trace: FinishedTrace) -> [TraceRequest.Span] {
+        var spans = [consumeSpan(of: trace)]
+        if trace.admittedMilliseconds >= 0 {
+            spans.append(
+                Self.span(
+                    trace,
+                    identifier: trace.childSpan(number: 1),
+                    parent: trace.context.span,
+                    name: "admit",
+                    kind: .internal,
+                    times: (trace.receivedMilliseconds, trace.admittedMilliseconds),
+                    attributes: []
+                )
+            )
+        }
+        if trace.sentMilliseconds >= 0, trace.answeredMilliseconds >= trace.sentMilliseconds {
+            spans.append(
+                Self.span(
+                    trace,
+                    identifier: trace.childSpan(number: 2),
+                    parent: trace.context.span,
+                    name: "send",
+                    kind: .client,
+                    times: (trace.sentMilliseconds, trace.answeredMilliseconds),
+                    attributes: [
+                        .init("http.request.method", "POST"),
+                        .init("http.response.status_code", Int64(trace.status)),
+                        .init("causeway.attempts", Int64(trace.attempts)),
+                        .init("causeway.priority", Int64(trace.priority)),
+                    ]
+                )
+            )
+        }
+        return spans
+    }
+
+    private func consumeSpan(of trace: FinishedTrace) -> TraceRequest.Span {
+        let topic = topic(of: trace)
+        var attributes: [TraceRequest.Attribute] = [
+            .init("messaging.system", "kafka"),
+            .init("messaging.operation.name", "consume"),
+            .init("messaging.operation.type", "process"),
+            .init("messaging.destination.name", topic),
+            .init("messaging.destination.partition.id", "\(trace.partition)"),
+            .init("messaging.consumer.group.name", groupIdentifier),
+            .init("messaging.kafka.offset", trace.offset),
+            .init("causeway.outcome", "\(trace.ending.name)"),
+        ]
+        if case .range(_, let members) = trace.ending {
+            attributes.append(.init("causeway.members", Int64(members)))
+        }
+        if trace.ending != .outcome(.invalid) {
+            attributes.append(.init("causeway.event", "\(trace.event.name)"))
+        }
+        if apps.indices.contains(trace.appIndex) {
+            attributes.append(.init("causeway.app", apps[trace.appIndex]))
+        }
+        return Self.span(
+            trace,
+            identifier: trace.context.span,
+            parent: trace.parentSpan,
+            name: "consume \(topic)",
+            kind: .consumer,
+            times: (trace.receivedMilliseconds, trace.finishedMilliseconds),
+            attributes: attributes
+        )
+    }
+
+    private func topic(of trace: FinishedTrace) -> String {
+        if case .range = trace.ending { return fanoutTopic }
+        return trace.topic == .commands ? commandsTopic : registrationsTopic
+    }
+
+    private static func span(
+        _ trace: FinishedTrace,
+        identifier: UInt64,
+        parent: UInt64?,
+        name: String,
+        kind: TraceRequest.Span.Kind,
+        times: (begin: Int64, end: Int64),
+        attributes: [TraceRequest.Attribute]
+    ) -> TraceRequest.Span {
+        TraceRequest.Span(
+            traceId: Hexadecimal.text(trace.context.traceHigh) + Hexadecimal.text(trace.context.traceLow),
+            spanId: Hexadecimal.text(identifier),
+            parentSpanId: parent.map { Hexadecimal.text($0) },
+            // Bit 0: sampled. Bit 1: random. Bit 8: bit 9 is valid. Bit 9: the parent is in another process,
+            // which only a `consume` span can have.
+            flags: UInt32(trace.context.flags) | (kind == .consumer && parent != nil ? 0x300 : 0x100),
+            name: name,
+            kind: kind,
+            startTimeUnixNano: nanosecondText(times.begin),
+            // The times may come from the clocks of two workers, because a deferred command keeps its first
+            // receipt. So make sure that the end is not before the beginning.
+            endTimeUnixNano: nanosecondText(max(times.begin, times.end)),
+            attributes: attributes,
+            status: trace.ending.isError && kind != .internal ? .error : nil
+        )
+    }
+
+    private static func nanosecondText(_ milliseconds: Int64) -> String { String(max(0, milliseconds)) + "000000" }
+}
+
+extension FinishedTrace.Ending {
+    fileprivate var name: StaticString {
+        switch self {
+        case .outcome(let outcome): outcome.name
+        case .fannedOut: "fannedOut"
+        case .range(let outcome, _): outcome.name
+        }
+    }
+
+    fileprivate var isError: Bool {
+        guard case .outcome(let outcome) = self else { return false }
+        return switch outcome {
+        case .failed, .unregistered, .unknown, .invalid: true
+        case .accepted, .unchanged, .duplicate, .superseded, .held, .ended, .expired: false
+        }
+    }
+}

@@ -1,0 +1,129 @@
+import Documents
+import LiveActivity
+
+extension RecordFormat {
+    package static let invalidation = RecordFormat(
+        name: "invalidation",
+        title: "Invalidation",
+        topicKey: "invalidations",
+        topic: "causeway.invalidations",
+        introduction: """
+            Workers write one for each token that APNs calls dead. Delete the token from your own tables if you have no later one. \
+            Workers have already stopped using it.
+            """,
+        key: "the activity's id, or the device's id.",
+        headers: [],
+        isWrittenByProducers: false,
+        variants: [
+            Variant(
+                name: "invalidation",
+                title: "Invalidation",
+                introduction: "",
+                shape: RecordShape(
+                    [
+                        RecordField("app", .text, .always, "The app's bundle id."),
+                        RecordField(
+                            "activity",
+                            .text,
+                            .sometimes("unless `device`"),
+                            "The activity whose update token is dead."
+                        ),
+                        RecordField(
+                            "device",
+                            .text,
+                            .sometimes("unless `activity`"),
+                            "The device whose push-to-start token is dead."
+                        ),
+                        RecordField("token", .token, .always, "The token."),
+                        RecordField("environment", .environment, .always, "Of the token."),
+                        RecordField(
+                            "reason",
+                            .text,
+                            .always,
+                            "`ExpiredToken`: the activity ended or was dismissed. `Unregistered`: the app was deleted. `BadDeviceToken`: no "
+                                + "token of this environment."
+                        ),
+                        RecordField(
+                            "invalidAt",
+                            .count,
+                            .always,
+                            "Since when the token is dead, UNIX milliseconds: Apple's time if APNs named one."
+                        ),
+                    ],
+                    otherKeys: .ignored,
+                    rules: [
+                        RecordRule(
+                            "It has either `activity` or `device`.",
+                            ["oneOf": [["required": ["activity"]], ["required": ["device"]]]]
+                        )
+                    ]
+                ),
+                example: #"{"app": "com.example.match", "activity": "final-phone-21", "token": "5c1e0a77b2d4f839", "#
+                    + #""environment": "production", "reason": "ExpiredToken", "invalidAt": 1790003600000}"#
+            )
+        ]
+    )
+
+    package static let channel = RecordFormat(
+        name: "channel",
+        title: "Channel",
+        topicKey: "channels",
+        topic: "causeway.channels",
+        introduction: """
+            Workers write which audience has which broadcast channel, so that an app can start activities on it. A tombstone says that the \
+            channel was deleted. The topic is compacted.
+            """,
+        key: "`app/environment/audience`.",
+        headers: [],
+        isWrittenByProducers: false,
+        variants: [
+            Variant(
+                name: "channel",
+                title: "Channel",
+                introduction: "",
+                shape: RecordShape(
+                    [
+                        RecordField("app", .text, .always, "The app's bundle id."),
+                        RecordField(
+                            "environment",
+                            .environment,
+                            .always,
+                            "The channel exists only in this environment."
+                        ),
+                        RecordField("audience", .text, .always, "The audience."),
+                        RecordField(
+                            "channel",
+                            .channelIdentifier,
+                            .always,
+                            "The channel's id, for `Activity.request(pushType: .channel(…))`."
+                        ),
+                        RecordField(
+                            "storage",
+                            .choice(ChannelStorage.allCases.map(\.name.description)),
+                            .always,
+                            "What APNs keeps for phones that are offline: nothing, or the newest message."
+                        ),
+                        RecordField("createdAt", .count, .always, "UNIX milliseconds."),
+                        RecordField(
+                            "state",
+                            .choice(["active", "deleting"]),
+                            .always,
+                            "`deleting`: a worker is deleting it. Start nothing on it."
+                        ),
+                        RecordField(
+                            "deleteAfter",
+                            .count,
+                            "The audience has ended, and the channel will be deleted after this time, UNIX milliseconds."
+                        ),
+                    ],
+                    otherKeys: .ignored
+                ),
+                example: #"{"app": "com.example.match", "environment": "production", "audience": "cup-final", "#
+                    + #""channel": "dHN0LXNyY2gtY2hubA==", "storage": "newest", "createdAt": 1790000000000, "state": "active"}"#
+            )
+        ]
+    )
+
+    /// The formats that have a schema.
+    package static let all = [command, registration, result, invalidation, channel]
+}

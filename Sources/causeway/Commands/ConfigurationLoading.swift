@@ -1,0 +1,48 @@
+import ArgumentParser
+import CausewayCommandLine
+import CausewayConfiguration
+import CausewayWorker
+import Foundation
+
+/// Loads a configuration for a command. Faults go to standard error, one on each line, and end the program
+/// with exit code 78.
+///
+/// Without `requiresFiles`, a file that the configuration names may be missing. A command that needs the file fails
+/// when it reads the file.
+enum ConfigurationLoading {
+    static func makeLoader(requiresFiles: Bool) -> ConfigurationLoader {
+        ConfigurationLoader(environment: ProcessInfo.processInfo.environment, requiresFiles: requiresFiles)
+    }
+
+    /// Makes a loader that also finds faults that otherwise only a worker's start would show, for example in the files
+    /// of keys, certificates and shapes, and in librdkafka's properties.
+    static func makeStartupLoader(requiresFiles: Bool) -> ConfigurationLoader {
+        var loader = makeLoader(requiresFiles: requiresFiles)
+        loader.additionalCheck = { StartupCheck.findFaults(of: $0, requiresFiles: $1) }
+        return loader
+    }
+
+    static func load(path: String?, requiresFiles: Bool) throws(ExitCode) -> WorkerConfiguration {
+        try load(path: path, with: makeLoader(requiresFiles: requiresFiles))
+    }
+
+    /// Returns the Kafka settings of a command: the section `kafka` of the configuration, or the defaults if `path` is
+    /// nil. `bootstrapServers`, if given, replaces the brokers.
+    static func loadKafka(path: String?, bootstrapServers: String?) throws(ExitCode) -> WorkerConfiguration.Kafka {
+        var kafka = WorkerConfiguration.Kafka()
+        if let path { kafka = try load(path: path, requiresFiles: false).kafka }
+        if let bootstrapServers { kafka.bootstrapServers = bootstrapServers }
+        return kafka
+    }
+
+    static func load(path: String?, with loader: ConfigurationLoader) throws(ExitCode) -> WorkerConfiguration {
+        do {
+            return try loader.load(path: path)
+        } catch {
+            for fault in error.faults {
+                StandardStreams.printError(fault.description)
+            }
+            throw ExitCode.configurationFault
+        }
+    }
+}

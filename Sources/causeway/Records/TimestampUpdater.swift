@@ -1,0 +1,56 @@
+import LiveActivity
+
+/// Gives recorded commands the current time, and orders commands of the same second by a sequence. A phone
+/// drops a command with an old time. Without a sequence, the second command of a second would be a duplicate.
+struct TimestampUpdater {
+    private static let microsecondsPerSecond: Int64 = 1_000_000
+
+    private var lastMicroseconds: Int64 = 0
+
+    /// Returns the command with the current `aps.timestamp`, which is added if it is missing. A command without a
+    /// `sequence` gets the microseconds within the second as `sequence`, so each command is newer than the one before.
+    /// A record that is not a valid command, or whose timestamp does not have ten digits, is returned unchanged.
+    mutating func withCurrentTimestamp(_ record: [UInt8], unixMicroseconds: Int64) -> [UInt8] {
+        guard let (withTimestampField, command) = Self.withTimestampField(record) else { return record }
+        let microseconds = max(unixMicroseconds, lastMicroseconds + 1)
+        let timestampRange = command.timestampDigits
+        let digits = Array(String(microseconds / Self.microsecondsPerSecond).utf8)
+        // Overwrite the digits only if their number stays the same. Timestamps have ten digits until the year
+        // 2286.
+        guard digits.count == Int(timestampRange.count) else { return record }
+        lastMicroseconds = microseconds
+        var withCurrentTimestamp = withTimestampField
+        withCurrentTimestamp.replaceSubrange(Int(timestampRange.offset)..<timestampRange.end, with: digits)
+        guard command.version.sequence == 0, let brace = withCurrentTimestamp.firstIndex(of: UInt8(ascii: "{")) else {
+            return withCurrentTimestamp
+        }
+        var withSequence = withCurrentTimestamp
+        let member = "\"sequence\":\(microseconds % Self.microsecondsPerSecond),"
+        withSequence.insert(contentsOf: member.utf8, at: brace + 1)
+        // If the record already has `"sequence": 0`, a second `sequence` is a fault. Then change only its
+        // timestamp.
+        guard case .success = Self.decode(withSequence) else { return withCurrentTimestamp }
+        return withSequence
+    }
+
+    /// Returns the command with its own or an added timestamp; nil if the record has a fault other than a
+    /// missing timestamp.
+    private static func withTimestampField(_ record: [UInt8]) -> ([UInt8], Command)? {
+        switch decode(record) {
+        case .success(let command): return (record, command)
+        case .failure(let fault):
+            guard fault.code == .missingField, fault.path.field == .timestamp else { return nil }
+            // Insert the timestamp behind the opening brace of `aps`, which is the fault's offset. A comma
+            // may follow the timestamp, because the object has at least an event.
+            var withTimestampField = record
+            withTimestampField.insert(contentsOf: "\"timestamp\":1000000000,".utf8, at: fault.offset + 1)
+            return (try? decode(withTimestampField).get()).map { (withTimestampField, $0) }
+        }
+    }
+
+    private static func decode(_ record: [UInt8]) -> Result<Command, Fault> {
+        record.withUnsafeBytes { bytes in
+            Result { () throws(Fault) in try Command.decodeAnySize(bytes) }
+        }
+    }
+}

@@ -1,0 +1,108 @@
+import ActivityStore
+import CausewayCommandLine
+import Delivery
+import LiveActivity
+
+/// The calls that restore an activity's newest command.
+struct ActivityRebuildCalls {
+    let admissionCall: StoreCall<[UInt8]>
+    let settlementCall: StoreCall<[UInt8]>
+    let holdCall: StoreCall<[UInt8]>
+
+    /// Makes the calls. Returns nil if the command is expired, or not valid under this configuration.
+    init?(_ candidate: ReplayCandidate, _ activity: [UInt8], appIndex: Int, scope: ReplayScope) {
+        let name = Array(scope.apps[appIndex].bundleIdentifier.utf8)
+        let identifier = ActivityKey.activity(ofKey: activity, app: name)
+        let subject = StoreSubject(app: name, kind: .activity, identifier: identifier)
+        let nowSeconds = Clock.wallMilliseconds / 1_000
+        let admissionParts = candidate.value.withUnsafeBytes { record -> (StateAdmission<[UInt8]>, [UInt8], Bool)? in
+            guard let command = try? Command.decode(record),
+                let policy = scope.policy(of: command, appIndex: appIndex, in: record),
+                !AgeRules.isExpired(command.expiration, now: nowSeconds)
+            else { return nil }
+            var admission = ReplayDecider.admission(
+                of: command,
+                record,
+                recordMilliseconds: candidate.timestampMilliseconds,
+                pace: policy.pace,
+                dropsAlert: command.hasAlert,
+                hasRestarts: scope.hasRestarts,
+                nowSeconds: nowSeconds
+            )
+            // Without this flag, Redis may ask that the command carry an older command's alert, which Redis
+            // keeps. A rebuild sends no alert.
+            admission.carriesAlert = true
+            let heldRecord = Self.heldCommand(command, of: record, app: name, activity: identifier)
+            return (admission, heldRecord, command.hasAlert)
+        }
+        guard let (admission, heldRecord, hasAlert) = admissionParts else { return nil }
+        let version = candidate.version
+        admissionCall = StoreCall(tag: 0, subject: subject, operation: .admit(admission))
+        // The digest 0 belongs to no content, so Redis does not know what the activity shows. `alert` tells Redis that
+        // the alerts of this command and of all older ones have rung.
+        settlementCall = StoreCall(
+            tag: 0,
+            subject: subject,
+            operation: .settle(
+                version: version,
+                .accepted,
+                digest: 0,
+                retirement: nil,
+                alert: hasAlert ? version : nil
+            )
+        )
+        holdCall = StoreCall(
+            tag: 0,
+            subject: subject,
+            operation: .hold(version: version, command: heldRecord, carriesAlert: false)
+        )
+    }
+
+    /// Returns the command without its alert, in the form in which the core gives held commands to Redis.
+    private static func heldCommand(
+        _ command: Command,
+        of record: UnsafeRawBufferPointer,
+        app: [UInt8],
+        activity: [UInt8]
+    ) -> [UInt8] {
+        withUnsafeTemporaryAllocation(byteCount: command.bodyByteCount * 2, alignment: 1) { memory in
+            var layout = Body.write(command, from: record, into: memory)
+            var body = UnsafeRawBufferPointer(rebasing: memory[..<command.bodyByteCount])
+            if command.hasAlert {
+                let buffer = UnsafeMutableRawBufferPointer(rebasing: memory[command.bodyByteCount...])
+                layout = Body.writeWithoutAlert(body, layout, into: buffer)
+                body = UnsafeRawBufferPointer(buffer)
+            }
+            let identifier = command.identifier.isAbsent ? nil : command.identifier.bytes(in: record)
+            let policy = command.policy.isAbsent ? nil : command.policy.bytes(in: record)
+            var writer = JSONWriter()
+            app.withUnsafeBytes { app in
+                activity.withUnsafeBytes { activity in
+                    withBytes(identifier) { identifier in
+                        withBytes(policy) { policy in
+                            var heldCommand = CommandRecord(
+                                app: app,
+                                activity: activity,
+                                aps: layout.aps.bytes(in: body)
+                            )
+                            heldCommand.payloadMembers =
+                                layout.payloadMembers.isAbsent ? nil : layout.payloadMembers.bytes(in: body)
+                            heldCommand.identifier = identifier
+                            heldCommand.policy = policy
+                            heldCommand.sequence = command.version.sequence
+                            heldCommand.priority = command.priority
+                            heldCommand.expiration = command.expiration
+                            heldCommand.write(to: &writer)
+                        }
+                    }
+                }
+            }
+            return Array(writer.bytes)
+        }
+    }
+
+    private static func withBytes(_ bytes: [UInt8]?, _ body: (UnsafeRawBufferPointer?) -> Void) {
+        guard let bytes else { return body(nil) }
+        bytes.withUnsafeBytes { body($0) }
+    }
+}

@@ -1,0 +1,63 @@
+import ActivityStore
+import CausewayCommandLine
+import Delivery
+import LiveActivity
+
+/// The calls that restore an audience's newest command. They record that the command's fan-out is finished, although no
+/// push is sent. Members that join later get the command's state.
+struct AudienceRebuildCalls {
+    let admissionCall: AudienceCall<[UInt8]>
+    let settlementCall: AudienceCall<[UInt8]>
+    /// Finishes the fan-out of the command, which has one range. While a fan-out is unfinished, Redis keeps the
+    /// audience's number of ranges, for an hour at most. So if this fan-out stayed unfinished, the next command would
+    /// get one range too, and only one lane could work on it.
+    let finishCall: AudienceCall<[UInt8]>
+
+    /// Makes the calls. Returns nil if the command is expired, too old, or not valid under this
+    /// configuration.
+    init?(_ candidate: ReplayCandidate, appIndex: Int, scope: ReplayScope) {
+        let nowSeconds = Clock.wallMilliseconds / 1_000
+        let builtAdmission = candidate.value.withUnsafeBytes { record -> AudienceAdmission<[UInt8]>? in
+            guard let command = try? Command.decode(record),
+                let policy = scope.policy(of: command, appIndex: appIndex, in: record),
+                !AgeRules.isExpired(command.expiration, now: nowSeconds),
+                !AgeRules.isStateTooOld(
+                    timestamp: command.version.timestamp,
+                    isEnd: command.event == .end,
+                    now: nowSeconds
+                )
+            else { return nil }
+            return ReplayDecider.audienceAdmission(of: command, record, policy: policy, nowSeconds: nowSeconds)
+        }
+        guard var admission = builtAdmission, let audienceName = candidate.audience,
+            let range = SegmentRange(index: 0, rangeCount: 1)
+        else {
+            return nil
+        }
+        // The digest 0 belongs to no content, so the next state is sent even if its content is the same.
+        admission.digest = 0
+        let audience = audienceName.withUnsafeBytes { AudienceDigest(of: $0) }
+        let name = Array(scope.apps[appIndex].bundleIdentifier.utf8)
+        func makeCall(_ operation: AudienceCall<[UInt8]>.Operation) -> AudienceCall<[UInt8]> {
+            AudienceCall(tag: 0, app: name, audience: audience, operation: operation)
+        }
+        admissionCall = makeCall(.admit(admission.withoutSpacing))
+        settlementCall = makeCall(.settle(version: candidate.version))
+        finishCall = makeCall(.finish(range, version: candidate.version, MemberCounts(), ResponseTimes()))
+    }
+}
+
+extension AudienceAdmission<[UInt8]> {
+    /// The admission without spacing, because nothing is sent.
+    fileprivate var withoutSpacing: AudienceAdmission<[UInt8]> {
+        var admission = self
+        admission.pace = Policy.Pace(
+            spacingMilliseconds: 0,
+            throttledSpacingMillisecondsMax: pace.throttledSpacingMillisecondsMax,
+            throttleRecoveryMilliseconds: pace.throttleRecoveryMilliseconds,
+            budget: pace.budget,
+            frequentBudget: pace.frequentBudget
+        )
+        return admission
+    }
+}

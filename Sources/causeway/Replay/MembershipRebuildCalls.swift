@@ -1,0 +1,94 @@
+import LiveActivity
+
+/// The audiences that a member joins and leaves by one store call, and the calls that record these changes.
+/// After the same store call, a lane makes the same calls.
+struct MembershipRebuildCalls {
+    /// The calls that write the member's entries to the pages of the audiences: first the leaves, then the joins.
+    let entryCalls: [AudienceCall<[UInt8]>]
+    let joinCount: Int
+    /// The call that records in the member's own record that the audiences know its departures (R27). Nil if the member
+    /// left none.
+    let confirmationCall: StoreCall<[UInt8]>?
+
+    var leaveCount: Int { entryCalls.count - joinCount }
+
+    /// Derives the changes from a store call and its reply. Returns nil if the reply changes no audience.
+    init?(_ call: StoreCall<[UInt8]>, _ reply: StoreReply<[UInt8]>) {
+        let subject = call.subject
+        let joiningMember = reply.verdict == .registered ? JoiningMember(call.operation) : nil
+        let joinedAudiences = joiningMember?.audiences ?? []
+        let departures = (reply.departures ?? [])
+            .withUnsafeBytes { bytes in
+                AudienceDepartures(bytes).map { (audiences: Array($0.audiences), atMilliseconds: $0.atMilliseconds) }
+            }
+        guard !joinedAudiences.isEmpty || departures != nil else { return nil }
+        let location = subject.identifier.withUnsafeBytes { MemberLocation(of: $0) }
+        func makeEntryCall(_ audience: AudienceDigest, _ member: JoiningMember?, at milliseconds: Int64)
+            -> AudienceCall<
+                [UInt8]
+            >
+        {
+            let entry = MemberEntry<[UInt8]>(
+                location: location,
+                isLeaving: member == nil,
+                kind: subject.kind,
+                environment: member?.registration.environment ?? .production,
+                frequentUpdates: member?.allowsFrequentUpdates ?? false,
+                supportsChannels: member?.supportsChannels ?? false,
+                changedAtMilliseconds: milliseconds,
+                identifier: subject.identifier,
+                token: member?.registration.token ?? []
+            )
+            return AudienceCall(tag: 0, app: subject.app, audience: audience, operation: .append(entry))
+        }
+        var entryCalls: [AudienceCall<[UInt8]>] = []
+        var confirmationCall: StoreCall<[UInt8]>?
+        if let departures {
+            // If this registration joins the audience and is not older than the departure, append no leave.
+            let registeredAtMilliseconds = joiningMember?.registration.registeredAtMilliseconds ?? .min
+            for audience in departures.audiences
+            where departures.atMilliseconds > registeredAtMilliseconds || !joinedAudiences.contains(audience) {
+                entryCalls.append(makeEntryCall(audience, nil, at: departures.atMilliseconds))
+            }
+            confirmationCall = StoreCall(
+                tag: 0,
+                subject: subject,
+                operation: .confirmDepartures(atMilliseconds: departures.atMilliseconds)
+            )
+        }
+        if let joiningMember {
+            entryCalls += joinedAudiences.map {
+                makeEntryCall($0, joiningMember, at: joiningMember.registration.registeredAtMilliseconds)
+            }
+        }
+        self.entryCalls = entryCalls
+        self.confirmationCall = confirmationCall
+        joinCount = joinedAudiences.count
+    }
+}
+
+/// The audience member that a registration describes.
+struct JoiningMember {
+    let registration: TokenRegistration<[UInt8]>
+    let allowsFrequentUpdates: Bool
+    let supportsChannels: Bool
+    let audiences: [AudienceDigest]
+
+    /// Makes the member. Returns nil if the call is not a registration that names audiences.
+    init?(_ operation: StoreCall<[UInt8]>.Operation) {
+        let audienceList: [UInt8]?
+        switch operation {
+        case .register(let registration, let frequentUpdates, _, _, let audiences):
+            (self.registration, self.allowsFrequentUpdates, audienceList) = (
+                registration, frequentUpdates != false, audiences
+            )
+            supportsChannels = false
+        case .registerDevice(_, let registration, let step, _):
+            (self.registration, allowsFrequentUpdates, audienceList) = (registration, false, step.audiences)
+            if case .first(_, let supports) = step { supportsChannels = supports } else { supportsChannels = false }
+        default: return nil
+        }
+        audiences = (audienceList ?? []).withUnsafeBytes { Array(AudienceList($0)) }
+        if audiences.isEmpty { return nil }
+    }
+}

@@ -1,0 +1,95 @@
+import ActivityStore
+import Audiences
+import Delivery
+import LiveActivity
+
+/// Decides about commands to audiences.
+///
+/// The decider does not look at the members. Redis knows whether the newest version was fanned out, and a fan-out that
+/// has begun ends by itself. So the replay sends the newest command only if Redis does not know it.
+extension ReplayDecider {
+    /// Returns the verdict on an update, an end or a start to an audience.
+    ///
+    /// - Parameter command: the command as decoded from `record`.
+    func verdict(
+        onAudienceCommand command: Command,
+        of record: UnsafeRawBufferPointer,
+        policy: Policy,
+        audience: AudienceInspection
+    ) -> ReplayVerdict {
+        if let reason = ageReason(command, policy) { return ReplayVerdict(reason: reason) }
+        let admission = Self.audienceAdmission(of: command, record, policy: policy, nowSeconds: nowSeconds)
+        switch AudienceState(audience).verdict(on: admission, nowMilliseconds: redisMilliseconds) {
+        case .send, .wait:
+            // The command was admitted, and Redis does not yet know that it was fanned out.
+            if audience.admittedVersion?.version == command.version { return ReplayVerdict(reason: .underWay) }
+            let dropsAlert = command.event != .start && dropsAlert(of: command, policy)
+            return ReplayVerdict(reason: .send, dropsAlert: dropsAlert)
+        case .duplicate: return ReplayVerdict(reason: .duplicate)
+        case .unchanged: return ReplayVerdict(reason: .unchanged)
+        case .ended: return ReplayVerdict(reason: .ended)
+        default: return ReplayVerdict(reason: .superseded)
+        }
+    }
+
+    /// Returns why the replay leaves the command out, whatever Redis knows: the command has expired or is too old, or
+    /// it is a start and the user has not allowed starts. Otherwise nil.
+    private func ageReason(_ command: Command, _ policy: Policy) -> ReplayReason? {
+        guard command.event == .start else {
+            if AgeRules.isExpired(command.expiration, now: nowSeconds) { return .expired }
+            let isEnd = command.event == .end
+            return AgeRules.isStateTooOld(timestamp: command.version.timestamp, isEnd: isEnd, now: nowSeconds)
+                ? .audienceOver : nil
+        }
+        guard includesStarts else { return .startLeftOut }
+        let expiration = AgeRules.startExpiration(
+            timestamp: command.version.timestamp,
+            expiration: command.expiration,
+            startSeconds: policy.expiration.startSeconds
+        )
+        return AgeRules.isExpired(expiration, now: nowSeconds) ? .startTooOld : nil
+    }
+
+    /// Makes the admission that a worker would request from Redis, but for one range and without any draw on the
+    /// budgets.
+    static func audienceAdmission(
+        of command: Command,
+        _ record: UnsafeRawBufferPointer,
+        policy: Policy,
+        nowSeconds: Int64
+    ) -> AudienceAdmission<[UInt8]> {
+        let isEnd = command.event == .end
+        let expirations = policy.expiration
+        return AudienceAdmission(
+            version: command.version,
+            digest: digest(of: command, record, dropsAlert: false),
+            pace: policy.pace,
+            isEnd: isEnd,
+            isStart: command.event == .start,
+            requestsHighPriority: false,
+            mayUseReserve: false,
+            rangeCount: 1,
+            body: joinerBody(of: command, record),
+            expiration: Audiences.sentExpirationSeconds(
+                event: command.event,
+                expiration: command.expiration,
+                staleDate: command.staleDate,
+                defaultSeconds: isEnd ? expirations.endSeconds : expirations.updateSeconds,
+                from: nowSeconds
+            )
+        )
+    }
+
+    /// Returns the body that a member would get when it joins after the command.
+    private static func joinerBody(of command: Command, _ record: UnsafeRawBufferPointer) -> [UInt8] {
+        withUnsafeTemporaryAllocation(byteCount: command.bodyByteCount * 2, alignment: 1) { memory in
+            let layout = Body.write(command, from: record, into: memory)
+            let body = UnsafeRawBufferPointer(rebasing: memory[..<command.bodyByteCount])
+            guard command.hasAlert else { return JoinerBody.bytes(body, layout) }
+            let count = Body.byteCountWithoutAlert(body, layout)
+            let buffer = UnsafeMutableRawBufferPointer(rebasing: memory[command.bodyByteCount...].prefix(count))
+            let quietLayout = Body.writeWithoutAlert(body, layout, into: buffer)
+            return JoinerBody.bytes(UnsafeRawBufferPointer(buffer), quietLayout)
+        }
+    }
+}

@@ -1,0 +1,153 @@
+import ActivityStore
+import Delivery
+import LiveActivity
+
+/// Decides what a worker would do with a command if it read the command now.
+///
+/// The decider does no I/O: the caller passes the state in Redis. Ages follow the core's rules (``AgeRules``),
+/// and the model of the scripts decides in Redis' place.
+struct ReplayDecider {
+    /// The time by this machine's clock, for the ages of commands.
+    var nowMilliseconds: Int64
+    /// The time by Redis' clock, for the ages of activities.
+    var redisMilliseconds: Int64
+    /// Whether the user allows the replay to send starts.
+    var includesStarts: Bool
+    /// Whether any policy starts activities again after their lifetime. Workers then let every end apply, also an end
+    /// that is older than the newest start.
+    var hasRestarts: Bool
+
+    var nowSeconds: Int64 { nowMilliseconds / 1_000 }
+
+    /// Returns the verdict on an update or an end.
+    ///
+    /// - Parameters:
+    ///   - command: the command as decoded from `record`, whose timestamp in the topic is
+    ///     `recordMilliseconds`.
+    ///   - followsStart: whether a start of the activity is sent before this command.
+    func verdict(
+        on command: Command,
+        of record: UnsafeRawBufferPointer,
+        recordMilliseconds: Int64,
+        policy: Policy,
+        activity: ActivityState,
+        followsStart: Bool = false
+    ) -> ReplayVerdict {
+        if AgeRules.isExpired(command.expiration, now: nowSeconds) { return ReplayVerdict(reason: .expired) }
+        let dropsAlert = dropsAlert(of: command, policy)
+        let admission = Self.admission(
+            of: command,
+            record,
+            recordMilliseconds: recordMilliseconds,
+            pace: policy.pace,
+            dropsAlert: dropsAlert,
+            hasRestarts: hasRestarts,
+            nowSeconds: nowSeconds
+        )
+        var (state, sendReason) = (activity, ReplayReason.send)
+        if activity.version == command.version, activity.isEnded == admission.isEnd {
+            switch activity.versionState {
+            case .notShown where activity.start?.version != command.version:
+                (state, sendReason) = (activity.reopened(command.version), .sendAgain)
+            case .waiting, .sending, .startSending: return ReplayVerdict(reason: .underWay)
+            case .held where activity.token == nil && admission.registration == nil: return ReplayVerdict(reason: .held)
+            case .held, .settled, .notShown: break
+            }
+        }
+        let storeVerdict = state.verdict(on: admission, nowMilliseconds: redisMilliseconds)
+        var reason = Self.reason(of: storeVerdict, sendReason: sendReason, hasToken: state.token != nil)
+        if reason == .tokenUnknown, followsStart { reason = .send }
+        return ReplayVerdict(reason: reason, dropsAlert: dropsAlert && reason.isSent)
+    }
+
+    /// Returns the reason to send a start, or to leave it out.
+    ///
+    /// - Parameter hasToken: whether Redis or the command has a push-to-start token of the device.
+    func startReason(
+        for command: Command,
+        policy: Policy,
+        activity: ActivityState,
+        hasToken: Bool
+    ) -> ReplayReason {
+        guard includesStarts else { return .startLeftOut }
+        let expiration = AgeRules.startExpiration(
+            timestamp: command.version.timestamp,
+            expiration: command.expiration,
+            startSeconds: policy.expiration.startSeconds
+        )
+        if AgeRules.isExpired(expiration, now: nowSeconds) { return .startTooOld }
+        switch activity.verdict(onStart: command.version, nowMilliseconds: redisMilliseconds) {
+        case .send: return hasToken ? .send : .tokenUnknown
+        case .superseded: return .superseded
+        default: return .duplicate
+        }
+    }
+
+    func dropsAlert(of command: Command, _ policy: Policy) -> Bool {
+        command.hasAlert
+            && AgeRules.isAlertOld(
+                timestamp: command.version.timestamp,
+                alertSeconds: policy.expiration.alertSeconds,
+                now: nowSeconds
+            )
+    }
+
+    /// Makes the admission that a worker would request from Redis, without any draw on the budget.
+    static func admission(
+        of command: Command,
+        _ record: UnsafeRawBufferPointer,
+        recordMilliseconds: Int64,
+        pace: Policy.Pace,
+        dropsAlert: Bool,
+        hasRestarts: Bool,
+        nowSeconds: Int64
+    ) -> StateAdmission<[UInt8]> {
+        let isEnd = command.event == .end
+        return StateAdmission(
+            isEnd: isEnd,
+            version: command.version,
+            digest: digest(of: command, record, dropsAlert: dropsAlert),
+            pace: pace,
+            requestsHighPriority: false,
+            mayUseReserve: false,
+            carriesAlert: command.hasAlert && !dropsAlert,
+            isTooOld: AgeRules.isStateTooOld(timestamp: command.version.timestamp, isEnd: isEnd, now: nowSeconds),
+            endsNewerLife: isEnd && hasRestarts,
+            registration: command.environment.map {
+                TokenRegistration(
+                    token: command.token.bytes(in: record),
+                    environment: $0,
+                    registeredAtMilliseconds: max(0, recordMilliseconds)
+                )
+            }
+        )
+    }
+
+    /// Returns the digest of the content that the activity would show.
+    static func digest(of command: Command, _ record: UnsafeRawBufferPointer, dropsAlert: Bool) -> UInt64 {
+        withUnsafeTemporaryAllocation(byteCount: command.bodyByteCount * 2, alignment: 1) { memory in
+            let layout = Body.write(command, from: record, into: memory)
+            let body = UnsafeRawBufferPointer(rebasing: memory[..<command.bodyByteCount])
+            guard dropsAlert else { return Body.digest(body, layout) }
+            let buffer = UnsafeMutableRawBufferPointer(rebasing: memory[command.bodyByteCount...])
+            let quietLayout = Body.writeWithoutAlert(body, layout, into: buffer)
+            return Body.digest(UnsafeRawBufferPointer(buffer), quietLayout)
+        }
+    }
+
+    private static func reason(of verdict: StoreVerdict, sendReason: ReplayReason, hasToken: Bool) -> ReplayReason {
+        switch verdict {
+        case .send, .wait: sendReason
+        // Redis asks that the command carry the alert of an older command, and a worker sends the command
+        // with this alert.
+        case .alertHeld: hasToken ? sendReason : .tokenUnknown
+        case .noToken, .held: .tokenUnknown
+        case .duplicate: .duplicate
+        case .unchanged: .unchanged
+        case .ended: .ended
+        case .tooOld: .activityOver
+        case .expired: .activityUnknown
+        default: .superseded
+        }
+    }
+}

@@ -1,0 +1,39 @@
+import CausewayCommandLine
+import Glibc
+
+/// Shows the progress of a replay on standard error, if standard error is a terminal.
+struct ReplayProgressBar {
+    private static let barWidth = 30
+    private static let redrawIntervalMilliseconds: Int64 = 100
+
+    private let isTerminal: Bool
+    private var nextDrawMilliseconds: Int64 = 0
+    private var isDrawn = false
+
+    init(isTerminal: Bool = isatty(STDERR_FILENO) == 1) { self.isTerminal = isTerminal }
+
+    mutating func show(_ label: String, _ done: Int64, of total: Int64) {
+        guard isTerminal, Clock.monotonicMilliseconds >= nextDrawMilliseconds else { return }
+        nextDrawMilliseconds = Clock.monotonicMilliseconds + Self.redrawIntervalMilliseconds
+        isDrawn = true
+        Self.write("\r" + Self.line(label, done, of: total) + "\u{1B}[K")
+    }
+
+    mutating func clear() {
+        guard isDrawn else { return }
+        isDrawn = false
+        Self.write("\r\u{1B}[K")
+    }
+
+    static func line(_ label: String, _ done: Int64, of total: Int64) -> String {
+        let share = min(1, Double(max(0, done)) / Double(max(1, total)))
+        let full = Int(Double(barWidth) * share)
+        let bar = String(repeating: "█", count: full) + String(repeating: "░", count: barWidth - full)
+        return "\(label)  \(bar)  \(done) of \(total)"
+    }
+
+    private static func write(_ text: String) {
+        // A closed standard error is no reason to stop, so ignore the failure.
+        _ = Array(text.utf8).withUnsafeBytes { Glibc.write(STDERR_FILENO, $0.baseAddress, $0.count) }
+    }
+}

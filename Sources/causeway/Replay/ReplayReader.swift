@@ -1,0 +1,220 @@
+import CausewayCommandLine
+import CausewayConfiguration
+import Kafka
+
+/// Reads the records of a range from Kafka, without joining a group or committing offsets.
+struct ReplayReader {
+    /// The offsets to read of one partition.
+    struct PartitionRange: Equatable {
+        var partition: Int32
+        var offsets: Range<Int64>
+
+        /// The range in the form of the option `--offsets`.
+        var text: String { "\(partition):\(offsets.lowerBound)-\(offsets.upperBound - 1)" }
+    }
+
+    private static let requestTimeoutMilliseconds: Int32 = 30_000
+    /// How long the brokers may send no record while the range is not read to its end.
+    private static let silenceMillisecondsMax: Int64 = 30_000
+    private static let closeTimeoutMilliseconds: Int64 = 5_000
+
+    private let reader: PartitionReader
+    private let range: ReplayRange
+    let topic: String
+    let partitionCount: Int32
+    private(set) var partitionRanges: [PartitionRange] = []
+    /// Texts about the offsets and partitions that the range names but the topic does not have.
+    private(set) var rangeFaults: [String] = []
+
+    var recordsMax: Int64 { partitionRanges.reduce(0) { $0 + Int64($1.offsets.count) } }
+
+    init(topic: String, range: ReplayRange, kafka: WorkerConfiguration.Kafka) throws(KafkaError) {
+        self.topic = topic
+        self.range = range
+        let properties = try kafka.consumerProperties
+        let brokerMonitor = BrokerMonitor(of: "causeway replay", properties: properties)
+        reader = try PartitionReader(properties: properties, topic: topic, logHandler: brokerMonitor)
+        do throws(KafkaError) {
+            guard
+                reader.awaitBroker(
+                    timeoutMilliseconds: Self.requestTimeoutMilliseconds,
+                    { brokerMonitor.printIfUnanswered(false) }
+                )
+            else {
+                throw brokerMonitor.noBrokerError
+            }
+            partitionCount = try reader.fetchPartitionCount(timeoutMilliseconds: Self.requestTimeoutMilliseconds)
+            try findPartitionRanges()
+        } catch {
+            _ = reader.close(deadlineMilliseconds: Self.closeTimeoutMilliseconds)
+            throw error
+        }
+    }
+
+    func close() { _ = reader.close(deadlineMilliseconds: Self.closeTimeoutMilliseconds) }
+
+    // MARK: - The range in offsets
+
+    private mutating func findPartitionRanges() throws(KafkaError) {
+        switch range {
+        case .times(let from, let to):
+            for partition in 0..<partitionCount {
+                let logOffsets = try watermarks(of: partition)
+                let begin = try firstOffset(of: partition, logOffsets, atOrAfter: from)
+                let end = try to.map { time throws(KafkaError) in
+                    try offset(of: partition, logOffsets, atOrAfter: time) ?? logOffsets.upperBound
+                }
+                add(partition, begin..<max(begin, end ?? logOffsets.upperBound))
+            }
+        case .offsets(let ranges):
+            for (partition, range) in ranges.sorted(by: { $0.key < $1.key }) {
+                guard partition < partitionCount else {
+                    rangeFaults.append("\(topic) has no partition \(partition)")
+                    continue
+                }
+                let logOffsets = try watermarks(of: partition)
+                if range.lowerBound < logOffsets.lowerBound {
+                    let last = min(range.upperBound, logOffsets.lowerBound - 1)
+                    rangeFaults.append(
+                        "\(topic) no longer has the offsets \(range.lowerBound) to \(last) of partition \(partition)"
+                    )
+                }
+                // An open range that begins exactly at the log's end is valid and empty.
+                let isOpen = range.upperBound == ReplayRange.openEndOffset
+                if isOpen ? range.lowerBound > logOffsets.upperBound : range.upperBound >= logOffsets.upperBound {
+                    rangeFaults.append("partition \(partition) of \(topic) ends before offset \(logOffsets.upperBound)")
+                }
+                add(partition, Range(range).clamped(to: logOffsets))
+            }
+        }
+    }
+
+    private mutating func add(_ partition: Int32, _ offsets: Range<Int64>) {
+        if !offsets.isEmpty { partitionRanges.append(PartitionRange(partition: partition, offsets: offsets)) }
+    }
+
+    private func watermarks(of partition: Int32) throws(KafkaError) -> Range<Int64> {
+        let found = try reader.fetchWatermarks(of: partition, timeoutMilliseconds: Self.requestTimeoutMilliseconds)
+        let low = max(0, found.low)
+        return low..<max(low, found.high)
+    }
+
+    /// Returns the offset at which reading must begin to find all records of this time or later.
+    private func firstOffset(
+        of partition: Int32,
+        _ logOffsets: Range<Int64>,
+        atOrAfter milliseconds: Int64
+    ) throws(KafkaError) -> Int64 {
+        if logOffsets.isEmpty { return logOffsets.lowerBound }
+        if let found = try offset(of: partition, logOffsets, atOrAfter: milliseconds) { return found }
+        // The broker names no offset. Either all records are older, or the broker keeps no timestamps. The
+        // time of the newest record shows which of these is true.
+        var newest: Int64?
+        let deadlineMilliseconds = Clock.monotonicMilliseconds + Int64(Self.requestTimeoutMilliseconds)
+        _ = try reader.read(
+            partition,
+            offsets: logOffsets.upperBound - 1..<logOffsets.upperBound,
+            until: { Clock.monotonicMilliseconds > deadlineMilliseconds },
+            { newest = $0.timestampMilliseconds }
+        )
+        return newest.map { $0 < milliseconds } ?? false ? logOffsets.upperBound : logOffsets.lowerBound
+    }
+
+    /// Returns the offset that the broker names for this time; nil if it names none.
+    private func offset(
+        of partition: Int32,
+        _ logOffsets: Range<Int64>,
+        atOrAfter milliseconds: Int64
+    ) throws(KafkaError) -> Int64? {
+        try reader.fetchOffset(
+            of: partition,
+            atOrAfter: milliseconds,
+            timeoutMilliseconds: Self.requestTimeoutMilliseconds
+        )
+        .map { min(max($0, logOffsets.lowerBound), logOffsets.upperBound) }
+    }
+
+    // MARK: - Reading
+
+    /// Passes the records of the range to the caller, partition by partition.
+    ///
+    /// - Returns: the unread ranges, if the reading was interrupted.
+    func read(
+        _ interruption: Interruption,
+        _ progress: inout ReplayProgressBar,
+        _ body: (borrowing Message) throws -> Void
+    ) throws -> [PartitionRange] {
+        let total = recordsMax
+        var offsetsDone: Int64 = 0
+        var failure: (any Error)?
+        for (index, partitionRange) in partitionRanges.enumerated() {
+            var lastMilliseconds = Clock.monotonicMilliseconds
+            let nextOffset = try reader.read(
+                partitionRange.partition,
+                offsets: partitionRange.offsets,
+                until: {
+                    interruption.pendingSignal != nil || failure != nil
+                        || Clock.monotonicMilliseconds - lastMilliseconds > Self.silenceMillisecondsMax
+                },
+                { message in
+                    lastMilliseconds = Clock.monotonicMilliseconds
+                    progress.show(
+                        "reading",
+                        offsetsDone + message.offset - partitionRange.offsets.lowerBound,
+                        of: total
+                    )
+                    guard range.contains(timestampMilliseconds: message.timestampMilliseconds) else { return }
+                    do { try body(message) } catch { failure = error }
+                }
+            )
+            if let failure { throw failure }
+            if let nextOffset {
+                guard interruption.pendingSignal != nil else { throw silenceError }
+                let unreadRange = PartitionRange(
+                    partition: partitionRange.partition,
+                    offsets: nextOffset..<partitionRange.offsets.upperBound
+                )
+                return [unreadRange] + partitionRanges[(index + 1)...]
+            }
+            offsetsDone += Int64(partitionRange.offsets.count)
+        }
+        return []
+    }
+
+    private var silenceError: KafkaError {
+        let seconds = Self.silenceMillisecondsMax / 1_000
+        // -185 is RD_KAFKA_RESP_ERR__TIMED_OUT.
+        return KafkaError(code: -185, reason: "the brokers sent no records of \(topic) for \(seconds) s")
+    }
+}
+
+/// Knows which records the workers' group has not committed yet.
+struct GroupCommittedOffsets {
+    /// The committed offset of each partition; nil: the whole partition is unread.
+    private let committedOffsets: [Int64?]
+    /// Whether the workers' group does not read this topic: the topic is not an input, and the group has committed no
+    /// offset for it. Then no record counts as unread.
+    private let isIgnoredByGroup: Bool
+
+    /// - Parameter isInput: whether the group reads the topic, even if it has committed no offset yet.
+    init(
+        of topic: String,
+        partitions: Int32,
+        isInput: Bool,
+        kafka: WorkerConfiguration.Kafka
+    ) throws(KafkaError) {
+        let groupPositions = try GroupPositionReader(
+            properties: kafka.consumerProperties,
+            topic: topic,
+            partitions: partitions
+        )
+        defer { groupPositions.close(deadlineMilliseconds: 5_000) }
+        committedOffsets = try groupPositions.readPositions(timeoutMilliseconds: 30_000).map(\.committedOffset)
+        isIgnoredByGroup = !isInput && committedOffsets.allSatisfy { $0 == nil }
+    }
+
+    func isUnread(_ offset: Int64, of partition: Int32) -> Bool {
+        guard !isIgnoredByGroup, committedOffsets.indices.contains(Int(partition)) else { return false }
+        return committedOffsets[Int(partition)].map { offset >= $0 } ?? true
+    }
+}

@@ -1,0 +1,338 @@
+import ActivityStore
+import CausewayCommandLine
+import Delivery
+import LiveActivity
+import Redis
+
+/// Writes the data that Redis has lost, and sends nothing.
+///
+/// It restores tokens, the members of audiences, and the newest command of each activity and audience, recorded as
+/// sent. Redis does not learn what the activity shows. So a worker sends the activity's next state even if the activity
+/// already shows it.
+///
+/// Without a store, this type only counts what it would write, and the model of the scripts decides in Redis' place. It
+/// then counts all registrations as written, even those that Redis already knows.
+struct ReplayRebuilder {
+    /// The most registrations, or states, that are written at the same time.
+    static let batchSize = 256
+
+    let scope: ReplayScope
+    let store: BlockingStore?
+    let queries: RedisQueries
+    private let rateLimit: RecordRateLimit
+    /// Returns whether the user has stopped the replay. Waits then end.
+    let isCancelled: () -> Bool
+    private let startMilliseconds = Clock.monotonicMilliseconds
+    private var writtenCallCount = 0
+    private(set) var tally = RebuildTally()
+    /// Calls that are collected for the next batch. No two concern the same activity or device, because Redis may carry
+    /// out a batch in any order.
+    private var collectedCalls: [StoreCall<[UInt8]>] = []
+    private var collectedSubjects: Set<[UInt8]> = []
+    /// Used only without a store. The keys are the activities of the range, by their keys in Redis. The value
+    /// is when the activity's newest token was registered; nil if the activity has no token.
+    private var registrationTimesMilliseconds: [[UInt8]: Int64?] = [:]
+
+    /// - Parameters:
+    ///   - rate: the most calls a second; nil: as fast as Redis takes them.
+    ///   - isCancelled: returns true when the user has stopped the replay. Then every wait ends.
+    init(
+        scope: ReplayScope,
+        queries: RedisQueries,
+        store: BlockingStore?,
+        rate: Double?,
+        isCancelled: @escaping () -> Bool
+    ) {
+        self.scope = scope
+        self.queries = queries
+        self.store = store
+        self.isCancelled = isCancelled
+        rateLimit = RecordRateLimit(recordsPerSecond: rate)
+    }
+
+    /// Sets the activities whose registrations are remembered. Without a store, the decisions about their
+    /// commands need to know whether they have tokens.
+    mutating func setExpectedActivities(_ activities: some Collection<[UInt8]>) {
+        registrationTimesMilliseconds = Dictionary(uniqueKeysWithValues: activities.map { ($0, nil) })
+    }
+
+    // MARK: - Registrations
+
+    /// Collects the calls for one record of the registrations topic.
+    mutating func collectRegistration(
+        _ value: UnsafeRawBufferPointer?,
+        key: UnsafeRawBufferPointer?,
+        recordMilliseconds: Int64
+    ) throws {
+        guard let value else { return try collectUnregistration(key, recordMilliseconds: recordMilliseconds) }
+        guard let registration = try? Registration.decode(value),
+            let appIndex = scope.appIndex(registration.app, in: value)
+        else {
+            return tally.count(.registrationsInvalid)
+        }
+        guard let call = registrationCall(for: registration, appIndex: appIndex, in: value) else { return }
+        let isExpired = AgeRules.isRegistrationExpired(
+            registeredAtMilliseconds: registration.registeredAtMilliseconds,
+            isPushToStart: call.subject.kind == .device,
+            nowMilliseconds: Clock.wallMilliseconds
+        )
+        if isExpired { tally.count(.registrationsOver) } else { try collect(call) }
+    }
+
+    /// Makes the call for a registration. Returns nil if the options exclude its app or activity. With `--activity`,
+    /// push-to-start tokens are excluded.
+    private func registrationCall(
+        for registration: Registration,
+        appIndex: Int,
+        in record: UnsafeRawBufferPointer
+    ) -> StoreCall<[UInt8]>? {
+        let name = scope.apps[appIndex].bundleIdentifier
+        guard scope.includes(app: name) else { return nil }
+        func token(_ text: TextRange) -> TokenRegistration<[UInt8]> {
+            TokenRegistration(
+                token: text.bytes(in: record),
+                environment: registration.environment,
+                registeredAtMilliseconds: registration.registeredAtMilliseconds
+            )
+        }
+        func digests(of audiences: ByteRange, count: Int) -> [UInt8] {
+            [UInt8](unsafeUninitializedCapacity: count * AudienceList.digestBytes) { buffer, writtenBytes in
+                let buffer = UnsafeMutableRawBufferPointer(buffer)
+                writtenBytes = Registration.writeDigests(of: audiences, in: record, into: buffer)
+            }
+        }
+        func makeCall(
+            _ kind: StoreSubjectKind,
+            _ text: TextRange,
+            _ operation: StoreCall<[UInt8]>.Operation
+        ) -> StoreCall<[UInt8]> {
+            let subject = StoreSubject(app: Array(name.utf8), kind: kind, identifier: text.bytes(in: record))
+            return StoreCall(tag: 0, subject: subject, operation: operation)
+        }
+        switch registration.kind {
+        case .activity(let activity):
+            guard scope.includes(activity.activity.bytes(in: record)) else { return nil }
+            return makeCall(
+                .activity,
+                activity.activity,
+                .register(
+                    token(activity.token),
+                    frequentUpdates: activity.frequentUpdates,
+                    shows: activity.shownVersion,
+                    source: .reread,
+                    audiences: digests(of: activity.audiences, count: activity.audienceCount)
+                )
+            )
+        case .pushToStart(let start):
+            guard scope.onlyActivity == nil else { return nil }
+            let type = start.attributesType.bytes(in: record)
+            return makeCall(
+                .device,
+                start.device,
+                .registerDevice(
+                    attributesType: type,
+                    token(start.token),
+                    .first(
+                        audiences: digests(of: start.audiences, count: start.audienceCount),
+                        supportsChannels: start.supportsChannels
+                    ),
+                    isCarried: false
+                )
+            )
+        }
+    }
+
+    /// Collects the calls for a tombstone. The key of a tombstone does not say which app it concerns, or whether it
+    /// names an activity or a device. So there are two calls for each app.
+    private mutating func collectUnregistration(_ key: UnsafeRawBufferPointer?, recordMilliseconds: Int64) throws {
+        guard let key, (1...Limits.identifierBytesMax).contains(key.count) else {
+            return tally.count(.registrationsInvalid)
+        }
+        let identifier = Array(key)
+        guard scope.includes(identifier) else { return }
+        for app in scope.apps where scope.includes(app: app.bundleIdentifier) {
+            for kind in [StoreSubjectKind.activity, .device] {
+                let subject = StoreSubject(app: Array(app.bundleIdentifier.utf8), kind: kind, identifier: identifier)
+                let time = max(0, recordMilliseconds)
+                try collect(StoreCall(tag: 0, subject: subject, operation: .unregister(atMilliseconds: time)))
+            }
+        }
+        tally.count(.unregistered)
+    }
+
+    private mutating func collect(_ call: StoreCall<[UInt8]>) throws {
+        let subject = call.subject.app + [call.subject.kind.rawValue] + call.subject.identifier
+        if collectedCalls.count == Self.batchSize || collectedSubjects.contains(subject) { try flush() }
+        collectedCalls.append(call)
+        collectedSubjects.insert(subject)
+    }
+
+    /// Makes the collected calls. Without a store, only counts them and remembers which activities have tokens.
+    mutating func flush() throws {
+        defer {
+            collectedCalls.removeAll(keepingCapacity: true)
+            collectedSubjects.removeAll(keepingCapacity: true)
+        }
+        guard let store else {
+            for call in collectedCalls { remember(call) }
+            return
+        }
+        waitForTurn(writing: collectedCalls.count)
+        if collectedCalls.isEmpty { return }
+        for (call, reply) in zip(collectedCalls, try perform(collectedCalls, on: store))
+        where !call.operation.isUnregistration {
+            tally.count(reply.verdict == .stale ? .registrationsStale : .registrationsWritten)
+            if reply.heldCommand != nil { tally.count(.heldWithToken) }
+        }
+    }
+
+    /// Makes the calls and returns the replies. If an activity or device joins or leaves audiences by a call, this
+    /// method also writes these changes to the audiences.
+    ///
+    /// The audiences must know that a member has left before Redis continues with it. Until then, Redis returns no held
+    /// command and admits no command. So this method makes such a call a second time.
+    private mutating func perform(
+        _ calls: [StoreCall<[UInt8]>],
+        on store: BlockingStore
+    ) throws -> [StoreReply<[UInt8]>] {
+        var replies = try store.perform(calls, until: isCancelled)
+        // In a batch, a reply may have had no room for the held command. Make the call again by itself.
+        for index in replies.indices where replies[index].verdict == .full {
+            replies[index] = try store.perform([calls[index]], until: isCancelled)[0]
+        }
+        guard !replies.contains(where: { $0.verdict == .full }) else {
+            throw RedisError(
+                .busy,
+                "an activity has left more audiences than one step can notify; try again later"
+            )
+        }
+        let changesByCall = zip(calls, replies).map { MembershipRebuildCalls($0, $1) }
+        let changes = changesByCall.compactMap(\.self)
+        guard !changes.isEmpty else { return replies }
+        _ = try store.perform(changes.flatMap(\.entryCalls), until: isCancelled)
+        _ = try store.perform(changes.compactMap(\.confirmationCall), until: isCancelled)
+        for change in changes {
+            tally.count(.membersJoined, change.joinCount)
+            tally.count(.membersLeft, change.leaveCount)
+        }
+        let repeatedIndices = calls.indices.filter { index in
+            changesByCall[index]?.confirmationCall != nil
+                && [.registered, .departures].contains(replies[index].verdict)
+        }
+        for (index, reply) in zip(
+            repeatedIndices,
+            try store.perform(repeatedIndices.map { calls[$0] }, until: isCancelled)
+        ) {
+            replies[index] = reply
+        }
+        return replies
+    }
+
+    private mutating func remember(_ call: StoreCall<[UInt8]>) {
+        if !call.operation.isUnregistration { tally.count(.registrationsWritten) }
+        if let member = JoiningMember(call.operation) { tally.count(.membersJoined, member.audiences.count) }
+        guard call.subject.kind == .activity else { return }
+        let activity = ActivityKey.key(app: call.subject.app, activity: call.subject.identifier)
+        guard let knownMilliseconds = registrationTimesMilliseconds[activity] else { return }
+        switch call.operation {
+        case .register(let token, _, _, _, _):
+            registrationTimesMilliseconds[activity] = max(token.registeredAtMilliseconds, knownMilliseconds ?? 0)
+        case .unregister(let milliseconds) where knownMilliseconds.map({ $0 <= milliseconds }) ?? false:
+            registrationTimesMilliseconds[activity] = .some(nil)
+        default: break
+        }
+    }
+
+    mutating func waitForTurn(writing count: Int) {
+        defer { writtenCallCount += count }
+        while !isCancelled() {
+            let elapsedSeconds = Double(Clock.monotonicMilliseconds - startMilliseconds) / 1_000
+            let seconds = rateLimit.secondsUntilNext(sentCount: writtenCallCount, elapsedSeconds: elapsedSeconds)
+            if seconds == 0 { return }
+            rateLimit.sleep(seconds: seconds)
+        }
+    }
+
+    mutating func count(_ counter: RebuildTally.Counter, _ number: Int = 1) { tally.count(counter, number) }
+
+    // MARK: - Newest states
+
+    /// Writes the newest commands of some activities and audiences. Does not touch a command that Redis
+    /// knows, because a worker may still send it.
+    mutating func rebuild(_ entries: some Collection<(key: [UInt8], value: ReplayTable.Entry)>) throws {
+        try rebuild(ofAudiences: entries.filter(\.value.isOfAudience))
+        try rebuild(ofActivities: entries.filter { !$0.value.isOfAudience })
+    }
+
+    private mutating func rebuild(ofActivities entries: [(key: [UInt8], value: ReplayTable.Entry)]) throws {
+        var states: [(calls: ActivityRebuildCalls, inspection: ActivityInspection, activity: [UInt8])] = []
+        for ((activity, entry), value) in zip(entries, try queries.readStrings(entries.map(\.key))) {
+            if entry.start != nil { tally.count(.startsPassedOver) }
+            guard let candidate = entry.state else { continue }
+            let inspection = try ActivityInspection(value: value)
+            if candidate.isUnread {
+                tally.count(.statesUnread)
+            } else if candidate.value.isEmpty {
+                tally.count(.statesNotLookedAt)
+            } else if let newest = inspection.newestVersion?.version, newest >= candidate.version {
+                tally.count(.statesKnown)
+            } else if let calls = ActivityRebuildCalls(candidate, activity, appIndex: entry.appIndex, scope: scope) {
+                states.append((calls, inspection, activity))
+            } else {
+                tally.count(.statesTooOld)
+            }
+        }
+        guard let store else { return try forecast(states) }
+        waitForTurn(writing: states.count)
+        if !states.isEmpty { try admit(states.map(\.calls), store) }
+    }
+
+    /// Counts what Redis would decide about the admissions.
+    private mutating func forecast(
+        _ states: [(calls: ActivityRebuildCalls, inspection: ActivityInspection, activity: [UInt8])]
+    ) throws {
+        guard let first = states.first else { return }
+        let milliseconds = try queries.serverTimeMilliseconds(for: first.activity)
+        for (calls, inspection, activity) in states {
+            guard case .admit(var admission) = calls.admissionCall.operation else { continue }
+            if let registered = registrationTimesMilliseconds[activity] ?? nil {
+                // The decision depends only on whether there is a token, so this token is empty.
+                admission.registration = TokenRegistration(
+                    token: [],
+                    environment: .production,
+                    registeredAtMilliseconds: registered
+                )
+            }
+            tally.count(
+                Self.counter(for: ActivityState(inspection).verdict(on: admission, nowMilliseconds: milliseconds))
+            )
+        }
+    }
+
+    private mutating func admit(_ rebuildCalls: [ActivityRebuildCalls], _ store: BlockingStore) throws {
+        var followUpCalls: [StoreCall<[UInt8]>] = []
+        for (calls, reply) in zip(rebuildCalls, try perform(rebuildCalls.map(\.admissionCall), on: store)) {
+            let counter = Self.counter(for: reply.verdict)
+            if counter == .statesWritten { followUpCalls.append(calls.settlementCall) }
+            if counter == .statesHeld { followUpCalls.append(calls.holdCall) }
+            tally.count(counter)
+        }
+        // An end removes its activity from its audiences. So make these calls with `perform`, which tells the
+        // audiences.
+        if !followUpCalls.isEmpty { _ = try perform(followUpCalls, on: store) }
+    }
+
+    private static func counter(for verdict: StoreVerdict) -> RebuildTally.Counter {
+        switch verdict {
+        // `wait` means that a worker would wait for the pace. A rebuild sends nothing, so it need not wait.
+        case .send, .wait: .statesWritten
+        case .noToken: .statesHeld
+        case .expired, .tooOld: .statesTooOld
+        default: .statesKnown
+        }
+    }
+}
+
+extension StoreCall<[UInt8]>.Operation {
+    fileprivate var isUnregistration: Bool { if case .unregister = self { true } else { false } }
+}

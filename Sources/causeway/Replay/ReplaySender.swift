@@ -1,0 +1,154 @@
+import ActivityStore
+import CausewayCommandLine
+import CausewayConfiguration
+import Foundation
+import Kafka
+import LiveActivity
+import Redis
+
+import enum CausewayRecords.JSONValue
+
+/// Writes commands of the range to the commands topic again, at a given rate.
+///
+/// A copy keeps the timestamp of its record. A command may carry a token that is as old as the record. With a
+/// new timestamp, this token would replace a newer registration.
+///
+/// If Redis has settled a command that no phone ever showed, the replay first reopens the command in Redis.
+/// If the replay is killed before it writes the copy, Redis treats the command as under way until a newer
+/// state comes.
+struct ReplaySender {
+    /// How long Kafka may take to acknowledge a record: 30 s, because a user waits for it. The configuration can change
+    /// it. By default, a worker's producer waits longer.
+    private static let deliveryTimeoutProperties = [(name: "delivery.timeout.ms", value: "30000")]
+    /// How long to wait for the last acknowledgements after the user has asked to stop.
+    private static let stopFlushTimeoutMilliseconds: Int64 = 2_000
+    /// After this many records that Kafka refused, the sending ends. Kafka would refuse further records too.
+    static let failuresMax = 100
+
+    private let redis: RedisConfiguration
+    private let source: String
+    private var sender: RecordSender
+    private var store: BlockingStore?
+    /// The call that settles a reopened version again if its copy is not written. The key is the number of
+    /// the copy, which is the tag of its production.
+    private var settlementsOfReopened: [UInt64: StoreCall<[UInt8]>] = [:]
+    private var lastCopyNumber: UInt64 = 0
+    /// The numbers of copies that were not written to Kafka.
+    private var unwrittenCopies: [UInt64] = []
+    /// Whether the sending ended before all commands were sent.
+    private(set) var isStopped = false
+    /// The number of reopened versions that have no copy and could not be settled again. `reason` is the error of Redis
+    /// that prevented the settlement.
+    private(set) var settlementFailure: (count: Int, reason: RedisError)?
+    private var apps: [[UInt8]]
+
+    init(_ configuration: WorkerConfiguration, redis: RedisConfiguration, topic: String, rate: Double) throws {
+        self.redis = redis
+        source = topic
+        apps = configuration.apps.map { Array($0.bundleId.utf8) }
+        let producer = try Producer(properties: Self.deliveryTimeoutProperties + configuration.kafka.producerProperties)
+        sender = try RecordSender(producer: producer, topic: configuration.kafka.topics.commands, rate: rate)
+    }
+
+    /// Waits until the rate allows the command, and writes it.
+    ///
+    /// - Returns: the decision's verdict, or another verdict if a worker has since admitted the command or a
+    ///   newer command. Nil if the sending ended before the command was written.
+    mutating func send(_ decision: ReplayDecision, until isCancelled: () -> Bool) throws -> ReplayVerdict? {
+        guard sender.waitForTurn(until: isCancelled), tally.failedCount < Self.failuresMax else {
+            isStopped = true
+            return nil
+        }
+        let candidate = decision.candidate
+        var copyNumber: UInt64 = 0
+        if decision.verdict.reason == .sendAgain {
+            lastCopyNumber += 1
+            copyNumber = lastCopyNumber
+            let verdict = try reopen(decision, copyNumber: copyNumber, until: isCancelled)
+            guard verdict == .retry else {
+                return ReplayVerdict(reason: verdict == .duplicate ? .duplicate : .superseded)
+            }
+        }
+        let copy = RecordCopy(
+            topic: source,
+            partition: candidate.partition,
+            offset: candidate.offset,
+            timestampMilliseconds: candidate.timestampMilliseconds
+        )
+        let key = candidate.key ?? RecordKey.key(of: candidate.value)
+        guard sender.send(candidate.value, key: key, copy: copy, tag: copyNumber, until: isCancelled) else {
+            if copyNumber != 0 { unwrittenCopies.append(copyNumber) }
+            isStopped = true
+            return nil
+        }
+        return decision.verdict
+    }
+
+    private mutating func reopen(
+        _ decision: ReplayDecision,
+        copyNumber: UInt64,
+        until isCancelled: () -> Bool
+    ) throws -> StoreVerdict {
+        let store = try store ?? BlockingStore(configuration: redis)
+        self.store = store
+        let app = apps[decision.appIndex]
+        let activity = ActivityKey.activity(ofKey: decision.key, app: app)
+        let subject = StoreSubject(app: app, kind: .activity, identifier: activity)
+        let version = decision.candidate.version
+        let settlement = StoreCall<[UInt8]>.Operation
+            .settle(
+                version: version,
+                .notShown,
+                digest: 0,
+                retirement: nil
+            )
+        settlementsOfReopened[copyNumber] = StoreCall(tag: 0, subject: subject, operation: settlement)
+        do throws(RedisError) {
+            let call = StoreCall<[UInt8]>(tag: 0, subject: subject, operation: .reopen(version: version))
+            let verdict = try store.perform([call], until: isCancelled)[0].verdict
+            if verdict != .retry { settlementsOfReopened[copyNumber] = nil }
+            return verdict
+        } catch {
+            // Redis may have reopened the version although the call failed. So `finish` settles it again,
+            // which does no harm if it is settled already.
+            unwrittenCopies.append(copyNumber)
+            isStopped = true
+            throw error
+        }
+    }
+
+    /// Waits for the acknowledgements. Settles each reopened version whose copy was not written, so that
+    /// another replay can send it.
+    ///
+    /// - Parameter isStoppingAtOnce: whether the user has asked to stop, or a failure has ended the sending. The waits
+    ///   for Kafka and Redis are then a few seconds long.
+    mutating func finish(isStoppingAtOnce: Bool) {
+        let flushTimeoutMilliseconds =
+            isStoppingAtOnce ? Self.stopFlushTimeoutMilliseconds : RecordSender.flushTimeoutMilliseconds
+        let calls = (unwrittenCopies + sender.finish(flushTimeoutMilliseconds: flushTimeoutMilliseconds).failedTags)
+            .compactMap { settlementsOfReopened[$0] }
+        do throws(RedisError) {
+            if !calls.isEmpty { _ = try store?.perform(calls, until: { isStoppingAtOnce }) }
+        } catch {
+            settlementFailure = (calls.count, error)
+        }
+        store?.close()
+        store = nil
+    }
+
+    var tally: RecordSender.Tally { sender.tally }
+
+    var line: String {
+        let seconds = String(format: "%.3f", sender.elapsedSeconds)
+        return
+            "\(tally.sentCount) sent, \(tally.acknowledgedCount) acknowledged, \(tally.failedCount) failed, \(seconds) s"
+    }
+
+    var json: JSONValue {
+        .object([
+            "sent": .integer(Int64(tally.sentCount)),
+            "acknowledged": .integer(Int64(tally.acknowledgedCount)),
+            "failed": .integer(Int64(tally.failedCount)),
+        ])
+    }
+}

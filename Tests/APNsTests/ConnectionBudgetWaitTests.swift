@@ -1,0 +1,211 @@
+import Dispatch
+import Glibc
+import Synchronization
+import Testbed
+import Testing
+
+@testable import APNs
+@testable import Reactor
+
+/// Connections that a pool wants but has no room for, and connections that it has but no longer wants.
+@Suite(.ownThread) struct ConnectionBudgetWaitTests {
+    /// The maximum time of each step in milliseconds. If a pool treated a lack of room as a failed connection, it would
+    /// wait at least 30 s, half of the base of its back-off, and so exceed this time.
+    private static let soonMilliseconds: Int64 = 25_000
+
+    private func fixture(connectionsMin: Int, budget: ConnectionBudget) throws -> PoolFixture {
+        try PoolFixture {
+            $0.connectionsMax = 2
+            $0.connectionsMin = connectionsMin
+            $0.connectionBudget = budget
+            $0.backoffBaseMilliseconds = 60_000
+            $0.backoffMillisecondsMax = 60_000
+        }
+    }
+
+    private func otherPool(beside fixture: PoolFixture, budget: ConnectionBudget, _ recorder: PushRecorder) throws
+        -> Pool
+    {
+        var configuration = try PoolFixture.configuration(port: fixture.server.port)
+        configuration.connectionBudget = budget
+        return try Pool(
+            loop: fixture.loop,
+            configuration: configuration,
+            tokenSource: TestCredentials.tokens(),
+            handler: recorder
+        )
+    }
+
+    private func measureMilliseconds(_ fixture: PoolFixture, _ body: () throws -> Void) rethrows -> Int64 {
+        fixture.loop.refreshClock()
+        let begin = fixture.loop.nowMilliseconds
+        try body()
+        return fixture.loop.nowMilliseconds - begin
+    }
+
+    /// Each pair: the limit for all connections of the process, and the limit for each address.
+    static let budgets = [(2, 16), (16, 2)]
+
+    @Test(arguments: budgets)
+    func `A connection is opened soon after there is room`(connectionsMax: Int, perAddressMax: Int) throws {
+        let budget = ConnectionBudget(connectionsMax: connectionsMax, connectionsPerAddressMax: perAddressMax)
+        let fixture = try fixture(connectionsMin: 2, budget: budget)
+        let recorder = PushRecorder()
+        let otherPool = try otherPool(beside: fixture, budget: budget, recorder)
+        defer { otherPool.close() }
+        otherPool.start()
+        fixture.turn(until: { otherPool.gauges.connectionsReady == 1 })
+        fixture.warmUp()
+        fixture.turn(until: { fixture.pool.gauges.awaitsConnectionBudget })
+        // Waits long enough that the pool asks for room again.
+        let end = fixture.loop.nowMilliseconds + ConnectionOpeningSchedule.budgetWaitMilliseconds.upperBound
+        fixture.turn(until: { fixture.loop.nowMilliseconds >= end })
+        #expect(fixture.pool.connections.count == 1 && budget.connectionCount == 2)
+        #expect(fixture.recorder.limitEventCount == 1)
+        let waitedMilliseconds = measureMilliseconds(fixture) {
+            otherPool.close()
+            fixture.turn(until: { fixture.pool.gauges.connectionsReady == 2 })
+        }
+        #expect(waitedMilliseconds < Self.soonMilliseconds)
+        #expect(!fixture.pool.gauges.awaitsConnectionBudget)
+        #expect(!fixture.recorder.events.contains { if case .resolveFailed = $0 { true } else { false } })
+    }
+
+    @Test(arguments: [(1, 16), (16, 1)])
+    func `The only connection is replaced at once if there is no room`(connectionsMax: Int, perAddressMax: Int) throws {
+        let budget = ConnectionBudget(connectionsMax: connectionsMax, connectionsPerAddressMax: perAddressMax)
+        let fixture = try fixture(connectionsMin: 2, budget: budget)
+        fixture.warmUp()
+        fixture.turn(until: { fixture.pool.gauges.awaitsConnectionBudget })
+        let waitedMilliseconds = measureMilliseconds(fixture) {
+            fixture.server.connections[0].closeWithoutNotify()
+            fixture.turn(until: { !fixture.recorder.closeCauses.isEmpty })
+            // A pool without a connection may always open one, so it does not wait for room.
+            #expect(!fixture.pool.gauges.awaitsConnectionBudget)
+            fixture.turn(until: { fixture.pool.gauges.connectionsReady == 1 })
+        }
+        #expect(waitedMilliseconds < Self.soonMilliseconds)
+    }
+
+    @Test func `A pool that no longer wants a connection does not wait for room`() throws {
+        let budget = ConnectionBudget(connectionsMax: 1)
+        let fixture = try fixture(connectionsMin: 2, budget: budget)
+        fixture.warmUp()
+        fixture.turn(until: { fixture.pool.gauges.awaitsConnectionBudget })
+        fixture.wantOnlyOneConnection()
+        fixture.turn(until: { !fixture.pool.gauges.awaitsConnectionBudget })
+        #expect(fixture.pool.openingSchedule.timer == .none)
+        #expect(fixture.server.acceptedConnectionCount == 1)
+    }
+
+    // MARK: - Connections that are no longer wanted
+
+    @Test func `A connection that is no longer wanted is not opened`() throws {
+        let fixture = try PoolFixture {
+            $0.connectionsMax = 2
+            $0.connectionsMin = 2
+            // The pause is long, so that the first connection is ready before the second is due, even on a
+            // busy machine.
+            $0.openSpacingMilliseconds = 4_000
+        }
+        fixture.warmUp()
+        try #require(fixture.pool.openingSchedule.timer != .none)
+        fixture.wantOnlyOneConnection()
+        fixture.turn(until: { fixture.pool.openingSchedule.timer == .none })
+        #expect(!fixture.pool.openingSchedule.isUnderWay)
+        #expect(fixture.pool.connections.count == 1 && fixture.pool.statistics.connectionsOpened == 1)
+        // The pool wants a connection again, and opens one.
+        fixture.server.connections[0].closeWithoutNotify()
+        fixture.turn(until: { !fixture.recorder.closeCauses.isEmpty })
+        fixture.turn(until: { fixture.pool.gauges.connectionsReady == 1 })
+        #expect(fixture.pool.statistics.connectionsOpened == 2)
+    }
+
+    /// The demand falls while the host's name is being resolved, so the pool no longer needs the connection.
+    @Test func `No connection is made to the addresses of a needless look-up`() throws {
+        let zone = GatedZone()
+        let fixture = try PoolFixture {
+            $0.host = "apns.example.com"
+            $0.connectionsMax = 2
+            $0.connectionsMin = 2
+        }
+        fixture.loop.lookUp = { zone.lookUp(port: $1) }
+        zone.permitOne()
+        fixture.pool.start()
+        // The first look-up succeeds; the second waits for the test.
+        fixture.turn(until: { !fixture.pool.connections.isEmpty })
+        fixture.turn(until: { zone.lookUpCount.load(ordering: .acquiring) == 2 })
+        fixture.wantOnlyOneConnection()
+        zone.permitOne()
+        fixture.turn(until: { !fixture.pool.openingSchedule.isUnderWay })
+        #expect(fixture.pool.connections.count == 1 && fixture.pool.statistics.connectionsOpened == 1)
+    }
+
+    /// The pool has two connections more than it wants. At the end of each sizing interval, it retires the connection
+    /// with the fewest pushes in flight.
+    @Test func `A surplus connection is closed at the next interval`() throws {
+        let fixture = try PoolFixture {
+            $0.connectionsMax = 3
+            $0.connectionsMin = 3
+        }
+        fixture.warmUp(connections: 3)
+        fixture.server.respond = { _ in nil }
+        for tag in 0..<10 { #expect(fixture.submit(UInt64(tag))) }
+        let busyConnection = try #require(fixture.pool.connections.max { $0.pushesInFlight < $1.pushesInFlight })
+        fixture.wantOnlyOneConnection()
+        fixture.turn(until: { fixture.pool.connections.count == 1 })
+        #expect(fixture.recorder.retirementCauses == [.surplus, .surplus])
+        #expect(fixture.pool.connections.first === busyConnection && fixture.pool.pushesInFlight == 10)
+    }
+
+    /// Both connections are idle. The pool closes the connection that has never carried a push.
+    @Test func `An unused surplus connection is closed first`() throws {
+        let fixture = try PoolFixture {
+            $0.connectionsMax = 2
+            $0.connectionsMin = 2
+            $0.openSpacingMilliseconds = 200
+            $0.backoffBaseMilliseconds = 10_000
+            $0.backoffMillisecondsMax = 10_000
+        }
+        fixture.warmUp()
+        fixture.turn(until: { fixture.pool.gauges.connectionsReady == 2 })
+        try #require(fixture.pool.connections.map(\.phase) == [.open, .unauthenticated])
+        fixture.wantOnlyOneConnection()
+        fixture.turn(until: { fixture.pool.connections.count == 1 })
+        #expect(fixture.pool.connections.first?.identifier == 1)
+        // An hour later the spacing is over, so only a back-off could make the pool wait. There is none, because the
+        // closed connection has not failed.
+        let hourLaterMilliseconds = fixture.loop.nowMilliseconds + 3_600_000
+        #expect(fixture.pool.openingSchedule.waitMilliseconds(nowMilliseconds: hourLaterMilliseconds) == 0)
+    }
+}
+
+/// A name server that answers each look-up with the loopback address when the test permits it.
+private final class GatedZone: Sendable {
+    private let permits = DispatchSemaphore(value: 0)
+    let lookUpCount = Atomic(0)
+
+    func permitOne() { permits.signal() }
+
+    func lookUp(port: UInt16) -> Resolution {
+        lookUpCount.add(1, ordering: .acquiringAndReleasing)
+        // The wait is bounded, so that a failing test does not leave a blocked thread.
+        _ = permits.wait(timeout: .now() + .seconds(20))
+        return .success([.loopback(port: port)])
+    }
+}
+
+extension PushRecorder {
+    fileprivate var limitEventCount: Int {
+        events.count { if case .connectionLimitReached = $0 { true } else { false } }
+    }
+}
+
+extension PoolFixture {
+    /// Lowers the number of connections that the pool wants to one.
+    fileprivate func wantOnlyOneConnection() {
+        var configuration = pool.configuration
+        configuration.connectionsMin = 1
+        pool.sizing = PoolSizing(configuration)
+    }
+}

@@ -1,0 +1,52 @@
+import Testbed
+import Testing
+
+@testable import APNs
+
+/// The time between the openings of connections. A pool opens one connection after the other.
+@Suite(.ownThread) struct ConnectionOpeningScheduleTests {
+    private func makeSchedule(_ adjust: (inout PoolConfiguration) -> Void = { _ in }) throws
+        -> ConnectionOpeningSchedule
+    {
+        var configuration = try PoolFixture.configuration(port: 443)
+        configuration.openSpacingMilliseconds = 2_000
+        configuration.backoffBaseMilliseconds = 200
+        configuration.backoffMillisecondsMax = 1_000
+        adjust(&configuration)
+        return ConnectionOpeningSchedule(configuration)
+    }
+
+    @Test func `The first connections of many pools are spread over time`() throws {
+        let waits = try (0..<500).map { _ in try makeSchedule().waitMilliseconds(nowMilliseconds: 5_000) }
+        #expect(waits.allSatisfy { (0...250).contains($0) })
+        #expect(Set(waits).count > 50)
+    }
+
+    @Test func `The next connection keeps its distance in time`() throws {
+        var schedule = try makeSchedule()
+        schedule.begin(nowMilliseconds: 10_000)
+        let waits = (0..<500).map { _ in schedule.waitMilliseconds(nowMilliseconds: 10_500) }
+        // Two openings are 2 s ± 25 % apart. Half a second has passed since the first one.
+        #expect(waits.allSatisfy { (1_000...2_000).contains($0) })
+        #expect(Set(waits).count > 100)
+        #expect(schedule.waitMilliseconds(nowMilliseconds: 60_000) == 0)
+    }
+
+    @Test func `After failures a pool waits longer, and for a random time`() throws {
+        var schedule = try makeSchedule { $0.openSpacingMilliseconds = 0 }
+        schedule.begin(nowMilliseconds: 0)
+        var longestWaits: [Int64] = []
+        for _ in 0..<5 {
+            schedule.recordFailure()
+            let waits = (0..<500).map { _ in schedule.waitMilliseconds(nowMilliseconds: 0) }
+            #expect(waits.allSatisfy { $0 >= 100 })
+            #expect(Set(waits).count > 50)
+            longestWaits.append(waits.max() ?? 0)
+        }
+        for (wait, window) in zip(longestWaits, [200, 400, 800, 1_000, 1_000] as [Int64]) {
+            #expect((100 + window / 2...100 + window).contains(wait))
+        }
+        schedule.recordSuccess()
+        #expect(schedule.waitMilliseconds(nowMilliseconds: 0) == 0)
+    }
+}

@@ -1,0 +1,345 @@
+"""The invariants of fan-outs. Each `check_…` function reads the evidence, and returns the violations of its invariant and
+what it measured."""
+
+from recorded_runs.invariant_results import InvariantResult, percentile
+
+SEGMENTS = 256
+
+
+def pushes_that_reached(member):
+    """Returns the pushes that reached a member's phone."""
+    return [push for push in member.pushes if push.effect is not None]
+
+
+def check_newest_state(evidence, options):
+    """A member that stays to the end shows the last command's state, by the log of its pushes and by the number of
+    phones that the simulator reports. Each logged push belongs to a member and a command."""
+    invariant = InvariantResult("every member that stays to the end shows the newest state")
+    last = evidence.commands[-1]
+    correct_count = 0
+    for member in evidence.members.values():
+        if not member.stays_to_end:
+            continue
+        pushes = pushes_that_reached(member)
+        if not pushes:
+            invariant.add_violation(f"{member.activity}: no push at all")
+        elif pushes[-1].command is not last:
+            invariant.add_violation(f"{member.activity}: line {pushes[-1].line} is {pushes[-1].command.identifier}")
+        else:
+            correct_count += 1
+    shown = sum(one["phones"] for one in evidence.crowd["shown"] if one["contentState"] == last.content)
+    if shown < correct_count:
+        invariant.add_violation(f"{correct_count} were sent it last, {shown} phones show it")
+    for push in evidence.unknown_pushes:
+        invariant.add_violation(f"line {push.line} ({push.activity}) is of no member or no command")
+    invariant.measurement = f"{correct_count} members, {shown} phones"
+    return invariant
+
+
+def check_order(evidence, options):
+    """No phone gets a state that is older than one that it already got."""
+    invariant = InvariantResult("no phone goes back to an older state")
+    pairs = 0
+    for member in evidence.members.values():
+        last = -1
+        for push in pushes_that_reached(member):
+            pairs += last >= 0
+            if push.command.order < last:
+                invariant.add_violation(f"{member.activity}: line {push.line} is {push.command.identifier}, older than before")
+            last = max(last, push.command.order)
+    if evidence.crowd["reversed"]:
+        invariant.add_violation(f"{evidence.crowd['reversed']} phones say that they went back")
+    invariant.measurement = f"{pairs} pushes that came after another"
+    return invariant
+
+
+def is_since_checkpoint(evidence, options, time):
+    """Whether a push at this time may have come after the last checkpoint of a worker that crashed."""
+    return any(crash - options.checkpoint <= time <= crash + options.flight for crash in evidence.crash_times)
+
+
+WIPE_NOTICE_MILLISECONDS = 5_000
+"""A member that was reached up to this many milliseconds after a loss of Redis' data may be reached again. A test may
+freeze Redis after the loss, so workers notice the loss late."""
+
+
+def is_before_wipe(evidence, options, time):
+    return any(time <= wipe + max(options.flight, WIPE_NOTICE_MILLISECONDS) for wipe in evidence.wipe_times)
+
+
+def has_joined_since(member, command):
+    """Whether a member registered after a command was written, for the first time or with another token. It then gets
+    the newest state at once, without its alert, and the fan-out may reach it as well."""
+    return any(time is not None and time >= command.time for time in (member.joined, member.renewed))
+
+
+def check_repeats(evidence, options):
+    """No member gets a state twice. The exceptions are members that registered after the command was written and, after
+    a crash, members reached since the last checkpoint. Further pushes are allowed after a loss of Redis' data."""
+    invariant = InvariantResult("no member gets a state twice, except if it was reached after the last checkpoint before a crash")
+    repeat_count, shown, ages = 0, 0, []
+    # Members whose data was lost join again. Another fan-out of the same command may then reach them.
+    pushes_max = 1 + len(evidence.crash_times) + 2 * len(evidence.wipe_times)
+    for member in evidence.members.values():
+        times = {}
+        for push in pushes_that_reached(member):
+            earlier_times = times.setdefault(push.command.order, [])
+            earlier_times.append(push.time)
+            if len(earlier_times) == 1:
+                continue
+            if len(earlier_times) == 2 and (has_joined_since(member, push.command) or evidence.wipe_times):
+                shown += 1
+                continue
+            repeat_count += 1
+            ages += [crash - earlier_times[-2] for crash in evidence.crash_times if crash + options.flight >= earlier_times[-2]]
+            is_lost = is_before_wipe(evidence, options, push.command.time)
+            if len(earlier_times) > pushes_max or not (is_lost or is_since_checkpoint(evidence, options, earlier_times[-2])):
+                place = f"{member.activity}: line {push.line}"
+                invariant.add_violation(f"{place}, {push.command.identifier} for time {len(earlier_times)}, after {earlier_times[-2]}")
+    oldest = f"; sent first {max(ages)} ms before the crash at most" if ages else ""
+    invariant.measurement = f"{repeat_count} repeated, {shown} more as they joined{oldest}"
+    return invariant
+
+
+def check_push_count(evidence, options):
+    """The number of accepted pushes is at most the number of members times (completed fan-outs + 1)."""
+    invariant = InvariantResult("no more pushes than members x (completed fan-outs + 1)")
+    # After a loss of Redis' data, the newest command may be fanned out a second time.
+    completed = sum(command.outcome == "delivered" for command in evidence.commands) + len(evidence.wipe_times)
+    accepted = sum(push.status == 200 for push in evidence.pushes)
+    pushes_max = len(evidence.members) * (completed + 1)
+    if accepted > pushes_max:
+        invariant.add_violation(f"{accepted} pushes were accepted, {pushes_max} are allowed")
+    pushes_per_member = accepted / max(1, len(evidence.members))
+    invariant.measurement = f"{accepted} pushes, {pushes_per_member:.2f} a member; {completed} fan-outs were completed"
+    return invariant
+
+
+def check_takeover(evidence, options):
+    """Soon after a newer state was admitted, the older one is no longer sent."""
+    invariant = InvariantResult(f"no older state is sent more than {options.takeover} ms after a newer command's admission")
+    longest = 0
+    for push in evidence.pushes:
+        if push.command is None or push.effect is None:
+            continue
+        for newer in evidence.commands[push.command.order + 1:]:
+            if newer.admitted_at is not None and push.time > newer.admitted_at:
+                longest = max(longest, push.time - newer.admitted_at)
+                if push.time > newer.admitted_at + options.takeover:
+                    invariant.add_violation(
+                        f"line {push.line}: {push.command.identifier} {push.time - newer.admitted_at} ms after {newer.identifier}"
+                    )
+                break
+    invariant.measurement = f"{longest} ms at most"
+    return invariant
+
+
+def check_alerts(evidence, options):
+    """A member from before the first command to the end hears each alert once, or a newer one instead. After a crash it
+    may hear again an alert that was just sent. After a loss of Redis' data it may also miss an alert. A member with
+    another token may miss an alert that APNs refused with the old token."""
+    invariant = InvariantResult("every alert rings once, or a newer alert replaces it")
+    alert_commands = [command for command in evidence.commands if command.alert is not None]
+    order_of_alert = {command.alert: command.order for command in alert_commands}
+    heard_count, repeat_count, replaced_count, refused_count = 0, 0, 0, 0
+    for member in evidence.members.values():
+        times = {}
+        for push in pushes_that_reached(member):
+            if push.alert is None:
+                continue
+            heard_count += 1
+            if push.alert not in order_of_alert or order_of_alert[push.alert] > push.command.order:
+                invariant.add_violation(f"{member.activity}: line {push.line} rings {push.alert!r} with {push.command.identifier}")
+                continue
+            earlier_times = times.setdefault(push.alert, [])
+            if earlier_times:
+                repeat_count += 1
+                if not (is_since_checkpoint(evidence, options, earlier_times[-1]) or is_before_wipe(evidence, options, earlier_times[-1])):
+                    invariant.add_violation(f"{member.activity}: line {push.line} rings {push.alert!r} again")
+            earlier_times.append(push.time)
+        if not member.is_member_throughout:
+            continue
+        latest = max((order_of_alert[alert] for alert in times), default=-1)
+        for command in alert_commands:
+            if command.alert in times:
+                continue
+            if latest > command.order:
+                replaced_count += 1
+            elif evidence.wipe_times and command is not evidence.commands[-1]:
+                # Redis may have admitted the newer command after the loss, in other ranges, which do not know this
+                # alert.
+                replaced_count += 1
+            elif member.renewed is not None and any(push.status == 410 for push in member.pushes):
+                # APNs refused the push to the member's old token. The state that it got when it joined again has no alert.
+                refused_count += 1
+            else:
+                invariant.add_violation(f"{member.activity}: {command.alert!r} rang nowhere, nor a newer one")
+    if evidence.crowd["alertedTwice"] and not repeat_count:
+        invariant.add_violation(f"{evidence.crowd['alertedTwice']} phones say that they heard one twice")
+    invariant.measurement = (
+        f"{heard_count} heard, {repeat_count} again, {replaced_count} replaced by a newer one, "
+        f"{refused_count} refused with an old token"
+    )
+    return invariant
+
+
+def check_results(evidence, options):
+    """The results of the ranges cover each segment once and add up to the command's result, which adds up to
+    the members. A repeated result equals the first one, except after a loss of Redis' data."""
+    invariant = InvariantResult("the results of the ranges add up to the command's result, which adds up to the members")
+    members_min = sum(member.is_member_throughout for member in evidence.members.values())
+    members_max, repeat_count, result_count = len(evidence.members), 0, 0
+    for foreign in evidence.foreign_results:
+        invariant.add_violation(f"a result of nobody's command: {foreign}")
+    for command in evidence.commands:
+        if not command.totals:
+            invariant.add_violation(f"{command.identifier}: no result")
+            continue
+        repeat_count += len(command.totals) - 1 + sum(len(own_results) - 1 for own_results in command.ranges.values())
+        result_count += len(command.totals) + sum(map(len, command.ranges.values()))
+        if not command.ranges:  # A newer command replaced this one before it was fanned out.
+            if command.outcome != "superseded" or command is evidence.commands[-1]:
+                invariant.add_violation(f"{command.identifier}: {command.outcome}, and no range has a result")
+            continue
+        if evidence.wipe_times:
+            # After the loss the command may have been divided again, into ranges for the members that are
+            # back.
+            width = SEGMENTS // command.totals[-1]["ranges"]
+            ranges = [own_results[-1] for (first, last), own_results in command.ranges.items() if last - first + 1 == width]
+            check_sums(invariant, command, ranges, 0, members_max)
+            continue
+        for own_results in [command.totals, *command.ranges.values()]:
+            first = own_results[0]
+            if any(one.get("members") != first.get("members") or one["outcome"] != first["outcome"] for one in own_results):
+                members = [one.get("members") for one in own_results]
+                invariant.add_violation(f"{command.identifier}: reported twice, and not the same: {members}")
+        check_sums(invariant, command, [own_results[0] for own_results in command.ranges.values()], members_min, members_max)
+    if repeat_count and not (evidence.crash_times or evidence.wipe_times):
+        invariant.add_violation(f"{repeat_count} results came again")
+    invariant.measurement = "; ".join(
+        f"{command.identifier} {command.outcome} {command.totals[-1].get('members') if command.totals else None}"
+        for command in evidence.commands
+    ) + f"; {result_count} results, {repeat_count} came again"
+    return invariant
+
+
+def check_sums(invariant, command, ranges, members_min, members_max):
+    segments = sorted(tuple(one["segments"]) for one in ranges)
+    ends = [-1] + [last for _, last in segments]
+    if any(first != end + 1 for (first, _), end in zip(segments, ends)) or ends[-1] != SEGMENTS - 1:
+        invariant.add_violation(f"{command.identifier}: the ranges do not cover the segments once: {segments}")
+    sums = {}
+    for one in ranges:
+        for outcome, count in one["members"].items():
+            sums[outcome] = sums.get(outcome, 0) + count
+    total = command.totals[-1]
+    if sums != total.get("members") or total.get("ranges") != len(segments):
+        invariant.add_violation(f"{command.identifier}: {len(segments)} ranges add up to {sums}, the command to {total.get('members')}")
+    if not members_min <= sum(sums.values()) <= members_max:
+        invariant.add_violation(
+            f"{command.identifier}: {sum(sums.values())} members, but there were always {members_min} and never more than {members_max}"
+        )
+
+
+def check_counts(evidence, options):
+    """The results count as many delivered members as the log has, except late joiners. After a crash or a loss of
+    Redis' data, the log may have more."""
+    invariant = InvariantResult("results count as many delivered members as the log has: never more, and fewer only after a crash")
+    measured = []
+    for command in evidence.commands:
+        if not command.totals or not command.ranges:
+            continue
+        delivered_count = command.totals[-1]["members"].get("delivered", 0)
+        phone_count, joiner_count = 0, 0
+        for member in evidence.members.values():
+            if any(push.command is command and push.effect is not None for push in member.pushes):
+                phone_count += 1
+                joiner_count += member.joined is not None or member.renewed is not None  # It may have got the state when it joined.
+        measured.append(f"{command.identifier} {delivered_count} of {phone_count}")
+        if delivered_count > phone_count:
+            invariant.add_violation(f"{command.identifier}: {delivered_count} delivered, {phone_count} phones got it")
+        if delivered_count < phone_count - joiner_count and not evidence.crash_times and not evidence.wipe_times:
+            invariant.add_violation(
+                f"{command.identifier}: {delivered_count} delivered, but {phone_count} phones got it, {joiner_count} of them joiners"
+            )
+    invariant.measurement = "; ".join(measured)
+    return invariant
+
+
+def check_leavers(evidence, options):
+    """A member gets no push later than `options.leave` ms after its leave, its newer token or its death was
+    acknowledged."""
+    invariant = InvariantResult(f"nothing is sent more than {options.leave} ms after a leave, a newer token or a death was acknowledged")
+    dead_since = {}
+    for activity, time in evidence.invalidations:
+        dead_since[activity] = min(time, dead_since.get(activity, time))
+    leaver_count, delay_max = 0, 0
+    for push in evidence.pushes:
+        member = evidence.members.get(push.activity)
+        if member is None:
+            continue
+        ends = [member.left, evidence.retired_tokens.get(push.token), dead_since.get(push.activity) if member.is_dead else None]
+        for end in ends:
+            if end is not None and push.time > end:
+                delay_max = max(delay_max, push.time - end)
+                if push.time > end + options.leave:
+                    invariant.add_violation(f"{push.activity}: line {push.line}, {push.time - end} ms after it was acknowledged")
+    leaver_count = sum(member.left is not None for member in evidence.members.values())
+    invariant.measurement = (
+        f"{leaver_count} left, {len(evidence.retired_tokens)} had another token, {len(dead_since)} died; {delay_max} ms at most"
+    )
+    return invariant
+
+
+def check_deaths(evidence, options):
+    """Each phone whose token got 410 has an invalidation and a result of its own, and no other phone has either."""
+    invariant = InvariantResult("each dead token has an invalidation and a result, and no other token has")
+    refused_activities = {push.activity for push in evidence.pushes if push.status == 410}
+    result_activities = [activity for command in evidence.commands for activity, outcome in command.refusals if outcome == "unregistered"]
+    for activity in refused_activities ^ set(result_activities):
+        is_refused = activity in refused_activities
+        invariant.add_violation(f"{activity}: {'refused, and no result' if is_refused else 'unregistered, and it was never refused'}")
+    for command in evidence.commands:
+        counted = command.totals[-1].get("members", {}).get("unregistered", 0) if command.totals else 0
+        reported = len(set(command.refusals))
+        if counted != reported and not (evidence.crash_times or evidence.wipe_times):
+            invariant.add_violation(f"{command.identifier}: {counted} are counted as unregistered, {reported} have a result")
+    reported = [activity for activity, _ in evidence.invalidations]
+    for activity in refused_activities - set(reported):
+        invariant.add_violation(f"{activity}: refused, and no invalidation")
+    for activity in set(reported) - refused_activities:
+        invariant.add_violation(f"{activity}: an invalidation, and it was never refused")
+    repeat_count = len(reported) - len(set(reported))
+    if repeat_count and not (evidence.crash_times or evidence.wipe_times):
+        invariant.add_violation(f"{repeat_count} invalidations came again")
+    invariant.measurement = f"{len(refused_activities)} refused, {len(reported)} invalidations, {repeat_count} again"
+    return invariant
+
+
+def check_joiners(evidence, options):
+    """Soon after it has joined, a member shows the state that was the newest at that moment, or a newer
+    one."""
+    invariant = InvariantResult(f"a joiner shows the newest state at most {options.join} ms after its join was acknowledged")
+    waits = []
+    for member in evidence.members.values():
+        if member.joined is None or not member.stays_to_end:
+            continue
+        order_min = max((c.order for c in evidence.commands if c.admitted_at is not None and c.admitted_at <= member.joined), default=None)
+        if order_min is None:
+            continue
+        time = next((push.time for push in pushes_that_reached(member) if push.command.order >= order_min), None)
+        if time is None:
+            invariant.add_violation(f"{member.activity}: never")
+            continue
+        waits.append(time - member.joined)
+        if time > member.joined + options.join:
+            invariant.add_violation(f"{member.activity}: {time - member.joined} ms after it")
+    waits_text = f"; half {percentile(waits, 0.5)}, longest {percentile(waits, 1)} ms" if waits else ""
+    invariant.measurement = f"{len(waits)} joined{waits_text}"
+    return invariant
+
+
+INVARIANT_CHECKS = [
+    check_newest_state, check_order, check_repeats, check_push_count, check_takeover, check_alerts, check_results, check_counts,
+    check_leavers, check_deaths, check_joiners,
+]

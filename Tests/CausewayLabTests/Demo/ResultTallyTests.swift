@@ -1,0 +1,234 @@
+import LiveActivity
+import Testbed
+import Testing
+
+@testable import CausewayLab
+
+@Suite("The tally of results", .ownThread)
+struct ResultTallyTests {
+    private func result(
+        _ outcome: Outcome,
+        offset: Int64 = 0,
+        partition: Int = 0,
+        priority: Int = 5,
+        attempts: Int = 1
+    ) -> ResultSummary {
+        ResultSummary(
+            outcome: outcome,
+            priority: priority,
+            attempts: attempts,
+            isFromCommands: true,
+            sourcePartition: partition,
+            sourceOffset: offset,
+            recordMilliseconds: 1_000,
+            responseMilliseconds: 1_250
+        )
+    }
+
+    @Test func `Each command counts once`() {
+        var tally = ResultTally()
+        tally.add(result(.accepted), isFreshnessCounted: true)
+        tally.add(result(.duplicate), isFreshnessCounted: true)
+        tally.add(result(.superseded, offset: 9), isFreshnessCounted: true)
+        tally.add(result(.accepted, partition: 3, priority: 10, attempts: 3), isFreshnessCounted: true)
+        #expect(tally.commands == 3)
+        #expect(tally.repeatedResults == 1)
+        #expect(tally[.accepted] == 2 && tally[.superseded] == 1 && tally[.duplicate] == 0)
+        #expect(tally.pushes == 2 && tally.pushesAtPriority10 == 1 && tally.retries == 2)
+        #expect(tally.freshness.percentile(50) == 250)
+    }
+
+    @Test func `Commands that a result counts are superseded`() {
+        let source = #"{"topic":"causeway.commands","partition":0,"offset":7}"#
+        let record = #"{"command":"c","outcome":"held","superseded":12,"source":\#(source)}"#
+        var tally = ResultTally()
+        let summary = Array(record.utf8).withUnsafeBytes { ResultSummary(scanning: $0) }
+        tally.add(summary, isFreshnessCounted: true)
+        tally.add(summary, isFreshnessCounted: true)
+        var releasedResult = result(.accepted)
+        releasedResult.isFromCommands = false
+        releasedResult.supersededCommands = 3
+        tally.add(releasedResult, isFreshnessCounted: true)
+        #expect(tally.commands == 16 && tally.repeatedResults == 1)
+        #expect(tally[.held] == 1 && tally[.superseded] == 15)
+    }
+
+    @Test func `A command to an audience has one result`() throws {
+        let source = #""source":{"topic":"causeway.commands","partition":0,"offset":7}"#
+        let times = #""times":{"record":1000,"admitted":1005,"first":1100,"last":1400}"#
+        let members = #""members":{"delivered":49,"unregistered":1}"#
+        let name = #""command":"c","app":"a","audience":"m""#
+        let range = #"{\#(name),"segments":[0,255],"outcome":"delivered",\#(members),\#(source)}"#
+        let whole =
+            #"{\#(name),"outcome":"delivered",\#(members),"ranges":1,\#(source),\#(times)}"#
+        let waited = #"{"audience":"m","outcome":"superseded",\#(source.replacing("7", with: "8"))}"#
+        var tally = ResultTally(of: .audiences)
+        for record in [range, whole, whole, waited] {
+            tally.add(Array(record.utf8).withUnsafeBytes { ResultSummary(scanning: $0) }, isFreshnessCounted: true)
+        }
+        #expect(tally.commands == 2 && tally.repeatedResults == 1 && tally.unreadableRecords == 0)
+        #expect(tally.roundCount(of: .delivered) == 1 && tally.roundCount(of: .superseded) == 1 && tally.pushes == 49)
+        #expect(tally.freshness.percentile(50) == 400)
+        #expect(DemoFigures.OutcomeCount.all(of: tally).map(\.outcome) == ["delivered", "superseded"])
+    }
+
+    @Test func `The broadcast of a command is no result of the command`() {
+        let source = #""source":{"topic":"causeway.commands","partition":0,"offset":7}"#
+        let broadcast =
+            #"{"audience":"m","channel":"dHN0","environment":"sandbox","outcome":"delivered",\#(source)}"#
+        let whole =
+            #"{"audience":"m","channel":"none","outcome":"delivered","members":{"delivered":49},"ranges":1,\#(source)}"#
+        var tally = ResultTally(of: .audiences)
+        for record in [broadcast, whole] {
+            tally.add(Array(record.utf8).withUnsafeBytes { ResultSummary(scanning: $0) }, isFreshnessCounted: true)
+        }
+        #expect(tally.commands == 1 && tally.repeatedResults == 0 && tally.unreadableRecords == 0)
+        #expect(tally.roundCount(of: .delivered) == 1 && tally.pushes == 49)
+    }
+
+    /// For a start to an audience, the worker itself writes a command for each device.
+    @Test func `The starts of devices do not count as the producer's commands`() {
+        var tally = ResultTally(of: .audiences)
+        tally.add(result(.accepted), isFreshnessCounted: true)
+        #expect(tally.commands == 0 && tally.pushes == 1 && tally.freshness.count == 0)
+    }
+
+    @Test func `A released command has its own result`() {
+        var tally = ResultTally()
+        tally.add(result(.held), isFreshnessCounted: true)
+        var releasedResult = result(.accepted)
+        releasedResult.isFromCommands = false
+        tally.add(releasedResult, isFreshnessCounted: true)
+        #expect(tally.commands == 1 && tally.repeatedResults == 0 && tally.releasedCommands == 1)
+        #expect(tally[.held] == 1 && tally[.accepted] == 0 && tally.pushes == 1)
+        #expect(tally.freshness.count == 0)
+    }
+
+    @Test func `An unreadable record does not count as a result`() {
+        var tally = ResultTally()
+        tally.add(ResultSummary(), isFreshnessCounted: true)
+        tally.add(result(.accepted, offset: .max), isFreshnessCounted: true)
+        tally.add(result(.accepted, partition: .max), isFreshnessCounted: true)
+        #expect(tally.commands == 0 && tally.unreadableRecords == 3)
+    }
+
+    @Test func `Demotions and the end of the work are noted`() {
+        var tally = ResultTally()
+        var second = result(.accepted, offset: 1)
+        second.isDemoted = true
+        tally.add(result(.superseded), isFreshnessCounted: true)
+        tally.add(second, isFreshnessCounted: true)
+        #expect(tally.demotions == 1)
+        #expect(tally.lastAnswerMilliseconds == 1_250)
+    }
+
+    @Test func `Starts do not count towards freshness`() {
+        var tally = ResultTally()
+        tally.add(result(.accepted), isFreshnessCounted: false)
+        #expect(tally.pushes == 1 && tally.freshness.count == 0)
+    }
+}
+
+@Suite("Reading a result record", .ownThread)
+struct ResultSummaryTests {
+    private func summary(_ text: String) -> ResultSummary {
+        Array(text.utf8).withUnsafeBytes { ResultSummary(scanning: $0) }
+    }
+
+    @Test func `A record of the worker's own writer is read`() {
+        let topic = Array("causeway.commands".utf8)
+        let activity = Array("a \"quoted\" {brace} \\".utf8)
+        var writer = JSONWriter()
+        topic.withUnsafeBytes { topic in
+            activity.withUnsafeBytes { activity in
+                var record = ResultRecord(
+                    outcome: .accepted,
+                    sourceTopic: topic,
+                    sourcePartition: 7,
+                    sourceOffset: 123_456
+                )
+                record.activity = activity
+                record.status = 200
+                record.priority = 10
+                record.attempts = 2
+                record.sentTimestamp = 1_790_000_000
+                record.recordMilliseconds = 1_790_000_000_001
+                record.receivedMilliseconds = 1_790_000_000_100
+                record.sentMilliseconds = 1_790_000_000_200
+                record.answeredMilliseconds = 1_790_000_000_250
+                record.write(to: &writer)
+            }
+        }
+        let summary = ResultSummary(scanning: writer.bytes)
+        #expect(
+            summary
+                == ResultSummary(
+                    outcome: .accepted,
+                    priority: 10,
+                    attempts: 2,
+                    isFromCommands: true,
+                    sourcePartition: 7,
+                    sourceOffset: 123_456,
+                    recordMilliseconds: 1_790_000_000_001,
+                    responseMilliseconds: 1_790_000_000_250
+                )
+        )
+        #expect(summary.isComplete)
+    }
+
+    @Test func `The order of members does not matter`() {
+        let summary = summary(
+            #" { "times" : {"answered":5,"record":2}, "source":{"offset":4,"partition":1,"topic":"t"}, "outcome":"held"}"#
+        )
+        // The worker writes no spaces, but the reader must accept them.
+        #expect(summary.outcome == .held)
+    }
+
+    @Test(arguments: Outcome.allCases)
+    func `Every outcome is read`(outcome: Outcome) {
+        let summary = summary(#"{"outcome":"\#(outcome.name)","source":{"topic":"t","partition":0,"offset":0}}"#)
+        #expect(summary.outcome == outcome && summary.isComplete)
+    }
+
+    @Test func `A demotion is read`() {
+        let rest = #""outcome":"accepted","source":{"topic":"t","partition":0,"offset":0}}"#
+        #expect(summary(#"{"demoted":true,"priority":5,"# + rest).isDemoted)
+        #expect(!summary(#"{"priority":5,"reason":"demoted","# + rest).isDemoted)
+        #expect(!summary(#"{"payload":{"demoted":true},"# + rest).isDemoted)
+    }
+
+    @Test func `A name inside a value is not mistaken for a member`() {
+        let summary = summary(
+            #"{"reason":"outcome","outcome":"accepted","payload":{"outcome":"failed","priority":9},"source":{"partition":2,"offset":3}}"#
+        )
+        #expect(summary.outcome == .accepted && summary.priority == 0 && summary.sourcePartition == 2)
+    }
+
+    @Test(arguments: [
+        "", "{", "{\"", "{\"outcome\"", "{\"outcome\":", "{\"outcome\":\"", "{\"a\":\"\\", "}}}}",
+        "{\"outcome\":\"no\"}",
+    ])
+    func `Garbage counts as incomplete`(text: String) {
+        #expect(!summary(text).isComplete)
+    }
+}
+
+@Suite("The histogram", .ownThread)
+struct DurationHistogramTests {
+    @Test func `Percentiles are calculated`() {
+        var histogram = DurationHistogram()
+        #expect(histogram.percentile(50) == nil)
+        for value in 1...100 { histogram.add(milliseconds: Int64(value)) }
+        #expect(histogram.percentile(50) == 50 && histogram.percentile(99) == 99 && histogram.percentile(100) == 100)
+        #expect(histogram.maximumMilliseconds == 100)
+    }
+
+    @Test func `Values beyond the last bucket are counted`() {
+        var histogram = DurationHistogram()
+        histogram.add(milliseconds: -3)
+        histogram.add(milliseconds: 1_000_000)
+        #expect(histogram.percentile(1) == 0)
+        #expect(histogram.percentile(99) == Int64(DurationHistogram.millisecondsMax))
+        #expect(histogram.maximumMilliseconds == 1_000_000)
+    }
+}

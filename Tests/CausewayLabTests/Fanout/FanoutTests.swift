@@ -1,0 +1,162 @@
+import Foundation
+import Testbed
+import Testing
+
+@testable import CausewayLab
+
+@Suite("A fan-out's figures")
+struct FanoutTests {
+    private static let goodFigures = FanoutFigures(
+        members: 1_000_000,
+        workers: 1,
+        overtakenAtPercent: 50,
+        joinSeconds: 12.5,
+        redisMicrosecondsPerJoin: 9.25,
+        redisBytesPerMember: 150.5,
+        seconds: 8.25,
+        pushes: 1_500_000,
+        workerCPUMicrosecondsPerPush: 1.75,
+        redisCPUMicrosecondsPerPush: 0.12,
+        h2loadMicrosecondsPerPush: 3.5,
+        workerPeakMemoryBytes: 96 << 20,
+        singleBefore: .init(commands: 5_000, p50Milliseconds: 5, p99Milliseconds: 20),
+        singleDuring: .init(commands: 4_100, p50Milliseconds: 7, p99Milliseconds: 31),
+        resultRecords: 514,
+        outcomes: ["superseded", "delivered"],
+        resultsAddUp: true,
+        wrong: 0,
+        reversed: 0,
+        alertedTwice: 0,
+        unalerted: 0
+    )
+
+    @Test func `One fault is enough for a bad result`() {
+        #expect(Self.goodFigures.isGood)
+        for change in [
+            { $0.wrong = 1 }, { $0.reversed = 1 }, { $0.alertedTwice = 1 }, { $0.unalerted = 1 },
+            { $0.resultsAddUp = false }, { $0.resultRecords = 515 },
+        ] as [(inout FanoutFigures) -> Void] {
+            var figures = Self.goodFigures
+            change(&figures)
+            #expect(!figures.isGood)
+        }
+    }
+
+    @Test func `The JSON has the keys that other programs read`() throws {
+        let json = try JSONEncoder().encode(Self.goodFigures)
+        let object = try #require(try JSONSerialization.jsonObject(with: json) as? [String: Any])
+        for key in [
+            "members", "seconds", "pushes", "workerCPUMicrosecondsPerPush", "h2loadMicrosecondsPerPush",
+            "redisCPUMicrosecondsPerPush", "redisBytesPerMember", "workerPeakMemoryBytes", "resultRecords", "wrong",
+            "reversed", "alertedTwice",
+        ] {
+            #expect(object[key] is NSNumber, "\(key)")
+        }
+    }
+
+    @Test func `The text has all figures`() {
+        let lines = Self.goodFigures.text.split(separator: "\n").map(String.init)
+        #expect(lines.first == "1,000,000 members, one worker, overtaken at 50 %: superseded, delivered in 8.25 s")
+        #expect(lines.contains("1,500,000 pushes; 514 result records"))
+        let single = "single commands: half within 5 ms, 99 of 100 within 20 ms; beside the round 7 and 31 ms "
+        #expect(lines.contains(single + "(4,100 commands)"))
+        #expect(
+            lines.last
+                == "1,000,000 of 1,000,000 phones show the newest state; 0 went back in time, 0 heard an alert twice, 0 heard none"
+        )
+    }
+
+    @Test func `Results that do not add up are recognized`() throws {
+        let results = try FanoutResults(bootstrapServers: "127.0.0.1:1")
+        defer { results.close() }
+        func count(_ json: String) { results.countRecord(Array(json.utf8)) }
+        count(#"{"command":"a","audience":"final","segments":[0,127],"outcome":"delivered","members":{"delivered":3}}"#)
+        count(
+            #"{"command":"a","audience":"final","segments":[128,255],"outcome":"superseded","members":{"delivered":1,"superseded":2}}"#
+        )
+        #expect(!results.doCountsAddUp("a", members: 6), "without the command's own")
+        count(#"{"command":"a","audience":"final","outcome":"superseded","members":{"delivered":4,"superseded":2}}"#)
+        #expect(
+            results.doCountsAddUp("a", members: 6) && !results.doCountsAddUp("a", members: 7)
+                && !results.doCountsAddUp("b", members: 0)
+        )
+        count(#"{"command":"c","audience":"final","outcome":"invalid","reason":"audienceUnsupported"}"#)
+        #expect(results.outcomes["c"] == .init(outcome: "invalid", reason: "audienceUnsupported", members: [:]))
+        count(#"{"command":"d","activity":"x","outcome":"accepted"}"#)
+        count("no JSON")
+        #expect(results.resultRecords == 5 && results.outcomes.count == 2 && results.memberCountsOfRanges.count == 1)
+    }
+
+    @Test func `A command that expires on its way is not reported as never fanned out`() throws {
+        let results = try FanoutResults(bootstrapServers: "127.0.0.1:1")
+        defer { results.close() }
+        func problem(_ command: String, _ members: String) -> String? {
+            results.countRecord(Array(#"{"command":"\#(command)","audience":"final",\#(members)}"#.utf8))
+            return results.outcomes[command]?.problem(of: command)
+        }
+        #expect(problem("a", #""outcome":"delivered","members":{"delivered":3}"#) == nil)
+        #expect(problem("b", #""outcome":"superseded","members":{"superseded":3}"#) == nil)
+        #expect(
+            problem("c", #""outcome":"expired","members":{"delivered":2,"expired":1}"#)
+                == "command c did not reach every member: its outcome is expired"
+        )
+        #expect(
+            problem("d", #""outcome":"invalid","reason":"audienceUnsupported""#)
+                == "the workers did not fan out command d: its outcome is invalid (audienceUnsupported)"
+        )
+    }
+
+    @Test func `Single commands are counted by their phase`() throws {
+        let results = try FanoutResults(bootstrapServers: "127.0.0.1:1")
+        defer { results.close() }
+        results.singleCommands = SingleCommandLoad(commandsPerSecond: 10, client: ControlClient(port: 1))
+        func count(_ command: String, _ outcome: String, after milliseconds: Int) {
+            let json =
+                #"{"command":"\#(command)","activity":"x","outcome":"\#(outcome)","#
+                + #""times":{"record":1000,"answered":\#(1_000 + milliseconds)}}"#
+            results.countRecord(Array(json.utf8))
+        }
+        count("beside-before-0", "accepted", after: 3)
+        count("beside-during-1", "accepted", after: 40)
+        count("beside-during-2", "superseded", after: 900)
+        count("fanout-1", "accepted", after: 900)
+        let singleCommands = try #require(results.singleCommands)
+        #expect(singleCommands.resultCount == 3 && results.resultRecords == 0)
+        #expect(singleCommands.freshness(.before) == .init(commands: 1, p50Milliseconds: 3, p99Milliseconds: 3))
+        #expect(singleCommands.freshness(.during) == .init(commands: 1, p50Milliseconds: 40, p99Milliseconds: 40))
+    }
+
+    @Test func `The commands are those that the worker accepts`() throws {
+        let (first, second) = (AudienceUpdate(number: 1, timestamp: 7), AudienceUpdate(number: 2, timestamp: 7))
+        for content in [first, second] {
+            let record = try #require(
+                try JSONSerialization.jsonObject(with: Data(try content.record())) as? [String: Any]
+            )
+            #expect(record["audience"] as? String == "final" && record["activity"] == nil)
+            let aps = try #require(record["aps"] as? [String: Any])
+            #expect((aps["alert"] == nil) == (content.number == 2))
+            let body = try #require(try JSONSerialization.jsonObject(with: Data(try content.body())) as? [String: Any])
+            #expect(NSDictionary(dictionary: body) == ["aps": aps])
+        }
+        #expect(NSDictionary(dictionary: first.contentState) != NSDictionary(dictionary: second.contentState))
+    }
+
+    @Test func `The times of threads and processes are read`() throws {
+        #expect(ProcessCPUTime.cpuNanoseconds(schedstat: "1234567 89 3\n") == 1_234_567)
+        #expect(ProcessCPUTime.cpuNanoseconds(schedstat: "") == nil)
+        #expect(try #require(ProcessCPUTime.cpuMicroseconds(of: getpid())) > 0)
+        let before = ProcessCPUTime.cpuMicrosecondsOfEndedChildren
+        let child = Process()
+        child.executableURL = URL(fileURLWithPath: "/bin/sh")
+        child.arguments = ["-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"]
+        try child.start()
+        child.waitUntilExit()
+        #expect(ProcessCPUTime.cpuMicrosecondsOfEndedChildren > before)
+    }
+
+    @Test func `The bar goes from empty to full`() {
+        #expect(FanoutProgressBar.line("x", done: 0, of: 0) == "  waiting for x")
+        #expect(FanoutProgressBar.line("x", done: 0, of: 8).filter { $0 == "░" }.count == 40)
+        #expect(FanoutProgressBar.line("x", done: 1_500, of: 1_000).filter { $0 == "█" }.count == 40)
+    }
+}

@@ -1,0 +1,203 @@
+import Glibc
+import Testbed
+import Testing
+
+@testable import CausewayLab
+
+@Suite("The live page", .ownThread)
+struct LivePageTests {
+    @Test func `A fault ends by itself, or when it is pressed again`() {
+        var disturbances = PageDisturbances()
+        #expect(disturbances.press(.answer503, nowMilliseconds: 1_000) == .begin(.answer503))
+        #expect(disturbances.faultsJSON == #"{"serviceUnavailableShare":1}"#)
+        #expect(disturbances.press(.blackHole, nowMilliseconds: 2_000) == .begin(.blackHole))
+        #expect(
+            disturbances.faultsJSON
+                == #"{"serviceUnavailableShare":1,"silentAfterRequests":0,"silentStopsReading":true}"#
+        )
+        #expect(disturbances.press(.answer503, nowMilliseconds: 3_000) == .end(.answer503))
+        #expect(disturbances.expire(nowMilliseconds: 16_999, forAPNs: true) == [])
+        #expect(disturbances.expire(nowMilliseconds: 17_000, forAPNs: false) == [])
+        #expect(disturbances.expire(nowMilliseconds: 17_000, forAPNs: true) == [.end(.blackHole)])
+        #expect(disturbances == PageDisturbances() && disturbances.faultsJSON == "{}")
+    }
+
+    @Test func `An action that happens at once is not switched on`() {
+        var disturbances = PageDisturbances()
+        for action in [PageAction.killWorker, .cutConnections] {
+            #expect(disturbances.press(action, nowMilliseconds: 0) == .begin(action))
+            #expect(!disturbances.isOn(action))
+        }
+    }
+
+    @Test func `The pageState gives each side its own steps`() {
+        let pageState = LivePageState()
+        #expect(!pageState.press(.killWorker), "nothing is allowed at first")
+        pageState.allow([.killWorker, .cutConnections])
+        #expect(pageState.press(.killWorker) && pageState.press(.cutConnections))
+        #expect(!pageState.press(.takeRedisAway))
+        #expect(pageState.takeSteps(nowMilliseconds: 0) == [.begin(.killWorker)])
+        #expect(pageState.takeSteps(nowMilliseconds: 0) == [])
+        #expect(pageState.takeAPNsSteps(nowMilliseconds: 0) == [.begin(.cutConnections)])
+    }
+
+    @Test func `The number of presses is limited`() {
+        let pageState = LivePageState()
+        pageState.allow([.killWorker])
+        for _ in 0..<LivePageState.pressesMax { #expect(pageState.press(.killWorker)) }
+        #expect(!pageState.press(.killWorker))
+    }
+
+    @Test func `Redis returns by itself`() {
+        let pageState = LivePageState()
+        pageState.allow([.takeRedisAway])
+        #expect(pageState.press(.takeRedisAway))
+        #expect(pageState.takeSteps(nowMilliseconds: 5) == [.begin(.takeRedisAway)])
+        pageState.allow([])
+        #expect(pageState.takeSteps(nowMilliseconds: 10_004) == [])
+        #expect(pageState.takeSteps(nowMilliseconds: 10_005) == [.end(.takeRedisAway)])
+    }
+
+    @Test func `Commands without a result after the time limit are late`() {
+        var late = LateCommands()
+        for second in 0...29 { late.addSample(commands: 100 * second, nowMilliseconds: Int64(second) * 1_000) }
+        #expect(late.lateCount(results: 0, nowMilliseconds: 29_000) == 0, "none is that old")
+        for second in 30...90 { late.addSample(commands: 100 * second, nowMilliseconds: Int64(second) * 1_000) }
+        #expect(late.lateCount(results: 6_000, nowMilliseconds: 90_000) == 0)
+        #expect(late.lateCount(results: 5_900, nowMilliseconds: 90_000) == 100)
+    }
+
+    @Test func `The page shows phones spread over all in full`() {
+        #expect(PageEventWriter.largePhones(of: 0) == [])
+        #expect(PageEventWriter.largePhones(of: 3) == [0, 1, 2])
+        let largePhones = PageEventWriter.largePhones(of: 3_000)
+        #expect(
+            largePhones.count == PageEventWriter.largePhonesMax && largePhones.first == 62 && largePhones.last == 2_937
+        )
+    }
+
+    @Test func `Numbers of an answer are found`() {
+        let answer = Array(#"{"now":1790000000123,"next":42,"phones":3000}"#.utf8)
+        #expect(PageEventWriter.firstNumber("next", in: answer) == 42)
+        #expect(PageEventWriter.firstNumber("phones", in: answer) == 3_000)
+        #expect(PageEventWriter.firstNumber("nothing", in: answer) == nil)
+        #expect(PageEventWriter.firstNumber("next", in: Array(#"{"next":"x"}"#.utf8)) == nil)
+        #expect(PageEventWriter.firstNumber("next", in: []) == nil)
+    }
+
+    @Test func `An event is one line of JSON`() throws {
+        var disturbances = PageDisturbances()
+        _ = disturbances.press(.answer503, nowMilliseconds: 0)
+        let event = PageEventWriter.event(
+            screens: nil,
+            isWhole: true,
+            service: Array(#"{"accepted":7}"#.utf8),
+            figures: LivePageFigures(phase: .playing, commands: 12).json,
+            allowedActions: [.answer503],
+            disturbances: disturbances,
+            nowMilliseconds: 5_000
+        )
+        let text = String(decoding: event, as: UTF8.self)
+        #expect(text.hasPrefix("data: {") && text.hasSuffix("}\n\n") && text.dropLast(2).allSatisfy { $0 != "\n" })
+        for part in [
+            #""whole":true"#, #""screens":null"#, #""service":{"accepted":7}"#, #""commands":12"#,
+            #""phase":"playing""#,
+            #""answer-503":{"allowed":true,"on":true,"leftMilliseconds":10000}"#,
+            #""kill-worker":{"allowed":false,"on":false,"leftMilliseconds":0}"#,
+        ] {
+            #expect(text.contains(part), "\(part)")
+        }
+    }
+
+    @Test func `An action says why it is not allowed`() {
+        let event = PageEventWriter.event(
+            screens: nil,
+            isWhole: true,
+            service: nil,
+            figures: LivePageFigures().json,
+            allowedActions: [],
+            remarks: [.killWorker: #"not "here""#],
+            disturbances: PageDisturbances(),
+            nowMilliseconds: 0
+        )
+        let text = String(decoding: event, as: UTF8.self)
+        let part = #""kill-worker":{"allowed":false,"on":false,"leftMilliseconds":0,"remark":"not \"here\""}"#
+        #expect(text.contains(part))
+    }
+
+    @Test func `Beside somebody else's worker, a simulator's page says what it may not do`() throws {
+        let pageState = LivePageState()
+        #expect(SimulatorPage.allow(on: pageState, nil) == nil)
+        #expect(pageState.allowedActions == [.answer503, .cutConnections, .blackHole])
+        #expect(pageState.remarks[.killWorker] == "which process? --worker-pid names it")
+        #expect(pageState.remarks[.takeRedisAway] == "not here: the simulator has not started your Redis")
+        let directory = try TemporaryDirectory()
+        #expect(SimulatorPage.allow(on: pageState, WorkerLocator(directory.path("worker.pid"))) == nil)
+        #expect(pageState.remarks[.killWorker] == "\(directory.path("worker.pid")): No such file or directory")
+        try directory.write("soon\n", to: "worker.pid")
+        _ = SimulatorPage.allow(on: pageState, WorkerLocator(directory.path("worker.pid")))
+        #expect(pageState.remarks[.killWorker] == "\(directory.path("worker.pid")) has no process id")
+    }
+
+    @Test func `No other program is taken for a worker`() {
+        #expect(WorkerLocator("4711") == .identifier(4_711) && WorkerLocator("worker.pid") == .file("worker.pid"))
+        #expect(reason(of: .identifier(1)) == "there is no process 1")
+        #expect(reason(of: .identifier(.max)) == "there is no process \(Int32.max)")
+        #expect(reason(of: .identifier(getpid()))?.hasSuffix(", not causeway") == true)
+    }
+
+    private func reason(of identity: WorkerLocator) -> String? {
+        do throws(LabError) {
+            _ = try identity.findWorker()
+            return nil
+        } catch {
+            return error.reason
+        }
+    }
+
+    @Test func `A page beside somebody else's worker counts commands by their results`() {
+        var tally = LivePageResultTally()
+        func add(_ record: String) {
+            tally.add(Array(record.utf8).withUnsafeBytes { ResultSummary(scanning: $0, commandsTopic: "own") })
+        }
+        let source = #""source":{"topic":"own","partition":0,"offset":5000000000000}"#
+        add(#"{"outcome":"accepted","superseded":12,\#(source),"times":{"record":1000,"answered":1040}}"#)
+        add(#"{"outcome":"unchanged",\#(source),"times":{"record":1000,"received":1900}}"#)
+        #expect(tally.commands == 14 && tally.freshness.count == 1 && tally.freshness.percentile(99) == 40)
+        // The tally has already counted this command with its first result, which was `held`.
+        add(
+            #"{"outcome":"accepted","source":{"topic":"registrations","partition":0,"offset":1},"#
+                + #""times":{"record":1000,"answered":9000}}"#
+        )
+        // The result of one range is not the result of a command.
+        add(#"{"audience":"a","outcome":"delivered","segments":[0,1],\#(source)}"#)
+        #expect(tally.commands == 14 && tally.freshness.count == 1)
+    }
+
+    @Test func `The youngest activity is inspected`() {
+        let record = #"{"app":"a","device":"d","activities":[{"activity":"old"},{"activity":"new"}]}"#
+        let subject = InspectedActivity(of: Array(record.utf8))
+        #expect(subject?.app == "a" && subject?.activity == "new")
+        #expect(InspectedActivity(of: Array(#"{"app":"a","activities":[]}"#.utf8)) == nil)
+    }
+
+    @Test func `Only requests to this machine's names are answered`() {
+        #expect(LivePageHandler.isLocal("127.0.0.1:4000") && LivePageHandler.isLocal("localhost"))
+        #expect(!LivePageHandler.isLocal("example.com:4000") && !LivePageHandler.isLocal(nil))
+    }
+
+    @Test func `A histogram gives the values added since an earlier state`() {
+        var histogram = DurationHistogram()
+        for value in [5, 5, 900] { histogram.add(milliseconds: Int64(value)) }
+        let earlier = histogram
+        #expect(histogram.subtracting(earlier).percentile(50) == nil)
+        for value in [40, 50, 60] { histogram.add(milliseconds: Int64(value)) }
+        let recent = histogram.subtracting(earlier)
+        #expect(recent.count == 3 && recent.percentile(50) == 50 && recent.percentile(99) == 60)
+    }
+
+    @Test func `Every file of the page is in the program`() {
+        for file in PageFile.allCases { #expect(file.content.count > 100, "\(file)") }
+        #expect(PageFile(path: "/../Package.swift") == nil)
+    }
+}

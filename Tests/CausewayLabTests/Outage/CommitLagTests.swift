@@ -1,0 +1,37 @@
+import Kafka
+import Testing
+
+@testable import CausewayLab
+
+@Suite("The time that records wait for their commit")
+struct CommitLagTests {
+    private func longest(_ polls: [(milliseconds: Int64, committed: Int64?, end: Int64)]) -> Int64 {
+        var lag = CommitLag()
+        for poll in polls {
+            lag.addPoll([.init(committedOffset: poll.committed, logEndOffset: poll.end)], at: poll.milliseconds)
+        }
+        return lag.longestMilliseconds
+    }
+
+    @Test func `Nothing waits if everything is committed`() {
+        #expect(longest([(0, nil, 0), (1_000, 5, 5), (2_000, 9, 9)]) == 0)
+    }
+
+    @Test func `The oldest record counts`() {
+        #expect(longest([(0, nil, 3), (1_000, nil, 7), (4_000, nil, 9)]) == 4_000)
+    }
+
+    @Test func `A committed record no longer waits`() {
+        #expect(longest([(0, nil, 3), (1_000, nil, 7), (2_000, 3, 9), (4_000, 7, 12)]) == 2_000)
+    }
+
+    @Test func `Each partition's wait is measured separately`() {
+        var lag = CommitLag()
+        for (first, second, milliseconds) in [((0, 2), (0, 0), 0), ((2, 2), (0, 4), 5_000), ((2, 2), (0, 4), 6_500)] {
+            let positions = [first, second]
+                .map { GroupPositionReader.Position(committedOffset: Int64($0.0), logEndOffset: Int64($0.1)) }
+            lag.addPoll(positions, at: Int64(milliseconds))
+        }
+        #expect(lag.longestMilliseconds == 1_500)
+    }
+}

@@ -1,0 +1,120 @@
+import LiveActivity
+import Testing
+
+@testable import CausewayLab
+
+@Suite("An hour without one app's host")
+struct OutageHourTests {
+    private static let schedule = OutageHourSchedule(
+        minutesBeforeOutage: 1,
+        outageMinutes: 4,
+        minutesAfterReturn: 1,
+        activities: 2
+    )
+
+    /// Six minutes of measurements, with an outage from the second to the fifth minute.
+    private static func minutes(_ change: (inout OutageMinute) -> Void = { _ in }) -> [OutageMinute] {
+        (1...6)
+            .map { number in
+                var minute = OutageMinute(number: number, isHostUnreachable: (2...5).contains(number))
+                for milliseconds in 1...100 { minute.freshness.add(milliseconds: Int64(milliseconds)) }
+                minute.longestCommitMilliseconds = 8_000
+                minute.residentBytes = 100 << 20
+                change(&minute)
+                return minute
+            }
+    }
+
+    private func brokenPromises(
+        _ minutes: [OutageMinute] = minutes(),
+        pushes: [String: [Bool]] = ["a": [true], "b": [true]],
+        wrongScreenCount: Int = 0,
+        failed: Int = 0
+    ) -> [String] {
+        OutageHourChecker(
+            schedule: Self.schedule,
+            minutes: minutes,
+            pushesAfterReturn: pushes,
+            wrongScreenCount: wrongScreenCount,
+            failedCommands: failed
+        )
+        .brokenPromises
+    }
+
+    @Test func `A run that keeps all promises breaks none`() {
+        #expect(brokenPromises() == [])
+    }
+
+    @Test func `Each broken promise is reported`() {
+        let late = Self.minutes { minute in
+            guard minute.number == 3 else { return }
+            for _ in 1...10 { minute.freshness.add(milliseconds: 9_000) }
+        }
+        #expect(brokenPromises(late) == ["in 1 minutes 99 of 100 healthy pushes took over 2500 ms"])
+        #expect(
+            brokenPromises(Self.minutes { if $0.number == 4 { $0.freshness = DurationHistogram() } }).count == 1,
+            "none came"
+        )
+        let uncommitted = Self.minutes { if $0.number == 5 { $0.longestCommitMilliseconds = 60_001 } }
+        #expect(brokenPromises(uncommitted) == ["a record waited 60001 ms for its commit"])
+        let growing = Self.minutes { $0.residentBytes = Int64(100 + $0.number * 3) << 20 }
+        #expect(brokenPromises(growing) == ["resident memory grew from 109 to 115 MiB"])
+        #expect(brokenPromises(wrongScreenCount: 2) == ["2 phones do not show the newest state"])
+        #expect(brokenPromises(failed: 1) == ["1 commands have the outcome failed"])
+    }
+
+    @Test(arguments: [["a": [true]], ["a": [true], "b": [true, true]], ["a": [true], "b": [false]]])
+    func `Each activity must get exactly one push, the newest`(pushes: [String: [Bool]]) {
+        #expect(brokenPromises(pushes: pushes) == ["1 affected activities did not get exactly one push, the newest"])
+    }
+
+    @Test func `A minute is one line`() {
+        var minute = Self.minutes()[1]
+        minute.residentBytes = 151 << 19
+        #expect(minute.text == "2\taway\t0\t100\t50\t99\t100\t0\t8000\t0\t75.5\t0.0")
+        #expect(minute.text.split(separator: "\t").count == OutageMinute.header.split(separator: "\t").count)
+    }
+
+    @Test func `The affected app stops before its host returns`() {
+        let outage = Self.schedule.outage
+        #expect(outage.apps.map(\.durationMilliseconds) == [295_000, 360_000])
+        #expect(outage.steps.map(\.milliseconds) == [60_000, 300_000])
+    }
+
+    @Test func `Pushes that the host reads from old sockets do not count`() {
+        var pushes = PushesAfterReturn()
+        func makePush(_ timestamp: Int64) -> OutageHistory.Push {
+            OutageHistory.Push(arrivalMilliseconds: 0, status: 200, activity: "a", timestamp: timestamp)
+        }
+        pushes.add(makePush(1_000), isNewest: true)
+        pushes.recordHostOutage(atSeconds: 1_001)
+        pushes.add(makePush(1_001), isNewest: true)
+        pushes.recordHostReturn()
+        pushes.add(makePush(1_001), isNewest: false)
+        #expect(pushes.newestFlagsByActivity == [:])
+        pushes.add(makePush(1_002), isNewest: false)
+        pushes.add(makePush(1_300), isNewest: true)
+        #expect(pushes.newestFlagsByActivity == ["a": [false, true]])
+    }
+
+    @Test func `A push is recognized by its state`() {
+        var recent = RecentCommands()
+        for number in 1...100 { recent.append(makeCommand(UInt64(number))) }
+        let newest = OutageHistory.Push(arrivalMilliseconds: 0, status: 200, activity: "a", stateDigest: "state 100")
+        #expect(recent.command(of: newest)?.version.sequence == 100)
+        #expect(recent.newestCommand(of: "a")?.version.sequence == 100)
+        let forgotten = OutageHistory.Push(arrivalMilliseconds: 0, status: 200, activity: "a", stateDigest: "state 1")
+        #expect(recent.command(of: forgotten) == nil)
+    }
+
+    private func makeCommand(_ number: UInt64) -> OutageHistory.Command {
+        OutageHistory.Command(
+            app: "match",
+            activity: "a",
+            event: .update,
+            version: Version(timestamp: 1_790_000_000, sequence: number),
+            stateDigest: "state \(number)",
+            producedMilliseconds: 0
+        )
+    }
+}

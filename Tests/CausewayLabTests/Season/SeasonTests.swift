@@ -1,0 +1,102 @@
+import Testbed
+import Testing
+
+@testable import CausewayLab
+
+@Suite("The 2018 season", .ownThread)
+struct SeasonTests {
+    private let season: Season
+
+    init() throws {
+        season = try SeasonData.season.get()
+    }
+
+    @Test func `The feed has the expected counts`() {
+        #expect(season.matches.count == 60)
+        #expect(season.ballCount == 14_286)
+        let frames = season.matches.map { $0.frames() }
+        #expect(frames.reduce(0) { $0 + $1.count } == 14_286 + 60)
+        // 720 wickets, 2,524 boundaries and 60 results have an alert. No ball is both a wicket and a
+        // boundary.
+        #expect(frames.reduce(0) { $0 + $1.count { $0.alert != nil } } == 720 + 2_524 + 60)
+    }
+
+    @Test func `Every match ends as its file says`() throws {
+        for match in season.matches {
+            let frames = match.frames()
+            let breakState = try #require(frames.last { $0.state.phase == .inningsBreak }).state
+            let finalState = try #require(frames.last).state
+            #expect(finalState.phase == .finished)
+            #expect(finalState.result == match.resultLine)
+            let chaserWon = match.winner == match.teams[1]
+            switch match.margin {
+            case .wickets(let count):
+                #expect(chaserWon && 10 - finalState.wickets == count)
+                #expect(match.chase.isRevised || finalState.runs > breakState.runs)
+            case .runs(let count):
+                #expect(!chaserWon)
+                let par = match.chase.isRevised ? try #require(match.chase.target) - 1 : breakState.runs
+                #expect(par - finalState.runs == count)
+            }
+            if let chase = finalState.chase { #expect((chase.runsNeeded == 0) == chaserWon) }
+        }
+    }
+
+    @Test func `Rain changed three matches`() {
+        let revised = season.matches.filter(\.chase.isRevised)
+        #expect(revised.map(\.identifier) == ["1136566", "1136578", "1136592"])
+        #expect(revised.map(\.chase.target) == [71, nil, 151])
+        #expect(revised.map(\.chase.balls) == [36, nil, 72])
+    }
+
+    @Test func `Every over that was finished has six legal balls`() {
+        for match in season.matches {
+            for innings in 0...1 {
+                let balls = match.balls.filter { $0.innings == innings }
+                let lastOver = balls.last?.over ?? 0
+                for over in 0..<lastOver {
+                    let legal = balls.count { $0.over == over && $0.legality == .legal }
+                    // An umpire counted wrongly, so the season's files have an over of seven balls without an
+                    // extra.
+                    #expect(legal == 6 || (legal == 7 && balls.allSatisfy { $0.over != over || $0.extraRuns == 0 }))
+                }
+                #expect(balls.count { $0.over == lastOver && $0.legality == .legal } <= 6)
+            }
+        }
+    }
+
+    @Test func `The opening match has the expected frames`() throws {
+        let match = try #require(season.matches.first)
+        let frames = match.frames()
+        let opening = match.openingFrame
+        #expect(opening.state.phase == .upcoming && opening.alert?.title == "Mumbai Indians v Chennai Super Kings")
+        #expect(frames[121].state.score == "MI 165/4 (20)")
+        #expect(frames[121].state.phase == .inningsBreak)
+        let chasing = try #require(frames[122].state.chase)
+        #expect(chasing.target == 166)
+        let end = try #require(frames.last)
+        #expect(end.state.score == "CSK 169/9 (19.5)")
+        #expect(end.state.striker?.name == "KM Jadhav" && end.state.striker?.runs == 24)
+        #expect(end.state.thisOver == ". . . 6 4")
+        #expect(end.state.firstInnings == "MI 165/4 (20)")
+        #expect(end.alert?.title == "Chennai Super Kings won by 1 wicket")
+        #expect(end.alert?.body.hasSuffix("Player of the match: DJ Bravo") == true)
+    }
+
+    @Test func `Runs and wickets never fall within an innings`() {
+        for match in season.matches {
+            var previous = match.openingFrame.state
+            for frame in match.frames() {
+                if frame.state.innings == previous.innings {
+                    #expect(frame.state.runs >= previous.runs && frame.state.wickets >= previous.wickets)
+                }
+                previous = frame.state
+            }
+        }
+    }
+
+    @Test func `The content state is small`() {
+        let sizes = season.matches.flatMap { $0.frames() }.map(\.state.json.count)
+        #expect((300...700).contains(sizes.max() ?? 0))
+    }
+}

@@ -1,0 +1,32 @@
+import Delivery
+import Testing
+
+@testable import CausewayWorker
+
+/// When a lane tells the worker whether APNs refuses the provider token.
+struct ProviderTokenStatusTests {
+    private func moment(_ milliseconds: Int64) -> Moment {
+        Moment(monotonicMilliseconds: milliseconds, wallMilliseconds: milliseconds)
+    }
+
+    @Test func `A changed status is written at once, an unchanged one every ten seconds`() {
+        var status = ProviderTokenStatus()
+        let isWritten = [(0, false), (9_999, false), (10_000, false), (10_001, true), (20_000, true)]
+            .map { status.noteAnswer(isRefused: $1, now: moment($0)) }
+        #expect(isWritten == [true, false, true, true, false])
+    }
+
+    /// The idle lane's last answer was a refusal. Without a repetition, the worker would stay unready.
+    @Test func `The lane with traffic decides, not an idle lane that was refused last`() {
+        var (busy, idle) = (ProviderTokenStatus(), ProviderTokenStatus())
+        var isRefusedForWorker = false
+        func answer(_ lane: inout ProviderTokenStatus, isRefused: Bool, at milliseconds: Int64) {
+            if lane.noteAnswer(isRefused: isRefused, now: moment(milliseconds)) { isRefusedForWorker = isRefused }
+        }
+        answer(&busy, isRefused: false, at: 0)
+        answer(&idle, isRefused: true, at: 1)
+        #expect(isRefusedForWorker)
+        answer(&busy, isRefused: false, at: 10_000)
+        #expect(!isRefusedForWorker)
+    }
+}

@@ -1,0 +1,174 @@
+import Delivery
+import LiveActivity
+import Testing
+
+/// An end comes late: after commands that may belong to a newer life, because it was deferred, or because another
+/// worker has settled the commands between. Only Redis knows whether a start began a new life since. So Redis decides
+/// about the end before the lane's newer commands, and none of them ends because the end waits. (R13)
+@Suite struct EarlierLifeTests {
+    @Test func `A waiting update is sent after Redis has superseded the end`() {
+        let core = coreWithPush(of: .update(6))
+        core.receive(.update(7))
+        core.receive(.end(3))
+        #expect(core.outcomes.isEmpty)
+        core.acceptPush()
+        #expect(core.unansweredCalls == ["admit e3"])
+        core.reply(.superseded)
+        #expect(core.outcomes == ["u6 accepted", "e3 superseded"])
+        #expect(core.unansweredCalls == ["admit u7"])
+    }
+
+    @Test func `An update that comes behind the end is sent after Redis has superseded the end`() {
+        let core = coreWithPush(of: .update(6))
+        core.receive(.end(3))
+        core.receive(.update(7))
+        #expect(core.outcomes.isEmpty)
+        core.acceptPush()
+        core.reply(.superseded)
+        #expect(core.unansweredCalls == ["admit u7"])
+    }
+
+    /// The newer end ends the activity in any case, so the older end is not needed.
+    @Test(arguments: [false, true])
+    func `A newer end replaces a waiting end`(isNewerFirst: Bool) {
+        let core = coreWithPush(of: .update(6))
+        if isNewerFirst { core.receive(.end(8)) }
+        core.receive(.end(3))
+        if !isNewerFirst { core.receive(.end(8)) }
+        #expect(core.outcomes == ["e3 superseded"])
+        core.acceptPush()
+        #expect(core.unansweredCalls == ["admit e8"])
+    }
+
+    /// The start has not reached Redis, so the end can still reach the life before it.
+    @Test func `The end is admitted before a start that waits`() {
+        let core = coreWithPush(of: .update(2))
+        core.receive(.start(7), .update(8))
+        core.receive(.end(3))
+        #expect(core.outcomes.isEmpty)
+        core.acceptPush()
+        #expect(core.unansweredCalls == ["admit e3"])
+        core.acceptAdmitted()
+        #expect(core.unansweredCalls == ["takeStartToken s7"])
+    }
+
+    /// An outage deferred the end and the start. A newer update was read before them.
+    @Test func `An end and a start that come behind a newer update keep their order`() {
+        let core = coreWithPush(of: .update(2))
+        core.receive(.update(20))
+        core.receive(.end(3))
+        core.receive(.start(5))
+        #expect(core.outcomes.isEmpty)
+        core.acceptPush()
+        core.acceptAdmitted()
+        #expect(core.outcomes == ["u2 accepted", "e3 accepted"])
+        #expect(core.unansweredCalls == ["takeStartToken s5"])
+    }
+
+    @Test func `A start that is older than a waiting end is superseded`() {
+        let core = coreWithPush(of: .update(2))
+        core.receive(.end(8))
+        core.receive(.update(9))
+        core.receive(.start(5))
+        #expect(core.outcomes == ["s5 superseded"])
+    }
+
+    /// A newer update replaces the push that waits for a retry, although an older end waits before the update.
+    @Test func `A push is replaced by an update behind a late end`() {
+        let core = coreWithPush(of: .update(6))
+        core.push()
+        core.receive(.end(3))
+        core.receive(.update(7))
+        core.answer(.retryLater, status: 503)
+        #expect(core.outcomes == ["u6 superseded"])
+        core.elapse(1_010)
+        #expect(core.unansweredCalls == ["admit e3"])
+    }
+
+    @Test func `The end replaces older updates that wait`() {
+        let core = coreWithPush(of: .update(1))
+        core.receive(.update(2))
+        core.receive(.end(3))
+        #expect(core.outcomes == ["u2 superseded"])
+    }
+
+    /// No start came after the end, so the later commands belong to the life that has ended.
+    @Test func `Later updates are ended if Redis admits the end`() {
+        let core = coreWithPush(of: .update(6))
+        core.receive(.update(7))
+        core.receive(.end(3))
+        core.acceptPush()
+        core.acceptAdmitted()
+        #expect(core.unansweredCalls == ["admit u7"])
+        core.reply(.ended)
+        #expect(core.outcomes == ["u6 accepted", "e3 accepted", "u7 ended"])
+    }
+
+    /// The update that waits for a retry carries an alert that is older than the end. A newer update replaces it.
+    @Test func `The end takes over an older alert from the update that replaces the current one`() throws {
+        let core = coreWithPush(of: .update(1))
+        core.receive(.alert(2))
+        core.receive(.update(6))
+        core.acceptPush()
+        core.reply(.send)
+        core.push()
+        core.receive(.end(3))
+        core.receive(.update(7))
+        core.answer(.retryLater, status: 503)
+        core.elapse(1_010)
+        core.reply(.send)
+        let push = try #require(core.push())
+        #expect(push.command == "e3" && push.body.contains("2 : 0"))
+    }
+
+    /// If the second record removed the activity from the timetable, a newer life would lose its lifetime. (R34)
+    @Test func `A second record of a waiting end does not report that the activity has ended`() {
+        let core = coreWithPush(of: .update(6)) { $0.policies[0].lifetimeSeconds = 3_600 }
+        core.receive(.update(7))
+        core.receive(.end(3))
+        core.receive(.end(3))
+        #expect(core.outcomes == ["e3 duplicate"])
+        #expect(!core.unansweredCalls.contains { $0.hasPrefix("reportLifetimeEvent") })
+    }
+
+    /// A restart's start has Causeway's own timestamp, which may be above that of an end that the producer sends later.
+    @Test(arguments: [false, true])
+    func `Redis applies each end if a policy restarts activities`(restarts: Bool) {
+        let core = CoreHarness {
+            $0.policies[0].lifetimeSeconds = 3_600
+            if restarts { $0.policies[0].afterLifetime = .restart }
+        }
+        core.receive(.end(3))
+        guard case .admit(let admission)? = core.calls.first?.operation else {
+            Issue.record("\(core.unansweredCalls)")
+            return
+        }
+        #expect(admission.endsNewerLife == restarts)
+    }
+
+    /// Returns a core whose only push, of this command, waits for a stream.
+    private func coreWithPush(
+        of command: String,
+        _ change: (inout DeliveryConfiguration) -> Void = { _ in }
+    ) -> CoreHarness {
+        let core = CoreHarness(change)
+        core.receive(command)
+        core.reply(.send)
+        return core
+    }
+}
+
+extension CoreHarness {
+    /// Sends the push that waits for a stream, lets APNs accept it, and lets the spacing pass.
+    fileprivate func acceptPush() {
+        push()
+        answer(.accepted)
+        elapse(1_010)
+    }
+
+    /// Lets Redis admit the oldest command that waits for Redis, and APNs accept its push.
+    fileprivate func acceptAdmitted() {
+        admitAndAnswer()
+        elapse(1_010)
+    }
+}

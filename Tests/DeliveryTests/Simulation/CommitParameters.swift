@@ -1,0 +1,73 @@
+import Numbers
+import Testbed
+
+@testable import Delivery
+
+/// How the workers of a run commit offsets, and how partitions move from one worker to another.
+struct CommitParameters {
+    /// Whether a commit's metadata has the settled offsets above the committed one. If not, the next owner
+    /// reads those records again, as after metadata that is too long.
+    var keepsMetadata: Bool
+    var intervalMilliseconds: Int64
+    /// Whether every partition is drained and committed before it moves.
+    var areHandoversOrderly: Bool
+
+    /// Commits without metadata, for regression seeds that were found with such commits.
+    static let withoutMetadata = CommitParameters(
+        keepsMetadata: false,
+        intervalMilliseconds: 0,
+        areHandoversOrderly: false
+    )
+    static let withMetadata = CommitParameters(keepsMetadata: true, intervalMilliseconds: 0, areHandoversOrderly: true)
+
+    private init(keepsMetadata: Bool, intervalMilliseconds: Int64, areHandoversOrderly: Bool) {
+        self.keepsMetadata = keepsMetadata
+        self.intervalMilliseconds = intervalMilliseconds
+        self.areHandoversOrderly = areHandoversOrderly
+    }
+
+    /// Chooses with random numbers of its own, so that the other random choices of a seed do not change.
+    init(seed: UInt64) {
+        var separateRandom = SplitMix64(simulationSeed: seed &* 0x9E37_79B9_7F4A_7C15 &+ 1)
+        keepsMetadata = separateRandom.chance(700)
+        intervalMilliseconds = [0, 1_000][separateRandom.number(0...1)]
+        areHandoversOrderly = separateRandom.chance(500)
+    }
+}
+
+/// The invariants of handovers.
+extension Simulation {
+    /// Whether nothing in the run can write a result twice: no acknowledgement is lost, and no record with a
+    /// result is read again.
+    private var writesNoResultTwice: Bool {
+        commitParameters.keepsMetadata && commitParameters.areHandoversOrderly && parameters.crashPerMille == 0
+            && parameters.productionFailurePerMille == 0
+            && parameters.suppliedTokenPerMille == 0
+    }
+
+    func checkHandovers() {
+        guard writesNoResultTwice else { return }
+        for partition in log.allPartitions where partition.topic == 0 {
+            let counts = firstResultCounts[partition, default: [:]]
+            for (offset, count) in counts.sorted(by: { $0.key < $1.key }) where count > 1 {
+                let command = counting.commands[partition]?[offset] ?? "a record"
+                violations.append(
+                    "\(command) at \(offset) of \(partition): \(count) results; \(results[command] ?? [])"
+                )
+            }
+        }
+    }
+}
+
+extension Simulation {
+    /// Whether a commit shows the record as settled: its offset is below the committed one, or in the
+    /// metadata.
+    func isCommitted(_ offset: Int64, of partition: SimulatedLog.Partition) -> Bool {
+        let commit = log.commits[partition] ?? SimulatedLog.Commit()
+        if offset < commit.offset { return true }
+        let ranges = commit.metadata.withUnsafeBytes {
+            SettledOffsetsText.decode($0, committedOffset: commit.offset)
+        }
+        return ranges?.contains { $0.contains(offset) } ?? false
+    }
+}

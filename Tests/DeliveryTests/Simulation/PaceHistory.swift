@@ -1,0 +1,61 @@
+import LiveActivity
+
+/// What Redis permitted and what the workers sent, to compare with what the phones received.
+struct PaceHistory {
+    /// When Redis learned that APNs accepted an alert, by activity and the sequence of the alert's command.
+    var alertAcceptanceMilliseconds: [String: [Int: Int64]] = [:]
+    /// When Redis last replied `send` to an update or end, by activity and version.
+    var admissionMilliseconds: [String: [Version: Int64]] = [:]
+    /// A draw on the budget of an activity.
+    struct Draw {
+        var at: Int64
+        var version: Version
+        var mayUseReserve: Bool
+    }
+
+    /// A permitted start of an activity on a device.
+    struct StartDraw {
+        var at: Int64
+        var activity: String
+    }
+
+    /// A `send` verdict of Redis, or a push that the core offered.
+    struct TimedPush {
+        var at: Int64
+        var version: Version
+        /// The number of the worker that pushes, among all workers of the run; -1 for a verdict.
+        var worker = -1
+    }
+
+    var draws: [String: [Draw]] = [:]
+    /// When each activity's start was first permitted, by version. The activity's budget is full at this time.
+    var birthMilliseconds: [String: [Version: Int64]] = [:]
+    /// The draws of permitted starts, by device.
+    var startDraws: [String: [StartDraw]] = [:]
+    /// The time of the last draw for an activity's start, by activity.
+    var lastStartDrawMilliseconds: [String: Int64] = [:]
+    /// Activities whose start reached the phone.
+    private(set) var activitiesWithArrivedStart: Set<String> = []
+    var lastPermittedPushes: [String: TimedPush] = [:]
+    var lastSentPushes: [String: TimedPush] = [:]
+
+    mutating func noteStart(of activity: String) { activitiesWithArrivedStart.insert(activity) }
+
+    /// Returns the pushes left in a budget after draws at the given times; nil if a draw found the budget
+    /// empty.
+    static func pushesLeft(in bucket: Policy.Bucket, after draws: some Sequence<Int64>, at now: Int64) -> Int? {
+        var fullAtMilliseconds: Int64 = 0
+        var remainingPushes = bucket.pushes
+        for time in draws {
+            remainingPushes = bucket.pushes - missingPushes(bucket, fullAtMilliseconds, time)
+            guard remainingPushes > 0 else { return nil }
+            fullAtMilliseconds = max(fullAtMilliseconds, time) + bucket.intervalMilliseconds
+        }
+        return bucket.pushes - missingPushes(bucket, fullAtMilliseconds, now)
+    }
+
+    private static func missingPushes(_ bucket: Policy.Bucket, _ fullAtMilliseconds: Int64, _ now: Int64) -> Int {
+        let intervalMilliseconds = bucket.intervalMilliseconds
+        return Int((max(0, fullAtMilliseconds - now) + intervalMilliseconds - 1) / intervalMilliseconds)
+    }
+}

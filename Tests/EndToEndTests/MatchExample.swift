@@ -1,0 +1,52 @@
+import Foundation
+import Testbed
+import Testing
+
+@testable import CausewayLab
+
+/// The match example: three phones follow a match, and their registrations have joined the audience.
+final class MatchExample {
+    let run: ExampleRun
+    let files = ExampleFiles("match")
+    let app: String
+    let followers: [String]
+    private var registrations: Int
+
+    init(_ run: ExampleRun) throws {
+        self.run = run
+        let phones = try files.object("phones.json")
+        let starts = try files.object("app-starts.json")
+        try run.post("/phones", phones)
+        try run.post("/activities", starts)
+        app = try #require(phones["app"] as? String)
+        followers = try #require(starts["activities"] as? [JSONObject]).compactMap { $0["activity"] as? String }
+        registrations = try #require(phones["devices"] as? [String]).count + followers.count
+        try awaitRegistrations()
+    }
+
+    /// Gives an activity another token, which its app registers.
+    func rotate(_ activity: String) throws {
+        registrations += 1
+        try run.post("/rotate", ["app": app, "activity": activity])
+        try awaitRegistrations()
+    }
+
+    /// Waits until the registrations are settled; then the audience has its members.
+    private func awaitRegistrations() throws {
+        try run.relayRegistrations(until: registrations)
+        try run.awaitMetrics("\(registrations) registrations that are settled") {
+            $0.sum("causeway_records_received_total", ["topic": "registrations"]) == Double(registrations)
+                && $0.sum("causeway_records_in_progress") == 0 && $0.highest("causeway_oldest_unsettled_seconds") == 0
+        }
+    }
+
+    /// Waits for the result of a command to the audience over all its ranges.
+    func awaitDelivered(_ command: String) throws {
+        try eventually("the result of \(command): \(run.results.byCommand[command] ?? [])", every: .zero) {
+            if (run.results.byCommand[command] ?? []).contains(where: { $0["ranges"] != nil }) { return true }
+            // Waits for the next result.
+            try run.takeResults(milliseconds: 20)
+            return false
+        }
+    }
+}

@@ -1,0 +1,68 @@
+import Foundation
+import Kafka
+import Testbed
+
+@testable import CausewayLab
+
+/// The headers of each command's last result, by command, and the headers of all dead letters.
+final class ReceivedHeaders: ConsumerHandler {
+    private(set) var resultHeaders: [String: [String: String]] = [:]
+    /// Of the results of commands to audiences, only those over all ranges and broadcasts.
+    private(set) var totalResultHeaders: [String: [String: String]] = [:]
+    private(set) var deadLetterHeaders: [[String: String]] = []
+    private let run: ExampleRun
+    private var consumer: Consumer?
+    private let wakeup = WakeupPipe()
+    private static let pauseMilliseconds: Int64 = 20
+
+    init(_ run: ExampleRun) throws {
+        self.run = run
+        consumer = try Consumer(
+            properties: [
+                ("bootstrap.servers", run.deployment.bootstrapServers), ("group.id", "headers"),
+                ("auto.offset.reset", "earliest"), ("session.timeout.ms", "6000"), ("fetch.wait.max.ms", "10"),
+            ],
+            topics: ["causeway.results", "causeway.dead-letters"],
+            handler: self
+        )
+        consumer?.setWakeup(descriptor: wakeup.writeDescriptor)
+    }
+
+    func await(_ isDone: (ReceivedHeaders) -> Bool) throws {
+        let deadline = ContinuousClock.now + eventLimit
+        while !isDone(self) {
+            guard ContinuousClock.now < deadline else {
+                throw Timeout(what: "headers: \(resultHeaders), \(deadLetterHeaders)")
+            }
+            try run.deployment.checkProcesses()
+            guard let consumer, case .message(let message) = consumer.poll() else {
+                wakeup.waitBlocking(milliseconds: Self.pauseMilliseconds)
+                continue
+            }
+            take(message)
+        }
+    }
+
+    private func take(_ message: borrowing Message) {
+        var headers: [String: String] = [:]
+        message.headers?
+            .visit { name, value in
+                headers[String(decoding: name, as: UTF8.self)] = value.map { String(decoding: $0, as: UTF8.self) }
+            }
+        if message.topic.index == 1 { return deadLetterHeaders.append(headers) }
+        guard let value = message.value,
+            let object = try? JSONSerialization.jsonObject(with: Data(value)) as? JSONObject,
+            let command = object["command"] as? String
+        else { return }
+        resultHeaders[command] = headers
+        if object["ranges"] != nil { totalResultHeaders[command] = headers }
+    }
+
+    func close() {
+        _ = consumer?.close(deadlineMilliseconds: 1_000)
+        consumer = nil
+    }
+
+    func partitionsAssigned(_ partitions: [TopicPartition]) {}
+    func partitionsRevoked(_ partitions: [TopicPartition], areLost: Bool) {}
+}

@@ -1,0 +1,64 @@
+import Testbed
+import Testing
+
+/// Alerts whose condition one reading can show. Most other alerts depend on an increase between two readings.
+enum SingleScrapeAlert: String, CaseIterable {
+    case commandsStale = "CausewayCommandsStale"
+    case lagGrows = "CausewayLagGrows"
+    case roundsSlow = "CausewayRoundsSlow"
+    case noPartitions = "CausewayNoPartitions"
+    case partitionStandsStill = "CausewayPartitionStandsStill"
+    case breakerOpen = "CausewayBreakerOpen"
+    case providerTokenOld = "CausewayProviderTokenOld"
+    case keyFileRejected = "CausewayKeyFileRejected"
+    case redisAway = "CausewayRedisAway"
+    case redisServerAway = "CausewayRedisServerAway"
+    case kafkaAway = "CausewayKafkaAway"
+    case laneBusy = "CausewayLaneBusy"
+
+    func isCaused(in scrape: Scrape) -> Bool {
+        switch self {
+        case .commandsStale:
+            ["commands", "registrations", "deferred"]
+                .contains { scrape.highest("causeway_oldest_unsettled_seconds", ["topic": $0]) > 60 }
+        case .lagGrows: (scrape.sum("causeway_consumer_lag_records") ?? 0) > 1_000
+        case .roundsSlow: scrape.highest("causeway_audience_oldest_round_seconds") > 60
+        case .noPartitions: scrape.sum("causeway_partitions_assigned") == 0
+        case .partitionStandsStill: scrape.highest("causeway_partitions_standing_still") > 0
+        case .breakerOpen: scrape.highest("causeway_breaker_open") > 0
+        case .providerTokenOld: scrape.highest("causeway_provider_token_age_seconds") > 3_300
+        case .keyFileRejected: scrape.highest("causeway_key_file_rejected") > 0
+        case .redisAway: scrape.sum("causeway_redis_ready") == 0
+        case .redisServerAway:
+            scrape.highest("causeway_redis_servers_away") > 0 && scrape.sum("causeway_redis_ready") == 1
+        case .kafkaAway: scrape.sum("causeway_kafka_ready") == 0
+        case .laneBusy:
+            max(scrape.highest("causeway_lane_busy_ratio"), scrape.highest("causeway_kafka_thread_busy_ratio")) > 0.8
+        }
+    }
+}
+
+extension ExampleRun {
+    /// Waits for a reading that a ``PrometheusAlertHistory`` may stretch to minutes. Each thread of a worker publishes
+    /// its numbers at its own time, so one reading may show a state that does not last. Therefore this waits
+    /// until the metrics are as expected and exactly these alerts have a cause.
+    ///
+    /// - Parameter ignoring: alerts that may have a cause or not.
+    func awaitSteadyState(
+        _ what: String,
+        alerting: Set<SingleScrapeAlert> = [],
+        ignoring: Set<SingleScrapeAlert> = [],
+        within limit: Duration = eventLimit,
+        meanwhile: () throws -> Void = {},
+        _ isMet: (Scrape) -> Bool
+    ) throws -> Scrape {
+        let reasons = alerting.map(\.rawValue).sorted()
+        return try awaitMetrics("\(what), reasons for \(reasons) alone,", within: limit, meanwhile: meanwhile) {
+            scrape in
+            isMet(scrape)
+                && SingleScrapeAlert.allCases.allSatisfy {
+                    ignoring.contains($0) || $0.isCaused(in: scrape) == alerting.contains($0)
+                }
+        }
+    }
+}

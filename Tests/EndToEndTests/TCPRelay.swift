@@ -1,0 +1,25 @@
+import Foundation
+import Testbed
+
+@testable import CausewayLab
+
+/// An address at which nothing listens until `start` runs `Tests/Acceptance/tools/relay/relay.py`.
+struct TCPRelay {
+    private static let script = Repository.path("Tests/Acceptance/tools/relay/relay.py")
+
+    let port: UInt16
+
+    init() throws { port = try LoopbackPort.findFree() }
+
+    /// Relays connections to the target from now on, until the deployment ends.
+    func start(to target: UInt16, on deployment: Deployment) throws {
+        let child = try ChildProcess(
+            name: "relay \(port)",
+            command: ["/usr/bin/env", "python3", "-B", Self.script, "\(port)", "\(target)"],
+            logFile: deployment.path("relay-\(port).log"),
+            output: .pipe
+        )
+        deployment.parts.append(child)
+        _ = try child.firstLine(milliseconds: Deployment.startMillisecondsMax)
+    }
+}
