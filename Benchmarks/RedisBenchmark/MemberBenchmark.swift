@@ -10,7 +10,8 @@ final class MemberBenchmark: AudienceStoreHandler {
     private static let pagesInProgressMax = 8
 
     /// The CPU time for each member: Redis' time for a join and for reading, and this process's own time for
-    /// reading. Reading includes the directories, and in this process the search for members on their pages.
+    /// reading. Reading includes the directories, and in this process the search for members on their pages. Also the
+    /// memory in Redis for each member, and how many pages and members were read.
     struct Figures {
         var joinMicroseconds: Double
         var readMicroseconds: Double

@@ -2,7 +2,7 @@ import CFuzzer
 import Glibc
 
 // causeway-fuzz TARGET [options and folders of libFuzzer]: runs one target until its time is up or an input
-// breaks its rule.
+// breaks one of its rules.
 
 /// The chosen target. Global, because libFuzzer passes no context to its callback.
 nonisolated(unsafe) private var target = FuzzTarget.frames

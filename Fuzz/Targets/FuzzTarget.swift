@@ -1,8 +1,8 @@
-/// The readers of bytes from outside that are fuzzed. Each target has a rule that must hold for every input.
+/// The readers of bytes from outside that are fuzzed. Each target has rules that must hold for every input.
 enum FuzzTarget: String, CaseIterable, Sendable {
     case frames, headers, answers, commands, registrations, replies
 
-    /// Returns how the input breaks the rule; nil if it does not. A trap, or an access that AddressSanitizer
+    /// Returns how the input breaks a rule of the target; nil if it breaks none. A trap, or an access that AddressSanitizer
     /// reports, ends the process.
     func violation(_ input: UnsafeRawBufferPointer) -> String? {
         switch self {

@@ -206,21 +206,22 @@ extension Connection {
         completePush(index, wasRefused: false)
     }
 
-    /// Resets a stream on which the server broke HTTP/2 or sent a body that is too long, and answers the push. If the
+    /// Resets a stream on which the server broke HTTP/2 or sent a body that is too long, and ends its push. If the
     /// final status has already arrived, this status decides how the push ends.
     func resetStream(_ index: Int32, _ code: ErrorCode) {
         writeReset(pushSlots.pointer(index).pointee.streamIdentifier, code)
         completePush(index, wasRefused: false)
     }
 
-    /// Answers every push in flight. Called when the connection ends.
+    /// Ends every push in flight, because the connection ends. Each push gets its response.
     func completeAllPushes() {
         for index in 0..<Int32(pushSlots.capacity) where pushSlots.pointer(index).pointee.stage != .free {
             completePush(index, wasRefused: false)
         }
     }
 
-    /// Gives a push its response. Every push in flight ends through this function.
+    /// Ends a push: frees its slot and gives the push its response. All pushes of the connection end through this
+    /// function.
     func completePush(_ index: Int32, wasRefused: Bool, hasTimedOut: Bool = false) {
         let slot = pushSlots.pointer(index).pointee
         var body = ResponseBody()

@@ -1,6 +1,6 @@
 import Reactor
 
-/// One HTTP/2 connection to APNs, over a TLS stream.
+/// One HTTP/2 connection to APNs, over TLS.
 ///
 /// The types in `HTTP2/` read and write frames and header blocks without I/O. The connection sends and
 /// receives the bytes, keeps within APNs' limits, and gives each push exactly one response.
@@ -20,7 +20,7 @@ final class Connection {
         /// The connection takes no new request. It waits until the requests in flight are answered or time
         /// out. Next: `closed`.
         case draining
-        /// The connection has ended, or `close` is just ending it and answers every push in flight. No phase follows.
+        /// The connection has ended, or `close` is just ending it and every push in flight. No phase follows.
         case closed
     }
 
@@ -219,7 +219,7 @@ final class Connection {
         close(.protocolError, detail: fault.detail.description)
     }
 
-    /// Ends the connection now, and answers every push in flight.
+    /// Ends the connection now, and every push in flight.
     func close(_ cause: CloseCause, detail: String) {
         guard phase != .closed else { return }
         let lastPhase = phase
@@ -296,7 +296,7 @@ enum ConnectionLimits {
     static let logTextBytesMax = 256
 }
 
-// MARK: - The stream's calls
+// MARK: - The calls of the TLS stream
 
 extension Connection {
     fileprivate func streamConnected(_ stream: Stream) {
@@ -331,10 +331,10 @@ extension Connection {
     }
 }
 
-/// Passes a stream's events on to its connection.
+/// Passes the events of the TLS `Stream` on to its connection.
 ///
 /// `Stream` holds its handler weakly, and Swift makes every retain of a weakly referenced object more
-/// expensive. Every push retains the connection, so the relay is the stream's handler instead.
+/// expensive. Every push retains the connection, so the relay is the handler instead.
 private final class StreamRelay: StreamHandler {
     unowned let connection: Connection
 

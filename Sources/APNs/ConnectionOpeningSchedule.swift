@@ -40,8 +40,8 @@ struct ConnectionOpeningSchedule {
         if awaitsConnectionBudget { return Int64.random(in: Self.budgetWaitMilliseconds, using: &generator) }
         let backoffWait = backoff.delayMilliseconds(using: &generator)
         guard let last = lastOpenedAtMilliseconds else {
-            // The lanes of a worker, and the workers of a deployment, start at the same moment. A random part
-            // spreads their first openings.
+            // The lanes of a worker start at the same moment, and several workers may too. A random part spreads
+            // their first openings.
             return backoffWait
                 + Int64.random(in: 0...min(spacingMilliseconds / 8, Self.firstJitterMillisecondsMax), using: &generator)
         }

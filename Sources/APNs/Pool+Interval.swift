@@ -2,7 +2,7 @@ import Reactor
 
 /// Once a second, opens or retires connections to get the number that ``PoolSizing`` decides, and replaces an old key.
 extension Pool {
-    /// The counts of the pool's connections and streams at this moment.
+    /// The state of the pool's connections at this moment, for metrics.
     public var gauges: PoolGauges {
         var gauges = PoolGauges()
         gauges.awaitsConnectionBudget = openingSchedule.awaitsConnectionBudget

@@ -89,13 +89,12 @@ public struct PoolGauges: Sendable, Equatable {
     public var connectionsReady = 0
     /// Connections that are being opened.
     public var connectionsOpening = 0
-    /// Whether the pool waits for one more connection because the process has reached its limit.
+    /// Whether the pool waits for one more connection because the process has reached a limit of connections.
     public var awaitsConnectionBudget = false
     /// Connections that take no new push and wait for responses.
     public var connectionsDraining = 0
     /// The most pushes that all connections together may have in flight.
     public var streamsAllowed = 0
-    /// Pushes in flight.
     public var pushesInFlight = 0
     /// When the provider token of the newest connection with a token was issued, UNIX seconds; -1 if no
     /// connection has a token.

@@ -50,7 +50,7 @@ struct PushSlot {
 
 /// The slots of one connection. Each slot has memory for the first bytes of its response's body.
 ///
-/// The table allocates all memory once, for the most pushes that the connection may carry. The parts that
+/// The table allocates all memory once, for the most pushes that the connection may have in flight. The parts that
 /// change are behind pointers, so that a connection can hold its table in a `let`.
 struct PushSlotTable: ~Copyable {
     private struct ListHeads {

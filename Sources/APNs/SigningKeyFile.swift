@@ -14,7 +14,8 @@ public struct SigningKeyFile {
     }
 
     public let path: String
-    /// What identified the file at the last check that found it; before that, when `loadedKey` was read.
+    /// The identity of the file at the last check that found it. Before such a check: its identity when the caller read
+    /// `loadedKey`.
     private var lastIdentity: FileIdentity
     private var isMissing = false
 

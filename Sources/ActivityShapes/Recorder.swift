@@ -103,7 +103,8 @@ struct Recorder: Decoder {
 
     /// Returns the raw values of an enum as a shape. Returns nil if the enum has no cases, is not decoded from its raw
     /// values, or has raw values that are neither strings nor integers between -2^50 and 2^50. Some enums also decode
-    /// unknown raw values, because a later version may add cases. Their shape allows any string or any integer.
+    /// unknown raw values, because a later release of the app may add cases. Their shape allows any string or any
+    /// integer.
     private static func caseShape<Cases: CaseIterable & RawRepresentable & Decodable>(
         of type: Cases.Type
     ) -> FieldShape? {

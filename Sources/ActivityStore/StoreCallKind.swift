@@ -19,8 +19,8 @@ enum StoreCallKind: UInt8, BitwiseCopyable {
         }
     }
 
-    /// The script that logs name if the call fails. For every settlement, logs name `settle`, although the script
-    /// `admit` settles activities, together with the admissions of the same batch.
+    /// The script to name in logs if the call fails. For every settlement this is `settle`, although the script `admit`
+    /// settles activities, together with the admissions of the same batch.
     var loggedScript: StoreScript {
         switch self {
         case .settle: .settle

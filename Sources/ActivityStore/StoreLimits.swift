@@ -27,9 +27,9 @@ public enum StoreLimits {
     /// many claims, the settlement of the other end should have removed the life. If it has not, the other end
     /// seems to be lost, and the script `lifetime` removes the life.
     public static let claimsDuringAnotherEndMax: Int64 = 4
-    /// How long Redis stores a device after the last registration, unregistration, hold or look-up of a token that
-    /// changed its hash: 90 days. The time is long, because a push-to-start token is valid as long as the app is
-    /// installed.
+    /// How long Redis stores a device after the last registration, unregistration, hold or
+    /// ``StoreCall/Operation/takeStartToken(attributesType:startBudget:registration:)`` that changed its hash: 90 days.
+    /// The time is long, because a push-to-start token is valid as long as the app is installed.
     public static let deviceExpiryMilliseconds: Int64 = 90 * 24 * 3_600_000
     /// How many seconds after an activity's beginning Redis admits updates: eight hours, because the system
     /// then ends the activity (Apple, "ActivityKit"). An update that was admitted in time may reach the phone

@@ -3,8 +3,8 @@ import Redis
 
 /// The scripts for activities and devices.
 public enum StoreScript: Int, Sendable, CaseIterable {
-    /// Decides about commands, holds, registrations, unregistrations and look-ups of tokens. Settles and reopens
-    /// versions of activities, and records that audiences know of departures.
+    /// Decides about commands, holds, registrations, unregistrations and requests for a start's token. Settles and
+    /// reopens versions of activities, and records that audiences know of departures.
     case admit
     /// Settles starts on devices, and refunds the draws of starts that were not sent.
     case settle

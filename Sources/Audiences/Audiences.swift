@@ -4,8 +4,9 @@ import Numbers
 
 /// The second core of a lane. It decides the outcome of commands to audiences and channels, and does no I/O. (R1)
 ///
-/// As in `Delivery`, the shell calls the core for each event and passes the event's `Moment`. The core puts
-/// the calls, pushes and records that it wants into queues. The shell empties the queues when it can.
+/// As in `Delivery`, the shell calls the core for each event. If the decision depends on the time, it passes the
+/// event's `Moment`. The core puts the calls, pushes and records that it wants into queues. The shell empties the
+/// queues when it can.
 ///
 /// The shell calls:
 /// - for a record of the commands topic that names an audience or a channel: ``receiveCommand(_:)`` while
@@ -51,8 +52,8 @@ import Numbers
 ///   in the order of their versions.
 /// - A version is finished when every member of its window has its outcome. Versions settle in their order,
 ///   except those that newer versions have replaced. The newest version of a round settles last.
-/// - If the core has no room for a record, it keeps only the record's offset and does not settle it. What its app has
-///   behind it in the partition then waits too, except for other ranges that are under way. (R30)
+/// - If the core has no room for a record, it keeps only the record's offset and does not settle it. Later records of
+///   its app in the partition are then passed over too, except those for other ranges that are under way. (R30)
 /// - The counts of a version in a checkpoint include exactly the members of its window that are below the
 ///   checkpoint's watermark and not parked.
 public struct Audiences: ~Copyable {
@@ -94,8 +95,8 @@ public struct Audiences: ~Copyable {
 
     /// Number of commands that wait for the channel of their audience.
     var commandsAwaitingChannel = 0
-    /// For each audience for whose channel a command has waited without success: until this time (monotonic
-    /// milliseconds), no further command of the audience waits for the channel.
+    /// The audiences of commands that have waited for a channel without success. Until the entry's time (monotonic
+    /// milliseconds), no further command of the audience begins to wait.
     var channelWaitPauseEndMilliseconds: [AudienceKey: Int64] = [:]
     /// When ended entries of `channelWaitPauseEndMilliseconds` were last removed (monotonic milliseconds).
     var channelWaitPausesCleanedMilliseconds: Int64 = .min / 2
@@ -120,8 +121,7 @@ public struct Audiences: ~Copyable {
     /// References to the members of the page that is being read.
     let memberScratch = UnsafeMutableBufferPointer<MemberReference>.allocate(capacity: MemberPage.membersMax)
     var offeredPush = OfferedPush()
-    /// Starts for members that are devices, which the core produces as commands and Kafka has not
-    /// acknowledged yet.
+    /// Number of starts of audiences' devices that wait to be produced, or that Kafka has not acknowledged yet.
     var startsUnderWay = 0
     public internal(set) var counters = AudienceCounters()
 

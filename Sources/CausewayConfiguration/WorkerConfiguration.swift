@@ -72,8 +72,8 @@ extension WorkerConfiguration {
         package var supersededResults = SupersededResultMode.countedWhenBehind
         /// librdkafka properties of both clients.
         package var properties: [KafkaProperty] = []
-        /// More librdkafka properties of both clients, whose values are in files: passwords and keys. Each
-        /// property may be either here or in `properties`.
+        /// More librdkafka properties of both clients, whose values are in files: passwords and keys. A
+        /// property must not be both here and in `properties`.
         package var propertyFiles: [PropertyValueFile] = []
         /// librdkafka properties of the consumer; they override `properties`.
         package var consumer: [KafkaProperty] = []
@@ -111,7 +111,7 @@ extension WorkerConfiguration {
         /// PEM files of the client's certificate and its key, both or neither.
         package var certificateFile: String?
         package var keyFile: String?
-        /// The time after which the worker treats a call to Redis without an answer as failed. 10...60,000.
+        /// The time after which the worker treats a call to Redis without a reply as failed. 10...60,000.
         package var responseTimeoutMilliseconds = 1_000
         /// The number of replicas that must acknowledge a registration or a held state before the worker treats it as
         /// stored. After 10 s without them, the worker continues. 0...16.

@@ -182,7 +182,7 @@ public struct MemberCounts: Codable, Hashable, Sendable {
         counts = [:]
         for key in container.allKeys {
             let outcome = Outcome(rawValue: key.stringValue)
-            // A value of an unknown key that is no integer is ignored: a later version may add such a key.
+            // A value of an unknown key that is no integer is ignored: a later release may add such a key.
             counts[outcome] =
                 Self.knownOutcomes.contains(outcome)
                 ? try container.decodeIfPresent(Int.self, forKey: key) : try? container.decode(Int.self, forKey: key)

@@ -44,7 +44,7 @@ struct RecordRules: Sendable {
     }
 
     /// Returns a fault for each string or member name that is too long, and for each object or array that is nested too
-    /// deep. The content of the latter is not checked.
+    /// deep. What such an object or array contains is not checked.
     /// - Parameter depth: the nesting depth of the value, if it is an object or an array.
     private static func sizeFaults(of value: JSONValue, _ path: String, depth: Int) -> [RecordFault] {
         switch value {

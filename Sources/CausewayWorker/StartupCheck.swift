@@ -6,9 +6,9 @@ import LiveActivity
 import Reactor
 import Redis
 
-/// Finds the faults of a configuration that only a worker's start would show, for example in the files of keys,
-/// certificates and shapes, and in the properties of the Kafka clients. Tries each part separately, to find all faults.
-/// ``WorkerSetup`` uses the same code.
+/// Finds faults that otherwise only a worker's start would show, for example in the files of keys, certificates and
+/// shapes, and in the properties of the Kafka clients. Tries each part of the configuration separately, to find all
+/// faults. ``WorkerSetup`` uses the same code.
 package enum StartupCheck {
     package static func findFaults(
         of configuration: WorkerConfiguration,

@@ -12,7 +12,7 @@ import Synchronization
 
 /// A complete worker process: one or more lanes, one consumer, and one producer that all lanes share.
 ///
-/// `run` returns when a graceful shutdown has drained the worker, and throws when the worker cannot continue.
+/// `run` returns when the worker has stopped on request. It throws if the worker cannot start or cannot continue.
 /// Kafka, Redis and APNs may be down at the start: the worker waits for them.
 package final class Worker: Service {
     /// How long closing the producer may take if the worker could not start.
@@ -29,8 +29,8 @@ package final class Worker: Service {
     /// - Parameters:
     ///   - source: where the configuration came from; nil: it is never read again.
     ///   - version: the release, as the worker shows it.
-    /// - Throws: a fault in the configuration or its files: a key, a certificate, or a property that librdkafka does
-    ///   not know.
+    /// - Throws: a fault in the configuration or in a file that it names, for example a key, a certificate or shapes.
+    ///   Faults of librdkafka's properties show only in ``run()``.
     package init(
         configuration: WorkerConfiguration,
         source: ConfigurationSource? = nil,

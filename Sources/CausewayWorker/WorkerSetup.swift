@@ -9,7 +9,8 @@ import Observability
 import Reactor
 import Redis
 
-/// The parts from which the worker's threads are built. All are checked before any thread starts.
+/// The parts from which the worker's threads are built. `init` makes most of them, so most faults show before any
+/// thread starts.
 struct WorkerSetup: @unchecked Sendable {
     let laneCount: Int
     let memoryBudget: MemoryBudget
@@ -223,8 +224,9 @@ struct WorkerSetup: @unchecked Sendable {
     /// Puts the settings and contracts of a reloaded configuration into the lanes' mailboxes. The
     /// configuration must have the same apps.
     ///
-    /// The caller has checked the files of shapes of the new configuration. If the running configuration still has
-    /// another app, whose file has gone or has changed, the lanes keep all their contracts until the restart.
+    /// The caller has checked the files of shapes that the new configuration names. `configuration` may still have an
+    /// app that the new configuration has not. If the file of this app can no longer be read, the lanes keep all their
+    /// contracts until the restart.
     func offerSettings(of configuration: WorkerConfiguration) {
         var settings = Self.makeDeliveryConfiguration(configuration).reloadableSettings
         settings.appContracts = try? configuration.apps.map { try $0.readContractRule() }

@@ -103,8 +103,8 @@ public struct Delivery: ~Copyable {
         policies = PolicyTable(configuration.policies)
         contracts = LaneContracts(configuration.apps, salt: configuration.seed)
         let recordsMax = configuration.recordsMax
-        // The lane stops receiving at `activitiesWhileReceivingMax`. Each record that it has received by then may still add
-        // one activity: for example, a registration may release a held command of another activity.
+        // The lane stops receiving at `activitiesWhileReceivingMax`. Each record that it has received by then may still
+        // add one activity: for example, a registration may release a held command of another activity.
         let activitiesMax = Self.activitiesWhileReceivingMax(configuration) + recordsMax
         // At most four calls name a record at a time, except a tombstone, which has up to three calls for each app.
         let callsMax = recordsMax * max(4, configuration.apps.count * 3)
@@ -142,7 +142,7 @@ public struct Delivery: ~Copyable {
     /// The number of records that are received and not yet settled or dropped.
     public var recordsInProgress: Int { records.count }
 
-    /// The number of records that have their outcome, or need none, and wait for acknowledgements only.
+    /// The number of records that are finished, being deferred or being refunded, and wait only for acknowledgements.
     public var recordsAwaitingAcknowledgements: Int { records.awaitingAcknowledgementsCount }
 
     public func counters(of appIndex: Int) -> AppCounters { countersByApp[appIndex] }
@@ -186,8 +186,8 @@ public struct Delivery: ~Copyable {
 
 /// Counters of one app for its metrics. They only grow.
 public struct AppCounters: Sendable, Equatable {
-    /// Commands that another command replaced while they waited in the lane: a newer one, one with the same version,
-    /// or an end, which also replaces a newer update. Nearly all are replaced before they reach Redis.
+    /// Commands that another command of their activity replaced in the lane, and further records of the same command.
+    /// Nearly all are replaced before they reach Redis.
     public var coalescedCommands: UInt64 = 0
     /// Superseded commands that have no result of their own, because the command that replaced them counts
     /// them.

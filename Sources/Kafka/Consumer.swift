@@ -13,9 +13,9 @@ public protocol ConsumerHandler: AnyObject {
     func partitionsAssigned(_ partitions: [TopicPartition])
 
     /// Handles partitions that this consumer gives up or has lost. With the eager protocol, each rebalance begins with
-    /// the revocation of all its partitions. The handler stops new work, and lets work in flight finish within its drain
-    /// time. Meanwhile it may call `storeOffset`, `watermarks` and `pause`, and no other method. When the handler
-    /// returns, the consumer commits the stored offsets and gives the partitions up.
+    /// the revocation of all partitions of this consumer. The handler stops new work, and lets work in flight finish
+    /// within its drain time. Meanwhile it may call `storeOffset`, `watermarks` and `pause`, and no other method. When
+    /// the handler returns, the consumer commits the stored offsets and gives the partitions up.
     ///
     /// - Parameter areLost: whether the group may already have given the partitions to others. If so, the consumer
     ///   commits no offset, so the handler need not wait for anything.

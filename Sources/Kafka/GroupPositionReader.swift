@@ -64,8 +64,8 @@ public final class GroupPositionReader {
         guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { throw KafkaError(code) }
         var positions: [Position] = []
         for element in UnsafeBufferPointer(start: list.pointee.elems, count: partitions.count) {
-            // The coordinator refused this partition, so its offset is not known. Throw, because `committed:
-            // nil` would say that the group has committed nothing.
+            // The coordinator refused this partition, so its offset is not known. Throw, because a nil
+            // `committedOffset` would say that the group has committed nothing.
             guard element.err == RD_KAFKA_RESP_ERR_NO_ERROR else {
                 let reason = String(cString: rd_kafka_err2str(element.err))
                 throw KafkaError(element.err, "\(topic) [\(element.partition)]: \(reason)")

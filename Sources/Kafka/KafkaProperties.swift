@@ -16,7 +16,7 @@ public enum KafkaProperties {
     /// How long the group waits for a member's heartbeat before it gives the member's partitions to others.
     /// After a worker is killed, no member reads its partitions for this time, and for the rebalance that
     /// follows: the other members must send their next heartbeats, drain and join. The two times together are
-    /// at most 12 s.
+    /// usually at most 12 s. They are longer if a member takes long to drain, for example because APNs does not answer.
     ///
     /// A short session has a disadvantage: a worker that is cut off or paused for this long loses its
     /// partitions, and another worker reads its unsettled records again. Brokers refuse a session below
@@ -75,7 +75,8 @@ public enum KafkaProperties {
             ("fetch.error.backoff.ms", "200"),
         ]
 
-    /// Defaults of every `Consumer` whose librdkafka knows the property. For older versions they are left out.
+    /// Further defaults of every `Consumer`. An older librdkafka that does not know one of these properties does not
+    /// get it.
     ///
     /// A full queue stops fetching. Since librdkafka 2.2 it stops for `fetch.queue.backoff.ms`, by default 1
     /// s, and a lane that reads a backlog would be idle for most of this time. Before 2.2 the caller must use

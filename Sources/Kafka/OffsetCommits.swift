@@ -177,8 +177,9 @@ extension Consumer {
     /// Commits the stored offsets, if `auto.commit.interval.ms` has passed since the last time and no earlier commit
     /// is in flight. Does not wait.
     ///
-    /// - Returns: why the commit could not be sent, or why an earlier one was refused; nil if there is no such error, or
-    ///   if no commit is due. A refusal because of a rebalance is no error. The next commit sends refused offsets again.
+    /// - Returns: why the commit could not be sent, or why an earlier one was refused; nil if there is no such error,
+    ///   or if no commit is due. A refusal because of a rebalance is no error. The next commit sends refused offsets
+    ///   again.
     public func commitIfDue(nowMilliseconds: Int64) -> KafkaError? {
         precondition(isOpen)
         guard commits.restartIntervalIfDue(nowMilliseconds: nowMilliseconds) else { return nil }
@@ -200,8 +201,8 @@ extension Consumer {
     /// Commits and waits for the answer until the deadline. `rd_kafka_commit` has no time limit, so the
     /// answer comes on a queue instead.
     ///
-    /// If the coordinator refuses the commit because of a rebalance or of metadata that is too long, the commit is
-    /// retried until the deadline: a consumer that leaves the group has no later opportunity.
+    /// The coordinator may refuse the commit because of a rebalance, or because its metadata is too long. The commit is
+    /// then retried until the deadline: a consumer that leaves the group has no later opportunity.
     func commit(until deadline: Deadline) -> KafkaError? {
         var failure = awaitCommitReplies(until: deadline)
         while true {

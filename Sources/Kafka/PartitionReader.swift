@@ -5,7 +5,7 @@ import Glibc
 /// permission for a group.
 ///
 /// Only one thread may use a reader. Calls that ask the brokers wait for the answer, at most for their timeout.
-/// `read(_:offsets:until:_:)` has no timeout: it waits until `isOver` returns true.
+/// `read(_:offsets:until:_:)` has no timeout: it waits for records until `isOver` returns true.
 public final class PartitionReader {
     let handle: OpaquePointer
     private let callbacks: ClientCallbacks

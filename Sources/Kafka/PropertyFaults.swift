@@ -1,7 +1,7 @@
 import CRdkafka
 
-/// A property that a client cannot use, and the reason: librdkafka or Causeway refuses it, its file cannot be opened, or
-/// it is required and missing.
+/// A property that a client cannot use, and the reason: librdkafka or Causeway refuses it, its file cannot be opened,
+/// or it is required and missing.
 public struct KafkaPropertyFault: Sendable, Hashable {
     /// The property's name; empty if librdkafka's text names no property.
     public var name: String
@@ -14,9 +14,9 @@ public struct KafkaPropertyFault: Sendable, Hashable {
 }
 
 extension Consumer {
-    /// Returns the faults of the properties for which `init` would throw. Some faults show only when a client is made.
-    /// So if each property alone is accepted, this method also makes a client. This client has no servers, so it does
-    /// not connect.
+    /// Returns the faults of the properties. `init` would throw only the first one. Some faults show only when a client
+    /// is made. So if each property alone is accepted, this method also makes a client. This client has no servers, so
+    /// it does not connect.
     public static func findFaults(of properties: [KafkaProperties.Property]) -> [KafkaPropertyFault] {
         PropertyCheck(
             type: RD_KAFKA_CONSUMER,
@@ -30,9 +30,9 @@ extension Consumer {
 }
 
 extension Producer {
-    /// Returns the faults of the properties for which `init` would throw. Some faults show only when a client is made.
-    /// So if each property alone is accepted, this method also makes a client. This client has no servers, so it does
-    /// not connect.
+    /// Returns the faults of the properties. `init` would throw only the first one. Some faults show only when a client
+    /// is made. So if each property alone is accepted, this method also makes a client. This client has no servers, so
+    /// it does not connect.
     public static func findFaults(of properties: [KafkaProperties.Property]) -> [KafkaPropertyFault] {
         PropertyCheck(
             type: RD_KAFKA_PRODUCER,

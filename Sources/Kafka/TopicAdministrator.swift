@@ -56,8 +56,8 @@ public final class TopicAdministrator {
         precondition(!isOpen, "an administrator must be closed before it is released")
     }
 
-    /// Asks the brokers how many partitions each of these topics has. The result lacks topics that do not exist, or that
-    /// this client may not see.
+    /// Asks the brokers how many partitions each of these topics has. The result lacks topics that do not exist, or
+    /// that this client may not see.
     ///
     /// - Throws: if the request fails, or if one of these topics has another error. It is then not known whether that
     ///   topic exists.

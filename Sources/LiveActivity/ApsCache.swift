@@ -12,7 +12,7 @@ public struct ApsCache: ~Copyable {
     private let dictionaryBytes: UnsafeMutableRawPointer?
     private var dictionaryByteCount = 0
     /// Grows with each dictionary that is parsed without a fault, even if it is not remembered, and with each
-    /// ``forget()``. Records that are decoded while the number stays the same have the same dictionary.
+    /// ``forget()``. Records that are decoded without a fault while the number stays the same have the same dictionary.
     public private(set) var dictionaryNumber: UInt64 = 0
     /// The fields that come from the remembered dictionary. Their positions are those in the record from which
     /// the dictionary was parsed. All other fields are blank.

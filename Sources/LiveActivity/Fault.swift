@@ -2,11 +2,12 @@
 public struct Fault: Error, Equatable, Sendable, BitwiseCopyable {
     public var code: FaultCode
     public var path: FieldPath
-    /// The position in the record, in bytes: usually the start of the wrong value, the byte that is not allowed, the key that
-    /// must not be there, or the start of the object that breaks a rule.
+    /// The position in the record, in bytes. Usually this is the start of the wrong value, the byte that is not
+    /// allowed, the key that must not be there, or the start of the object that breaks a rule.
     public var offset: Int
-    /// For a fault with a limit: the value's size in bytes, the number of audiences, or the seconds ahead of the clock.
-    /// For too many unknown keys: the count at which reading stopped. Otherwise 0.
+    /// For `recordTooLarge`, `tooLong` and `bodyTooLarge`: the size in bytes. For `tooMany`: the number of audiences,
+    /// or the count of unknown keys at which reading stopped. For `timestampInFuture`: the seconds ahead of the clock.
+    /// Otherwise 0.
     public var amount: UInt32
 
     init(_ code: FaultCode, _ field: Field, at offset: Int, amount: Int = 0) {
@@ -67,7 +68,7 @@ public enum FaultCode: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case outOfRange
     /// A timestamp is more than ``Limits/timestampLeadSecondsMax`` ahead of the clock.
     case timestampInFuture
-    /// A string is not one of the values that its field allows.
+    /// A string is not one of the values that its field allows, or is not in the form of a channel's id.
     case unknownValue
     /// A string is empty, and its field must not be empty.
     case emptyText

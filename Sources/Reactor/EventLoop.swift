@@ -25,8 +25,8 @@ public final class EventLoop {
     /// The most events that the loop takes from the kernel in one turn. Further events wait for the next
     /// turn.
     static let eventsPerTurnMax = 256
-    /// The buffer has room for four TLS records. A stream reads at most this many bytes before it calls its
-    /// handler.
+    /// The size of ``readBuffer``: room for four TLS records. A stream reads at most this many bytes before it calls
+    /// its handler.
     static let readBufferBytes = 64 * 1024
 
     private struct Registration {
@@ -303,8 +303,8 @@ public final class EventLoop {
     /// Resolves a host on another thread, without a cache. Calls `completion` on the loop's thread, never
     /// inside this call.
     ///
-    /// A numeric host needs no look-up. At most `lookUpsMax` look-ups run at once. A further look-up fails with an error
-    /// whose `isRetriable` is true.
+    /// A numeric host needs no look-up. At most `lookUpsMax` look-ups run at once. A further look-up fails with an
+    /// error whose `isRetriable` is true.
     ///
     /// - Parameter completion: gets at least one address, in the order of RFC 6724, or the error. It is not
     ///   called if the loop is released or its `LoopThread` ends first.

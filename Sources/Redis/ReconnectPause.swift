@@ -13,7 +13,7 @@ struct ReconnectPause {
         return pause
     }
 
-    /// Sets the bound to its smallest value again, because the server has answered.
+    /// Sets the bound to its smallest value again, because a call has got its reply.
     mutating func reset() {
         boundMilliseconds = Self.baseMilliseconds
     }

@@ -1,6 +1,6 @@
 import Numbers
 
-/// Writes Redis commands (RESP) into memory of the caller: the output of a stream, or a buffer that collects
+/// Writes Redis commands (RESP) into memory of the caller: a connection's output buffer, or a buffer that collects
 /// calls. The memory must have room for all that is written.
 public struct RedisCommandWriter {
     /// The maximum number of bytes that an argument has besides its content: its length line and the line ends.

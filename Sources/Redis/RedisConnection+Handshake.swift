@@ -1,12 +1,12 @@
 import Reactor
 
 extension RedisConnection {
-    /// The oldest Redis version that works. In an older version, a script that has read the clock may not
+    /// The oldest major release of Redis that works. In an older release, a script that has read the clock may not
     /// write.
     static let serverMajorVersionMin = 5
 
     /// Sends the first commands of a new connection, with one write. The scripts follow after the reply to INFO,
-    /// because their form depends on the server's version.
+    /// because their form depends on the server's release.
     func beginHandshake() {
         hasReloadedScripts = false
         serverSupportsScriptFlags = false
@@ -21,7 +21,7 @@ extension RedisConnection {
 
     private func loadScripts() {
         // If a script begins with the line `#!lua` and Redis 7 is out of memory, Redis refuses the whole script before
-        // it has written anything. In an older version the line is a syntax error.
+        // it has written anything. In an older release the line is a syntax error.
         let scriptHeader = serverSupportsScriptFlags ? "#!lua\n" : ""
         nextLoadedScriptIndex = 0
         for script in session.scripts { writeCommand(.loadScript, ["SCRIPT", "LOAD", scriptHeader + script]) }

@@ -8,7 +8,7 @@ enum ConnectionTimer: UInt64 {
 // MARK: - The loop's calls
 
 extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
-    /// The loop calls this method when the stream is connected.
+    /// The loop calls this method when the connection's ``Stream`` is connected.
     public func streamConnected(_ stream: Stream) {
         guard stream === self.stream else { return }
         guard let reader = ReplyReader() else {
@@ -24,8 +24,8 @@ extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
         guard stream === self.stream, let reader else { return }
         lastReceivedAtMilliseconds = loop.nowMilliseconds
         guard reader.feed(bytes) else { return disconnect(RedisError(.protocolViolation)) }
-        // Check the stream after each reply: the session or the handler may close the connection inside
-        // `handle`, and an error may end it.
+        // Compare the streams after each reply: the session or the handler may close the connection inside `handle`,
+        // and an error may end it.
         while stream === self.stream && !isNextReplyWithheld(in: reader) {
             switch reader.next() {
             case .incomplete: return
@@ -73,7 +73,7 @@ extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
     /// The loop calls this method. It does nothing, because ``obstacle`` limits the output before each call.
     public func streamDrained(_ stream: Stream) {}
 
-    /// The loop calls this method when the stream has ended, or could not connect.
+    /// The loop calls this method when the connection's ``Stream`` has ended, or could not connect.
     public func streamClosed(_ stream: Stream, error: StreamError?) {
         guard stream === self.stream else { return }
         if state == .connecting && !addresses.isEmpty { return connectToNextAddress() }

@@ -18,7 +18,7 @@ protocol ConnectionDelegate: AnyObject {
 /// automatically.
 ///
 /// A ``RedisClient`` has one connection per server, and one thread uses it. The session writes commands directly into
-/// the stream's output buffer. The commands leave together at the end of the turn. Replies come in the order of the
+/// the connection's output buffer. The commands leave together at the end of the turn. Replies come in the order of the
 /// calls. Neither a call nor a reply allocates memory.
 ///
 /// The connection never repeats a call. If the connection is lost, all calls without a reply fail. The caller
@@ -316,15 +316,15 @@ public final class RedisConnection {
         reader === self.reader && outstandingCalls.removeOldest() != nil
     }
 
-    /// Resets the pause before reconnecting, because the server has answered a call.
+    /// Resets the pause before reconnecting, because a call has got its reply.
     public func resetReconnectPause() {
         reconnectPause.reset()
     }
 
     // MARK: - The turn's end
 
-    /// Schedules the session's flush, and a WAIT if one is needed, for the end of the turn. If this comes before the
-    /// first output of the turn, both come before the stream sends, and all output of the turn leaves with one write.
+    /// Schedules the session's flush, and a WAIT if one is needed, for the end of the turn. If this method is called
+    /// before the turn's first output, both run before the output leaves, so that all of it leaves with one write.
     func scheduleTurnEnd() {
         guard !isTurnEndScheduled else { return }
         isTurnEndScheduled = true

@@ -42,7 +42,7 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         /// The value under the key is not one that the scripts write. Only this error is proven to be the
         /// call's own.
         case foreignValue
-        /// The server's version is too old for the scripts.
+        /// The server's release is too old for the scripts.
         case tooOld
         /// Any other error. It may be temporary or permanent, so Causeway concludes nothing from it.
         case unknown
@@ -108,9 +108,9 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
 }
 
 extension RedisError {
-    /// Classifies an error reply by its first word. If a Redis command in a script fails, Redis 5 and 6 put
-    /// its error inside the script's error: `ERR Error running script (call to f_…): @user_script:1: -OOM
-    /// command not allowed`. So this initializer also checks each word that follows a colon.
+    /// Classifies an error reply by its first word, by a word that follows a colon, or by a known phrase. If a Redis
+    /// command in a script fails, Redis 5 and 6 put its error after a colon in the script's error: `ERR Error running
+    /// script (call to f_…): @user_script:1: -OOM command not allowed`.
     public init(reply text: UnsafeRawBufferPointer) {
         let words = text.split(separator: UInt8(ascii: " "), maxSplits: Self.wordsMax)
         var code = words.first.flatMap { Self.code(of: $0) }
@@ -131,8 +131,7 @@ extension RedisError {
     /// The maximum number of an error's words that are checked. The error's code is always among the first few.
     private static let wordsMax = 32
 
-    /// Errors that begin with `ERR` in at least one version of Redis. They are recognized by a part of their
-    /// text.
+    /// Errors that begin with `ERR` in at least one release of Redis. They are recognized by a part of their text.
     private static let errorPhrases: [(part: StaticString, code: Code)] = [
         ("can't run this command", .noPermission), ("can't access at least one of the keys", .noPermission),
         ("the cluster is down", .clusterDown), ("non local key in a cluster node", .clusterEnabled),

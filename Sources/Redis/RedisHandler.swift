@@ -20,8 +20,8 @@ public enum RedisWarning: Sendable, Equatable {
     case evicts(policy: String)
     /// The server did not say its `maxmemory-policy`.
     case evictionPolicyUnknown(RedisError)
-    /// The server refused INFO, so its version is unknown. The connection loads the scripts in the form that every
-    /// version accepts.
+    /// The server refused INFO, so its release is unknown. The connection loads the scripts in the form that every
+    /// release accepts.
     case versionUnknown(RedisError)
 }
 

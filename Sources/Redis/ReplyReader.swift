@@ -206,6 +206,6 @@ private func takeNull(_ task: UnsafePointer<redisReadTask>?) -> UnsafeMutableRaw
 }
 
 extension RedisConnection {
-    /// The version of hiredis with which this module was built.
+    /// The release of hiredis with which this module was built.
     public static var libraryVersion: String { "\(HIREDIS_MAJOR).\(HIREDIS_MINOR).\(HIREDIS_PATCH)" }
 }

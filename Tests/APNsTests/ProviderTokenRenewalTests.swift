@@ -75,7 +75,7 @@ import Testing
         #expect(stepWithoutLease(storedToken(ageSeconds: 2_500), refused: now - 2_501) != .keep)
     }
 
-    @Test func `Another fleet's token is left alone`() {
+    @Test func `A stored token that this process cannot read is not renewed early`() {
         #expect(step(ProviderTokenRenewal.StoredToken(token: nil, remainingMilliseconds: 3_000_000)) == .keep)
     }
 

@@ -35,9 +35,9 @@ import Testing
         #expect(source.currentToken(unixSeconds: start + 20 * 60) === secondToken)
     }
 
-    /// A connection pins a token: it uses only this token until a review. The test tries every age of a token
-    /// before its renewal. The review comes at least 20 minutes after the pinning, when the token is 35 to 55
-    /// minutes old.
+    /// A connection pins a token: it uses only this token until it checks whether there is a newer one. The test tries
+    /// every age of a token before its renewal. The check comes at least 20 minutes after the pinning, when the token
+    /// is 35 to 55 minutes old.
     @Test func `Pinning a token keeps Apple's rules`() {
         for age in stride(from: Int64(0), to: ProviderTokenTimes.renewalAgeSeconds, by: 1) {
             let checkAtSeconds = ProviderTokenTimes.newerTokenCheckAtSeconds(pinnedAtSeconds: age, issuedAtSeconds: 0)
@@ -47,7 +47,7 @@ import Testing
         }
     }
 
-    @Test func `A connection keeps its token until the checkAtSeconds`() throws {
+    @Test func `A connection keeps its token until it checks for a newer one`() throws {
         let fixture = try PoolFixture()
         var seenAuthorizations: Set<String> = []
         fixture.server.respond = {
@@ -103,8 +103,8 @@ import Testing
         #expect(Set(tokensByConnection.values.joined()).count == 2)
     }
 
-    /// A connection pins a token that is already due for renewal. The review comes at the latest when the token is 55
-    /// minutes old. The connection may change its token only 20 minutes after the pinning.
+    /// A connection pins a token that is already due for renewal. The check for a newer token comes at the latest when
+    /// the token is 55 minutes old. The connection may change its token only 20 minutes after the pinning.
     @Test func `Pinning a token late keeps Apple's rules`() {
         for age in stride(from: ProviderTokenTimes.renewalAgeSeconds, to: ProviderTokenTimes.ageSecondsMax, by: 1) {
             let checkAtSeconds = ProviderTokenTimes.newerTokenCheckAtSeconds(pinnedAtSeconds: age, issuedAtSeconds: 0)

@@ -7,8 +7,8 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// The server has lost its data during a round. The worker notices the loss, and reads registrations and
-/// commands again.
+/// The server loses all data during a round, or a single page. Registrations and commands that are read again bring the
+/// data back.
 @Suite(.serialized, .ownThread) struct AudienceLossTests {
     private let version = Version(timestamp: 1_790_000_000, sequence: 4)
 

@@ -172,7 +172,7 @@ import Testing
             comparison.admit(makeRegistration("bb", at: 200, in: encodeAudiences(1))).departures
                 == encodeDepartures(2, at: 200)
         )
-        // A settlement of an unknown activity stores nothing.
+        // A retirement for an unknown activity stores nothing.
         let unknownKey = TestKey.activity("unknown")
         #expect(comparison.admit(.retire(version: noVersion, makeRetirement("aa")), unknownKey).departures == nil)
         #expect(comparison.server.command("EXISTS", unknownKey.text) == ["0"])

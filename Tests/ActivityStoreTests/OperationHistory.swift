@@ -37,8 +37,8 @@ struct OperationHistory {
     private let commandsPerEnd: Int
     private var remainingOperationCount: Int
     private var nowMilliseconds: Int64
-    /// The maximum time of the history. The server's own clock, which expires keys, hardly advances, so no key may
-    /// expire in the model either.
+    /// The latest time that the history may reach. The server's own clock, which expires keys, hardly advances, so no
+    /// key may expire in the model either.
     private var latestMilliseconds: Int64
     private var lastVersion = Version.at(5, 0)
     private let paces: [Policy.Pace]

@@ -7,8 +7,8 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// The replica of a real primary is frozen, cut off or promoted. A write that the replica acknowledged must
-/// survive the end of the primary.
+/// Calls that wait until replicas have acknowledged their writes. An acknowledged write must survive the end of the
+/// primary. In most tests, the replica of a real primary is frozen, cut off or promoted.
 @Suite(.serialized, .ownThread) struct ReplicaTests {
     private let key = TestKey.activity("final")
     private let token = OwnedToken(
@@ -160,8 +160,8 @@ import Testing
         caller.store.close()
     }
 
-    /// The replica is connected but frozen. A call that needs no replica only waits for the one WAIT that the
-    /// lane sends each second.
+    /// The replica is connected but frozen. A call that needs no replica waits at most for the WAIT that is in
+    /// progress.
     @Test func `Other calls go on while a replica is frozen, and after ten seconds all do`() throws {
         let pair = try makePair(replicas: 1)
         pair.replica.suspend()
@@ -208,7 +208,7 @@ import Testing
         pair.caller.store.close()
     }
 
-    /// The Redis user may not use WAIT. Calls still end, and the error names the reason.
+    /// The Redis user may not use WAIT. Calls still end, and the event about missing replicas names the reason.
     @Test func `A server that refuses WAIT counts as one without replicas`() throws {
         let loop = try EventLoop()
         let fake = try FakeRedis(loop: loop)

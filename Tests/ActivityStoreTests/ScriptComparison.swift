@@ -46,7 +46,8 @@ final class ScriptComparison {
         return reply
     }
 
-    /// Returns the wait and the draw in a reply, which depend on the server's clock.
+    /// Returns the reply's wait with the verdict `wait`, and its draw with `tokenFound`: the times that depend on the
+    /// server's clock. Each is 0 with any other verdict.
     private func clockDependentTimes(_ reply: OwnedReply, as verdict: StoreVerdict) -> (Int64, Int64) {
         (verdict == .wait ? reply.waitMilliseconds : 0, verdict == .tokenFound ? reply.draw : 0)
     }

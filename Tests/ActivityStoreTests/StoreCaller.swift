@@ -112,8 +112,8 @@ extension ActivityStore {
     }
 }
 
-/// The parts of an admission that the tests vary: the priority, the reserve, the alert, and whether the command is too
-/// old or read again.
+/// The parts of an admission that the tests vary: the priority, the reserve, the alerts, and whether the command is too
+/// old, is read again, or may end a newer life.
 struct PushRequest {
     var requestsHighPriority: Bool
     var mayUseReserve: Bool

@@ -245,7 +245,7 @@ import Testing
         #expect([1, 2].map { outcome(of: $0, in: harness) } == ["superseded", "delivered"])
     }
 
-    /// The keeper could not create a channel, or its answer was lost.
+    /// The keeper could not create a channel (`isRefused`), or the core does not learn what the keeper did.
     @Test(arguments: [true, false])
     func `If no new channel comes, the core sends again after a minute, and asks again`(isRefused: Bool) throws {
         let harness = RoundHarness()

@@ -24,7 +24,7 @@ import Testing
         #expect(harness.sendAndAcceptPushes().map(\.member) == [name])
     }
 
-    /// After a loss of the store all members join again at once. The round may have passed their positions by
+    /// After the store has lost its data, all members join again at once. The round may have passed their positions by
     /// then.
     @Test func `Each of many new members gets the newest state`() {
         let harness = RoundHarness(membershipChangesMax: 32)

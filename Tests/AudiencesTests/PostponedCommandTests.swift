@@ -74,6 +74,11 @@ import Testing
         #expect(endings == ["3 superseded", "1 superseded", "4 fannedOut", "7 ended"])
     }
 
+    @Test func `An end that waits again supersedes the older end and the older update`() {
+        let endings = endings(of: (10, .end), later: [(5, .end), (8, .update)])
+        #expect(endings == ["5 superseded", "8 superseded", "10 fannedOut"])
+    }
+
     @Test func `A start is sent before an update that arrived later`() {
         #expect(endings(of: .start, later: [.update]) == ["1 fannedOut", "2 fannedOut"])
     }

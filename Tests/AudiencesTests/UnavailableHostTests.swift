@@ -92,7 +92,7 @@ import Testing
         #expect(second.core.recordsInProgress == 0 && second.core.roundsInProgress == 0)
     }
 
-    /// The pool takes no push, so only the expiration can settle the version.
+    /// The pool takes no push, and no newer version comes. So only the expiration can settle the version.
     @Test func `An expired version settles without the host`() {
         let harness = harness(hasAlert: false, answer: .accepted)
         harness.advanceClock(milliseconds: 3_500_000)

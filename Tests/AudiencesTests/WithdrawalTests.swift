@@ -4,8 +4,8 @@ import Testing
 
 @testable import Audiences
 
-/// Commands of one audience may come from several partitions, of which some are revoked: a producer need not key its
-/// records by audience.
+/// A producer need not key its records by audience, so commands of one audience may come from several partitions. If
+/// some of these partitions are revoked, only waiting commands of these are withdrawn.
 @Suite struct WithdrawalTests {
     private struct Return: Equatable {
         var record: UInt32

@@ -82,7 +82,8 @@ import Testing
         }
     }
 
-    /// Makes the Kafka thread's part of a worker with one lane. No broker answers, and the test starts the lane.
+    /// Makes the Kafka thread's part of a worker with one lane. No broker answers, and the lane exists only if the test
+    /// makes it.
     private func withIntake(_ body: (Intake, WorkerSetup, LaneSetup) throws -> Void) throws {
         let directory = try TemporaryDirectory()
         let keyFile = try GeneratedCertificate.write(directory: directory.path("key"), hosts: ["localhost"]).keyFile

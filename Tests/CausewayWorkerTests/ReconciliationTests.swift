@@ -80,8 +80,6 @@ struct ReconciliationTests {
         #expect(reconciliation.orphanChannels.isEmpty && reconciliation.resolvedIntents.count == 2)
     }
 
-    /// The outcome of two creations is unknown. APNs lists three unknown channels. At most two of them are ours, but
-    /// the worker cannot know which ones, so it keeps all three unless an operator has unknown channels deleted.
     @Test func `A young attempt is not resolved, because APNs may still carry it out`() {
         var youngIntent = Self.intent(2)
         youngIntent.createdAtMilliseconds = Self.now - Reconciliation.clockSkewMillisecondsMax + 1
@@ -101,6 +99,8 @@ struct ReconciliationTests {
         #expect(comparison.lostEntries.isEmpty && comparison.orphanChannels == ["o"])
     }
 
+    /// The outcome of two creations is unknown. APNs lists three unknown channels. At most two of them are ours, but
+    /// the worker cannot know which ones, so it keeps all three unless an operator has unknown channels deleted.
     @Test func `More unknown channels than attempts are reported and kept`() {
         let intents = [Self.intent(1), Self.intent(2)]
         let keepingReconciliation = reconciliation(listed: ["o", "p", "q"], intents: intents)

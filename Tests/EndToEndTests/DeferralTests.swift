@@ -4,7 +4,7 @@ import Testing
 
 @testable import CausewayLab
 
-/// The APNs host of one app does not answer. Its commands are deferred, so nothing waits behind them in their
+/// The APNs host of one app does not answer. The app's commands are deferred, so nothing waits behind them in their
 /// partitions.
 @Suite("Commands that cannot be sent soon", .serialized, .timeLimit(.minutes(10)))
 struct DeferralTests {

@@ -94,8 +94,8 @@ struct DerbyTests {
         }
     }
 
-    /// Checks that each result in `results.jsonl` came once, and that its commands have no other result, except the
-    /// results of single devices.
+    /// Checks that each result in `results.jsonl` came once, and that the commands in this file have no other results,
+    /// except those of single devices.
     private func checkResults(_ run: ExampleRun) throws {
         let expected = try files.records("results.jsonl")
         for record in expected {

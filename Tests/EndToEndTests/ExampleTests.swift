@@ -118,7 +118,7 @@ private final class ExamplePlayback {
     private func event(_ command: JSONObject) -> String { aps(command)["event"] as? String ?? "" }
     private func timestamp(_ command: JSONObject) -> Int { aps(command)["timestamp"] as? Int ?? 0 }
 
-    /// Checks that the file shows the records that the apps register, except for tokens and times.
+    /// Checks that `registrations.jsonl` shows the registrations of the apps, except for tokens and times.
     private func checkRegistrations() throws {
         let receivedRegistrations = try run.readRegistrations()
         for record in expectedRegistrations {

@@ -104,8 +104,7 @@ struct LifetimeTests {
         }
     }
 
-    /// The worker defers the end and reads it again many times. The keeper must not produce a second end,
-    /// because Redis would refuse it.
+    /// The worker defers the end and reads it again many times. Meanwhile the keeper must not produce a second end.
     @Test func `APNs answers 503 for longer than a claim lasts when an activity is due`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["restaurant"]) { text, deployment in
@@ -151,7 +150,7 @@ struct LifetimeTests {
 }
 
 extension ReceivedResults {
-    /// The outcomes of the commands that ended each activity because of its lifetime, by activity.
+    /// The outcomes of the commands with which keepers end activities at the end of their lifetime, by activity.
     fileprivate var lifetimeEndOutcomes: [String: [String]] {
         var ends: [String: [String]] = [:]
         for result in byCommand.values.joined() where result["cause"] as? String == "lifetime" {
@@ -215,8 +214,8 @@ extension ExampleRun {
 extension JSONObject {
     fileprivate var isEnd: Bool { (self["aps"] as? JSONObject)?["event"] as? String == "end" }
 
-    /// Returns the command with the present time, for another activity or with another state if they are
-    /// given.
+    /// Returns the command with the present time, and for another activity if one is given. If a state is given, the
+    /// command becomes an update with this state.
     fileprivate func movedToNow(id: String, activity: String? = nil, state: JSONObject? = nil) -> JSONObject {
         var (command, aps) = (self, self["aps"] as? JSONObject ?? [:])
         let seconds = Int(Date().timeIntervalSince1970)

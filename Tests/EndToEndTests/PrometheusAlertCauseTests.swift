@@ -4,8 +4,9 @@ import Testing
 
 @testable import CausewayLab
 
-/// Causes alerts, and evaluates the chart's rules over the metrics of the worker. Exactly the expected alerts
-/// must fire. ``PrometheusAlertLoadTests``, ``PrometheusAlertAudienceTests`` and ``PrometheusAlertChannelTests`` cause further alerts.
+/// Causes alerts, and evaluates the chart's rules over the metrics of the worker. Exactly the expected alerts must
+/// fire. ``PrometheusAlertLoadTests``, ``PrometheusAlertAudienceTests`` and ``PrometheusAlertChannelTests`` cause
+/// further alerts.
 @Suite("The causes of alerts", .timeLimit(.minutes(10)))
 struct PrometheusAlertCauseTests {
     @Test func `An outage of Redis causes an alert until it is back`() async throws {
@@ -241,8 +242,7 @@ struct PrometheusAlertCauseTests {
                 }
                 history.add(deadScrape, minutes: 10)
             }
-            // The commands with dead tokens are held, so most commands of the hour wait for a token. This
-            // causes the alert `CausewayTokensUnknown`.
+            // The commands with dead tokens are held, so the alert `CausewayTokensUnknown` fires too.
             history.expect(firing: "CausewayTokensDying", "CausewayTokensUnknown")
         }
     }

@@ -6,7 +6,7 @@ import Testing
 
 /// The samples that Prometheus would have of a worker. `promtool` evaluates the chart's rules over them.
 ///
-/// The values come from the worker. Each reading counts for several minutes, so that the test need not wait
+/// The values come from the worker. Each reading counts for one or more minutes, so that the test need not wait
 /// for a rule's `for`. Therefore a reading must show a lasting state:
 /// ``ExampleRun/awaitSteadyState(_:alerting:ignoring:within:meanwhile:_:)`` waits for one.
 struct PrometheusAlertHistory {

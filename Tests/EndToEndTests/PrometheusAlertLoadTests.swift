@@ -5,7 +5,7 @@ import Testing
 
 @testable import CausewayLab
 
-/// Causes alerts that need load, time, or a fault inside the worker. Exactly the expected alerts must fire.
+/// Causes alerts that need load, time, or rare faults. Exactly the expected alerts must fire.
 @Suite("The causes of alerts that take longer", .timeLimit(.minutes(10)))
 struct PrometheusAlertLoadTests {
     /// Redis does not answer for more than a minute, while commands keep coming.

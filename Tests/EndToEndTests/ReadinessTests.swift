@@ -6,7 +6,7 @@ import Testing
 
 @Suite("A worker says that it is ready when it can do its work", .timeLimit(.minutes(10)))
 struct ReadinessTests {
-    /// While a group assigns partitions, no worker reads, so none is ready. Dead members are tested in
+    /// A worker reads nothing before its group has assigned its first partitions. Dead members are tested in
     /// `Tests/Acceptance/fleet`, because the embedded broker treats them differently from Kafka.
     @Test func `A worker is not ready before it has partitions`() async throws {
         try await onOwnThread {

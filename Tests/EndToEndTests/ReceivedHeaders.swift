@@ -7,7 +7,8 @@ import Testbed
 /// The headers of each command's last result, by command, and the headers of all dead letters.
 final class ReceivedHeaders: ConsumerHandler {
     private(set) var resultHeaders: [String: [String: String]] = [:]
-    /// Of the results of commands to audiences, only those over all ranges and broadcasts.
+    /// The headers of the last result over all ranges and broadcasts, by command. Commands to single activities have no
+    /// such result.
     private(set) var totalResultHeaders: [String: [String: String]] = [:]
     private(set) var deadLetterHeaders: [[String: String]] = []
     private let run: ExampleRun

@@ -50,8 +50,9 @@ struct SeasonRunTests {
         #expect(figures.disturbances == [.init(what: "worker killed on purpose", count: 1)])
     }
 
-    /// Checks that the producer sent one command for each ball, and a start and an end for each match. The
-    /// number of followers does not matter. The starts that the worker writes for each device do not count.
+    /// Checks the figures of a run with audiences. The producer sends one command for each ball, and a start and an
+    /// end for each match, whatever the number of followers. The starts that the worker writes for each device do not
+    /// count.
     private func checkAudiences(_ figures: DemoFigures) throws {
         let files = try SeasonFiles(directory: ExampleFiles("season").directory.path)
         let balls = files.season.matches.prefix(Self.matches).reduce(0) { $0 + $1.balls.count }

@@ -125,7 +125,7 @@ struct ShutdownTests {
 
 /// The commands of a match, and their results. Used from one thread.
 private final class MatchPlayback {
-    /// The time limit of a whole match during which a worker is restarted.
+    /// The time limit of one wait. In this time, a worker that was restarted may work on most of the match.
     private static let matchTimeout: Duration = .seconds(480)
 
     let run: ExampleRun

@@ -1,7 +1,8 @@
 import Testbed
 import Testing
 
-/// Alerts whose condition one reading can show. Most other alerts depend on an increase between two readings.
+/// Alerts whose condition, or a part of it, one reading can show. Most other alerts depend on an increase between two
+/// readings.
 enum SingleScrapeAlert: String, CaseIterable {
     case commandsStale = "CausewayCommandsStale"
     case lagGrows = "CausewayLagGrows"
@@ -40,8 +41,8 @@ enum SingleScrapeAlert: String, CaseIterable {
 
 extension ExampleRun {
     /// Waits for a reading that a ``PrometheusAlertHistory`` may stretch to minutes. Each thread of a worker publishes
-    /// its numbers at its own time, so one reading may show a state that does not last. Therefore this waits
-    /// until the metrics are as expected and exactly these alerts have a cause.
+    /// its numbers at its own time, so one reading may show a state that does not last. Therefore the
+    /// function waits until the metrics are as expected and exactly these alerts have a cause.
     ///
     /// - Parameter ignoring: alerts that may have a cause or not.
     func awaitSteadyState(

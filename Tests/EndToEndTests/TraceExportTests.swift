@@ -60,8 +60,8 @@ struct TraceExportTests {
         }
     }
 
-    /// A command to an audience has a span, with one span inside for its range. The command's last result names the
-    /// span of the range.
+    /// A command to an audience has a span, with spans for its admission and its range inside. The command's last
+    /// result names the span of the range.
     @Test func `The ranges of a command are spans inside it`() async throws {
         try await onOwnThread {
             let (run, collector) = try Self.makeRun(apps: ["match"], refusals: [], samplesPerMillion: 0)

@@ -62,7 +62,8 @@ import Testing
     private static let oldProtocolProperties = [("api.version.request", "false"), ("broker.version.fallback", "0.9.0")]
     private static let topicAuthorizationFailed: Int32 = 29
 
-    /// Returns the only consumer of a group. It has read 10 records, and has committed offset 3.
+    /// Returns a broker, a producer, and the only consumer of a group. The consumer has read 10 records, and has
+    /// committed offset 3.
     private static func makeGroupWithReader() async throws -> (EmbeddedBroker, TestProducer, TestConsumer) {
         let (broker, producer) = try await makeBrokerWithRecords(count: 10)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"], oldProtocolProperties)
@@ -119,8 +120,8 @@ import Testing
         producer.close()
     }
 
-    /// A worker's metadata says which offsets above the committed one are settled. Here it is 4,096 arbitrary bytes, the
-    /// most that a broker accepts by default.
+    /// A worker's metadata says which offsets above the committed one are settled. Here it is 4,096 arbitrary bytes,
+    /// the most that a broker accepts by default.
     @Test(arguments: ["cooperative-sticky", "range", "roundrobin"])
     func `Metadata is read back with the offset`(strategy: String) async throws {
         let (broker, producer) = try await Self.makeBrokerWithRecords(partitions: 2, count: 10)
@@ -311,8 +312,7 @@ import Testing
         producer.close()
     }
 
-    /// The positions are known from the assignment on, before a record arrives. Partition `other` has no
-    /// records.
+    /// The positions are known from the assignment on, before a record arrives. Partition 1 has no records.
     @Test(arguments: ["cooperative-sticky", "range"])
     func `The positions where reading begins and where logs end are known`(strategy: String) async throws {
         let (broker, producer) = try await Self.makeBrokerWithRecords(partitions: 2, count: 10)

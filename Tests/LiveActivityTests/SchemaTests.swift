@@ -162,7 +162,7 @@ struct SchemaTests {
         #expect(accepted > 8)
     }
 
-    /// Every field gets values on both sides of each bound, and values of every type.
+    /// Every field gets values on both sides of the fields' bounds, and values of every type.
     @Test func `Schemas and decoders agree on values at the bounds`() throws {
         let values =
             [

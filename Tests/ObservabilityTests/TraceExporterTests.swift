@@ -56,7 +56,7 @@ struct TraceExporterTests {
         )
     }
 
-    /// The collector never responses. After a second signal to stop, the exporter does not wait for it.
+    /// The collector never answers. After a second signal to stop, the exporter does not wait for it.
     @Test func `An exporter that must end at once waits for no answer`() async throws {
         let scene = try CollectorScene(responses: [])
         defer { scene.close() }

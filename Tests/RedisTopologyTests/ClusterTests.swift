@@ -10,8 +10,8 @@ import Testing
 
 /// Real clusters on the loopback: how the client finds the servers and handles failures.
 @Suite(.serialized, .ownThread) struct ClusterTests {
-    /// Tests start the activities twice, with these two claims. If a server answers `send` to the second claim, it
-    /// has lost the first start.
+    /// Most tests start the activities with the first claim, and then again with the second. If a server replies `send`
+    /// to the second claim, it has lost the first start.
     private let firstClaim: UInt64 = 1
     private let secondClaim: UInt64 = 2
     private let activities = 0..<6_000

@@ -50,7 +50,7 @@ type Aps struct {
 	Alert        *Alert       `json:"alert,omitempty"`
 }
 
-// Command is a new state of an activity.
+// Command brings a new state to an activity.
 type Command struct {
 	App      string `json:"app"`
 	Activity string `json:"activity"`

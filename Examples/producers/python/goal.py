@@ -46,7 +46,7 @@ def goal(activity, now, home, away):
 
 
 def value(record):
-    """Returns always the same bytes for the same record, so that Causeway notices an unchanged state."""
+    """Returns the same bytes for equal records, so that Causeway notices an unchanged state."""
     return json.dumps(record, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 

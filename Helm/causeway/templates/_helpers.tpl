@@ -68,8 +68,8 @@ annotations: {{- toYaml . | nindent 2 }}
 {{- int $port -}}
 {{- end -}}
 
-{{/* The grace period in seconds: the drain time plus 10 s, or the given value if it is at least 5 s above the drain time. Kubernetes counts the
-sleep of a preStop hook as part of the grace period. */}}
+{{/* The grace period in seconds: the drain time plus the sleep of a preStop hook plus 10 s, or the given value if it is at least 5 s above
+the drain time and the sleep together. Kubernetes counts the sleep as part of the grace period. */}}
 {{- define "causeway.gracePeriodSeconds" -}}
 {{- $drain := index (get .Values.config "worker" | default dict) "drainMilliseconds" -}}
 {{- if kindIs "invalid" $drain -}}{{- $drain = 20000 -}}{{- end -}}

@@ -1,7 +1,7 @@
 import Glibc
 
-/// A whole received frame. The payload has no padding. It is valid until the next frame is read, and not longer than
-/// the input.
+/// A whole received frame. The payload has no padding. Its memory is valid until the next frame is read, and only as
+/// long as the memory of the input is.
 struct Frame {
     var type: UInt8
     var flags: UInt8
@@ -92,7 +92,7 @@ struct FrameReader: ~Copyable {
         return (header, UnsafeRawBufferPointer(rebasing: partialFrame[FrameHeader.byteCount..<end]))
     }
 
-    /// Moves bytes from the input to the kept bytes until `total` bytes are kept.
+    /// Moves bytes from the input to `partialFrame` until it has `total` bytes or the input has no more.
     private mutating func moveToPartialFrame(_ input: inout UnsafeRawBufferPointer, upTo total: Int) {
         let count = min(input.count, total - partialFrameBytes)
         guard count > 0 else { return }
@@ -110,11 +110,11 @@ struct FrameReader: ~Copyable {
 
     // MARK: - Checks of frames
 
-    /// Checks a frame.
+    /// Checks a frame, and joins the parts of a header block.
     ///
     /// - Returns: nil for a part of a header block that is not complete yet. A frame of an unknown type is
     ///   returned, and the caller must ignore it (RFC 9113, section 5.5).
-    /// - Throws: also if another frame comes between two parts of a header block.
+    /// - Throws: if the frame is not valid, or comes between two parts of a header block.
     private mutating func validate(
         _ header: FrameHeader,
         _ payload: UnsafeRawBufferPointer

@@ -63,8 +63,8 @@ struct HeaderEncoder: ~Copyable {
     /// its entries.
     private var usesTable = true
     private var tableBytesAllowed = HeaderEncoder.tableBytesMax
-    /// The smallest and the last table size that SETTINGS have set since the last request; nil if they have set none
-    /// (RFC 7541, section 4.2). The smallest size is never above the size that the last request used.
+    /// The smallest and the last table size that SETTINGS have set since the last request; nil if they have not changed
+    /// the size (RFC 7541, section 4.2). The smallest size is never above the size that the last request used.
     private var pendingTableBytes: (least: Int, last: Int)?
 
     /// The constant pieces of a block. `frontPiece` is the piece before the path's value. `priority5Piece` and

@@ -77,8 +77,8 @@ extension DeviceModel {
 
     // MARK: - Pushes
 
-    /// Marks an integer of `checkToken` that stands for the token of a compact phone: its other bits hold the numbers
-    /// of the crowd and of the phone. Without this bit, an integer from 0 is an index in `TokenTable`.
+    /// The bit that is set in the `token` that `checkToken` returns for a compact phone. The other bits then hold the
+    /// numbers of the crowd and of the phone. A `token` without this bit is an index in `TokenTable`, or -1.
     static let compactTokenBit = 1 << 48
 
     /// Decides whether APNs accepts a push for the token of a compact phone. Returns nil if no compact phone

@@ -17,7 +17,7 @@ extension DeviceModel {
         public var mismatches: [Mismatch] = []
     }
 
-    /// Sums over all phones except compact ones.
+    /// Sums, and a maximum and a minimum, over all phones except compact ones.
     public struct Summary: Sendable, Equatable {
         public var phones = 0
         public var activeActivities = 0

@@ -127,7 +127,7 @@ public struct DeviceModel: ~Copyable {
     /// them.
     public var registrationCount: Int { registrations.count }
 
-    /// Returns the index of the app with a topic's bundle id; nil if there is none.
+    /// Returns the index of the app with this bundle id; nil if there is none.
     func appIndex(bundle: UnsafeRawBufferPointer) -> Int? {
         for index in apps.indices
         where apps[index].bundleBytes.withUnsafeBytes({ isEqual($0, bundle) }) {

@@ -1,6 +1,6 @@
 import Numbers
 
-/// The device tokens that APNs knows, with their owners and the time when they became invalid.
+/// The device tokens that APNs knows, except those of compact phones, with their owners and states.
 ///
 /// The table is a hash table with open addressing over flat arrays. The bytes of all tokens are in one array,
 /// `allTokenBytes`. Tokens are never removed, because APNs answers 410 for a retired token and 400 for an unknown one.
@@ -59,7 +59,7 @@ struct TokenTable {
         return index
     }
 
-    /// Returns the index of the token with these bytes; nil if APNs does not know it.
+    /// Returns the index of the token with these bytes; nil if the table does not have it.
     func find(_ token: UnsafeRawBufferPointer) -> Int? {
         guard token.count == Self.tokenBytes else { return nil }
         var bucket = Int(truncatingIfNeeded: Self.hash(token)) & (buckets.count - 1)

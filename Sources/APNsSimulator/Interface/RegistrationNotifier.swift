@@ -12,7 +12,7 @@ final class RegistrationNotifier: Sendable {
 
     private struct State {
         var registrationCount = 0
-        /// Whether the service has ended. A reader then waits no longer.
+        /// Whether the service is stopping or has stopped. A reader then does not wait.
         var isClosed = false
         var lastWaiterIdentifier = 0
         var waiters: [Int: Waiter] = [:]

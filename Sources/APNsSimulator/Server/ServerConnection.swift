@@ -8,9 +8,9 @@ import Reactor
 ///   it becomes `serving`. If this fails, or if the connection ends or is cut before, it becomes `closed`.
 /// - `serving`: requests are checked and answered. After a GOAWAY, it becomes `draining`; of two GOAWAYs, only the
 ///   final one has this effect. If the connection ends or is cut, it becomes `closed`.
-/// - `draining`: begun requests are answered, later streams are ignored. After the last answer, or if the connection
-///   ends or is cut, it becomes `closed`.
-/// - `closed`: the slots are released and the stream is freed.
+/// - `draining`: requests up to the GOAWAY's last stream are answered, later streams are ignored. After the last
+///   answer, or if the connection ends or is cut, it becomes `closed`.
+/// - `closed`: the request slots, the nghttp2 session and the socket are released.
 final class ServerConnection {
     enum State {
         case handshaking, serving, draining, closed
@@ -315,7 +315,7 @@ final class ServerConnection {
         owner.remove(self)
     }
 
-    /// Releases the slots and the nghttp2 session, but not the stream.
+    /// Makes the connection `closed`, and releases its slots and nghttp2 session. The caller must close `stream`.
     func releaseSession() {
         state = .closed
         while let slot = firstSlot { release(slot) }
@@ -326,7 +326,7 @@ final class ServerConnection {
         pendingGoAway = nil
     }
 
-    /// Passes nghttp2's frames to the stream, which writes them at the turn's end.
+    /// Passes nghttp2's frames to `stream`, which writes them to the socket at the turn's end.
     func send() {
         guard let session, let stream, !isHalfOpen else { return }
         while stream.pendingOutputBytes < Stream.highWaterBytes {

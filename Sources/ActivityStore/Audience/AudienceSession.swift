@@ -164,8 +164,8 @@ final class AudienceSession: RedisSession {
         return .issued
     }
 
-    /// Writes a command that runs the script `audience` for one call. The caller passes no other calls: `get` reads
-    /// directories and pages, `collectCheckpoint` takes checkpoints, and the `EntryAppender` takes appends.
+    /// Writes a command that runs the script `audience` for one call about the audience's record, except a checkpoint.
+    /// For all other calls, the caller uses `get` (directories and pages), `collectCheckpoint` or the `EntryAppender`.
     func perform(_ call: AudienceCall<Bytes>, key: Bytes, on connection: RedisConnection) -> IssueOutcome {
         if let obstacle = connection.obstacle { return obstacle }
         let (kind, argumentCount, argumentBytesMax) = call.operation.recordCallLayout

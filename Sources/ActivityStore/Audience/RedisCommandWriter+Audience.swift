@@ -1,7 +1,7 @@
 import LiveActivity
 import Redis
 
-/// Writes the calls of the script `audience` as arguments.
+/// The sizes of the calls of the script `audience`.
 extension AudienceCall<UnsafeRawBufferPointer>.Operation {
     /// The call's kind, the number of arguments including the operation's letter, and the maximum length of all
     /// arguments together, in bytes.

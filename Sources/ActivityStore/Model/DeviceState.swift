@@ -99,8 +99,8 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         return (reply, isStored ? .renewed : .unchanged)
     }
 
-    /// Returns the next held start after a given one. If the given start is not held any more, returns the
-    /// first held start that is not older.
+    /// Returns the held start after the given one; the first held start if none is given. If the given start is not
+    /// held any more, returns the first held start that is not older.
     private func nextHeldStart(_ heldStarts: [Start], after: HeldStart<[UInt8]>?) -> Start? {
         guard let after else { return heldStarts.first }
         let index = heldStarts.firstIndex { $0.version == after.version && $0.activity == after.activity }

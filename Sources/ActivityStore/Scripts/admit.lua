@@ -1,6 +1,6 @@
--- The script `admit`: decides about commands, registrations, held commands and look-ups of tokens, and records how a
--- version of an activity ended. A name between two at signs is a constant; the program replaces it by its value
--- (StoreScript.swift).
+-- The script `admit`: decides about commands, registrations, held commands and requests for a start's token, and
+-- records how a version of an activity ended. A name between two at signs is a constant; the program replaces it by its
+-- value (StoreScript.swift).
 --
 -- Headings begin with `-- #`:
 --     Batches of updates, ends and settlements
@@ -10,7 +10,7 @@
 --     Operations with a letter
 --       An activity: reading the value; starts; holds; registrations; unregistrations; confirmations; `reopen`
 --       Batches of registrations and confirmations
---       A device: parts of replies and fields; confirmations; holds; registrations; the address of a start;
+--       A device: parts of replies and fields; confirmations; holds; registrations; the token of a start;
 --         unregistrations
 -- A decision about a usual update, or about its acceptance, is in the short path and in the long path. Change both.
 --
@@ -676,7 +676,7 @@ if #operation > 1 then
   return keys
 end
 -- # Operations with a letter
--- All operations that a letter names: starts, holds, registrations, unregistrations, look-ups of tokens,
+-- All operations that a letter names: starts, holds, registrations, unregistrations, requests for a start's token,
 -- confirmations and `reopen`. Registrations and confirmations of activities come in batches, all others alone.
 --
 -- The field `w` of a device's attributes type has the starts that wait for the token of this type, oldest version
@@ -1092,7 +1092,7 @@ if operation == 'r' then
   return reply .. (nextStart or '') .. gone
 end
 
--- # A device: the address of a start
+-- # A device: the token of a start
 if operation == 'a' then
   local t, u, s, d = unpack(call('HMGET', key, 't' .. suffix, 'u' .. suffix, 's', 'd' .. suffix))
   t, s = t or '', s or ''

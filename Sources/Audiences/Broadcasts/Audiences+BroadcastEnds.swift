@@ -35,8 +35,8 @@ extension Audiences {
         return .finishBroadcast(part, version: slot.record.version, slot.outcome, slot.times)
     }
 
-    /// Called when the store has added the broadcast to its command's counts, or has refused the call. If all
-    /// ranges and channels of the command have ended, the reply has the command's totals.
+    /// Called when the store has added the broadcast to its command's counts, or has refused the call. If all ranges
+    /// and broadcasts of the command are finished, the reply has the command's totals.
     mutating func broadcastCounted(_ broadcast: UInt32, _ reply: Reply?, now: Moment) {
         if let totals = reply.flatMap(AudienceTotals.init) {
             broadcasts[broadcast].totals = totals

@@ -4,9 +4,8 @@ import Numbers
 
 /// Handles APNs' answers to broadcasts, and lost channels.
 extension Audiences {
-    /// How long the broadcasts of a lost channel wait for a new channel, counted from the request or from a refusal of
-    /// the keeper, before the core asks again. This is longer than the keeper repeats a transient refusal without asking
-    /// APNs (60 s).
+    /// How long the broadcasts of a lost channel wait for a new channel, counted from the request to the keeper or from
+    /// its refusal. After a transient refusal, the keeper does not ask APNs for 60 s, so this wait is longer.
     static var replacementChannelWaitMilliseconds: Int64 { 65_000 }
 
     mutating func broadcastAnswered(_ broadcast: UInt32, _ result: PushResult, now: Moment) {
@@ -109,8 +108,8 @@ extension Audiences {
         channels[channel].replacementAwaitedUntilMilliseconds = waitEndMilliseconds
     }
 
-    /// Takes an audience's channel from the keeper. The audience's broadcasts go to this channel from now on,
-    /// and a command that waits only for this channel continues.
+    /// Takes an audience's channel from the keeper. The audience's waiting broadcasts in the channel's environment go
+    /// to this channel, and a command that waits only for this channel continues.
     public mutating func channelKnown(
         appIndex: UInt16,
         audience: AudienceDigest,

@@ -12,8 +12,8 @@ import Numbers
 ///   alert.
 /// - Broadcasts of a channel settle in order, unless an older one is dropped because its partition is being revoked.
 extension Audiences {
-    /// Takes a fan-out record for a channel. A record without room is passed over, and is read again later.
-    /// (R30)
+    /// Takes a fan-out record for a channel. If there is no room for the record, it is passed over, and is read again
+    /// later. (R30)
     mutating func receiveBroadcast(
         _ command: Command,
         from value: UnsafeRawBufferPointer,

@@ -61,7 +61,8 @@ struct ChannelSlot: BitwiseCopyable {
         /// The channel's partition is being revoked. The core handles the answer to the push under way, but
         /// sends nothing more.
         case draining
-        /// The channel's partition was released. The answer to the push under way is ignored.
+        /// The channel's partition was released. When the push under way is answered, its broadcast is dropped without
+        /// a result.
         case released
     }
 
@@ -86,7 +87,7 @@ struct ChannelSlot: BitwiseCopyable {
     var broadcastUnderWay: UInt32 = .max
     /// The channel to which the last push went; ``apnsChannel`` may have changed since. Nil before the first push.
     var pushedChannel: ChannelIdentifier?
-    /// The highest `aps.timestamp` of the channel's versions so far. Each new version must have a higher one.
+    /// The highest `aps.timestamp` of the channel's versions so far. Each newer version is sent with a higher one.
     var newestTimestamp: Int64 = 0
     /// The highest version so far; after an end, the highest possible version.
     var newestVersion = Version(timestamp: .min, sequence: 0)
@@ -100,8 +101,8 @@ struct ChannelSlot: BitwiseCopyable {
     /// The value of `pausedUntilMilliseconds` before the shell got the last push. It is restored if that push
     /// found no stream.
     var previousPauseUntilMilliseconds: Int64 = .min
-    /// APNs does not know the channel, and no push is sent before this monotonic time (milliseconds) unless a
-    /// replacement becomes known. `.min` if the channel is not known to be lost.
+    /// Until when the pushes wait for a replacement of this channel, because APNs does not know it (monotonic
+    /// milliseconds). `.min`: no replacement is awaited.
     var replacementAwaitedUntilMilliseconds: Int64 = .min
     /// Whether the channel is in its app's queue of channels with something to send.
     var isQueued = false

@@ -111,8 +111,8 @@ extension Audiences {
         )
     }
 
-    /// - Parameter defaultSeconds: how long APNs keeps a push without an expiration of its own, by the
-    ///   policy.
+    /// - Parameter defaultSeconds: the policy's time, for a push for which neither the expiration nor the stale date
+    ///   decides.
     package static func sentExpirationSeconds(
         event: Event,
         expiration: Int64,

@@ -24,8 +24,9 @@ extension Audiences {
     /// scans all pauses.
     static var pauseCleaningIntervalMilliseconds: Int64 { 1_000 }
 
-    /// Makes an admitted command wait for its audience's channel, if the channel is missing and the command
-    /// may wait. If it may not wait, its result says why it has no channel (`channelReason`).
+    /// Makes an admitted start or update wait for its audience's channel, if the channel is missing and a wait is
+    /// permitted. If it is missing and a wait is not permitted, the result says why the command has no channel
+    /// (`channelReason`). An end never waits.
     ///
     /// - Returns: whether the command waits.
     mutating func awaitMissingChannel(_ command: UInt32, now: Moment) -> Bool {

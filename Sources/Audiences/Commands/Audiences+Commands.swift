@@ -1,9 +1,9 @@
 public import Delivery
 import LiveActivity
 
-/// Commands to audiences, from ``receiveCommand(_:)`` until they are returned. In each audience, one command at
-/// a time is admitted and fanned out. Of the updates and ends that wait between two starts, the core keeps only
-/// the newest state.
+/// Commands to audiences, from ``receiveCommand(_:)`` until they are returned. In each audience, one command at a time
+/// is admitted and fanned out. Of the updates and ends that wait between two starts, the core keeps the newest state.
+/// If that is an update, it also keeps an older end.
 extension Audiences {
     /// Whether the shell may call ``receiveCommand(_:)`` once more.
     public var canReceiveCommand: Bool { !commands.isFull && returnedCommands.count < configuration.commandsMax }
@@ -43,7 +43,8 @@ extension Audiences {
         awaitBatchEnd(audience)
     }
 
-    /// Ends a batch of ``receiveCommand(_:)`` calls and begins the next command of each audience that the batch names.
+    /// Ends a batch of ``receiveCommand(_:)`` calls. Each audience that the batch names then begins its next command,
+    /// unless one is under way or the audience is paused.
     ///
     /// The commands wait until the batch ends, because by then only the newest state of each audience is left.
     /// An earlier state of the batch may be older than the state on the phones: a worker that died may have
@@ -63,14 +64,14 @@ extension Audiences {
     }
 
     /// Returns the waiting commands of revoked partitions as `withdrawn`. Commands under way stay, and so do riders
-    /// whose carrier is under way or belongs to another partition.
+    /// whose carrier is under way or belongs to a partition that is not revoked.
     ///
     /// If a carrier is withdrawn but its rider is not, the rider waits in the carrier's place: the next owner of the
     /// carrier's partition does not know the alert.
     ///
-    /// - Parameter isRevoked: whether a record's partition is being revoked. False for a record of an assignment that
-    ///   has ended: if the partition has been assigned again, the record that was read again may already be settled as
-    ///   a duplicate of this one.
+    /// - Parameter isRevoked: whether a record's partition is being revoked. Must be false for a record of an earlier
+    ///   assignment of its partition: after a new assignment, the record is read again, and may already be settled as a
+    ///   duplicate of this one.
     public mutating func withdraw(where isRevoked: (_ record: UInt32) -> Bool) {
         for command in 0..<commands.indexBound
         where commands.isInUse(command) && commands[command].stage == .waiting && isRevoked(commands[command].record) {
@@ -105,100 +106,6 @@ extension Audiences {
         return audience
     }
 
-    /// Adds a command to those that wait in its audience, and keeps only the newest state. An update never
-    /// supersedes an end, and does not end because the end waits: only Redis knows whether a start has begun a new life
-    /// since. (R13)
-    private mutating func enqueue(_ command: UInt32) {
-        let audience = commands[command].audience
-        let waiting = audiences[audience].lastWaitingCommand
-        if audiences[audience].currentCommand != .max,
-            commands[audiences[audience].currentCommand].version == commands[command].version
-        {
-            return finishCommand(command, .outcome(.duplicate))
-        }
-        // A start is for devices, so it replaces no other command, and no other command replaces it.
-        guard waiting != .max, commands[waiting].event != .start, commands[command].event != .start else {
-            return append(command, to: audience)
-        }
-        merge(command, with: waiting, of: audience)
-    }
-
-    /// Keeps one of two commands, each of them an update or an end: `waiting` is in the audience's list, `command` is
-    /// in no list. The command that is kept has the place of `waiting`. The other one ends, or becomes its rider. Both
-    /// are kept if the older one is an end and the newer one an update.
-    private mutating func merge(_ command: UInt32, with waiting: UInt32, of audience: UInt32) {
-        let (newer, older) =
-            commands[waiting].version < commands[command].version ? (command, waiting) : (waiting, command)
-        if commands[waiting].version == commands[command].version {
-            finishCommand(command, .outcome(.duplicate))
-        } else if commands[older].event == .end, commands[newer].event == .update {
-            keepBoth(end: older, update: newer, waiting: waiting, of: audience)
-        } else {
-            if older == waiting { put(newer, inPlaceOf: older, of: audience) }
-            supersedeCommand(older, by: newer)
-            if commands[newer].event == .end { supersedeEnd(before: newer, of: audience) }
-        }
-    }
-
-    /// Keeps an end and a newer update, of which `waiting` is in the audience's list. The one that is not in the list is
-    /// merged with its neighbor there, if they do not have a start between them.
-    private mutating func keepBoth(end: UInt32, update: UInt32, waiting: UInt32, of audience: UInt32) {
-        if waiting == update {
-            let predecessor = predecessor(of: update, of: audience)
-            guard predecessor != .max, commands[predecessor].event != .start else {
-                return put(end, before: update, of: audience)
-            }
-            merge(end, with: predecessor, of: audience)
-        } else {
-            let next = commands[end].nextCommand
-            guard next != .max, commands[next].event != .start else { return put(update, behind: end, of: audience) }
-            merge(update, with: next, of: audience)
-        }
-    }
-
-    /// Supersedes the older end that waits directly before a newer one, which has replaced the update between them.
-    private mutating func supersedeEnd(before end: UInt32, of audience: UInt32) {
-        let older = predecessor(of: end, of: audience)
-        guard older != .max, commands[older].event == .end, commands[older].version < commands[end].version else {
-            return
-        }
-        unlinkCommand(older, of: audience)
-        supersedeCommand(older, by: end)
-    }
-
-    /// Supersedes the older command. If the newer command has no alert of its own, and if its body stays within the
-    /// limit with the older one's alert, it carries that alert. The command that brought the alert then ends together
-    /// with the newer one. Every other replaced command ends now.
-    private mutating func supersedeCommand(_ older: UInt32, by newer: UInt32) {
-        if commands[older].requestsChannel { commands[newer].requestsChannel = true }
-        guard commands[older].hasAlert, !commands[newer].hasAlert,
-            Body.byteCount(
-                commands[newer].body.bytes,
-                commands[newer].layout,
-                carryingAlertOf: commands[older].alert.count
-            ) <= bodyBytesMax(of: commands[newer].audience)
-        else { return finishCommand(older, .outcome(.superseded)) }
-        let (body, layout) = Self.bodyWithAlert(
-            commands[older].alert,
-            on: commands[newer].body.bytes,
-            commands[newer].layout
-        )
-        commands[newer].body.free()
-        commands[newer].body = body
-        commands[newer].layout = layout
-        commands[newer].alertVersion = commands[older].alertVersion ?? commands[older].version
-        let rider = commands[older].rider
-        guard rider == .max else {
-            // The alert came from `rider`, an even older command. From now on, `newer` carries it, so `older`
-            // carries nothing and can end.
-            commands[older].rider = .max
-            commands[newer].rider = rider
-            return finishCommand(older, .outcome(.superseded))
-        }
-        commands[older].stage = .riding
-        commands[newer].rider = older
-    }
-
     static func bodyWithAlert(
         _ alert: UnsafeRawBufferPointer,
         on body: UnsafeRawBufferPointer,
@@ -214,90 +121,24 @@ extension Audiences {
         return (quietBody, Body.writeWithoutAlert(body, layout, into: quietBody.mutableBytes))
     }
 
-    private mutating func append(_ command: UInt32, to audience: UInt32) {
-        commands[command].nextCommand = .max
-        commands[command].stage = .waiting
-        let last = audiences[audience].lastWaitingCommand
-        if last == .max {
-            audiences[audience].firstWaitingCommand = command
-        } else {
-            commands[last].nextCommand = command
-        }
-        audiences[audience].lastWaitingCommand = command
-    }
-
-    /// Puts a command where `waiting` waits, and takes `waiting` out of the list. At another place, the command could
-    /// follow a start that is newer than the command.
-    private mutating func put(_ command: UInt32, inPlaceOf waiting: UInt32, of audience: UInt32) {
-        let predecessor = predecessor(of: waiting, of: audience)
-        commands[command].nextCommand = commands[waiting].nextCommand
-        commands[command].stage = .waiting
-        if predecessor == .max {
-            audiences[audience].firstWaitingCommand = command
-        } else {
-            commands[predecessor].nextCommand = command
-        }
-        if audiences[audience].lastWaitingCommand == waiting { audiences[audience].lastWaitingCommand = command }
-    }
-
-    private mutating func put(_ command: UInt32, before waiting: UInt32, of audience: UInt32) {
-        let predecessor = predecessor(of: waiting, of: audience)
-        guard predecessor != .max else { return prepend(command, to: audience) }
-        put(command, behind: predecessor, of: audience)
-    }
-
-    private mutating func put(_ command: UInt32, behind waiting: UInt32, of audience: UInt32) {
-        commands[command].nextCommand = commands[waiting].nextCommand
-        commands[command].stage = .waiting
-        commands[waiting].nextCommand = command
-        if audiences[audience].lastWaitingCommand == waiting { audiences[audience].lastWaitingCommand = command }
-    }
-
-    /// Returns the command that waits before `command` in its audience's list; `.max` if `command` is the first.
-    private func predecessor(of command: UInt32, of audience: UInt32) -> UInt32 {
-        var predecessor = UInt32.max
-        var current = audiences[audience].firstWaitingCommand
-        while current != command, current != .max { (predecessor, current) = (current, commands[current].nextCommand) }
-        precondition(current == command, "a command that waits is in its audience's list")
-        return predecessor
-    }
-
-    private mutating func unlinkCommand(_ command: UInt32, of audience: UInt32) {
-        let predecessor = predecessor(of: command, of: audience)
-        let next = commands[command].nextCommand
-        if predecessor == .max {
-            audiences[audience].firstWaitingCommand = next
-        } else {
-            commands[predecessor].nextCommand = next
-        }
-        if audiences[audience].lastWaitingCommand == command { audiences[audience].lastWaitingCommand = predecessor }
-    }
-
-    /// Makes the current command wait again, because the store answered `wait`. It waits before all other commands of
-    /// the audience, or in the place of the first one: it must be admitted before the starts that wait. Otherwise the
-    /// store would admit a start first, and an end would then close the new life. (R13)
+    /// Makes the current command wait again, because the store answered `wait`. It waits before the audience's other
+    /// commands, or is merged with the first of them if both are updates or ends. So it stays before the starts that
+    /// wait. Otherwise the store would admit a start first, and an end would then close the new life. (R13)
     mutating func putBackCurrentCommand(of audience: UInt32, now: Moment) {
         let command = audiences[audience].currentCommand
         audiences[audience].currentCommand = .max
         commands[command].unacknowledgedCount = 0
         let first = audiences[audience].firstWaitingCommand
         if first == .max || commands[first].event == .start || commands[command].event == .start {
-            prepend(command, to: audience)
+            prependCommand(command, to: audience)
         } else if commands[first].version == commands[command].version {
-            // Of two equal commands, only the one that was begun may carry an alert.
+            // Keep the current command, because it may carry an older command's alert. `merge` would end it instead.
             put(command, inPlaceOf: first, of: audience)
             finishCommand(first, .outcome(.duplicate))
         } else {
             merge(command, with: first, of: audience)
         }
         beginNextCommand(audience, now: now)
-    }
-
-    private mutating func prepend(_ command: UInt32, to audience: UInt32) {
-        commands[command].stage = .waiting
-        commands[command].nextCommand = audiences[audience].firstWaitingCommand
-        audiences[audience].firstWaitingCommand = command
-        if audiences[audience].lastWaitingCommand == .max { audiences[audience].lastWaitingCommand = command }
     }
 
     /// Begins the next command of an audience, unless a command is under way or the store has asked the
@@ -366,7 +207,7 @@ extension Audiences {
 
     /// Returns a command to the core for single activities, and also the command whose alert it carried. Both have
     /// left the audience's list.
-    private mutating func finishCommand(_ command: UInt32, _ ending: HandoverEnding, reason: StaticString = "") {
+    mutating func finishCommand(_ command: UInt32, _ ending: HandoverEnding, reason: StaticString = "") {
         let slot = commands[command]
         if slot.rider != .max {
             finishCommand(slot.rider, ending == .withdrawn ? .withdrawn : .outcome(.superseded))

@@ -8,8 +8,8 @@ public struct AudiencesConfiguration: Sendable {
     public var policies: [Policy]
     /// The topic that commands are read from. Results name it.
     public var commandsTopic: [UInt8] = Array("causeway.commands".utf8)
-    /// For each app, by its index: which audiences get a channel. In an app without a rule, only `causeway
-    /// channels create` creates channels.
+    /// For each app, by its index: which audiences get a channel. In an app without a rule, no command causes the
+    /// creation of a channel; `causeway channels create` creates channels.
     public var channelRules: [UInt16: ChannelRule] = [:]
     /// The maximum number of commands to audiences in the core, from ``Audiences/receiveCommand(_:)`` until they are
     /// returned. At least 1.
@@ -43,8 +43,7 @@ public struct AudiencesConfiguration: Sendable {
     private static let retryBaseMillisecondsDefault: Int64 = 200
     private static let retryMillisecondsMaxDefault: Int64 = 60_000
     /// The bound of a random pause, which is at least half as long. The pause follows if the pool's budget permits no
-    /// retry when an attempt has failed, or if APNs has limited a member's token (429). A longer pause after the failed
-    /// attempt takes precedence.
+    /// retry, or if APNs has limited a member's token (429). A longer pause after the failed attempt takes precedence.
     public var retryBudgetPauseMilliseconds: Int64 = 30_000
     /// The time between two checkpoints of a round that makes progress. When a version has reached all its members, the
     /// round records a checkpoint at once.

@@ -11,8 +11,7 @@ public struct IncomingCommand {
     /// of an audience.
     public var audience: UnsafeRawBufferPointer
     public var channelEnvironment: APNsEnvironment?
-    /// Whether the command itself requests a broadcast channel, even if the app's rule does not include its
-    /// audience.
+    /// Whether the command itself requests a broadcast channel for its audience.
     public var requestsChannel: Bool
     public var event: Event
     /// For a start: the ``DeviceTemplate`` for the ids of the activities that it begins. Else empty.

@@ -5,18 +5,18 @@ import LiveActivity
 public struct RoundGauges: Sendable, Equatable, BitwiseCopyable {
     /// Rounds that have versions under way.
     public var roundCount = 0
-    /// Members that wait for another attempt, or whose next attempt is under way.
+    /// Parked members, including those whose push is under way.
     public var parkedMemberCount = 0
     /// When the command of the oldest version under way was admitted, UNIX milliseconds; nil if no version is
     /// under way.
     public var oldestVersionAdmittedMilliseconds: Int64?
-    /// Since when members wait for their turn in a round (UNIX milliseconds): the admission time of the command
-    /// that found no member of its range waiting. Of several rounds, the earliest time counts; nil if every
-    /// round has reached all its members, and no record was passed over.
+    /// Since when members wait for their turn in a round, UNIX milliseconds: the admission time of the command with
+    /// which the wait began. Later commands do not change it while members wait. Of several rounds, the earliest time
+    /// counts; nil if every round has reached all its members, and no record was passed over.
     ///
-    /// If commands come faster than a round reaches all members, no single command is old, but there are always
-    /// members without the newest state. So this time does not change while members wait. Parked members do not
-    /// count: a phone that APNs answers with 429 for hours must not raise an alert for operators.
+    /// If commands come faster than a round reaches all members, no single command is old, but there are always members
+    /// without the newest state. This time shows such a backlog. Parked members do not count: a phone that APNs answers
+    /// with 429 for hours must not raise an alert for operators.
     public var oldestRoundWaitingSinceMilliseconds: Int64?
 
     public init() {}

@@ -15,7 +15,7 @@ extension Audiences {
     /// How long the core tries to send the push. Afterwards the member gets no state before the audience's next command
     /// or its own next registration.
     private static var joinerPushMillisecondsMax: Int64 { 60_000 }
-    /// A state that is older than this is requested again before it is sent.
+    /// A state that the store returned longer ago than this is requested again before it is sent.
     private static var stateMaxAgeMilliseconds: Int64 { 1_000 }
 
     /// Begins to show an activity the newest of the states of the audiences that it has joined. Ends the change at once
@@ -30,8 +30,9 @@ extension Audiences {
         requestNewestStates(change)
     }
 
-    /// Ends the work for an earlier change of the member, because a later change has come. The member may
-    /// have left. If it has not, the later change shows it the newest state.
+    /// Ends the work for an earlier change of the member, because a later change has come. If a call or a push is under
+    /// way, the work ends after its reply or answer. The member may have left. If it has not, the later change shows it
+    /// the newest state.
     mutating func overrideByLaterChange(_ change: UInt32) {
         membershipChanges[change].isOverridden = true
         switch membershipChanges[change].stage {

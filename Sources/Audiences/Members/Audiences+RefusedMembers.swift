@@ -125,8 +125,8 @@ extension Audiences {
         }
     }
 
-    /// Called when one call or production about a refused member is acknowledged. After the last one, the
-    /// member gets its outcome.
+    /// Called when one call or production about a refused member is acknowledged or permanently refused. After the last
+    /// one, the member gets its outcome.
     mutating func refusedMemberAcknowledged(_ refusedMember: UInt32, now: Moment) {
         refusedMembers[refusedMember].unacknowledgedCount -= 1
         guard refusedMembers[refusedMember].unacknowledgedCount == 0 else { return }

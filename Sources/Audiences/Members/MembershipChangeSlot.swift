@@ -3,9 +3,10 @@ import LiveActivity
 
 /// A change of a member's audiences. For a member that joins, also the state that it will be shown.
 ///
-/// `queued` → `notifying` → (`asking` → `ready` → `underWay` → (`backingOff` → `asking` …)) → finished. If a later
-/// change of the same member comes, this change ends as soon as its audiences are notified and none of its calls and
-/// pushes is under way.
+/// `queued` → `notifying` → (`asking` → `ready` → `underWay`) → finished. From `ready`, the change goes back to
+/// `asking` if its state is too old. From `ready` and `underWay`, it may go to `backingOff`, and then to `asking`. If a
+/// later change of the same member comes, this change ends as soon as its audiences are notified and none of its calls
+/// and pushes is under way.
 struct MembershipChangeSlot: BitwiseCopyable {
     enum Stage: UInt8, BitwiseCopyable {
         /// The change waits until the audiences know an earlier change of the same member. An audience keeps
@@ -112,8 +113,8 @@ struct MembershipChangeSlot: BitwiseCopyable {
     var joinedAudienceCount: Int { audiences.count - leftAudienceCount }
     func joinedAudience(_ index: Int) -> AudienceDigest { audiences[leftAudienceCount + index] }
 
-    /// The change that the next audience learns: the member left, joined, or moved (it has a new token or
-    /// other new data).
+    /// The change that the next audience learns: the member left, joined, or was updated (it has a new token or other
+    /// new data).
     var nextChangeKind: MembershipChangeKind {
         notifiedAudienceCount < leftAudienceCount ? .left : wasMemberOfAll ? .updated : .joined
     }

@@ -3,9 +3,9 @@ import LiveActivity
 
 /// Reads pages before the round needs their members.
 ///
-/// A page says where the next page of its segment begins. So the round reads a segment's directory (the lower
-/// bounds of its pages) only in two cases: it begins in the middle of the segment, or the page that it requested
-/// does not exist, has been split, or is damaged.
+/// A page says where the next page of its segment begins. So the round reads a segment's directory (the lower bounds of
+/// its pages) only in two cases: it needs a position in the middle of the segment, such as a parked member's, or the
+/// page that it requested does not exist, has been split, or is damaged.
 extension Audiences {
     /// A round reads ahead while it has fewer pages than this, including those that are being read. Single parked
     /// members are read beyond this limit.
@@ -18,7 +18,7 @@ extension Audiences {
 
     /// Requests as many pages as there is room for.
     ///
-    /// - Parameter isFirstInQueue: whether the round has waited for a page longer than all others. It may
+    /// - Parameter isFirstInQueue: whether the round has waited for a page longer than all others of its app. It may
     ///   then take one page although other rounds wait.
     mutating func prefetchPages(of round: UInt32, isFirstInQueue: Bool = false) {
         guard rounds[round].phase == .running, rounds[round].newestVersion != .max else { return }
@@ -50,8 +50,8 @@ extension Audiences {
         pages[page].needsContinuation && pages[page].endPosition < end
     }
 
-    /// Whether the round may read the next segment. It must not read a segment while members of this segment
-    /// are under way from its previous pass through the range.
+    /// Whether the round may read the next segment. It reads at most `segmentsAheadMax` segments at a time. It must not
+    /// read a segment while members of this segment are under way from its previous pass through the range.
     private func mayReadNextSegment(_ round: UInt32, end: UInt64) -> Bool {
         let slot = rounds[round]
         guard slot.readPosition < end else { return false }
@@ -180,7 +180,8 @@ extension Audiences {
         requestPage(page)
     }
 
-    /// Makes the page empty: the segment has no members up to the next page, or up to its end.
+    /// Leaves the page empty, because the store has no readable page for its first position. The round continues at the
+    /// next page, or at the end of the segment.
     private mutating func makeEmptyPage(_ page: UInt32, upTo bound: UInt32?, now: Moment) {
         makeReady(page, upTo: bound, now: now)
     }

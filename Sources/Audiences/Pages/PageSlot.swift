@@ -9,8 +9,8 @@ struct PageSlot: BitwiseCopyable {
         case askingDirectory
         case askingPage
         case ready
-        /// The round no longer needs the page. The reply that brings the page frees it; if it was ready, the end of the
-        /// last push, start or recorded refusal of its members.
+        /// The round no longer needs the page. The store's reply frees the page. If the page was ready, the end of the
+        /// last push, start or recorded refusal of its members frees it.
         case discarded
     }
 

@@ -10,8 +10,8 @@ public struct FanoutRereading: Sendable, Equatable, BitwiseCopyable {
 
 /// Decides which fan-out records the core has room for.
 ///
-/// A record without room is passed over: its offset stays unsettled, its body is not kept, and the other
-/// records of its partition continue. It is read again when its app has room. So an app whose host is
+/// A record for which there is no room is passed over: its offset stays unsettled, its body is not kept, and the
+/// records of other apps in its partition continue. It is read again when its app has room. So an app whose host is
 /// unavailable for hours blocks no other app.
 ///
 /// Later records of the same app in that partition are passed over too, so that no version and no alert
@@ -51,8 +51,8 @@ extension Audiences {
         !rounds.isFull && usesLess(appIndex, thanFreeRoomTimes: 1)
     }
 
-    /// Whether an app may add versions to ranges under way: only while it uses less than three times the free
-    /// room.
+    /// Whether an app may add broadcasts, or versions to ranges under way: only while it uses less than three times the
+    /// free room.
     private func mayAddVersion(_ appIndex: Int) -> Bool { usesLess(appIndex, thanFreeRoomTimes: 3) }
 
     /// Whether an app has enough free room for its records that were passed over, so that their partition may
@@ -69,7 +69,7 @@ extension Audiences {
             && Double(queues[appIndex].recordBytes) < freeBytes * factor
     }
 
-    /// Passes over a record without room: leaves it unsettled. It is read again when there is room.
+    /// Passes over a record for which there is no room: leaves it unsettled. It is read again when there is room.
     mutating func passOver(_ record: IncomingRecord, _ instruction: FanoutInstruction, _ key: RoundKey, now: Moment) {
         let offset = record.offset
         partitions[record.partition]?.pointee.passedOverRecords

@@ -4,9 +4,9 @@ import Numbers
 
 /// Parked members: members that get a push later, outside their turn.
 ///
-/// A member is parked if the newest version will not reach it in its turn any more, or if it waits for an alert
-/// that this version carries. Other members whose push failed are not parked: the newest version reaches them
-/// later, in their turn.
+/// A member is parked if its pool is unavailable in its turn, or if the last owner had parked it. A member whose push
+/// failed is parked if the newest version will not reach it in its turn any more, or if it waits for an alert that this
+/// version carries. The newest version reaches all others later, in their turn.
 extension Audiences {
     mutating func park(
         _ content: PageMember,

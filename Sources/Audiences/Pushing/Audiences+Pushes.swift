@@ -8,10 +8,10 @@ struct OfferedPush: BitwiseCopyable {
     var sendPosition: UInt64 = 0
 }
 
-/// Chooses the member that gets the next push.
+/// Chooses the next push of a pool: a broadcast, or a push to a member.
 extension Audiences {
-    /// If a round has this many parked members or more, the shell gets no push to another of its members until a parked
-    /// one has its outcome. Pushes in flight may still add parked members.
+    /// While a round has this many parked members or more, the shell gets no push to its other members. Pushes in
+    /// flight may still add parked members.
     static var parkedMembersPerRoundThreshold: UInt32 { 256 }
     /// A pool that has requested no push for this long is treated as unavailable. Its members are parked, so
     /// that a round can reach the members of the app's other pool.

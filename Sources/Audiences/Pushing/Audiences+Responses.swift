@@ -7,8 +7,8 @@ extension Audiences {
     /// Whether the tag of an answer belongs to a push of this core.
     public static func isPush(tag: UInt64) -> Bool { tag & PushTag.marker != 0 }
 
-    /// If the answer permits a retry at once (`retryNow`) and the pool permits retries, the core repeats a push without
-    /// a pause after its first attempts, up to this number. After later attempts, it pauses.
+    /// The core repeats a push to a member of a round without a pause after its first attempts, up to this number, if
+    /// the answer permits this (`retryNow`) and the pool permits retries. After later attempts, it pauses.
     private static var immediateRetriesMax: UInt8 { 2 }
 
     /// Called when APNs has answered a push, or when no answer will come.
@@ -29,8 +29,8 @@ extension Audiences {
         switch result.disposition {
         case .accepted: finishMember(tag, .delivered, now: now)
         case .tokenDead: tokenRefused(tag, content, result, now: now)
-        // If APNs has accepted no other token of this pool lately, the environment or the topic may be wrong: no token
-        // is retired and no member fails.
+        // APNs has accepted other tokens of this pool lately, so this token is the cause. If it has not, the
+        // environment or the topic may be wrong, and the push is repeated later.
         case .tokenSuspect where result.acceptsOtherTokens: tokenRefused(tag, content, result, now: now)
         case .topicSuspect where result.acceptsOtherTokens: recordRefusal(tag, content, .failed, result, now: now)
         case .rejected, .channelGone: recordRefusal(tag, content, .failed, result, now: now)
@@ -93,7 +93,7 @@ extension Audiences {
         pagePushEnded(tag.page, now: now)
     }
 
-    /// Called when a push to a member of the page has ended.
+    /// Called when a push or start of a member of the page has ended, or its refusal is recorded.
     private mutating func pagePushEnded(_ page: UInt32, now: Moment) {
         let slot = pages.address(of: page)
         guard slot.pointee.unfinishedCount == 0 else { return }

@@ -3,9 +3,8 @@ import LiveActivity
 
 /// The end of a version in its range: its counts are recorded, Kafka gets its result, and its record settles.
 extension Audiences {
-    /// Counts one member in every version under way whose window (the positions that the version must pass)
-    /// includes the member's position: with this outcome in the version that was sent to the member, and as
-    /// `superseded` in the others.
+    /// Counts one member in each version under way that must pass the member's position: with this outcome in the
+    /// version that was sent to the member, as `superseded` in the others.
     mutating func countOutcome(
         _ position: UInt64,
         _ outcome: MemberOutcome,
@@ -24,7 +23,7 @@ extension Audiences {
         rounds[round].revision += 1
     }
 
-    /// Marks each version as `awaitingCheckpoint` that has nothing left to do: all members of its window (the positions
+    /// Marks each version that has nothing left to do as `awaitingCheckpoint`: all members of its window (the positions
     /// that it must pass) have their outcomes, or its window is empty.
     mutating func finishVersions(of round: UInt32) {
         guard rounds[round].phase == .running || rounds[round].phase == .draining else { return }
@@ -99,8 +98,8 @@ extension Audiences {
         finishVersion(version)
     }
 
-    /// Called when the store has added the counts of a range, or has refused the call. If all ranges and channels
-    /// of the command have ended, the reply has the command's totals.
+    /// Called when the store has added the counts of a range, or has refused the call. If all ranges and broadcasts of
+    /// the command are finished, the reply has the command's totals.
     mutating func rangeCounted(_ version: UInt32, _ reply: Reply?, now: Moment) {
         if let totals = reply.flatMap(AudienceTotals.init) {
             versions[version].totals = totals

@@ -28,7 +28,8 @@ extension Audiences {
     private static var claimPauseMilliseconds: Int64 { 500 }
     private static var pauseDoublingsMax: UInt8 { 6 }
 
-    /// Called when the store has no claim for the round's range, or the claim of another worker.
+    /// Called when the store has no claim for the round's range, another worker's claim, or an older one after a
+    /// failover.
     mutating func claimLost(_ round: UInt32, areMembersLost: Bool, now: Moment) {
         guard rounds[round].phase == .running || rounds[round].phase == .restoring else {
             return abandon(round, now: now)

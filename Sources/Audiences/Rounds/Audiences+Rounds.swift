@@ -54,7 +54,8 @@ extension Audiences {
         return checkpoint.entries.filter { $0.version > rounds[round].newestSettledVersion }
     }
 
-    /// Drops the last owner's checkpoint: no version whose record arrives from now on continues from its entry there.
+    /// Drops the entries of the last owner's checkpoint: no version whose record arrives from now on continues from its
+    /// entry. The positions of the parked members stay.
     mutating func forgetRestoredCheckpoint(_ round: UInt32) {
         rounds[round].restoredCheckpoint.text.free()
         rounds[round].restoredCheckpoint.text = .none
@@ -110,9 +111,9 @@ extension Audiences {
         removeIfFinished(round, now: now)
     }
 
-    /// Closes the older versions if the record of a newer admitted version does not arrive within
-    /// `newerVersionWaitMilliseconds`. This range gets no such record if the newer version has
-    /// another number of ranges.
+    /// Closes the round's versions, and ends its parked members as superseded, if the record of a newer admitted
+    /// version does not arrive within `newerVersionWaitMilliseconds`. This range gets no such record if the newer
+    /// version has another number of ranges.
     private mutating func closeOlderVersionsWithoutNewer(_ round: UInt32, now: Moment) {
         guard awaitsNewerVersion(round),
             now.monotonicMilliseconds - rounds[round].newerVersionMissingSinceMilliseconds
@@ -128,10 +129,10 @@ extension Audiences {
         }
     }
 
-    /// Stops waiting for a version that the last owner had under way, if its record does not arrive within
-    /// `newerVersionWaitMilliseconds`.
+    /// Stops waiting for the versions that the last owner had under way, if the partition has brought no record for
+    /// `newerVersionWaitMilliseconds`. The time counts at the earliest from the reply to the claim.
     ///
-    /// This happens, for example, after partitions were added to the fan-out topic. The last owner read the version's
+    /// This happens, for example, after partitions were added to the fan-out topic. The last owner read a version's
     /// record from another partition and settled it there, so no worker reads the record again.
     private mutating func stopAwaitingVersions(_ round: UInt32, now: Moment) {
         let lastReceived = partitions.partition(
@@ -359,7 +360,7 @@ extension Audiences {
     mutating func drain(_ round: UInt32, now: Moment) {
         switch rounds[round].phase {
         case .claiming, .awaitingVersions:
-            // Nothing was sent, so the last owner's checkpoint must stay as it is.
+            // Nothing was sent since the claim, so the checkpoint in the store must stay as it is.
             rounds[round].recordedRevision = rounds[round].revision
             rounds[round].phase = .draining
         case .restoring, .running:

@@ -20,8 +20,8 @@ extension Audiences {
     /// over. The records of the older versions then settle. The newer version reaches their members when a pool
     /// is available again.
     ///
-    /// Only the version whose alert the newest one carries stays open, until that alert is too old. So a range
-    /// keeps its newest version, and at most one older version for its alert.
+    /// Only the version whose alert the newest one carries stays open. A later version does not carry an alert that is
+    /// too old. So a range keeps its newest version, and at most one older version for its alert.
     mutating func closeOlderVersionsWhileUnavailable(of round: UInt32, now: Moment) {
         guard rounds[round].stalledSinceMilliseconds <= now.monotonicMilliseconds - Self.stalledMillisecondsMax,
             APNsEnvironment.allCases.allSatisfy({ isUnavailable($0, of: round, now: now) })

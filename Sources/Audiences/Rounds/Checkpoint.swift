@@ -22,7 +22,7 @@ struct Checkpoint: Equatable {
     }
 
     private static let formatVersion: UInt8 = 1
-    /// Far above any position of a real round. A larger number is refused, so that sums of positions cannot
+    /// Far above any position of a real round. A larger watermark is refused, so that sums of positions cannot
     /// overflow.
     private static let positionMax: UInt64 = 1 << 62
 

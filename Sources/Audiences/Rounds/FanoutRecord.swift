@@ -23,8 +23,8 @@ struct FanoutRecord: BitwiseCopyable {
     var trace: HeapBytes
     /// The names of the fields that were dropped because the body was too large.
     var droppedFields: HeapBytes
-    /// The body as it is sent, with the alert that the record brought. In a broadcast it may instead have the alert of
-    /// an older broadcast.
+    /// The body, with the alert that the record brought. A broadcast without an alert may get an older broadcast's
+    /// alert, and a broadcast loses an alert that is too old.
     var body: HeapBytes
     var layout: Body.Layout
 
@@ -64,8 +64,8 @@ extension Audiences {
     }
 }
 
-/// The counts of a command over all its ranges and channels. The store returns them when it adds the counts
-/// of the last range or channel.
+/// The counts of a command over all its ranges and broadcasts. The store returns them when it adds the counts of the
+/// last of them.
 struct AudienceTotals: BitwiseCopyable {
     var members = MemberCounts()
     var times = ResponseTimes()
@@ -73,7 +73,7 @@ struct AudienceTotals: BitwiseCopyable {
 }
 
 extension AudienceTotals {
-    /// Reads the totals in a reply; nil if other ranges or channels are not finished.
+    /// Reads the totals in a reply; nil if other ranges or broadcasts are not finished.
     init?(_ reply: Audiences.Reply) {
         guard let members = reply.totals else { return nil }
         self.init(members: members, times: reply.times, broadcasts: reply.broadcasts)

@@ -78,22 +78,22 @@ struct RoundSlot: BitwiseCopyable {
     // Positions of the round.
     /// Every member below the watermark has its outcome or is parked.
     var watermark: UInt64 = 0
-    /// One above the position of the last member that had its turn: the shell has got its push, or the member needs
-    /// none.
+    /// One above the position of the last member that had its turn: the shell has got its push, its start is being
+    /// produced, or the member needs neither.
     var sendPosition: UInt64 = 0
     /// The position from which the next page is read.
     var readPosition: UInt64 = 0
     /// Since when the round sends nothing although newer versions come (monotonic milliseconds); `.max`: not
     /// known.
     var stalledSinceMilliseconds: Int64 = .max
-    /// When the command was admitted that last found no member of the round waiting (UNIX milliseconds). Has a meaning
-    /// only while members wait for their turn.
+    /// The admission time of the command with which members of the round began to wait for their turn, UNIX
+    /// milliseconds. Has a meaning only while members wait.
     var unreachedMembersSinceMilliseconds: Int64 = 0
 
     // Pages, in the order of their positions.
     var firstPage: UInt32 = .max
     var lastPage: UInt32 = .max
-    /// The page whose members' pushes the shell gets now.
+    /// The page whose members have their turn now.
     var sendPage: UInt32 = .max
     var pageCount: UInt16 = 0
     /// The bytes of the largest page that the round has read; nil: it has read none yet.

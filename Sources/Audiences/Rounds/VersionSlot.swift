@@ -40,8 +40,8 @@ struct VersionSlot: BitwiseCopyable {
     var alternateBody = HeapBytes.none
     /// The bytes of the carried alert in `alternateBody`.
     var carriedAlertRange = ByteRange.absent
-    /// The positions, from `alertFirstPosition` to below `alertEndPosition`, that the older version whose alert this
-    /// version carries had to pass. Only members at these positions get the alert.
+    /// Only members at the positions from `alertFirstPosition` to below `alertEndPosition` get the carried alert. The
+    /// version that brought the alert had to pass these positions.
     var alertFirstPosition: UInt64 = 0
     var alertEndPosition: UInt64 = 0
 

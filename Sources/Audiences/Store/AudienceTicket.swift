@@ -9,16 +9,17 @@ struct AudienceTicket: Equatable, BitwiseCopyable {
         // Calls for a round.
         case claim
         case checkpoint
-        /// Adds the counts of a version that has ended in a range to its command's counts.
+        /// Adds the counts of a version that is finished in a range to its command's counts.
         case finishRange
-        /// Adds a broadcast that has ended to its command's counts.
+        /// Adds a finished broadcast to its command's counts.
         case finishBroadcast
         // Calls that read the members of a segment for a round: the list of pages, if it is needed, and a page.
         case directory
         case page
         /// Removes a member whose token is dead from its audience; see ``RefusedMemberSlot``.
         case removeMember
-        /// Tells one audience about a change of a member: it joins, leaves or stays. See ``MembershipChangeSlot``.
+        /// Tells one audience about a change of a member: it joins, leaves, or has other data. See
+        /// ``MembershipChangeSlot``.
         case changeMember
         /// Requests an audience's newest state; see ``NewestStateRequest``.
         case newestState

@@ -106,7 +106,7 @@ extension Audiences {
         return ResultSubject(appIndex: slot.appIndex, identifier: slot.identifier.bytes, isChannel: false)
     }
 
-    /// Writes the result of a command over all its ranges and channels.
+    /// Writes the result of a command over all its ranges and broadcasts.
     mutating func composeTotals(
         _ totals: AudienceTotals,
         of subject: ResultSubject,

@@ -6,8 +6,8 @@ public import LiveActivity
 extension Audiences {
     private typealias Operation = AudienceCall<UnsafeRawBufferPointer>.Operation
 
-    /// Passes the next call to `body`; nil if there is none now. The call stays the first until
-    /// ``storeCallTaken()``.
+    /// Passes the next call to `body`; nil if there is none now. The call stays the first until the shell reports that
+    /// it was taken, postponed or refused.
     ///
     /// - Parameter body: must not change the core. The call's bytes are valid only inside it.
     public mutating func withNextStoreCall<Result>(

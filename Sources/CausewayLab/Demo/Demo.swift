@@ -35,8 +35,8 @@ final class Demo {
     static let commandsPerLoop = 4_000
     static let resultsPerPoll = 8_000
     static let checkIntervalMilliseconds: Int64 = 250
-    /// The run fails if a step before the season takes longer, or if no result comes for this time after the season's
-    /// last command.
+    /// The longest duration of a step before the season. Also the longest time without another result after the last
+    /// command of the season, and without a record when a backlog is read.
     static let stallMillisecondsMax: Int64 = 120_000
     static let drainMillisecondsMax: Int64 = 90_000
     static let finalStateMillisecondsMax: Int64 = 60_000
@@ -101,7 +101,7 @@ final class Demo {
         return figures
     }
 
-    /// Waits until the evidence files have everything that the worker has written.
+    /// Writes out the journal, and waits until the results file has every result. Does nothing without evidence.
     private func awaitEvidence(_ evidence: Evidence?, _ reader: ResultsReader) throws(LabError) {
         guard let evidence else { return }
         try feed.flushJournal()

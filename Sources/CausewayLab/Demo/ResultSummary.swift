@@ -128,7 +128,7 @@ extension ResultSummary {
             if name.elementsEqual("offset".utf8) { sourceOffset = number }
         case (2, UInt8(ascii: "t")):
             if name.elementsEqual("record".utf8) { recordMilliseconds = number }
-            // For an audience, `last` is the time of the last member's answer.
+            // For an audience, `last` is the time of APNs' answer for the last member.
             if name.elementsEqual("answered".utf8) || name.elementsEqual("last".utf8) { responseMilliseconds = number }
         case (2, UInt8(ascii: "m")):
             if name.elementsEqual("delivered".utf8) { membersDelivered = Int(number) }

@@ -25,7 +25,7 @@ final class Deployment {
     let httpPort: UInt16
     private(set) var simulator = SimulatorEndpoints()
 
-    /// The simulator's addresses, as it prints them.
+    /// What the simulator prints when it is ready: its ports, its certificate authority, and the key for its clients.
     struct SimulatorEndpoints: Decodable {
         var apnsPort: UInt16 = 0
         var controlPort: UInt16 = 0

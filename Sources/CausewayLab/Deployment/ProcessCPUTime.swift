@@ -1,6 +1,7 @@
 import Foundation
 
-/// Measures the CPU time of processes more exactly than ``ProcessUsage``, which counts ticks.
+/// Measures the CPU time of processes more exactly than ``ProcessUsage``, which counts ticks. Can also reset the peak
+/// of a process's memory, which ``ProcessUsage`` reads.
 enum ProcessCPUTime {
     /// Returns the CPU time of the process's living threads, in microseconds; nil if the process no longer
     /// exists.

@@ -72,7 +72,7 @@ struct SingleCommandLoad {
         }
     }
 
-    /// Takes the result of a single command, whose id is for example `beside-before-17`.
+    /// Counts the result of a single command, whose id is for example `beside-before-17`. Ignores other results.
     mutating func countResult(_ command: String, outcome: String, times: [String: Int64]) {
         guard command.hasPrefix(Self.crowdName) else { return }
         resultCount += 1

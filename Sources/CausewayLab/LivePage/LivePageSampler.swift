@@ -86,8 +86,8 @@ final class LivePageSampler: @unchecked Sendable {
         }
     }
 
-    /// Sets the faults of the simulated APNs. A simulator that does not answer is no fault here, because a run itself
-    /// checks whether its processes run.
+    /// Cuts the connections of the simulated APNs, or sets its faults. A simulator that does not answer is no error
+    /// here, because a run itself checks whether its processes run.
     private func performSteps(_ steps: [PageDisturbances.Step]) {
         guard !steps.isEmpty, let dataSources = pageState.dataSources else { return }
         let client = ControlClient(port: dataSources.controlPort)

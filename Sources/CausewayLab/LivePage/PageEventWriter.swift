@@ -4,10 +4,10 @@ import Numbers
 /// Writes one event of the page's stream from pieces of JSON. The pieces are not parsed, and are copied only
 /// once, because each viewer gets four events a second.
 struct PageEventWriter {
-    /// The most phones that the page shows in full.
+    /// The most phones that events describe in full. The page shows as many of them large as fit.
     static let largePhonesMax = 24
 
-    /// Returns the numbers of the phones that the page shows in full. They are spread evenly over all phones, so that
+    /// Returns the numbers of the phones that events describe in full. They are spread evenly over all phones, so that
     /// the page shows many matches.
     static func largePhones(of phones: Int) -> [Int] {
         guard phones > largePhonesMax else { return Array(0..<max(0, phones)) }

@@ -100,8 +100,8 @@ final class SimulatorPage: Sendable {
         var figures = LivePageFigures(phase: .open)
         var worker: ExternalWorker?
         while !isStopping.load(ordering: .relaxed) {
-            // Kill the worker that was found in the last turn, whose process id the button shows. A newer worker must
-            // not be killed.
+            // Kill the worker that was found in the previous pass of this loop, whose process id the button shows. A
+            // newer worker must not be killed.
             for case .begin(.killWorker) in pageState.takeSteps(nowMilliseconds: Clock.monotonicMilliseconds) {
                 worker?.kill()
             }

@@ -31,7 +31,7 @@ struct OutageCase {
         return workers.policySettings["afterLifetime"] == "restart" ? .restart : .end
     }
 
-    /// The steps after which alerts may ring again: alertRepeatCauses, losses of data, and stops without a complete drain. Times
+    /// The steps after which alerts may ring again: crashes, losses of data, and stops without a complete drain. Times
     /// count from the first command.
     var alertRepeatCauses: [AlertRepeatCause] {
         steps.compactMap { step in

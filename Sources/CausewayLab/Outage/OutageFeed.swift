@@ -3,7 +3,7 @@ import CausewayCommandLine
 import Kafka
 import LiveActivity
 
-/// Writes the commands of an app over time, and keeps them for ``OutageChecker``.
+/// Writes the commands of an app over time, and keeps a copy of them until ``takeCommands()``.
 struct OutageFeed {
     private static let farFutureSeconds: Int64 = 4_102_444_800
 
@@ -73,8 +73,8 @@ struct OutageFeed {
         )
     }
 
-    /// Returns the content state of a command. Each command has another state, so a command is identified by
-    /// the state on a phone or in the push log.
+    /// Returns the content state of a command. No two commands have the same state. So the state on a phone or in the
+    /// push log shows which command it comes from.
     static func contentState(_ activity: String, _ number: UInt64) -> [UInt8] {
         JSONWriter.object { json in
             json.member("activity", activity)

@@ -136,8 +136,8 @@ final class OutageRun {
         usleep(Self.pollIntervalMicroseconds)
     }
 
-    /// Waits until all phones show the right state and each command has a result, or until the case's time
-    /// limit. What is then missing is in the report.
+    /// Waits until all phones have shown the right state, and each command has had a result, for
+    /// `observationMilliseconds`, or until the case's time limit. What is then missing is in the report.
     private func awaitCorrectScreens() throws(LabError) {
         let deadline = Clock.monotonicMilliseconds + outage.recoveryMillisecondsMax
         var (correctSinceMilliseconds, nextPollMilliseconds): (Int64?, Int64) = (nil, 0)

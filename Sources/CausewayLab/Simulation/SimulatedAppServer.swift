@@ -18,7 +18,7 @@ struct SimulatedAppServer: Sendable {
         self.topic = topic
     }
 
-    /// Copies registrations until the task is cancelled or the simulator stops.
+    /// Copies registrations until the task is cancelled, or the simulator stops or refuses a read.
     func run(from simulator: Simulator) async {
         do {
             var sender = try RecordSender(producer: producer, topic: topic, rate: nil, brokerMonitor: brokerMonitor)

@@ -5,7 +5,8 @@ package struct CapacityPlan: Sendable, Equatable {
     /// third.
     static let podsMin: Int64 = 3
     /// Partitions for each lane. Only one lane reads a partition, and a topic's number of partitions is hard
-    /// to change. Three for each lane let the fleet grow: with twice as many lanes, each lane still has one.
+    /// to change. Three for each lane let the fleet grow: with twice as many lanes, each lane still has at
+    /// least one.
     static let partitionsPerLane: Int64 = 3
     /// The planned load of the APNs connections: the share of their streams that is in use, per cent.
     static let streamsInUsePercent: Int64 = 50

@@ -5,8 +5,8 @@ package struct FleetParameters: Sendable, Equatable {
     /// Cores of a pod. A pod has one lane for each core. 1...256.
     package var coresPerPod: Int64 = 4
     /// How busy a lane may be at the peak, per cent. 10...90. The free time serves bursts, the load of a
-    /// failed pod, and a backlog. In the plan of an audience, the push rate is also such that
-    /// the rounds of a command take this part of the time until the next command.
+    /// failed pod, and a backlog. In the plan of an audience, the rounds of a command may take
+    /// this part of the time until the next command.
     package var busyPercent: Int64 = 50
     /// Memory of one Redis node for keys, GiB. 1...4,096.
     package var redisNodeGibibytes: Int64 = 8

@@ -33,7 +33,7 @@ package struct MeasuredCosts: Sendable, Equatable {
     /// Measured: 80,000 to 107,000 if each call is a Redis command of its own, as in a cluster, and 180,000
     /// if calls leave in batches. The plan uses the lowest value.
     package var callsPerSecondPerRedisCore: Int64 = 80_000
-    /// One call admits the push, and one call settles it.
+    /// Script calls for each push: one admits the command, and one settles its outcome.
     package var redisCallsPerPush: Int64 = 2
     /// Bytes of an activity with its token: key, value, the allocator's rounding and a share of Redis' tables.
     /// Measured: 326 bytes, of which MEMORY USAGE counts 264.

@@ -20,7 +20,7 @@ package struct TopicPlan: Sendable {
 
     package init() {}
 
-    /// Partitions of the topics of invalidations, dead letters and channels, which have few records.
+    /// The most partitions of the topics of invalidations, dead letters and channels, which have few records.
     static let lowTrafficPartitionsMax = 6
     private static let millisecondsPerHour = 3_600_000
     /// The number of log segments (files of a partition) in one retention time. A broker deletes a whole

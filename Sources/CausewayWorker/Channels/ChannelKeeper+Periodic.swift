@@ -7,8 +7,9 @@ extension ChannelKeeper {
     /// compares the register with APNs' list of channels if that is due. A lease in Redis makes sure that only one
     /// worker begins this work in each interval, unless Redis loses the lease.
     func maintain(_ managedEnvironment: ManagedEnvironment) async throws(ChannelRefusal) {
-        // If the configuration gives no audience a channel, and the register was never complete and is empty,
-        // write nothing to Redis and do not call APNs.
+        // If channels are not in use, only report the register: write nothing to Redis and do not call APNs. Channels
+        // are not in use if the configuration gives no audience a channel, this process has never seen the register
+        // complete, and the register is empty.
         let uncheckedContent = try readRegisterAsIs(managedEnvironment)
         guard
             managedEnvironment.isConfigured || environmentsSeenComplete.contains(managedEnvironment.appEnvironment)

@@ -33,8 +33,8 @@ package actor ChannelKeeper {
     static let maintenanceLeaseMilliseconds: Int64 = 55_000
     /// The time between two comparisons of the register with APNs' list.
     static let reconciliationIntervalMilliseconds: Int64 = 24 * 3_600_000
-    /// The length of the lease for one such comparison. If the worker that has the lease dies, or if APNs refuses a
-    /// request for good, a worker tries again after this time.
+    /// The length of the lease for one comparison of the register with APNs' list. If the worker that has the lease
+    /// dies, or if APNs refuses a request for good, a worker tries again after this time.
     static let reconciliationLeaseMilliseconds: Int64 = 600_000
     /// The time between two checks whether another process, which creates an audience's channel, has finished.
     static let creationPollInterval = Duration.milliseconds(100)

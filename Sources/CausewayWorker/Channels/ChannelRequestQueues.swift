@@ -2,13 +2,13 @@
 /// run at the same time.
 ///
 /// The requests of one audience run one after the other (R32): a creation takes seconds, and an end that
-/// arrives meanwhile must take effect after the creation. A request that waits for an earlier one takes none
-/// of the permits in which requests run.
+/// arrives meanwhile must take effect after the creation. A request that waits for an earlier one takes no
+/// permit.
 ///
 /// This is a class, because Swift allows no mutating `async` call on a struct that an actor owns. Only the
 /// actor ``ChannelKeeper`` uses the class.
 final class ChannelRequestQueues {
-    /// The most requests that run at one time.
+    /// The most requests that run at one time. The owner of a permit runs one request after another.
     static let permitsMax = 16
     /// The most requests that run or wait here. Further requests stay in the `AsyncStream` that the lanes write to.
     static let requestsMax = 4_096
@@ -45,10 +45,10 @@ final class ChannelRequestQueues {
         if queues[key]?.count == 1 { readyKeys.append(key) }
     }
 
-    /// Reserves one of the permits in which requests run.
+    /// Takes a permit to run requests.
     ///
-    /// - Returns: false if all permits are taken. The owners of permits run the ready requests one after another,
-    ///   so the caller need not wait for a permit.
+    /// - Returns: false if all permits are taken. Their owners also run requests that become ready later, so the caller
+    ///   need not wait for a permit.
     func acquirePermit() -> Bool {
         guard permitsInUse < Self.permitsMax else { return false }
         permitsInUse += 1

@@ -8,8 +8,8 @@ struct AssignmentTable {
     struct Entry {
         /// A number that no other assignment of this process has.
         var assignmentNumber: UInt32
-        /// Nil if the partition's lane had no room for it. The partition's records are then dropped without settling
-        /// them, so no offset of it is committed.
+        /// Nil if the lane had no room for the partition. The partition's records are then dropped without settling
+        /// them, so none of its offsets is committed.
         var lane: Int?
         var isDrained = false
         /// The end of the log that the Kafka thread last reported to the lane; -1: none yet.
@@ -23,8 +23,8 @@ struct AssignmentTable {
         /// The end may be above the last record: with `read_committed`, transaction markers or an open
         /// transaction may follow it. So the high watermark alone cannot tell that no record is left.
         var logEndOffset: Int64 = -1
-        /// How often the lane has asked to read records again. The lane drops an inbox entry that carries an
-        /// older number.
+        /// How often the lane has asked to read records again. The lane drops an inbox entry with a lower
+        /// count.
         var rereadRequestCount: UInt16 = 0
         /// The last rereading of the partition after Redis lost writes; nil: there was none.
         var rereading: Rereading?

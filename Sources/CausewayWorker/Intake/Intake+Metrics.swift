@@ -35,8 +35,8 @@ enum PartitionLag {
         case .end: nextOffset = highWatermark
         case nil: return nil
         }
-        // If the log ends below the settled offset, it has lost records: for example, the topic was deleted and
-        // created again. The lag is then unknown.
+        // The lag is unknown if the log ends below `nextOffset`. The log has then lost records: for example, the topic
+        // was deleted and created again.
         return nextOffset <= highWatermark ? highWatermark - max(nextOffset, lowWatermark, 0) : nil
     }
 
@@ -62,7 +62,8 @@ struct UnfetchedPartitions {
 
     func isDue(nowMilliseconds: Int64) -> Bool { nowMilliseconds >= dueMilliseconds }
 
-    /// - Parameter newLogEndOffsets: nil if the brokers were not asked or did not answer. Then the previous answer stays.
+    /// - Parameter newLogEndOffsets: nil if the brokers were not asked or did not answer. Then the previous answer
+    ///   stays.
     mutating func apply(_ newLogEndOffsets: [TopicPartition: Int64]?, nowMilliseconds: Int64) {
         dueMilliseconds = nowMilliseconds + Self.intervalMilliseconds
         if let newLogEndOffsets { logEndOffsets = newLogEndOffsets }

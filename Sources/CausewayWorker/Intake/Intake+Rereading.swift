@@ -6,10 +6,10 @@ import Reactor
 
 /// Partitions that are read again because Redis has lost some of what their records wrote.
 ///
-/// First the lane settles what is in flight, so that nothing is sent twice. Then the partition is assigned to
-/// its lane again, as after a rebalance. Other partitions continue. The committed offset does not go back. If
-/// the partition gets another owner before the rereading is complete, the new owner finds incomplete marks
-/// and reads the partition again.
+/// First the lane settles what is in flight, so that it is not sent twice. This may take `drainMilliseconds` at most.
+/// Then the partition is assigned to its lane again, as after a rebalance. Other partitions continue. The committed
+/// offset does not go back. If the partition gets another owner before the rereading is complete, the new owner finds
+/// incomplete marks and reads the partition again.
 ///
 /// The lane treats the reread records as a backlog: it reads ahead and merges them to the newest states. New
 /// records wait behind them.

@@ -71,7 +71,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     var rereading: PartitionRereading
     /// For each lane: the records that did not fit its inbox.
     var overflows: [LaneOverflow]
-    /// For each lane: the bytes of the records in its inbox.
+    /// For each lane: counts and limits the bytes of the records in its inbox.
     private var inboxLimiters: [InboxByteLimiter]
     var pausedPartitions = PausedPartitions()
     /// For each lane: when one of its APNs pools last began to work again, UNIX milliseconds; 0: never. The thread
@@ -247,7 +247,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
             // backlog before it begins to send.
             reportHighWatermark(TopicPartition(topic: TopicIdentifier(index: topic), partition: partition))
         }
-        // Records behind a waiting record wait too, because a partition's records keep their order.
+        // Push the record only if none waits for the lane: it must not overtake an older record of its partition.
         if overflows[lane].entries.isEmpty, push(entry, to: lane) { return true }
         overflows[lane].append(entry, nowMilliseconds: loop.nowMilliseconds)
         return false

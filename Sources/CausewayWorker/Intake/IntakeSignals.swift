@@ -51,7 +51,7 @@ final class IntakeSignals: Sendable {
 
     var error: (any Error)? { failure.withLock { $0 } }
 
-    /// Notes that all threads have ended.
+    /// Notes that the lanes have ended and the clients are closed. The Kafka thread calls this last.
     func noteEnded() {
         let continuations = ending.withLock { ending -> [CheckedContinuation<Void, Never>] in
             guard case .awaited(let continuations) = ending else { return [] }

@@ -14,8 +14,9 @@ struct LaneChannelResponse: Sendable {
 
 /// A queue of the channel keeper's responses that a lane has not taken yet.
 final class LaneChannelResponseQueue: Sendable {
-    /// The most answers that wait. If an answer is dropped, nothing waits for it forever. A command waits two seconds
-    /// for its channel. For the broadcasts of a lost channel, the core asks again for another channel after a minute.
+    /// The most responses that wait; more are dropped. Nothing waits forever for a dropped response. A command waits
+    /// two seconds for its channel. The broadcasts of a lost channel wait about a minute; then the core tries that
+    /// channel again, and asks again for another one if APNs still does not have it.
     private static let responsesMax = 1_024
 
     private let responses = Mutex<[LaneChannelResponse]>([])
@@ -28,7 +29,7 @@ final class LaneChannelResponseQueue: Sendable {
         isEmpty.store(false, ordering: .releasing)
     }
 
-    /// Removes and returns all responses. Without answers, this only reads a flag.
+    /// Removes and returns all responses. If there are none, this only reads a flag.
     func takeAll() -> [LaneChannelResponse] {
         guard !isEmpty.load(ordering: .acquiring) else { return [] }
         isEmpty.store(true, ordering: .relaxed)

@@ -6,8 +6,8 @@ import Reactor
 
 /// Writes the log lines of a lane.
 extension Lane {
-    /// Logs a command that is sent although its content state or attributes break the app's contract, so that no phone
-    /// can decode them.
+    /// Logs a command whose content state or attributes no phone can decode, because they break the app's contract. The
+    /// command is sent nevertheless.
     func logContractWarning() {
         guard let warning = delivery.takeContractWarning() else { return }
         writeLog(
@@ -19,7 +19,8 @@ extension Lane {
         )
     }
 
-    /// Logs an event of a pool's connections. If the pool itself closes a connection, the level is info.
+    /// Logs an event of a pool's connections. The end of a connection has level info if the connection was retired, or
+    /// if the pool was closed.
     func writeLog(_ event: PoolEvent, of pool: String) {
         switch event {
         case .connected(let connection, let peer):

@@ -153,8 +153,8 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
         requestTurnEnd()
     }
 
-    /// Makes the event loop call ``turnEnded()`` at the end of this turn, which carries out the cores' decisions.
-    /// Call this after every change of a core.
+    /// Makes the event loop call ``turnEnded()`` at the end of this turn. That call carries out the cores' decisions.
+    /// Call this method after every change of a core.
     func requestTurnEnd() {
         guard !isTurnEndRequested else { return }
         isTurnEndRequested = true
@@ -343,8 +343,8 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
         }
     }
 
-    /// Discards the records that are left in the rings, and closes the connections. Call this after the loop has
-    /// ended.
+    /// Discards the records that are left in the inbox, closes the connections, and publishes the metrics for the last
+    /// time. Call this after the loop has ended.
     func close() {
         waitingEntry?.discard()
         while let entry = mailbox.inbox.pop() { entry.discard() }

@@ -15,8 +15,8 @@ struct InboxEntry: BitwiseCopyable {
     /// Approximate memory of the record.
     var bytes: UInt32
     private var topicIndex: Int16
-    /// How often the partition had been read again in this assignment when the record was dealt. The lane
-    /// drops records with an older number, because they are read again.
+    /// How often the lane had asked to read the partition's records again when this record was dealt. The lane drops
+    /// records with a lower count, because they are read again.
     var rereadRequestCount: UInt16
 
     init(
@@ -163,7 +163,7 @@ final class LaneMailbox: Sendable {
         wakeup = try Wakeup()
     }
 
-    /// Reports that a pool works again, so that the lane's records that were deferred before are read at once.
+    /// Reports that a pool works again. The lane's records that were deferred before are then read at once.
     func notePoolRecovery(wallMilliseconds: Int64) {
         poolRecoveredAtMilliseconds.store(wallMilliseconds, ordering: .relaxed)
     }

@@ -45,8 +45,8 @@ struct MemberCompleteness {
 }
 
 extension PartitionMark {
-    /// Whether the mark shows that the primary with this run id has everything that the partition's records
-    /// wrote, and that no worker is reading the partition again.
+    /// Whether the mark is complete: the primary with this run id has everything that the partition's records wrote,
+    /// and no worker is reading the partition again.
     fileprivate func isComplete(on runIdentifier: String) -> Bool {
         isFromRun(runIdentifier) && rereadingIdentifier == nil
     }

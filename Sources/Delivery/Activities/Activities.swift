@@ -177,7 +177,7 @@ struct Activities: ~Copyable {
         if !next.mayHaveCurrentCommand { slot.pointee.currentCommand = .max }
     }
 
-    /// Removes the next activity that is queued to begin and makes it idle.
+    /// Takes the next activity out of the queue of those that begin a command, and makes it idle; nil if none waits.
     mutating func popActivityQueuedToBegin() -> UInt32? {
         guard let activity = activitiesToBegin.popFirst() else { return nil }
         enter(.idle, activity)

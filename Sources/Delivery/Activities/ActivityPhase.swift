@@ -20,9 +20,9 @@ enum ActivityPhase: UInt8 {
     /// Nothing is under way. Usually an activity is idle only within one call, in which `beginNextCommand` decides the
     /// next phase. While Redis is asked about its deferred lifetime command, an activity may be idle for longer. Next:
     /// `queuedToBegin` when a command joins the waiting list. By `beginNextCommand`: `takingStartToken` or `admitting`
-    /// when the first command may be sent; `awaitingReadAhead` while the lane reads ahead; `awaitingCredit` when the pool
-    /// has no free credit; `paused` until the spacing or another wait ends. Without a command and a wait, the slot is
-    /// freed.
+    /// when the first command may be sent; `awaitingReadAhead` while the lane reads ahead; `awaitingCredit` when the
+    /// pool has no free credit; `paused` until the spacing or another wait ends. Without a command and a wait, the slot
+    /// is freed.
     case idle
     /// A command has just joined the waiting list. Next: `idle`, in `endBatch`, which then begins the command.
     case queuedToBegin
@@ -61,13 +61,12 @@ enum ActivityPhase: UInt8 {
     /// APNs limits the pushes to the token, and Redis records the limit. Next: `awaitingService`.
     case limiting
     /// The push's result was `retryNow`, and the push is retried soon. The timer is set. Next: `ready`; `admitting` for
-    /// a start; `queuedToBegin` or `paused` when a newer state replaces the command.
+    /// a start; `queuedToBegin` or `paused` when another command replaces this one.
     case backingOff
     /// The push of the current command failed for a reason that only delays it (R18), or the pool's retry budget is
     /// empty. The command waits for the timer and has no credit. Attempts have no limit: the command may enter this
     /// phase again after each failed attempt. Next: `idle`, so that Redis admits the command again when its turn comes;
-    /// for a start `admitting` or `awaitingCredit`; `queuedToBegin` or `paused` when a newer state replaces the
-    /// command.
+    /// for a start `admitting` or `awaitingCredit`; `queuedToBegin` or `paused` when another command replaces this one.
     case awaitingService
 
     // Each of these properties tests one bit and is inlined: an activity enters eight phases for each command

@@ -160,7 +160,7 @@ extension Delivery {
     }
 
     /// Ends the turn of the current command: returns its credit and begins the activity's next command. The caller has
-    /// finished the command, put it back, or made it wait for a carrier.
+    /// finished the command, replaced it, put it back, or made it wait for a carrier.
     mutating func endCurrentCommand(_ activity: UInt32, now: Moment) {
         let hadCredit = activities[activity].phase.holdsCredit
         activities.enter(.idle, activity)

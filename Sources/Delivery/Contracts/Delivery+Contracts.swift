@@ -27,8 +27,8 @@ extension Delivery {
         return handleMismatch(mismatch, of: command, appIndex, from: record, value, index)
     }
 
-    /// Counts a command that does not fit its app's contract. Rejects it. If the app is configured to get only a
-    /// warning, keeps the warning instead, unless one is already kept.
+    /// Counts a command that does not fit its app's contract, and rejects it. If the app is configured to get only a
+    /// warning, keeps a warning instead, unless one is already kept.
     /// - Returns: whether the command was rejected.
     @inline(never)
     mutating func handleMismatch(

@@ -22,7 +22,7 @@ public struct MembershipChange {
     /// Whether the member was already in all of the audiences in `joinedAudiences`.
     public let wasMemberOfAll: Bool
     public let leftAudiences: AudienceList
-    /// When the member left `leftAudiences`, UNIX milliseconds; 0 if it left none. A registration from this time or
-    /// earlier does not make the activity or device a member again.
+    /// When the member left `leftAudiences`, UNIX milliseconds; 0 if it left none. A registration from before this time
+    /// does not make the activity or device a member of these audiences again.
     public let leftAtMilliseconds: Int64
 }

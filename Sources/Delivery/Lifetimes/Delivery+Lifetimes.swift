@@ -7,16 +7,18 @@ import LiveActivity
 /// - If a record shows that an activity began, lives or has ended, the record settles only when the timetable has this
 ///   fact, or Redis has refused it for good. If the record is read again, it reports the fact again, because Redis may
 ///   have lost the fact.
-/// - The keeper produces the command that ends an activity as often as necessary. The command names the life that it
-///   ends, and Redis permits it (`checkLifetime`) only while the timetable has this life. So a late or repeated command
-///   ends no later life.
+/// - The keeper may produce the command that ends an activity several times. The command names the life that it ends,
+///   and Redis permits it (`checkLifetime`) only while the timetable has this life. So a late or repeated command ends
+///   no later life.
 /// - The command that ends an activity has no state. So it replaces no waiting state, and is sent after the waiting
 ///   states.
 /// - If the policy starts the activity again, the timetable keeps the activity's start and newest state. When the
-///   keeper's end has ended the life, the life's entry becomes an entry that waits for a new start. Redis permits the
-///   new start only while the timetable has this entry. So the new start never follows an end of the producer.
+///   keeper's end has ended the life, the life's entry becomes an entry that waits for a new start, unless the activity
+///   was a member of an audience. Redis permits the new start only while the timetable has this entry. So the new start
+///   never follows an end of the producer.
 extension Delivery {
-    /// Reports to the timetable if an outcome shows that the activity began, lives or has ended.
+    /// If an outcome shows that the activity began, lives or has ended, reports this to the timetable: at once; or, for
+    /// the end of a lifetime and a final restart, after the result is acknowledged (`FollowUps.endLife`).
     mutating func reportLifetimeEvent(of record: UInt32, _ outcome: Outcome) {
         let slot = records.address(of: record)
         guard slot.pointee.isLifetimeCommand || slot.pointee.kind == .command && isLifetimeLimited(of: slot) else {
@@ -50,8 +52,8 @@ extension Delivery {
         }
     }
 
-    /// Whether this end of a lifetime, or this start after it, removes the life from the timetable. If not,
-    /// the keeper produces the command again.
+    /// Whether this end of a lifetime, or this start after it, removes the life from the timetable. If not, the keeper
+    /// produces the command again while the timetable has the life.
     private func removesLife(_ slot: UnsafePointer<RecordSlot>) -> Bool {
         guard slot.pointee.isLifetimeEnd else { return true }
         return switch slot.pointee.outcome {
@@ -174,8 +176,8 @@ extension Delivery {
         )
     }
 
-    /// Returns the event that an activity lived at the time `reported`. A time in the future is replaced by the present
-    /// time. If `lifetimeMilliseconds` is 0 (no limit), the event removes the activity from the timetable.
+    /// Returns an event which says that the activity was alive at the time `reported`, or now if that time is in the
+    /// future. If `lifetimeMilliseconds` is 0 (no limit), the event removes the activity from the timetable instead.
     private func aliveEvent(atMilliseconds reported: Int64, _ lifetimeMilliseconds: Int64, now: Moment) -> LifetimeEvent
     {
         let aliveMilliseconds = max(0, min(reported, now.wallMilliseconds))
@@ -247,9 +249,9 @@ extension Delivery {
         } else {
             records.enter(.received, record)
             if hasEnded || hasStartOrEnd(activity) {
-                // Redis says that the life has ended or has a newer state, or refused the call; or a start or an end of
-                // the producer is under way and may change the life before Redis knows it. This command ends here. If
-                // the timetable still has the life, the keeper makes another command.
+                // The command ends here in two cases. Redis did not permit it, for example because the life has ended,
+                // or refused the call. Or a start or an end of the producer waits or is under way, and may change the
+                // life. If the timetable still has the life, the keeper makes another command.
                 finish(record, .superseded)
             } else if records[record].isLifetimeRestart, !policies.restartsAfterLifetime(records[record].policy) {
                 finish(record, .expired)
@@ -279,14 +281,19 @@ extension Delivery {
         return false
     }
 
-    /// Merges a command with the last waiting one, if at least one of them is the end of a lifetime. This end has no
-    /// state, so it replaces no state. An update that is not newer than the end is sent before the end, even if the
-    /// update is read later. A newer update ends as `ended`, except one that already waits. A start or an end of the
-    /// producer replaces the end of a lifetime.
+    /// Merges a command with the last waiting one, `tail`. At least one of them is the end of a lifetime. This end has
+    /// no state, so it replaces no state. An update that is not newer than the end is sent before the end, even if the
+    /// update is read later. A newer update ends as `ended`, except one that already waits. Any start, and any end of
+    /// the producer, replaces the end of a lifetime.
     /// - Returns: false if a waiting command superseded the record and its slot is freed.
     mutating func mergeLifetimeEnd(_ record: UInt32, with tail: UInt32, of activity: UInt32, now: Moment) -> Bool {
         guard records[tail].isLifetimeEnd else {
-            activities[activity].waitingList.append(record, in: &records)
+            // The deferred topic may have refused the end, and a start or an end of the producer has come since.
+            if hasStartOrEnd(activity) {
+                finish(record, .superseded)
+            } else {
+                activities[activity].waitingList.append(record, in: &records)
+            }
             return true
         }
         if records[record].isLifetimeEnd {

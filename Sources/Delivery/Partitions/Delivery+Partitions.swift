@@ -116,8 +116,8 @@ extension Delivery {
         }
     }
 
-    /// Whether an assigned partition has no record left that is neither settled nor dropped. False if the partition is
-    /// not assigned.
+    /// Whether all received records of an assigned partition are settled or dropped. False if the partition is not
+    /// assigned.
     public func isDrained(_ index: UInt32) -> Bool { partitions[index]?.pointee.unsettledCount == 0 }
 
     /// Returns the number of a partition's received records that are neither settled nor dropped; 0 if the partition

@@ -117,8 +117,8 @@ package struct PartitionLedger: ~Copyable {
         }
     }
 
-    /// The settled offsets above the committable one that the metadata may name, lowest first. No more ranges
-    /// than `SettledOffsetsText` can have room for.
+    /// The settled offsets above the committable one that the metadata may name, lowest first. Ranges for which no form
+    /// of `SettledOffsetsText` has room are left out.
     package var settledRanges: [Range<Int64>] {
         var ranges: [Range<Int64>] = []
         let end = max(nextOffset, resumedEndOffset)

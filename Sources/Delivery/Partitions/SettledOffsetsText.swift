@@ -4,7 +4,7 @@
 ///
 /// | characters | meaning |
 /// | --- | --- |
-/// | 1 | the version, `1` |
+/// | 1 | the version of the format, `1` |
 /// | 2 | the form: `r` for runs, `b` for bits |
 /// | 3– | the payload, six bits in each character, from `0` (0) to `o` (63), highest bits first |
 ///
@@ -117,7 +117,7 @@ package enum SettledOffsetsText {
     /// another offset, and a topic may have been deleted and created again.
     ///
     /// - Returns: ascending and disjoint ranges, none below `committedOffset`; nil if the text names another
-    ///   offset, has another version, or is malformed.
+    ///   offset, has another version of the format, or is malformed.
     package static func decode(_ text: UnsafeRawBufferPointer, committedOffset: Int64) -> [Range<Int64>]? {
         guard !text.isEmpty else { return [] }
         guard text.count > headBytes, text.count <= bytesMax, text[0] == formatVersion else { return nil }

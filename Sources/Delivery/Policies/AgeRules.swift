@@ -33,7 +33,7 @@ package enum AgeRules {
     private static let pushToStartAgeMillisecondsMax: Int64 = 90 * 86_400_000
 
     /// Whether a registration is so old that it is useless: its activity has ended, or its push-to-start token counts
-    /// as expired. A compacted topic keeps registrations forever, so most of them are this old.
+    /// as expired. A compacted topic keeps the last registration of each key, so in time most of them are this old.
     package static func isRegistrationExpired(
         registeredAtMilliseconds: Int64,
         isPushToStart: Bool,

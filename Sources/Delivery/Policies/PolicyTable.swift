@@ -50,7 +50,7 @@ package struct PolicyTable: Sendable {
     package func droppedFields(_ policy: UInt8) -> OversizeFields { droppedFields[Int(policy)] }
     /// Returns how long an activity of this policy may live, in milliseconds; 0: without limit.
     package func lifetimeMilliseconds(_ policy: UInt8) -> Int64 { lifetimesMilliseconds[Int(policy)] }
-    /// Whether Causeway starts an activity again after it has ended the activity at its lifetime.
+    /// Whether Causeway starts an activity of this policy again after the end of its lifetime.
     package func restartsAfterLifetime(_ policy: UInt8) -> Bool {
         restartFlags[Int(policy)]
     }

@@ -19,8 +19,8 @@ extension PoolKey.Kind {
     init(_ environment: APNsEnvironment) { self = environment == .production ? .production : .sandbox }
 }
 
-/// Counts the credits that each pool's activities have taken, and queues activities that wait for a credit and pushes
-/// that wait for a stream. The pools are fixed at start. One core owns the table. (R22)
+/// Knows for each pool how many credits are taken, which activities wait for a credit, which pushes wait for a stream,
+/// and whether the pool is blocked. The pools are fixed at start. One core owns the table. (R22)
 ///
 /// No pool takes another pool's credits. If an activity's environment is not known, the activity uses the
 /// production pool's credits, or the sandbox pool's if the app has no other pool. While the production pool of an app

@@ -5,8 +5,8 @@ extension Delivery {
     /// Removes and returns the next push of a pool; nil if none may be sent now, for example because the lane reads
     /// ahead after an outage of APNs. The caller has a free stream and sends the push now. (R20)
     ///
-    /// Waiting pushes that must not be sent any more are finished here: a push that has expired, a state that a newer
-    /// state may replace at once, and a start that an end or a newer start replaces.
+    /// Waiting pushes that must not be sent any more are finished or replaced here: a push that has expired, a state
+    /// that a newer state may replace at once, and a start that an end or a newer start replaces.
     ///
     /// - Parameter permitsRetry: whether the pool may retry pushes now. First attempts are returned in any
     ///   case.

@@ -90,8 +90,8 @@ extension Delivery {
         pools.appendReadyPush(record, to: PoolKey(pool), now: now)
     }
 
-    /// Replaces the current push, which waits for a retry, by the newer state that arrived. The newer state
-    /// waits until the spacing ends.
+    /// Replaces the current command, which waits for a retry, by a command that arrived. That command begins when the
+    /// spacing has ended.
     mutating func replaceRetry(of activity: UInt32, now: Moment) {
         supersedeCurrentCommand(of: activity, settlement: .notShown, now: now)
         let hadCredit = activities[activity].phase.holdsCredit

@@ -3,8 +3,8 @@
 /// If the pool's budget permits a retry, it is sent. But only first attempts fill the budget, so it can stay
 /// empty after an outage. Retries are therefore also permitted in two cases:
 /// - If nothing was sent for ``idleMilliseconds``, one retry is sent, to test whether APNs works again.
-/// - If ``acceptedResponsesMin`` of the last ``recentResponsesMax`` answers were *accepted*, every retry may be sent.
-///   APNs then accepts at least half of the pushes, so all retries together at most double the load.
+/// - If at least ``acceptedResponsesMin`` of the last ``recentResponsesMax`` answers were *accepted*, every retry may
+///   be sent. APNs then accepts at least half of the pushes, so all retries together at most double the load.
 public struct RetryPermission: Sendable {
     public static let idleMilliseconds: Int64 = 1_000
     public static let recentResponsesMax = 20
@@ -21,14 +21,14 @@ public struct RetryPermission: Sendable {
             || lastSentMilliseconds <= now.monotonicMilliseconds - Self.idleMilliseconds
     }
 
-    /// Notes that a push was sent.
     public mutating func noteSentPush(now: Moment) { lastSentMilliseconds = now.monotonicMilliseconds }
 
     public mutating func noteResponse(_ disposition: PushResult.Disposition) {
         switch disposition {
         case .accepted: addResponse(isAccepted: true)
         case .retryNow, .retryLater, .ambiguous: addResponse(isAccepted: false)
-        // These answers concern only the push or its token, so they count neither for nor against retries.
+        // These answers concern the push, its token or the configuration, so they count neither for nor against
+        // retries.
         case .limited, .tokenDead, .tokenSuspect, .topicSuspect, .channelGone, .rejected: break
         }
     }

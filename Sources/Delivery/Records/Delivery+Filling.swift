@@ -122,7 +122,7 @@ extension Delivery {
         )
     }
 
-    /// Returns the default priority: 5 for an update without an alert, otherwise 10.
+    /// Returns the priority of a command that names none: 5 for an update without an alert, otherwise 10.
     private static func defaultPriority(of command: Command) -> UInt8 {
         command.event == .update && !command.hasAlert ? 5 : 10
     }
@@ -130,7 +130,8 @@ extension Delivery {
 
 /// The id of a command that brings none: `topic/partition/offset` of the record from which it was first read.
 enum DefaultIdentifier {
-    /// A Kafka topic's name has at most 249 bytes. The partition takes at most 11 bytes, the offset 20.
+    /// The maximum bytes of a default id. A Kafka topic's name has at most 249 bytes. The partition takes at most 11
+    /// bytes, the offset 20.
     static let bytesMax = bytesMax(topicBytes: 249)
 
     static func bytesMax(topic: [UInt8]) -> Int { bytesMax(topicBytes: min(topic.count, 249)) }

@@ -83,8 +83,8 @@ extension Delivery {
         do throws(Fault) {
             let command = try Command.decodeAnySize(value, recalling: &lastAps, &contracts.templates)
             identifier = command.identifier
-            // The worker that first read a deferred command has accepted the timestamp. Its clock may be ahead of
-            // this worker's clock. So the time at which it received the command counts, if that time is later than now.
+            // The worker that first read a deferred command has accepted the timestamp. That worker's clock may be
+            // ahead of this worker's clock. So the time of the first receipt counts, if that time is later than now.
             let firstReceivedSeconds = (deferral?.receivedMilliseconds ?? 0) / 1_000
             try command.checkTimestamp(now: max(now.wallSeconds, firstReceivedSeconds))
             guard let appIndex = appIndex(named: command.app, in: value) else {

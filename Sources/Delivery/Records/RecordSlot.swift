@@ -157,7 +157,7 @@ struct RecordSlot: BitwiseCopyable {
     var registeredAtMilliseconds: Int64 = 0
     var invalidAtMilliseconds: Int64 = -1
     var apnsIdentifier: (UInt64, UInt64) = (0, 0)
-    /// The connection of this lane's last attempt; 0: there was none.
+    /// The connection of this lane's last attempt, which the next attempt avoids; 0: there was none.
     var avoidedConnection: UInt32 = 0
 
     @inline(__always) var rider: UInt32 { riderLink.rider }

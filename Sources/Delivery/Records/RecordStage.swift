@@ -36,17 +36,17 @@ enum RecordStage: UInt8 {
     /// a record of the registrations topic; `registering` for a command that ends or restarts a life; `finished` for an
     /// invalid record, and for a record that is read again and needs no action.
     case received
-    /// In its activity's waiting list. Next: `current` when its turn comes; `riding` when another command
-    /// replaces it and carries its alert; `finished` when another command replaces it without its alert, or
-    /// when it expires.
+    /// In its activity's waiting list. Next: `current` when its turn comes. When another command replaces it: `riding`
+    /// if that command carries its alert, otherwise `finished`. `finished` also when it expires, or when another record
+    /// of the same command stays instead.
     case waiting
     /// Its activity's current command; `ActivityPhase` says what it waits for. Next: `waiting` when it must
-    /// be admitted again; `riding` when a newer command replaces it and carries its alert; `awaitingCarrier` when it
-    /// has an alert and Redis has a newer command that is not settled; `finished` when its outcome is known.
+    /// wait for its turn again; `riding` when a newer command replaces it and carries its alert; `awaitingCarrier` when
+    /// it has an alert and Redis has a newer command that is not settled; `finished` when its outcome is known.
     case current
     /// A newer command carries its alert (`RiderLink.carrier`). Next: `riding` when a still newer command
     /// replaces the carrier; `waiting` when the carrier expires or is dropped; `finished` when the carrier is
-    /// finished or deferred, or when the alert must not ring any more.
+    /// finished or deferred, when a newer alert replaces this alert, or when the alert must not ring any more.
     case riding
     /// Redis has a newer command that is not settled, and this command's alert waits until this lane reads the newer
     /// one. Next: `riding` when the newer command carries the alert; `finished` when it cannot carry the alert, when

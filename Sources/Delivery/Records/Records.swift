@@ -4,7 +4,8 @@ import LiveActivity
 struct Records: ~Copyable {
     private var slots: Slab<RecordSlot>
     private var arena = Arena()
-    /// The last body that was made. A state that is sent to many activities needs only one body.
+    /// The last body that was made for a command just read. A state that is sent to many activities needs only one
+    /// body.
     private var lastBody = BodyCache()
     /// The number of records that wait only for acknowledgements (`RecordStage.awaitsAcknowledgements`).
     private(set) var awaitingAcknowledgementsCount = 0
@@ -97,7 +98,7 @@ struct Records: ~Copyable {
         return UnsafeMutableRawBufferPointer(start: slots[record].tokenBlock.base, count: Limits.tokenDigitsMax)
     }
 
-    /// Sets the token. Bytes beyond the longest token are cut.
+    /// Sets the token. Bytes beyond the maximum length of a token are cut.
     mutating func setToken(of record: UInt32, _ bytes: UnsafeRawBufferPointer) {
         let token = UnsafeRawBufferPointer(rebasing: bytes.prefix(Limits.tokenDigitsMax))
         tokenBlock(of: record).copyMemory(from: token)
@@ -173,7 +174,7 @@ struct Records: ~Copyable {
 
     mutating func release(_ body: SharedBody) { body.release(to: &arena) }
 
-    /// Makes the body of a record's command.
+    /// Makes a body of its own for a record's command.
     mutating func setBody(of record: UInt32, to command: Command, from value: UnsafeRawBufferPointer) {
         let body = SharedBody(command.bodyByteCount, in: &arena)
         slots[record].layout = Body.write(command, from: value, into: body.mutableBytes)

@@ -61,7 +61,7 @@ struct SharedBody: BitwiseCopyable {
     }
 }
 
-/// The last body that a lane made, and the `aps` dictionary that is in it.
+/// The last body that a lane made for a command just read, and the number of the `aps` dictionary that is in it.
 struct BodyCache: BitwiseCopyable {
     var body = SharedBody.none
     var layout = Body.Layout.none

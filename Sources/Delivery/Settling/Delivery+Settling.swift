@@ -37,8 +37,7 @@ extension Delivery {
         }
     }
 
-    /// Settles a record that gets no result, or no further one: a registration that released no held command, or a
-    /// tombstone. All of its calls are acknowledged.
+    /// Settles a registration or a tombstone that gets no result, or no further one. All of its calls are acknowledged.
     mutating func settleWithoutResult(_ record: UInt32) {
         if records[record].stage == .unregistering { recordsAwaitingStore -= 1 }
         settle(record)
@@ -69,7 +68,8 @@ extension Delivery {
     /// Prefetches the record of a production whose delivery report the shell passes soon.
     public func prefetchRecord(of production: Production) { records.prefetch(production.record) }
 
-    /// Handles a delivery report.
+    /// Handles the delivery report of a production: notes that it is acknowledged, queues it again, or gives it up. A
+    /// command that could not be deferred may return to its activity instead.
     public mutating func productionEnded(_ production: Production, _ report: ProductionReport, now: Moment) {
         switch report {
         case .acknowledged:
@@ -80,7 +80,8 @@ extension Delivery {
             productions.retry(production, now: now)
         case .tooLarge:
             // A dead letter has more than its record, so it may exceed the topic's limit although the record did not.
-            // It is written again without the value. Any other record that is too large is given up.
+            // It is written again without the value. A dead letter that has no value any more, and any other record, is
+            // given up.
             let slot = records.mutableAddress(of: production.record)
             let canShrink = production.kind == .deadLetter && slot.pointee.deadLetterValue != .tooLarge
             slot.pointee.deadLetterValue = .tooLarge

@@ -95,14 +95,15 @@ extension Delivery {
         }
     }
 
-    /// Replaces the current command by the waiting newer state, and begins the activity's next command.
+    /// Replaces the current command by the waiting one that `commandReplacingCurrent` returns, and begins the
+    /// activity's next command.
     mutating func replaceCurrentCommand(of activity: UInt32, settlement: Settlement? = nil, now: Moment) {
         supersedeCurrentCommand(of: activity, settlement: settlement, now: now)
         endCurrentCommand(activity, now: now)
     }
 
-    /// Replaces the current command by the waiting newer state. The caller must then change the activity's
-    /// phase.
+    /// Replaces the current command by the waiting one that `commandReplacingCurrent` returns. The caller must then
+    /// change the activity's phase.
     mutating func supersedeCurrentCommand(of activity: UInt32, settlement: Settlement? = nil, now: Moment) {
         guard let newer = commandReplacingCurrent(of: activity) else {
             preconditionFailure("no waiting command replaces the current one")

@@ -108,8 +108,8 @@ extension Delivery {
     }
 
     /// Copies the alert of the older command, which brought the token, into the held command's body, so that
-    /// the alert is not lost (R14). Does nothing if the older command has no alert or has expired. Does
-    /// nothing either if the held command is a start, has an alert, or would become too large for APNs.
+    /// the alert is not lost (R14). Does nothing if the older command has no alert or has expired. Does nothing
+    /// either if the held command is a start, has an alert, is not the newer one, or would become too large for APNs.
     private mutating func copyAlert(of older: RecordSlot, to record: UInt32, now: Moment) {
         let slot = records.mutableAddress(of: record)
         guard !older.layout.alert.isAbsent, !older.isExpired(now: now), !slot.pointee.isStart,

@@ -17,8 +17,8 @@ extension Delivery {
         handleRefusedCall(ticket, reason: reason.bytes, now: now)
     }
 
-    /// How long a command waits if its Redis server is unavailable or refuses the call. Other servers may
-    /// work.
+    /// How long a command waits if its Redis server is unavailable, or refuses the call for a temporary reason. Other
+    /// servers may work.
     private static var redisServerPauseMilliseconds: Int64 { 1_000 }
 
     /// Postpones the next call, because its Redis server is unavailable and other servers may work. The call moves to
@@ -98,7 +98,8 @@ extension Delivery {
         }
     }
 
-    /// Drops the next call, and replaces its command, if a newer state arrived while the call waited.
+    /// If the next call asks for a token or an admission, and a waiting command replaces the call's command by now:
+    /// drops the call and replaces its command.
     /// - Returns: false if the call must be made.
     mutating func withdrawIfSuperseded(_ ticket: StoreTicket, now: Moment) -> Bool {
         guard ticket.purpose == .admit || ticket.purpose == .takeStartToken else { return false }

@@ -2,8 +2,8 @@ import LiveActivity
 
 /// Stores in a record what Redis replied.
 extension RecordSlot {
-    /// Whether the start must ask Redis for its device's token. A start that has drawn on its device's budget
-    /// keeps the draw and the token that came with it, so it need not ask again.
+    /// Whether the command is a start that must ask Redis for its device's token. A start that has drawn on its
+    /// device's budget keeps the draw and the token that came with the draw, so it need not ask again.
     @inline(__always)
     var needsStartToken: Bool {
         if case .drawn = startDraw { return false }
@@ -28,7 +28,7 @@ extension RecordSlot {
         return true
     }
 
-    /// Stores the priority that the activity's budget allows for this push.
+    /// Stores the priority that the activity's budget allows for this push, and what is left of the budget.
     mutating func setAllowance(from reply: StoreReply<UnsafeRawBufferPointer>) {
         let isKnown = reply.priority == 5 || reply.priority == 10
         pushAllowance = PushAllowance(

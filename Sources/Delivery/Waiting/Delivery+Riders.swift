@@ -1,15 +1,15 @@
 import LiveActivity
 
 /// Lets newer states carry alerts. If a newer state replaces a command whose alert was not accepted, the newer
-/// state carries the alert. The older command, the rider, is finished together with its carrier.
+/// state carries the alert if it can. The older command, the rider, is then finished together with its carrier.
 ///
 /// What must hold:
-/// - A record has one rider at most, the one with the newest alert. A command is finished at once if a newer
-///   alert replaces its own.
+/// - A record has one rider at most, the one with the newest alert. If a newer alert replaces a rider's alert, the
+///   rider ends at once.
 /// - A rider is finished with its carrier, as `superseded`. If the carrier is dropped, or expires before
-///   Redis has seen it, the rider waits for its own turn again, or the next waiting state replaces it.
+///   Redis has seen it, the rider waits for its own turn again, or a waiting command replaces it.
 /// - A carried alert is written into the carrier's body only when the body is needed, usually when the carrier's turn
-///   comes, because most carriers are replaced before. The carrier then also gets the alert's priority.
+///   comes, because most carriers are replaced earlier. The carrier then also gets the alert's priority.
 /// - A body is never changed while its push is in flight, because a connection to APNs may be reading the bytes.
 /// - In a lane no alert rings after a newer one, except in the rare cases that the comments below name. When APNs has
 ///   accepted an alert, waiting states lose the same alert and older ones. An alert is not carried while a newer alert
@@ -53,7 +53,7 @@ extension Delivery {
     /// Whether the newer command may carry the alert of `source`. If the newer command already has or carries
     /// an alert, only a newer alert replaces it.
     private func mayBeCarried(_ source: UInt32, on newer: UInt32, now: Moment) -> Bool {
-        guard let alert = records.alertVersion(of: source), !records[newer].isStart,
+        guard let alert = records.alertVersion(of: source), !records[newer].isStart, !records[source].isLifetimeEnd,
             records.isNewer(newer, than: source), !records[source].isExpired(now: now),
             !isOlderThanAlertUnderWay(alert, of: source)
         else { return false }
@@ -66,14 +66,15 @@ extension Delivery {
     /// (simulation `repeats`, seeds 21365 and 30787).
     private func isOlderThanAlertUnderWay(_ alert: Version, of source: UInt32) -> Bool {
         let current = activities[records[source].activity].currentCommand
-        guard current != .max, current != source, let currentAlert = records.alertVersion(of: current),
-            !records[current].hasAlertFromRedisOnly
+        // While the current command is being replaced, its slot may already be free.
+        guard current != .max, current != source, records.isInUse(current),
+            let currentAlert = records.alertVersion(of: current), !records[current].hasAlertFromRedisOnly
         else { return false }
         return alert < currentAlert
     }
 
     /// Called when APNs has accepted the current command. If the command has an alert, removes the same alert, and
-    /// older ones, from waiting states that were read late. Otherwise the phone would ring twice or in the wrong order.
+    /// older ones, from the first waiting states. With them, the phone would ring twice or in the wrong order.
     ///
     /// A state that is older than the current command is finished, because Redis would supersede it. A newer
     /// state is sent without the alert that it carries.
@@ -98,8 +99,8 @@ extension Delivery {
         }
     }
 
-    /// Gives the current command the alert of the command that Redis holds, if the alert fits and is not too old. Redis
-    /// keeps the held command until the current command is settled.
+    /// Gives the current command the alert of the command that Redis holds, if the current command has none, and the
+    /// held alert fits and is not too old. Redis keeps the held command until the current command is settled.
     mutating func carryHeldAlert(of reply: Reply, on record: UInt32, now: Moment) {
         let slot = records.mutableAddress(of: record)
         slot.pointee.heldAlertStatus = .takenOver
@@ -142,7 +143,7 @@ extension Delivery {
         finish(rider, .superseded)
     }
 
-    /// Queues the rider of a carrier again, because the carrier was dropped or has expired. If the next waiting command
+    /// Queues the rider of a carrier again, because the carrier was dropped or has expired. If a waiting command
     /// replaces the rider, the rider ends or rides on that command instead. If the rider's own partition is revoked,
     /// the rider is dropped.
     mutating func returnRider(of carrier: UInt32, now: Moment) {
@@ -154,9 +155,11 @@ extension Delivery {
 
     // MARK: - Riders that wait for their carrier
 
-    /// Makes a current command with an alert wait for a carrier. Redis has a newer command that is not settled. Usually
-    /// another worker admitted that command, so its offset is not committed. If this lane reads that command too, the
-    /// newer command carries the alert if it can.
+    /// Called when Redis has a newer command than the current one, and the newer one is not settled. A current command
+    /// with an alert waits for a carrier. A start, or a command without an alert, ends as `superseded`.
+    ///
+    /// Usually another worker admitted the newer command, so its offset is not committed. If this lane reads the newer
+    /// command too, that command carries the alert if it can.
     ///
     /// A known gap: the other worker may still live and send the newer command with an alert of its own. The older
     /// alert may then ring after the newer one, because Redis does not know which states have alerts of their own
@@ -182,8 +185,9 @@ extension Delivery {
         endCurrentCommand(activity, now: now)
     }
 
-    /// Makes a command that was just read carry the alert of the rider that waits for a carrier. A command
-    /// that was read late may already be a rider itself. Then its carrier keeps the newer of the two alerts.
+    /// If a rider waits for a carrier, and the command that was just read is newer, this command carries the rider's
+    /// alert. A command that was read late may already be a rider itself. Then its carrier keeps the newer of the two
+    /// alerts.
     mutating func carryAwaitingRider(on record: UInt32, of activity: UInt32, now: Moment) {
         let rider = activities[activity].riderAwaitingCarrier.record
         guard rider != .max, !records[record].stage.awaitsAcknowledgements,

@@ -4,14 +4,15 @@ import LiveActivity
 ///
 /// An activity's waiting list has only commands that do not replace each other, in the order of their versions. An
 /// update replaces older updates. An end replaces all older commands. A start replaces only older starts. The end of a
-/// lifetime has rules of its own (`mergeLifetimeEnd`).
+/// lifetime, which is always last, and a start after a lifetime have rules of their own (`mergeLifetimeEnd`,
+/// `replaceRestarts`).
 ///
-/// No command ends because an older end waits: only Redis knows whether a start has begun a new life since. (R13) So
-/// merging only saves calls. Redis decides the order at the admission.
+/// No command of the producer ends because an older end of the producer waits: only Redis knows whether a start has
+/// begun a new life since. (R13) So merging only saves calls. Redis decides the order at the admission.
 extension Delivery {
     /// Adds a command to its activity's waiting list. The command may replace waiting commands. Or it may be replaced
     /// and finished at once, or become the rider of a waiting command.
-    /// - Parameter activity: the result of `findOrAddActivity`; nil: the activity is found by its id.
+    /// - Parameter activity: the result of `findOrAddActivity`; nil: `enqueue` finds or adds the activity.
     mutating func enqueue(_ record: UInt32, of activity: UInt32? = nil, now: Moment) {
         let activity = activity ?? findOrAddActivity(of: record)
         records[record].activity = activity
@@ -47,8 +48,8 @@ extension Delivery {
         return activity
     }
 
-    /// Merges a command into the activity's waiting list: appends it, or replaces one of two commands by the
-    /// other.
+    /// Merges a command into the activity's waiting list: adds the command there, replaces waiting commands by it, or
+    /// replaces it by a waiting command.
     /// - Returns: false if a waiting command superseded `record` and the slot of `record` is freed.
     mutating func merge(_ record: UInt32, into activity: UInt32, now: Moment) -> Bool {
         let tail = activities[activity].waitingList.last
@@ -59,7 +60,7 @@ extension Delivery {
         if records[record].isLifetimeEnd || records[tail].isLifetimeEnd {
             return mergeLifetimeEnd(record, with: tail, of: activity, now: now)
         }
-        if records.areSameVersion(record, tail) {
+        if records.areSameVersion(record, tail), records[record].event == records[tail].event {
             mergeSameVersion(record, with: tail, of: activity)
         } else if records.isNewer(tail, than: record) {
             return mergeOlder(record, of: activity, now: now)
@@ -86,12 +87,16 @@ extension Delivery {
         finish(waiting, asDuplicateOf: record)
     }
 
-    /// Merges a command that is older than the last waiting one. `next` is the first waiting command that is not older.
+    /// Merges a command that is older than the last waiting one. `next` is the first waiting command that must not be
+    /// sent before it (`firstWaiting`).
     ///
-    /// An older update is superseded by `next`. An older start or end is put before `next`, unless `next` replaces it:
-    /// - Without the start there is nothing to update. A start comes late, for example, because Redis held it (simulation
-    ///   `plain`, seed 367).
-    /// - Only Redis knows whether the end belongs to the life of `next`, or to an earlier one. (R13)
+    /// - An update is superseded by `next`.
+    /// - A start is put before an update, because without the start there is nothing to update. A start comes late, for
+    ///   example, because Redis held it (simulation `plain`, seed 367). Another start or an end supersedes the start.
+    /// - An end is put before an update or a start. Only Redis knows whether the end belongs to the life of `next`, or
+    ///   to an earlier one. (R13) Another end supersedes the end.
+    ///
+    /// - Returns: false if `next` superseded `record` and the slot of `record` is freed.
     private mutating func mergeOlder(_ record: UInt32, of activity: UInt32, now: Moment) -> Bool {
         let isEnd = records[record].event == .end
         if isEnd { replaceRestarts(by: record, of: activity, now: now) }
@@ -120,8 +125,8 @@ extension Delivery {
         return true
     }
 
-    /// Lets a waiting end carry the alert that a newer state behind it carries, if the alert is older than the end. The
-    /// alert then belongs to the life that the end ends.
+    /// Lets a waiting end carry the alert of the first rider behind it, if this alert is older than the end. Such an
+    /// alert belongs to the life that the end ends.
     mutating func moveOlderAlert(to end: UInt32, of activity: UInt32, now: Moment) {
         let list = activities.address(of: activity).pointee.waitingList
         var waiting = list.successor(of: end, in: records)
@@ -138,7 +143,8 @@ extension Delivery {
         }
     }
 
-    /// Replaces waiting starts of restarts by an end of the producer, which takes precedence. (R35)
+    /// Replaces the waiting starts after a lifetime (`isLifetimeRestart`) by an end of the producer, which takes
+    /// precedence whatever the versions are. (R35)
     private mutating func replaceRestarts(by end: UInt32, of activity: UInt32, now: Moment) {
         var waiting = activities[activity].waitingList.head
         while let candidate = waiting {
@@ -150,8 +156,9 @@ extension Delivery {
         }
     }
 
-    /// Returns the first waiting command that must not be sent before the record: its version is not lower, or it is the
-    /// end of a lifetime, which is always the last one. An end follows a start or update of the same version. Nil: none.
+    /// Returns the first waiting command that must not be sent before the record; nil: there is none. It has a version
+    /// that is not lower, or is the end of a lifetime, which is always last. But if the record is an end, it is sent
+    /// after a start or update of the same version.
     private func firstWaiting(notOlderThan record: UInt32, of activity: UInt32) -> UInt32? {
         let list = activities.address(of: activity).pointee.waitingList
         var waiting = list.head
@@ -167,8 +174,8 @@ extension Delivery {
                 && records.areSameVersion(record, waiting)
     }
 
-    /// Adds a command before `next`, the first waiting command that is newer; nil: behind all. The command replaces the
-    /// older commands before it, up to the first one that it may not replace.
+    /// Adds a command before `next`, the result of `firstWaiting`; if `next` is nil, as the last one. Before that, the
+    /// command replaces older ones (`replaceOlder`).
     mutating func insert(_ record: UInt32, before next: UInt32?, of activity: UInt32, now: Moment) {
         replaceOlder(than: record, before: next, of: activity, now: now)
         if let next {
@@ -178,9 +185,9 @@ extension Delivery {
         }
     }
 
-    /// Replaces waiting commands by a newer command. An end replaces all commands before `next`. Any other command
-    /// replaces the last ones before `next`, up to the first one that it may not replace. `next` is nil: all commands
-    /// are before it.
+    /// Replaces waiting commands before `next` by a newer command. If `next` is nil, this means all waiting commands.
+    /// An end replaces them from the first one on, any other command from the last one backwards. The replacing stops
+    /// at a command that the newer one does not replace (`isSuperseded`).
     private mutating func replaceOlder(than record: UInt32, before next: UInt32?, of activity: UInt32, now: Moment) {
         let isEnd = records[record].event == .end
         while let older = isEnd ? activities[activity].waitingList.head : lastWaiting(before: next, of: activity),
@@ -199,7 +206,8 @@ extension Delivery {
         return list.tail
     }
 
-    /// Queues a rider again whose carrier was dropped or has expired, unless a waiting command replaces it.
+    /// Queues a rider again whose carrier was dropped or has expired, or replaces the rider by the next waiting
+    /// command.
     mutating func requeue(rider: UInt32, now: Moment) {
         let activity = records[rider].activity
         let next = firstWaiting(notOlderThan: rider, of: activity)
@@ -210,7 +218,7 @@ extension Delivery {
         }
     }
 
-    /// Finishes a record whose command already waits in another record. If the command is a held start, the
+    /// Finishes a record because another record of the same command waits. If the command is a held start, the
     /// other record settles it in Redis.
     private mutating func finish(_ record: UInt32, asDuplicateOf waiting: UInt32) {
         countCoalescedCommand(of: record)
@@ -220,15 +228,15 @@ extension Delivery {
         records[record].followUps.remove(.settleHeldStart)
     }
 
-    /// If the record is a registration, notes that another record brought the same command, and that the next owner
-    /// must read both records again. If the next owner read only an earlier registration, Redis could call it stale
-    /// and release nothing (simulation `longLives`, seed 108).
+    /// If a registration released the command, notes that the next owner must read this record again, although another
+    /// record brought the same command. If the next owner read only an earlier registration, Redis could call
+    /// it stale and release nothing (simulation `longLives`, seed 108).
     private mutating func leaveRegistrationOutOfMetadata(_ record: UInt32) {
         if records[record].topic == .registrations { records[record].isLeftOutOfMetadata = true }
     }
 
     /// Returns the waiting command that replaces the activity's current command; nil if there is none. Older ends may
-    /// wait before it. A state of a later life does not replace a state of an earlier one.
+    /// wait before it. Commands behind a newer start belong to a later life and do not replace the current command.
     func commandReplacingCurrent(of activity: UInt32) -> UInt32? {
         let slot = activities.address(of: activity)
         let current = slot.pointee.currentCommand
@@ -247,8 +255,8 @@ extension Delivery {
     /// Puts the current command back into the waiting list, unless a waiting command replaces it. The caller then calls
     /// `endCurrentCommand`.
     ///
-    /// The command waits before newer ones. It replaces older states that were read while it was under way: behind it,
-    /// they would not be sent, because Redis supersedes them.
+    /// The command waits before newer ones. It replaces older commands that were read while it was under way
+    /// (`insert`). The end of a lifetime waits behind all others.
     mutating func putBackCurrentCommand(of activity: UInt32, now: Moment) {
         let current = activities[activity].currentCommand
         if isCurrentCommandSuperseded(of: activity) {
@@ -260,8 +268,8 @@ extension Delivery {
         if records[current].event == .end { moveOlderAlert(to: current, of: activity, now: now) }
     }
 
-    /// Wakes an activity that got one more command. If the activity may begin the command, it does so at the
-    /// end of the batch.
+    /// Wakes an activity that got one more command. If the activity may begin a command, it does so at the end of the
+    /// batch. If its current command waits for a retry, the new command may replace this one now.
     private mutating func wake(_ activity: UInt32, now: Moment) {
         switch activities[activity].phase {
         case .idle, .paused:

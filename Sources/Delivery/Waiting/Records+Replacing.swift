@@ -4,7 +4,7 @@ import LiveActivity
 extension Records {
     /// Whether the events of two commands allow the newer one to replace the older unsent one. An end
     /// replaces its start, because no phone must ring for an activity that has ended. The end of a lifetime
-    /// replaces no state: it has none, so the last state is sent before it.
+    /// replaces only another end of a lifetime: it has no state, so the last state is sent before it.
     @inline(__always)
     func mayReplace(_ older: UInt32, by newer: UInt32) -> Bool {
         switch (address(of: older).pointee.event, address(of: newer).pointee.event) {
@@ -25,9 +25,9 @@ extension Records {
         address(of: record).pointee.version == address(of: other).pointee.version
     }
 
-    /// Whether a newer command replaces an older one. Either index may be `.max`, which means no command. The
-    /// version of a lifetime's end does not come from the producer, so any end or start replaces it, whatever the
-    /// two versions are. For the same reason, any end of the producer replaces a restart's start.
+    /// Whether the command `newer` replaces the command `older`. Either index may be `.max`, which means no command.
+    /// The versions of lifetime commands do not come from the producer. So any end or start replaces the end of a
+    /// lifetime, and any end of the producer replaces the start after a lifetime, whatever the versions are.
     @inline(__always)
     func isSuperseded(_ older: UInt32, by newer: UInt32) -> Bool {
         guard older != .max, newer != .max else { return false }

@@ -1,7 +1,7 @@
-/// The waiting commands of one activity, in the order in which they will be sent. The list is linked through
-/// the commands' slots. (R12)
+/// The waiting commands of one activity, in the order of their turns. The list is linked through the commands' slots.
+/// (R12)
 ///
-/// The list has only a few commands: for each life of the activity a start, a state, and the end.
+/// The list is usually short: for each life of the activity a start, a state, and the end.
 struct WaitingList: BitwiseCopyable {
     /// The link from a record to the next one in its activity's list.
     struct Link: BitwiseCopyable {
@@ -16,15 +16,15 @@ struct WaitingList: BitwiseCopyable {
     var head: UInt32? { isEmpty ? nil : first }
     var tail: UInt32? { isEmpty ? nil : last }
 
-    // `append`, `prepend`, `insert` and `replaceLast` set the added record's stage to `waiting`. Removing a record does not
-    // change its stage: the caller must enter the next stage, or put the record back, before it returns.
+    // `append`, `prepend`, `insert` and `replaceLast` set the added record's stage to `waiting`. Removing a record does
+    // not change its stage: the caller must enter the next stage, or put the record back, before it returns.
 
     mutating func append(_ record: UInt32, in records: inout Records) {
         records.enter(.waiting, record)
         putBackLast(record, in: &records)
     }
 
-    /// Puts a record back that the caller has just removed with ``remove(_:in:)``.
+    /// Adds a record at the end. Its stage must already be `waiting`, for example because it was just removed.
     mutating func putBackLast(_ record: UInt32, in records: inout Records) {
         precondition(records[record].stage == .waiting, "only a waiting record is in a list")
         records[record].waitingLink.next = .max
@@ -39,7 +39,7 @@ struct WaitingList: BitwiseCopyable {
         first = record
     }
 
-    /// Adds a record before a waiting one.
+    /// Adds a record before `next`, which must be in the list.
     mutating func insert(_ record: UInt32, before next: UInt32, in records: inout Records) {
         guard let previous = predecessor(of: next, in: records) else { return prepend(record, in: &records) }
         records.enter(.waiting, record)
@@ -54,7 +54,7 @@ struct WaitingList: BitwiseCopyable {
         return record
     }
 
-    /// Returns the record before a waiting one; nil if it is the first.
+    /// Returns the record before a record of the list; nil if that record is the first.
     func predecessor(of record: UInt32, in records: borrowing Records) -> UInt32? {
         guard first != record else { return nil }
         var previous = first
@@ -62,7 +62,7 @@ struct WaitingList: BitwiseCopyable {
         return previous
     }
 
-    /// Returns the record after a waiting one; nil if it is the last.
+    /// Returns the record after a record of the list; nil if that record is the last.
     func successor(of record: UInt32, in records: borrowing Records) -> UInt32? {
         let next = records[record].waitingLink.next
         return next == .max ? nil : next

@@ -1,6 +1,7 @@
-/// The name of an audience in Redis and in the fan-out topic: a 64-bit digest of the audience's id. The digest
-/// is always used together with the app's id, so only audiences of one app can collide. Even among 60,000
-/// audiences, two have the same digest only with a probability of 10⁻¹⁰.
+/// The name of an audience in Redis and in the fan-out topic: a 64-bit digest of the audience's id. A channel that a
+/// producer manages has a name of the same kind. The digest is always used together with the app's id, so only
+/// audiences of one app can collide. Even among 60,000 audiences, two have the same digest only with a probability of
+/// 10⁻¹⁰.
 public struct AudienceDigest: Sendable, Hashable, BitwiseCopyable {
     public var value: UInt64
 

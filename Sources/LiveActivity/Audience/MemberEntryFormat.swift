@@ -1,6 +1,6 @@
 import Numbers
 
-/// An entry of a page. It says that a member joined the segment or left it.
+/// An entry of a page. It says that a member joined the segment, has other data, or left it.
 ///
 /// Numbers are little-endian.
 ///

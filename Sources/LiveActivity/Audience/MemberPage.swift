@@ -78,8 +78,8 @@ public struct MemberPage {
     ///
     /// - Parameter scratch: has room for ``membersMax``.
     /// - Returns: the number of members, which are at the beginning of `scratch`. `isWhole` is false if an entry is
-    ///   outside the page's bounds, which is then left out, or if some bytes are not an entry. Reading stops at the
-    ///   first bytes that are not an entry.
+    ///   outside the page's bounds (it is left out), or if some bytes are not an entry. Reading stops at the first
+    ///   bytes that are not an entry.
     public func members(into scratch: UnsafeMutableBufferPointer<MemberReference>) -> (count: Int, isWhole: Bool) {
         precondition(scratch.count >= Self.membersMax, "there is no room for the members of a page")
         var count = 0

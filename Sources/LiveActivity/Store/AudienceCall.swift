@@ -63,7 +63,8 @@ public struct AudienceCall<Bytes> {
         /// there is no such page.
         case page(segment: UInt8, lowerBound: UInt32)
         /// Adds an entry to the segment. Reply: `appended`. Of a member's entries, the one with the latest time is
-        /// valid (``MemberPage``). So a repetition, or another order, changes nothing.
+        /// valid, and the last of several with this time (``MemberPage``). So a repetition changes nothing, and neither
+        /// does another order of entries with different times.
         case append(MemberEntry<Bytes>)
     }
 }
@@ -243,7 +244,7 @@ public struct ResponseTimes: Sendable, Equatable, BitwiseCopyable {
     }
 }
 
-/// A member that joins a segment or leaves it.
+/// A member that joins a segment, has other data, or leaves it.
 public struct MemberEntry<Bytes> {
     public var location: MemberLocation
     public var isLeaving: Bool

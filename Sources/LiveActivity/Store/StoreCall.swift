@@ -30,9 +30,9 @@ public struct StoreCall<Bytes> {
         /// Decides about a start. Reply: `send`, `superseded`, `duplicate`, or `unknown`. The caller must
         /// settle a start that is `unknown`.
         ///
-        /// The claim identifies the caller's record among all records of the start. A call with the same
-        /// claim gets the same `send` again, unless the activity has ended or lives already, so a call whose reply was
-        /// lost can be repeated. A claim must not be used again once its push may have been sent.
+        /// The claim identifies the caller's record among all records of the start. A call with the same claim gets the
+        /// same `send` again, unless the activity has ended or lives already. So a call can be repeated if its reply
+        /// was lost. A claim must not be used again once its push may have been sent.
         ///
         /// A record that is read again after its deferral has a new claim and names its previous claim. If the
         /// start still has the previous claim, the new claim replaces it, and the reply is `send`. So of several
@@ -86,8 +86,8 @@ public struct StoreCall<Bytes> {
 
         // Operations on a device.
 
-        /// Looks up a push-to-start token. Reply: `tokenFound`, which draws one start from the device's budget;
-        /// `noToken`; or `wait` while the budget is empty.
+        /// Gets the token for a start, and draws the start from the device's budget. Reply: `tokenFound`; `noToken`; or
+        /// `wait` while the budget is empty. The last two draw nothing.
         ///
         /// A token that came with the start is registered first. A repeated call may draw twice. Then later
         /// starts wait longer than necessary.

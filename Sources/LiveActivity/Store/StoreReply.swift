@@ -10,9 +10,9 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     case noToken
     /// The command is held, since this call or since an earlier one.
     case held
-    /// A token has registered since the admission or look-up: repeat that call instead of holding the command. In
-    /// reply to ``StoreCall/Operation/reopen(version:)``: the version can be admitted again. In reply to a check of a
-    /// lifetime: the timetable still has the life.
+    /// A token has registered since the call that found none (an admission, or `takeStartToken`): repeat that call
+    /// instead of holding the command. In reply to ``StoreCall/Operation/reopen(version:)``: the version can be
+    /// admitted again. In reply to a check of a lifetime: the timetable still has the life.
     case retry
     /// This version has been settled, or a start that is under way has the same version.
     case duplicate
@@ -105,7 +105,7 @@ public struct StoreReply<Bytes> {
 extension StoreReply: Equatable where Bytes: Equatable {}
 extension StoreReply: Sendable where Bytes: Sendable {}
 
-/// The kind of error that left a call without a reply.
+/// Why a call has no usable reply, and so what its caller should do.
 public enum StoreFailure: Sendable {
     /// There was no usable reply, another server of the cluster has the key, or the server has lost the script. The
     /// same call may succeed at once, on this connection or the next.

@@ -286,14 +286,14 @@ public enum RedisLoss: UInt8, CaseIterable, Sendable {
 public enum RecordWait: UInt8, CaseIterable, Sendable {
     /// A reply of Redis, or a connection to Redis.
     case redis
-    /// The time at which it may be sent (pace, budgets, back-off), or an older command of its activity. Also any wait
-    /// that is none of the other four.
+    /// The time at which the record may be sent (pace, budgets, back-off), or an older command of its activity. Also
+    /// any wait that is none of the other four.
     case pace
     /// A free stream on an APNs connection.
     case stream
     /// APNs' answer. Pushes of audiences do not count: a member is not a record.
     case apns
-    /// The acknowledgements that settle it: Kafka's for its result, Redis' for its settlement.
+    /// The acknowledgements that settle the record: Kafka's of its result, and Redis' of its outcome.
     case result
 
     public var name: String { "\(self)" }

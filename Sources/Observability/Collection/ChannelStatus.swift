@@ -64,7 +64,7 @@ package final class ChannelStatus: Sendable {
         lockedStatuses.withLock { if $0.indices.contains(pool) { body(&$0[pool]) } }
     }
 
-    /// Changes the counts of all pools in which the configuration gives channels to audiences.
+    /// Changes the status of each pool in which the configuration gives channels to audiences.
     package func changeConfiguredPools(_ body: (inout PoolStatus) -> Void) {
         lockedStatuses.withLock { poolStatuses in
             for pool in poolStatuses.indices where poolStatuses[pool].isConfigured { body(&poolStatuses[pool]) }

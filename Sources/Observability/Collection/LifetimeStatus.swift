@@ -1,7 +1,8 @@
 import Synchronization
 
-/// Counts limited lifetimes. The lifetime keeper writes the counts, and the metrics read them. The worker's setup
-/// writes ``isNeeded``, and the lifetime keeper reads it.
+/// The numbers of activities in the timetables, and of the commands that the lifetime keeper has produced. The keeper
+/// writes these numbers, and the metrics read them. The worker's setup writes ``isNeeded``, and the
+/// lifetime keeper reads it.
 package final class LifetimeStatus: Sendable {
     private let isAnyNeeded = Atomic<Bool>(false)
     private let waitingActivityCount = Atomic<Int>(0)

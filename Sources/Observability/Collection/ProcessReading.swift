@@ -1,7 +1,7 @@
 import Glibc
 
-/// The system's figures about this process. A value is nil if the system does not provide it, because `/proc`
-/// may be hidden.
+/// The system's figures about this process. A value is nil if the system does not provide it, for example because
+/// `/proc` is hidden.
 struct ProcessReading: Sendable {
     var cpuMicroseconds: Int64?
     var residentBytes: Int64?

@@ -2,7 +2,8 @@ import Logging
 import Synchronization
 
 /// The number of log lines of each ``LogKind``, written or suppressed, with the time of the last one and the details of
-/// the last written one, for /statusz. Also has the one ``LogRepetitionLimiter`` of the process, which all threads share.
+/// the last written one, for /statusz. Also has the one ``LogRepetitionLimiter`` of the process, which all threads
+/// share.
 package final class RecentEvents: Sendable {
     struct Event: Sendable {
         var kind: LogKind

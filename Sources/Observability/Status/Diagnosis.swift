@@ -182,8 +182,8 @@ struct Diagnosis {
     }
 
     /// The codes of `causeway_redis_errors_total` that are reported, because usually only an operator can remove their
-    /// cause. `replicasMissing` has a finding of its own. `noAuthentication`, `wrongPassword` and `noPermission` end the
-    /// connection, and a lane without a connection to Redis is reported too.
+    /// cause. `replicasMissing` has a finding of its own. `noAuthentication`, `wrongPassword` and `noPermission` end
+    /// the connection, and a lane without a connection to Redis is reported too.
     static let persistentRedisErrors: Set<String> = [
         "outOfMemory", "misconfigured", "noReplicas", "transactionAborted", "clusterEnabled", "unknown",
     ]

@@ -13,7 +13,7 @@ struct StatusBuilder {
     let earlierProcess: ProcessReading?
     let condition: WorkerCondition
     let events: [RecentEvents.Event]
-    /// The counts of channels, by the index of the pool.
+    /// The numbers of channels, the state of the register and the last error of each pool, by the pool's index.
     let channelPoolStatuses: [ChannelStatus.PoolStatus]
     let wallMilliseconds: Int64
 

@@ -2,8 +2,9 @@ import Delivery
 public import LiveActivity
 import Numbers
 
-/// A lane's report about one record of a sampled trace. The lane makes it when it produces the record's result, or has
-/// finished a record without a result. It has all data for the record's spans, in a fixed size.
+/// A lane's report about one record of a sampled trace. The lane makes it when it produces the record's result, has
+/// fanned a command out, or has finished a record without a result. It has all data for the record's spans, in a fixed
+/// size.
 public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
     /// How a record ended.
     enum Ending: BitwiseCopyable, Equatable, Sendable {

@@ -54,7 +54,7 @@ package struct RecordShape: Sendable {
         case refused
         /// Other keys belong to Apple or to the app. Causeway passes them on.
         case passedOn
-        /// A later version may write more keys, so readers ignore unknown ones.
+        /// A later release may write more keys, so readers ignore unknown ones.
         case ignored
     }
 

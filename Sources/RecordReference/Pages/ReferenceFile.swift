@@ -8,7 +8,7 @@ package struct ReferenceFile: Sendable {
 
     /// Returns all generated files.
     ///
-    /// - Parameter version: Causeway's version, for the AsyncAPI document.
+    /// - Parameter version: the release of Causeway, for the AsyncAPI document.
     package static func all(version: String) -> [ReferenceFile] {
         RecordFormat.all.map { ReferenceFile(path: $0.schemaPath, text: $0.schema.json) } + [
             ReferenceFile(path: AsyncAPIFile.path, text: AsyncAPIFile.text(version: version)),

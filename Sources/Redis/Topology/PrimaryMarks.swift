@@ -8,7 +8,7 @@
 /// if the servers stay silent for the configured deadline, if the search for the primaries or one exchange of commands
 /// takes a minute, or if the task is cancelled.
 public final class PrimaryMarks {
-    /// A primary, and what one `read` has read from it.
+    /// A primary, and what one call of ``readMarks(_:)`` has read from it.
     public struct Primary: Sendable {
         public let location: RedisURL.Location
         public let server: ServerInformation
@@ -23,7 +23,7 @@ public final class PrimaryMarks {
         case writeAll
         /// Writes the mark at those anchors of the primary where it already exists.
         case replaceAll
-        /// Writes the mark at the primary's first anchor, which `read` reads, if it already exists there.
+        /// Writes the mark at the primary's first anchor, which ``readMarks(_:)`` reads, if it already exists there.
         case replaceFirst
     }
 
@@ -35,8 +35,8 @@ public final class PrimaryMarks {
     private let group: String
     private let isCluster: Bool
     private var readCount = 0
-    /// One in this many calls of `read` searches for the primaries again. So the worker finds new primaries even if no
-    /// error shows the change. In a cluster every call searches.
+    /// One in this many calls of ``readMarks(_:)`` searches for the primaries again. So the worker finds new primaries
+    /// even if no error shows the change. In a cluster every call searches.
     private static let readsPerSearch = 10
 
     /// Creates the object. The first call connects.
@@ -108,8 +108,8 @@ public final class PrimaryMarks {
     /// Writes marks to the primary.
     ///
     /// - Returns: for each mark, whether it was written at every anchor that `mode` covers. `replaceAll` and
-    ///   `replaceFirst` do not create a missing mark, because a new mark would hide that the server lost its data
-    ///   between `read` and `write`.
+    ///   `replaceFirst` do not create a missing mark, because a new mark would hide that the server lost its data after
+    ///   ``readMarks(_:)``.
     public func writeMarks(_ marks: [(name: String, text: String)], to primary: Primary, _ mode: WriteMode) -> [Bool] {
         let writtenAnchors = mode.isEverywhere ? primary.anchors[...] : primary.anchors.prefix(1)
         var isWritten = [Bool](repeating: true, count: marks.count)

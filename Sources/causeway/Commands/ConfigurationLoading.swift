@@ -14,8 +14,8 @@ enum ConfigurationLoading {
         ConfigurationLoader(environment: ProcessInfo.processInfo.environment, requiresFiles: requiresFiles)
     }
 
-    /// Makes a loader that also finds faults that otherwise only a worker's start would show, for example in the files
-    /// of keys, certificates and shapes, and in librdkafka's properties.
+    /// Makes a loader that also finds the faults of ``StartupCheck``, for example in the files of keys, certificates
+    /// and shapes, and in librdkafka's properties.
     static func makeStartupLoader(requiresFiles: Bool) -> ConfigurationLoader {
         var loader = makeLoader(requiresFiles: requiresFiles)
         loader.additionalCheck = { StartupCheck.findFaults(of: $0, requiresFiles: $1) }

@@ -10,8 +10,8 @@ import enum CausewayRecords.JSONValue
 /// partitioner is unknown or chooses at random, the search reads all partitions.
 ///
 /// The search reads windows of offsets from the end backwards until it has enough results. Each window has
-/// ``windowGrowthFactor`` times as many offsets as the window that was read before it. So an activity with a recent push
-/// costs one short fetch. ``recordsMax`` limits the search in each partition, ``searchMillisecondsMax`` the whole
+/// ``windowGrowthFactor`` times as many offsets as the window that was read before it. So an activity with a recent
+/// push costs one short fetch. ``recordsMax`` limits the search in each partition, ``searchMillisecondsMax`` the whole
 /// search.
 struct ResultTail {
     static let recordsMax: Int64 = 200_000

@@ -40,13 +40,13 @@ final class BlockingStore {
         (activityStore, audienceStore) = (nil, nil)
     }
 
-    /// Makes the calls and waits until each call is answered. No two calls may concern the same activity or device,
-    /// because Redis may carry them out in any order.
+    /// Makes the calls and waits until each has its reply. Makes failed calls again. No two calls may concern the same
+    /// activity or device, because Redis may carry them out in any order.
     ///
     /// - Parameter isCancelled: called repeatedly while waiting. Once it returns true, the wait without a reply
     ///   is limited to ``cancelledSilenceMillisecondsMax``.
-    /// - Throws: an error if no call was answered for ``silenceMillisecondsMax``, or if Redis refused a call
-    ///   for good. Redis may have carried out any of the calls.
+    /// - Throws: an error if no reply came for ``silenceMillisecondsMax``, if Redis refused a call for good, if a call
+    ///   exceeds Redis' limits, or if the store is closed. Redis may have carried out any of the calls.
     func perform(
         _ calls: [StoreCall<[UInt8]>],
         until isCancelled: () -> Bool = { false }

@@ -5,7 +5,7 @@ import LiveActivity
 /// Decides what a worker would do with a command if it read the command now.
 ///
 /// The decider does no I/O: the caller passes the state in Redis. Ages follow the core's rules (``AgeRules``),
-/// and the model of the scripts decides in Redis' place.
+/// and the model of the scripts decides instead of Redis.
 struct ReplayDecider {
     /// The time by this machine's clock, for the ages of commands.
     var nowMilliseconds: Int64

@@ -10,8 +10,8 @@ import Redis
 /// sent. Redis does not learn what the activity shows. So a worker sends the activity's next state even if the activity
 /// already shows it.
 ///
-/// Without a store, this type only counts what it would write, and the model of the scripts decides in Redis' place. It
-/// then counts all registrations as written, even those that Redis already knows.
+/// Without a store, this type only counts what it would write, and the model of the scripts decides instead of Redis.
+/// It then counts registrations as written even if Redis already knows them.
 struct ReplayRebuilder {
     /// The most registrations, or states, that are written at the same time.
     static let batchSize = 256
@@ -20,7 +20,7 @@ struct ReplayRebuilder {
     let store: BlockingStore?
     let queries: RedisQueries
     private let rateLimit: RecordRateLimit
-    /// Returns whether the user has stopped the replay. Waits then end.
+    /// Returns whether the user has stopped the replay. Waits then end soon.
     let isCancelled: () -> Bool
     private let startMilliseconds = Clock.monotonicMilliseconds
     private var writtenCallCount = 0
@@ -35,7 +35,7 @@ struct ReplayRebuilder {
 
     /// - Parameters:
     ///   - rate: the most calls a second; nil: as fast as Redis takes them.
-    ///   - isCancelled: returns true when the user has stopped the replay. Then every wait ends.
+    ///   - isCancelled: returns true when the user has stopped the replay. Then every wait ends soon.
     init(
         scope: ReplayScope,
         queries: RedisQueries,

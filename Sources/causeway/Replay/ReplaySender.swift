@@ -22,7 +22,7 @@ struct ReplaySender {
     private static let deliveryTimeoutProperties = [(name: "delivery.timeout.ms", value: "30000")]
     /// How long to wait for the last acknowledgements after the user has asked to stop.
     private static let stopFlushTimeoutMilliseconds: Int64 = 2_000
-    /// After this many records that Kafka refused, the sending ends. Kafka would refuse further records too.
+    /// After this many failed records, the sending ends, because further records would probably fail too.
     static let failuresMax = 100
 
     private let redis: RedisConfiguration

@@ -19,8 +19,8 @@ templates = "".join(file.read_text() for file in (chart.chart / "templates").ite
 
 
 def patterns_of(part, path):
-    """Yields (key, pattern) for each text below a part of the schema that has a pattern. Map members are
-    named `match` and `default`."""
+    """Yields (key, pattern) for each key of this part of the schema whose text must match a pattern. Members of maps
+    are named `match` and `default`."""
     if "pattern" in part:
         yield ".".join(path), part["pattern"]
     for name, member in part.get("properties", {}).items():
@@ -318,8 +318,7 @@ class Keys(unittest.TestCase):
                         refused += 1
                         self.assertIn(key, done.stdout + done.stderr)
             self.assertGreater(refused, 0, key)
-        # Each key with a pattern has texts here. The texts of one key may stand for several keys with the
-        # same pattern.
+        # Each key with a pattern has sample texts, or the same pattern as a key that has them.
         forms = dict(patterns_of(schema["properties"]["config"], []))
         self.assertLessEqual(set(SAMPLE_TEXTS), set(forms))
         key_with_texts = {

@@ -242,8 +242,8 @@ def check_sums(invariant, command, ranges, members_min, members_max):
 
 
 def check_counts(evidence, options):
-    """The results count as many delivered members as the log has, except late joiners. After a crash or a loss of
-    Redis' data, the log may have more."""
+    """The results count no more delivered members than the log has, and leave out only members that joined late. After
+    a crash or a loss of Redis' data, they may leave out others too."""
     invariant = InvariantResult("results count as many delivered members as the log has: never more, and fewer only after a crash")
     measured = []
     for command in evidence.commands:

@@ -228,7 +228,8 @@ class Coordinator:
 
     def _complete_join(self, group):
         """Ends the joining: all members have joined, or the deadline has passed. Members that have not joined are
-        removed; a static one stays until its session ends. If nobody has joined, the group keeps waiting."""
+        removed; a static one stays until its session ends. If nobody has joined, the group keeps waiting for its
+        static members; without any it is empty."""
         group.join_timer.cancel()
         for member in [one for one in group.members.values() if not one.is_joining and one.join_request.instance is None]:
             self._delete_member(group, member)

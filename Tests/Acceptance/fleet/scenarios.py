@@ -121,8 +121,8 @@ def add_and_remove_worker(context):
 
 
 def kill_and_freeze_workers(context):
-    """One worker is killed. Another is frozen, and continues with assignments that are no longer valid. One worker is
-    added. Then APNs is away."""
+    """One worker is killed, another is frozen, and a new one joins. Then the frozen worker continues with assignments
+    that are no longer valid. At the end APNs is away for a moment."""
     one, two, three = start_load(context)
     context.run_for(3)
     one.kill()

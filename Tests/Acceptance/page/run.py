@@ -37,7 +37,7 @@ ACTIONS = ["kill-worker", "take-redis-away", "answer-503", "cut-connections", "b
 
 
 class Demo:
-    """A demo with its page. Threads read the notes and the output that the demo prints."""
+    """A demo with its page. Threads read its standard error, as `notes`, and its standard output."""
 
     def __init__(self, program, directory):
         self.figures_file = os.path.join(directory, "figures.json")

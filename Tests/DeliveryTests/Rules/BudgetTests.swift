@@ -269,7 +269,7 @@ import Testing
         #expect(!core.settlements.contains("s1 refunded"))
     }
 
-    /// The start found no free stream, so it was never sent and its draw is refunded.
+    /// The start found no free stream, and expires. It was never sent, so its draw is refunded.
     @Test func `A start that found no stream returns its draw`() {
         let core = CoreHarness()
         core.receive(.start(1))

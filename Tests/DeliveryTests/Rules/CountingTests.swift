@@ -275,6 +275,19 @@ import Testing
         #expect(resultsWithCounts(core) == ["u1 superseded 0", "u0 accepted 0", "u2 accepted 0"])
     }
 
+    /// The current command is counted, so its slot is free when its older alert moves to the late end.
+    @Test func `A counted current command gives its older alert to a late end`() throws {
+        let core = makeCountingCore()
+        core.receive(.alert(2), .update(6))
+        core.loseRedis(isBusy: true)
+        core.receive(.end(3))
+        core.receive(.update(7))
+        core.elapse(5_000)
+        #expect(core.unansweredCalls == ["admit e3"])
+        core.reply(.send)
+        #expect(try #require(core.push()).body.contains("2 : 0"))
+    }
+
     @Test func `The result of an expired command has its count`() {
         let core = makeCountingCore()
         let now = CoreHarness.startSeconds

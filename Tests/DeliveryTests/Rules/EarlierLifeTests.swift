@@ -2,9 +2,9 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// An end comes late: after commands that may belong to a newer life, because it was deferred, or because another
-/// worker has settled the commands between. Only Redis knows whether a start began a new life since. So Redis decides
-/// about the end before the lane's newer commands, and none of them ends because the end waits. (R13)
+/// A lane has an end and newer commands of the same activity. A start that this lane did not see may have begun a new
+/// life between them: for example, the end was deferred, or another worker settled the start. Only Redis knows this. So
+/// Redis decides about the end first, and no newer command gets an outcome because the end waits. (R13)
 @Suite struct EarlierLifeTests {
     @Test func `A waiting update is sent after Redis has superseded the end`() {
         let core = coreWithPush(of: .update(6))

@@ -67,6 +67,14 @@ import Testing
         #expect(core.unansweredCalls == ["admit e1"])
     }
 
+    /// The producer gave both commands the same second and no sequence.
+    @Test func `An end replaces a waiting update of the same version`() {
+        let core = CoreHarness()
+        core.receive(.update(1), .end(1))
+        #expect(core.outcomes == ["u1 superseded"])
+        #expect(core.unansweredCalls == ["admit e1"])
+    }
+
     @Test func `Of two ends, the newer one is kept`() {
         let core = CoreHarness()
         core.receive(.end(1), .end(2))

@@ -2,8 +2,9 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// A failed push is sent again soon in one of three cases: its pool's retry budget permits the retry, APNs accepts at
-/// least half of the pushes, or the pool has sent nothing for a second. In all other cases the push waits longer. (R21)
+/// A failed push is sent again soon in one of three cases: its pool's retry budget permits the retry, APNs accepted at
+/// least ten of the last 20 pushes, or the pool has sent nothing for a second. In all other cases the push waits
+/// longer. (R21)
 @Suite struct RetryBudgetTests {
     @Test func `Without permission, an update waits long and is admitted again`() {
         let core = CoreHarness()
@@ -158,7 +159,7 @@ import Testing
     }
 
     /// A server that is about to close refuses streams, and does not process their pushes. APNs accepts the other
-    /// pushes, so the core sends the refused ones again at once, even without budget.
+    /// pushes, so the core sends the refused ones again soon, even without budget.
     @Test func `With a third of the streams refused, no push waits for the budget`() {
         let core = OutagePool.makeCore()
         var pool = OutagePool()

@@ -177,7 +177,7 @@ export class PhoneGrid {
     return `phone ${(phone + 1).toLocaleString("en")} of ${this.count.toLocaleString("en")}: ${state === "gone" ? "dismissed" : state}${nameText}`;
   }
 
-  // MARK: colourTexts
+  // MARK: colours
 
   colourText(state, tintIndex, shade, flashLevel, isUrgent) {
     const key = (((state * 256 + tintIndex) * 8 + (shade & 7)) * (FLASH_LEVELS + 1) + flashLevel) * 2 + (isUrgent ? 1 : 0);

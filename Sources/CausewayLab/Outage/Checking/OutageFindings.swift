@@ -8,7 +8,7 @@ struct OutageFindings: Equatable {
     var oldPushes: [String] = []
     /// Alerts and starts that reached a phone twice. Also surplus ends and restarts of lifetimes.
     var repeats: [String] = []
-    /// Alerts that rang again after a crash and that the promises permit to ring again.
+    /// Alerts that rang twice, as an ``AlertRepeatCause`` permits.
     var permittedRepeats: [String] = []
     /// The longest time from a state to the push that brought this state or a newer one.
     var longestSilenceMilliseconds: Int64 = 0

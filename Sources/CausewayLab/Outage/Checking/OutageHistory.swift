@@ -99,10 +99,10 @@ enum AfterLifetime {
 /// A crash, a loss of data, or a stop without a complete drain. Alerts that rang shortly before it may ring again.
 struct AlertRepeatCause: Equatable {
     var milliseconds: Int64
-    /// Alerts that rang within this time before the crash may ring again.
+    /// Alerts that rang within this time before the cause may ring again.
     var alertRepeatWindowMilliseconds: Int64
 
-    /// An alert may also ring twice if its first push was in flight at the crash. This push arrives at most
+    /// An alert may also ring twice if its first push was in flight at the time of the cause. That push arrives at most
     /// this much later.
     static let inFlightMillisecondsMax: Int64 = 1_000
 

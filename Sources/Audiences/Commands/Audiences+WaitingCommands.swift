@@ -1,0 +1,182 @@
+import Delivery
+import LiveActivity
+
+/// The commands that wait in an audience. Updates and ends replace each other, until a start comes between them. In each
+/// audience, the commands are linked through their slots, in the order in which they will be admitted.
+extension Audiences {
+    /// Adds a command to those that wait in its audience, and merges it with the last of them if both are updates or
+    /// ends. An update never supersedes an end. A waiting end does not make an update `ended` either: only Redis knows
+    /// whether a start has begun a new life since. (R13)
+    mutating func enqueue(_ command: UInt32) {
+        let audience = commands[command].audience
+        let waiting = audiences[audience].lastWaitingCommand
+        if audiences[audience].currentCommand != .max,
+            commands[audiences[audience].currentCommand].version == commands[command].version
+        {
+            return finishCommand(command, .outcome(.duplicate))
+        }
+        // A start is for devices, so it replaces no other command, and no other command replaces it.
+        guard waiting != .max, commands[waiting].event != .start, commands[command].event != .start else {
+            return appendCommand(command, to: audience)
+        }
+        merge(command, with: waiting, of: audience)
+    }
+
+    /// Merges two commands, each of them an update or an end: `waiting` is in the audience's list, `command` is in no
+    /// list. One of them is kept, in the place of `waiting`. The other one ends, or becomes its rider. If the older one
+    /// is an end and the newer one an update, neither supersedes the other.
+    mutating func merge(_ command: UInt32, with waiting: UInt32, of audience: UInt32) {
+        let (newer, older) =
+            commands[waiting].version < commands[command].version ? (command, waiting) : (waiting, command)
+        if commands[waiting].version == commands[command].version {
+            finishCommand(command, .outcome(.duplicate))
+        } else if commands[older].event == .end, commands[newer].event == .update {
+            keepBoth(end: older, update: newer, waiting: waiting, of: audience)
+        } else if older == command, let end = endBefore(waiting, newerThan: older, of: audience) {
+            // The alert of an update that is older than the end belongs to the life that the end ends.
+            supersedeCommand(older, by: end)
+        } else {
+            if older == waiting { put(newer, inPlaceOf: older, of: audience) }
+            supersedeCommand(older, by: newer)
+            if commands[newer].event == .end { supersedeNeighbors(of: newer, of: audience) }
+        }
+    }
+
+    /// Keeps both an end and a newer update; `waiting` is the one of them that is in the audience's list. The other one
+    /// belongs beside it: before the update, or behind the end. If an update or end already waits there, the other one
+    /// is merged with that command.
+    private mutating func keepBoth(end: UInt32, update: UInt32, waiting: UInt32, of audience: UInt32) {
+        if waiting == update {
+            let predecessor = predecessor(of: update, of: audience)
+            guard predecessor != .max, commands[predecessor].event != .start else {
+                return put(end, before: update, of: audience)
+            }
+            merge(end, with: predecessor, of: audience)
+        } else {
+            let next = commands[end].nextCommand
+            guard next != .max, commands[next].event != .start else { return put(update, behind: end, of: audience) }
+            merge(update, with: next, of: audience)
+        }
+    }
+
+    /// Returns the end that waits directly before `waiting`, if it is newer than `command`.
+    private func endBefore(_ waiting: UInt32, newerThan command: UInt32, of audience: UInt32) -> UInt32? {
+        let end = predecessor(of: waiting, of: audience)
+        guard end != .max, commands[end].event == .end, commands[end].version > commands[command].version else {
+            return nil
+        }
+        return end
+    }
+
+    /// Called after an end has got the place of an older command. Supersedes the older updates and ends that wait
+    /// directly before and behind the end.
+    private mutating func supersedeNeighbors(of end: UInt32, of audience: UInt32) {
+        func isReplaced(_ neighbor: UInt32) -> Bool {
+            neighbor != .max && commands[neighbor].event != .start && commands[neighbor].version < commands[end].version
+        }
+        let predecessor = predecessor(of: end, of: audience)
+        for neighbor in [predecessor, commands[end].nextCommand] where isReplaced(neighbor) {
+            unlinkCommand(neighbor, of: audience)
+            supersedeCommand(neighbor, by: end)
+        }
+    }
+
+    /// Supersedes the older command. If the newer command has no alert of its own, and if its body stays within the
+    /// limit with the older one's alert, it carries that alert. The command that brought the alert then ends together
+    /// with the newer one. Every other replaced command ends now.
+    private mutating func supersedeCommand(_ older: UInt32, by newer: UInt32) {
+        if commands[older].requestsChannel { commands[newer].requestsChannel = true }
+        guard commands[older].hasAlert, !commands[newer].hasAlert,
+            Body.byteCount(
+                commands[newer].body.bytes,
+                commands[newer].layout,
+                carryingAlertOf: commands[older].alert.count
+            ) <= bodyBytesMax(of: commands[newer].audience)
+        else { return finishCommand(older, .outcome(.superseded)) }
+        let (body, layout) = Self.bodyWithAlert(
+            commands[older].alert,
+            on: commands[newer].body.bytes,
+            commands[newer].layout
+        )
+        commands[newer].body.free()
+        commands[newer].body = body
+        commands[newer].layout = layout
+        commands[newer].alertVersion = commands[older].alertVersion ?? commands[older].version
+        let rider = commands[older].rider
+        guard rider == .max else {
+            // The alert came from `rider`, an even older command. From now on, `newer` carries it, so `older`
+            // carries nothing and can end.
+            commands[older].rider = .max
+            commands[newer].rider = rider
+            return finishCommand(older, .outcome(.superseded))
+        }
+        commands[older].stage = .riding
+        commands[newer].rider = older
+    }
+
+    mutating func appendCommand(_ command: UInt32, to audience: UInt32) {
+        commands[command].nextCommand = .max
+        commands[command].stage = .waiting
+        let last = audiences[audience].lastWaitingCommand
+        if last == .max {
+            audiences[audience].firstWaitingCommand = command
+        } else {
+            commands[last].nextCommand = command
+        }
+        audiences[audience].lastWaitingCommand = command
+    }
+
+    /// Puts a command where `waiting` waits, and takes `waiting` out of the list. At another place, the command could
+    /// follow a start that is newer than the command.
+    mutating func put(_ command: UInt32, inPlaceOf waiting: UInt32, of audience: UInt32) {
+        let predecessor = predecessor(of: waiting, of: audience)
+        commands[command].nextCommand = commands[waiting].nextCommand
+        commands[command].stage = .waiting
+        if predecessor == .max {
+            audiences[audience].firstWaitingCommand = command
+        } else {
+            commands[predecessor].nextCommand = command
+        }
+        if audiences[audience].lastWaitingCommand == waiting { audiences[audience].lastWaitingCommand = command }
+    }
+
+    private mutating func put(_ command: UInt32, before waiting: UInt32, of audience: UInt32) {
+        let predecessor = predecessor(of: waiting, of: audience)
+        guard predecessor != .max else { return prependCommand(command, to: audience) }
+        put(command, behind: predecessor, of: audience)
+    }
+
+    private mutating func put(_ command: UInt32, behind waiting: UInt32, of audience: UInt32) {
+        commands[command].nextCommand = commands[waiting].nextCommand
+        commands[command].stage = .waiting
+        commands[waiting].nextCommand = command
+        if audiences[audience].lastWaitingCommand == waiting { audiences[audience].lastWaitingCommand = command }
+    }
+
+    /// Returns the command that waits before `command` in its audience's list; `.max` if `command` is the first.
+    private func predecessor(of command: UInt32, of audience: UInt32) -> UInt32 {
+        var predecessor = UInt32.max
+        var current = audiences[audience].firstWaitingCommand
+        while current != command, current != .max { (predecessor, current) = (current, commands[current].nextCommand) }
+        precondition(current == command, "a command that waits is in its audience's list")
+        return predecessor
+    }
+
+    mutating func unlinkCommand(_ command: UInt32, of audience: UInt32) {
+        let predecessor = predecessor(of: command, of: audience)
+        let next = commands[command].nextCommand
+        if predecessor == .max {
+            audiences[audience].firstWaitingCommand = next
+        } else {
+            commands[predecessor].nextCommand = next
+        }
+        if audiences[audience].lastWaitingCommand == command { audiences[audience].lastWaitingCommand = predecessor }
+    }
+
+    mutating func prependCommand(_ command: UInt32, to audience: UInt32) {
+        commands[command].stage = .waiting
+        commands[command].nextCommand = audiences[audience].firstWaitingCommand
+        audiences[audience].firstWaitingCommand = command
+        if audiences[audience].lastWaitingCommand == .max { audiences[audience].lastWaitingCommand = command }
+    }
+}
