@@ -172,8 +172,8 @@ extension Pool {
     }
 }
 
-/// Links a name look-up to its pool. The pool holds this object until the result arrives. If the pool is
-/// released before, the look-up's result is ignored.
+/// Links a name look-up to its pool. Only the pool holds this object, so the look-up does not keep the pool alive. If
+/// the pool has stopped or was released when the result arrives, the result is ignored.
 final class HostLookup {
     unowned let pool: Pool
 

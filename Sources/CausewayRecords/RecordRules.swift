@@ -38,7 +38,7 @@ struct RecordRules: Sendable {
         }
         faults += Self.sizeFaults(of: record, "", depth: 1)
         if case .object(let members) = record, let aps = members["aps"] {
-            faults += try Self.bodyFaults(members, aps) + Self.timestampFaults(aps, now)
+            faults += try Self.bodySizeFaults(members, aps) + Self.timestampFaults(aps, now)
         }
         guard faults.isEmpty else { throw InvalidRecord(faults: faults) }
     }
@@ -73,7 +73,7 @@ struct RecordRules: Sendable {
     }
 
     /// Returns a fault if the body for APNs is too large: `{"aps":…}` with the members of `payload`.
-    private static func bodyFaults(_ record: JSONObject, _ aps: JSONValue) throws -> [RecordFault] {
+    private static func bodySizeFaults(_ record: JSONObject, _ aps: JSONValue) throws -> [RecordFault] {
         var count = try #"{"aps":}"#.utf8.count + aps.text().count
         if case .object(let members) = record["payload"], let payload = record["payload"], !members.isEmpty {
             // In the body, one comma replaces the two braces of `payload`.

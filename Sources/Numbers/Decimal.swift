@@ -21,7 +21,7 @@ public enum Decimal {
         return value <= max ? value : nil
     }
 
-    /// Returns how many digits a number has.
+    /// Returns the number of bytes that ``write(_:to:)`` writes; 1 for 0.
     @inlinable
     public static func digitCount(of value: UInt64) -> Int {
         var count = 1

@@ -20,7 +20,7 @@ import Testing
         isHeldStart: true,
         isReread: true,
         alertVersion: Version(timestamp: 1_790_000_000, sequence: .max),
-        statePriority: 5,
+        priorityWithoutAlert: 5,
         isAlertExpired: true,
         serviceFaults: 9,
         pauseEndMilliseconds: 1_790_000_300_000

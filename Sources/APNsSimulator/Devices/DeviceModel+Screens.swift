@@ -9,7 +9,8 @@ extension DeviceModel {
     public static let focusedPhonesMax = 64
     /// Bytes of one phone in the response; see `screens` of `screensJSON`.
     static let screenBytes = 6
-    /// A bit in the byte of a phone's state in `screens`: the last push had priority 10.
+    /// A bit in the byte of a phone's state in `screens`: the last push to the activity that the phone shows had
+    /// priority 10.
     static let priority10Bit: UInt8 = 0x10
 
     /// Writes what changed on the Lock Screens, as JSON.
@@ -21,8 +22,8 @@ extension DeviceModel {
     /// - `backInTime`, `startedTwice`, `rangTwice`, `rangInDoubt`: the counts of `SenderFaultCounts`, over all
     ///   phones
     /// - `screens`: base64 of six bytes for each changed phone: its number as two bytes, the low one first; its state,
-    ///   plus 16 if the last push had priority 10; the number of its alerts (modulo 256), its tint, and a hash of its
-    ///   content, a byte each
+    ///   plus 16 if the last push to this activity had priority 10; the number of its alerts (modulo 256), its tint, and
+    ///   a hash of its content, a byte each
     /// - `focus`: the details of each changed phone that the parameter `focus` lists
     ///
     /// - Parameters:

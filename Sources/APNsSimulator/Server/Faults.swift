@@ -79,10 +79,10 @@ public struct Faults: Sendable, Equatable {
 
     /// Describes an invalid value; nil if all values are valid.
     var validationProblem: String? {
-        shareProblem ?? connectionProblem
+        requestProblem ?? connectionProblem
     }
 
-    private var shareProblem: String? {
+    private var requestProblem: String? {
         let shares =
             [
                 internalServerErrorShare, serviceUnavailableShare, tooManyRequestsShare, unknownReasonShare,

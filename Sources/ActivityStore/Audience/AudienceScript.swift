@@ -50,7 +50,7 @@ enum AudienceScript: Int, CaseIterable {
         ("ACTIVITY_LIFETIME_MILLISECONDS", StoreLimits.activityExpiryMilliseconds),
         ("TIMESTAMP_MAX", Limits.timestampMax),
         ("FANOUTS_MAX", Int64(AudienceRecordLimits.fanOutsMax)),
-        ("RANGE_COUNT_KEPT", AudienceRecordLimits.rangeCountKeptMilliseconds),
+        ("RANGE_COUNT_FIXED", AudienceRecordLimits.rangeCountFixedMilliseconds),
         ("BODY_KEPT", AudienceRecordLimits.bodyKeptMilliseconds),
     ]
 }

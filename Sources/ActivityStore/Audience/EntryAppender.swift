@@ -76,7 +76,7 @@ final class EntryAppender: RedisHandler {
             let isBeingArranged = appendTable.isArranging(pageOf: slot)
             appendTable[slot].step = .arrangingAfterwards
             handler?.audienceReplied(tag: appendTable[slot].tag, AudienceReply(.appended))
-            if isBeingArranged || issueArrange(slot) != .issued { appendTable.remove(slot) }
+            if isBeingArranged || issuePageArrangement(slot) != .issued { appendTable.remove(slot) }
         }
     }
 
@@ -103,14 +103,14 @@ final class EntryAppender: RedisHandler {
         if entryAppend.step == .lookingUp && (bounds == entryAppend.bounds || directory.isEmpty) {
             appendTable[slot].step = .arranging
             appendTable[slot].bounds = bounds
-            failUnlessIssued(slot, issueArrange(slot))
+            failUnlessIssued(slot, issuePageArrangement(slot))
         } else {
             counters.repeatedAppendCount &+= 1
             failUnlessIssued(slot, issueAppend(slot))
         }
     }
 
-    private func issueArrange(_ slot: UInt16) -> IssueOutcome {
+    private func issuePageArrangement(_ slot: UInt16) -> IssueOutcome {
         guard let (session, connection) = redis?.audienceSession(for: directoryKey(slot)) else { return .notReady }
         return session.arrangePage(ofAppend: slot, on: connection)
     }

@@ -5,7 +5,8 @@ public import LiveActivity
 public struct ActivityInspection: Sendable, Equatable {
     /// How far the newest admitted version has come.
     public enum VersionState: String, Sendable, CaseIterable {
-        /// The version waits for the activity's pace or for a token, or `causeway replay` has reopened it.
+        /// The version waits for the activity's pace. Or there is no token, and no worker has given the command to Redis
+        /// yet (then it is `held`). Or `causeway replay` has reopened the version.
         case waiting
         /// A worker was allowed to send the version. Redis does not have APNs' answer yet.
         case sending

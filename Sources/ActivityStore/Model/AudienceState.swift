@@ -208,7 +208,7 @@ package struct AudienceState: Sendable {
     /// number. If the number changes, deletes the checkpoints of the old ranges.
     private mutating func chooseRangeCount(_ call: AudienceAdmission<[UInt8]>, now: Int64) -> UInt16 {
         let fanOutUnderWay = fanOuts.last {
-            $0.totals == nil && now - $0.atMilliseconds < AudienceRecordLimits.rangeCountKeptMilliseconds
+            $0.totals == nil && now - $0.atMilliseconds < AudienceRecordLimits.rangeCountFixedMilliseconds
         }
         let count = fanOutUnderWay?.rangeCount ?? call.rangeCount
         if let admittedVersion, admittedVersion.grant.rangeCount != count {

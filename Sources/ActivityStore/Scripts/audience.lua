@@ -173,7 +173,7 @@ if operation == 'a' then
   local rangeCount = wantedRanges
   for at = #list - FANOUT_BYTES + 1, 1, -FANOUT_BYTES do
     local count, since, isFinished = read('<I2I6B', list, at + 13)
-    if isFinished % 2 == 0 and now - since < @RANGE_COUNT_KEPT@ then
+    if isFinished % 2 == 0 and now - since < @RANGE_COUNT_FIXED@ then
       rangeCount = count
       break
     end

@@ -21,7 +21,7 @@ extension Audiences {
                 let position = pages[page].position(member)
                 return position < end ? NextMember(page: page, member: member, position: position) : nil
             }
-            guard !isContinued(page, end: end) else { return nil }
+            guard !awaitsNextPage(page, end: end) else { return nil }
             page = pages[page].nextPage
         }
         return nil

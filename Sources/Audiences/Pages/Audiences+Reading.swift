@@ -46,7 +46,7 @@ extension Audiences {
 
     /// Whether the segment continues after this page, but the next page was not requested yet. The members
     /// that follow this page are then missing from the round's list of pages.
-    func isContinued(_ page: UInt32, end: UInt64) -> Bool {
+    func awaitsNextPage(_ page: UInt32, end: UInt64) -> Bool {
         pages[page].needsContinuation && pages[page].endPosition < end
     }
 

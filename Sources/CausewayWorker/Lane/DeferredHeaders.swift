@@ -57,7 +57,8 @@ enum DeferredHeaders {
             deferral.topic.rawValue, deferral.partition, deferral.offset, deferral.count,
             recordMilliseconds, deferral.receivedMilliseconds, deferral.attempts, deferral.earlierResultCount,
             deferral.supersededCount, registeredAtMilliseconds, deferral.claim, flags(of: deferral),
-            alert?.timestamp ?? -1, alert?.sequence ?? 0, deferral.statePriority, deferral.isAlertExpired ? 1 : 0,
+            alert?.timestamp ?? -1, alert?.sequence ?? 0, deferral.priorityWithoutAlert,
+            deferral.isAlertExpired ? 1 : 0,
             deferral.serviceFaults, deferral.pauseEndMilliseconds,
         ]
         return numbers.map { "\($0)" }.joined(separator: " ")
@@ -86,7 +87,7 @@ enum DeferredHeaders {
             let superseded = nextNumber(UInt32.self), let registeredAtMilliseconds = nextNumber(Int64.self),
             let claim = nextNumber(UInt64.self), let flags = nextNumber(UInt8.self),
             let timestamp = nextNumber(Int64.self), let sequence = nextNumber(UInt64.self),
-            let statePriority = nextNumber(UInt8.self), [0, 5, 10].contains(statePriority),
+            let priorityWithoutAlert = nextNumber(UInt8.self), [0, 5, 10].contains(priorityWithoutAlert),
             let isAlertExpired = nextNumber(UInt8.self), let serviceFaults = nextNumber(UInt8.self),
             let pauseEndMilliseconds = nextNumber(Int64.self),
             [recordMilliseconds, receivedMilliseconds, registeredAtMilliseconds, pauseEndMilliseconds]
@@ -108,7 +109,7 @@ enum DeferredHeaders {
             isHeldStart: flags & heldStartFlag != 0,
             isReread: flags & rereadFlag != 0,
             alertVersion: timestamp < 0 ? nil : Version(timestamp: timestamp, sequence: sequence),
-            statePriority: statePriority,
+            priorityWithoutAlert: priorityWithoutAlert,
             isAlertExpired: isAlertExpired == 1,
             serviceFaults: serviceFaults,
             pauseEndMilliseconds: pauseEndMilliseconds

@@ -362,7 +362,7 @@ extension RecordSlot {
         isReread = deferral.isReread
         if hasOwnToken { registeredAtMilliseconds = deferral.registeredAtMilliseconds }
         if !layout.alert.isAbsent { olderAlertVersion = deferral.alertVersion }
-        if deferral.statePriority > 0 { statePriority = deferral.statePriority }
+        if deferral.priorityWithoutAlert > 0 { priorityWithoutAlert = deferral.priorityWithoutAlert }
         if deferral.isAlertExpired { noteExpiredAlert() }
         guard isStart else { return }
         previousClaim = deferral.claim

@@ -37,7 +37,7 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
     /// own, or there is none.
     public var alertVersion: Version?
     /// The priority with which the state is sent if its alert is removed; 0: not known.
-    public var statePriority: UInt8
+    public var priorityWithoutAlert: UInt8
     /// Whether the lane removed an alert because it was too old. The result says so.
     public var isAlertExpired: Bool
     /// How many attempts in a row to push to the activity failed for a reason that only delays a push (R18). Each
@@ -61,7 +61,7 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
         isHeldStart: Bool = false,
         isReread: Bool = false,
         alertVersion: Version? = nil,
-        statePriority: UInt8 = 0,
+        priorityWithoutAlert: UInt8 = 0,
         isAlertExpired: Bool = false,
         serviceFaults: UInt8 = 0,
         pauseEndMilliseconds: Int64 = 0
@@ -80,7 +80,7 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
         self.isHeldStart = isHeldStart
         self.isReread = isReread
         self.alertVersion = alertVersion
-        self.statePriority = statePriority
+        self.priorityWithoutAlert = priorityWithoutAlert
         self.isAlertExpired = isAlertExpired
         self.serviceFaults = serviceFaults
         self.pauseEndMilliseconds = pauseEndMilliseconds
@@ -127,7 +127,7 @@ extension RecordView {
             isHeldStart: isHeldStart,
             isReread: isReread,
             alertVersion: olderAlertVersion,
-            statePriority: statePriority,
+            priorityWithoutAlert: priorityWithoutAlert,
             isAlertExpired: isAlertExpired,
             serviceFaults: deferralState.serviceFaults,
             pauseEndMilliseconds: deferralState.pauseEndMilliseconds

@@ -151,7 +151,7 @@ public struct RecordView {
     /// Whether the record had been settled before and is read again because Redis lost data.
     public var isReread: Bool { slot.isReread }
     /// The priority with which a command's state is sent if its alert is removed: 5 or 10.
-    public var statePriority: UInt8 { slot.statePriority }
+    public var priorityWithoutAlert: UInt8 { slot.priorityWithoutAlert }
     var isAlertExpired: Bool { slot.isAlertExpired }
     /// Whether the record brings a token: its own, or the token that released a held start.
     var bringsToken: Bool { (slot.hasOwnToken || slot.isHeldStart) && slot.tokenByteCount > 0 }

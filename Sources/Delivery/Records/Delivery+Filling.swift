@@ -22,7 +22,7 @@ extension Delivery {
         slot.pointee.digest = nil
         if command.event == .start { slot.pointee.claim = randomness.next() }
         slot.pointee.staleDate = command.staleDate
-        slot.pointee.statePriority = command.priority != 0 ? command.priority : command.event == .update ? 5 : 10
+        slot.pointee.priorityWithoutAlert = command.priority != 0 ? command.priority : command.event == .update ? 5 : 10
         slot.pointee.priority = command.priority != 0 ? command.priority : Self.defaultPriority(of: command)
         slot.pointee.expiration = command.event == .start ? expiration(ofStart: command, slot) : command.expiration
         let textBytes =
@@ -32,7 +32,7 @@ extension Delivery {
         let blockByteCount =
             textBytes + trace.count + droppedFields.count
             + (command.identifier.isAbsent ? defaultIdentifierBytesMax : 0)
-            + BlockRoom.reasonBytes
+            + RecordBlockWriter.reasonBytesMax
         var writer = RecordBlockWriter(block: records.allocateBlock(blockByteCount))
         slot.pointee.textBlock = writer.block
         slot.pointee.subjectIdentifier = writer.append(command.activity, from: value)
@@ -44,7 +44,7 @@ extension Delivery {
         slot.pointee.commandIdentifier =
             command.identifier.isAbsent
             ? writer.reserve(defaultIdentifierBytesMax) : writer.append(command.identifier, from: value)
-        slot.pointee.reason = writer.reserve(BlockRoom.reasonBytes)
+        slot.pointee.reason = writer.reserve(RecordBlockWriter.reasonBytesMax)
         // Clear the token. If a registration released this command, the slot still has the token of the
         // registration.
         slot.pointee.tokenBlock = .none
@@ -81,7 +81,7 @@ extension Delivery {
         slot.pointee.kind = .registration
         slot.pointee.environment = registration.environment
         slot.pointee.registeredAtMilliseconds = registration.registeredAtMilliseconds
-        let otherBytes = trace.count + BlockRoom.reasonBytes
+        let otherBytes = trace.count + RecordBlockWriter.reasonBytesMax
         var writer: RecordBlockWriter
         switch registration.kind {
         case .activity(let activity):
@@ -109,7 +109,7 @@ extension Delivery {
         }
         slot.pointee.textBlock = writer.block
         slot.pointee.trace = writer.append(trace)
-        slot.pointee.reason = writer.reserve(BlockRoom.reasonBytes)
+        slot.pointee.reason = writer.reserve(RecordBlockWriter.reasonBytesMax)
     }
 
     /// Returns when a start expires, UNIX seconds: `startSeconds` of its policy after its timestamp, or at its own

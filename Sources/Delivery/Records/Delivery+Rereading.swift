@@ -16,7 +16,7 @@ extension Delivery {
     mutating func removeAlert(ofRereadRecord record: UInt32) {
         guard records[record].hasAlert else { return }
         records.removeAlert(fromBodyOf: record)
-        records[record].priority = records[record].statePriority
+        records[record].priority = records[record].priorityWithoutAlert
     }
 }
 

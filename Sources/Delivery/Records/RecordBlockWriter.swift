@@ -1,13 +1,11 @@
 import LiveActivity
 
-/// How many bytes a record's block reserves for texts that the core writes later.
-enum BlockRoom {
-    /// Room for a reason of APNs, of Redis or of Causeway. A longer reason is cut.
-    static let reasonBytes = 64
-}
-
 /// Writes the texts of one record one after another into one block.
 struct RecordBlockWriter {
+    /// How many bytes a record's block reserves for a reason of APNs, of Redis or of Causeway, which the core writes
+    /// later. A longer reason is cut.
+    static let reasonBytesMax = 64
+
     let block: Arena.Block
     private var position = 0
 
@@ -60,9 +58,9 @@ extension RecordSlot {
     /// The value of the alert in the body; empty if there is none.
     var alert: UnsafeRawBufferPointer { layout.alert.bytes(in: body.bytes) }
 
-    /// Sets the reason. Only `BlockRoom.reasonBytes` are kept.
+    /// Sets the reason. Only `RecordBlockWriter.reasonBytesMax` are kept.
     mutating func setReason(_ bytes: UnsafeRawBufferPointer) {
-        let count = min(bytes.count, BlockRoom.reasonBytes)
+        let count = min(bytes.count, RecordBlockWriter.reasonBytesMax)
         if let base = bytes.baseAddress {
             (textBlock.base + Int(reason.offset)).copyMemory(from: base, byteCount: count)
         }

@@ -21,7 +21,7 @@ struct RecordSlot: BitwiseCopyable {
     /// is the command's own priority or the default. It may change when the command takes over or loses an alert.
     var priority: UInt8 = 0
     /// The priority with which the state is sent if its alert is removed: 5 or 10; 0 for a record without a command.
-    var statePriority: UInt8 = 0
+    var priorityWithoutAlert: UInt8 = 0
     /// Only `Records.enter` changes the stage.
     private(set) var stage = RecordStage.received
     var followUps: FollowUps = []

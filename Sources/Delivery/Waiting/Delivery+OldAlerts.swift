@@ -25,7 +25,7 @@ extension Delivery {
             records[record].noteExpiredAlert()
         }
         if bodyAlert != nil { records.removeAlert(fromBodyOf: record) }
-        records[record].priority = records[record].statePriority
+        records[record].priority = records[record].priorityWithoutAlert
     }
 
     /// Whether an alert is too old to be sent with this record, by the policy of the record.

@@ -73,6 +73,27 @@ extension Delivery {
         return alert < currentAlert
     }
 
+    /// Lets a waiting end carry the alert of the first rider behind it, if this alert is older than the end. Such an
+    /// alert belongs to the life that the end ends.
+    mutating func moveOlderAlert(to end: UInt32, of activity: UInt32, now: Moment) {
+        let list = activities.address(of: activity).pointee.waitingList
+        var waiting = list.successor(of: end, in: records)
+        while let candidate = waiting {
+            let source = records.alertSource(of: candidate)
+            guard source == candidate else {
+                // If the body of the newer state is complete, the alert is already in this body and stays there. A
+                // second record of the end may carry the same alert (simulation `repeats`, seed 138).
+                guard records[candidate].digest == nil, records.isNewer(candidate, than: end),
+                    mayBeCarried(source, on: end, now: now)
+                else { return }
+                _ = records.removeRider(of: candidate)
+                supersede(source, by: end, now: now)
+                return
+            }
+            waiting = list.successor(of: candidate, in: records)
+        }
+    }
+
     /// Called when APNs has accepted the current command. If the command has an alert, removes the same alert, and
     /// older ones, from the first waiting states. With them, the phone would ring twice or in the wrong order.
     ///

@@ -125,24 +125,6 @@ extension Delivery {
         return true
     }
 
-    /// Lets a waiting end carry the alert of the first rider behind it, if this alert is older than the end. Such an
-    /// alert belongs to the life that the end ends.
-    mutating func moveOlderAlert(to end: UInt32, of activity: UInt32, now: Moment) {
-        let list = activities.address(of: activity).pointee.waitingList
-        var waiting = list.successor(of: end, in: records)
-        while let candidate = waiting {
-            let source = records.alertSource(of: candidate)
-            guard source == candidate else {
-                // If the body of the newer state is complete, the alert is already in this body and stays there.
-                guard records[candidate].digest == nil, records.isNewer(end, than: source) else { return }
-                _ = records.removeRider(of: candidate)
-                supersede(source, by: end, now: now)
-                return
-            }
-            waiting = list.successor(of: candidate, in: records)
-        }
-    }
-
     /// Replaces the waiting starts after a lifetime (`isLifetimeRestart`) by an end of the producer, which takes
     /// precedence whatever the versions are. (R35)
     private mutating func replaceRestarts(by end: UInt32, of activity: UInt32, now: Moment) {

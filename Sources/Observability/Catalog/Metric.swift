@@ -200,7 +200,8 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
     /// The outcome of a command to an audience, in one range or over all ranges.
     case roundOutcome
     case memberOutcome
-    /// How an audience's members changed: joined, left, or registered again (moved).
+    /// How an audience's members changed: `joined`, `left`, or `moved` (a member of all audiences that it names has
+    /// registered again).
     case membershipChange
     /// An app in an environment.
     case pool

@@ -11,10 +11,10 @@ public struct RecordTrace {
     /// The most bytes that ``write(to:)`` writes.
     public static let bytesMax = contextBytes + traceStateBytesMax
 
-    /// The trace id, and the span that is the parent of the record's spans.
+    /// The trace id and a span. Each result of the record has a span, and this span is their parent. If the trace begins
+    /// here (``isBegunHere``), this is instead the span of the first result, and the parent of the later results' spans.
     public var context: TraceContext
-    /// Whether the trace begins at this worker, because no valid header named a trace. If so, the span of ``context``
-    /// is the record's own span.
+    /// Whether the trace begins at this worker, because no valid header named a trace.
     public var isBegunHere = false
     /// The `tracestate` header; empty if there is none, or if it is longer than ``traceStateBytesMax``.
     public var traceState = UnsafeRawBufferPointer(start: nil, count: 0)

@@ -5,7 +5,12 @@ import LiveActivity
 import enum CausewayRecords.JSONValue
 
 extension ActivityReport {
-    /// Makes the report from an activity's value in Redis and the settings of its policy.
+    /// Makes the report from an activity's value in Redis.
+    ///
+    /// - Parameters:
+    ///   - policy: the policy whose pace and budget are assumed: that of a result, or the app's default.
+    ///   - lifetimeEndsMilliseconds: when the activity is due in the timetable; nil if it has no entry, or none was
+    ///     read.
     init(
         _ inspection: ActivityInspection,
         app: InspectedApp,

@@ -19,7 +19,7 @@ import Testing
         #expect(String(decoding: view.audience, as: UTF8.self) == "m")
         #expect(view.activity.isEmpty)
         #expect(view.version == Version(timestamp: CoreHarness.startSeconds + 1, sequence: 0))
-        #expect(view.hasAlert && view.priority == 10 && view.statePriority == 5)
+        #expect(view.hasAlert && view.priority == 10 && view.priorityWithoutAlert == 5)
         #expect(view.event == .update)
         #expect(core.committableOffset == 0)
         core.endHandover(record, .outcome(.failed), reason: "redisFull", admittedMilliseconds: 5)

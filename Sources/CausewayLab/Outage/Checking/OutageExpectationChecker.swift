@@ -39,8 +39,8 @@ struct OutageExpectationChecker {
         case .invalidationCount(let expectedCount):
             return invalidations == expectedCount ? nil : "\(invalidations) invalidations, expected \(expectedCount)"
         case .oneFinalResultPerCommand:
-            let again = outcomes.values.count { $0.count { !Self.nonfinalOutcomeNames.contains($0) } > 1 }
-            return again == 0 ? nil : "\(again) commands have two final results"
+            let repeatedCount = outcomes.values.count { $0.count { !Self.nonfinalOutcomeNames.contains($0) } > 1 }
+            return repeatedCount == 0 ? nil : "\(repeatedCount) commands have two final results"
         case .silenceWithin(let bound):
             let measured = findings.longestSilenceMilliseconds
             return measured <= bound ? nil : "an activity waited \(measured) ms; the limit is \(bound)"
