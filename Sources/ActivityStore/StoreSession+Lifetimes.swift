@@ -14,38 +14,9 @@ extension StoreSession {
         on connection: RedisConnection
     ) -> IssueOutcome {
         if let obstacle = connection.obstacle { return obstacle }
-        let bytes = 64 + activityKey.count
         switch operation {
-        case .reportLifetimeEvent(.removed, _):
-            write(.lifetime, tag, key, argumentCount: 2, argumentBytes: bytes, script: .lifetime, on: connection) {
-                $0.writeArgument(letter: UInt8(ascii: "o"))
-                $0.writeArgument(activityKey)
-            }
-        case .reportLifetimeEvent(.began(let at, let lifetime), let keptCommand):
-            writeLifetimeEvent(UInt8(ascii: "b"), tag, key, activityKey, at, lifetime, keptCommand, on: connection)
-        case .reportLifetimeEvent(.alive(let at, let lifetime), let keptCommand):
-            writeLifetimeEvent(UInt8(ascii: "a"), tag, key, activityKey, at, lifetime, keptCommand, on: connection)
-        case .reportLifetimeEvent(.updatedAfterEnd, let keptCommand):
-            writeLifetimeEvent(UInt8(ascii: "m"), tag, key, activityKey, 0, 0, keptCommand, on: connection)
-        case .reportLifetimeEvent(.ended(let beganMilliseconds, let restartMilliseconds), _):
-            writeLifetimeEnd(
-                UInt8(ascii: "e"),
-                tag,
-                key,
-                activityKey,
-                beganMilliseconds: beganMilliseconds,
-                restartMilliseconds: restartMilliseconds,
-                on: connection
-            )
-        case .reportLifetimeEvent(.endedByAnother(let beganMilliseconds), _):
-            writeLifetimeEnd(
-                UInt8(ascii: "x"),
-                tag,
-                key,
-                activityKey,
-                beganMilliseconds: beganMilliseconds,
-                on: connection
-            )
+        case .reportLifetimeEvent(let event, let keptCommand):
+            writeLifetimeReport(event, keptCommand, tag, key, activityKey, on: connection)
         case .checkLifetime(let beganMilliseconds, let shownVersion, let leaseMilliseconds):
             writeLifetimeCheck(
                 tag,
@@ -61,6 +32,55 @@ extension StoreSession {
         return .issued
     }
 
+    private func writeLifetimeReport(
+        _ event: LifetimeEvent,
+        _ keptCommand: KeptCommand<Bytes>?,
+        _ tag: UInt64,
+        _ key: Bytes,
+        _ activityKey: Bytes,
+        on connection: RedisConnection
+    ) {
+        func writeEvent(_ letter: Unicode.Scalar, atMilliseconds: Int64, lifetimeMilliseconds: Int64) {
+            writeLifetimeEvent(
+                UInt8(ascii: letter),
+                tag,
+                key,
+                activityKey,
+                atMilliseconds: atMilliseconds,
+                lifetimeMilliseconds: lifetimeMilliseconds,
+                keptCommand,
+                on: connection
+            )
+        }
+        func writeEnd(_ letter: Unicode.Scalar, beganMilliseconds: Int64, restartMilliseconds: Int64 = 0) {
+            writeLifetimeEnd(
+                UInt8(ascii: letter),
+                tag,
+                key,
+                activityKey,
+                beganMilliseconds: beganMilliseconds,
+                restartMilliseconds: restartMilliseconds,
+                on: connection
+            )
+        }
+        switch event {
+        case .removed:
+            let bytes = 64 + activityKey.count
+            write(.lifetime, tag, key, argumentCount: 2, argumentBytes: bytes, script: .lifetime, on: connection) {
+                $0.writeArgument(letter: UInt8(ascii: "o"))
+                $0.writeArgument(activityKey)
+            }
+        case .began(let atMilliseconds, let lifetimeMilliseconds):
+            writeEvent("b", atMilliseconds: atMilliseconds, lifetimeMilliseconds: lifetimeMilliseconds)
+        case .alive(let atMilliseconds, let lifetimeMilliseconds):
+            writeEvent("a", atMilliseconds: atMilliseconds, lifetimeMilliseconds: lifetimeMilliseconds)
+        case .updatedAfterEnd: writeEvent("m", atMilliseconds: 0, lifetimeMilliseconds: 0)
+        case .ended(let beganMilliseconds, let restartMilliseconds):
+            writeEnd("e", beganMilliseconds: beganMilliseconds, restartMilliseconds: restartMilliseconds)
+        case .endedByAnother(let beganMilliseconds): writeEnd("x", beganMilliseconds: beganMilliseconds)
+        }
+    }
+
     /// Writes an operation on the life that began at `beganMilliseconds`.
     private func writeLifetimeEnd(
         _ letter: UInt8,
@@ -68,7 +88,7 @@ extension StoreSession {
         _ key: Bytes,
         _ activityKey: Bytes,
         beganMilliseconds: Int64,
-        restartMilliseconds: Int64 = 0,
+        restartMilliseconds: Int64,
         on connection: RedisConnection
     ) {
         let bytes = 96 + activityKey.count
@@ -106,8 +126,8 @@ extension StoreSession {
         _ tag: UInt64,
         _ key: Bytes,
         _ activityKey: Bytes,
-        _ atMilliseconds: Int64,
-        _ lifetimeMilliseconds: Int64,
+        atMilliseconds: Int64,
+        lifetimeMilliseconds: Int64,
         _ keptCommand: KeptCommand<Bytes>?,
         on connection: RedisConnection
     ) {
