@@ -112,6 +112,24 @@ import Testing
         #expect(comparison.admit(makeRegistration("bb", at: 300, in: nil)).heldCommand == [7])
     }
 
+    @Test func `A registration that is made again does not undo what came in the same millisecond`() throws {
+        let comparison = try ScriptComparison()
+        comparison.admit(makeRegistration(in: encodeAudiences(1)))
+        #expect(
+            comparison.admit(makeRegistration(at: 200, in: encodeAudiences(2))).departures
+                == encodeDepartures(1, at: 200)
+        )
+        #expect(comparison.verdict(.unregister(atMilliseconds: 200)) == .unregistered)
+        comparison.settle(makeConfirmation(200))
+        #expect(comparison.verdict(makeRegistration(at: 200, in: nil)) == .stale)
+        #expect(comparison.verdict(makeCommand(.update, 100)) == .noToken)
+        // The producer registers another token in this millisecond.
+        #expect(comparison.verdict(makeRegistration("bb", at: 200, in: encodeAudiences(3))) == .registered)
+        #expect(comparison.verdict(makeRegistration(at: 200, in: nil)) == .stale)
+        #expect(comparison.verdict(makeRegistration("bb", at: 200, in: nil)) == .registered)
+        #expect(comparison.admit(makeCommand(.update, 100)).registration == makeToken("bb", at: 200))
+    }
+
     @Test func `An admission waits until the leave is confirmed`() throws {
         let comparison = try ScriptComparison()
         comparison.admit(makeRegistration(in: encodeAudiences(1, 2)))
@@ -301,5 +319,21 @@ import Testing
                 && leaveReply.departures == encodeDepartures(1, at: 150)
         )
         #expect(comparison.admit(makeRegistration(at: 200, in: nil, type: "Game")).heldCommand == [7])
+    }
+
+    @Test func `A device's registration that is made again does not undo what came in the same millisecond`() throws {
+        let comparison = try ScriptComparison(Self.device)
+        comparison.admit(makeRegistration(at: 200, in: encodeAudiences(1), type: "Game"))
+        #expect(comparison.verdict(.unregister(atMilliseconds: 200)) == .unregistered)
+        #expect(comparison.verdict(makeRegistration(at: 200, in: nil, type: "Game")) == .stale)
+        #expect(comparison.verdict(.hold(attributesType: "Game", version: .at(100), command: [7])) == .held)
+        comparison.settle(makeConfirmation(200))
+        // Another token of this millisecond stays. The held start goes to this token.
+        #expect(comparison.admit(makeRegistration("bb", at: 200, in: [], type: "Game")).heldCommand == [7])
+        #expect(comparison.admit(makeRegistration(at: 200, in: nil, type: "Game")).heldCommand == [7])
+        #expect(
+            comparison.admit(.takeStartToken(attributesType: "Game", registration: nil)).registration
+                == makeToken("bb", at: 200)
+        )
     }
 }

@@ -50,7 +50,7 @@ import Testing
     }
 
     func makeRegistration(_ text: String, at: Int64 = 100, shows: Version? = nil) -> Operation {
-        .register(attributesType: nil, registration: token(text, at: at), shows: shows)
+        .register(attributesType: nil, registration: token(text, at: at), shows: shows, audiences: [])
     }
 
     func acceptedSettlement(_ timestamp: Int64, _ sequence: UInt64 = 0, digest: UInt64 = 1) -> Operation {

@@ -63,6 +63,10 @@ import Testing
     /// deferrals:
     /// - 1, 81: Pushes were deferred before they were offered to their pool. So the core did not find out that
     ///   APNs accepted pushes again.
+    ///
+    /// audiences:
+    /// - 2411: A registration was made again after a tombstone of the same millisecond. The activity had its token
+    ///   again, but was in no audience.
     static let regressions: [(SimulationParameters.Kind, [UInt64])] = [
         (.plain, [165, 367, 622, 892, 5163, 5889, 118065]),
         (.tokens, [8324]),
@@ -71,6 +75,7 @@ import Testing
         (.repeats, [138, 755, 4949, 6049, 7212, 7882, 21365, 30787]),
         (.connections, [56]),
         (.deferrals, [1, 81]),
+        (.audiences, [2411]),
     ]
 
     /// Random histories in virtual time. A seed repeats its history exactly. (R1)

@@ -88,6 +88,12 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
             if list != nil { reply.departures = departures }
             return (reply, .unchanged)
         }
+        if list == nil, source != .command, registration.registeredAtMilliseconds == registeredAtMilliseconds,
+            registration.registeredAtMilliseconds > 0,
+            token?.isSameToken(as: registration) != true
+        {
+            return (reply, .unchanged)
+        }
         reply.wasMemberOfAll = audiences.isInAll(of: list)
         if let list, !changeAudiences(to: list) { return (StoreReply(.full), .unchanged) }
         _ = storeTokenIfNewer(registration)

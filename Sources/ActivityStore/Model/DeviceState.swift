@@ -73,13 +73,16 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
                 return (StoreReply(.stale), .unchanged)
             }
         }
-        let isNewer =
-            registration.registeredAtMilliseconds >= statesByAttributesType[type]?.registeredAtMilliseconds ?? 0
+        let registeredAtMilliseconds = statesByAttributesType[type]?.registeredAtMilliseconds
+        let isReplaced =
+            list == nil && !isCarried && registration.registeredAtMilliseconds == registeredAtMilliseconds
+            && statesByAttributesType[type]?.token?.isSameToken(as: registration) != true
+        let isNewer = registration.registeredAtMilliseconds >= registeredAtMilliseconds ?? 0 && !isReplaced
         let previousAudiences = statesByAttributesType[type]?.audiences ?? []
         if isNewer, let list, !changeAudiences(of: type, to: list, at: registration.registeredAtMilliseconds) {
             return (StoreReply(.full), .unchanged)
         }
-        let isStored = storeTokenIfNewer(type, registration)
+        let isStored = isNewer && storeTokenIfNewer(type, registration)
         var reply = StoreReply<[UInt8]>(.stale)
         if list != nil { reply.departures = departures }
         // A stale registration also returns a start that waits, and its worker sends the start with the known,

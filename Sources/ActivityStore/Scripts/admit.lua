@@ -854,6 +854,10 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
       end
     end
     if at < registeredAt then return 'stale' .. (list and leaves() or '') end
+    -- A registration that was made before does not replace what came in the same millisecond. Time 0: none has come.
+    if at == registeredAt and at > 0 and not list and source ~= @FROM_COMMAND@ and (form ~= newForm or token ~= newToken) then
+      return 'stale'
+    end
     local shown = sub(value, @DIGEST@, @STATE@ - 1)
     local reply, letter = 'registered', state
     if list then
@@ -1050,6 +1054,10 @@ if operation == 'r' then
     end
   end
   local isStale = sub(registration, 1, 13) < sub(t or '', 1, 13)
+  -- A registration that was made before does not replace what came in the same millisecond.
+  if t and not list and ARGV[7] ~= '1' and sub(registration, 1, 13) == sub(t, 1, 13) then
+    isStale = registration ~= t or ARGV[4] ~= u
+  end
   if isStale and #t == 13 then return 'stale' .. (list and leaves(l) or '') end
   local lBefore, reply = l or '', 'registered'
   if list and not isStale then

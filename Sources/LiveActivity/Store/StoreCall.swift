@@ -47,9 +47,11 @@ public struct StoreCall<Bytes> {
         /// `frequentUpdates`: whether frequent updates are allowed; nil keeps the present setting. `shows` is the
         /// version that the app displays already: the reply has the held command only if it is newer.
         ///
-        /// `audiences` (``AudienceList``) are the audiences that the activity is in from now on; nil keeps
-        /// the present ones. If the activity leaves audiences, the reply names them (``StoreReply/departures``),
-        /// and has no held command.
+        /// `audiences` (``AudienceList``) are the audiences that the activity is in from now on. If the activity
+        /// leaves audiences, the reply names them (``StoreReply/departures``), and has no held command. `audiences`
+        /// is nil if the token came with a command, or if the same registration was made before. It keeps the
+        /// present audiences. A registration that is made again is stale if another token, or the token's end, has
+        /// come since with the same time.
         case register(
             TokenRegistration<Bytes>,
             frequentUpdates: Bool?,
@@ -314,7 +316,7 @@ public enum DeviceRegistrationStep<Bytes> {
     /// `supportsChannels` only in the device's audiences.
     case first(audiences: Bytes?, supportsChannels: Bool = false)
     /// Names the start in the previous reply. The reply has the next start in the order of versions. The
-    /// audiences do not change.
+    /// audiences do not change. The registration was made before, as for nil audiences.
     case following(HeldStart<Bytes>)
 
     /// The start in the previous reply; nil for the first call.
