@@ -186,7 +186,7 @@ public struct Delivery: ~Copyable {
 
 /// Counters of one app for its metrics. They only grow.
 public struct AppCounters: Sendable, Equatable {
-    /// Commands that another command of their activity replaced in the lane, and further records of the same command.
+    /// Commands that another command of their activity replaced in the lane, and records that repeat the same command.
     /// Nearly all are replaced before they reach Redis.
     public var coalescedCommands: UInt64 = 0
     /// Superseded commands that have no result of their own, because the command that replaced them counts

@@ -67,6 +67,12 @@ import Testing
     /// audiences:
     /// - 2411: A registration was made again after a tombstone of the same millisecond. The activity had its token
     ///   again, but was in no audience.
+    ///
+    /// lives:
+    /// - 160, 699: The start of the second life was deferred. Redis refused the commands after it as `ended`.
+    /// - 3059: Redis held an update of the second life. Then the end of the first life came, and Redis dropped the update.
+    /// - 4689: A start waited in the lane as long as the end of the first life was deferred again and again.
+    /// - 6137: An update waited in the lane as long as its start was deferred again and again.
     static let regressions: [(SimulationParameters.Kind, [UInt64])] = [
         (.plain, [165, 367, 622, 892, 5163, 5889, 118065]),
         (.tokens, [8324]),
@@ -76,6 +82,7 @@ import Testing
         (.connections, [56]),
         (.deferrals, [1, 81]),
         (.audiences, [2411]),
+        (.lives, [160, 699, 3059, 4689, 6137]),
     ]
 
     /// Random histories in virtual time. A seed repeats its history exactly. (R1)

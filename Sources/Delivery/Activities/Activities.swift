@@ -4,8 +4,8 @@ struct ActivitySlot: BitwiseCopyable {
     fileprivate let hash: UInt64
     let appIndex: UInt16
     fileprivate(set) var phase = ActivityPhase.idle
-    /// How many attempts in a row failed for a reason that only delays a push (R18), whatever state the push brought.
-    /// Each failure lengthens the next wait, up to a maximum.
+    /// How many attempts in a row failed for a reason that only delays a push (R18). A newer state of the activity does
+    /// not reset this number. Each failure lengthens the next wait, up to a maximum.
     private(set) var serviceFaults: UInt8 = 0
     fileprivate let identifierBlock: Arena.Block
     fileprivate let identifierByteCount: Int
@@ -21,6 +21,7 @@ struct ActivitySlot: BitwiseCopyable {
     /// The pool from which the current command took its credit.
     var creditedPoolKind = PoolKey.Kind.unknownEnvironment
     var deferralWait = DeferralWait()
+    var startWait = StartWait()
     /// The end of the spacing, a monotonic time. This lane begins no command of the activity earlier. The time is also
     /// extended for other waits, for example while a Redis server is unavailable or a budget of starts is empty. Redis
     /// makes the final decision about the spacing.
@@ -38,15 +39,19 @@ struct ActivitySlot: BitwiseCopyable {
     /// Whether the activity may have a wait: its spacing, a deferred command that must be read first, or the pause of
     /// a command that was deferred. This quick test is nearly always false, so the exact tests run rarely.
     @inline(__always)
-    func mayHaveToWait(now: Moment) -> Bool { isWithinSpacing(now: now) || deferralWait.isSet }
+    func mayHaveToWait(now: Moment) -> Bool { isWithinSpacing(now: now) || hasDeferralWait }
 
-    /// Returns the earliest end of the activity's waits, a monotonic time: the spacing, the wait for a
-    /// rider's carrier, the wait for a deferred command, the pause of such a command. Nil: the activity has no wait.
+    /// Whether the activity expects or expected a deferred command, or has or had the pause of one.
+    @inline(__always) var hasDeferralWait: Bool { deferralWait.isSet || startWait.isSet }
+
+    /// Returns the earliest end of the activity's waits, a monotonic time: the spacing, the wait for a rider's carrier,
+    /// the wait for a deferred command, the pause of a deferred command. Nil: the activity has no wait.
     @inline(__always)
     func pauseEndMilliseconds(now: Moment) -> Int64? {
         var end = isWithinSpacing(now: now) ? spacingEndMilliseconds : .max
         if !riderAwaitingCarrier.isNone { end = min(end, riderAwaitingCarrier.untilMilliseconds) }
         if deferralWait.isOngoing(now: now) { end = min(end, deferralWait.untilMilliseconds) }
+        if startWait.isOngoing(now: now) { end = min(end, startWait.untilMilliseconds) }
         return end == .max ? nil : end
     }
 

@@ -26,9 +26,9 @@ enum ActivityPhase: UInt8 {
     case idle
     /// A command has just joined the waiting list. Next: `idle`, in `endBatch`, which then begins the command.
     case queuedToBegin
-    /// The activity waits until its spacing has ended, until a deferred command is read again, until the pause of such
-    /// a command is over, or until a rider's carrier is read. The timer is set. Next: `idle` when the timer fires;
-    /// `queuedToBegin` when a command arrives after the spacing.
+    /// The activity waits until its spacing has ended, until a deferred command is read again, until the pause of a
+    /// command that was read again is over, or until a rider's carrier is read. The timer is set. Next: `idle` when the
+    /// timer fires; `queuedToBegin` when a command arrives after the spacing.
     case paused
     /// A command may be sent, but the lane reads ahead (R21). Next: `idle` when reading ahead ends.
     case awaitingReadAhead

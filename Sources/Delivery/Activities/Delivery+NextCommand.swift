@@ -2,8 +2,8 @@ import LiveActivity
 
 /// Begins an activity's next command, makes the activity wait, or removes it.
 extension Delivery {
-    /// Ends a batch of `receive` calls and begins the activities that have got a command since the last batch. By now,
-    /// newer states of the batch have replaced older ones.
+    /// Ends a batch of `receive` calls, and begins the next command of each activity that got a command in the batch.
+    /// At this time, newer states of the batch have replaced older ones.
     public mutating func endBatch(now: Moment) {
         while let activity = activities.popActivityQueuedToBegin() { beginNextCommand(of: activity, now: now) }
     }
@@ -76,7 +76,7 @@ extension Delivery {
         }
     }
 
-    /// Sets the activity's pool if its next command brings a token, whose environment names the pool.
+    /// Sets the activity's pool if its next command brings a token. The token's environment names the pool.
     @inline(__always)
     private mutating func setPool(of activity: UInt32) {
         let head = activities[activity].waitingList.first
@@ -144,7 +144,7 @@ extension Delivery {
         let slot = activities.address(of: activity)
         let spacingEndMilliseconds = slot.pointee.spacingEndMilliseconds
         // The fast path: nearly always the activity has a short spacing or no wait at all.
-        guard slot.pointee.riderAwaitingCarrier.isNone, !slot.pointee.deferralWait.isSet,
+        guard slot.pointee.riderAwaitingCarrier.isNone, !slot.pointee.hasDeferralWait,
             !exceedsDeferredDelay(spacingEndMilliseconds - now.monotonicMilliseconds)
         else { return slowPathPauseEndMilliseconds(of: activity, now: now) }
         return spacingEndMilliseconds > now.monotonicMilliseconds ? spacingEndMilliseconds : nil

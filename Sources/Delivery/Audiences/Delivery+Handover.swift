@@ -7,7 +7,7 @@ import LiveActivity
 /// What must hold: each record that the core of audiences took is passed to `handoverEnded` exactly once.
 /// Until then its slot, body and texts stay in memory, and its offset is not settled.
 extension Delivery {
-    /// Queues a command to an audience, just received, for the core of audiences.
+    /// Queues a newly received command to an audience for the core of audiences.
     mutating func handOver(
         _ record: UInt32,
         _ command: Command,

@@ -55,8 +55,9 @@ extension Delivery {
     /// Begins a change if a reply names audiences that the member left and that may not know this yet.
     mutating func noteDepartures(_ ticket: StoreTicket, _ departures: UnsafeRawBufferPointer) {
         let member = ChangingMember(ticket, records[ticket.record])
-        // A record can have two calls for one member, but one change is enough: Redis names the audiences in each
-        // reply until they are confirmed. The reply to `throttle` begins none, because the command is admitted again.
+        // A record can have two calls for one member, but one change is enough: Redis names the audiences in each reply
+        // until they are confirmed. The reply to `throttle` begins no change, because the command is admitted again and
+        // that reply names the audiences too.
         guard ticket.purpose != .throttle, !membershipChanges.has(member), AudienceDepartures(departures) != nil else {
             return
         }
@@ -81,8 +82,8 @@ extension Delivery {
     mutating func beginMembershipChange(_ record: UInt32, _ reply: Reply, now: Moment) -> Bool {
         let slot = records.address(of: record)
         if reply.verdict == .full {
-            // Either the member's list of audiences that it left and that are not notified yet is full, or Redis' reply
-            // had no room for the held command. The lane makes the registration again later.
+            // The lane makes the registration again later, for one of two reasons: too many audiences do not know yet
+            // that the member has left them, or Redis' reply had no room for the held command.
             records[record].expectAcknowledgement()
             recordsAwaitingStore += 1
             storeQueue.setAside(StoreTicket(.register, appIndex: slot.pointee.appIndex, record: record), now: now)

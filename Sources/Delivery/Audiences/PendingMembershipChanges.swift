@@ -5,14 +5,14 @@ import LiveActivity
 struct PendingMembershipChanges: ~Copyable {
     /// What the record does next when its change ends.
     enum NextStep: UInt8 {
-        /// The record waits for its other acknowledgements. The change was one of them.
+        /// The record waits until all its acknowledgements have come. The end of this change counts as one of them.
         case awaitAcknowledgements
         /// The record is a tombstone. It settles if it has no other call or change outstanding.
         case settleTombstone
         /// The record is a registration that is stale, or for whose token no command is held. It settles.
         case settle
         /// The record is a registration, and a command may be held for its token. The lane makes the
-        /// registration again, because the second reply brings the held command.
+        /// registration again: a reply that names audiences brings no held command, but the second reply brings it.
         case register
         /// The record is its activity's current command: the lane asks Redis again to admit it.
         case admit

@@ -33,8 +33,8 @@ struct DeferralWait: BitwiseCopyable {
     private(set) var untilMilliseconds: Int64 = .min
     /// The version of the newest alert among the deferred commands that the activity expects.
     private(set) var alertVersion: Version?
-    /// Whether the wait is the pause of a command that was read again. If a newer command has replaced the
-    /// paused one, the wait is over: the next command's own `deferral` says whether it pauses.
+    /// Whether the activity waits because a command that was read again pauses. When a newer command has replaced the
+    /// paused one, this wait is over: the `deferral` of the newer command says whether that command pauses.
     private(set) var isPause = false
 
     init() {}
@@ -52,4 +52,30 @@ struct DeferralWait: BitwiseCopyable {
         untilMilliseconds = max(untilMilliseconds, monotonicMilliseconds)
         if let newest, alertVersion.map({ $0 < newest }) ?? true { alertVersion = newest }
     }
+}
+
+/// A deferred start that this lane expects to read again. Newer updates and ends of the activity wait for it. Otherwise Redis
+/// could refuse them as `ended`, if an earlier life has ended, or could hold one and then drop it, when the end of the
+/// earlier life comes.
+struct StartWait: BitwiseCopyable {
+    /// Until when the start is expected, a monotonic time; `.min`: no start is expected.
+    private(set) var untilMilliseconds: Int64 = .min
+    private var version = Version(timestamp: 0, sequence: 0)
+
+    @inline(__always) var isSet: Bool { untilMilliseconds != .min }
+
+    @inline(__always)
+    func isOngoing(now: Moment) -> Bool { untilMilliseconds > now.monotonicMilliseconds }
+
+    mutating func expect(_ start: Version, until monotonicMilliseconds: Int64, now: Moment) {
+        if !isOngoing(now: now) { self = StartWait() }
+        untilMilliseconds = max(untilMilliseconds, monotonicMilliseconds)
+        version = max(version, start)
+    }
+
+    /// Ends the wait, because the start was read again.
+    mutating func end(_ start: Version) { if version <= start { self = StartWait() } }
+
+    /// Whether the expected start is older than a command.
+    func isExpected(before command: Version, now: Moment) -> Bool { isOngoing(now: now) && version < command }
 }

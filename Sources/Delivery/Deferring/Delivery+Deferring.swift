@@ -69,17 +69,18 @@ extension Delivery {
     }
 
     /// Notes that the activity expects a deferred command. Newer states then wait for it, if they must
-    /// (`awaitsDeferredCommand`). Does nothing for a start. Does nothing either if the lane has more activities than
-    /// its limit of records, because each wait keeps the slot of an activity. Redis then decides about each state.
+    /// (`awaitsDeferredCommand`). Does nothing if the lane has more activities than its limit of records, because each
+    /// wait keeps the slot of an activity. Redis then decides about each state.
     private mutating func awaitDeferredCommand(_ record: UInt32, now: Moment) {
-        guard !records[record].isStart, activities.count <= records.limit else { return }
+        guard activities.count <= records.limit else { return }
         let delayMilliseconds = configuration.deferredDelayMilliseconds + DeferralWait.latenessMillisecondsMax
-        activities[records[record].activity].deferralWait
-            .expect(
-                until: now.monotonicMilliseconds + delayMilliseconds,
-                alertVersion: records.alertVersion(of: record),
-                now: now
-            )
+        let (activity, end) = (records[record].activity, now.monotonicMilliseconds + delayMilliseconds)
+        if records[record].isStart {
+            activities[activity].startWait.expect(records[record].version, until: end, now: now)
+        } else {
+            activities[activity].deferralWait
+                .expect(until: end, alertVersion: records.alertVersion(of: record), now: now)
+        }
     }
 
     /// Defers the current command and begins the activity's next one.
@@ -93,10 +94,29 @@ extension Delivery {
         let pauseEndMilliseconds = pauseMilliseconds > 0 ? now.wallMilliseconds + pauseMilliseconds : 0
         records[activities[activity].currentCommand].deferral.pauseEndMilliseconds = pauseEndMilliseconds
         let (record, hadCredit) = (activities[activity].currentCommand, activities[activity].phase.holdsCredit)
+        let isStart = records[record].isStart
         activities.enter(.idle, activity)
         deferCommand(record, cause, now: now)
+        if isStart || cause == .pool { deferOverdueCommands(activity, areAllDeferred: isStart, cause, now: now) }
         if hadCredit { returnCredit(of: activity, now: now) }
         beginNextCommand(of: activity, now: now)
+    }
+
+    /// Defers the overdue commands at the front of the waiting list, because an older command was deferred: all of them
+    /// if this command is a start, because they would wait for it (`StartWait`), otherwise only starts. If they stayed,
+    /// they would be in the lane as long as the older command is read again and deferred again before their turn comes.
+    private mutating func deferOverdueCommands(
+        _ activity: UInt32,
+        areAllDeferred: Bool,
+        _ cause: DeferralCause,
+        now: Moment
+    ) {
+        while let head = activities[activity].waitingList.head, areAllDeferred || records[head].isStart,
+            isOverdue(head, now: now)
+        {
+            _ = activities[activity].waitingList.popFirst(in: &records)
+            deferCommand(head, cause, now: now)
+        }
     }
 
     /// Whether a command has been in the lane for so long that it must be deferred if it cannot be sent soon.
@@ -150,17 +170,20 @@ extension Delivery {
     // MARK: - Activities that may not send yet
 
     /// Defers the overdue commands of an activity that must wait long for its spacing, or for the pause of
-    /// its next command.
+    /// its next command. If this command is a start, the overdue commands behind it are deferred too.
     mutating func deferOverdueCommands(_ activity: UInt32, now: Moment) {
         let isSpacingLong = exceedsDeferredDelay(
             activities[activity].spacingEndMilliseconds - now.monotonicMilliseconds
         )
         guard isSpacingLong || activities[activity].deferralWait.isPause else { return }
+        var isBehindStart = false
         while let record = activities[activity].waitingList.head,
-            isSpacingLong || exceedsDeferredDelay(records[record].deferral.pauseMilliseconds(now: now)),
+            isSpacingLong || isBehindStart
+                || exceedsDeferredDelay(records[record].deferral.pauseMilliseconds(now: now)),
             isOverdue(record, now: now)
         {
             _ = activities[activity].waitingList.popFirst(in: &records)
+            if records[record].isStart { isBehindStart = true }
             let awaitsStartBudget = if case .awaitingBudget = records[record].startDraw { true } else { false }
             deferCommand(record, !isSpacingLong ? .retry : awaitsStartBudget ? .startBudget : .pace, now: now)
         }
@@ -187,11 +210,12 @@ extension Delivery {
     /// next command was deferred and still pauses.
     func awaitsDeferredCommand(_ activity: UInt32, now: Moment) -> Bool {
         let slot = activities.address(of: activity)
-        guard slot.pointee.deferralWait.isOngoing(now: now), let head = slot.pointee.waitingList.head else {
-            return false
-        }
+        guard let head = slot.pointee.waitingList.head else { return false }
+        let isStart = records[head].isStart
+        if !isStart, slot.pointee.startWait.isExpected(before: records[head].version, now: now) { return true }
+        guard slot.pointee.deferralWait.isOngoing(now: now) else { return false }
         if slot.pointee.deferralWait.isPause { return records[head].deferral.pauseMilliseconds(now: now) > 0 }
-        guard !records[head].isStart else { return false }
+        guard !isStart else { return false }
         if pools.isBlocked(pools.poolKey(of: slot.pointee.appIndex, slot.pointee.poolKind)) { return true }
         guard let deferredAlert = slot.pointee.deferralWait.alertVersion else { return false }
         return records.alertVersion(of: head).map { $0 < deferredAlert } ?? true
@@ -338,6 +362,7 @@ extension Delivery {
         activities[activity].deferralWait =
             pauseMilliseconds > 0
             ? DeferralWait(pauseUntil: now.monotonicMilliseconds + pauseMilliseconds) : DeferralWait()
+        if records[record].isStart { activities[activity].startWait.end(records[record].version) }
         activities[activity].restore(serviceFaults: deferral.serviceFaults)
         records[record].restore(deferral)
         records[record].deferral.pauseEndMilliseconds =

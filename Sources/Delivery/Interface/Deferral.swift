@@ -10,7 +10,7 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
     public var offset: Int64
     /// How often the command has been deferred, over all its readings.
     public var count: UInt16
-    /// The time that Kafka has for the record at `offset`, UNIX milliseconds; -1: none.
+    /// Kafka's timestamp of the record at `offset`, UNIX milliseconds; -1: none.
     public var recordMilliseconds: Int64
     /// When a lane received the record at `offset`, UNIX milliseconds; -1: not known.
     public var receivedMilliseconds: Int64
@@ -24,10 +24,10 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
     public var supersededCount: UInt32
     /// When the token in the deferred record was registered, UNIX milliseconds. Not used if the record has no token.
     public var registeredAtMilliseconds: Int64
-    /// For a start: the claim under which Redis may have admitted it. Each reading of the deferred record has a new
-    /// claim and names this one too. Redis lets a new claim replace the named one, once. Without this, Redis would not
-    /// admit the start again after an earlier admission, and the start would be lost (simulation `deferrals`, seed
-    /// 981). (R16)
+    /// For a start: the claim under which Redis may have admitted it. Each reading of the deferred record makes a new
+    /// claim, and also names this older claim. Redis lets the new claim replace the older one, but only once. Without
+    /// this, Redis would not admit the start again after an earlier admission, and the start would be lost (simulation
+    /// `deferrals`, seed 981). (R16)
     public var claim: UInt64
     /// Whether the start was held in Redis. If so, Redis keeps it until the lane settles the outcome.
     public var isHeldStart: Bool

@@ -43,17 +43,17 @@ public struct DeliveryConfiguration: Sendable {
     /// The lane stops receiving when the texts, tokens and bodies of its records have this many bytes. At
     /// least 1.
     public var usedBlockBytesMax = Int.max
-    /// The number of credits of one pool. Commands without a credit wait without an admission, and a newer state still
-    /// replaces them.
+    /// The number of credits of one pool. A command without a credit is not admitted yet, so a newer state can still
+    /// replace it.
     public var pushesInFlightPerPoolMax = 2_000
-    /// How long a push waits after it failed for a reason that only delays it (R18). After the n-th such failure in a
-    /// row of its activity, the wait is `retryBaseMilliseconds * 2^n`, at most `retryMillisecondsMax`. A push that is
+    /// How long a push waits after it failed for a reason that only delays it (R18). After the activity's n-th such
+    /// failure in a row, the wait is `retryBaseMilliseconds * 2^n`, at most `retryMillisecondsMax`. A push that is
     /// retried at once waits only `retryBaseMilliseconds`. From each wait, a random part of up to a half is removed
     /// (jitter). The waits grow to minutes, because Apple asks for this after a 500 or 503.
     public var retryBaseMilliseconds: Int64 = 200
     public var retryMillisecondsMax: Int64 = 300_000
-    /// How long a push waits if the pool's retry budget does not permit its retry. A random part of up to a half
-    /// is removed (jitter). If the wait after the activity's failures is longer, the push waits for that time.
+    /// How long a push waits if the pool's retry budget does not permit its retry. A random part of up to a half is
+    /// removed (jitter). The wait that follows from the activity's failures in a row applies instead if it is longer.
     public var retryBudgetPauseMilliseconds: Int64 = 30_000
     /// How long an alert waits for a newer state that Redis has and that is not settled, usually because another worker
     /// admitted that state. If this lane reads that state in time, the state carries the alert if it can.
@@ -127,9 +127,9 @@ public struct DeliveryConfiguration: Sendable {
         validate()
     }
 
-    /// Sets the delay after which a deferred command is read again. The newer state that must carry an alert may
-    /// be deferred, so the alert waits longer than this delay. A shorter delay does not shorten the alert's wait:
-    /// commands that were deferred before return after the longer one.
+    /// Sets the delay after which a deferred command is read again. An alert waits longer than this delay
+    /// (`riderWaitMilliseconds`), because the newer state that must carry it may be deferred. A shorter new delay does
+    /// not shorten the alert's wait: commands that are deferred already are read again after the old delay.
     public mutating func setDeferredDelay(milliseconds: Int64) {
         deferredDelayMilliseconds = milliseconds
         riderWaitMilliseconds = max(riderWaitMilliseconds, milliseconds + Self.riderWaitAfterDelayMilliseconds)
@@ -174,7 +174,7 @@ public enum SupersededResultMode: String, Sendable, CaseIterable {
     /// by more than `readAheadLagRecords`, and ends when the lane is behind by less and has ended reading ahead. In a
     /// backlog, the command is only counted, as with `counted`.
     case countedWhenBehind
-    /// The command gets no result of its own. The result of the command that superseded it has the count.
+    /// The command gets no result of its own. It is counted in the result of the command that superseded it.
     case counted
 }
 

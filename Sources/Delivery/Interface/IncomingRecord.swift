@@ -2,7 +2,7 @@
 public struct IncomingRecord {
     public var partition: UInt32
     public var offset: Int64
-    /// The time that Kafka has for the record, UNIX milliseconds; -1 if it has none.
+    /// Kafka's timestamp of the record, UNIX milliseconds; -1: none.
     public var timestampMilliseconds: Int64
     public var key: UnsafeRawBufferPointer?
     /// Nil if the record has no value. On the registrations topic, such a record is a tombstone.

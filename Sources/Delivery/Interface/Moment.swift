@@ -1,4 +1,5 @@
-/// One reading of both clocks. The shell passes it to the cores with events, because a core reads no clock.
+/// One reading of the monotonic clock and of the wall clock. The shell passes it to the cores with events, because a
+/// core reads no clock.
 public struct Moment: Sendable, Equatable {
     /// Milliseconds of a clock that is never set forward or back, for waits and pacing.
     public var monotonicMilliseconds: Int64

@@ -47,7 +47,7 @@ public struct RecordView {
     public var answeredMilliseconds: Int64 { slot.answeredMilliseconds }
 
     public var isStart: Bool { slot.event == .start }
-    /// Whether Causeway made the command, because the lifetime of the activity's policy was over.
+    /// Whether Causeway made the command, because the lifetime that the activity's policy allows was over.
     public var isLifetimeCommand: Bool { slot.isLifetimeCommand }
     /// The number of results that the record has had already. A record that brings a token may have one for
     /// its own command, if it is a command, and one for each held command that the token releases.
@@ -130,7 +130,8 @@ public struct RecordView {
     /// `aps.stale-date`, UNIX seconds; -1: there is none.
     public var staleDate: Int64 { slot.staleDate }
     public var hasAlert: Bool { slot.hasAlert }
-    /// Whether a registration says that frequent updates are switched on; nil: it does not say.
+    /// Whether the user has switched on Apple's frequent updates for the app (`frequentPushesEnabled`), as the
+    /// registration says; nil: it does not say.
     public var frequentUpdates: Bool? { slot.frequentUpdates }
     /// Whether a device's activities may begin on a broadcast channel, as its registration says.
     public var supportsChannels: Bool { slot.supportsChannels }

@@ -17,8 +17,9 @@ import LiveActivity
 ///   was a member of an audience. Redis permits the new start only while the timetable has this entry. So the new start
 ///   never follows an end of the producer.
 extension Delivery {
-    /// If an outcome shows that the activity began, lives or has ended, reports this to the timetable: at once; or, for
-    /// the end of a lifetime and a final restart, after the result is acknowledged (`FollowUps.endLife`).
+    /// If an outcome shows that the activity began, lives or has ended, reports this to the timetable at once. For the
+    /// end of a lifetime and for a final restart, the report waits until the result is acknowledged
+    /// (`FollowUps.endLife`).
     mutating func reportLifetimeEvent(of record: UInt32, _ outcome: Outcome) {
         let slot = records.address(of: record)
         guard slot.pointee.isLifetimeCommand || slot.pointee.kind == .command && isLifetimeLimited(of: slot) else {
@@ -42,7 +43,8 @@ extension Delivery {
         let event = slot.pointee.event
         return switch outcome {
         case .accepted: true
-        // If another record in the lane brings the same end, Redis has not yet said whether it ends the newest life.
+        // If this end was not admitted, it repeats another record in the lane. Redis has then not yet said whether this
+        // end ends the newest life.
         case .duplicate: event != .end || slot.pointee.admittedMilliseconds >= 0
         case .unchanged: event == .update
         case .unknown: event == .start
@@ -283,12 +285,13 @@ extension Delivery {
 
     /// Merges a command with the last waiting one, `tail`. At least one of them is the end of a lifetime. This end has
     /// no state, so it replaces no state. An update that is not newer than the end is sent before the end, even if the
-    /// update is read later. A newer update ends as `ended`, except one that already waits. Any start, and any end of
-    /// the producer, replaces the end of a lifetime.
+    /// update is read later. An update that is newer gets the outcome `ended`, unless it was waiting before the end.
+    /// Any start, and any end of the producer, replaces the end of a lifetime.
     /// - Returns: false if a waiting command superseded the record and its slot is freed.
     mutating func mergeLifetimeEnd(_ record: UInt32, with tail: UInt32, of activity: UInt32, now: Moment) -> Bool {
         guard records[tail].isLifetimeEnd else {
-            // The deferred topic may have refused the end, and a start or an end of the producer has come since.
+            // A start or an end of the producer replaces this end of a lifetime. It may have come while this end was on
+            // its way to the deferred topic, which then refused the end.
             if hasStartOrEnd(activity) {
                 finish(record, .superseded)
             } else {

@@ -3,8 +3,8 @@ struct Partition: AssignedPartition, ~Copyable {
     enum Phase {
         /// The lane receives the partition's records and works on them.
         case assigned
-        /// The lane begins no record, and records under way continue. The partition is released when no record
-        /// is left or the time for this is over.
+        /// The lane begins no record, and records under way continue. The partition is released when no record is left
+        /// or the drain time is over.
         case revoking
     }
 

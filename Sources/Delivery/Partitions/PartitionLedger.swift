@@ -30,9 +30,8 @@ package struct PartitionLedger: ~Copyable {
     /// One above the highest offset that an earlier owner settled; `.min`: none is known. Below it, a bit may be set
     /// although the lane has not received the record yet.
     private var resumedEndOffset: Int64 = .min
-    /// Settled offsets that the commit's metadata must not name, because `settle` was called with
-    /// `isPublished: false`; nil until there is one. In a backlog of commands with tokens, nearly all settled
-    /// offsets are of this kind.
+    /// Settled offsets that the commit's metadata must not name, because `settle` was called with `isPublished: false`;
+    /// nil until there is one. In a backlog of commands with tokens, these are nearly all settled offsets.
     private var unpublishedBits: UnsafeMutablePointer<UInt64>?
 
     package init(windowOffsets: Int) {

@@ -1,4 +1,4 @@
-/// An element of a ``PartitionTable``.
+/// A partition of one of a lane's two cores, as a ``PartitionTable`` stores it.
 public protocol AssignedPartition: ~Copyable {
     /// The epoch: the number of the assignment. Each assignment in a table has a different number.
     var assignmentEpoch: UInt32 { get }

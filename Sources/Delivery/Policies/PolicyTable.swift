@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// The policies in the form that the core needs: each is named by an index, and its numbers are in a value
-/// that is cheap to copy.
+/// The policies as the core uses them. An index names a policy, and ``Values`` holds its numbers, because a value
+/// without references is cheap to copy.
 package struct PolicyTable: Sendable {
     package struct Values: BitwiseCopyable {
         package var pace: Policy.Pace

@@ -182,9 +182,9 @@ final class PoolTable {
 
     // MARK: - Outages
 
-    /// Notes an answer that decides about a push of this pool or its token. Such an answer counts as a sign that APNs
-    /// works.
-    /// - Parameter isProgress: false if APNs refused a token that may be right, so that the push waits.
+    /// Notes an answer that is about the push itself or its token. Such an answer shows that APNs works.
+    /// - Parameter isProgress: whether the answer counts in the pool's rate of answers. False if APNs refused a token
+    ///   and the token may still be right: its push then waits and is sent again.
     func noteDecisiveResponse(of poolKey: PoolKey, isProgress: Bool, delayMilliseconds: Int64, now: Moment) {
         let index = poolKey.tableIndex
         outageWatches[index].noteResponse(awaitsMore: !poolStates[index].readyPushes.isEmpty, now: now)
@@ -197,7 +197,7 @@ final class PoolTable {
         if !poolStates[index].throughput.isBlocked { hasPoolRecovered = true }
     }
 
-    /// Whether a blocked pool has begun to send again since the last call.
+    /// Whether a blocked pool has begun to send again since the last call of this function.
     func takePoolRecovery() -> Bool {
         defer { hasPoolRecovered = false }
         return hasPoolRecovered
@@ -211,8 +211,8 @@ final class PoolTable {
     func isBlocked(_ poolKey: PoolKey) -> Bool { poolStates[poolKey.tableIndex].throughput.isBlocked }
 
     func evaluateSpan(_ poolKey: PoolKey, spanMillisecondsMin: Int64, delayMilliseconds: Int64, now: Moment) {
-        // The kind `unknownEnvironment` has no pushes of its own, so no rate is measured: its activities continue as
-        // soon as Redis replies.
+        // The activities of the kind `unknownEnvironment` wait for Redis and not for APNs: an admission tells their
+        // environment. So this kind sends no pushes, and there is no rate to measure.
         guard poolKey.kind != .unknownEnvironment else { return }
         let waitingPushes = waitingPushCount(of: poolKey)
         poolStates[poolKey.tableIndex].throughput

@@ -1,15 +1,15 @@
 /// Decides from a pool's recent rate of answers whether the pushes that wait for it can be sent soon.
 ///
-/// Does no I/O; time is an argument. The rate is measured over a span that begins while pushes wait, and lasts at
-/// least `spanMillisecondsMin`. A pool is blocked if it would need more than `delayMilliseconds` at that rate to send
-/// the waiting pushes. The pool is no longer blocked when answers come fast enough again, or when a span ends in which
-/// answers came and after which no push waits.
+/// Does no I/O; time is an argument. The rate is measured over a span that begins while pushes wait, and lasts at least
+/// `spanMillisecondsMin`. A pool is blocked if it would need more than `delayMilliseconds` at that rate to send the
+/// waiting pushes. The block ends when answers come fast enough again. It also ends when no push waits at the end of a
+/// span and answers came during the span.
 struct PoolThroughput: BitwiseCopyable {
     private(set) var isBlocked = false
     /// When the span of measurement began; `.max`: no span has begun.
     private var spanBeginMilliseconds: Int64 = .max
-    /// The number of answers since the span began. Only answers count that
-    /// `PoolTable.noteDecisiveResponse` calls progress.
+    /// The number of answers since the span began. Only answers count for which `PoolTable.noteDecisiveResponse` is
+    /// called with `isProgress`.
     private var responseCount: Int64 = 0
 
     /// Begins a span when a push or an activity begins to wait for the pool, unless a span has begun.
@@ -41,8 +41,8 @@ struct PoolThroughput: BitwiseCopyable {
         if waitingPushes == 0, !isBlocked { spanBeginMilliseconds = .max }
     }
 
-    /// Begins a new span and leaves `isBlocked` unchanged. The caller knows that the pushes did not wait for the pool
-    /// until now, so the old span says nothing about the pool.
+    /// Begins a new span and leaves `isBlocked` unchanged. Called while Redis is unavailable: the pushes wait for Redis
+    /// and not for the pool, so the old span says nothing about the pool.
     mutating func restartSpan(now: Moment) {
         if spanBeginMilliseconds != .max { beginSpan(now: now) }
     }

@@ -40,17 +40,17 @@ extension Delivery {
         return nil
     }
 
-    /// Whether the newer state that waits replaces a push that waits for a stream. A start is always replaced. Any
-    /// other push is replaced in two cases: its activity's spacing is over, so the newer state may be sent at once; or
-    /// the lane has read ahead after an outage of APNs since the push was admitted.
+    /// Whether the activity's newer state replaces this push at once. The push waits for a stream. A start is always
+    /// replaced. Any other push is replaced in two cases: its activity's spacing is over, so the newer state may be
+    /// sent at once; or the lane has read ahead after an outage of APNs since the push was admitted.
     func isReplacedAtOnce(_ record: UInt32, of activity: UInt32, now: Moment) -> Bool {
         if records[record].isStart || !activities[activity].isWithinSpacing(now: now) { return true }
         let watch = pools.outageWatch(of: PoolKey(records[record].pool))
         return records[record].admittedMilliseconds <= watch.pointee.readAheadEndWallMilliseconds
     }
 
-    /// Puts the last push of `nextPush` back, because no stream took it. The previous spacing is restored, so
-    /// that a newer state can still replace the push.
+    /// Puts back the push that `nextPush` returned last, because no stream took it. Also restores the spacing as it was
+    /// before `nextPush`, so that a newer state can still replace the push.
     public mutating func pushReturned(_ record: UInt32) {
         let activity = activity(ofCurrent: record, in: .inFlight)
         precondition(lastOfferedPush.record == record, "another push was offered since")
@@ -63,7 +63,7 @@ extension Delivery {
     }
 
     /// Whether a push waits for a stream of this pool.
-    public func hasPush(_ pool: PoolIdentifier) -> Bool { pools.firstReadyPush(of: PoolKey(pool)) != nil }
+    public func hasReadyPush(_ pool: PoolIdentifier) -> Bool { pools.firstReadyPush(of: PoolKey(pool)) != nil }
 
     /// Handles APNs' answer to a push, or the fact that no answer will come. A command fails only for a
     /// reason that concerns its own push or token. Faults of the service, the key, the connection or the load only
@@ -72,8 +72,8 @@ extension Delivery {
         let activity = activity(ofCurrent: record, in: .inFlight)
         records[record].noteResponse(result)
         if result.disposition.isDecisive {
-            // If APNs has accepted no other token, a refused token is no progress of the pool: the push then waits, for
-            // example until the configuration is corrected.
+            // A refused token shows no progress of the pool if APNs has accepted no other token. The configuration may
+            // be wrong, so the push waits.
             let isProgress = result.acceptsOtherTokens || result.disposition != .tokenSuspect
             let delayMilliseconds = configuration.deferredDelayMilliseconds
             pools.noteDecisiveResponse(
@@ -91,8 +91,8 @@ extension Delivery {
             finishCurrentCommand(record, .accepted, settlement: .accepted, now: now)
         case .tokenDead:
             handleRefusedToken(record, of: activity, result, now: now)
-        // If APNs has accepted no other token, the pool's environment or topic may be wrong. Then these two answers
-        // retire no token and fail no command: the last case retries the push.
+        // If APNs has accepted no other token, the pool's environment or topic may be wrong. Then `tokenSuspect`
+        // retires no token and `topicSuspect` fails no command: the last case of this switch retries the push.
         case .tokenSuspect where result.acceptsOtherTokens:
             handleRefusedToken(record, of: activity, result, now: now)
         case .topicSuspect where result.acceptsOtherTokens:
@@ -104,8 +104,8 @@ extension Delivery {
             // second activity, so the start ends as `unknown`.
             finishCurrentCommand(record, .unknown, settlement: .unknown, now: now)
         case .limited where !isStart:
-            // Redis learns the limit first and then admits the command again, so that the command waits for
-            // the longer spacing.
+            // First Redis must know that APNs limits this token. Then the command is admitted again, so that it waits
+            // for the longer spacing.
             activities.enter(.limiting, activity)
             countTokenLimitResponse()
             queueStoreCall(.throttle, record)
@@ -116,8 +116,8 @@ extension Delivery {
 
     /// Retries a push after Redis has recorded that its token is limited, or has refused the call.
     mutating func retryAfterLimit(_ record: UInt32, now: Moment) {
-        // `isPermitted` may be true here, because the pool checks its retry budget again when the push is
-        // sent.
+        // This retry needs no permission here, because `nextPush` checks the pool's retry budget before it sends the
+        // push again.
         retry(record, of: activity(ofCurrent: record, in: .limiting), .limited, isPermitted: true, now: now)
     }
 }

@@ -15,8 +15,8 @@ extension Delivery {
         activities[activity].forgetServiceFaults()
         produce(.invalidation, record)
         if records[record].isStart || records[record].isLifetimeEnd {
-            // For the end of a lifetime, the settlement in Redis says whether the activity has already shown this end.
-            // If the worker crashes and the end is read again, the next owner needs this.
+            // The activity may show the end of its lifetime already, if an earlier attempt ended it. The settlement
+            // tells Redis so: after a crash the end is read again, and the next owner needs to know it.
             let slot = records.address(of: record)
             let isShown = slot.pointee.isLifetimeEnd && wasEndedByEarlierAttempt(slot)
             return finishCurrentCommand(record, .unregistered, settlement: isShown ? .accepted : .notShown, now: now)
@@ -26,8 +26,9 @@ extension Delivery {
     }
 
     /// Holds the command for the activity's next token. Called only when Redis has handled the call that retires the
-    /// dead token and Kafka has acknowledged the invalidation, because both need the dead token in the record's slot.
-    /// If Redis replies `retry` to `hold`, the next admission writes another token into the slot.
+    /// dead token and Kafka has acknowledged the invalidation, because both steps read the dead token from the record's
+    /// slot. Afterwards the slot may get another token: if Redis replies `retry` to `hold`, the next admission writes
+    /// it.
     mutating func holdForNextToken(_ record: UInt32) {
         let activity = activity(ofCurrent: record, in: .retiring)
         records[record].tokenRefusal = .none

@@ -104,8 +104,9 @@ extension Delivery {
         if hadCredit { returnCredit(of: activity, now: now) }
     }
 
-    /// Whether a push that needs another attempt is left to its partition's next owner. A start is never left to the
-    /// next owner: Redis admitted the start for this lane's claim, so the next owner would report `unknown` although
-    /// the start was not sent. See `isDeferredToNextOwner`.
+    /// Whether a push that needs another attempt is left to its partition's next owner. This is never done with a
+    /// start: Redis admitted the start for this lane's claim, so the next owner would report `unknown` although the
+    /// start was not sent. If the start's pool is blocked, the start is deferred with its claim instead
+    /// (`isDeferredToNextOwner`).
     func isLeftToNextOwner(_ record: UInt32) -> Bool { !records[record].isStart && isRevoked(record) }
 }

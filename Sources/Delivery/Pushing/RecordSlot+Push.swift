@@ -5,8 +5,8 @@ extension RecordSlot {
     @inline(__always) var pool: PoolIdentifier { PoolIdentifier(appIndex: appIndex, environment: environment) }
 
     /// Whether an admitted push expired while it waited for a stream or for a retry. If the command has no expiration
-    /// of its own, its stale date or its policy decides, and the time counts from the command's receipt. In the
-    /// expiration that is sent to APNs, the time counts from the sending instead.
+    /// of its own, `expirationSeconds` computes one, here from the time of the command's receipt. The expiration that
+    /// APNs gets (`setSentExpiration`) counts from the time of sending instead.
     @inline(__always)
     func isPushExpired(by policies: PolicyTable, now: Moment) -> Bool {
         guard expiration < 0 else { return expiration < now.wallSeconds }
@@ -20,9 +20,9 @@ extension RecordSlot {
         sentExpirationSeconds = expirationSeconds(by: policy, from: now.wallSeconds)
     }
 
-    /// Returns the command's own expiration. If it has none: an update's stale date if it is later than `seconds`,
-    /// but at most ``AgeRules/updateAgeSecondsMax`` after `seconds`; or else `seconds` plus the number of seconds
-    /// that the policy allows.
+    /// Returns the command's own expiration. Without one, the policy allows a number of seconds after `seconds`. An
+    /// update with a stale date later than `seconds` expires at that date instead, but at most
+    /// ``AgeRules/updateAgeSecondsMax`` after `seconds`.
     private func expirationSeconds(by policy: PolicyTable.Values, from seconds: Int64) -> Int64 {
         switch event {
         case _ where expiration >= 0: expiration
@@ -33,7 +33,7 @@ extension RecordSlot {
         }
     }
 
-    /// Counts an attempt. Attempts have no limit; the counter stays at its maximum.
+    /// Counts an attempt. A push may have any number of attempts, but the counter stops at its maximum.
     mutating func countAttempt() { if attempts < .max { attempts += 1 } }
 
     /// Takes an attempt back, because no stream took the push.

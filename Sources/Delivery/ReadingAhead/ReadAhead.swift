@@ -128,9 +128,9 @@ struct ReadAhead {
         return .unchanged
     }
 
-    /// Whether a lane that began to read ahead after an outage at this time is done, for one of four reasons: it has
-    /// caught up; it was behind by less than half of `readAheadLagRecords` for `smallLagMilliseconds`; it is more than
-    /// three quarters full; or it has read ahead for `readAheadMillisecondsMax`.
+    /// Whether reading ahead after an outage, which began at `milliseconds`, is done. There are four reasons: the lane
+    /// has caught up; it was behind by less than half of `readAheadLagRecords` for `smallLagMilliseconds`; it is more
+    /// than three quarters full; or it has read ahead for `readAheadMillisecondsMax`.
     func isReadAheadDone(since milliseconds: Int64, _ fullness: Fullness, now: Moment) -> Bool {
         guard recordsBehind > 0, fullness != .aboveThreeQuarters else { return true }
         let nowMilliseconds = now.monotonicMilliseconds

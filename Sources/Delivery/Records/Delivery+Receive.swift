@@ -136,8 +136,8 @@ extension Delivery {
             return settleRereadStart(index, command, from: value)
         }
         if command.isLifetimeCommand(in: value) {
-            // The contract is not checked: Causeway made this command, because a lifetime is over, from
-            // commands that were checked.
+            // The contract is not checked here: Causeway made this command at the end of a lifetime, from commands that
+            // were checked.
             return beginLifetimeCommand(index, command, from: value, trace: record.trace, deferral: deferral, now: now)
         }
         if contracts.isAnyConfigured, rejectIfUndecodable(command, from: value, index: index, record: record) { return }

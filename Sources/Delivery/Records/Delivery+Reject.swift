@@ -16,8 +16,8 @@ extension Delivery {
         reject(record, index, identifier, code: fault.code.name, detail: detail)
     }
 
-    /// Rejects a command whose app is known. If Causeway made the command to start an activity again after its
-    /// lifetime, the activity's entry also leaves the timetable. Otherwise `LifetimeKeeper` would make the same
+    /// Rejects a command whose app is known. The command may be a start that Causeway made after an activity's
+    /// lifetime. Then the activity's life also leaves the timetable. Otherwise `LifetimeKeeper` would make the same
     /// invalid start again. (R35)
     mutating func reject(
         _ record: IncomingRecord,
@@ -46,7 +46,7 @@ extension Delivery {
     /// only during the call.
     ///
     /// - Parameters:
-    ///   - address: the command's activity and device, if a store call about them follows the result.
+    ///   - address: the command's activity and device. Needed only if a store call about them follows the result.
     ///   - text: the text from which the command was decoded: the record's value, or this value without the dropped
     ///     fields; nil: the record's value.
     mutating func reject(

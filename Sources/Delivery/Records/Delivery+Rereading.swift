@@ -1,11 +1,10 @@
 import LiveActivity
 
-/// Records that were settled and are read again, because Redis lost what they wrote.
+/// Handles records that were settled and are read again, because Redis lost what they wrote.
 ///
-/// Such a record writes its token, its version or its held state to Redis again. A state is sent again if
-/// Redis cannot know that the phone displays the state. This push has no alert, because an alert rings only once.
-/// A start is not sent: nothing says any more whether it was sent before, and a second push could begin a second
-/// activity.
+/// Such a record writes its token, its version or its held state to Redis again. A state is sent again if Redis cannot
+/// know that the phone displays the state. This push has no alert, because an alert rings only once. A start is not
+/// sent: nothing says any more whether it was sent before, and a second push could begin a second activity.
 extension Delivery {
     /// Settles a record that is read again, without a result and without any other action.
     mutating func settleWithoutAction(_ record: UInt32) {

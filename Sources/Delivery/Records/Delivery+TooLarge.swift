@@ -30,8 +30,8 @@ extension Delivery {
             do throws(Fault) {
                 let smallerCommand = try Command.decode(smallerValue)
                 countDroppedFields(of: index)
-                // Forget the long record: the decoder remembers its `aps` dictionary, but the body is made
-                // from the smaller one.
+                // The decoder remembers the `aps` dictionary of the record as it was read. Forget it, because the body
+                // is made from the smaller record.
                 lastAps.forget()
                 contracts.templates.beginRecord()
                 names.withUnsafeBytes { droppedFields in

@@ -58,7 +58,7 @@ extension RecordSlot {
     /// The value of the alert in the body; empty if there is none.
     var alert: UnsafeRawBufferPointer { layout.alert.bytes(in: body.bytes) }
 
-    /// Sets the reason. Only `RecordBlockWriter.reasonBytesMax` are kept.
+    /// Sets the reason. Keeps only its first `RecordBlockWriter.reasonBytesMax` bytes.
     mutating func setReason(_ bytes: UnsafeRawBufferPointer) {
         let count = min(bytes.count, RecordBlockWriter.reasonBytesMax)
         if let base = bytes.baseAddress {

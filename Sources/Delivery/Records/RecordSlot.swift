@@ -29,7 +29,7 @@ struct RecordSlot: BitwiseCopyable {
     private(set) var acknowledgementsOutstanding: UInt16 = 0
     /// The index of the record's partition in the lane's `PartitionTable`.
     let partition: UInt32
-    /// The number of the assignment in which the record was read. If that assignment has ended, the
+    /// The number of the partition's assignment in which the record was read. After this assignment has ended, the
     /// `PartitionTable` has another number at the index `partition`, or no partition.
     let assignmentEpoch: UInt32
     var activity: UInt32 = .max
@@ -56,16 +56,16 @@ struct RecordSlot: BitwiseCopyable {
     var isLifetimeEnd = false
     /// Whether the command starts an activity again after its lifetime.
     var isLifetimeRestart = false
-    /// Whether Redis replied that this end of a lifetime was settled before, but that the activity did not show the
-    /// end.
+    /// Whether this end is a `duplicate` whose version was settled without being shown (`StoreReply.wasNotShown`). If
+    /// it is the end of a lifetime, the life stays in the timetable.
     var wasNotShown = false
     /// Whether a reply about this record named audiences that the member left.
     var hasLeftAudiences = false
     /// Whether the timetable of lifetimes must store this command. The body is freed only after the timetable
     /// has it.
     var isKeptByTimetable = false
-    /// Whether the audiences of a registration have been notified, or the registration names none because a command
-    /// brought the token. If so, the registration is made only to get a held command.
+    /// Whether this registration need not notify any audience: all have been notified, or it names none because a
+    /// command brought the token. Such a registration is made only to get a held command.
     var needsNoMembershipChange = false
     /// The number of results that the record has had already: one for its own command, and one for each held
     /// command that its token released.
@@ -116,7 +116,7 @@ struct RecordSlot: BitwiseCopyable {
     var environment: APNsEnvironment = .production
     /// Whether a registration says that frequent updates are switched on; nil: it does not say.
     var frequentUpdates: Bool?
-    /// Whether a device's activities may begin on a broadcast channel, as its registration says.
+    /// Whether the device's registration says that its activities may begin on a broadcast channel.
     var supportsChannels = false
 
     /// Whether a command to an audience requests a broadcast channel.
@@ -140,10 +140,10 @@ struct RecordSlot: BitwiseCopyable {
     /// The digest of the body; nil until the body is complete, because a carried alert may still be written
     /// into it.
     var digest: UInt64?
-    /// A random number that no other record of the same start has, in any worker. If the reply to the
-    /// admission is lost, Redis admits this record again. It admits no other record of the start, because
-    /// this one may have been sent (simulation `plain`, seed 892). The exception is the next reading of this record
-    /// after a deferral, which names this claim (`previousClaim`). (R16)
+    /// A random number that no other record of the same start has, in any worker. If the reply to the admission is
+    /// lost, Redis admits this record again, because it names the same claim. Redis admits no other record of the
+    /// start, because this one may have been sent (simulation `plain`, seed 892). After a deferral, the deferred record
+    /// has a new claim and names this one as its `previousClaim`, so Redis admits it too. (R16)
     var claim: UInt64 = 0
     /// The claim that the start had when it was deferred; 0: it was not deferred, or Redis has admitted it
     /// since.
@@ -168,7 +168,7 @@ struct RecordSlot: BitwiseCopyable {
         AgeRules.isExpired(expiration, now: now.wallSeconds)
     }
 
-    /// Whether the command has an alert. The alert is in its body, or is its rider's and not in the body yet.
+    /// Whether the command has an alert in its body, or has a rider. The rider's alert may not be in the body yet.
     @inline(__always) var hasAlert: Bool { !layout.alert.isAbsent || rider != .max }
 
     /// The version of the command whose alert is in the body. Nil if the body has no alert, and for a start,
@@ -209,8 +209,8 @@ struct RecordSlot: BitwiseCopyable {
 }
 
 extension RecordSlot {
-    /// Makes a slot for the same record after its command has ended. From then on, the record is a registration of
-    /// the token that it brought, or that released the command.
+    /// Makes a slot for the same record after its command has ended. From then on, the record is a registration: of the
+    /// token that its command brought, or of the token that released a held command.
     init(registeringTokenOf slot: RecordSlot) {
         self.init(
             kind: .registration,
@@ -243,7 +243,7 @@ extension RecordSlot {
 }
 
 extension RecordSlot {
-    /// Whether Causeway made the command, because the lifetime of its activity's policy was over.
+    /// Whether Causeway made the command, because an activity's lifetime was over.
     var isLifetimeCommand: Bool { isLifetimeEnd || isLifetimeRestart }
     var isEndOfProducer: Bool { event == .end && !isLifetimeEnd }
 
@@ -314,7 +314,7 @@ enum DeadLetterValue: UInt8 {
 
 /// What Redis' reply to the admission allowed for a push.
 struct PushAllowance: BitwiseCopyable {
-    /// The priority, 5 or 10; 0 before the admission.
+    /// The priority with which the push is sent: 5 or 10; 0 before the admission.
     var priority: UInt8 = 0
     /// Whether the command asked for priority 10 and the activity's budget allowed only 5.
     var isDemoted = false
@@ -338,7 +338,7 @@ enum StartDraw: BitwiseCopyable {
     /// The budget was empty, and the start waits until it may draw.
     case awaitingBudget
     case drawn(Int64)
-    /// The draw was given back to the budget, or the call for this is under way.
+    /// The draw was given back to the budget, or the call that gives it back is under way.
     case refunded(Int64)
 }
 

@@ -52,10 +52,10 @@ enum RecordStage: UInt8 {
     /// one. Next: `riding` when the newer command carries the alert; `finished` when it cannot carry the alert, when
     /// the wait is over, or when a newer alert begins to wait instead.
     case awaitingCarrier
-    /// The calls that register its token are not finished, or the audiences that it changes are not notified. For a
-    /// command that ends or restarts a life: the call that asks about the life has no reply. Next: `received` for such
-    /// a command, and when the token released a held command, which continues in this record; `settled` when no
-    /// command was held.
+    /// The calls that register its token are not finished, or the audiences that it changes are not notified. Next:
+    /// `settled` when no command was held. If the token released a held command, the record continues as this command:
+    /// next is `received`. A command that ends or restarts a life is in this stage too, until Redis replies about the
+    /// life. Then it is `received` again.
     case registering
     /// A tombstone whose calls have no replies yet, or whose audiences are not notified. Next: `settled`.
     case unregistering
@@ -74,8 +74,8 @@ enum RecordStage: UInt8 {
     /// after all, the next stage is `waiting`, `riding` or `finished`, by the rules for a record in `received`.
     case deferring
     /// The core of audiences decides about it. Next: `finished` when that core returns it with an outcome, or has
-    /// fanned it out; `dropped` when its partition is revoked before that core has begun it, or while it waits there
-    /// again.
+    /// fanned it out; `dropped` when its partition is revoked while it still waits, in this core or in the core of
+    /// audiences.
     case handedOver
     /// Its offset is settled, unless the partition's assignment has ended. The slot is freed.
     case settled

@@ -78,8 +78,8 @@ struct Records: ~Copyable {
 
     // MARK: - Texts
 
-    /// Allocates a block: for a record's texts, which is freed with the record, or for the audiences that a reply
-    /// names, which the caller frees.
+    /// Allocates a block. The block of a record's texts is freed with the record. A block for the audiences that a
+    /// reply names is freed by the caller.
     mutating func allocateBlock(_ count: Int) -> Arena.Block { arena.allocate(count) }
 
     mutating func free(_ block: Arena.Block) { arena.free(block) }
@@ -174,7 +174,7 @@ struct Records: ~Copyable {
 
     mutating func release(_ body: SharedBody) { body.release(to: &arena) }
 
-    /// Makes a body of its own for a record's command.
+    /// Makes a body for a record's command. No other record shares this body.
     mutating func setBody(of record: UInt32, to command: Command, from value: UnsafeRawBufferPointer) {
         let body = SharedBody(command.bodyByteCount, in: &arena)
         slots[record].layout = Body.write(command, from: value, into: body.mutableBytes)

@@ -14,7 +14,7 @@ struct SharedBody: BitwiseCopyable {
     private let block: Arena.Block
     let byteCount: Int
 
-    /// The body of a record without one.
+    /// The value for a record that has no body.
     static var none: SharedBody { SharedBody(block: .none, byteCount: 0) }
 
     init(_ byteCount: Int, in arena: inout Arena) {
@@ -37,7 +37,7 @@ struct SharedBody: BitwiseCopyable {
 
     var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(mutableBytes) }
 
-    /// The bytes, to be written. Write only while there is one reference.
+    /// The bytes for writing. Write only while one record alone refers to them.
     var mutableBytes: UnsafeMutableRawBufferPointer {
         isNone
             ? UnsafeMutableRawBufferPointer(start: nil, count: 0)
@@ -47,8 +47,8 @@ struct SharedBody: BitwiseCopyable {
     /// Returns the same bytes with one more reference.
     func retain() -> SharedBody {
         guard !isNone else { return self }
-        // The number cannot overflow: each reference belongs to a record or to `lastBody`, and a lane has fewer records
-        // than `UInt32.max`.
+        // The reference count cannot overflow: each reference belongs to a record or to `lastBody`, and a lane has
+        // fewer records than `UInt32.max`.
         referenceCount += 1
         return self
     }

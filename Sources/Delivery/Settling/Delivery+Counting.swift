@@ -1,13 +1,13 @@
 import LiveActivity
 
-/// Superseded commands that get no result of their own (`kafka.supersededResults`). The newer command that replaces
-/// such a command counts it. If the newer command is itself counted, its number passes to the command that replaces
-/// it. The result of the last command reports the number.
+/// Some superseded commands get no result of their own (`kafka.supersededResults`). The newer command that replaces
+/// such a command counts it. If the newer command is itself counted, its number passes to the command that replaces it.
+/// The result of the last command reports the number.
 ///
-/// The older command's offset may be settled at once, because its record is not needed any more. The newer
-/// command has been received and is not settled, so the commit of its own partition cannot pass it. If this
-/// process dies, the next owner reads the newer command again, and that command replaces the older one again.
-/// The newer command ends in one of three ways:
+/// The older command's offset may be settled at once, because its record is not needed any more. The newer command has
+/// been received and is not settled, so the commit of its own partition cannot pass it. If this process dies, the next
+/// owner reads the newer command again, and that command replaces the older one again. The newer command ends in one of
+/// three ways:
 /// - It is settled with an outcome, or deferred. Then the older version can no longer be sent.
 /// - It is dropped with its partition. Then the next owner reads it.
 /// - It is counted itself. Then a command with a still higher version counts both.

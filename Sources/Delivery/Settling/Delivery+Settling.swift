@@ -65,7 +65,7 @@ extension Delivery {
         if production.kind == .deferral { deferrals.removeFirst() } else { productions.removeFirst() }
     }
 
-    /// Prefetches the record of a production whose delivery report the shell passes soon.
+    /// Prefetches the record of a production whose delivery report the shell passes to `productionEnded` soon.
     public func prefetchRecord(of production: Production) { records.prefetch(production.record) }
 
     /// Handles the delivery report of a production: notes that it is acknowledged, queues it again, or gives it up. A

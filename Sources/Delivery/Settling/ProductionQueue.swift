@@ -35,8 +35,8 @@ package struct ProductionQueue<Item: BitwiseCopyable>: ~Copyable {
         if blockedUntilMilliseconds <= now.monotonicMilliseconds { blockedUntilMilliseconds = .min }
     }
 
-    /// When the pause after a failure ends, a monotonic time; nil if no record waits for this. In the past only until
-    /// ``endPauseIfDue(now:)``.
+    /// The monotonic time at which the pause after a failure ends; nil if there is no pause, or no record waits for its
+    /// end. When the pause is over, the time stays the same until ``endPauseIfDue(now:)`` is called.
     package var dueMilliseconds: Int64? {
         productions.isEmpty || blockedUntilMilliseconds == .min ? nil : blockedUntilMilliseconds
     }

@@ -16,8 +16,8 @@ struct SupersededCounting {
     }
 }
 
-/// The number of commands that a command replaced and that have no result of their own. It includes the
-/// commands that these had counted.
+/// Counts the commands that a command replaced and that get no result. If such a replaced command had counted others,
+/// they are counted here too.
 struct SupersededCount: BitwiseCopyable {
     private(set) var commands: UInt32 = 0
 

@@ -23,6 +23,20 @@ extension Delivery {
         }
     }
 
+    /// Whether an older start, which opens the activity for this command, waits or is expected from the deferred topic.
+    /// It may have come while Redis decided.
+    private func awaitsStart(_ record: UInt32, of activity: UInt32, now: Moment) -> Bool {
+        guard !records[record].isLifetimeEnd else { return false }
+        if activities[activity].startWait.isExpected(before: records[record].version, now: now) { return true }
+        let list = activities.address(of: activity).pointee.waitingList
+        var waiting = list.head
+        while let candidate = waiting, records.isNewer(record, than: candidate) {
+            if records[candidate].isStart { return true }
+            waiting = list.successor(of: candidate, in: records)
+        }
+        return false
+    }
+
     private mutating func waitForStartBudget(_ record: UInt32, of activity: UInt32, milliseconds: Int64, now: Moment) {
         countStartBudgetWait(of: record)
         let policy = policies[records[record].policy]
@@ -73,6 +87,9 @@ extension Delivery {
             membershipChanges.set(.admit, of: ChangingMember(record, records[record], .activity))
         case .held: finishCurrentCommand(record, .held, now: now)
         case .unchanged: finishCurrentCommand(record, .unchanged, now: now)
+        case .ended where awaitsStart(record, of: activity, now: now):
+            putBackCurrentCommand(of: activity, now: now)
+            endCurrentCommand(activity, now: now)
         case .ended: finishCurrentCommand(record, .ended, now: now)
         case .tooOld: finishCurrentCommand(record, .ended, reason: "activityOver8Hours", now: now)
         case .expired: finishCurrentCommand(record, .expired, reason: "activityUnknown", now: now)

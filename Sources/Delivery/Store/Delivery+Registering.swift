@@ -55,8 +55,9 @@ extension Delivery {
         guard reply.verdict == .registered, let heldCommand = reply.heldCommand else {
             return settleWithoutResult(record)
         }
-        // The partition's next owner registers the token again and gets the held command. The next owner may
-        // be this lane, which would then have the command twice (simulation `plain`, seed 5889).
+        // Drop the record if its partition is revoked. The partition's next owner registers the token again and gets
+        // the held command. The next owner may be this lane, which would then have the command twice (simulation
+        // `plain`, seed 5889).
         if isRevoked(record) { return drop(record, now: now) }
         do throws(Fault) {
             let command = try Command.decodeWrittenByCauseway(heldCommand)
@@ -107,9 +108,10 @@ extension Delivery {
         awaitCarrier(of: activity, now: now)
     }
 
-    /// Copies the alert of the older command, which brought the token, into the held command's body, so that
-    /// the alert is not lost (R14). Does nothing if the older command has no alert or has expired. Does nothing
-    /// either if the held command is a start, has an alert, is not the newer one, or would become too large for APNs.
+    /// Copies the alert of the older command, which brought the token, into the held command's body, so that the alert
+    /// is not lost (R14). Does nothing if the older command has no alert or has expired. Does nothing either if the
+    /// held command cannot take the alert: it is a start, has an alert, is not newer, or would become too large for
+    /// APNs.
     private mutating func copyAlert(of older: RecordSlot, to record: UInt32, now: Moment) {
         let slot = records.mutableAddress(of: record)
         guard !older.layout.alert.isAbsent, !older.isExpired(now: now), !slot.pointee.isStart,

@@ -2,8 +2,8 @@ import LiveActivity
 
 /// Queues store calls and handles their replies. Calls leave from the front of the queue. A call that failed for a
 /// temporary reason joins the end of the queue again, at once or after a pause, so a later call may overtake it. There
-/// are two exceptions: a refund that failed is not repeated, because Redis may have carried it out (R15); a command
-/// that asks for its device's token, or for its admission unless it is a start, may return its credit and wait instead.
+/// are two exceptions. A refund that failed is not repeated, because Redis may have carried it out (R15). A command
+/// that asks for a token or an admission may return its credit and wait instead (`mayWaitForRedisServer`).
 extension Delivery {
     typealias Reply = StoreReply<UnsafeRawBufferPointer>
 
@@ -11,7 +11,7 @@ extension Delivery {
         precondition(storeQueue.removeFirst() != nil, "no call waits")
     }
 
-    /// Fails the next call for good. It exceeds Redis' limits, so a repetition would fail too.
+    /// Fails the next call for good. The call exceeds Redis' limits, so a repetition would fail too.
     public mutating func storeCallRefused(_ reason: StaticString, now: Moment) {
         guard let ticket = storeQueue.removeFirst() else { preconditionFailure("no call waits") }
         handleRefusedCall(ticket, reason: reason.bytes, now: now)
@@ -32,8 +32,8 @@ extension Delivery {
         if mayWaitForRedisServer(ticket) { waitForRedisServer(ticket, now: now) } else { storeQueue.append(ticket) }
     }
 
-    /// Takes the credit from a command whose call its Redis server refused for a temporary reason, if another command
-    /// waits for a credit. That command may be on a server that works.
+    /// Called when a Redis server has refused a command's call for a temporary reason. If another command waits for a
+    /// credit, this command gives up its credit and waits, because the server of the other command may work.
     /// - Returns: false if the command keeps the credit, so that its call is repeated.
     private mutating func passCreditToNext(_ ticket: StoreTicket, now: Moment) -> Bool {
         guard mayWaitForRedisServer(ticket) else { return false }
@@ -98,8 +98,8 @@ extension Delivery {
         }
     }
 
-    /// If the next call asks for a token or an admission, and a waiting command replaces the call's command by now:
-    /// drops the call and replaces its command.
+    /// Removes the next call if it asks for a token or an admission, and a newer command already waits that replaces
+    /// the call's command. Then replaces the command.
     /// - Returns: false if the call must be made.
     mutating func withdrawIfSuperseded(_ ticket: StoreTicket, now: Moment) -> Bool {
         guard ticket.purpose == .admit || ticket.purpose == .takeStartToken else { return false }

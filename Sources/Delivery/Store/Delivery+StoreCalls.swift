@@ -93,8 +93,8 @@ extension Delivery {
                 alert: settlement == .accepted ? slot.pointee.bodyAlertVersion : nil
             )
         case .settleStart:
-            // Redis keeps a held start until it is settled, so a start that was never admitted is settled
-            // too.
+            // A start that Redis never admitted has no settlement. If Redis holds the start, it must be settled too,
+            // because Redis keeps a held start until then.
             let settlement = slot.pointee.settlement ?? .notShown
             return .settleStart(slot.pointee.heldStart, settlement, retirement: slot.pointee.retirement)
         case .retire:
@@ -203,8 +203,8 @@ extension RecordSlot {
         hasOwnToken ? registration : nil
     }
 
-    /// How Redis must retire the token; nil: Redis must not retire it. If APNs gave no time, the token is
-    /// retired whenever it was registered.
+    /// How Redis must retire the token; nil: Redis must not retire it. If APNs gave no time, the token is retired no
+    /// matter when it was registered.
     @inline(__always)
     fileprivate var retirement: TokenRetirement<UnsafeRawBufferPointer>? {
         guard tokenRefusal != .none else { return nil }

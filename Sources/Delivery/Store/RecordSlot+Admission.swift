@@ -10,7 +10,7 @@ extension RecordSlot {
         return isStart
     }
 
-    /// Notes that the device's budget is empty. The start waits for the budget until the start expires.
+    /// Notes that the device's budget is empty. The start waits for the budget, but only until the start expires.
     /// - Returns: how long the start waits before it asks again, in milliseconds.
     mutating func awaitStartBudget(milliseconds: Int64, by policy: PolicyTable.Values, now: Moment) -> Int64 {
         startDraw = .awaitingBudget

@@ -13,14 +13,14 @@ package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
     private var setAsideTickets: IndexQueue<Ticket>
     private var setAsideUntilMilliseconds: Int64 = .max
 
-    /// - Parameter limit: the maximum number of calls in the queue.
+    /// - Parameter limit: the maximum number of calls, including those that are set aside. One more call traps.
     package init(limit: Int) {
         tickets = IndexQueue(limit: limit)
         setAsideTickets = IndexQueue(limit: limit)
     }
 
-    /// When the next pause ends, a monotonic time; nil if no call waits for the end of a pause. In the past only until
-    /// ``endPausesIfDue(now:)`` or ``next(now:)``.
+    /// The monotonic time at which the next pause ends; nil if no call waits for the end of a pause. When the pause is
+    /// over, the time stays the same until ``endPausesIfDue(now:)`` or ``next(now:)`` is called.
     package var dueMilliseconds: Int64? {
         let isBlocked = !tickets.isEmpty && blockedUntilMilliseconds != .min
         let due = min(isBlocked ? blockedUntilMilliseconds : .max, setAsideUntilMilliseconds)

@@ -18,8 +18,8 @@ extension Delivery {
         if let rider = records.removeRider(of: record) {
             records[rider].setReason("alertExpired")
             finish(rider, .superseded)
-            // If the alert in the body is not the rider's, the state had it before. Only a newer alert replaces it, so
-            // the rider's alert is newer, and the alert in the body is too old as well.
+            // If the body has another alert than the rider's, that alert is older, because only a newer alert is taken
+            // from a rider. So the alert in the body is too old as well.
             if bodyAlert != nil, bodyAlert != alert { records[record].noteExpiredAlert() }
         } else {
             records[record].noteExpiredAlert()

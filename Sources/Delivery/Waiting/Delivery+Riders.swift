@@ -73,16 +73,16 @@ extension Delivery {
         return alert < currentAlert
     }
 
-    /// Lets a waiting end carry the alert of the first rider behind it, if this alert is older than the end. Such an
-    /// alert belongs to the life that the end ends.
+    /// Lets a waiting end carry an alert of the life that it ends. The alert is the one of the first rider whose
+    /// carrier waits behind the end. If this alert is older than the end, the rider gets the end as its new carrier.
     mutating func moveOlderAlert(to end: UInt32, of activity: UInt32, now: Moment) {
         let list = activities.address(of: activity).pointee.waitingList
         var waiting = list.successor(of: end, in: records)
         while let candidate = waiting {
             let source = records.alertSource(of: candidate)
             guard source == candidate else {
-                // If the body of the newer state is complete, the alert is already in this body and stays there. A
-                // second record of the end may carry the same alert (simulation `repeats`, seed 138).
+                // Leave the alert where it is in two cases. The candidate's body may be complete, so that the alert is
+                // already in it. Or the candidate may be a second record of this end (simulation `repeats`, seed 138).
                 guard records[candidate].digest == nil, records.isNewer(candidate, than: end),
                     mayBeCarried(source, on: end, now: now)
                 else { return }
@@ -95,10 +95,11 @@ extension Delivery {
     }
 
     /// Called when APNs has accepted the current command. If the command has an alert, removes the same alert, and
-    /// older ones, from the first waiting states. With them, the phone would ring twice or in the wrong order.
+    /// older ones, from the first waiting states. Otherwise the phone would ring twice, or ring for the alerts in the
+    /// wrong order.
     ///
-    /// A state that is older than the current command is finished, because Redis would supersede it. A newer
-    /// state is sent without the alert that it carries.
+    /// A state that is older than the current command is finished, because Redis would supersede it. A newer state is
+    /// sent without the alert that it carries.
     mutating func dropAlertsNotNewer(than current: UInt32, of activity: UInt32) {
         guard let acceptedAlert = records.alertVersion(of: current) else { return }
         while let head = activities[activity].waitingList.head {
@@ -113,8 +114,8 @@ extension Delivery {
             }
             countCoalescedCommand(of: head)
             _ = activities[activity].waitingList.popFirst(in: &records)
-            // The older state gets a result of its own. The current command must not count it: a count is
-            // safe only until the offset of the counting command is committed, and the current command's
+            // The older state gets a result of its own, because the current command must not count it. A command may
+            // count others only while its own offset is not committed. That is not certain here: the current command's
             // partition may be revoked.
             finish(head, .superseded)
         }

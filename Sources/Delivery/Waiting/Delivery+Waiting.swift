@@ -77,11 +77,15 @@ extension Delivery {
     }
 
     /// Merges two records of the same command. If only one of them has an alert, that record stays: a record
-    /// from the deferred topic may carry an older command's alert. Otherwise the waiting record stays.
+    /// from the deferred topic may carry an older command's alert. Of two records of a start, the one that was deferred
+    /// more often stays: the deferred topic may have two records of one deferral, and only the later deferral has the
+    /// claim that Redis knows. Otherwise the waiting record stays.
     private mutating func mergeSameVersion(_ record: UInt32, with waiting: UInt32, of activity: UInt32) {
-        guard records.alertVersion(of: record) != nil, records.alertVersion(of: waiting) == nil else {
-            return finish(record, asDuplicateOf: waiting)
-        }
+        let replacesWaiting =
+            records[record].isStart
+            ? records[record].deferral.count > records[waiting].deferral.count
+            : records.alertVersion(of: record) != nil && records.alertVersion(of: waiting) == nil
+        guard replacesWaiting else { return finish(record, asDuplicateOf: waiting) }
         activities[activity].waitingList.insert(record, before: waiting, in: &records)
         activities[activity].waitingList.remove(waiting, in: &records)
         finish(waiting, asDuplicateOf: record)
@@ -105,7 +109,7 @@ extension Delivery {
             return true
         }
         if records.areSameVersion(next, record), records[next].event == records[record].event {
-            // For example, Redis held a start, and two registrations released it.
+            // Both records bring the same command: for example, Redis held a start, and two registrations released it.
             mergeSameVersion(record, with: next, of: activity)
             return true
         }
@@ -138,9 +142,9 @@ extension Delivery {
         }
     }
 
-    /// Returns the first waiting command that must not be sent before the record; nil: there is none. It has a version
-    /// that is not lower, or is the end of a lifetime, which is always last. But if the record is an end, it is sent
-    /// after a start or update of the same version.
+    /// Returns the first waiting command that must not be sent before `record`; nil: there is none. Such a command has
+    /// a version that is not lower, or it is the end of a lifetime, which is always last. There is one exception: if
+    /// `record` is an end, it is sent after a start or update of the same version.
     private func firstWaiting(notOlderThan record: UInt32, of activity: UInt32) -> UInt32? {
         let list = activities.address(of: activity).pointee.waitingList
         var waiting = list.head
@@ -156,8 +160,8 @@ extension Delivery {
                 && records.areSameVersion(record, waiting)
     }
 
-    /// Adds a command before `next`, the result of `firstWaiting`; if `next` is nil, as the last one. Before that, the
-    /// command replaces older ones (`replaceOlder`).
+    /// Adds a command to the waiting list, before `next`, which `firstWaiting` returned; nil: at the end of the list.
+    /// First the command replaces older ones (`replaceOlder`).
     mutating func insert(_ record: UInt32, before next: UInt32?, of activity: UInt32, now: Moment) {
         replaceOlder(than: record, before: next, of: activity, now: now)
         if let next {
@@ -210,9 +214,9 @@ extension Delivery {
         records[record].followUps.remove(.settleHeldStart)
     }
 
-    /// If a registration released the command, notes that the next owner must read this record again, although another
-    /// record brought the same command. If the next owner read only an earlier registration, Redis could call
-    /// it stale and release nothing (simulation `longLives`, seed 108).
+    /// Called when another record that waits brought the same command. If a registration released the command for this
+    /// record, the next owner must read this record too. From an earlier registration alone, which Redis could call
+    /// stale, it might not get the held command (simulation `longLives`, seed 108).
     private mutating func leaveRegistrationOutOfMetadata(_ record: UInt32) {
         if records[record].topic == .registrations { records[record].isLeftOutOfMetadata = true }
     }

@@ -6,17 +6,17 @@ import Testing
 
 @testable import Delivery
 
-/// The committable offset of a partition passes only settled records. The next owner skips the records above this
-/// offset that the commit's metadata names as settled. (R10)
+/// The committable offset of a partition passes only settled records. The commit's metadata names settled records above
+/// this offset, and the next owner skips them. (R10)
 @Suite struct PartitionLedgerTests {
     /// Receives each offset and returns whether the ledger accepted it.
     private func receive(_ offsets: [Int64], by ledger: inout PartitionLedger) -> [Bool] {
         offsets.map { ledger.receive($0) == .accepted }
     }
 
-    /// Replaces the ledger with the ledger of the next owner, which gets all offsets from the committed one on again.
-    /// Checks that the new ledger accepts the offsets that were not settled or not in the metadata, and skips all
-    /// others. If no offset is left to read, the ledger stays.
+    /// Replaces the ledger with that of the partition's next owner, which receives all offsets again from the committed
+    /// one on. Checks that the new ledger accepts each offset that was not settled or not in the metadata, and skips
+    /// all others. If all offsets are committed, the ledger stays.
     private func handOver(
         _ ledger: inout PartitionLedger,
         unsettledOffsets: inout [Int64],
@@ -187,7 +187,7 @@ import Testing
         var ledger = PartitionLedger(windowOffsets: Int(count))
         _ = receive(Array(0..<count), by: &ledger)
         let beginNanoseconds = threadNanoseconds()
-        // If not all offsets go into the metadata, every second one does, so that there are many ranges.
+        // With `isPublished: false`, only every second offset may go into the metadata, so there are many ranges.
         for offset in 1..<count { ledger.settle(offset, isPublished: isPublished || offset.isMultiple(of: 2)) }
         #expect(ledger.settledRanges.reduce(0) { $0 + $1.count } >= count / 2 - 1)
         return threadNanoseconds() - beginNanoseconds

@@ -2,8 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// A verdict of Redis can give a command its outcome or permit its push. An update or end is sent with the timestamp
-/// and the token of the verdict; a start, with the token that Redis has found for its device before.
+/// A verdict of Redis gives a command its outcome, or permits its push. An update or end is sent with the timestamp and
+/// the token of the verdict. A start is sent with the device's token, which Redis returned before the verdict.
 @Suite struct AdmissionTests {
     static let start = CoreHarness.startSeconds
 

@@ -14,8 +14,8 @@ import Testing
         }
     }
 
-    /// Returns a core with `lag` unread records, after an outage of the given length in which its command u1 waited for
-    /// the store. The store takes calls again.
+    /// Returns a core with `lag` unread records. The store was unreachable for the given time, its command u1 waited
+    /// for the store, and the store takes calls again.
     private static func makeCoreAfterStoreOutage(after milliseconds: Int64, lag: Int64) -> CoreHarness {
         let core = Self.makeCore()
         core.receive(.update(1))

@@ -130,7 +130,8 @@ import Testing
         #expect(core.settlements == ["u2 accepted", "u1 notShown"])
     }
 
-    /// The alert of u1 moves from u2 to u3. If u2 were settled in Redis, Redis would count the alert as replaced.
+    /// The alert of u1 moves from u2 to u3. If the core also settled u2 in Redis, Redis would count this alert as
+    /// replaced, although u3 still carries it.
     @Test func `A carrier that was admitted and then overtaken is not settled`() {
         let core = CoreHarness()
         core.receive(.alert(1), .update(2))

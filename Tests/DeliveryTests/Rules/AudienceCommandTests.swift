@@ -3,9 +3,9 @@ import Testing
 
 @testable import Delivery
 
-/// The core of single activities hands commands to audiences and channels over to the core of audiences. A command that
-/// comes back with an outcome has a result, unless the command is read again and the outcome says nothing new. A
-/// withdrawn command is left to the next owner of its partition.
+/// `Delivery` hands each command that addresses an audience or a channel over to `Audiences`. A command that comes back
+/// with an outcome has a result, unless the command is read again and the outcome says nothing new. A withdrawn command
+/// is left to the next owner of its partition.
 @Suite struct AudienceCommandTests {
     private static func addressToAudience(_ command: String) -> String { CommandText.addressToAudience(command) }
 

@@ -2,8 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// A command brings a token, but Redis refuses the command, or the command has expired. The core still sends the
-/// command that was held for this token, as after a registration.
+/// A command brings a token, but Redis refuses the command, or the command has expired. The core still registers this
+/// token and sends the command that was held for it.
 @Suite struct CarriedTokenTests {
     private static func tokenMembers(_ token: String = "ABCDEF0123456789") -> String {
         #""token":"\#(token)","environment":"production","#

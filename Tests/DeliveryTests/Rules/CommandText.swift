@@ -27,7 +27,7 @@ enum CommandText {
         )
     }
 
-    /// The alert of an update or end of this second, if it has one.
+    /// The alert that an update or end of this second has with `alert: true`. Its text names the second.
     static func alert(_ second: Int64) -> String { #"{"title":"Goal","body":"\#(second) : 0"}"# }
 
     static func end(

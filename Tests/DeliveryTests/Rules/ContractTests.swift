@@ -2,9 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// If no type of the app can decode a command's content, the core rejects the command as invalid, or sends it and
-/// counts it with a warning, as the app's configuration says. For a start, only the type that it names counts.
-/// (`apps.<name>.shapes`)
+/// If no type of the app can decode a command's content, `apps.<name>.shapes` decides: the core rejects the command as
+/// invalid, or sends it and counts it with a warning. For a start, only the type that it names counts.
 @Suite struct ContractTests {
     /// The shapes of the app of ``CommandText``. Its updates have the content state `{"n":…}`.
     private static let shapes = """
@@ -114,7 +113,7 @@ import Testing
         let warning = try #require(firstWarning)
         #expect(warning.appIndex == 0 && warning.source == "causeway.commands/0/0")
         #expect(warning.message.hasPrefix("aps.content-state.n: a string must be int (at byte "))
-        // The core keeps at most one warning until the lane takes it, so the second command is counted without one.
+        // The core keeps only one warning until the lane takes it. So it counted the second command without a warning.
         let secondWarning = core.delivery.takeContractWarning()
         #expect(secondWarning == nil)
         core.receive(Self.update(2, of: "b", #"{"n":false}"#))
@@ -173,8 +172,9 @@ import Testing
             }
         }
         #expect(core.delivery.comparedStates == 3)
-        // A detail contains the byte's position in its record. The `id` of each state's tenth record has one digit
-        // more, so the detail of each state has two texts.
+        // Each detail contains the position of a byte in its record. In the tenth record of a state this position is
+        // one higher, because the record's `id` ends with `10`, which has one digit more than `9`. So each of the three
+        // states has two details.
         let details = core.deadLetters.map(\.detail)
         #expect(Set(details).count == (details.isEmpty ? 0 : 6), "\(Set(details))")
     }

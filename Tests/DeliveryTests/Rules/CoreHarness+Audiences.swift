@@ -13,8 +13,8 @@ extension CoreHarness {
         var leftAtMilliseconds: Int64
     }
 
-    /// Takes the next command to an audience or a channel, as the core of audiences does. Returns nil if no command is
-    /// ready.
+    /// Takes the next command that addresses an audience or a channel, as the core of audiences does. Returns nil if no
+    /// command is ready.
     func takeHandover() -> UInt32? {
         guard let record = delivery.nextHandover else { return nil }
         delivery.handoverTaken()

@@ -25,7 +25,7 @@ extension CoreHarness {
     func waitingPushCount(of pool: PoolIdentifier) -> Int { delivery.waitingPushCount(of: pool) }
     func oldestUnsettledMilliseconds(_ index: UInt32) -> Int64? { delivery.oldestUnsettledMilliseconds(index) }
     func hasRoom(for offset: Int64, partition: UInt32) -> Bool { delivery.hasRoom(for: offset, partition: partition) }
-    func hasPush(_ pool: PoolIdentifier) -> Bool { delivery.hasPush(pool) }
+    func hasReadyPush(_ pool: PoolIdentifier) -> Bool { delivery.hasReadyPush(pool) }
     func isDrained(_ index: UInt32) -> Bool { delivery.isDrained(index) }
     func unsettledCount(_ index: UInt32) -> Int { delivery.unsettledCount(index) }
     func committableOffset(_ index: UInt32) -> Int64? { delivery.committableOffset(index) }

@@ -214,9 +214,8 @@ import Testing
         #expect(resultsWithCounts(core) == ["u2 accepted 1", "u5 accepted 2"])
     }
 
-    /// A newer state may count a superseded alert only if the newer state has an alert of its own, or its rider has
-    /// one; u5 has neither. Simulation seed 12038 of `pace` found an alert that had no result although no newer alert
-    /// replaced it.
+    /// The result of u5 may count the superseded alert u2 only if u5 has an alert or carries one. It does neither.
+    /// Simulation seed 12038 of `pace` found an alert that had no result although no newer alert replaced it.
     @Test func `A superseded alert has its own result`() {
         let core = makeCountingCore()
         core.receive(.alert(4))
@@ -275,7 +274,8 @@ import Testing
         #expect(resultsWithCounts(core) == ["u1 superseded 0", "u0 accepted 0", "u2 accepted 0"])
     }
 
-    /// The current command is counted, so its slot is free when its older alert moves to the late end.
+    /// The update u7 replaces u6, which carries the alert of u2. u6 is only counted, so its slot is freed. The alert
+    /// must still move to the late end e3.
     @Test func `A counted current command gives its older alert to a late end`() throws {
         let core = makeCountingCore()
         core.receive(.alert(2), .update(6))

@@ -40,7 +40,7 @@ import Testing
         #expect(core.unansweredCalls == ["admit e8"])
     }
 
-    /// The start has not reached Redis, so the end can still reach the life before it.
+    /// The start s7 has not reached Redis. So the end e3 can still end the life before this start.
     @Test func `The end is admitted before a start that waits`() {
         let core = coreWithPush(of: .update(2))
         core.receive(.start(7), .update(8))
@@ -104,7 +104,8 @@ import Testing
         #expect(core.outcomes == ["u6 accepted", "e3 accepted", "u7 ended"])
     }
 
-    /// The update that waits for a retry carries an alert that is older than the end. A newer update replaces it.
+    /// The current command u6 waits for a retry and carries the alert of u2, which is older than the end e3. The newer
+    /// update u7 replaces u6.
     @Test func `The end takes over an older alert from the update that replaces the current one`() throws {
         let core = coreWithPush(of: .update(1))
         core.receive(.alert(2))
@@ -131,7 +132,8 @@ import Testing
         #expect(!core.unansweredCalls.contains { $0.hasPrefix("reportLifetimeEvent") })
     }
 
-    /// A restart's start has Causeway's own timestamp, which may be above that of an end that the producer sends later.
+    /// When a policy restarts an activity, Causeway chooses the timestamp of the new start. An end that the producer
+    /// sends later may have a lower timestamp, and must still end the new life.
     @Test(arguments: [false, true])
     func `Redis applies each end if a policy restarts activities`(restarts: Bool) {
         let core = CoreHarness {

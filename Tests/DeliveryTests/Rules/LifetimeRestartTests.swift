@@ -3,7 +3,7 @@ import LiveActivity
 import Testing
 
 /// An activity whose policy says `restart` is started again after the end of its lifetime. The timetable keeps what the
-/// start needs, and the core sends the start only while the timetable waits for it. (R34, R35)
+/// start needs. The core sends the start only while the timetable has this restart. (R34, R35)
 @Suite struct LifetimeRestartTests {
     private static let endedMilliseconds = (CoreHarness.startSeconds + 10) * 1_000
     private static let stateVersion = Version(timestamp: CoreHarness.startSeconds + 3, sequence: 0)
@@ -148,7 +148,8 @@ import Testing
         }
     }
 
-    /// The end is older than the start, whose timestamp is Causeway's own. It takes precedence. (R35)
+    /// The end has a lower timestamp than the start. The end still wins, because Causeway chose the timestamp of the
+    /// start. (R35)
     @Test(arguments: [false, true])
     func `An end of the producer replaces a start that waits for its budget`(hasNewerUpdate: Bool) {
         let core = restartingCore()
@@ -181,7 +182,8 @@ import Testing
         #expect(core.committableOffset == 1 && core.recordsInProgress == 0)
     }
 
-    /// If a newer state has come, this start is not sent, and the keeper must make a start with that state.
+    /// If a newer state has come since the keeper made this start, the start is not sent. The keeper must make another
+    /// start with the newer state.
     @Test func `Redis is asked whether a state has come that is newer than the start's`() {
         let core = restartingCore()
         core.elapse(10_000)

@@ -191,7 +191,8 @@ import Testing
         #expect(core.outcomes == ["u1 accepted", "u\(second) accepted", "lifetime:\(Self.beganMilliseconds) accepted"])
     }
 
-    /// Redis asks the state to wait, so the state waits again. It is newer than the end.
+    /// The update u10 is newer than the keeper's end. Redis tells u10 to wait. After this wait the core must still
+    /// admit u10 before the end.
     @Test func `A state that waits again is sent before it`() {
         let core = coreWithLimitedLifetimes()
         core.receive(.update(1))

@@ -3,9 +3,9 @@ import Testing
 
 @testable import Delivery
 
-/// A change of memberships has up to four steps (R27). The store decides the audiences. The audiences are notified. If
-/// the member has left audiences, the store learns that they are notified. Then the record settles, or its command
-/// continues.
+/// A change of memberships has up to four steps (R27). The store decides which audiences the member joins and leaves.
+/// The core notifies these audiences. If the member has left audiences, the store learns that they are notified. Then
+/// the record settles, or its command continues.
 @Suite struct MembershipTests {
     private typealias Change = CoreHarness.SeenMembershipChange
 

@@ -58,7 +58,7 @@ import Testing
         #expect(core.unansweredCalls == ["admit e2"])
     }
 
-    /// `EarlierLifeTests` shows what follows from Redis' decision.
+    /// Redis decides about the end first (R13). ``EarlierLifeTests`` tests what the core does after Redis' verdict.
     @Test(arguments: [false, true])
     func `An end is admitted before a newer update, whichever comes first`(isUpdateFirst: Bool) {
         let core = CoreHarness()

@@ -88,9 +88,9 @@ import Testing
         #expect(core.counters.recordsSettledBefore == 1)
     }
 
-    /// The command that the first registration released is in progress, so both registrations must be read
-    /// again. The first one alone would be stale and release nothing, and the held command would be lost.
-    /// Simulation seed 108 of `longLives` found this.
+    /// The first registration released u1, and u1 is in progress. So both registrations must be read again. The first
+    /// one alone would be older than the token in Redis and release nothing, and u1 would be lost. Simulation seed 108
+    /// of `longLives` found this.
     @Test func `A registration whose command is in progress is read again with the earlier one`() throws {
         let core = CoreHarness()
         core.register(CommandText.registration(at: 1))

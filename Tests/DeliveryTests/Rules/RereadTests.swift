@@ -114,8 +114,8 @@ import Testing
         #expect(core.unansweredCalls.count == 1)
     }
 
-    /// A command that is read again is held without its alert. This held command has its alert, so it was held at its
-    /// first reading, and its later result is new.
+    /// Redis released a command with its alert. A command that is read again would have been held without its alert. So
+    /// this command was held when it was first read, and its result now is a new one.
     @Test func `A command held for a registration has its result and its alert`() throws {
         let core = makeRereadingCore()
         core.register(CommandText.registration())

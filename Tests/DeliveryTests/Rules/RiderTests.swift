@@ -71,8 +71,8 @@ import Testing
 
     // MARK: - Superseded by a state that another worker admitted
 
-    /// The released state u8 has the alert of u2, and rides on the waiting state u9. The alert u5, which waits for a
-    /// carrier, is newer. So u5 replaces u8 as the rider of u9, and then rides on u10.
+    /// The released state u8 has the alert of u2, and rides on the waiting state u9. The command u5, whose alert is
+    /// newer, waits for a carrier. So u5 replaces u8 as the rider of u9, and then rides on u10.
     @Test func `A waiting rider goes to the carrier of a rider`() throws {
         let core = CoreHarness()
         core.receive(.alert(2, beside: #""token":"ABCDEF0123456789","environment":"production","#))
@@ -236,8 +236,8 @@ import Testing
         #expect(core.committableOffset == 0)
     }
 
-    /// A released command continues in the registration's record. The command's carrier may be in another
-    /// partition than this record.
+    /// The rider is the released command u2. It belongs to the registration's record, whose partition stays. Its
+    /// carrier u3 is in the partition that is revoked.
     @Test func `A rider whose carrier's partition leaves is sent by itself`() throws {
         let core = CoreHarness()
         core.receive(.update(1))
@@ -271,9 +271,9 @@ import Testing
         #expect(core.committableOffset(core.registrationsPartition) == 0, "its next owner reads it again")
     }
 
-    /// In the earlier assignment, u4 carries the alert of u3, and APNs limits the push. After the revocation u3 and u4
-    /// are read again. When the old u4 ends, the new record of u3 must not settle with it. Simulation seed 30787 of
-    /// `repeats` found that it did.
+    /// The partition is revoked and assigned again. Before that, u4 carries the alert of u3, and APNs limits the push
+    /// of u4. Afterwards u3 and u4 are read again. When the old u4 ends, the new record of u3 must not settle with it.
+    /// Simulation seed 30787 of `repeats` found that it did.
     @Test func `A push that carries an alert of an earlier assignment does not finish its record`() throws {
         let core = CoreHarness()
         core.receive(.alert(3), .update(4))

@@ -60,7 +60,8 @@ import Testing
         #expect(core.committableOffset == 1)
     }
 
-    /// While the producer is full, the lane takes no productions. The next delivery report is an event of its own.
+    /// While the producer is full, the lane takes no productions. The next delivery report wakes the lane, so the core
+    /// needs no timer.
     @Test func `A pause of productions that has ended is not due again while the producer is full`() {
         let core = CoreHarness()
         core.receive(.update(1))
@@ -131,7 +132,8 @@ import Testing
         #expect(core.unansweredCalls == ["admit u1", "admit b.u1"])
     }
 
-    /// The lane takes no calls while it has no connection to Redis. The next connection is an event of its own.
+    /// The lane takes no calls while it has no connection to Redis. The next connection wakes the lane, so the core
+    /// needs no timer.
     @Test func `A pause of calls that has ended is not due again while Redis is away`() {
         let core = CoreHarness()
         core.receive(.update(1), .update(1, of: "b"))

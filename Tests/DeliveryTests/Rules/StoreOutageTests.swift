@@ -2,8 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// While Redis, or one server of a cluster, does not reply or temporarily refuses calls, no command is lost, and
-/// commands of other servers do not wait. (R19)
+/// While Redis, or one server of a cluster, does not reply or temporarily refuses calls, no command is lost. Commands
+/// whose keys are on other servers do not wait. (R19)
 @Suite struct StoreOutageTests {
     /// A silent Redis decides about no command, so a deferred command would only wait again.
     @Test func `A command that waits for Redis during its outage is not deferred`() {
@@ -36,8 +36,8 @@ import Testing
         )
     }
 
-    /// One server of a cluster may be full for hours. The calls to this server wait, and other calls use
-    /// their room.
+    /// One server of a cluster may be full for hours. The calls to this server wait, and do not take the room of calls
+    /// to other servers.
     @Test(arguments: [false, true]) func `A call that one server temporarily refuses leaves its room to others`(
         isExplained: Bool
     ) {

@@ -175,8 +175,9 @@ import Testing
         #expect(bodies.map { $0.contains(#""b":"#) } == [true, false, true])
     }
 
-    /// The broadcast's dictionary is too large to be remembered. If the core gave it the number of the dictionary
-    /// before it, activity `c`, which has that earlier dictionary, would get the broadcast's body.
+    /// The core numbers the `aps` dictionaries that it remembers, and remembers no dictionary as large as the
+    /// broadcast's. If the broadcast had the number of the dictionary before it, activity `c`, which has that
+    /// dictionary, would get the broadcast's body.
     @Test func `The body of a large broadcast is not sent to an activity`() throws {
         let core = CoreHarness()
         let broadcastCommand = Self.update(2, state: #","x":"\#(String(repeating: "x", count: 4_500))""#)

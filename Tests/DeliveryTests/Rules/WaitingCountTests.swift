@@ -2,8 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// A record counts at one place at most: it waits for Redis, for a stream, or, finished, for its acknowledgements.
-/// Metrics show these counts.
+/// A record counts in at most one place: it waits for Redis, it waits for a stream, or it is finished and waits for its
+/// acknowledgements. Metrics show these counts.
 @Suite struct WaitingCountTests {
     @Test func `A record is counted at the place where it waits`() {
         let core = CoreHarness()

@@ -5,8 +5,8 @@ import Testbed
 
 /// How the workers of a run commit offsets, and how partitions move from one worker to another.
 struct CommitParameters {
-    /// Whether a commit's metadata has the settled offsets above the committed one. If not, the next owner
-    /// reads those records again, as after metadata that is too long.
+    /// Whether a commit's metadata names the settled offsets above the committed one. If not, the next owner reads
+    /// those records again.
     var keepsMetadata: Bool
     var intervalMilliseconds: Int64
     /// Whether every partition is drained and committed before it moves.

@@ -16,7 +16,8 @@ struct PaceHistory {
     /// A permitted start of an activity on a device.
     struct StartDraw {
         var at: Int64
-        var activity: String
+        /// The id of the start's command.
+        var command: String
     }
 
     /// A `send` verdict of Redis, or a push that the core offered.
@@ -32,14 +33,14 @@ struct PaceHistory {
     var birthMilliseconds: [String: [Version: Int64]] = [:]
     /// The draws of permitted starts, by device.
     var startDraws: [String: [StartDraw]] = [:]
-    /// The time of the last draw for an activity's start, by activity.
+    /// The time of the last draw for a start, by the id of its command.
     var lastStartDrawMilliseconds: [String: Int64] = [:]
-    /// Activities whose start reached the phone.
-    private(set) var activitiesWithArrivedStart: Set<String> = []
+    /// The starts that reached their phone, by the ids of their commands.
+    private(set) var arrivedStarts: Set<String> = []
     var lastPermittedPushes: [String: TimedPush] = [:]
     var lastSentPushes: [String: TimedPush] = [:]
 
-    mutating func noteStart(of activity: String) { activitiesWithArrivedStart.insert(activity) }
+    mutating func noteArrivedStart(_ command: String) { arrivedStarts.insert(command) }
 
     /// Returns the pushes left in a budget after draws at the given times; nil if a draw found the budget
     /// empty.

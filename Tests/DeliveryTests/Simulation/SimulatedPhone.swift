@@ -1,6 +1,7 @@
 import LiveActivity
 
-/// One activity on one phone, by ActivityKit's rules: older states are ignored, and nothing follows the end.
+/// One activity on one phone, by ActivityKit's rules: older states are ignored, and nothing follows the end. A start
+/// begins a new life of the activity, with a new token.
 struct SimulatedPhone {
     struct ShownState: Equatable {
         var timestamp: Int64
@@ -18,7 +19,10 @@ struct SimulatedPhone {
     var registeredAtMilliseconds: Int64 = 0
     var shownState: ShownState?
     var hasEnded = false
-    var startCount = 0
+    /// How often the phone got each start, by version.
+    var startCounts: [Version: Int] = [:]
+    /// The version of the start that began the present life; nil: the app began the activity.
+    var startVersion: Version?
     /// The alerts that rang, each by the sequence of its command.
     var rungAlerts: Set<Int> = []
     /// The alerts for which Redis replied `alertAwaitsCarrier`, each by the sequence of its command.
@@ -28,7 +32,15 @@ struct SimulatedPhone {
     /// Rules that a push broke, for example an update that was admitted after the end.
     var violations: [String] = []
 
-    mutating func start(_ push: ShownState) { (startCount, shownState) = (startCount + 1, push) }
+    mutating func start(_ push: ShownState, now: Int64) {
+        startCounts[push.version, default: 0] += 1
+        // Two workers may push the starts of two lives at the same time. The older one begins another activity on the
+        // phone, whose token the app does not report any more.
+        if let startVersion, push.version < startVersion { return }
+        if let token, startVersion != push.version { tokenDeathMilliseconds[token] = now }
+        if startVersion != push.version { (token, hasEnded) = (nil, false) }
+        (startVersion, shownState) = (push.version, push)
+    }
 
     mutating func receive(_ event: Event, _ push: ShownState) {
         if hasEnded {
@@ -38,6 +50,9 @@ struct SimulatedPhone {
                 violations.append("\(activity): an update was admitted after the end")
             }
             return
+        }
+        if let startVersion, push.version < startVersion {
+            violations.append("\(activity): \(push.version) of an earlier life came after the start \(startVersion)")
         }
         if let shownState {
             if push.timestamp < shownState.timestamp { return }

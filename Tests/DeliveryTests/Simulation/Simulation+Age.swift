@@ -8,7 +8,7 @@ extension Simulation {
     /// Redis keeps the eight hours in whole seconds, rounded up to the end of the last second.
     private static let roundingMilliseconds: Int64 = 999
     /// The maximum time between an activity's first and last command. Redis keeps the activity's value for a
-    /// longer time.
+    /// longer time, so the value never expires in a simulation.
     static let longLifeMilliseconds: Int64 = 16 * 3_600_000
     /// How late an admitted push may arrive: it waits for a stream and for retries, and all workers may stop meanwhile.
     private static let arrivalDelayMillisecondsMax: Int64 = 3_600_000
@@ -102,7 +102,8 @@ extension Simulation {
     /// Whether a command's alert may have become too old before it was sent. A worker's fast clock makes the
     /// alert older.
     func mayBeOld(_ command: String) -> Bool {
-        guard !parameters.agesSeconds.isEmpty, let version = versions[command] else { return false }
+        let mayWaitLong = !parameters.agesSeconds.isEmpty || parameters.livesPerActivityMax > 0
+        guard mayWaitLong, let version = versions[command] else { return false }
         return (now + Int64(parameters.clockSkewMillisecondsMax)) / 1_000 - version.timestamp
             > parameters.policy.expiration.alertSeconds
     }

@@ -37,8 +37,9 @@ extension Simulation {
         Array(name.utf8).withUnsafeBytes { AudienceDigest(of: $0) }
     }
 
-    /// Chooses at random the audiences that the activity's next registration names. Returns the registration's member
-    /// `audiences`; empty in a run without audiences, and in half of the cases if no audience is chosen.
+    /// Chooses at random the audiences that the activity's next registration names. Returns the JSON member `audiences`
+    /// of this registration. Returns an empty text in a run without audiences, and in half of the cases in which no
+    /// audience is chosen.
     func namedAudiences(of activity: String) -> String {
         guard parameters.audienceCount > 0 else { return "" }
         let names = (0..<parameters.audienceCount).filter { _ in random.chance(500) }.map { "m\($0)" }

@@ -1,8 +1,8 @@
 import Delivery
 import LiveActivity
 
-/// The invariants that a run checks at its end, when no work is left, and those of tokens, which it checks at each call
-/// that Redis performs.
+/// Most of these invariants are checked at the end of a run, when no work is left. Those of tokens are checked at each
+/// call that Redis performs.
 extension Simulation {
     func check() {
         checkAudiences()
@@ -13,13 +13,13 @@ extension Simulation {
             // the result `unknown` while the other sends the start. So if the run loses no answer, worker or partition,
             // the start must still reach its phone. The exception is a start that waits for a retry while its activity
             // ends. This start is not sent.
-            let outcomes = results["\(activity)#1"] ?? []
+            let outcomes = results[lastStart(of: activity)] ?? []
             let isStartUnknown = outcomes.contains(.unknown) && !(finalCommand.isEnd && outcomes.contains(.superseded))
-            if phone.device != nil, phone.startCount == 0, isStartUnknown, isEveryStartKnown {
+            if phone.device != nil, !hasStarted(phone), isStartUnknown, isEveryStartKnown {
                 violations.append("\(activity): its start was not sent, though no answer was lost and no worker")
             }
-            if phone.startCount > 1, !wasRedisWiped {
-                violations.append("\(activity): started \(phone.startCount) times")
+            for (version, count) in phone.startCounts where count > 1 && !wasRedisWiped {
+                violations.append("\(activity): the start \(version) came \(count) times")
             }
         }
         if !wasRedisWiped { checkPace() }
@@ -48,8 +48,11 @@ extension Simulation {
     /// Whether each start is finished by the record that Redis admitted: the run loses no answer, worker or
     /// partition. A short failure of Redis does not move a start to another record.
     private var isEveryStartKnown: Bool {
-        parameters.pushLossPerMille == 0 && parameters.crashPerMille == 0 && parameters.rebalancePerMille == 0
-            && parameters.connections == nil
+        // A deferral that is written twice has two records with the same claim. If the second one is read when the
+        // first one has been admitted and deferred again, the start is `unknown`.
+        let mayDeferTwice = parameters.deferrals != nil && parameters.productionFailurePerMille > 0
+        return !mayDeferTwice && parameters.pushLossPerMille == 0 && parameters.crashPerMille == 0
+            && parameters.rebalancePerMille == 0 && parameters.connections == nil
     }
 
     /// Checks that Redis permits no update or end to a token that a tombstone has removed, unless the token is
@@ -98,18 +101,16 @@ extension Simulation {
     ) {
         // A start whose answer was lost is not sent again, so the phone may have no activity that can show
         // the last state.
-        if phone.device != nil, phone.startCount == 0, results["\(activity)#1"]?.contains(.unknown) ?? false { return }
-        if phone.device != nil, phone.startCount == 0, results["\(activity)#1"]?.contains(.failed) ?? false { return }
+        let hasNoStart = phone.device != nil && !hasStarted(phone)
+        let startOutcomes = results[lastStart(of: activity)] ?? []
+        if hasNoStart, startOutcomes.contains(.unknown) || startOutcomes.contains(.failed) { return }
         // The start expired while it waited, for example for its device's budget.
-        if phone.device != nil, phone.startCount == 0, results["\(activity)#1"]?.contains(.expired) ?? false { return }
+        if hasNoStart, startOutcomes.contains(.expired) { return }
         // The start expired. Its worker settled it in Redis, and died before it wrote the result.
-        if phone.device != nil, phone.startCount == 0, parameters.crashPerMille > 0,
-            results["\(activity)#1"]?.contains(.duplicate) ?? false
-        {
-            return
-        }
+        if hasNoStart, parameters.crashPerMille > 0, startOutcomes.contains(.duplicate) { return }
         // If the core reads the activity's end before the start's turn comes, it does not send the start.
-        if phone.device != nil, phone.startCount == 0, finalCommand.isEnd { return }
+        if hasNoStart, finalCommand.isEnd { return }
+        if mayHavePassedStart(activity) { return }
         if mayHaveLostFinalCommand(activity) || mayHaveExpired(activity, finalCommand.version) { return }
         // The last update came after the activity's eight hours, so it is not sent. Only an end would still be sent.
         if activitiesWithOldUpdate.contains(activity), !finalCommand.isEnd { return }
@@ -121,6 +122,13 @@ extension Simulation {
         if finalCommand.isEnd, !phone.hasEnded {
             violations.append("\(activity): has not ended; \(outcomes(activity))")
         }
+    }
+
+    private func lastStart(of activity: String) -> String { lastStarts[activity] ?? "\(activity)#1" }
+
+    /// Whether the phone got the start of the activity's last life.
+    func hasStarted(_ phone: SimulatedPhone) -> Bool {
+        versions[lastStart(of: phone.activity)].map { phone.startCounts[$0] != nil } ?? false
     }
 
     /// Whether the command expired, so that it need not reach its phone.

@@ -47,14 +47,12 @@ extension Simulation {
     }
 
     private func newerCommands(than command: String) -> [String] {
-        guard parameters.supersededResults != .each, let version = versions[command],
+        guard parameters.supersededResults != .each, !startCommands.contains(command), let version = versions[command],
             let hashIndex = command.lastIndex(of: "#")
         else {
             return []
         }
         let activity = String(command[..<hashIndex])
-        let isStart = phones[activity]?.device != nil && version.sequence == 1
-        guard !isStart else { return [] }
         let hasAlert = { (version: Version) in self.alertSequences[activity]?.contains(Int(version.sequence)) ?? false }
         return
             versions.filter { other in

@@ -60,22 +60,31 @@ extension Simulation {
         acknowledgedOffsets[source, default: []].insert(view.offset)
     }
 
-    /// A start that was deferred had its draw refunded, and draws again. Records the time of the last draw.
-    func noteRepeatedStartDraw(_ view: RecordView, of activity: String) {
-        guard parameters.deferrals != nil, let drawMilliseconds = pace.lastStartDrawMilliseconds[activity] else {
-            return
-        }
+    /// When a start was deferred, its draw was refunded. When it is admitted again, it draws again. Records the time of
+    /// this draw.
+    func noteRepeatedStartDraw(_ view: RecordView) {
+        let command = identifier(view)
+        guard parameters.deferrals != nil, let drawMilliseconds = pace.lastStartDrawMilliseconds[command]
+        else { return }
         let device = String(decoding: view.device, as: UTF8.self)
-        guard let index = pace.startDraws[device]?.firstIndex(where: { $0.activity == activity }) else { return }
+        guard let index = pace.startDraws[device]?.firstIndex(where: { $0.command == command }) else { return }
         pace.startDraws[device]?[index].at = drawMilliseconds
     }
 
     /// Whether a newer state without an alert may have passed the activity's deferred alert. Only the lane
     /// that deferred the alert lets newer states wait for it.
-    func mayHavePassedAlert(_ activity: String) -> Bool {
-        let hasOneLane =
-            parameters.workerCount == 1 && parameters.crashPerMille == 0 && parameters.rebalancePerMille == 0
-        return deferredActivities.contains(activity) && !hasOneLane
+    func mayHavePassedAlert(_ activity: String) -> Bool { deferredActivities.contains(activity) && !hasOneLane }
+
+    /// Whether one lane reads all records of an activity, and forgets nothing.
+    private var hasOneLane: Bool {
+        parameters.workerCount == 1 && parameters.crashPerMille == 0 && parameters.rebalancePerMille == 0
+    }
+
+    /// Whether commands of the activity's last life may have been refused as `ended`, because the earlier life had ended
+    /// and the start was not sent yet. They wait for a start only in the lane that deferred it, and never for a held one.
+    func mayHavePassedStart(_ activity: String) -> Bool {
+        guard let start = lastStarts[activity] else { return false }
+        return deferredActivities.contains(activity) && !hasOneLane || results[start]?.contains(.held) ?? false
     }
 
     /// Checks that no record of the commands topic stays unsettled for long, also during an outage of APNs. Leaves out

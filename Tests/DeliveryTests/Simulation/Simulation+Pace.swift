@@ -9,19 +9,19 @@ extension Simulation {
         noteActivityAge(call, view, reply, of: activity)
         switch (call.ticket.purpose, reply.verdict) {
         case (.takeStartToken, .tokenFound):
-            pace.lastStartDrawMilliseconds[activity] = now
+            pace.lastStartDrawMilliseconds[identifier(view)] = now
         case (.admit, .alertAwaitsCarrier):
             phones[activity]?.alertsAwaitingCarrier.insert(alertSequence(of: view))
         case (.admit, .send) where view.isStart:
             // Redis repeats its verdict to the same record. Only the first verdict fills the activity's
             // budget.
             guard pace.birthMilliseconds[activity]?[view.version] == nil else {
-                return noteRepeatedStartDraw(view, of: activity)
+                return noteRepeatedStartDraw(view)
             }
             pace.birthMilliseconds[activity, default: [:]][view.version] = now
             let device = String(decoding: view.device, as: UTF8.self)
-            let drawMilliseconds = pace.lastStartDrawMilliseconds[activity] ?? now
-            pace.startDraws[device, default: []].append(.init(at: drawMilliseconds, activity: activity))
+            let drawMilliseconds = pace.lastStartDrawMilliseconds[identifier(view)] ?? now
+            pace.startDraws[device, default: []].append(.init(at: drawMilliseconds, command: identifier(view)))
             pace.lastPermittedPushes[activity] = .init(at: now, version: view.version)
         case (.settle, .settled):
             if case .settle(_, .accepted, _, _, let alert?) = call.operation { noteAcceptedAlert(alert, of: activity) }
@@ -64,7 +64,7 @@ extension Simulation {
         checkStartAndAlertAge(view, by: worker)
         let timedPush = PaceHistory.TimedPush(at: now, version: view.version, worker: worker.number)
         guard let last = pace.lastSentPushes[activity], last.worker == timedPush.worker,
-            last.version != timedPush.version
+            last.version != timedPush.version, !view.isStart
         else {
             pace.lastSentPushes[activity] = timedPush
             return
@@ -98,15 +98,15 @@ extension Simulation {
             checkBudget(of: activity, draws)
         }
         for (device, draws) in pace.startDraws.sorted(by: { $0.key < $1.key }) {
-            let arrivalMilliseconds = draws.filter { pace.activitiesWithArrivedStart.contains($0.activity) }.map(\.at)
-                .sorted()
+            let arrivalMilliseconds = draws.filter { pace.arrivedStarts.contains($0.command) }.map(\.at).sorted()
             if PaceHistory.pushesLeft(in: parameters.policy.startBudget, after: arrivalMilliseconds, at: now) == nil {
                 violations.append("\(device): more starts than its budget holds")
             }
         }
     }
 
-    /// Calculates the budget only from draws whose push arrived. The real budget never has more than this.
+    /// Calculates the budget only from draws whose push arrived. Pushes that did not arrive may also have drawn, so the
+    /// real budget is never larger than the calculated one.
     private func checkBudget(of activity: String, _ draws: [PaceHistory.Draw]) {
         // Before its first registration an activity has the usual budget, which may be larger and refill
         // faster than the budget for frequent updates. So the check takes the larger numbers of both.
@@ -132,7 +132,7 @@ extension Simulation {
     func checkAlerts() {
         for (activity, sequences) in alertSequences.sorted(by: { $0.key < $1.key }) {
             guard let phone = phones[activity], !mayHaveLostFinalCommand(activity), !mayHavePassedAlert(activity),
-                phone.device == nil || phone.startCount > 0
+                phone.device == nil || hasStarted(phone)
             else {
                 continue
             }
@@ -140,7 +140,7 @@ extension Simulation {
             for sequence in sequences where sequence > newest {
                 let command = "\(activity)#\(sequence)"
                 let outcomesOfCommand = results[command] ?? []
-                // A newer state that expires may take the alert with it: the state was held with the alert, or was
+                // The alert may be lost with a newer state that expires: the state was held with the alert, or was
                 // admitted. In the second case Redis permits no older state, even if the newer one fails, because a
                 // phone may have shown the newer one. The result `duplicate` is of a second record and says nothing
                 // about the alert.

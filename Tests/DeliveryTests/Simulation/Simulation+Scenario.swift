@@ -7,7 +7,12 @@ import Testbed
 extension Simulation {
     func makeScenario() {
         for number in 0..<parameters.activityCount {
-            makeActivity("match-\(number)", device: "device-\(number / parameters.activitiesPerDevice)")
+            let (activity, device) = ("match-\(number)", "device-\(number / parameters.activitiesPerDevice)")
+            if parameters.livesPerActivityMax > 0 {
+                makeActivityWithLives(activity, device: device)
+            } else {
+                makeActivity(activity, device: device)
+            }
         }
         if parameters.audienceCount > 0 { makeAudienceCommands() }
     }
@@ -87,13 +92,14 @@ extension Simulation {
         )
     }
 
-    private func send(
+    func send(
         _ activity: String,
         _ event: Event,
         sequence: UInt64,
         content: Int,
         hasOwnToken: Bool = false,
         device: String = "",
+        mayRing: Bool = true,
         at time: Int64
     ) {
         let copyCount = random.chance(50) ? 2 : 1
@@ -102,6 +108,7 @@ extension Simulation {
         results[identifier] = []
         let version = version(of: activity, at: time, sequence)
         versions[identifier] = version
+        if event == .start { startCommands.insert(identifier) }
         let startMembers = """
             "attributes-type":"Match","attributes":{"id":"\(activity)"},\
             "alert":{"title":"Start","body":"\(activity)"},
@@ -115,7 +122,8 @@ extension Simulation {
         if isShortLived { optionalMembers += "\"expiration\":\(version.timestamp + Int64(random.number(1...8)))," }
         var alert = ""
         // A short-lived command has no alert, because the alert could expire with the command.
-        if parameters.alertPerMille > 0, !isShortLived, event != .start, random.chance(parameters.alertPerMille) {
+        let mayHaveAlert = parameters.alertPerMille > 0 && mayRing && !isShortLived && event != .start
+        if mayHaveAlert, random.chance(parameters.alertPerMille) {
             alert = ",\"alert\":{\"title\":\"\(sequence)\",\"body\":\"Goal\"}"
             alertSequences[activity, default: []].append(Int(sequence))
         }
@@ -142,7 +150,7 @@ extension Simulation {
         }
     }
 
-    private func version(of activity: String, at time: Int64, _ sequence: UInt64) -> Version {
+    func version(of activity: String, at time: Int64, _ sequence: UInt64) -> Version {
         Version(timestamp: time / 1_000 - (agesSeconds[activity] ?? 0), sequence: sequence)
     }
 
@@ -165,7 +173,7 @@ extension Simulation {
 
     // MARK: - Phones
 
-    private func registerPushToStartToken(_ device: String, at time: Int64) {
+    func registerPushToStartToken(_ device: String, at time: Int64) {
         scheduledEvents.append(
             (
                 time,
@@ -274,8 +282,8 @@ extension Simulation {
             violations.append("\(activity): a push-to-start token was sent something else than a start")
             return (.rejected, 400, -1)
         }
-        phones[activity]?.start(shownState)
-        pace.noteStart(of: activity)
+        phones[activity]?.start(shownState, now: now)
+        pace.noteArrivedStart(identifier(view))
         let delayMilliseconds = Int64(random.number(0...3_000))
         scheduledEvents.append((now + delayMilliseconds, { [self] in registerActivity(activity) }))
         return (.accepted, 200, -1)

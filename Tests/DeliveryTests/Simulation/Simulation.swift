@@ -17,7 +17,6 @@ final class Simulation {
     let faultsEndMilliseconds: Int64
     var log: SimulatedLog
     static let app = "com.example.match"
-    /// The model that replaces Redis.
     var store: StoreModel
     var workers: [SimulatedWorker?] = []
     var partitionOwners: [SimulatedLog.Partition: Int] = [:]
@@ -29,6 +28,10 @@ final class Simulation {
     var scheduledEvents: [(at: Int64, action: () -> Void)] = []
     /// The command that each activity must show at the end of the run.
     var finalCommands: [String: (version: Version, content: Int, isEnd: Bool)] = [:]
+    /// The ids of all commands that are starts.
+    var startCommands: Set<String> = []
+    /// The id of each activity's last start, for activities that may be started several times.
+    var lastStarts: [String: String] = [:]
     var results: [String: [Outcome]] = [:]
     /// The version of each command.
     var versions: [String: Version] = [:]

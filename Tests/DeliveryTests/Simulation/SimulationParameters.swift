@@ -28,6 +28,8 @@ struct SimulationParameters {
         case deferrals
         /// Registrations that name audiences, and commands to audiences.
         case audiences
+        /// Activities that are started again under the same id, after their end or without one. Commands are deferred.
+        case lives
     }
 
     /// When commands are deferred, and how often an outage of APNs begins.
@@ -37,10 +39,17 @@ struct SimulationParameters {
         /// Per mille of 100 ms steps in which an outage of APNs begins.
         var outagePerMille: Int
         var outageMillisecondsMax: Int
+
+        init(_ random: inout SplitMix64) {
+            afterMilliseconds = [300, 2_000][random.number(0...1)]
+            delayMilliseconds = [500, 3_000, 8_000][random.number(0...2)]
+            outagePerMille = [20, 100, 300][random.number(0...2)]
+            outageMillisecondsMax = [3_000, 40_000][random.number(0...1)]
+        }
     }
 
-    /// The number of connections, and the chances of their faults: of a connection in per mille of 100 ms steps, of a
-    /// stream in per mille of pushes.
+    /// The number of connections, and the chances of faults. A fault of a connection has its chance per mille of 100 ms
+    /// steps, a fault of a stream per mille of pushes.
     struct Connections {
         var connectionCount: Int
         var connectionLossPerMille: Int
@@ -67,7 +76,9 @@ struct SimulationParameters {
     /// The maximum milliseconds between two commands of an activity.
     var commandGapMillisecondsMax: Int
     /// The longest time in which an activity gets all its commands, except in runs with long lives.
-    var commandsMillisecondsMax: Int64 { Int64(commandGapMillisecondsMax * commandsPerActivity) }
+    var commandsMillisecondsMax: Int64 {
+        Int64(commandGapMillisecondsMax * commandsPerActivity * max(1, livesPerActivityMax))
+    }
     var latencyMillisecondsMax: Int
     /// The chances of faults, in per mille of calls, pushes, records, or steps of 100 ms.
     var redisLossPerMille: Int
@@ -83,13 +94,13 @@ struct SimulationParameters {
     var clockSkewMillisecondsMax: Int
     /// Per mille of apps that do not register their first token (silent apps). The token comes with their commands.
     var appWithoutFirstRegistrationPerMille = 0
-    /// Per mille of the later commands of a silent app. These commands bring the token; the app's first command always
-    /// does, unless the app knows its token late.
+    /// Of 1,000 later commands of silent apps, this many bring the token. The first command always brings it, unless
+    /// the app knows its token late.
     var suppliedTokenPerMille = 0
     /// Per mille of silent apps that know their token late. At first no command of such an app brings the token. Then
     /// the app sends one of its commands a second time, with the token.
     var lateTokenPerMille = 0
-    /// Per mille of the commands of an activity with a retired token. These commands bring the retired token.
+    /// Of 1,000 commands of activities with a retired token, this many bring the retired token.
     var staleTokenPerMille = 0
     /// Per mille of 100 ms steps in which an app writes a tombstone.
     var tombstonePerMille = 0
@@ -117,9 +128,11 @@ struct SimulationParameters {
     /// How commands are deferred; nil if nothing is deferred.
     var deferrals: Deferrals?
     var hasLongLives = false
+    /// How often an activity's id is started at most; 0: as other kinds do, at most once.
+    var livesPerActivityMax = 0
     /// Per mille of 100 ms steps in which all workers stop for minutes.
     var timeJumpPerMille = 0
-    /// Per mille of 100 ms steps in which an outage of Redis or APNs begins, of seconds up to a minute.
+    /// Per mille of 100 ms steps in which an outage of Redis or APNs begins. An outage lasts from seconds to a minute.
     var outagePerMille = 0
     /// Per mille of starts whose device registers its push-to-start token up to 9 s after the start was sent.
     var lateStartTokenPerMille = 300
@@ -152,7 +165,7 @@ struct SimulationParameters {
         crashPerMille = [0, 0, 25][random.number(0...2)]
         tokenRotationPerMille = [0, 0, 60][random.number(0...2)]
         wipesRedis = random.chance(100)
-        // A larger error than a timestamp's allowed lead would make commands invalid.
+        // With a larger error, a timestamp could be too far in the future, and its command would be invalid.
         clockSkewMillisecondsMax = [0, 0, 240_000][random.number(0...2)]
         switch kind {
         case .plain: break
@@ -187,21 +200,27 @@ struct SimulationParameters {
             lateStartTokenPerMille = 900
             agesSeconds = [0, 290, 590, 3_600, 28_790, 43_190]
         case .audiences: chooseAudienceParameters(&random)
+        case .lives: chooseLives(&random)
         case .deferrals:
             if random.chance(500) { choosePaceParameters(&random) }
             if random.chance(300) { chooseTokenParameters(&random) }
             if random.chance(200) { chooseConnections(&random) }
-            deferrals = Deferrals(
-                afterMilliseconds: [300, 2_000][random.number(0...1)],
-                delayMilliseconds: [500, 3_000, 8_000][random.number(0...2)],
-                outagePerMille: [20, 100, 300][random.number(0...2)],
-                outageMillisecondsMax: [3_000, 40_000][random.number(0...1)]
-            )
+            deferrals = Deferrals(&random)
         }
         // This number comes from a copy of the generator, so that the later random numbers of each seed stay
         // the same.
         var randomCopy = random
         if activitiesPerDevice > 1 { heldStartsMax = kind == .old ? 1 : [8, 8, 1][randomCopy.number(0...2)] }
+    }
+
+    private mutating func chooseLives(_ random: inout SplitMix64) {
+        if random.chance(500) { choosePaceParameters(&random) }
+        // The checks cannot tell which life a loss of data has confused.
+        wipesRedis = false
+        livesPerActivityMax = random.number(2...4)
+        // Nothing waits for a start that is held, so commands after it may be `ended`.
+        lateStartTokenPerMille = 0
+        deferrals = Deferrals(&random)
     }
 
     private mutating func chooseAudienceParameters(_ random: inout SplitMix64) {

@@ -1,0 +1,106 @@
+import Delivery
+import LiveActivity
+import Testing
+
+/// A start is deferred because its pool accepts nothing. Redis does not know the start yet. If the activity's earlier
+/// life has ended, Redis refuses every newer command as `ended`, so newer commands wait for the start.
+@Suite struct DeferredStartTests {
+    private static let delayMilliseconds: Int64 = 30_000
+
+    @Test func `A newer command waits for the deferred start, and is admitted after it`() throws {
+        let (core, start) = try coreWithDeferredStart()
+        core.receive(.update(2))
+        core.elapseInSteps(Self.delayMilliseconds - 1_000)
+        #expect(core.unansweredCalls == [] && core.outcomes == [])
+        core.receive(start)
+        #expect(core.unansweredCalls == ["takeStartToken s1"])
+        core.reply(.tokenFound, number: 77)
+        core.reply(.send)
+        core.push()
+        core.answer(.accepted)
+        core.acknowledgeAll()
+        core.elapseInSteps(2_000)
+        #expect(core.outcomes == ["s1 accepted"] && core.unansweredCalls == ["admit u2"])
+    }
+
+    @Test func `A newer start does not wait for the deferred one`() throws {
+        let (core, _) = try coreWithDeferredStart()
+        core.receive(.start(4))
+        #expect(core.unansweredCalls == ["takeStartToken s4"])
+    }
+
+    @Test func `A command waits no longer than the delay`() throws {
+        let (core, _) = try coreWithDeferredStart()
+        core.receive(.update(2))
+        core.elapseInSteps(Self.delayMilliseconds + 5_000)
+        #expect(core.unansweredCalls == ["admit u2"])
+        core.reply(.ended)
+        #expect(core.outcomes == ["u2 ended"])
+    }
+
+    /// Otherwise the update would keep its partition from being committed as long as the start is deferred again.
+    @Test func `A start that is deferred again takes the overdue command behind it along`() throws {
+        let (core, start) = try coreWithDeferredStart()
+        core.receive(.update(2))
+        core.elapseInSteps(Self.delayMilliseconds)
+        core.receive(start)
+        core.reply(.tokenFound, number: 77)
+        core.reply(.send)
+        core.elapseInSteps(2_200)
+        #expect(core.deferrals.map(\.command) == ["b.u1", "s1", "s1", "u2"])
+        core.acknowledgeAll()
+        #expect(core.recordsInProgress == 0 && core.committableOffset == 3)
+    }
+
+    /// The start comes while Redis decides about the update: for example, a registration has released it.
+    @Test func `A command that Redis calls ended waits for a start that came meanwhile`() throws {
+        let core = CoreHarness()
+        core.receive(.update(5))
+        core.receive(.end(2))
+        core.receive(.start(4))
+        core.reply(.ended)
+        #expect(core.outcomes == [])
+        core.reply(.duplicate)
+        #expect(core.outcomes == ["e2 duplicate"] && core.unansweredCalls == ["takeStartToken s4"])
+        core.reply(.tokenFound, number: 77)
+        core.reply(.send)
+        core.push()
+        core.answer(.accepted)
+        core.acknowledgeAll()
+        core.elapse(1_010)
+        #expect(core.unansweredCalls == ["admit u5"])
+    }
+
+    /// Kafka acknowledged no deferral of the start, although it wrote one. So the deferred topic has two records with
+    /// the first claim. Redis knows the second claim, from the later deferral of one of these records.
+    @Test(arguments: [false, true])
+    func `Of two deferred records of a start, the later deferral stays`(isLaterFirst: Bool) throws {
+        let earlier = try coreWithDeferredStart().start
+        var later = earlier
+        (later.deferral.count, later.deferral.claim) = (2, 22)
+        let core = CoreHarness()
+        core.receive(.update(5))
+        for record in isLaterFirst ? [later, earlier] : [earlier, later] { core.receive(record) }
+        #expect(core.outcomes == ["s1 duplicate"])
+        core.reply(.ended)
+        core.reply(.tokenFound, number: 77)
+        #expect(try core.oldestCall.previousClaim == 22)
+    }
+
+    /// Returns a core whose pool accepts nothing, and a start that it has deferred.
+    private func coreWithDeferredStart() throws -> (core: CoreHarness, start: SeenDeferral) {
+        let core = CoreHarness { ($0.deferAfterMilliseconds, $0.deferredDelayMilliseconds) = (10_000, 30_000) }
+        core.receive(.update(1, of: "b"))
+        core.reply(.send)
+        core.elapseInSteps(11_200)
+        core.acknowledgeAll()
+        try #require(core.deferrals.map(\.command) == ["b.u1"])
+        core.receive(.start(1))
+        core.reply(.tokenFound, number: 77)
+        core.reply(.send)
+        core.elapseInSteps(11_200)
+        core.acknowledgeAll()
+        try #require(core.deferrals.map(\.command) == ["b.u1", "s1"] && core.recordsInProgress == 0)
+        return (core, core.deferrals[1])
+    }
+}

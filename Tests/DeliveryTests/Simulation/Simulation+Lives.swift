@@ -1,0 +1,45 @@
+import Delivery
+import LiveActivity
+import Testbed
+
+/// Activities whose id is started again. Each start begins a new life: the phone shows a new activity with a new
+/// token, and the earlier life's token is dead.
+extension Simulation {
+    func makeActivityWithLives(_ activity: String, device: String) {
+        var time = now + Int64(random.number(0...500))
+        phones[activity] = SimulatedPhone(activity: activity, device: device)
+        registerPushToStartToken(
+            device,
+            at: time + Int64(random.chance(parameters.lateStartTokenPerMille) ? random.number(0...9_000) : -100)
+        )
+        let livesCount = random.number(1...parameters.livesPerActivityMax)
+        var sequence: UInt64 = 0
+        var content = 0
+        for life in 1...livesCount {
+            sequence += 1
+            content += 1
+            send(activity, .start, sequence: sequence, content: content, device: device, at: time)
+            lastStarts[activity] = "\(activity)#\(sequence)"
+            let count = random.number(1...parameters.commandsPerActivity)
+            for number in 1...count {
+                time += Int64(random.number(0...parameters.commandGapMillisecondsMax))
+                sequence += 1
+                content += 1
+                let isEnd = number == count && random.chance(800)
+                if number == count {
+                    finalCommands[activity] = (version(of: activity, at: time, sequence), content, isEnd)
+                }
+                // A start drops the alerts of the earlier life, so only the last life has alerts.
+                send(
+                    activity,
+                    isEnd ? .end : .update,
+                    sequence: sequence,
+                    content: content,
+                    mayRing: life == livesCount,
+                    at: time
+                )
+            }
+            time += Int64(random.number(0...parameters.commandGapMillisecondsMax))
+        }
+    }
+}
