@@ -27,7 +27,7 @@ TEST ?=
 PROJECT_URL ?=
 # Options and scenarios of `fleet-test`: make fleet-test FLEET='--protocol range rolling', or FLEET=--all.
 FLEET ?=
-# The version from which `upgrade-test` upgrades: make upgrade-test FORMER=v0.1.0. Default: the newest tag before.
+# The version from which `upgrade-test` upgrades: make upgrade-test FORMER=v0.1.0. Default: the newest tag before this commit.
 FORMER ?=
 # The cases that `acceptance-test` runs: make acceptance-test ACCEPTANCE='killed overtaken-50'. Default: all.
 ACCEPTANCE ?=
@@ -38,15 +38,15 @@ REDIS_SERVER ?= redis-server
 # The seconds that each fuzz target runs, and the targets.
 FUZZ_SECONDS ?= 600
 FUZZ_TARGETS ?= frames headers answers commands registrations replies
-# The number of random histories that run on the Redis scripts and on their model.
+# How many random histories `campaign` runs on the Redis scripts and on their model.
 HISTORIES ?= 1000000
-# The number of seeds of each kind, in the simulations of single activities and of audiences.
+# The seeds that `campaign` runs in the simulation of single activities (SEEDS), and in that of audiences (AUDIENCE_SEEDS).
 SEEDS ?= 10000
 AUDIENCE_SEEDS ?= 10000
-# The first of the simulation seeds.
+# The first seed that `campaign` runs in each simulation.
 FIRST_SEED ?= 1
 
-# The suites that run on each Redis server.
+# The suites that `redis-versions-test` runs on each Redis server.
 REDIS_TESTS ?= ActivityStoreTests|RedisTests|RedisTopologyTests|EndToEndTests.RedisLossTests
 
 .PHONY: help deps test-deps bench-deps build demo test test-redis redis-versions-test campaign sanitize lint-deps lint format fuzz \
@@ -208,7 +208,7 @@ records-deps: deps
 	@.ci/packages $(EXAMPLE_PACKAGES)
 	@.ci/records-tools
 
-# Debug builds are enough for these tests, and `make test` makes debug builds too.
+# `records-test` uses debug builds. They are enough for it, and `make test` makes them too.
 records-programs: deps
 	swift build --product causeway
 	swift build --product causeway-lab

@@ -30,10 +30,11 @@ let package = Package(
     products: [
         .executable(name: "causeway", targets: ["causeway"]),
         .executable(name: "causeway-lab", targets: ["CausewayLab"]),
-        // The records, for app servers in Swift. Its target has no dependency and no unsafe flags.
+        // The types of the records, for app servers in Swift. The library's target has no dependency and no unsafe
+        // flags.
         .library(name: "CausewayRecords", targets: ["CausewayRecords"]),
-        // Writes the shapes of an app's types for `apps.<name>.shapes`, in the app's tests. Its target has no
-        // dependency and no unsafe flags.
+        // An app's tests use this library to write the shapes of the app's types, for `apps.<name>.shapes`. The
+        // library's target has no dependency and no unsafe flags.
         .library(name: "ActivityShapes", targets: ["ActivityShapes"]),
         // The benchmarks and the fuzzer are separate packages and use these libraries.
         .library(name: "LiveActivity", targets: ["LiveActivity"]),

@@ -159,7 +159,8 @@ final class CoreRun {
         return !productions.isEmpty
     }
 
-    /// Writes the result in the same way as the worker's lane does for the producer.
+    /// Writes a result's JSON as a lane of the worker does, so that the measured time contains this work. Nothing is
+    /// sent to Kafka.
     private func writeResult(_ view: RecordView) {
         writer.reset()
         topic.withUnsafeBytes { topic in

@@ -75,7 +75,7 @@ struct CommandFeed: ~Copyable {
     private let recordOffsets: [Int]
     private let timestampOffset: Int
     /// For each state: the offset of a number in the records with this state. Each command gets another number there.
-    /// Empty: the commands have the prepared states unchanged.
+    /// If this array is empty, the commands have the prepared states unchanged.
     private let changingNumberOffsets: [Int]
     private var lastChangingNumber = Self.firstChangingNumber
     private static let firstChangingNumber: Int64 = 810_748_800

@@ -1,6 +1,7 @@
 import Foundation
 
-/// The fields of a command, declared for `JSONDecoder`, which here reads neither the content state nor the payload.
+/// The fields of a command, declared for `JSONDecoder`. The content state and the payload are not declared, so
+/// `JSONDecoder` does not read them.
 struct CodableCommand: Decodable {
     struct Aps: Decodable {
         struct Alert: Decodable {

@@ -89,8 +89,8 @@ final class AdmissionBenchmark: ActivityStoreHandler {
     }
 
     func memoryUsage() -> String {
-        // All activities have the same size, so a random key is measured. Keys are binary, and
-        // redis-cli passes only text.
+        // All activities have the same size, so one random key is enough. A script chooses the key in Redis,
+        // because keys are binary and redis-cli passes only text.
         let memoryScript = #"return redis.call("MEMORY", "USAGE", redis.call("RANDOMKEY"))"#
         return server.runClient("EVAL", memoryScript, "0").text.filter(\.isNumber)
     }

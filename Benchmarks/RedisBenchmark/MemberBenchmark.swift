@@ -9,9 +9,9 @@ final class MemberBenchmark: AudienceStoreHandler {
     /// The most pages that are requested at one time.
     private static let pagesInProgressMax = 8
 
-    /// The CPU time for each member: Redis' time for a join and for reading, and this process's own time for
-    /// reading. Reading includes the directories, and in this process the search for members on their pages. Also the
-    /// memory in Redis for each member, and how many pages and members were read.
+    /// What an audience costs. The times are CPU time for each member: Redis' time for a join and for reading, and
+    /// this process's own time for reading (`clientReadMicroseconds`). The read times include the directories of pages.
+    /// This process's time also includes the search for members on their pages.
     struct Figures {
         var joinMicroseconds: Double
         var readMicroseconds: Double
@@ -27,7 +27,7 @@ final class MemberBenchmark: AudienceStoreHandler {
     private var audience = AudienceDigest(value: 0)
     private var joinedCount = 0
     private var failure: RedisError?
-    /// The lower bounds of each segment's pages, from the segment's directory.
+    /// For each segment of the audience, the lower bounds of its pages. The segment's directory in Redis lists them.
     private var directories: [[UInt32]] = []
     private var readPageCount = 0
     private var readMemberCount = 0

@@ -2,8 +2,8 @@ import ActivityStore
 import Glibc
 import Reactor
 
-// Measures the admissions a second of a real redis-server on one processor core, and the memory that an activity needs
-// there. With the argument `members` or `joins`: what the members of audiences cost there.
+// Measures how many admissions a second a real redis-server makes on one processor core, and the memory that an
+// activity needs there. With the argument `members` or `joins`, it measures what the members of audiences cost instead.
 //
 // The measure is the CPU time of the server's main thread, not the elapsed time. So the time of other processes is not
 // included. But other processes share the processor's caches with the server. So each figure of the admissions is the

@@ -95,7 +95,7 @@ struct TemporaryDirectory {
         path = String(decoding: template.dropLast().map(UInt8.init(bitPattern:)), as: UTF8.self)
     }
 
-    /// Removes the directory with its files. Its directories are removed too, if they have only files.
+    /// Removes the directory with its files. A directory in it is removed only if it has nothing but files.
     func remove() {
         for name in names(in: path) {
             for inner in names(in: "\(path)/\(name)") { unlink("\(path)/\(name)/\(inner)") }

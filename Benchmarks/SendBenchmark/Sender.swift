@@ -26,7 +26,8 @@ final class Sender: PushHandler, TimerHandler {
     private var startSample: ProcessSample?
     private var endSample: ProcessSample?
     private var warmUpResponses = 0
-    /// For each sampled push: until its answer, the negated time of its submission; then its duration. In nanoseconds.
+    /// For each sampled push, in nanoseconds. Before the answer it is the time of the submission as a negative number.
+    /// After the answer it is the time from the submission to the answer.
     private var latencyNanoseconds: [Int64]
     private var firstTickMilliseconds: Int64 = 0
     private var hasPacingBegun = false
@@ -193,9 +194,10 @@ final class Sender: PushHandler, TimerHandler {
     }
 }
 
-/// The pushes a second: a rate, and another rate from a given time on.
+/// How many pushes a second are sent: `pushesPerSecond` at first, and `laterPushesPerSecond` after
+/// `changesAfterSeconds`.
 struct Demand {
-    /// Pushes a second; 0: as many as the pool accepts.
+    /// 0 means as many as the pool accepts.
     var pushesPerSecond: Int
     var laterPushesPerSecond: Int
     var changesAfterSeconds: Int

@@ -1,6 +1,7 @@
 import Foundation
 
-/// A report of the app to its server: one for each token, and one when an activity is over.
+/// A report of the app to its server: about one token, or that an activity is over. The same report may come several
+/// times: after a launch, after a change of audiences or settings, or after a failed attempt.
 struct LiveActivityReport: Codable, Equatable, Sendable {
     enum Kind: String, Codable, Sendable {
         /// The update token of a running activity.
@@ -159,21 +160,19 @@ final class LiveActivityTokens {
         #endif
     }
 
-    private static let attemptsMax = 6
+    /// How long to wait after a failed attempt. The attempt after the last pause begins about a minute after the first.
+    private static let pauseSeconds = [1, 2, 4, 8, 16, 32]
 
-    /// Sends a report until the server has confirmed it, for about a minute. The next launch reports all
-    /// tokens again.
+    /// Sends a report until the server has confirmed it, or until the attempt after the last pause has failed too. The
+    /// next launch of the app reports all tokens again.
     private func deliver(_ report: LiveActivityReport) {
         let start = ContinuousClock.now
         Task { [send] in
             var report = report
-            for attempt in 0..<Self.attemptsMax {
+            for pauseSeconds in [0] + Self.pauseSeconds {
+                try? await Task.sleep(for: .seconds(pauseSeconds))
                 report.ageMilliseconds = Int((ContinuousClock.now - start) / .milliseconds(1))
-                do {
-                    return try await send(report)
-                } catch {
-                    try? await Task.sleep(for: .seconds(1 << attempt))
-                }
+                if (try? await send(report)) != nil { return }
             }
         }
     }

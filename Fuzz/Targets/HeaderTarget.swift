@@ -2,9 +2,9 @@ import CNghttp2
 
 @testable import APNs
 
-/// Checks the HPACK decoder. The input is a list of header blocks of one connection. A byte with the length
-/// precedes each block; 255: the block is all remaining bytes. Rule: our decoder and nghttp2's read the same
-/// response, or both refuse the block. Our decoder may also refuse a block that exceeds one of its limits.
+/// Checks the HPACK decoder. The input is a list of header blocks of one connection. The byte before a block is its
+/// length; 255 means that the block has all remaining bytes. Rule: our decoder and nghttp2's read the same response,
+/// or both refuse the block. Our decoder may also refuse a block that exceeds one of its limits.
 func headerViolation(_ input: UnsafeRawBufferPointer) -> String? {
     var inflater: OpaquePointer?
     guard nghttp2_hd_inflate_new(&inflater) == 0 else { return nil }

@@ -74,8 +74,8 @@ private func bodyViolation(_ command: Command, _ record: UnsafeRawBufferPointer)
     return isAcceptedByFoundation(UnsafeRawBufferPointer(body)) ? nil : "Foundation does not accept the body as JSON"
 }
 
-/// Whether Foundation parses the body. Also true for every body that may contain a number that JSON allows and a Double
-/// cannot hold, because Foundation refuses such numbers.
+/// Whether Foundation parses the body. JSON allows numbers that a Double cannot hold, but Foundation refuses them. So a
+/// body with a number that has an exponent or 300 digits counts as parsed.
 private func isAcceptedByFoundation(_ body: UnsafeRawBufferPointer) -> Bool {
     var digitCount = 0
     for byte in body {

@@ -28,8 +28,8 @@ import Testing
         #expect(violation == nil)
     }
 
-    /// Without `commands` and `registrations`: their folders may be empty, because their seeds are in the
-    /// corpus of `LiveActivityTests`.
+    /// The targets `commands` and `registrations` are left out. Their folders may be empty, because their seeds
+    /// are in the corpus of `LiveActivityTests`.
     @Test(arguments: [FuzzTarget.frames, .headers, .answers, .replies])
     func `Cases are there`(_ target: FuzzTarget) {
         #expect(Self.cases.contains { $0.target == target })

@@ -1,5 +1,6 @@
-/// The delay before the next connection attempt. After a failure it is half the base plus full jitter over a window
-/// that doubles with each failure, up to a maximum of the window (R21). Without a failure it is 0.
+/// The delay before the next connection attempt. Without a failure it is 0. After a failure it is half of
+/// `baseMilliseconds`, plus a random part of a window (full jitter, R21). The window begins with `baseMilliseconds` and
+/// doubles with each failure, up to `maxMilliseconds`.
 struct Backoff {
     private let baseMilliseconds: Int64
     private let maxMilliseconds: Int64

@@ -23,7 +23,7 @@ public struct CircuitBreakerConfiguration: Sendable, Hashable {
     /// The breaker counts suspect responses (BadDeviceToken, DeviceTokenNotForTopic) over this many ended pushes, then
     /// begins again with 0. Range 1 to 100,000.
     public var suspectWindowResponses = 1_000
-    /// The breaker checks the share of suspect responses only after this many of them. Range 1 to 100,000.
+    /// The breaker checks the share of suspect responses only after this many suspect responses. Range 1 to 100,000.
     public var suspectResponsesMin = 20
     /// The breaker opens above this share of suspect responses, in per cent. Range 1 to 100.
     public var suspectPercentMax = 5
@@ -98,8 +98,8 @@ struct CircuitBreaker {
         /// The pool sends no push until the next probe is due. The breaker ignores responses to pushes that
         /// are still in flight. Next: `probing` when the pool sends a probe.
         case open(cause: BreakerCause, probeAtMilliseconds: Int64)
-        /// One push, the probe, is in flight. Next: `closed` if the probe succeeds, or if it is `rateLimited` and the
-        /// cause is not `providerToken`; otherwise `open` again.
+        /// One push, the probe, is in flight. Next: `closed` if the probe succeeds, otherwise `open` again. A
+        /// `rateLimited` probe counts as a success, unless the cause is `providerToken`.
         case probing(cause: BreakerCause)
     }
 
@@ -119,8 +119,8 @@ struct CircuitBreaker {
     private var failuresInWindow = 0
     private var pushesInSuspectWindow = 0
     private var suspectResponseCount = 0
-    /// `forbidden` responses since APNs last accepted the provider token or the breaker last closed, whichever came
-    /// later.
+    /// Counts `forbidden` responses. It becomes 0 when a response shows that APNs accepts the provider token, and when
+    /// the breaker closes.
     private var forbiddenResponseCount = 0
 
     init(_ configuration: CircuitBreakerConfiguration) {

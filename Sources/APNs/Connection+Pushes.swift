@@ -4,8 +4,8 @@ import Reactor
 extension Connection {
     /// Sends a push on a new stream.
     ///
-    /// - Returns: false, without sending any byte of the push, if the connection cannot take the push now. If the
-    ///   reason is that it has no provider token that it may use, it is also retired.
+    /// - Returns: false if the connection cannot take the push now. Then it has sent no byte of the push. If it has no
+    ///   provider token that it may use, it is also retired.
     func submit(_ request: borrowing PushRequest) -> Bool {
         guard freeStreams > 0, let stream = transportStream else { return false }
         guard loop.wallMilliseconds < newerTokenCheckAtMilliseconds || pinNewestToken() else {
@@ -123,8 +123,8 @@ extension Connection {
             // key until the pool replaces the connection, or the token is too old to use.
             nextToken = providerToken
         }
-        // The token of an old key or of a trial is never renewed. If a trial's token expired, APNs would refuse it, and
-        // its key would be dropped for the token's age.
+        // The token of an old key or of a trial is never renewed. If a trial's token were too old, APNs would refuse
+        // it, and its key would be dropped although the key is right.
         guard nextToken.ageSeconds(at: seconds) < ProviderTokenTimes.ageSecondsMax else { return false }
         if nextToken !== providerToken {
             if providerToken != nil,

@@ -282,8 +282,9 @@ enum ConnectionLimits {
     /// the stream is reset. The limit is below the 65,535 bytes of a stream's initial window, so no stream needs a
     /// WINDOW_UPDATE.
     static let responseBodyBytesMax: Int32 = 16_384
-    /// The allowance of frames after a refill. When it is used up, it is refilled, at most once a second; each push
-    /// adds `framesPerPush`. More frames are a flood, and end the connection (RFC 9113, section 10.5).
+    /// How many frames of the server are accepted beyond those that pushes allow. When `framesAllowed` is used up, it
+    /// becomes this value, at most once a second. Each push adds `framesPerPush`. More frames are a flood, and end the
+    /// connection (RFC 9113, section 10.5).
     static let framesPerSecondMax = 10_000
     /// Frames that each push adds to the allowance, for its response and the server's flow control.
     static let framesPerPush = 8
@@ -319,8 +320,8 @@ extension Connection {
     }
 
     fileprivate func streamClosed(error: StreamError?) {
-        // Keep the pool alive, as above. When its last pushes in flight end, an open breaker may permit a probe on another
-        // connection.
+        // Keep the pool alive, as in `streamDrained`. At the end the pool looks for room again: when its last pushes in
+        // flight have ended, an open breaker may permit a probe on another connection.
         let pool = pool
         defer { pool.roomMayHaveChanged() }
         guard phase == .connecting else {

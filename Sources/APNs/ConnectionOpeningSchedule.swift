@@ -70,13 +70,13 @@ struct ConnectionOpeningSchedule {
         awaitsConnectionBudget = false
     }
 
-    /// Resets the back-off: a response on a new connection showed that APNs accepts its provider token.
+    /// Resets the back-off. Call it when a response on a new connection shows that APNs accepts its provider token.
     mutating func recordSuccess() {
         backoff.recordSuccess()
     }
 
-    /// Lengthens the back-off: a look-up failed, or a connection ended or was retired before APNs accepted its token. A
-    /// connection that was retired as surplus does not count.
+    /// Lengthens the back-off. Call it when a look-up has failed, and when a connection ends or is retired before APNs
+    /// has accepted its provider token. A connection that is retired as surplus does not count.
     mutating func recordFailure() {
         backoff.recordFailure()
     }

@@ -41,9 +41,9 @@ extension Pool {
         trialToken != nil || hasConnectionWithOldKey || !connections.contains(where: \.isLive)
     }
 
-    /// If more connections take pushes than the pool wants, retires one of them: an `unauthenticated` one that tries no
-    /// key and has no push in flight. If there is none, but more `open` ones than wanted, retires the `open` one with
-    /// the fewest pushes in flight.
+    /// Retires one connection if more of them take pushes than the pool wants. It prefers an `unauthenticated` one that
+    /// tries no key and has no push in flight. If there is none, and the `open` ones alone are more than wanted, it
+    /// retires the `open` one with the fewest pushes in flight.
     func retireSurplus() {
         let wanted = sizing.connectionsWanted + (needsExtraConnection ? 1 : 0)
         let acceptingConnections = connections.filter(\.acceptsPushes)

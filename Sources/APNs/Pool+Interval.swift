@@ -40,8 +40,8 @@ extension Pool {
         if let token = trialToken, tokenSource.isTrialObsolete(token) { trialToken = nil }
         takeTrialToken()
         let generation = tokenSource.keyGeneration
-        // An `unauthenticated` connection gets the next push first. With the old key, it would get a push that the
-        // connection with the new key needs.
+        // Retire `unauthenticated` connections with the old key. They would get pushes before all others, but only the
+        // connection with the new key needs such a push.
         for connection in connections
         where connection.phase == .unauthenticated && connection.isSignedByKey(otherThan: generation) {
             connection.retire(.providerToken)
@@ -78,8 +78,8 @@ extension Pool {
         )
     }
 
-    /// Clears ``Connection/hasInconclusivePush`` of all connections, so that an `unauthenticated` one gets the next
-    /// push first again.
+    /// Clears ``Connection/hasInconclusivePush`` of all connections. The pool then prefers an `unauthenticated`
+    /// connection for the next push again.
     private func retryInconclusiveConnections() {
         for connection in connections where connection.hasInconclusivePush {
             connection.hasInconclusivePush = false

@@ -49,8 +49,8 @@ public final class Pool {
     /// Whether `submit` has refused a push since the last ``PushHandler/poolHasRoom(_:)``, so that the
     /// handler waits for this call.
     private var isRoomWanted = false
-    /// Since when, in the current sizing interval, the pool refuses pushes because no connection can take one; nil if
-    /// it refuses none for this reason.
+    /// When the pool began to refuse pushes because no connection can take one; at the earliest the beginning of the
+    /// current sizing interval. Nil while the pool refuses no push for this reason.
     var starvedSinceMilliseconds: Int64?
 
     /// The tags of malformed pushes. The pool answers these pushes at the end of the turn, or in ``close()``.
@@ -107,8 +107,8 @@ public final class Pool {
     /// false, the environment or topic may be wrong for all tokens.
     ///
     /// True if the breaker is closed, and APNs has accepted a push to a device since the previous answer of this kind.
-    /// Read it in ``PushHandler/pushAnswered(_:)``: the answer that is being handled does not count yet, except that it
-    /// may have opened the breaker.
+    /// Read it in ``PushHandler/pushAnswered(_:)``. The answer that is being handled does not yet count as the
+    /// previous one, but it may already have opened the breaker.
     public var trustsTokenRefusals: Bool { breaker.isClosed && hasAcceptedSinceTokenRefusal }
     private var hasAcceptedSinceTokenRefusal = false
 
@@ -267,8 +267,8 @@ public final class Pool {
         if transition != .none { breakerChanged(transition) }
     }
 
-    /// Retires the connection if its pushes may succeed on another connection. If APNs refused its token as expired or
-    /// as one of an unrelated key, also tells the token source, which may drop the token.
+    /// Retires the connection if its pushes may succeed on another connection. After ExpiredProviderToken or
+    /// UnrelatedKeyIdInToken, also tells the token source, which may drop the token.
     private func handleReason(_ reason: Reason, of connection: Connection) {
         switch reason {
         case .expiredProviderToken, .unrelatedKeyIdInToken:
@@ -380,7 +380,7 @@ extension Pool: TimerHandler, TurnEndHandler {
     public func turnEnded() {
         completeMalformedPushes()
         closeIfDrained()
-        // Malformed pushes without an answer may have kept the pool from taking another push.
+        // Unanswered malformed pushes can make `submit` refuse a push. Now they have their responses.
         roomMayHaveChanged()
     }
 }

@@ -21,8 +21,8 @@ public enum PoolEvent: Sendable {
     /// The breaker opened. The pool takes one probe at a time until the breaker closes.
     case breakerOpened(cause: BreakerCause)
     case breakerClosed
-    /// APNs refused the provider token as expired or as one of an unrelated key, refused a new key, or answered
-    /// TooManyProviderTokenUpdates. Or no token could be signed.
+    /// APNs answered ExpiredProviderToken, UnrelatedKeyIdInToken or TooManyProviderTokenUpdates, or refused a new key.
+    /// Or no token could be signed.
     case providerTokenFailed(reason: Reason, detail: String)
     /// ``Pool/drain()`` is complete: every push has its response and every connection is closed.
     case drained
@@ -61,7 +61,8 @@ public enum CloseCause: UInt8, Sendable {
     case outputStalled
     /// The peer broke HTTP/2 or exceeded one of our limits.
     case protocolError
-    /// The peer closed the connection, or TCP or TLS failed. Also: at the first SETTINGS, no provider token could be used.
+    /// The peer closed the connection, or TCP or TLS failed. Or no provider token could be used when the first SETTINGS
+    /// arrived.
     case connectionLost
     /// The connection was retired, and has no push in flight.
     case retired
@@ -96,7 +97,7 @@ public struct PoolGauges: Sendable, Equatable {
     /// The most pushes that all connections together may have in flight.
     public var streamsAllowed = 0
     public var pushesInFlight = 0
-    /// When the provider token of the newest connection with a token was issued, UNIX seconds; -1 if no
-    /// connection has a token.
+    /// The issue time of the provider token of the newest connection that has one, UNIX seconds; -1 if no
+    /// connection has one.
     public var providerTokenIssuedAtSeconds: Int64 = -1
 }

@@ -100,9 +100,9 @@ public final class ProviderTokenSource: Sendable {
         }
     }
 
-    /// Drops a token that APNs refused as expired or as one of an unrelated key, so that `currentToken` signs a new
-    /// one. Keeps a token that was issued in the last 20 minutes (not in the future). APNs calls such a token expired
-    /// only because the clocks differ, and more new tokens would lead to TooManyProviderTokenUpdates.
+    /// Drops a token that APNs refused with ExpiredProviderToken or UnrelatedKeyIdInToken, so that `currentToken` signs
+    /// a new one. Keeps a token whose age is 0 to 20 minutes. APNs calls such a token expired only because the clocks
+    /// differ, and more new tokens would lead to TooManyProviderTokenUpdates.
     func dropExpired(_ token: ProviderToken, unixSeconds: Int64) {
         state.withLock { state in
             guard state.newestToken === token else { return }
@@ -123,8 +123,8 @@ public final class ProviderTokenSource: Sendable {
         state.withLock { $0.sharesTokens = true }
     }
 
-    /// The input of ``ProviderTokenRenewal``: the id of the key in use, and when two tokens were issued: the one in
-    /// use, and the last one that was dropped because APNs refused it. Nil without such a token.
+    /// The input of ``ProviderTokenRenewal``: the id of the key in use, the issue time of the token in use, and the
+    /// issue time of the last token that was dropped because APNs refused it. A time is nil if there is no such token.
     public var sharingState: (keyIdentifier: String, inUseIssuedAtSeconds: Int64?, refusedIssuedAtSeconds: Int64?) {
         state.withLock { ($0.signer.keyIdentifier, $0.newestToken?.issuedAtSeconds, $0.refusedIssuedAtSeconds) }
     }

@@ -11,8 +11,8 @@ public enum ResponseDisposition: UInt8, Sendable, CaseIterable {
     /// APNs limits this device token or channel (429). Later, send the state that is then the newest, and
     /// send less often.
     case rateLimited
-    /// APNs refused the provider token as expired or as one of an unrelated key. The pool replaces the connection, and
-    /// also the token unless the token is younger than 20 minutes. Send the push again.
+    /// APNs answered ExpiredProviderToken or UnrelatedKeyIdInToken. The pool replaces the connection. It also replaces
+    /// the token, unless the token is younger than 20 minutes. Send the push again.
     case refreshProviderToken
     /// APNs refuses the sender (403): the key, team, environment or certificate is wrong. Retry later, because an
     /// operator may replace the key.
@@ -66,7 +66,9 @@ public enum ResponseDisposition: UInt8, Sendable, CaseIterable {
     var forBroadcast: ResponseDisposition {
         switch self {
         case .tokenDead, .tokenSuspect, .topicSuspect: .rejected
-        default: self
+        case .accepted, .retryNow, .retryLater, .rateLimited, .refreshProviderToken, .providerRefused, .channelGone,
+            .rejected, .ambiguous:
+            self
         }
     }
 

@@ -14,8 +14,8 @@ public struct SigningKeyFile {
     }
 
     public let path: String
-    /// The identity of the file at the last check that found it. Before such a check: its identity when the caller read
-    /// `loadedKey`.
+    /// The identity of the file when a check last found it. Until a check has found the file, it is the identity that
+    /// the file had when the caller read `loadedKey`.
     private var lastIdentity: FileIdentity
     private var isMissing = false
 
@@ -48,7 +48,7 @@ public struct SigningKeyFile {
     }
 }
 
-/// What tells a file from its replacement, and from the same file after a change in place.
+/// Values of a file that differ after the file was replaced, or changed in place.
 struct FileIdentity: Equatable, Sendable {
     private let device: UInt
     private let inode: UInt

@@ -56,9 +56,9 @@ struct Recorder: Decoder {
 
     // MARK: - Shapes
 
-    /// Returns the shape of a type. The shape of a type with its own decoding is recorded while the type decodes the
-    /// example, or invented values if `example` is nil. Returns `any` if types are nested too deeply, or if the
-    /// decoding fails or cannot be described.
+    /// Returns the shape of a type. A type with its own decoding decodes the example, or invented values if `example`
+    /// is nil; the shape is recorded meanwhile. Returns `any` if types are nested too deeply, or if the decoding fails
+    /// or cannot be described.
     static func shape<Value: Decodable>(of type: Value.Type, from example: ExampleValue?, depth: Int) -> FieldShape {
         guard depth <= depthMax else { return .any }
         if let scalar = scalarNames[ObjectIdentifier(type)] { return .scalar(scalar) }

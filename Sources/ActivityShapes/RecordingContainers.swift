@@ -3,8 +3,8 @@ struct KeyedRecorder<Key: CodingKey>: KeyedDecodingContainerProtocol {
     let recorder: Recorder
     var codingPath: [any CodingKey] { [] }
 
-    /// Those of the example's keys that `Key` can represent. A type that reads this property chooses by the keys what
-    /// to decode. An enum with associated values does this.
+    /// The keys of the example, without those that `Key` cannot represent. A type that reads this property chooses by
+    /// the keys what to decode, as an enum with associated values does. So the recording describes only the example.
     var allKeys: [Key] {
         recorder.recording.describesOnlyExample = true
         guard case .object(let members)? = recorder.example else { return [] }

@@ -56,9 +56,10 @@ public final class ActivityStore {
     /// Writes a call to Redis, or collects it for a script call that is written at the end of the turn at the latest.
     ///
     /// Consecutive updates, ends and settlements of activities share one script call. So do consecutive
-    /// registrations of activities (except of a token that a command brought) and confirmations of their departures
+    /// registrations of activities and confirmations of their departures
     /// (``StoreCall/Operation/confirmDepartures(atMilliseconds:)``). Each call succeeds or fails
-    /// alone, but if the script call itself fails, all its calls fail. In a cluster no calls share a script call.
+    /// alone, but if the script call itself fails, all its calls fail. A token that came with a command is registered
+    /// in a script call of its own. In a cluster no calls share a script call.
     public func issue(_ call: StoreCall<UnsafeRawBufferPointer>) -> IssueOutcome {
         guard call.operation.isWithinBounds(of: call.subject.kind), let count = StoreKey.write(call.subject, to: key)
         else {

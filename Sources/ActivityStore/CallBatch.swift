@@ -30,7 +30,7 @@ struct CallBatch: ~Copyable {
     /// The maximum number of different paces in one script call.
     static let pacesMax = 8
     private static let firstPaceArgumentNumber: UInt8 = 2
-    /// The maximum length of one call in the argument, in bytes.
+    /// The maximum length of one call in the argument that has all calls, in bytes.
     private static let callBytesMax =
         2 * StoredVersion.byteCount + 2 + StoredRecord.secondsBytes + StoredDigest.byteCount + 2
         + StoredRecord.millisecondsBytes + TokenText.bytesMax
@@ -197,7 +197,7 @@ enum CallBits {
     /// In the byte of the pace's number: the command brings a token, and is read again because Redis lost
     /// data.
     static let isReread: UInt8 = 64
-    /// In the byte of the pace's number: the end applies although the newest start is newer.
+    /// In the byte of the pace's number: the end takes effect even if the activity's newest start is newer than it.
     static let endsNewerLife: UInt8 = 32
 
     static func bits(of admission: StateAdmission<UnsafeRawBufferPointer>) -> UInt8 {

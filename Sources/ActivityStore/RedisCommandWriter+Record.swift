@@ -97,7 +97,7 @@ extension RedisCommandWriter {
         writeNumber(StoredDigest.value(of: digest), bytes: StoredDigest.byteCount)
     }
 
-    /// Writes the version of a call's alert.
+    /// Writes the version of the command whose alert a call of a ``CallBatch`` carries or reports.
     mutating func writeAlertVersion(_ version: Version) { writeStoredVersion(version) }
 
     /// Writes a token and its time into a call of a ``CallBatch``.
@@ -162,7 +162,7 @@ extension RedisCommandWriter {
         registeredAt: Int64?
     ) {
         withUnsafeTemporaryAllocation(byteCount: TokenText.bytesMax + StoredTime.digitCount, alignment: 1) { memory in
-            // Memory of a positive size has an address.
+            // Only an empty buffer may lack an address, and `memory` is not empty.
             let start = memory.baseAddress.unsafelyUnwrapped
             let timeBytes = registeredAt == nil ? 0 : StoredTime.digitCount
             if let registeredAt { StoredTime.write(registeredAt, to: start) }
@@ -179,7 +179,7 @@ extension RedisCommandWriter {
         _ body: (TokenForm, UnsafeRawBufferPointer) -> Void
     ) {
         withUnsafeTemporaryAllocation(byteCount: TokenText.bytesMax, alignment: 1) { memory in
-            // Memory of a positive size has an address.
+            // Only an empty buffer may lack an address, and `memory` is not empty.
             let (form, length) = TokenText.encodeBytes(
                 of: token,
                 environment,

@@ -9,7 +9,7 @@ extension StoreSession {
     func handleReply(_ reply: Reply, toCalls count: Int, from reader: ReplyReader, on connection: RedisConnection) {
         let isArray = reply.elementCount > 1 && calls[0].kind.isStateAdmission
         if count > 1 || isArray { return handleBatchReply(reply, callCount: count, from: reader, on: connection) }
-        // The result is true here, because the reader belongs to this connection.
+        // `completeOldestCall` returns true here: since this reply arrived, nothing could have closed the connection.
         _ = connection.completeOldestCall(from: reader)
         handleSingleReply(reply, on: connection)
     }
@@ -181,8 +181,8 @@ extension StoreSession {
 
     /// Reads a send verdict that is a number. The number has the timestamp and the priority, which may differ
     /// from those that the command asked for, and the pushes that are left in the budget. The token is in
-    /// `value`: the activity's value up to the end of the accepted alert, before the admission, but already with the
-    /// token that the command registered.
+    /// `value`. This is the activity's value as it was before the admission, up to the end of the accepted alert. If
+    /// the command brought a new token, `value` already has it.
     private func parseSendVerdict(_ number: Int64, _ value: Reply) -> ParsedReply {
         guard value.kind == .string, value.bytes.count >= StoredRecord.tokenOffset, number > 0,
             let priority = SentPriority(rawValue: UInt8(number >> 14 & 3))

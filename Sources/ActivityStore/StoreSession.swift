@@ -23,8 +23,7 @@ final class StoreSession: RedisSession {
     /// Updates, ends and settlements that are not written yet. While there are any, their calls are the
     /// newest of ``calls``.
     var batch: CallBatch
-    /// Registrations and confirmations that are not written yet. At any time, at most one of the two batches
-    /// has calls.
+    /// Registrations and confirmations that are not written yet. At any time, ``batch`` or this batch is empty.
     var registrations: RegistrationBatch
     /// Memory for the unpacked token of a reply.
     let tokenMemory = UnsafeMutableRawBufferPointer.allocate(byteCount: TokenText.bytesMax * 2, alignment: 1)

@@ -192,8 +192,8 @@ public struct Audiences: ~Copyable {
     /// A round that the store has lost waits until this time is later than the loss, at most
     /// ``membersWaitMillisecondsMax``.
     public var membersLastCompleteMilliseconds = Int64.max
-    /// When the shell last lost a connection to the store or could not reach it (the store may be empty since then), or
-    /// when the core last found that the store had lost a round. Monotonic milliseconds; `.min`: never.
+    /// The last time at which the store may have lost data: the shell lost a connection to it or could not reach it, or
+    /// the core found that the store had lost a round. Monotonic milliseconds; `.min`: never.
     public var storeLostMilliseconds = Int64.min
     /// Whether the store may lack members: since the last loss, the shell has not found that audiences need not
     /// wait.
@@ -256,7 +256,7 @@ public struct AudienceCounters: Sendable {
     /// How often a page from the store was damaged: it could not be read, or only up to some entry, or an entry was
     /// outside the page's bounds.
     public var pagesDamaged: UInt64 = 0
-    /// How often a round was lost: the store had another worker's claim, an older claim after a failover, or none.
+    /// How often a round was lost: the store had another worker's claim, an older claim after a failover, or no claim.
     public var roundsLost: UInt64 = 0
 
     public init() {}

@@ -3,7 +3,7 @@ import Kafka
 /// Prints a message with the reason if no Kafka broker has answered after 2.5 s. Without the message, a user would see
 /// nothing, because librdkafka keeps trying and prints nothing.
 ///
-/// Belongs to one client, which has a weak reference to it. Only the thread that polls the client uses it.
+/// A monitor belongs to one client, which has a weak reference to it. Only the thread that polls the client uses it.
 package final class BrokerMonitor: ClientLogHandler, @unchecked Sendable {
     /// How long a broker may take to answer before the message is printed.
     package static let messageDelayMilliseconds: Int64 = 2_500

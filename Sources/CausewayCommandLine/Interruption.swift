@@ -43,7 +43,7 @@ package struct Interruption {
         return number > 0 ? number : nil
     }
 
-    /// Returns when a signal has arrived.
+    /// Waits until a signal has arrived.
     package func awaitSignal() {
         let eventDescriptor = Self.eventDescriptor.load(ordering: .relaxed)
         while pendingSignal == nil {

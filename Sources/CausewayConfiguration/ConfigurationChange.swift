@@ -6,7 +6,7 @@ import LiveActivity
 package struct ConfigurationChange {
     /// The running configuration, with all changes that a running worker can take.
     package private(set) var configuration: WorkerConfiguration
-    /// Changed keys and new policies whose values `configuration` contains.
+    /// Changed keys and new policies that the worker takes now. `configuration` contains their values.
     package private(set) var appliedKeys: [String] = []
     /// Keys, apps or policies that have changed and keep their old values until the next start.
     package private(set) var keysNeedingRestart: [String] = []

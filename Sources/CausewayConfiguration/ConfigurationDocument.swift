@@ -1,8 +1,8 @@
 import Configuration
 import Yams
 
-/// The YAML file, parsed and checked against the schema. It has the place of each key, and a fault for each
-/// unknown key and each value of a wrong kind, such as a list for a number.
+/// The YAML file, parsed and checked against the schema. It has the place of each key. It also has a fault for each
+/// unknown key, and for each value of a wrong kind, such as a list for a number.
 ///
 /// swift-configuration reads the values, but it knows neither line numbers nor the keys that exist. So this type parses
 /// the same text once more with Yams. `snapshot` has the values; `places` says which of them are set and of the right
@@ -17,7 +17,7 @@ struct ConfigurationDocument {
     private(set) var places: [String: ConfigurationPlace] = [:]
     /// The names in each named section (`apps`, `policies`), and where each name is in the file.
     private(set) var memberPlaces: [NamedSection: [String: ConfigurationPlace]] = [:]
-    /// The names of the librdkafka properties in each section of properties.
+    /// The names of the librdkafka properties that the file sets, by section, such as `kafka.consumer`.
     private(set) var propertyNames: [String: [String]] = [:]
     private(set) var faults: [PlacedFault] = []
     /// The values. Nil if the document is empty, or cannot be read as a map of keys. In the second case, `faults`
@@ -157,8 +157,8 @@ extension ConfigurationDocument {
         }
     }
 
-    /// Checks that a key's value is of the right kind. If it is, adds the key to `places`; otherwise adds a fault. A
-    /// text or a choice without a value gets neither.
+    /// Checks that a key's value is of the right kind. If it is, adds the key to `places`; otherwise adds a fault. If a
+    /// text or a choice has no value, adds neither: the key counts as missing.
     private mutating func checkValue(_ value: Node, valueKind: KeyValueKind, key: String, keyPlace: ConfigurationPlace)
     {
         let valuePlace = value.isNull ? keyPlace : place(of: value)

@@ -3,7 +3,8 @@ package struct ConfigurationFault: Error, Sendable, Equatable, CustomStringConve
     /// `file:line:column`, the name of an environment variable, or only the file if the fault has no line there, for
     /// example a missing key. Without a file: `environment`.
     package var place: String
-    /// The key, such as `worker.lanes`; empty if the fault concerns the whole document, or a variable of no key.
+    /// The key, such as `worker.lanes`. Empty if the fault concerns the whole document, or an environment variable that
+    /// belongs to no key.
     package var key: String
     /// The fault, and the values that are allowed. Never contains the value of a secret.
     package var message: String
@@ -22,8 +23,8 @@ package struct ConfigurationFault: Error, Sendable, Equatable, CustomStringConve
 
 /// All faults of a configuration together.
 package struct ConfigurationFaults: Error, Sendable, Equatable, CustomStringConvertible {
-    /// Never empty. First the faults of the file in the order of its lines, then those without a line, then the faults
-    /// of environment variables in the order of the variables' names.
+    /// Never empty. The faults of the file come first, in the order of its lines, then those without a line. The faults
+    /// of environment variables follow, in the order of the variables' names.
     package var faults: [ConfigurationFault]
 
     package var description: String {

@@ -1,8 +1,8 @@
 import Configuration
 import LiveActivity
 
-/// Finds faults that the schema does not know, each with its key. If the schema has already found a fault in
-/// a key, `configuration` has the key's default.
+/// Finds faults that the schema cannot find, and returns each with its key. If the schema has found a fault in a key,
+/// `configuration` has the default of this key.
 ///
 /// - Parameter requiresFiles: whether a missing file is a fault.
 package typealias ConfigurationCheck =
@@ -10,9 +10,9 @@ package typealias ConfigurationCheck =
 
 /// Reads a `WorkerConfiguration` from a YAML file and from environment variables, which override the file.
 ///
-/// Unknown keys, wrong values and missing values are faults. The loader collects them and throws them together. It
-/// reads no key of a text that is not a YAML map, and compares values with each other only if it has found no other
-/// fault.
+/// Unknown keys, wrong values and missing values are faults. The loader collects them and throws them together. If the
+/// text is not a YAML map, the loader reads no key of it. It compares values with each other only if it has found no
+/// other fault.
 ///
 /// Every key has a variable: `worker.lanes` is `CAUSEWAY_WORKER_LANES`. Commas separate the members of a list.
 /// The librdkafka property `fetch.min.bytes` below `kafka.consumer` is `CAUSEWAY_KAFKA_CONSUMER_FETCH_MIN_BYTES`.
@@ -25,7 +25,7 @@ package struct ConfigurationLoader: Sendable {
     /// Whether the files that the configuration names must be readable. True for a worker's start, false for
     /// a check on another machine.
     package var requiresFiles: Bool
-    /// Finds faults that the schema does not know; nil: no further checks.
+    /// Finds faults that the schema cannot find; nil: there is no such check.
     package var additionalCheck: ConfigurationCheck?
 
     package init(environment: [String: String], requiresFiles: Bool) {

@@ -3,7 +3,7 @@
 enum ConfigurationPlace: Comparable, Sendable {
     /// A place in the file. Line and column count from 1.
     case document(line: Int, column: Int)
-    /// The whole file. Also for a key that the file does not have.
+    /// The whole file. This is also the place of a key that the file does not have.
     case wholeFile
     case variable(String)
 

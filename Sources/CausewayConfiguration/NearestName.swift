@@ -7,8 +7,8 @@ package enum NearestName {
         return best.flatMap { $0.distance <= max(1, $0.name.count / 3) ? $0.name : nil }
     }
 
-    /// Returns the edit distance of two names: insertions, deletions, replacements and swaps of neighbouring letters.
-    /// Ignores case. The greatest number for a name of more than 128 characters.
+    /// Returns the edit distance of two names: the number of insertions, deletions, replacements and swaps of
+    /// neighbouring letters. Ignores case. Returns `Int.max` if a name has more than 128 characters.
     package static func editDistance(_ one: String, _ other: String) -> Int {
         let (left, right) = (Array(one.lowercased()), Array(other.lowercased()))
         guard left.count <= 128, right.count <= 128 else { return .max }

@@ -1,6 +1,6 @@
 import Glibc
 
-/// Reads secrets that are mounted as files, as Kubernetes does.
+/// Reads secrets from files, for example from those that Kubernetes mounts.
 package enum SecretFile {
     /// The largest file that is read as a password.
     static let passwordBytesMax = 4_096

@@ -17,7 +17,7 @@ package struct WorkerConfiguration: Sendable {
     /// ids differ.
     package var apps: [App] = []
     /// The policies, sets of numbers for pace and budget: `default` first, then the others in the order of their names.
-    /// A running worker appends new ones. 1...64; their names differ.
+    /// A running worker appends new ones. At least one, at most 64; their names differ.
     package var policies = [Policy(name: WorkerConfiguration.defaultPolicyName)]
     package var worker = Worker()
     package var tracing = Tracing()
@@ -70,10 +70,10 @@ extension WorkerConfiguration {
         package var groupId = "causeway"
         package var topics = Topics()
         package var supersededResults = SupersededResultMode.countedWhenBehind
-        /// librdkafka properties of both clients.
+        /// librdkafka properties of both the consumer and the producer.
         package var properties: [KafkaProperty] = []
-        /// More librdkafka properties of both clients, whose values are in files: passwords and keys. A
-        /// property must not be both here and in `properties`.
+        /// More librdkafka properties of both the consumer and the producer. Their values, passwords and keys, are in
+        /// files. A property must not be here and in `properties`.
         package var propertyFiles: [PropertyValueFile] = []
         /// librdkafka properties of the consumer; they override `properties`.
         package var consumer: [KafkaProperty] = []
@@ -106,7 +106,7 @@ extension WorkerConfiguration {
         package var sentinelPasswordFile: String?
         /// A file whose first line is the password. Overrides a password in the URL.
         package var passwordFile: String?
-        /// PEM file with the authorities for the server's certificate; nil: the system's authorities.
+        /// PEM file with the certificate authorities that the worker trusts for Redis' certificate; nil: the system's.
         package var caFile: String?
         /// PEM files of the client's certificate and its key, both or neither.
         package var certificateFile: String?
@@ -142,7 +142,7 @@ extension WorkerConfiguration {
             managementHost: "api-manage-broadcast.sandbox.push.apple.com",
             managementPort: 2_195
         )
-        /// PEM file with the authorities for APNs' certificate; nil: the system's authorities.
+        /// PEM file with the certificate authorities that the worker trusts for APNs' certificate; nil: the system's.
         package var caFile: String?
         /// File with the key that encrypts provider tokens in Redis: 32 bytes, or their Base64. All workers
         /// of a fleet use the same key and so share their tokens. If nil, each worker signs its own tokens.
@@ -207,7 +207,7 @@ extension WorkerConfiguration {
         package var bundleId = ""
         /// The id of the developer team: ten characters from Apple.
         package var teamId = ""
-        /// The id of the key: ten characters from Apple. It is the `kid` of the provider token.
+        /// The id of the signing key: ten characters from Apple. It is the `kid` of the provider token.
         package var keyId = ""
         /// The `.p8` file: a P-256 private key as PKCS #8 in PEM.
         package var keyFile = ""
@@ -243,18 +243,18 @@ extension WorkerConfiguration {
         /// The longest time that a worker takes to stop, from the signal to its end. It includes the wait for
         /// commands in progress and the time for leaving the consumer group. 0...600,000.
         package var drainMilliseconds = 20_000
-        /// The most memory of the process. 0 means 85 % of its control group's limit. Without such a limit it means
-        /// 1,024, or what `causeway plan` computes for the lanes if that is more. 0...1,048,576.
+        /// The most memory that the process may use. 0 means 85 % of its control group's limit. Without such a limit it
+        /// means 1,024, or what `causeway plan` computes for the lanes if that is more. 0...1,048,576.
         package var memoryMebibytes = 0
         /// The maximum number of records (commands and registrations) in a lane's memory. A record leaves the memory
         /// when it is settled. 64...4,194,304.
         package var commandsPerLane = 131_072
-        /// If APNs could not take a push, for example because of a 503 or a lost connection: the longest wait before
-        /// the push is sent again. 1,000...3,600,000.
+        /// If APNs could not take a push, for example because of a 503 or a lost connection, the push is sent again
+        /// after at most this time. 1,000...3,600,000.
         package var retryMillisecondsMax = 300_000
         /// How long a command that cannot be sent soon stays in memory before it is deferred. 100...600,000.
         package var deferAfterMilliseconds = 10_000
-        /// How long after its deferral a command is read again; earlier if the connections to an APNs host work again.
+        /// A deferred command is read again after this time, or earlier if the connections to an APNs host work again.
         /// 100...600,000.
         package var deferredDelayMilliseconds = 30_000
         /// If the partitions of a lane have more unread commands than this together, the lane reads ahead before it
@@ -267,7 +267,8 @@ extension WorkerConfiguration {
     package struct Tracing: Sendable {
         /// A collector's base URL, for OTLP over HTTP, with or without TLS. Nil exports nothing.
         package var endpoint: String?
-        /// PEM file with the authorities for the collector's certificate; nil: the system's authorities.
+        /// PEM file with the certificate authorities that the worker trusts for the collector's certificate; nil: the
+        /// system's.
         package var caFile: String?
         /// File with the headers that the collector requires, one `Name: value` per line. Read again for each
         /// request, so that a credential can be replaced.

@@ -30,8 +30,8 @@ struct TerminationSignal {
         sigaction(SIGINT, &action, nil)
     }
 
-    /// Returns when a signal has arrived. Waits on its own thread, because Swift's thread pool may have a
-    /// single thread.
+    /// Waits until a signal has arrived. Waits on a thread of its own, because Swift's thread pool may have a single
+    /// thread.
     func awaitArrival() async {
         await withCheckedContinuation { continuation in
             Thread.detachNewThread {
@@ -41,7 +41,7 @@ struct TerminationSignal {
         }
     }
 
-    /// Returns when a signal has arrived. If `input` is given, also returns when it has ended or cannot be read.
+    /// Waits until a signal has arrived. If `input` is given, waits at most until it has ended or cannot be read.
     func wait(orEndOf input: Int32? = nil) {
         var descriptors = [pollfd(fd: Self.pipeDescriptors.reading, events: Int16(POLLIN), revents: 0)]
         if let input { descriptors.append(pollfd(fd: input, events: Int16(POLLIN), revents: 0)) }

@@ -3,15 +3,15 @@ import Foundation
 /// A record of `causeway.invalidations`: APNs has answered that a token is not valid.
 public struct Invalidation: Hashable, Sendable {
     public var app: String
-    /// The activity of an update token; nil for a push-to-start token, which has a `device`.
+    /// For an update token: its activity. Nil for a push-to-start token; then `device` is set.
     public var activity: String?
     public var device: String?
     public var token: PushToken
     public var environment: PushEnvironment
-    /// Apple's reason.
+    /// The reason from APNs' answer, for example `Unregistered`.
     public var reason: String
-    /// When the token became invalid. If APNs named no time: when Causeway received APNs' answer. Keep a token that the
-    /// app received after this time.
+    /// When the token became invalid. If APNs named no time: when Causeway received APNs' answer. If the app received
+    /// the token after this time, the token is valid: keep it.
     public var invalidAt: Date
 }
 

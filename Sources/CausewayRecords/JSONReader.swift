@@ -167,7 +167,7 @@ struct JSONReader {
         }
     }
 
-    /// Reads the four digits after `\u`, and the second escape if they are half of a surrogate pair.
+    /// Reads the four digits after `\u`. If they are the first half of a surrogate pair, reads the second escape too.
     private mutating func readUnicodeEscape() throws(RecordFault) -> Unicode.Scalar {
         let first = try readCodeUnit()
         if let scalar = Unicode.Scalar(first) { return scalar }

@@ -18,10 +18,10 @@ public enum JSONValue: Sendable {
 
     public static func object(_ members: [String: JSONValue]) -> JSONValue { .object(JSONObject(members)) }
 
-    /// Encodes a value for ActivityKit, with the default strategies of `JSONEncoder`. A `Date`
-    /// becomes seconds since 2001.
-    /// - Throws: an error of `value`, an `EncodingError` for a number that JSON does not have, or a ``RecordFault`` for
-    ///   more than 128 nested objects and arrays.
+    /// Encodes a value for ActivityKit, with the default strategies of `JSONEncoder`. A `Date` becomes seconds since
+    /// 2001.
+    /// - Throws: an error of `value`, an `EncodingError` if a number cannot be written in JSON, for example infinity,
+    ///   or a ``RecordFault`` for more than 128 nested objects and arrays.
     public init(encoding value: some Encodable) throws {
         if let value = value as? JSONValue {
             self = value
@@ -36,7 +36,7 @@ public enum JSONValue: Sendable {
         return try JSONDecoder().decode(type, from: text())
     }
 
-    /// The value of any number, rounded to a `Double`; nil if the value is no number.
+    /// The number as a `Double`, rounded if necessary; nil if the value is no number.
     public var double: Double? {
         switch self {
         case .integer(let value): Double(value)

@@ -31,9 +31,9 @@ public struct PushEnvironment: RawRepresentable, Codable, Hashable, Sendable {
     public var rawValue: String
     public init(rawValue: String) { self.rawValue = rawValue }
 
-    /// TestFlight and the App Store.
+    /// For apps from TestFlight and the App Store.
     public static let production = PushEnvironment(rawValue: "production")
-    /// Builds from Xcode.
+    /// For builds from Xcode.
     public static let sandbox = PushEnvironment(rawValue: "sandbox")
 }
 

@@ -1,6 +1,6 @@
 import Foundation
 
-/// The keys with hyphens of a command's JSON.
+/// The keys of a command's JSON that contain a hyphen.
 private enum Key {
     static let contentState = "content-state"
     static let attributesType = "attributes-type"
@@ -23,7 +23,7 @@ extension LiveActivityCommand: Codable {
 
     public init(value: Data) throws { try self.init(json: JSONValue(text: value)) }
 
-    /// Returns the record's JSON. If the command was read, unchanged members stay as they were read.
+    /// Returns the record's JSON. If the command was read from a record, its unchanged members stay as they were read.
     func json() throws -> JSONValue {
         let ownJSON = try ownFields()
         guard let receivedJSON else { return ownJSON }
@@ -78,8 +78,8 @@ extension LiveActivityCommand: Codable {
         case .update: aps["event"] = "update"
         case .end: aps["event"] = "end"
         }
-        // The state is encoded with default strategies, because ActivityKit decodes it with them. The
-        // record's encoder may have others.
+        // Encode the state with default strategies, because ActivityKit decodes it with them. The encoder of the whole
+        // record may have other strategies.
         aps[Key.contentState] = try contentState.map { try JSONValue(encoding: $0) }
         aps["alert"] = alert?.json
         aps[Key.staleDate] = staleDate.map { .seconds($0) }

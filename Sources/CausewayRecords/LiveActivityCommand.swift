@@ -46,8 +46,8 @@ public struct LiveActivityCommand<ContentState: Codable & Sendable>: Sendable {
     public var app: String
     public var address: Address
     public var event: Event
-    /// The time to which the state belongs. Of two commands, the one with the later time in whole seconds is
-    /// newer.
+    /// The time to which the state belongs. Of two commands, the one with the later time is newer. Fractions of a
+    /// second do not count.
     public var timestamp: Date
     /// The new content state. An end may have nil: the activity then keeps its last state.
     public var contentState: ContentState?

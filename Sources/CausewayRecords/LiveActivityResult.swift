@@ -2,8 +2,8 @@ import Foundation
 
 /// A record of `causeway.results`.
 public enum LiveActivityResult: Hashable, Sendable {
-    /// The outcome of one command, of an invalid registration, or of a push to one member of an audience that APNs
-    /// refused permanently.
+    /// The outcome of one command or of an invalid registration. If APNs permanently refused a push to one member of an
+    /// audience, this push has such a result too.
     case command(CommandResult)
     /// The outcome of a command in one range of its audience.
     case range(RangeResult)
@@ -63,9 +63,9 @@ extension LiveActivityResult: Codable {
 extension LiveActivityResult: KafkaRecord {
     public static var defaultTopic: String { "causeway.results" }
 
-    /// The id of the activity, channel, audience or device that the command addressed; for a push to a member of
-    /// an audience, the member's id. If the record was `invalid`, Causeway writes its result with the Kafka key of
-    /// the record instead.
+    /// The id of the activity, channel, audience or device that the command addressed; for a push to a member of an
+    /// audience, the member's id. Only for an `invalid` record, Causeway's result in Kafka may have another key: the key
+    /// of that record.
     public var key: String {
         switch self {
         case .command(let result): result.activity ?? result.channel ?? result.audience ?? result.device ?? ""
@@ -91,8 +91,8 @@ public struct CommandResult: Codable, Hashable, Sendable {
     public var status: Int?
     /// A reason from APNs' answer, or a reason of Causeway's.
     public var reason: String?
-    /// `lifetime` if Causeway made the command because the activity's lifetime was over: the end, or the start after
-    /// this end. Otherwise nil.
+    /// `lifetime` if the activity's lifetime was over and Causeway therefore made this command: an end, or the start
+    /// that follows this end. Otherwise nil.
     public var cause: String?
     public var apnsId: String?
     public var priority: Int?
@@ -127,7 +127,7 @@ public struct AudienceResult: Codable, Hashable, Sendable {
     public var outcome: Outcome
     public var members: MemberCounts
     public var broadcasts: MemberCounts?
-    /// `none` if the audience should have a channel and had none in time; `channelReason` says why. Otherwise
+    /// `none` if the audience should have had a channel, but got none in time. `channelReason` then says why. Otherwise
     /// nil.
     public var channel: String?
     public var channelReason: String?
@@ -159,7 +159,7 @@ public struct BroadcastResult: Codable, Hashable, Sendable {
     public var times: ResultTimes
 }
 
-/// The numbers of members or broadcasts by their outcome.
+/// For each outcome, the number of members, or of broadcasts, that have it.
 public struct MemberCounts: Codable, Hashable, Sendable {
     public var counts: [Outcome: Int]
 
@@ -182,7 +182,8 @@ public struct MemberCounts: Codable, Hashable, Sendable {
         counts = [:]
         for key in container.allKeys {
             let outcome = Outcome(rawValue: key.stringValue)
-            // A value of an unknown key that is no integer is ignored: a later release may add such a key.
+            // A later release may add a key with another kind of value. So the value of an unknown key is ignored if it
+            // is no integer.
             counts[outcome] =
                 Self.knownOutcomes.contains(outcome)
                 ? try container.decodeIfPresent(Int.self, forKey: key) : try? container.decode(Int.self, forKey: key)

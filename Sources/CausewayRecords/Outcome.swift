@@ -10,14 +10,15 @@ public struct Outcome: RawRepresentable, Codable, Hashable, Sendable {
     public static let unchanged = Outcome(rawValue: "unchanged")
     /// This version was settled before.
     public static let duplicate = Outcome(rawValue: "duplicate")
-    /// A newer command replaced this one; for an audience or a range, before this one was sent to all members.
+    /// A newer command replaced this one. If the result is for an audience or a range, some of its members did not get
+    /// this command.
     public static let superseded = Outcome(rawValue: "superseded")
     /// There is no valid token. The newest state waits for the next registration.
     public static let held = Outcome(rawValue: "held")
     /// The activity has ended.
     public static let ended = Outcome(rawValue: "ended")
-    /// The command expired or became too old before APNs accepted it; for an audience or a range, before it was sent to
-    /// some members.
+    /// The command expired, or became too old, before APNs accepted it. If the result is for an audience or a range,
+    /// some of its members did not get this command.
     public static let expired = Outcome(rawValue: "expired")
     /// The record is wrong, or it names an app or a policy that the worker's configuration does not have.
     public static let invalid = Outcome(rawValue: "invalid")

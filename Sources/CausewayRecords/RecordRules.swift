@@ -4,7 +4,7 @@ import Foundation
 struct RecordRules: Sendable {
     struct Limits: Sendable {
         var recordBytesMax: Int
-        /// The maximum bytes of a string between its quotes, with escapes.
+        /// The maximum number of bytes between the quotes of a string, with its escapes.
         var stringBytesMax: Int
         var nestingDepthMax: Int
         var bodyBytesMax: Int
@@ -26,7 +26,8 @@ struct RecordRules: Sendable {
     }
 
     /// Checks a record.
-    /// - Throws: an ``InvalidRecord`` with all faults that were found, or the error of a value that JSON does not have.
+    /// - Throws: an ``InvalidRecord`` with all faults that were found, or another error if a value cannot be encoded as
+    ///   JSON.
     /// - Parameter now: the time with which `aps.timestamp` is compared.
     func check(_ record: JSONValue, now: Date) throws {
         var faults = schema.faults(of: record)

@@ -25,15 +25,15 @@ public struct PushToken: Codable, Hashable, Sendable {
 /// write a record with the same ``key`` and no value.
 public struct Registration: Hashable, Sendable {
     public enum Kind: Hashable, Sendable {
-        /// A running activity, by its update token.
+        /// The record registers the update token of a running activity.
         case activity(Activity)
-        /// A device, by its push-to-start token.
+        /// The record registers the push-to-start token of a device.
         case device(Device)
     }
 
     public struct Activity: Hashable, Sendable {
         public var id: String
-        /// `ActivityAuthorizationInfo().frequentPushesEnabled`.
+        /// The value that `ActivityAuthorizationInfo().frequentPushesEnabled` has in the app.
         public var frequentUpdates: Bool?
         /// The state that the activity already shows: `aps.timestamp` and `sequence` of its command.
         public var shows: Version?

@@ -5,7 +5,6 @@ import Observability
 
 /// The source of a worker's configuration, from which it can be read again.
 package struct ConfigurationSource: Sendable {
-    /// The loader that reads the configuration again.
     package var loader: ConfigurationLoader
     /// The configuration file. Nil if the whole configuration comes from the environment, which does not change.
     package var path: String?
@@ -79,7 +78,7 @@ actor ConfigurationReloader {
                 ["faults": "\(error.faults.map(\.description).joined(separator: "; "))"]
             )
         }
-        // The loader does not read the files of shapes.
+        // The loader does not read the files of shapes, so a fault in one of them is found only here.
         do throws(ShapesFileError) {
             for app in newConfiguration.apps { _ = try app.readContractRule() }
         } catch {

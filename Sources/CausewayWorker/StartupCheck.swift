@@ -116,8 +116,8 @@ package enum StartupCheck {
         }
     }
 
-    /// Returns the configuration key that gives a client's property its value. If none does, the key under which it
-    /// can be set.
+    /// Returns the configuration key that gives a client's property its value. If no key gives it, returns the key
+    /// under which the property can be set.
     private static func configurationKey(
         of property: String,
         in kafka: WorkerConfiguration.Kafka,

@@ -28,8 +28,9 @@ extension WorkerSetup {
         )
     }
 
-    /// Limits the connections of the process's pools, in total and to one address: each to twice the number of all
-    /// lanes' pools, at least ``ConnectionBudget``'s default, at most 4,096. A pool's only connection is never refused.
+    /// Limits the connections of all pools of the process, and those of them that go to one address. Each limit is
+    /// twice the number of all lanes' pools, but at least the default of ``ConnectionBudget`` and at most 4,096. A
+    /// pool's only connection is never refused.
     private static func makeConnectionBudget(poolCount: Int) -> ConnectionBudget {
         let defaults = ConnectionBudget()
         return ConnectionBudget(

@@ -221,12 +221,12 @@ struct WorkerSetup: @unchecked Sendable {
         )
     }
 
-    /// Puts the settings and contracts of a reloaded configuration into the lanes' mailboxes. The
-    /// configuration must have the same apps.
+    /// Puts the settings and contracts of a reloaded configuration into the lanes' mailboxes. The configuration must
+    /// have the same apps.
     ///
-    /// The caller has checked the files of shapes that the new configuration names. `configuration` may still have an
-    /// app that the new configuration has not. If the file of this app can no longer be read, the lanes keep all their
-    /// contracts until the restart.
+    /// The caller has checked the files of shapes that the new configuration names. If the new configuration lacks an
+    /// app, `configuration` still has it until the restart. If the file of this app can no longer be read, the lanes
+    /// keep all their contracts until the restart.
     func offerSettings(of configuration: WorkerConfiguration) {
         var settings = Self.makeDeliveryConfiguration(configuration).reloadableSettings
         settings.appContracts = try? configuration.apps.map { try $0.readContractRule() }

@@ -45,15 +45,15 @@ extension DocumentValue {
         if case .object(let members) = self { members } else { [] }
     }
 
-    /// Returns the object with a description, and with a title if there is one, before its other members.
+    /// Returns the object with more members at its beginning: `title`, if there is one, and `description`.
     package func withDescription(_ description: String, title: String? = nil) -> DocumentValue {
         .object(
             (title.map { [Member("title", .text($0))] } ?? []) + [Member("description", .text(description))] + members
         )
     }
 
-    /// The value as JSON, indented by two spaces for each level. An array of scalars, or an object of a few scalars and
-    /// such arrays, is on one line if the line is short.
+    /// The value as JSON, indented by two spaces for each level. A flat value (`isFlat`) is on one line if this line is
+    /// not longer than `lineCharactersMax`.
     package var json: String { json(indentation: 0) + "\n" }
 
     /// The maximum length of a line that holds a whole array or object, including its indentation.

@@ -1,11 +1,12 @@
 import CRdkafka
 import Glibc
 
-/// The range of offsets that a broker has of a partition.
+/// The range of offsets that a broker has of a partition. An offset that is not known yet is
+/// `RD_KAFKA_OFFSET_INVALID` (-1001).
 public struct Watermarks: Hashable, Sendable {
-    /// The oldest offset that can be read; -1001 if not known yet.
+    /// The oldest offset that can be read.
     public var low: Int64
-    /// The offset that the next record will get; -1001 if not known yet.
+    /// The offset that the next record will get.
     public var high: Int64
 }
 
@@ -24,8 +25,8 @@ extension Consumer {
         for partition in partitions {
             list.add(topics.name(of: partition.topic), partition.partition, offset: SeekPosition.end.rawOffset)
         }
-        // With a timeout of 0, the call normally times out. Other errors do not matter either, because the thread
-        // wakes by itself within a second.
+        // The result does not matter. With a timeout of 0, the call normally times out. After any other error, the
+        // thread wakes by itself within a second.
         _ = list.withPointer { rd_kafka_offsets_for_times(handle, $0, 0) }
     }
 
@@ -74,8 +75,8 @@ extension Consumer {
             // If no record was polled since reading began or since the last seek, the position is unknown.
             // librdkafka then wakes the thread itself, so no seek is needed.
             guard let position = list.map({ $0.offset }).first, position >= 0 else { continue }
-            // The seek runs in the background, so its result is not known here. An error could only be a
-            // wrong argument.
+            // Ignore the error: the seek runs in the background, so an error at this point could only name a wrong
+            // argument.
             rd_kafka_error_destroy(list.withPointer { rd_kafka_seek_partitions(handle, $0, 0) })
         }
     }
@@ -189,7 +190,7 @@ extension Consumer {
     /// Asks the brokers how many partitions a topic has, and waits for the answer. 0 if the topic does not exist, or if
     /// this client may not see it.
     ///
-    /// - Throws: also another error of the topic, which may be temporary. The number is then not known.
+    /// - Throws: if the brokers do not answer, or report another error of the topic, which may be temporary.
     public func fetchPartitionCount(of topic: TopicIdentifier, timeoutMilliseconds: Int32) throws(KafkaError) -> Int {
         precondition(isOpen)
         var metadata: UnsafePointer<rd_kafka_metadata>?

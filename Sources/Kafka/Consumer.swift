@@ -70,8 +70,9 @@ public final class Consumer {
 
     /// The partitions that are assigned to this consumer.
     public internal(set) var assignment: Set<TopicPartition> = []
-    /// The position at which reading of each assigned partition begins. A partition is missing until `seek` if the
-    /// coordinator did not answer or refused the partition, or if `auto.offset.reset` is not `error`.
+    /// The position at which reading of each assigned partition begins, where it is known. It is not known if the
+    /// coordinator did not answer or refused the partition, or if `auto.offset.reset` is not `error`. `seek` makes it
+    /// known.
     public internal(set) var startPositions: [TopicPartition: SeekPosition] = [:]
     /// The offset and metadata that the group had committed for each partition at its assignment. A partition is
     /// missing if nothing was committed for it, or if the coordinator did not answer or refused the partition.
@@ -80,7 +81,7 @@ public final class Consumer {
     /// resumed without having been paused.
     public internal(set) var pausedPartitions: Set<TopicPartition> = []
     /// The offsets that `pause(_:rereadingFrom:)` set. An offset is removed when a record of its partition is polled,
-    /// by `seek`, and when the partition is revoked.
+    /// when `seek` sets another position, and when the partition is revoked.
     var rewoundOffsets: [TopicPartition: Int64] = [:]
 
     /// Whether there was an assignment. If a consumer is closed before its first one, an assertion in the

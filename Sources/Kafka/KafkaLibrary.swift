@@ -11,7 +11,7 @@ public enum KafkaLibrary {
         var descriptions: UnsafePointer<rd_kafka_err_desc>?
         var count = 0
         rd_kafka_get_err_descs(&descriptions, &count)
-        // The table has entries without a name.
+        // Some entries of librdkafka's table have no name. They are left out.
         return UnsafeBufferPointer(start: descriptions, count: count)
             .compactMap { entry in
                 entry.name.map { (entry.code.rawValue, String(cString: $0)) }

@@ -3,8 +3,8 @@
 public enum KafkaProperties {
     public typealias Property = (name: String, value: String)
 
-    /// The kilobytes of records that the client has fetched and the consumer has not polled, above which fetching
-    /// stops. The last fetches may exceed this limit. librdkafka counts only the values, so small records take
+    /// Fetching stops when the records that the client has fetched and the consumer has not polled exceed this many
+    /// kilobytes. The last fetches may exceed this limit. librdkafka counts only the values, so small records take
     /// several times as much memory. `queued.min.messages` limits the number of these records in the same way.
     public static let consumerQueueKilobytesMax = 32 * 1024
     /// The maximum number of records without a polled delivery report. Above it, `produce` returns `.queueFull`.

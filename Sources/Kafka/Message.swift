@@ -65,8 +65,8 @@ public struct Message: ~Copyable {
     @inlinable
     public var offset: Int64 { pointer.pointee.offset }
 
-    /// UNIX milliseconds; -1 if there is no time. The topic's configuration says whether the producer or the
-    /// broker sets it.
+    /// The record's time, UNIX milliseconds; -1 if it has none. The topic's configuration says whether the producer or
+    /// the broker sets the time.
     public var timestampMilliseconds: Int64 { rd_kafka_message_timestamp(pointer, nil) }
 
     /// Nil if the record has no key. Valid as long as the message.

@@ -102,8 +102,8 @@ struct OffsetCommits {
         return nil
     }
 
-    /// Whether the last answer refused offsets for a reason that the next commit may not have: a rebalance, or
-    /// metadata that is too long.
+    /// Whether the next commit may succeed although the last answer refused offsets. That is so if the reason was a
+    /// rebalance or metadata that is too long.
     var shouldRetry: Bool { rebalanceRefusal != nil || wasMetadataRefused }
 
     /// Handles the answer to a commit. The next commit sends refused offsets again.

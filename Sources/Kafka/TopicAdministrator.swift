@@ -3,7 +3,7 @@ import CRdkafka
 /// A topic that `TopicAdministrator.create` creates.
 public struct NewTopic: Sendable, Equatable {
     public var name: String
-    /// At least 1.
+    /// The number of partitions: at least 1.
     public var partitions: Int32
     /// The number of copies; 0 for the brokers' default (Kafka 2.4 and later).
     public var replicationFactor: Int32

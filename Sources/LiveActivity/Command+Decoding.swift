@@ -190,7 +190,7 @@ extension Command {
             let (value, next) = try text.readUnsignedInteger(position, field)
             alertVersion.sequence = value
             return next
-        // Without a default, the compiler asks where a new field is read.
+        // This switch has no default case, so that the compiler reports a new field that is not handled here.
         case .app, .activity, .audience, .device, .id, .token, .policy, .environment, .payload, .channel, .aps,
             .event, .timestamp, .contentState, .apsAttributesType, .attributes, .alert, .staleDate, .dismissalDate,
             .relevanceScore, .inputPushToken, .inputPushChannel, .alertTitle, .alertBody, .alertSound, .titleKey,

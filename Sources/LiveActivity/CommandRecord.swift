@@ -27,7 +27,7 @@ public struct CommandRecord {
     public var priority: UInt8 = 0
     /// The policy that the command names.
     public var policy: UnsafeRawBufferPointer?
-    /// UNIX seconds; -1 for none.
+    /// The command's own expiration, UNIX seconds; -1: it has none.
     public var expiration: Int64 = -1
     /// The version of the older command that brought the alert; nil if the alert is the command's own, or absent.
     /// Only Causeway may write this field.

@@ -4,7 +4,7 @@ public enum Event: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case update
     case end
 
-    /// The value in records and payloads.
+    /// The value of `aps.event`, in records and in payloads.
     public var name: StaticString {
         switch self {
         case .start: "start"

@@ -9,7 +9,7 @@ public struct InvalidationRecord {
 
     public var app: UnsafeRawBufferPointer
     public var address: Address
-    /// Hexadecimal digits.
+    /// The token's hexadecimal digits.
     public var token: UnsafeRawBufferPointer
     public var environment: APNsEnvironment
     /// The reason in APNs' answer.

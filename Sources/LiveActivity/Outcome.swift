@@ -15,7 +15,7 @@ public enum Outcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
     case ended
     /// The command expired, or became too old (R20), before it was sent.
     case expired
-    /// The record is wrong, or what it names, such as an app that is not configured.
+    /// The record is wrong, or it names something wrong, such as an app that is not configured.
     case invalid
     /// The token of a start, of a lifetime's end or of an audience's member is dead.
     case unregistered

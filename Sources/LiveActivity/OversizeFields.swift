@@ -106,8 +106,8 @@ public struct OversizeFields: Sendable, Equatable {
 }
 
 extension JSONWriter {
-    /// Writes the names of dropped fields, which are separated by commas, as the array `dropped`. Writes
-    /// nothing if there are none.
+    /// Writes the array `dropped`. Commas separate the names of dropped fields in `names`. Writes nothing if there are
+    /// none.
     mutating func writeDroppedFields(_ names: UnsafeRawBufferPointer) {
         guard !names.isEmpty else { return }
         key("dropped")

@@ -2,13 +2,13 @@
 /// the spacing and the budgets are then those of the whole audience or channel.
 ///
 /// Apple documents three facts: the device has a budget for pushes of priority 10 and none for priority 5,
-/// frequent updates widen this budget, and starts have a budget of their own. Apple publishes none of the
-/// numbers ("Starting and updating Live Activities with ActivityKit push notifications"), so an operator can
-/// configure them. `Config/causeway.yaml` says for each default where it comes from.
+/// this budget is larger if the user allows frequent updates, and starts have a budget of their own. Apple publishes
+/// none of the numbers ("Starting and updating Live Activities with ActivityKit push notifications"), so an operator
+/// can configure them. `Config/causeway.yaml` says for each default where it comes from.
 public struct Policy: Sendable, Equatable {
-    /// A token bucket. A push of priority 10, or a start, takes one token. A command of priority 10 to an audience or
-    /// channel takes at most one token from each of the audience's two buckets, for all its pushes together. The
-    /// bucket starts full and is refilled at a constant rate.
+    /// A token bucket. A push of priority 10, or a start, takes one token. All pushes of one command of priority 10 to
+    /// an audience or channel together take at most one token from each of its two buckets: ``Policy/budget`` and
+    /// ``Policy/frequentBudget``. A bucket starts full and is refilled at a constant rate.
     public struct Bucket: Sendable, Hashable, BitwiseCopyable {
         /// The number of pushes in a full bucket. 1...``pushesMax``.
         public var pushes: Int
@@ -114,8 +114,8 @@ public struct Policy: Sendable, Equatable {
     public var throttleRecoveryMilliseconds: Int64 = 60_000
     public var expiration = Expiration()
     /// The fields of `content-state` that are dropped, in this order, from a body that is too large: at most
-    /// ``OversizeFields/countMax`` names by ``OversizeFields/isName(_:)``. A command whose body is still too large is
-    /// `invalid`.
+    /// ``OversizeFields/countMax`` names, each valid according to ``OversizeFields/isName(_:)``. A command whose body
+    /// is still too large is `invalid`.
     public var oversize: [String] = []
     /// How many seconds after an activity's start Causeway ends it, with its last state; 0: never. If no start is
     /// known, the time counts from the earliest known sign of life. 0...``lifetimeSecondsMax``.
@@ -125,7 +125,7 @@ public struct Policy: Sendable, Equatable {
     /// What happens after Causeway has ended an activity because its lifetime was over.
     public var afterLifetime = AfterLifetime.end
 
-    /// Whether Causeway starts an activity again after it has ended the activity at its lifetime.
+    /// Whether Causeway starts an activity again when it has ended it because its lifetime was over.
     public var restartsActivities: Bool { afterLifetime == .restart && lifetimeSeconds > 0 }
 
     public enum AfterLifetime: String, Sendable, CaseIterable {

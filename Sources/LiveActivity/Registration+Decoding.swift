@@ -99,7 +99,7 @@ private struct RegistrationFields {
         return next
     }
 
-    /// Reads a timestamp, or an object with a timestamp and a sequence.
+    /// Reads the version that the app already displays: a timestamp, or an object with a timestamp and a sequence.
     private static func readShownVersion(_ text: JSONText, _ start: Int) throws(Fault) -> (Version, next: Int) {
         var version = Version(timestamp: 0, sequence: 0)
         guard start < text.count, text.byte(start) == UInt8(ascii: "{") else {

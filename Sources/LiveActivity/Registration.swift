@@ -1,11 +1,11 @@
-/// One decoded record of the registrations topic. It says which activity or device a token reaches. Its
-/// ranges are valid with the record's bytes, like those of a ``Command``.
+/// One decoded record of the registrations topic. It says which activity or device a token reaches. Its ranges are
+/// positions in the record's bytes, like those of a ``Command``.
 public struct Registration: Sendable, BitwiseCopyable {
     /// The activity or device that the token reaches.
     public enum Kind: Sendable, BitwiseCopyable {
-        /// A running activity, by its update token.
+        /// The token is an update token. It reaches one running activity.
         case activity(Activity)
-        /// A device that starts activities of one attributes type, by its push-to-start token.
+        /// The token is a push-to-start token. It starts activities of one attributes type on a device.
         case pushToStart(PushToStart)
     }
 

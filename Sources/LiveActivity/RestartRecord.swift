@@ -1,9 +1,8 @@
 /// The record of the command that starts an activity again after its lifetime has ended.
 public enum RestartRecord {
     /// Composes the record from commands that the timetable of lifetimes kept. The new start has the
-    /// attributes, the alert and the custom keys of the former start, and the newest state. With this state the
-    /// body may be too large. Then the worker that reads the record drops fields by the policy, or rejects the
-    /// command.
+    /// attributes, the alert and the custom keys of the former start, and the newest state. The newest state may make
+    /// the body too large. Then the worker that reads the record drops fields by the policy, or rejects the command.
     ///
     /// The former start's `id`, `sequence` and `expiration` are removed. Its `stale-date` is removed too,
     /// because it has usually passed. The alert stays, because a device ignores a start without an alert. Its

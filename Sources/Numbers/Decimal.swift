@@ -1,6 +1,6 @@
 /// Unsigned decimal numbers as ASCII digits, without allocation.
 public enum Decimal {
-    /// Digits of the largest 64-bit number.
+    /// The number of digits of the largest 64-bit number.
     @inlinable public static var digitsMax: Int { 20 }
 
     /// Reads a number.

@@ -64,8 +64,8 @@ public enum Hexadecimal {
     @inlinable static var topBits: UInt64 { 0x8080_8080_8080_8080 }
 
     /// Returns a word in which a byte has its top bit set if the same byte of `block` is `0`-`9` or `a`-`f`.
-    /// Each addition sets the top bit of the bytes that reach a bound. No addition carries into the next
-    /// byte, because the top bits of `block` are cleared before.
+    /// Each addition sets the top bit of each byte that is at least as large as a bound, such as `0`. No addition
+    /// carries into the next byte, because the top bits of `block` are cleared before.
     @inlinable
     @inline(__always)
     static func lowerCaseDigitTopBits(_ block: UInt64) -> UInt64 {

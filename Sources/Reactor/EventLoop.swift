@@ -197,8 +197,8 @@ public final class EventLoop {
 
     // MARK: - Clock
 
-    /// Reads the monotonic and the wall clock again. For a handler that has worked for so long that the times
-    /// of the turn's start are too old, and for calls between two turns.
+    /// Reads the monotonic and the wall clock again. A handler calls this if it has worked for so long that the times
+    /// of the turn's start are too old. Code that runs between two turns calls it, too.
     public func refreshClock() {
         nowMicroseconds = readNanoseconds(CLOCK_MONOTONIC) / 1_000
         nowMilliseconds = nowMicroseconds / 1_000

@@ -134,7 +134,7 @@ public enum GeneratedCertificate {
             let secondsPerDay = 86_400
             // A serial number must be positive (RFC 5280 section 4.1.2.2), so it has only 63 random bits.
             let serial = UInt64.random(in: 1...UInt64(Int64.max))
-            let isFilled =
+            let areFieldsSet =
                 X509_set_version(certificate, Int(X509_VERSION_3)) == 1
                 && ASN1_INTEGER_set_uint64(X509_get_serialNumber(certificate), serial) == 1
                 && X509_gmtime_adj(X509_getm_notBefore(certificate), -backdatedDays * secondsPerDay) != nil
@@ -150,7 +150,7 @@ public enum GeneratedCertificate {
                     0
                 ) == 1
                 && X509_set_issuer_name(certificate, X509_get_subject_name(issuerCertificate)) == 1
-            guard isFilled else { throw TLSError(code: .library, subject: "the certificate's fields") }
+            guard areFieldsSet else { throw TLSError(code: .library, subject: "the certificate's fields") }
         }
 
         func addExtension(_ identifier: Int32, _ value: String) throws(TLSError) {

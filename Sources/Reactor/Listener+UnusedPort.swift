@@ -4,7 +4,8 @@ import Synchronization
 
 extension Listener {
     /// By default, Linux chooses ports from 32,768 on for outgoing connections and for listeners on port 0. The
-    /// candidates are below, so Linux gives none of them to another socket before the caller's server listens on it.
+    /// candidates are lower ports, so Linux gives none of them to another socket before the caller's server listens on
+    /// it.
     private static let candidatePorts: ClosedRange<UInt16> = 10_240...32_000
     private static let unusedPortAttemptsMax = 100
     /// The last port that was tried; before the first search, a random one. Each search continues with the next port.
@@ -37,7 +38,8 @@ extension Listener {
         let descriptor = socket(address.family, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { throw SystemError(code: errno, operation: "socket") }
         defer { Glibc.close(descriptor) }
-        // A listener whose queue is full does not answer. `connect` then waits as long as `send` may (socket(7)).
+        // A listener whose queue is full does not answer. The timeout for sending also limits how long `connect` waits
+        // (socket(7)).
         var timeout = timeval(tv_sec: 0, tv_usec: 100_000)
         let length = socklen_t(MemoryLayout<timeval>.size)
         guard setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &timeout, length) == 0 else {

@@ -5,7 +5,7 @@ public struct StreamError: Error, Sendable, Equatable, CustomStringConvertible {
         case connectFailed(Int32)
         /// The connection, or TLS if it is used, was not established within the time limit.
         case connectTimeout
-        /// The TLS handshake failed, or the peers agreed on no application protocol although ALPN was used.
+        /// The TLS handshake failed, or ended without an application protocol although this side names some (ALPN).
         case handshakeFailed
         /// The peer's certificate was refused: for example, it is not trusted, out of date, or for another name.
         case certificate

@@ -1,14 +1,15 @@
 /// The purpose of a Redis command that waits for its reply.
 enum OutstandingCallKind: UInt8, BitwiseCopyable {
-    /// One or several calls of the session. All other kinds are commands of the connection itself.
+    /// The command has one or several calls of the ``RedisSession``. All other kinds are commands of the connection
+    /// itself.
     case call
     case authenticate, select, setName, serverInformation, evictionPolicy, loadScript, asking, waitForReplicas
 }
 
 /// A script call, or one of the connection's own commands, that has no reply yet.
 struct OutstandingCall: BitwiseCopyable {
-    /// In a cluster, ``KeySlot/fingerprint`` of the call's key; otherwise 0. Has no meaning for the connection's own
-    /// commands.
+    /// In a cluster, the ``KeySlot/fingerprint`` of the call's key; otherwise 0. Has no meaning for the connection's
+    /// own commands.
     var keyFingerprint: UInt64
     /// The loop's monotonic time when the call was issued.
     var issuedAtMicroseconds: Int64
@@ -16,7 +17,8 @@ struct OutstandingCall: BitwiseCopyable {
     /// In the first call of a command that is written: the number of the command's calls, which share its reply. 0 in
     /// the command's other calls, and in calls that are not written yet.
     var batchCount: UInt8
-    /// Whether the call was issued after the connection had sent the scripts a second time.
+    /// Whether the call was issued after the connection had sent the scripts a second time. If the server lacks the
+    /// script even then, the connection ends.
     var followsReload: Bool
     /// Whether the reply stays unread until the server has answered the WAIT that follows the call.
     var awaitsReplicas: Bool

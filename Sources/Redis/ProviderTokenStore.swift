@@ -1,6 +1,6 @@
 /// Shares a provider token of APNs among all workers. Redis has the token as an opaque text under a key that
-/// expires, and a lease for the worker that signs the next token. For code outside the lanes, with the same
-/// configuration as the lanes.
+/// expires, and a lease for the worker that signs the next token. Code outside the lanes uses this type, with the
+/// lanes' Redis configuration.
 ///
 /// Each call runs the object's own loop, and blocks its thread until the reply arrives. The call ends with an error
 /// if the servers stay silent for the configured deadline, if the search for the server or the exchange of commands

@@ -34,7 +34,6 @@ extension RedisConnection {
         loadScripts()
     }
 
-    /// Handles the reply to one of the connection's own commands.
     func handleOwnReply(
         _ reply: Reply,
         to kind: OutstandingCallKind,

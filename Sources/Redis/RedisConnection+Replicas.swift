@@ -45,8 +45,8 @@ extension RedisConnection {
         appendOutstandingCall(.waitForReplicas, batchCount: 1)
     }
 
-    /// Whether the next reply must stay unread. If WAIT's own reply, for which the next reply waits, has arrived, this
-    /// method sets `hasEnoughReplicas`.
+    /// Whether the next reply must stay unread, because it waits for the reply to WAIT. If the reply to WAIT has
+    /// arrived, this method sets `hasEnoughReplicas`.
     func isNextReplyWithheld(in reader: ReplyReader) -> Bool {
         guard !waitCommand.isEmpty, let call = outstandingCalls.oldest, call.awaitsReplicas, hasEnoughReplicas == nil
         else {

@@ -1,7 +1,8 @@
 import Reactor
 
-/// Tells a connection where its server is: the ``Cluster``, or with Sentinels the ``SentinelLocator``. The cluster
-/// also acts on losses and on errors that concern the division of keys among servers.
+/// Tells a connection where its server is. In a cluster, the delegate is the ``Cluster``; with Sentinels, it is the
+/// ``SentinelLocator``. The cluster also acts on lost connections, and on errors that concern the division of keys
+/// among servers.
 protocol ConnectionDelegate: AnyObject {
     /// The connection begins an attempt to connect. The delegate must call the connection's `continueConnecting(to:)` or
     /// `disconnect(_:)`, now or later.
@@ -44,7 +45,8 @@ public final class RedisConnection {
         case closed
     }
 
-    /// The maximum number of calls in one command. The buffer for one reply has room for the results of this many.
+    /// The maximum number of calls in one command. The buffer for one reply has room for the results of this many
+    /// calls.
     public static let callsPerCommandMax = 64
     /// The maximum number of the connection's own commands that may wait for replies, in addition to the calls.
     static let ownCommandsMax = 16

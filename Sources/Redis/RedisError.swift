@@ -55,8 +55,8 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         case stream
         /// The server did not answer in time, or the caller was cancelled.
         case deadline
-        /// The server sent a reply that no call can have: it is not RESP, exceeds a limit, has another form, or comes
-        /// without a request. Also: there was no memory for a command or for replies.
+        /// The server sent a reply that no call can have: it is not RESP, exceeds a limit, has an unexpected form, or
+        /// comes without a request. Also: there was no memory for a command or for replies.
         case protocolViolation
         /// `close` was called, or the connection had already ended.
         case closed

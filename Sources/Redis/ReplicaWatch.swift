@@ -32,7 +32,7 @@ struct ReplicaWatch {
     static let givenUpPauseMilliseconds: Int64 = 10_000
 
     private(set) var state = State.acknowledging
-    /// Whether a WAIT is outstanding.
+    /// Whether the connection has sent a WAIT that the server has not answered yet.
     private(set) var isWaitOutstanding = false
     /// Whether a call since the last WAIT needs a WAIT.
     private var needsWait = false

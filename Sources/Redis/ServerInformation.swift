@@ -35,8 +35,8 @@ public struct ServerInformation: Sendable, Equatable {
 }
 
 extension RedisTopology {
-    /// Whether a server with this information may be used with the topology. For the topology `cluster`, the look-up of
-    /// the slots refuses a server without a cluster.
+    /// Whether a server with this information may be used with the topology. Always true for `cluster`, because there
+    /// the look-up of the slots refuses a server without a cluster.
     func accepts(_ server: ServerInformation) -> Bool {
         if case .cluster = self { true } else { !server.isClusterEnabled }
     }

@@ -1,5 +1,5 @@
-/// Hashes, timetables and leases that all workers share. For code outside the lanes, with the same configuration as
-/// the lanes.
+/// Hashes, timetables and leases that all workers share. Code outside the lanes uses this type, with the lanes' Redis
+/// configuration.
 ///
 /// Each call runs the object's own loop, and blocks its thread until the reply arrives. The call ends with an error
 /// if the servers stay silent for the configured deadline, if the search for the server or the exchange of commands

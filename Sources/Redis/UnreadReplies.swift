@@ -1,7 +1,7 @@
 import Numbers
 
-/// Received replies that are still unread. It finds only where each reply ends; the reader later checks the
-/// content.
+/// Received bytes whose replies are still unread. This type finds only where each reply ends. ``ReplyReader`` later
+/// reads the replies and checks their content.
 struct UnreadReplies {
     private let bytes: UnsafeRawBufferPointer
 
@@ -17,7 +17,7 @@ struct UnreadReplies {
         let number = Decimal.parse(text).flatMap { Int64(exactly: $0) }
         switch bytes[offset] {
         case UInt8(ascii: "$"):
-            // The string is null, or longer than the limit. The reader later refuses one that is too long.
+            // The string is null, or longer than the limit. `ReplyReader` later refuses a string that is too long.
             guard let number, number <= Int64(ReplyReader.stringBytesMax) else { return (line.end, nil) }
             let end = line.end + Int(number) + 2
             return end <= bytes.count ? (end, nil) : nil
@@ -25,7 +25,7 @@ struct UnreadReplies {
             guard let number, number > 0, number <= Int64(ReplyReader.elementsMax) else { return (line.end, nil) }
             var end = line.end
             for _ in 0..<number {
-                // The scripts return only flat arrays, so do not look into an array within an array. The reader
+                // The scripts return only flat arrays, so do not look into an array within an array. `ReplyReader`
                 // refuses it later.
                 guard end < bytes.count else { return nil }
                 guard bytes[end] != UInt8(ascii: "*") else { return (end, nil) }

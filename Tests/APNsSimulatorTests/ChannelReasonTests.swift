@@ -3,7 +3,7 @@ import Foundation
 import Testbed
 import Testing
 
-/// Requests for broadcasts and channels, valid ones and ones with a fault, each with the reason of the response.
+/// Sends valid and faulty requests for broadcasts and channels, and checks the reason of each response.
 @Suite(.ownThread) struct ChannelReasonTests {
     struct Row: Sendable, CustomTestStringConvertible {
         var name: String

@@ -285,7 +285,7 @@ import Testing
         try await SimulatorFixture.run(\.pushLogFile, file) { fixture in
             let channel = try fixture.createChannel(storesNewestMessage: true)
             _ = try fixture.connect().perform(fixture.broadcastHeaders(channel), body: fixture.update(home: 1))
-            // The log line is written before the simulator answers a later call of its control interface.
+            // The simulator writes the log line before it answers this call, so the file has the line afterwards.
             _ = try await fixture.control("GET", "/stats")
             let lines = try String(contentsOfFile: file, encoding: .utf8).split(separator: "\n")
             #expect(lines.count == 1)

@@ -4,7 +4,8 @@ import Testing
 
 @testable import APNsSimulator
 
-/// ActivityKit's rules on the model of phones. Time is an argument, and there is no service and no socket.
+/// Tests ActivityKit's rules on the model of phones, without the service and without sockets. Each test sets the time
+/// itself.
 @Suite(.ownThread) struct DeviceModelTests {
     private static let hour: Int64 = 3_600
     /// The UNIX second at which every test begins, and the timestamp of its activity's first state.
@@ -106,7 +107,7 @@ import Testing
         }
     }
 
-    /// The steps, with the effect of the last step and the phone's state after it.
+    /// Each row has the steps, the effect of the last step, and the phone's state after it.
     static let rows: [Row] = [
         Row("newer", [Step(timestamp: 1)], .shown, "active 1"),
         Row("equal: the last to arrive is shown", [Step(timestamp: 0)], .shown, "active 1"),

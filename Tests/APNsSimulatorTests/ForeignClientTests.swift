@@ -4,7 +4,7 @@ import Glibc
 import Testbed
 import Testing
 
-/// HTTP/2 programs of other projects. They share no code of ours; like the simulator, they use nghttp2.
+/// HTTP/2 programs of other projects. They share no code with Causeway, but like the simulator they use nghttp2.
 @Suite(.serialized, .ownThread) struct ForeignClientTests {
     @Test func `curl gets its answers`() async throws {
         try await SimulatorFixture.run { fixture in

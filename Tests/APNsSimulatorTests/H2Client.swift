@@ -30,10 +30,10 @@ final class H2Client {
     private(set) var goAways: [GoAway] = []
     var goAway: GoAway? { goAways.last }
     private(set) var pingsAnswered = 0
-    /// The values of SETTINGS_MAX_CONCURRENT_STREAMS that came, in order.
+    /// The values of SETTINGS_MAX_CONCURRENT_STREAMS that the server has sent, oldest first.
     private(set) var concurrentStreams: [UInt32] = []
     private(set) var hasEnded = false
-    /// Whether the server's close_notify came, which ends TLS in order.
+    /// Whether the server has sent close_notify, which ends a TLS connection in an orderly way.
     private(set) var wasEndAnnounced = false
     private var descriptor: Int32 = -1
     private var context: OpaquePointer?

@@ -66,7 +66,7 @@ import Testing
         for end in ends { #expect(fcntl(end, F_SETFL, O_NONBLOCK) == 0) }
         let loop = try EventLoop()
         let log = PushLog(file: PushLogFile(descriptor: ends[1]), loop: loop)
-        // The loop retains the log until its turn has ended.
+        // The loop retains the log until a turn has ended. This turn frees it.
         defer { loop.runTurn(waitMilliseconds: 0) }
         let lineBytes = 1_000
         // More lines than fit into a pipe.

@@ -3,7 +3,7 @@ import Foundation
 import Testbed
 import Testing
 
-/// Pushes over TLS and HTTP/2, valid ones and ones with a fault, each with the reason of the response.
+/// Sends valid and faulty pushes over TLS and HTTP/2, and checks the reason of each response.
 @Suite(.ownThread) struct ReasonTests {
     struct Row: Sendable, CustomTestStringConvertible {
         var name: String

@@ -4,7 +4,7 @@ import Testing
 
 @testable import APNsSimulator
 
-/// What a viewer of the phones' Lock Screens gets. Time is an argument.
+/// Tests what a viewer of the phones' Lock Screens gets. Each test sets the time itself.
 @Suite("Screens", .ownThread) struct ScreenTests {
     private static let startSeconds: Int64 = 1_790_000_000
 

@@ -4,7 +4,8 @@ import Testing
 
 @testable import APNsSimulator
 
-/// Shapes: what they accept, compared with Foundation's decoder with default strategies, and their errors.
+/// Compares which texts a shape accepts with which texts Foundation's decoder accepts with its default strategies. Also
+/// checks the errors of shapes.
 @Suite(.ownThread) struct ShapeTests {
     private enum Status: String, Decodable { case driverEnRoute, completed }
     private enum Level: Int, Decodable {

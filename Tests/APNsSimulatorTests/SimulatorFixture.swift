@@ -5,8 +5,8 @@ import Glibc
 import Testbed
 import Testing
 
-/// A running simulator with one phone, on which one app has one activity, as most tests of the service need it. Two
-/// other apps are only declared.
+/// A running simulator with one phone. The phone has one app with one activity. Two other apps are declared to the
+/// simulator, but are on no phone.
 struct SimulatorFixture {
     static let app = "com.example.scores"
     static let topic = app + ".push-type.liveactivity"
@@ -14,8 +14,8 @@ struct SimulatorFixture {
     let simulator: Simulator
     let signer: ProviderTokenSigner
     let otherSigner: ProviderTokenSigner
-    /// The provider token that `headers` uses. Two signatures of the same claims differ, and a connection may change
-    /// its token only once in twenty minutes.
+    /// The provider token that `headers` uses. It is signed only once: two signatures of the same claims differ, and a
+    /// connection may change its token only once in twenty minutes.
     let providerToken: String
     let directory: TemporaryDirectory
     let caFile: String
@@ -137,7 +137,7 @@ struct SimulatorFixture {
     }
 }
 
-/// Runs a program of /usr/bin, and returns its outputs as one text, and its exit status.
+/// Runs a program of /usr/bin. Returns its exit status, and its standard output and standard error as one text.
 func output(of program: String, _ arguments: [String]) async throws -> (text: String, status: Int32) {
     let process = Process()
     process.executableURL = URL(fileURLWithPath: "/usr/bin/" + program)

@@ -7,7 +7,8 @@ import Testing
 @testable import APNs
 @testable import Reactor
 
-/// Connections that a pool wants but has no room for, and connections that it has but no longer wants.
+/// Connections that a pool wants but for which its ``ConnectionBudget`` has no room, and connections that the pool
+/// has but no longer wants.
 @Suite(.ownThread) struct ConnectionBudgetWaitTests {
     /// The maximum time of each step in milliseconds. If a pool treated a lack of room as a failed connection, it would
     /// wait at least 30 s, half of the base of its back-off, and so exceed this time.

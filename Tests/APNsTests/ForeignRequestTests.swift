@@ -69,7 +69,7 @@ import Testing
     @Test(.enabled(if: Nghttpd.path != nil, "nghttpd is not installed"))
     func `Broadcasts arrive as documented`() throws {
         let recording = try RecordingServer()
-        let client = try ForeignClient(port: recording.server.port)
+        let client = try ForeignServerClient(port: recording.server.port)
         defer { client.pool.close() }
         client.begin(total: 0)
         let state = String(repeating: "0123456789abcdef,", count: 296) + "01234567890"

@@ -6,7 +6,7 @@ import Testbed
 import Testing
 
 /// A client that sends pushes as fast as its pool accepts them. It connects again until the server listens.
-final class ForeignClient {
+final class ForeignServerClient {
     let loop: EventLoop
     let recorder = PushRecorder()
     let pool: Pool

@@ -32,7 +32,7 @@ import Testing
     func `Every push is answered`(_ given: Case) throws {
         let server = try Nghttpd.start(given.options)
         defer { server.kill() }
-        let client = try ForeignClient(port: server.port)
+        let client = try ForeignServerClient(port: server.port)
         defer { client.pool.close() }
         client.begin(total: 1_500)
         #expect(client.turn(until: { client.recorder.responseCount == 1_500 }))
@@ -48,7 +48,7 @@ import Testing
     func `Broadcasts are answered between pushes`(_ options: [String]) throws {
         let server = try Nghttpd.start(options)
         defer { server.kill() }
-        let client = try ForeignClient(port: server.port, channel: "dHN0LXNyY2gtY2hubA==")
+        let client = try ForeignServerClient(port: server.port, channel: "dHN0LXNyY2gtY2hubA==")
         defer { client.pool.close() }
         client.begin(total: 1_500)
         #expect(client.turn(until: { client.recorder.responseCount == 1_500 }))
@@ -61,7 +61,7 @@ import Testing
     @Test func `Each push gets one outcome when a server dies`() throws {
         var server = try Nghttpd.start(["--echo-upload"])
         defer { server.kill() }
-        let client = try ForeignClient(port: server.port)
+        let client = try ForeignServerClient(port: server.port)
         defer { client.pool.close() }
         client.begin(total: 6_000)
         #expect(client.turn(until: { client.recorder.responseCount >= 1_000 }))
@@ -82,7 +82,7 @@ import Testing
     @Test func `Every push is answered as the server meant it`() throws {
         let server = try Caddy.start()
         defer { server.kill() }
-        let client = try ForeignClient(port: server.port)
+        let client = try ForeignServerClient(port: server.port)
         defer { client.pool.close() }
         client.begin(total: 3_200)
         #expect(client.turn(until: { client.recorder.responseCount == 3_200 }))
@@ -106,7 +106,7 @@ import Testing
     @Test func `Broadcasts are as documented`() throws {
         let server = try Caddy.start()
         defer { server.kill() }
-        let client = try ForeignClient(port: server.port, channel: Caddy.channel)
+        let client = try ForeignServerClient(port: server.port, channel: Caddy.channel)
         defer { client.pool.close() }
         client.begin(total: 3_200)
         #expect(client.turn(until: { client.recorder.responseCount == 3_200 }))
@@ -122,7 +122,7 @@ import Testing
     @Test func `Each push gets one outcome when a server shuts down`() throws {
         var server = try Caddy.start()
         defer { server.kill() }
-        let client = try ForeignClient(port: server.port)
+        let client = try ForeignServerClient(port: server.port)
         defer { client.pool.close() }
         client.begin(total: 20_000)
         #expect(client.turn(until: { client.recorder.responseCount >= 1_000 }))

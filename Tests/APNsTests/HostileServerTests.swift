@@ -146,8 +146,8 @@ import Testing
         for tag in 0..<4 { #expect(fixture.submit(UInt64(tag))) }
         let peer = try #require(fixture.server.peers.first)
         #expect(fixture.turn(until: { peer.receivedFrames.count { $0.type == FrameType.data } == 5 }))
-        // A flood is counted in frames a second. The second is extended here, because a busy machine needs
-        // longer to read the frames.
+        // The client counts the frames of one second to detect a flood. Here it counts for longer than one second,
+        // because a busy machine needs more time to read the frames.
         fixture.pool.connections.first?.framesRefilledAtMilliseconds =
             fixture.loop.nowMilliseconds + EventLoop.eventTimeoutMilliseconds
         peer.send(attack.bytes)
@@ -246,8 +246,8 @@ import Testing
         #expect(fixture.submit(10))
     }
 
-    /// The server sends unusual frames that the standard allows: padding, priorities, unknown frames and
-    /// settings, a header block in parts, single bytes.
+    /// The server sends unusual frames that the standard allows: padding, priorities, unknown frames and settings, and
+    /// a header block in parts. With `isByteByByte`, it sends each byte by itself.
     @Test(arguments: [false, true])
     func `Odd frames that the standard allows are accepted`(isByteByByte: Bool) throws {
         let fixture = try HostileFixture()

@@ -165,7 +165,8 @@ private final class TroubledApp {
             silentListener = listener
             configuration.port = listener.port
         }
-        // Not the port of a listener that was just closed: a server of another test could get such a port.
+        // The test does not use the port of a listener that it has just closed, because a server of another test could
+        // get that port.
         if trouble == .refusedConnection { configuration.port = try Listener.findUnusedLoopbackPort() }
         pool = try Pool(
             loop: fixture.loop,

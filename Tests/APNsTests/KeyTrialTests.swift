@@ -72,8 +72,8 @@ import Testing
         #expect(status.keyIdentifier == (isProof ? "NEXTKEY000" : "ABC123DEFG"))
         #expect(status.candidateIdentifier == (isProof ? nil : "NEXTKEY000"))
         #expect(status.refusalReason == nil)
-        // The first attempt may have proven nothing. The new key is then used as soon as APNs has accepted
-        // one push.
+        // The first attempt may have proven nothing about the new key. Then the pool uses the new key as soon as
+        // APNs has accepted one push with it.
         fixture.server.respond = { _ in .accepted }
         fixture.turn(until: {
             if fixture.submit(tag) { tag += 1 }
@@ -185,7 +185,7 @@ import Testing
         #expect(fixture.submit(100_000))
     }
 
-    /// No push tries the new key for so long that its token gets too old. APNs would refuse this token, but not the key.
+    /// The trial's connection gets no push until its token is too old. APNs refuses this token, but not the new key.
     @Test func `A new key is not refused because its token is too old`() throws {
         let fixture = try PoolFixture()
         fixture.warmUp()
@@ -196,7 +196,7 @@ import Testing
         var tag: UInt64 = 0
         fixture.turn(until: {
             let trialConnection = fixture.pool.connections.first { $0.trialToken != nil }
-            // Only these pushes make the pool try the key. The connection of the trial gets none of them.
+            // These pushes only make the pool open a connection for the trial. They go to the other connection.
             if trialConnection == nil, fixture.pool.trialToken == nil, fixture.submit(tag) { tag += 1 }
             return trialConnection?.phase == .unauthenticated && fixture.pool.pushesInFlight == 0
         })

@@ -41,7 +41,7 @@ import Testing
         var lostInterval = interval(roundTripMilliseconds: 300)
         for _ in 0..<10 { lostInterval.countPush(isError: false, isAnswered: false, roundTripMilliseconds: 1) }
         #expect(sizing.end(lostInterval, openConnections: 1, streamsPerConnection: 1_000, nowMilliseconds: 0) == .none)
-        // A round trip of 300 ms is usual here, so 300 ms are not slow.
+        // The first interval made 300 ms the usual round trip. So 300 ms do not count as slow in this interval.
         var lateInterval = interval(starvedMilliseconds: 1_000, roundTripMilliseconds: 300)
         for _ in 0..<10 { lateInterval.countPush(isError: true, isAnswered: false, roundTripMilliseconds: 1_000_000) }
         #expect(

@@ -53,8 +53,9 @@ import Testing
         #expect(request.connection.openStreamsPeak == 1)
     }
 
-    /// A 403 shows that APNs does not accept the provider token, and an overloaded server may answer before
-    /// it checks the token. The connection continues with one request at a time.
+    /// A 403 shows that APNs does not accept the provider token. An overloaded server may answer before it checks the
+    /// token. None of these answers proves that APNs accepts the token, so the connection still sends one request at a
+    /// time.
     @Test(
         arguments: [
             (403, "Forbidden", .providerRefused), (429, "TooManyRequests", .rateLimited),

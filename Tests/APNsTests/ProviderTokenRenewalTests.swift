@@ -164,7 +164,7 @@ import Testing
     }
 
     @Test func `A sealed text is opened only with the same key and name`() throws {
-        // The same key as bytes and in Base64.
+        // `bytes` and `base64` have the same key. It is given once as 32 bytes and once in Base64.
         let bytes = try cipher(0..<32)
         let base64 = try cipher("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n")
         let ciphertext = try #require(bytes.seal("1800000000 a.b.c", name: "T/K"))

@@ -30,7 +30,7 @@ struct Reply {
         case reset(UInt32)
     }
 
-    /// The header fields; nil sends no header, and only `end`.
+    /// The header fields. If they are nil, the server sends no header and no body, but only `end`.
     var fields: [(name: String, value: String)]? = [(":status", "200")]
     /// Whether the server sends a response 103 (Early Hints) before this one.
     var isPrecededByHints = false

@@ -52,7 +52,7 @@ struct ReceivedRequest: Equatable {
         return connections
     }
 
-    /// Returns the bodies of the streams that the client has ended, by stream.
+    /// Returns the bodies of the streams that the client has ended, in the order of the streams' numbers.
     private static func bodies(of connection: [UInt8]) -> [[UInt8]] {
         var bodies: [Int: [UInt8]] = [:]
         var endedStreams: Set<Int> = []

@@ -107,8 +107,8 @@ import Testing
         }
     }
 
-    /// One response each: what the server sends, and the kind, status and reason that the push gets. Afterwards the
-    /// connection still accepts pushes.
+    /// Each case has the server's reply to a push, and the kind, status and reason that the pool must report. After the
+    /// reply the connection must still accept pushes.
     @Test(arguments: [
         // A body in five DATA frames.
         ResponseCase(

@@ -4,8 +4,8 @@ import Testing
 
 @testable import APNs
 
-/// Faults that the simulator injects, with a whole pool. Each push has one outcome, none is lost, and none reaches its
-/// phone twice. The simulator's own log proves this.
+/// A pool sends pushes while the simulator injects faults. Each push has one outcome, none is lost, and none reaches
+/// its phone twice. The simulator's own log proves this.
 @Suite(.serialized) struct SimulatorFaultTests {
     struct Case: Sendable, CustomTestStringConvertible {
         let testDescription: String

@@ -79,7 +79,7 @@ struct SimulatorFixture {
         }
     }
 
-    /// The simulator's log line about one attempt.
+    /// The simulator's log line about one attempt to send a push.
     struct LogEntry {
         var status: Int
         var reason: String
@@ -106,7 +106,7 @@ struct SimulatorFixture {
         return entries
     }
 
-    /// Sends this many pushes, each until it is accepted, refused for good, or ambiguous.
+    /// Sends this many pushes. Sends each push again until it is accepted, refused for good, or ambiguous.
     func send(
         _ count: Int,
         _ adjust: @escaping @Sendable (inout PoolConfiguration) -> Void
@@ -133,7 +133,7 @@ struct SentPushes: Sendable {
     var connectionsOpened = 0
     /// The number of GOAWAY notices that the pool got.
     var goAwayCount = 0
-    /// The stream limit of each connection: when it was authenticated, and after each change.
+    /// The stream limits of all connections: one when a connection was authenticated, and one after each change.
     var streamLimits: [Int] = []
     /// The maximum number of pushes in flight on all connections together.
     var inFlightPeak = 0

@@ -98,10 +98,11 @@ struct DecodabilityTests {
         #expect(decodedCount > 400 && refusedCount > 400, "\(decodedCount) decoded, \(refusedCount) refused")
     }
 
-    /// Whether a known difference explains that Foundation refuses a state that the shapes accept. The shape of `Badge`
-    /// and `Amount` is `any`, because a shape describes neither an enum with associated values nor a type's own
-    /// decoder. A shape accepts every text that is not empty as a URL, although Foundation refuses a few, and a number
-    /// that `Decimal` cannot hold.
+    /// Whether a known difference explains that Foundation refuses a state that the shapes accept:
+    /// - The shape of `Badge` and `Amount` is `any`, because a shape describes neither an enum with associated values
+    ///   nor a type's own decoder.
+    /// - A shape accepts every text that is not empty as a URL, but Foundation refuses some of these texts.
+    /// - A shape accepts a number that `Decimal` cannot hold.
     private static func isKnownDifference(_ state: String, _ isDecoded: Bool, _ mismatch: String?) -> Bool {
         struct CustomFields: Decodable {
             var badge: RideState.Badge
@@ -144,8 +145,8 @@ struct DecodabilityTests {
         let contract = try Self.contract()
         defer { contract.deallocate() }
         let encoder = JSONEncoder()
-        // Without sorted keys, each process has its own order of keys, and a text with two keys may not be
-        // found.
+        // Without sorted keys, the order of the keys differs between processes. Then the test may not find a text
+        // that contains two keys.
         encoder.outputFormatting = [.withoutEscapingSlashes, .sortedKeys]
         let state = String(decoding: try encoder.encode(RideState()), as: UTF8.self)
         #expect(try Self.mismatch(state, contract) == nil)

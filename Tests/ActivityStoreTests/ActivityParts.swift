@@ -47,7 +47,7 @@ func activityParts(_ value: [UInt8]) -> [String: [UInt8]] {
     }
     if flags & StoredRecord.Flag.hasRetiredToken != 0 {
         takePart("d", StoredRecord.retiredTokenBytes)
-        // The model has no fingerprint of the dead token, so this part only says that there is one. The tests
+        // The model has no fingerprint of the dead token, so this part only says that a token died. The tests
         // also compare replies that depend on which token died.
         parts["d"] = [1]
     }

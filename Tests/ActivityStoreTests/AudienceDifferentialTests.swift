@@ -187,8 +187,8 @@ struct RecordHistory {
         frequentBudget: Policy.Bucket(pushes: 5, refillPerHour: 1_000, reservedForAlerts: 2)
     )
 
-    /// Returns how a channel changes between two calls: its environment, and the new channel, or nil if the
-    /// channel is deleted. Returns nil if nothing changes, as in most cases.
+    /// Returns a change of a channel between two calls: the new channel, and its environment. A channel of nil is a
+    /// deletion. In most cases returns nil, because nothing changes.
     mutating func nextChannel() -> (AudienceChannel?, APNsEnvironment)? {
         guard random.below(8) == 0 else { return nil }
         let environment: APNsEnvironment = random.below(2) == 0 ? .production : .sandbox

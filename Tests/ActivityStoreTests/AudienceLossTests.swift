@@ -7,8 +7,8 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// The server loses all data during a round, or a single page. Registrations and commands that are read again bring the
-/// data back.
+/// The server loses all data during a round, or it loses a single page. Registrations and commands that are read again
+/// bring the data back.
 @Suite(.serialized, .ownThread) struct AudienceLossTests {
     private let version = Version(timestamp: 1_790_000_000, sequence: 4)
 

@@ -228,8 +228,8 @@ import Testing
     @Test func `A crowd of joins to one page get a reply each, and leave a readable page`() throws {
         let caller = try AudienceCaller(try RedisServer())
         let entry = AudienceScene.entries(0..<1, at: caller.loop.wallMilliseconds)[0]
-        // These joins fill the lane's table of appends, so the store refuses the next join. A page has room for far
-        // fewer entries.
+        // These joins fill the lane's table of appends, so the store refuses the next join. They are far more entries
+        // than fit into one page.
         for _ in 0..<EntryAppendTable.capacity { _ = try caller.issue(.append(entry)) }
         #expect(caller.replies.isEmpty)
         #expect(AudienceScene.call(.append(entry)).withBorrowedBytes { caller.store.issue($0) } == .full)

@@ -8,7 +8,8 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// Connects to real servers in several ways, and loses the connection in several ways.
+/// The store's connection to real Redis servers: addresses, users and TLS; then restarts, lost scripts, late replies,
+/// full memory, and a change of role.
 @Suite(.serialized, .ownThread) struct ConnectionTests {
     private let key = TestKey.activity("one")
 

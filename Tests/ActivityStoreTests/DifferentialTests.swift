@@ -179,7 +179,8 @@ private final class DifferentialRunner {
         }
     }
 
-    /// Reads an expiry time from the text `microseconds+milliseconds`.
+    /// Reads an expiry time in UNIX milliseconds from the text `microseconds+milliseconds`: the time of the call, and
+    /// the rest of the key's life at that time.
     private static func parseExpiry(_ text: String) -> Int64? {
         let parts = text.split(separator: "+").compactMap { Int64($0) }
         return parts.count == 2 ? parts[0] / 1_000 + parts[1] : nil

@@ -7,7 +7,7 @@ import Reactor
 /// A Redis server on the lane's own loop. It completes the handshake and replies to no script call, unless the test
 /// sets other replies in ``makeReply``.
 final class FakeRedis: ListenerHandler, StreamHandler {
-    /// Returns the reply to a command, whose first word it gets; nil: the command gets no reply.
+    /// Gets the first word of a command, and returns the reply; nil: the command gets no reply.
     var makeReply: (String) -> String? = { _ in nil }
     /// Whether the server keeps its replies, so that ``sendNextByte()`` sends them byte by byte.
     var sendsByteByByte = false

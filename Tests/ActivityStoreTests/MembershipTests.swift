@@ -123,7 +123,7 @@ import Testing
         comparison.settle(makeConfirmation(200))
         #expect(comparison.verdict(makeRegistration(at: 200, in: nil)) == .stale)
         #expect(comparison.verdict(makeCommand(.update, 100)) == .noToken)
-        // The producer registers another token in this millisecond.
+        // The producer registers another token in the same millisecond, 200.
         #expect(comparison.verdict(makeRegistration("bb", at: 200, in: encodeAudiences(3))) == .registered)
         #expect(comparison.verdict(makeRegistration(at: 200, in: nil)) == .stale)
         #expect(comparison.verdict(makeRegistration("bb", at: 200, in: nil)) == .registered)
@@ -328,7 +328,8 @@ import Testing
         #expect(comparison.verdict(makeRegistration(at: 200, in: nil, type: "Game")) == .stale)
         #expect(comparison.verdict(.hold(attributesType: "Game", version: .at(100), command: [7])) == .held)
         comparison.settle(makeConfirmation(200))
-        // Another token of this millisecond stays. The held start goes to this token.
+        // Another token is registered in the same millisecond, 200. When the first registration is made again, it does
+        // not replace this token, and the held start goes to this token.
         #expect(comparison.admit(makeRegistration("bb", at: 200, in: [], type: "Game")).heldCommand == [7])
         #expect(comparison.admit(makeRegistration(at: 200, in: nil, type: "Game")).heldCommand == [7])
         #expect(

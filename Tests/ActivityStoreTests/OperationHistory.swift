@@ -130,8 +130,8 @@ struct OperationHistory {
         )
     }
 
-    /// Returns the number that identifies a start's draw. In most cases it is some intervals ahead of the
-    /// clock, as the number of a real draw.
+    /// Returns the number that identifies a start's draw. In most cases it is some intervals of the budget ahead of the
+    /// clock, like the number of a real draw.
     private mutating func draw() -> Int64 {
         if below(20) == 0 { return pick([0, 1, StoredTime.millisecondsMax]) }
         let budget = pick(paces).budget

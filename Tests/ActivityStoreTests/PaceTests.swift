@@ -170,8 +170,8 @@ import Testing
         #expect(comparison.admit(makeCommand(100, high: true)).budgetLeft == 4)
         // A token that comes with a command does not say whether the app allows frequent updates.
         #expect(comparison.admit(makeCommand(101, high: true, token: token)).budgetLeft == 3)
-        // Two pushes are missing from the larger budget, which gains them back in two seconds. The smaller
-        // budget needs ten seconds for each push, so only one push is missing from it.
+        // Redis stores when the budget is full again. Two pushes are missing from the larger budget, so it is full
+        // in two seconds. The smaller budget gains a push in ten seconds, so then only one push is missing.
         #expect(comparison.verdict(makeRegistration(frequentUpdates: false)) == .registered)
         #expect(comparison.admit(makeCommand(102)).budgetLeft == 2)
         // A stale registration does not change the budget.
@@ -200,8 +200,8 @@ import Testing
         #expect(comparison.verdict(makeRegistration(frequentUpdates: false, at: 9)) == .registered)
         #expect(comparison.admit(makeCommand(100, high: true)).budgetLeft == 2)
         #expect(comparison.admit(makeCommand(101, high: true)).budgetLeft == 1)
-        // A command whose priority was lowered for lack of budget draws from the budget when it is admitted
-        // again and the budget suffices.
+        // The priority of command 102 is lowered, because the budget is used up. When the command is admitted again
+        // and the budget suffices, the command draws from it.
         #expect(comparison.admit(makeCommand(102, high: true)).isDemoted)
         comparison.advanceClock(10_000)
         #expect(comparison.admit(makeCommand(102, high: true)).priority == 10)

@@ -46,8 +46,8 @@ final class ScriptComparison {
         return reply
     }
 
-    /// Returns the reply's wait with the verdict `wait`, and its draw with `tokenFound`: the times that depend on the
-    /// server's clock. Each is 0 with any other verdict.
+    /// Returns the two times that depend on the server's clock. The first is the reply's wait, or 0 if the verdict is
+    /// not `wait`. The second is the reply's draw, or 0 if the verdict is not `tokenFound`.
     private func clockDependentTimes(_ reply: OwnedReply, as verdict: StoreVerdict) -> (Int64, Int64) {
         (verdict == .wait ? reply.waitMilliseconds : 0, verdict == .tokenFound ? reply.draw : 0)
     }

@@ -37,7 +37,7 @@ extension ScriptTests {
         }
         #expect(comparison.verdict(start(151, claim: 2)) == .unknown)
         #expect(comparison.server.hash(comparison.key.text) == storedHash)
-        // The start must still be sent after a late registration of the last life, and after an update that
+        // The start must still be sent after a late registration of the previous life, and after an update that
         // waits for the new life's token.
         #expect(comparison.verdict(makeRegistration("old", at: 150)) == .registered)
         #expect(comparison.admit(start(151)).timestamp == 151)
@@ -46,7 +46,8 @@ extension ScriptTests {
         #expect(comparison.admit(start(151)).timestamp == 151)
     }
 
-    /// The end belongs to an earlier life. For example, it was deferred, and the start came before its next reading.
+    /// The end belongs to an earlier life. For example, the end was deferred, and the start came before a worker read
+    /// the end again.
     @Test(arguments: [true, false])
     func `An end that is older than the newest start is superseded`(isStartAccepted: Bool) throws {
         let comparison = try ScriptComparison()

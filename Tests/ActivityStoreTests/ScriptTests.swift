@@ -246,7 +246,8 @@ import Testing
         }
         #expect(comparison.verdict(command(.update, 100, spacing: 0, token: token("aa"))) == .send)
         #expect((24 * 3_600_000...25 * 3_600_000).contains(readExpiry(comparison.key)))
-        // The script renews the expiry once in 1,000 seconds of the clock, so in most runs this update does not.
+        // The script renews the expiry once in 1,000 seconds of the clock. So in most runs this update does not
+        // renew it.
         let now = comparison.caller.loop.wallMilliseconds
         comparison.server.command("PEXPIRE", comparison.key.text, "80000000")
         #expect(comparison.verdict(command(.update, 101)) == .send)

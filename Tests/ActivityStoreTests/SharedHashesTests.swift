@@ -27,7 +27,7 @@ import Testing
         let lostLease = try #require(try firstWorker.acquireLease(key, milliseconds: 60_000))
         let isTakenTwice = try secondWorker.acquireLease(key, milliseconds: 60_000) != nil
         #expect(!isTakenTwice)
-        // The lease ends as if its time were over.
+        // The test deletes the lease. For the workers it looks as if the lease's time were over.
         server.command("DEL", "lease")
         let heldLease = try #require(try secondWorker.acquireLease(key, milliseconds: 60_000))
 

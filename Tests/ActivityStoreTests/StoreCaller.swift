@@ -31,7 +31,7 @@ final class StoreCaller: ActivityStoreHandler {
     /// Runs after each event is recorded.
     var onEvent: (Event) -> Void = { _ in }
     var lossReasons: [String] = []
-    /// The number of calls to which each reply of Redis belonged.
+    /// For each reply of Redis, the number of calls that it answered.
     var answeredCallCounts: [Int] = []
     var roundTripMicrosecondsMax: Int64 = 0
     private let server: AnyObject?

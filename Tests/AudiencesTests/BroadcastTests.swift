@@ -138,7 +138,7 @@ import Testing
         }
     }
 
-    /// An alert that waits is sent once, with the newer state.
+    /// The alert of command 2 is sent once, with state 4. Later states have no alert.
     @Test func `An alert rides on a newer state`() throws {
         let harness = RoundHarness()
         harness.appendCommand(1, channel: try channel())
@@ -256,7 +256,7 @@ import Testing
         harness.answerPushes(.channelGone, reason: "ChannelNotRegistered")
         #expect(harness.takeChannelNeeds().count == 1)
         if isRefused {
-            // The wait begins again with the refusal.
+            // The refusal comes after 10 s. With it, the core begins to wait again for the whole time.
             harness.advanceClock(milliseconds: 10_000)
             harness.core.channelRefused(
                 appIndex: 0,

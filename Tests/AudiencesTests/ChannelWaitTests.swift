@@ -5,8 +5,8 @@ import Testing
 @testable import Audiences
 @testable import Delivery
 
-/// A start or update waits for the channel that its audience lacks, but only for a limited time, and not if another
-/// command of the audience has waited without success in the last minute.
+/// If an audience has no channel yet, its start or update waits for the channel, but only for a limited time. After a
+/// command has waited without success, the audience's commands of the next minute do not wait.
 @Suite struct ChannelWaitTests {
     private func harness(_ environments: APNsEnvironment...) -> RoundHarness {
         RoundHarness(channelRule: ChannelRule(patterns: ["*"], environments: environments))

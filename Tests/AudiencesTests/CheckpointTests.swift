@@ -37,8 +37,8 @@ import Testing
         #expect(decoded(try #require(checkpoint.encode())) == checkpoint)
     }
 
-    /// A round with as many open versions as it may have, and as many parked members as stop its other pushes, spread
-    /// over the largest range.
+    /// The round has as many open versions as a round may have, and so many parked members that it sends pushes only to
+    /// them. The parked members are spread over the largest range.
     @Test func `The checkpoint of a full round fits`() throws {
         var checkpoint = Checkpoint(
             watermark: 3 << 40,

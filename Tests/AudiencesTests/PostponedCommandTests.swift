@@ -6,7 +6,7 @@ import Testing
 @testable import Audiences
 
 /// Redis asks a command to wait for its audience's budget. Meanwhile other commands of the audience arrive. The
-/// command then waits before them again, because Redis has to admit it before a start that is newer.
+/// command goes back to the front of the queue, because Redis must admit it before a newer start.
 @Suite struct PostponedCommandTests {
     /// Hands over the first command, then `later` while Redis decides about the first, and lets Redis ask the first
     /// one to wait.
@@ -16,7 +16,8 @@ import Testing
         endings(of: (1, first), later: later.enumerated().map { (2 + $0, $1) })
     }
 
-    /// As the other `endings`, for commands whose numbers are given. A higher number is a newer version.
+    /// Does the same as the other `endings`, but the caller chooses the commands' numbers. A higher number is a newer
+    /// version.
     private func endings(of first: (Int, Event), later: [(Int, Event)]) -> [String] {
         let harness = RoundHarness()
         let expiration = harness.now / 1_000 + 3_600
@@ -49,7 +50,7 @@ import Testing
         return endings
     }
 
-    /// Behind the start, the end would close the new life. (R13)
+    /// If Redis admitted the end after the start, the end would close the new life. (R13)
     @Test func `An end is sent before a start that arrived later, although an update waits between them`() {
         #expect(endings(of: .end, later: [.update, .start]) == ["1 fannedOut", "2 ended", "3 fannedOut"])
     }
@@ -58,7 +59,8 @@ import Testing
         #expect(endings(of: .update, later: [.update, .start]) == ["1 superseded", "2 fannedOut", "3 fannedOut"])
     }
 
-    /// Only the newest update waits behind the end, for which Redis decides first.
+    /// The end arrived late: its version is older than both updates. Redis decides about the end first, and only the
+    /// newer update waits behind it.
     @Test func `An update that waits again is superseded by the newer one behind a late end`() {
         let endings = endings(of: (7, .update), later: [(3, .end), (8, .update)])
         #expect(endings == ["7 superseded", "3 fannedOut", "8 ended"])

@@ -6,8 +6,8 @@ import Testing
 
 /// The core pauses its productions after a failure.
 @Suite struct ProductionPauseTests {
-    /// While the producer is full, the lane takes no productions. The next delivery report wakes the lane, so the clock
-    /// need not.
+    /// While the producer is full, the lane takes no productions. The next delivery report wakes the lane, so no timer
+    /// has to wake it.
     @Test func `A pause that has ended is not due again while the producer is full`() throws {
         let harness = RoundHarness()
         harness.handOver(1, .update)

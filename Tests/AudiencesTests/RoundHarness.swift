@@ -33,7 +33,7 @@ final class RoundHarness {
     private var namesByToken: [String: String] = [:]
     private(set) var unansweredPushes: [(push: AudiencePush, sent: SentPush)] = []
 
-    /// Each return to an earlier offset that the core asked for and `readLog` made.
+    /// The rereadings that the core requested. `readLog` then went back to the earlier offset.
     private(set) var rereadings: [FanoutRereading] = []
     private var pausedUntilMilliseconds = Int64.min
 

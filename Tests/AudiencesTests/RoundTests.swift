@@ -227,8 +227,8 @@ import Testing
         while let call = harness.nextCall() { pageCalls.append(call) }
         #expect(pageCalls.count > 8)
         let requestedPageCount = harness.core.pageReads.count + pageCalls.count
-        // A further read waits until a quarter of all pages wait, or until `PageReadBatch.waitMilliseconds`
-        // are over.
+        // A further read waits until the waiting reads are a quarter of all pages in use, or until
+        // `PageReadBatch.waitMilliseconds` are over.
         harness.answer(pageCalls.removeFirst())
         while harness.core.pageReads.isEmpty, !pageCalls.isEmpty { harness.answer(pageCalls.removeFirst()) }
         #expect(!harness.core.pageReads.isEmpty && harness.core.pageReads.count * 4 < requestedPageCount)

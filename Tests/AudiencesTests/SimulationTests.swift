@@ -30,8 +30,8 @@ import Testing
 
     /// A known gap: a worker dies, and the next worker has no room for a newer version's record. At that time
     /// an older version still has parked members, or no checkpoint has the newer version. Then members may get
-    /// the older state after the newer one, or the newer state twice. Slots count as bytes of the room, so a
-    /// slot of another size shows the gap with other seeds.
+    /// the older state after the newer one, or the newer state twice. The size of a slot decides how many records
+    /// have room. So after a change of this size, other seeds show the gap.
     private static let knownGaps: [(SimulationParameters.Kind, UInt64)] = [(.channels, 1_182)]
 
     @Test(arguments: knownGaps)
@@ -70,8 +70,8 @@ import Testing
         #expect(rereadingCounts.contains { $0 > 0 })
     }
 
-    /// Prints every step of the seed that `CAUSEWAY_SIMULATION_SEED` names, of the kind that `CAUSEWAY_SIMULATION_KIND`
-    /// names, or of the first kind.
+    /// Prints every step of one run. `CAUSEWAY_SIMULATION_SEED` names its seed, and `CAUSEWAY_SIMULATION_KIND` its kind
+    /// (by default the first kind).
     @Test(.enabled(if: seeds.seedToTrace != nil), arguments: seeds.kinds.prefix(1))
     func `One seed is traced`(kind: SimulationParameters.Kind) throws {
         let simulation = Simulation(seed: try #require(Self.seeds.seedToTrace), kind: kind)

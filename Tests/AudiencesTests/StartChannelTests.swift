@@ -5,8 +5,8 @@ import Testing
 @testable import Audiences
 @testable import Delivery
 
-/// How the start of each device says how its activity gets updates: by the audience's channel, by an update token,
-/// or as the producer's dictionary says.
+/// The start of each device says how its activity gets updates: by the audience's channel, by an update token, or by
+/// what the producer's `aps` dictionary names.
 @Suite struct StartChannelTests {
     private static let identifier = "Y2hhbm5lbA=="
 

@@ -5,7 +5,7 @@ import Testing
 @testable import Audiences
 
 /// A producer need not key its records by audience, so commands of one audience may come from several partitions. If
-/// some of these partitions are revoked, only waiting commands of these are withdrawn.
+/// some of these partitions are revoked, the core withdraws only the waiting commands from the revoked partitions.
 @Suite struct WithdrawalTests {
     private struct Return: Equatable {
         var record: UInt32

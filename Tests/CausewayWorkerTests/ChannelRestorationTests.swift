@@ -17,7 +17,6 @@ import Testing
         private let broker: EmbeddedBroker
         private let server: RedisServer
         private let topic: ChannelTopic
-        /// Nil if the configuration permits no channels.
         let keeper: ChannelKeeper?
 
         init() throws {

@@ -13,7 +13,7 @@ import Testing
 @testable import CausewayWorker
 @testable import Observability
 
-/// Lives that the `LifetimeKeeper` finds due but cannot produce a command for. (R35)
+/// The ``LifetimeKeeper`` finds lives that are due, but cannot produce commands for them. (R35)
 @Suite(.ownThread) struct LifetimeKeeperTests {
     /// When the lives of the tests began: a minute ago. The keeper forgets lives that began long ago.
     private let beganMilliseconds = Int64(Date().timeIntervalSince1970 * 1_000) - 60_000
@@ -47,7 +47,7 @@ import Testing
         }
 
         deinit {
-            // Ends the server before its directory is removed.
+            // The server must end first: `directory` is deleted as soon as this fixture is released.
             server.kill()
         }
 
@@ -158,14 +158,14 @@ import Testing
             dueMilliseconds: now - 2
         )
         for _ in 1...4 { await fixture.keeper.poll() }
-        // The event shows that the keeper has found its own app's life: it forgets a life whose start Redis
-        // lacks. The keeper would need Kafka only to produce a command.
+        // The keeper has found the life of the app `own`: Redis lacks the start of this life, so the keeper forgets the
+        // life and counts this event.
         #expect(fixture.events[.lifetimeForgotten].count == 1)
         #expect(fixture.timetableNameCount(number) == unknownAppCount)
     }
 
-    /// A life may be before the rank at which the keeper reads next, for example because it is due earlier than the
-    /// lives that the keeper has passed.
+    /// The rank of a life is its place in the timetable, in the order of due times. A new life may be due earlier than
+    /// the lives that the keeper has passed. Then its rank is below the one at which the keeper reads next.
     @Test func `A life before the rank that the keeper has reached is found soon`() async throws {
         let fixture = try KeeperFixture()
         let now = Int64(Date().timeIntervalSince1970 * 1_000)
@@ -182,7 +182,7 @@ import Testing
     }
 }
 
-/// Which due activities of a page the keeper claims. (R35)
+/// The keeper reads the timetable in pages. The tests show which due activities of a page it claims. (R35)
 @Suite struct DueActivitySelectionTests {
     private static let now: Int64 = 1_790_000_000_000
 

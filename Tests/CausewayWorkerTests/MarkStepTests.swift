@@ -2,7 +2,7 @@ import Testing
 
 @testable import CausewayWorker
 
-/// What follows from a partition's marks on all primaries. (R24)
+/// ``MarkStep`` decides what a worker does about one partition, given the partition's marks on all primaries. (R24)
 @Suite struct MarkStepTests {
     private func status(
         startOffset: Int64? = 40,

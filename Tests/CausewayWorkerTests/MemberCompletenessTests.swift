@@ -2,7 +2,8 @@ import Testing
 
 @testable import CausewayWorker
 
-/// Whether Redis has the members of all audiences, as the marks of the registrations' partitions show. (R26)
+/// ``MemberCompleteness`` decides by the marks of the registrations' partitions whether Redis has the members of all
+/// audiences. (R26)
 @Suite struct MemberCompletenessTests {
     private static let completeMarks = [PartitionMark("a 100 -"), PartitionMark("a 0 -")]
 

@@ -109,7 +109,7 @@ struct MemoryLimitTests {
     }
 }
 
-/// A hierarchy of control groups, made of files.
+/// Files in a temporary directory that imitate Linux's hierarchy of control groups.
 private final class MemoryGroupFiles {
     private let directory: TemporaryDirectory
     var url: URL { directory.url }
@@ -127,7 +127,8 @@ private final class MemoryGroupFiles {
         try member.write(to: url.appendingPathComponent("self"), atomically: true, encoding: .utf8)
     }
 
-    /// The limit of ``limit``. Unlike `limit.bytes`, this keeps the files until the limit has been read.
+    /// The limit in bytes. This object keeps its files until the limit has been read. With `limit.bytes`, the object
+    /// could be released, and its files deleted, too early.
     var limitBytes: Int64? { limit.bytes }
 
     var limit: MemoryLimit {

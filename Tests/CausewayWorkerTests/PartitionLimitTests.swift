@@ -9,7 +9,7 @@ import Testing
 @testable import CausewayConfiguration
 @testable import CausewayWorker
 
-/// A lane has room for a limited number of partitions. The first worker of a large deployment may get more.
+/// A lane has room for a limited number of partitions. The first worker of a large deployment may be assigned more.
 @Suite(.ownThread) struct PartitionLimitTests {
     private func partition(_ topic: Int32, _ number: Int) -> TopicPartition {
         TopicPartition(topic: TopicIdentifier(index: topic), partition: Int32(number))
@@ -38,7 +38,8 @@ import Testing
         #expect(laneAgain == 0, "a partition that is assigned again keeps its place")
     }
 
-    /// The test takes no orders, so all of them are in the ring at once.
+    /// The Kafka thread sends the lane a `LaneOrder` for each partition. No lane runs in this test, so all orders stay
+    /// in the ring.
     @Test func `A lane's ring has room for the orders about all partitions of large topics`() throws {
         try withIntake { intake, setup, _ in
             let topics = [Intake.commandsTopicIndex, Intake.registrationsTopicIndex, Intake.fanoutTopicIndex]
@@ -82,8 +83,8 @@ import Testing
         }
     }
 
-    /// Makes the Kafka thread's part of a worker with one lane. No broker answers, and the lane exists only if the test
-    /// makes it.
+    /// Makes an `Intake`, the setup of a worker with one lane, and the setup of that lane. The body makes the lane
+    /// itself if it needs one. No broker answers.
     private func withIntake(_ body: (Intake, WorkerSetup, LaneSetup) throws -> Void) throws {
         let directory = try TemporaryDirectory()
         let keyFile = try GeneratedCertificate.write(directory: directory.path("key"), hosts: ["localhost"]).keyFile
@@ -103,13 +104,13 @@ import Testing
         let producer = try setup.makeProducer()
         defer { _ = producer.close(deadlineMilliseconds: 1_000) }
         var laneSetup = try setup.makeLaneSetup(producer)
-        // With the usual windows, this many partitions would need 0.5 GiB.
+        // With the windows' default sizes, the ledgers of this many partitions would need 0.5 GiB.
         laneSetup.delivery.ledgerWindowOffsets = 64
         laneSetup.audiences.ledgerWindowOffsets = 64
         let signals = IntakeSignals()
         let intake = try Intake(loop: EventLoop(), setup: setup.makeIntakeSetup(producer), signals: signals)
         defer {
-            // Without a broker, each closing step takes all of its time.
+            // Without this request, each step of closing would wait until its deadline, because no broker answers.
             signals.requestStopAtOnce()
             intake.close()
         }

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("The number of processors that a process may use")
 struct ProcessorLimitTests {
-    /// A hierarchy of control groups, made of files.
+    /// Files in a temporary directory that imitate Linux's hierarchy of control groups.
     private final class ControlGroupFiles {
         private let directory: TemporaryDirectory
         var url: URL { directory.url }

@@ -3,7 +3,7 @@ import Testing
 
 @testable import CausewayWorker
 
-/// When a lane tells the worker whether APNs refuses the provider token.
+/// ``ProviderTokenStatus`` decides when a lane tells the worker whether APNs refuses the provider token.
 struct ProviderTokenStatusTests {
     private func moment(_ milliseconds: Int64) -> Moment {
         Moment(monotonicMilliseconds: milliseconds, wallMilliseconds: milliseconds)
@@ -16,7 +16,8 @@ struct ProviderTokenStatusTests {
         #expect(isWritten == [true, false, true, true, false])
     }
 
-    /// The idle lane's last answer was a refusal. Without a repetition, the worker would stay unready.
+    /// APNs refused the token in the idle lane's last answer, and this lane told the worker so. If the busy lane did
+    /// not repeat that APNs accepts the token, the worker would stay unready.
     @Test func `The lane with traffic decides, not an idle lane that was refused last`() {
         var (busy, idle) = (ProviderTokenStatus(), ProviderTokenStatus())
         var isRefusedForWorker = false

@@ -2,7 +2,8 @@ import Testing
 
 @testable import CausewayWorker
 
-/// Which provider tokens count as in use.
+/// The metric of a provider token's age needs a value only while a pool uses the token: for a minute after a push, and
+/// while a push waits.
 struct ProviderTokenUseTests {
     @Test func `A token counts for a minute after a push`() {
         var use = ProviderTokenUse()

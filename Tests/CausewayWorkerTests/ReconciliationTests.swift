@@ -2,7 +2,8 @@ import Testing
 
 @testable import CausewayWorker
 
-/// What follows from the difference between APNs' list and the known channels, without APNs or Redis.
+/// ``Reconciliation`` compares APNs' list of channels with the register, and decides which channels to delete. The
+/// tests need neither APNs nor Redis.
 struct ReconciliationTests {
     private static let now: Int64 = 1_790_000_000_000
 
@@ -84,7 +85,7 @@ struct ReconciliationTests {
         var youngIntent = Self.intent(2)
         youngIntent.createdAtMilliseconds = Self.now - Reconciliation.clockSkewMillisecondsMax + 1
         #expect(reconciliation(listed: [], intents: [Self.intent(1), youngIntent]).resolvedIntents == [Self.intent(1)])
-        // Its channel is listed, so nothing is left to carry out.
+        // APNs lists the channel of the young attempt, so APNs has carried out the request.
         #expect(reconciliation(listed: ["o"], intents: [youngIntent]).resolvedIntents == [youngIntent])
     }
 

@@ -63,8 +63,8 @@ import Testing
         #expect(table[topicPartition]?.settledEndOffset(startOffset: 500) == 500)
     }
 
-    /// A rereading usually begins at a mark or at the first recent record. Both may be above the settled offset, below
-    /// which this worker knows all records to be settled. The rereading must then begin at the settled offset.
+    /// This worker knows that all records below the settled offset (100) are settled. A rereading that would begin
+    /// above this offset must begin at this offset instead.
     @Test func `No unsettled record is skipped`() {
         #expect(SeekPosition.offset(120).limited(to: 100) == .offset(100))
         #expect(SeekPosition.offset(90).limited(to: 100) == .offset(90))

@@ -21,7 +21,7 @@ import Testing
         try withExtendedLifetime(directory) { try body(directory.path, try writeKey("first", in: directory.path)) }
     }
 
-    /// Writes a signing key, and returns its file. The P-256 key of a certificate serves as one.
+    /// Writes the P-256 key of a new certificate as a signing key, and returns its file.
     private func writeKey(_ name: String, in directory: String) throws -> String {
         try GeneratedCertificate.write(directory: "\(directory)/\(name)", hosts: ["localhost"]).keyFile
     }
@@ -83,7 +83,7 @@ import Testing
             let otherShapes = "\(directory)/other-shapes.json"
             try shapes.replacing("MatchAttributes", with: "OtherAttributes")
                 .write(toFile: otherShapes, atomically: true, encoding: .utf8)
-            // A new reloadable key needs another value here.
+            // Each reloadable key of an app needs a value here that differs from the one in the running configuration.
             let values: [String: KeyValue] = [
                 "policy": .text("other"), "shapes.file": .text(otherShapes), "shapes.mode": .text("warn"),
             ]
@@ -137,7 +137,7 @@ import Testing
         }
     }
 
-    /// The key and its id are replaced together, as Kubernetes replaces the files of a Secret.
+    /// The key file and the `.id` file beside it are replaced together, as when Kubernetes updates a Secret.
     @Test func `A replaced key is offered with the id in the file beside it`() throws {
         try withKey { directory, keyFile in
             let source = try ProviderTokenSource(
@@ -186,9 +186,9 @@ import Testing
 
     // MARK: - The process's connections
 
-    /// Each case: lanes, apps, and the limits on connections of the process and to one address. Each lane has
-    /// two pools for an app. A limit is at least the usual one, at least two for each pool, and at most
-    /// 4,096.
+    /// Each case: lanes, apps, the process's limit on connections, and the limit on connections to one address. Each
+    /// lane has two pools for an app, one for each environment. Each limit is two connections for each pool, but at
+    /// least its default and at most 4,096.
     @Test(
         arguments: [
             (1, 1, 64, 16), (2, 8, 64, 64), (4, 16, 256, 256), (16, 64, 4_096, 4_096), (17, 64, 4_096, 4_096),

@@ -80,7 +80,7 @@ final class ChannelScene: @unchecked Sendable {  // Nothing changes after `init`
     /// Starts a worker whose log is `worker.log`.
     ///
     /// - Parameters:
-    ///   - app: keys of the app, as the environment names them.
+    ///   - app: the app's keys, each as its environment variable without the prefix `CAUSEWAY_APPS_RIDE_`.
     ///   - environment: environment variables for other keys.
     func startWorker(_ app: [String: String], environment: [String: String] = [:]) throws -> RunningProgram {
         var variables = ["CAUSEWAY_HTTP_PORT": "0"].merging(environment) { $1 }

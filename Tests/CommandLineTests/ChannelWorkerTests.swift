@@ -3,13 +3,12 @@ import Kafka
 import Testbed
 import Testing
 
-/// Even if the worker that manages a channel is killed, no channel is lost, and a reconciliation leaves none without an
-/// owner. The channel is deleted after its audience has ended.
+/// Even if the worker that manages a channel is killed, no channel is lost. A reconciliation deletes channels that a
+/// killed worker left without an owner. The channel of an audience that has ended is deleted, too.
 @Suite("Channels that a worker keeps", .ownThread, .timeLimit(.minutes(10)))
 struct ChannelWorkerTests {
     private static let audience = "final"
-    /// A response timeout of 7.5 s, so that the worker still waits for an answer after 5 s, while the test
-    /// acts.
+    /// Some tests delay APNs' answers by 5 s. With a timeout of 7.5 s the worker still waits for them.
     private static let longRequestTimeout = ["CAUSEWAY_APNS_REQUEST_TIMEOUT_MILLISECONDS": "7500"]
 
     private func command(_ number: Int, _ event: String = "update", expiration: Int? = nil) -> ChannelScene.Object {
@@ -60,7 +59,8 @@ struct ChannelWorkerTests {
         let foreignChannel = try scene.createForeignChannel()
         let worker = try scene.startWorker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.longRequestTimeout)
         try awaitFirstReconciliation(scene, noting: foreignChannel)
-        // The test itself reconciles, so no worker may do so on account of the intent.
+        // The first worker leaves an intent, because of which the next worker would begin a reconciliation. The test
+        // takes the lease, so that only the test reconciles.
         try lease("intents", scene)
 
         try scene.delayResponses(milliseconds: 5_000)
@@ -100,8 +100,9 @@ struct ChannelWorkerTests {
         #expect(successor.terminate() == 0)
     }
 
-    /// The sooner the comparison comes, the fewer channels of other programs can be mistaken for the channel of this
-    /// attempt. In the test, the daily comparison was three minutes ago, and the attempt began a minute later.
+    /// After an interrupted attempt, a worker soon compares the register with APNs' list. A channel that another
+    /// program creates before this comparison would count as ours. In the test, the daily comparison was three minutes
+    /// ago, and the attempt began two minutes ago.
     @Test func `A channel that an interrupted attempt left is deleted before the next daily reconciliation`() throws {
         let scene = try ChannelScene()
         let ownChannel = try scene.createChannel(of: "semifinal")
@@ -118,8 +119,8 @@ struct ChannelWorkerTests {
         #expect(worker.terminate() == 0)
     }
 
-    /// The worker dies when the channel is in the register but not yet in the topic. No channel is lost, and
-    /// none is created twice.
+    /// The worker dies when the channel is in the register but not yet in the topic `causeway.channels`. No channel is
+    /// lost, and none is created twice.
     @Test func `A worker that dies before it has published a channel leaves that to a reconciliation`() throws {
         let scene = try ChannelScene()
         let foreignChannel = try scene.createForeignChannel()
@@ -274,8 +275,8 @@ struct ChannelWorkerTests {
         #expect(worker.terminate() == 0)
     }
 
-    /// The first command waits at most two seconds for the channel. The worker learns of the channel later, when the
-    /// audience has already ended.
+    /// The channel is created for the first command, which waits at most two seconds for it. When the worker learns of
+    /// the channel, the audience has already ended. The worker must still plan the channel's deletion.
     @Test func `An audience that ends while its channel is created keeps the channel no longer than others`() throws {
         let scene = try ChannelScene()
         let foreignChannel = try scene.createForeignChannel()

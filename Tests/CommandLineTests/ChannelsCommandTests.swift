@@ -133,7 +133,8 @@ import Testing
             #expect(try scene.run("list").output.contains("final \(keptChannel) "))
             #expect(try scene.channelIdentifiers() == [keptChannel], "\(arguments)")
         }
-        // Redis is empty, and without the topic the command cannot know whether the channel exists.
+        // Redis is empty, and Kafka is unreachable. The command cannot read the topic of channels, so it does not know
+        // whether the channel exists.
         #expect(try scene.redis.ask("FLUSHALL").hasPrefix("OK"))
         try scene.broker.takeDown()
         let refused = try scene.run("create", "semifinal")

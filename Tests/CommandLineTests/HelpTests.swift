@@ -118,7 +118,7 @@ struct HelpTests {
         #expect(run.errorLines.first?.hasSuffix("did you mean \(suggestion)") == true, "\(run.errors)")
     }
 
-    /// The programs, and each of their commands that has commands of its own.
+    /// Each command that has subcommands, with the names of its subcommands. The programs themselves are such commands.
     private static let commandsWithSubcommands: [(ProgramRun.Program, [String], [String])] = {
         func findCommandsWithSubcommands(_ command: any ParsableCommand.Type, _ path: [String]) -> [(
             [String], [String]

@@ -67,7 +67,8 @@ struct InspectTextTests {
         )
     }
 
-    /// Redis keeps the time of a token that was unregistered or retired.
+    /// For a token that was unregistered or retired, Redis keeps only a time. The report must not show it as a time of
+    /// registration.
     @Test func `A device's dead token has no time of registration`() throws {
         let fields = [
             (field: Array("t:MatchAttributes".utf8), value: Array("\(Self.now - 90_000)".utf8)),

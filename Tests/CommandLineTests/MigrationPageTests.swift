@@ -22,7 +22,8 @@ struct MigrationPageTests {
         try row(title).map { try #require(Double($0.replacing(",", with: "")), "\(title): \($0)") }
     }
 
-    /// Returns the output of `causeway plan` for each column, by the commands that the page names.
+    /// Runs `causeway plan` once for each column of the table, with the options that the page names, and returns the
+    /// outputs.
     private func plans() throws -> [String] {
         try page.replacing("\n", with: " ").matches(of: #/`(?:causeway plan )?(--updates-per-minute [^`]*)`/#)
             .map { match in

@@ -7,7 +7,8 @@ import Testing
 /// How a sender counts the outcomes of its records. For a failed record, `causeway replay send` undoes what it has
 /// changed in Redis.
 @Suite(.ownThread) struct RecordSenderTests {
-    /// librdkafka may report a record that it drops only after the sender has stopped waiting.
+    /// librdkafka may drop a record and report this only after the sender has stopped waiting. For the sender, such a
+    /// record has no report.
     @Test func `A record without a report counts as failed, with its tag`() {
         var tally = RecordSender.Tally()
         for tag in [1, 2, 0, 3, 4] as [UInt64] { tally.countQueuedRecord(tag: tag) }

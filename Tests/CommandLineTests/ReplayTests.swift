@@ -11,7 +11,8 @@ import enum CausewayRecords.JSONValue
 
 @Suite("causeway replay: report and send", .serialized, .ownThread)
 struct ReplayTests {
-    /// Returns a scene with one activity in each state. The workers have read all records but the last.
+    /// Returns a scene with one activity in each state. The committed offset says that workers have read all records
+    /// but the last.
     private func scene() throws -> (scene: ReplayScene, end: Int64) {
         let scene = try ReplayScene()
         let now = scene.now
@@ -100,7 +101,7 @@ struct ReplayTests {
 
     @Test func `A command that Kafka refuses is settled as before, and is reported`() throws {
         let (scene, _) = try scene()
-        // librdkafka does not repeat a produce request that the broker refuses with error 10 (MSG_SIZE_TOO_LARGE).
+        // Error 10 is MSG_SIZE_TOO_LARGE. After this error librdkafka does not repeat a produce request.
         scene.broker.fail(.produce, with: [10, 10, 10, 10])
         let run = try scene.replay("send", "--from", "1h", "--activity", "failed", "--execute")
         #expect(run.exitCode == 1)

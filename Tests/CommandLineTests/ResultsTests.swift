@@ -49,7 +49,8 @@ struct ResultsTests {
     @Test(arguments: [[], ["--follow"]])
     func `A topic that does not exist is named with the address`(_ options: [String]) throws {
         let servers = broker.bootstrapServers
-        // The embedded broker otherwise creates each topic that a client asks for.
+        // Without this error (3: unknown topic), the embedded broker would create the topic when the client asks for
+        // it.
         broker.setError(topic: "missing", code: 3)
         let run = try ProgramRun.run(ProgramRun.process(["results", "-b", servers, "-t", "missing"] + options))
         let expected = """

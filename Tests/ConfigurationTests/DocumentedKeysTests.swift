@@ -5,11 +5,10 @@ import Testing
 
 @testable import CausewayConfiguration
 
-/// The schema and the configuration's structure have the same keys. The repository's generated files are up
-/// to date.
+/// The schema has the same keys as the type ``WorkerConfiguration``. The repository's generated files are up to date.
 @Suite("Documented keys", .ownThread)
 struct DocumentedKeysTests {
-    /// Returns the names of the structure's stored properties, and of the properties inside them.
+    /// Returns the dotted names of a value's stored properties, including the properties of nested values.
     private func properties(of value: Any, section: String = "") -> [String] {
         Mirror(reflecting: value).children
             .flatMap { child -> [String] in

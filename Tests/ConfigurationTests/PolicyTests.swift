@@ -18,12 +18,13 @@ struct PolicyTests {
                 #expect(["oversize", "afterLifetime"].contains(key.name), "\(key.name) is no number")
                 continue
             }
-            // One above the lower bound: no default has this value, and no other key forbids it.
+            // The value is one above the lower bound, because no key has this value as its default, and it conflicts
+            // with no other key.
             let value = range.lowerBound + 1
             let path = key.name.split(separator: ".")
             let body = path.count == 1 ? "\(path[0]): \(value)" : "\(path[0]): {\(path[1]): \(value)}"
             var text = smallestFile + "policies:\n  default: {startBudget: {pushes: 7}}\n  odd: {\(body)"
-            // A budget this small has no room for the default reserve for alerts.
+            // The reserve for alerts must fit into the budget, and this budget is smaller than the default reserve.
             if path.count == 2, path[1] == "pushes", path[0] != "startBudget" {
                 text.removeLast(1)
                 text += ", reservedForAlerts: 0}"

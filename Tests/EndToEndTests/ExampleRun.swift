@@ -82,7 +82,8 @@ final class ExampleRun {
         deployment.bootstrapServers = broker.bootstrapServers
     }
 
-    /// For `configure`: the worker creates channels for the audiences that match the pattern, in one app.
+    /// Returns a closure for `configure`. With its changes the worker creates channels for those audiences of one app
+    /// that match the pattern.
     static func withChannels(
         _ audiences: String,
         of app: String
@@ -99,8 +100,8 @@ final class ExampleRun {
         }
     }
 
-    /// For `configure`: lets a push wait for its answer for a minute, so that a test on a slow machine can
-    /// hold the answer back.
+    /// A function for `configure`. With its changes a push waits a minute for its answer, so that a test on a slow
+    /// machine can hold the answer back.
     static func withLongResponseTimeout(_ text: String, _ deployment: Deployment) -> String {
         text.replacingOccurrences(of: "\napns:\n", with: "\napns:\n  requestTimeoutMilliseconds: 60000\n")
             .replacingOccurrences(of: "\nworker:\n", with: "\nworker:\n  drainMilliseconds: 50000\n")

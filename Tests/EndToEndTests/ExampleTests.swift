@@ -60,8 +60,8 @@ private final class ExamplePlayback {
         app = try #require(commands.first?["app"] as? String)
     }
 
-    /// Installs the app on the phones, starts the activities that the app itself starts, and relays the tokens of both
-    /// to the worker.
+    /// Installs the app on the phones, and starts the activities that the app itself starts. Relays the devices'
+    /// push-to-start tokens and the activities' update tokens to the worker.
     func beginActivities() throws {
         let phones = try files.object("phones.json")
         try run.post("/phones", phones)
@@ -156,8 +156,8 @@ private final class ExamplePlayback {
         for command in own { try checkResult(command) }
     }
 
-    /// Checks when the phone removes the ended activity: four hours after the end by default, at once, or at
-    /// the given date.
+    /// Checks when the phone removes the ended activity: without a date, four hours after the end; otherwise at the
+    /// date, or at once if the date has passed.
     private func checkDismissal(_ shownActivity: JSONObject, date: Int?) throws {
         let ended = try #require(shownActivity["endedAt"] as? Int)
         guard let date else {

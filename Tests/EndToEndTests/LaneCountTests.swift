@@ -6,7 +6,8 @@ import Testing
 
 @Suite("A worker has as many lanes as processors that it may use", .timeLimit(.minutes(10)))
 struct LaneCountTests {
-    /// Runs a worker on all processors of the test's process, and a worker on one of them.
+    /// The first worker may use all processors of the test's process. The second one may use only processor 0, so it
+    /// has one lane.
     @Test(arguments: [(nil, nil), ("0", 1)] as [(String?, Int?)])
     func `The number of lanes follows from the processors`(processors: String?, expected: Int?) async throws {
         try await onOwnThread {
@@ -39,8 +40,8 @@ struct LaneCountTests {
                 log = try String(contentsOfFile: deployment.path("worker.log"), encoding: .utf8)
                 return log.contains("worker started")
             }
-            // Without a fixed number, a worker has at most as many lanes as the process may use processors; a
-            // CPU quota may lower the number.
+            // Without a fixed number, a worker has at most one lane for each processor that its process may use. A CPU
+            // quota may lower the number.
             let usable = try #require(Int(try runProgram("/usr/bin/nproc", []).text.filter(\.isNumber)))
             let lanes = try #require(log.firstMatch(of: /worker started .*lanes=([0-9]+)/).flatMap { Int($0.1) })
             #expect(expected.map { lanes == $0 } ?? (1...usable).contains(lanes))

@@ -247,8 +247,8 @@ struct MetricsTests {
         }
     }
 
-    /// `health` asks the worker at the address where it listens. The configuration file may have become
-    /// invalid, or may take effect only at the next start.
+    /// `health --process` asks the worker at the address where it listens. It does not read the configuration file,
+    /// which may have become invalid, or may take effect only at the next start.
     private func checkHealthOfProcess(of run: ExampleRun) throws {
         let path = run.deployment.path("causeway.yaml")
         let text = try String(contentsOfFile: path, encoding: .utf8)

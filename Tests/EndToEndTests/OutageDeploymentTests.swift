@@ -4,7 +4,8 @@ import Testing
 
 @testable import CausewayLab
 
-/// The servers of an outage case are real processes.
+/// `OutageDeployment` runs the servers of an outage case as processes. If one of them ends, the case fails, unless a
+/// step of the case ended this server.
 @Suite("The parts of an outage case", .timeLimit(.minutes(5)), .ownThread)
 struct OutageDeploymentTests {
     @Test func `A Redis that ends by itself fails the case, and one that a step kills does not`() throws {

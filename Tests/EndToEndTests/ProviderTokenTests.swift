@@ -27,8 +27,7 @@ struct ProviderTokenTests {
                     logFile: run.deployment.path("other.log")
                 )
             )
-            // The first worker's configuration has no key file for sharing, so another worker replaces the
-            // first one.
+            // The worker that runs was started without `sharedTokenKeyFile`. Restart it with the changed configuration.
             try run.deployment.killAndRestartWorker()
             let updates = try RideUpdates(run)
             for _ in 0..<2 { try updates.sendOne() }

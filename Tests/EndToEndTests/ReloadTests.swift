@@ -60,9 +60,9 @@ struct ReloadTests {
         }
     }
 
-    /// A command to an activity draws on the budget of the policy that was added, and a command to an audience takes
-    /// its pace. Both policies' numbers are read by position, so a core without the new position would end the
-    /// worker.
+    /// A command to an activity draws on the budget of the added policy, and a command to an audience uses its pace.
+    /// Both cores read the numbers of policies by index. A core that did not know the new index would trap, and the
+    /// worker would end.
     @Test func `A policy that a reload adds serves activities and audiences`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"]) { text, _ in text + Self.policy(spacingMilliseconds: 1_000) }

@@ -82,7 +82,8 @@ extension ExampleRun {
         }
     }
 
-    /// Returns the findings of /statusz, each by its alert's name; empty if no alert belongs to the finding.
+    /// Returns, for each finding of /statusz, the name of the alert that belongs to it, or an empty text if no alert
+    /// does.
     func findings() throws -> [String] {
         let json = try WorkerPage("/statusz?format=json", port: deployment.httpPort).text
         let report = try JSONSerialization.jsonObject(with: Data(json.utf8)) as? JSONObject

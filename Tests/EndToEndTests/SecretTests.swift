@@ -56,8 +56,8 @@ struct SecretTests {
         }
     }
 
-    /// The level is debug, so the log has everything. A token that APNs does not know comes in one valid command and in
-    /// three invalid ones. The worker warns about a password file that others may read.
+    /// The log level is debug, so the log has everything. A token that APNs does not know comes in one valid command
+    /// and in three invalid ones. The worker warns about a password file that others may read.
     @Test func `Tokens and passwords appear in no logs, results or reasons`() async throws {
         try await onOwnThread {
             let password = "correct-horse-battery-staple"

@@ -1,8 +1,8 @@
 import Testbed
 import Testing
 
-/// Alerts whose condition, or a part of it, one reading can show. Most other alerts depend on an increase between two
-/// readings.
+/// For each of these alerts, one reading shows whether its condition holds, or at least a part of the condition. Most
+/// other alerts depend on an increase between two readings.
 enum SingleScrapeAlert: String, CaseIterable {
     case commandsStale = "CausewayCommandsStale"
     case lagGrows = "CausewayLagGrows"

@@ -60,8 +60,8 @@ struct TraceExportTests {
         }
     }
 
-    /// A command to an audience has a span, with spans for its admission and its range inside. The command's last
-    /// result names the span of the range.
+    /// A command to an audience has a span. The spans of the command's admission and of its range are inside this span.
+    /// The command's last result names the span of the range.
     @Test func `The ranges of a command are spans inside it`() async throws {
         try await onOwnThread {
             let (run, collector) = try Self.makeRun(apps: ["match"], refusals: [], samplesPerMillion: 0)
@@ -102,7 +102,7 @@ struct TraceExportTests {
         }
     }
 
-    /// APNs refuses the command's broadcast for the moment, until the range has ended.
+    /// APNs answers 503 to the broadcast until the range has ended, so the broadcast ends last.
     @Test func `A command whose broadcast ends last names its own span in its result`() async throws {
         try await onOwnThread {
             let (run, collector) = try Self.makeRun(
@@ -250,8 +250,8 @@ struct TraceExportTests {
             try Self.copy(run.deployment.path("collector-tls/ca.pem"), to: run.deployment.path("authorities.pem"))
             try run.deployment.killAndRestartWorker()
             try updates.sendOne()
-            // Commands that were not committed before the crash are read again. Their spans may be exported
-            // first, and have no push.
+            // Commands that were not committed before the crash are read again, and may cause no push. Their spans may
+            // be exported first, so the test waits for the spans of a push.
             let expectedSpanNames = ["consume causeway.commands", "send"]
             _ = try spans.awaitSpans("the spans of a push") { all in
                 expectedSpanNames.allSatisfy { name in all.contains { $0["name"] as? String == name } }

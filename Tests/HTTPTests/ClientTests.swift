@@ -5,7 +5,8 @@ import Testing
 
 @testable import HTTP
 
-/// The client with our server, and with peers that send one fixed text, whether it is HTTP or not.
+/// Some tests connect the client to our server. Others connect it to a peer that sends one fixed text, which need not
+/// be HTTP.
 @Suite(.timeLimit(.minutes(5)))
 struct ClientTests {
     private static func client(_ port: UInt16, _ path: String = "/") -> HTTPClient {

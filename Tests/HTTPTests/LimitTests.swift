@@ -5,7 +5,7 @@ import Testing
 
 @testable import HTTP
 
-/// Limits of the server, reached by real clients.
+/// Clients reach each limit of the server over real sockets.
 @Suite(.timeLimit(.minutes(5)))
 struct LimitTests {
     private static func limits(_ change: (inout HTTPServerLimits) -> Void) -> HTTPServerLimits {

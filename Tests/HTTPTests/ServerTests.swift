@@ -5,7 +5,7 @@ import Testing
 
 @testable import HTTP
 
-/// Requests and answers over real sockets.
+/// Tests the server with requests over real sockets.
 @Suite(.timeLimit(.minutes(5)))
 struct ServerTests {
     private static let bodyLimits = {

@@ -118,7 +118,7 @@ struct StreamTests {
         }
     }
 
-    /// A connection on which no event is sent for long stays open.
+    /// A stream's connection stays open, even if no event is sent for longer than the idle timeout.
     @Test func `A quiet stream stays open`() async throws {
         try await Self.run(Self.limits { $0.idleTimeoutMilliseconds = 300 }) { server, streams in
             let client = try server.connect()

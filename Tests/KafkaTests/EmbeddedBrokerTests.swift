@@ -16,8 +16,9 @@ import Testing
         #expect(bindError(port) == EADDRINUSE, "its listener has it")
     }
 
-    /// A program that is being started has a copy of the broker's listener. The broker, a mock cluster of librdkafka,
-    /// could then not bind its port again, and would end this process.
+    /// `takeDown` closes the broker's listener and binds the port again. A program that is just being started may have a
+    /// copy of the listener. Then the bind would fail, and librdkafka would end this process. So `takeDown` lets no
+    /// program start meanwhile.
     @Test func `A broker goes down while programs are started`() async {
         await #expect(processExitsWith: .success) {
             // At the end of this scope the task is cancelled and awaited.

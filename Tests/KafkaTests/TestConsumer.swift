@@ -94,9 +94,9 @@ final class TestConsumer: CustomStringConvertible {
         return false
     }
 
-    /// Polls until the next record comes, and returns it; nil if none comes within `eventLimitMilliseconds`. It waits also
-    /// for a record that was produced together with the last one: the embedded broker answers a fetch with one batch, so
-    /// such records may come in several fetches.
+    /// Polls until the next record comes, and returns it; nil if none comes within `eventLimitMilliseconds`. Even a
+    /// record that was produced together with the previous one may come later, because the embedded broker answers a
+    /// fetch with one batch.
     func nextMessage() async -> Message? {
         let deadlineMilliseconds = monotonicMilliseconds() + eventLimitMilliseconds
         while true {

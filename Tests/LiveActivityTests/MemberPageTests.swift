@@ -171,7 +171,7 @@ struct MemberPageTests {
             }
             scene.read(bytes)
         }
-        // The maximum number of entries of a page, all with the same position.
+        // This page has as many entries as a page may have, all at the same position in the segment.
         let crowd = (0..<MemberPage.membersMax)
             .map { index -> MemberEntry<[UInt8]> in
                 var entry = MemberEntry.leaving(String(Unicode.Scalar(UInt8(index % 256))), at: 1)

@@ -5,7 +5,8 @@ import Testing
 struct StartAddressTests {
     private static let channel = "dHN0LXNyY2gtY2hubA=="
 
-    /// Returns the `aps` dictionary with the address; nil if the dictionary already names a channel.
+    /// Returns the start's `aps` dictionary with this address in place of its own; nil if the dictionary already names
+    /// a channel.
     private func completed(_ aps: String, _ address: StartAddress) -> String? {
         var aps = aps
         return aps.withUTF8 { aps in

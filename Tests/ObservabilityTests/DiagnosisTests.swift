@@ -132,7 +132,7 @@ struct DiagnosisTests {
         #expect(pushFindings([]) == [])
     }
 
-    /// The alerts compare with the same shares, in `Helm/causeway/files/rules.yaml`.
+    /// The alerts in `Helm/causeway/files/rules.yaml` use the same shares of refused pushes as limits.
     @Test func `Refusals are judged for each app and environment, and the most frequent one is named`() {
         var worker = HealthyWorker()
         worker.publish(at: 0)

@@ -10,7 +10,7 @@ import Testing
 
 @testable import Observability
 
-/// The endpoint over real sockets.
+/// Tests the endpoint with requests over real sockets.
 @Suite(.timeLimit(.minutes(5)))
 struct EndpointTests {
     /// Runs the service while the body runs, as a service group does.

@@ -73,7 +73,7 @@ struct HealthTests {
         #expect(Self.isReady(.member, kafka: false, assigned: 3))
         // A worker that has just started has not reached Kafka yet, so it is not ready.
         #expect(!Self.isReady(.joining, kafka: false, up: 1_000))
-        // A worker that had reached Kafka has lost it, and stays ready.
+        // A worker that has reached Kafka before, and has now lost it, stays ready.
         #expect(Self.isReady(.joining, kafka: false, up: 1_000, hasReachedKafka: true))
         #expect(!Self.isReady(.joining, up: 1_000, hasReachedKafka: true), "Kafka is there, and the group not joined")
     }

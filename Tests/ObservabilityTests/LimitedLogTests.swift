@@ -22,8 +22,8 @@ struct LimitedLogTests {
         #expect(collector.lines.count == 11)
         #expect(collector.lines[0].metadata["kind"] == "redis-lost")
         #expect(collector.lines[0].level == .warning)
-        // In the next minute, the first line of the kind says how many lines were dropped. Later lines do not
-        // repeat this number.
+        // In the next minute, the first line of the kind says how many lines of this kind were left out. Later lines do
+        // not repeat this number.
         log.log(.redisLost, nowMilliseconds: 60_000, wallMilliseconds: 6)
         log.log(.redisLost, nowMilliseconds: 60_001, wallMilliseconds: 6, ["n": "another"])
         #expect(collector.lines[11].metadata["suppressed"].map { "\($0)" } == "15")
@@ -132,7 +132,7 @@ struct LimitedLogTests {
         )
     }
 
-    /// More pools have a failure than the log can remember at a time.
+    /// More pools have a failure than the log has room for. The first pool's failure is replaced by a later one.
     @Test func `A failure that made room for others still has its recovery and its number of lines left out`() {
         let collector = LogCollector()
         let events = RecentEvents()
@@ -179,7 +179,8 @@ struct LimitedLogTests {
         }
         let rememberedCount = (0..<2 * LogRepetitionLimiter.replacedFailuresMax)
             .count { limiter.forget([.apnsUntrusted], ["pool": "\($0)"]) != nil }
-        // The log remembers `replacedFailuresMax` replaced failures, and one of these is an error of Kafka.
+        // Of the replaced failures, the log remembers `replacedFailuresMax`. One of them is an error of Kafka, so it is
+        // not in `rememberedCount`.
         #expect(rememberedCount == LogRepetitionLimiter.replacedFailuresMax - 1 + LogRepetitionLimiter.subjectsMax)
 
         var log = LimitedLog(logger: LogCollector().logger, events: RecentEvents())

@@ -24,7 +24,8 @@ extension ReactorTests {
 
         @Test func `An address in use is an error, and is free again after close`() throws {
             let loop = try EventLoop()
-            // The system gives a port of `findUnusedLoopbackPort` to no other socket in the meantime.
+            // `findUnusedLoopbackPort` chooses from ports that the system gives to no other socket. So the port stays
+            // free while no server listens on it.
             let address = SocketAddress.loopback(port: try Listener.findUnusedLoopbackPort())
             let server = try StreamServer(loop: loop, address: address)
             #expect(throws: SystemError(code: EADDRINUSE, operation: "bind")) {
@@ -39,7 +40,8 @@ extension ReactorTests {
         @Test func `An unused port stays free while processes start`() async throws {
             async let processes: Void = startProcesses(1_000)
             async let moreProcesses: Void = startProcesses(1_000)
-            // The children of this task run on its thread, too, so the loop must not block that thread.
+            // The two tasks that start processes share the thread of this task. The loop would block this thread, so it
+            // gets a thread of its own.
             try await onOwnThread {
                 for _ in 0..<20_000 {
                     _ = try ListeningSocket(address: .loopback(port: Listener.findUnusedLoopbackPort()), backlog: 1)

@@ -6,7 +6,8 @@ import Foundation
 /// Calls the library for app servers. Only this file imports it, because its types have the same
 /// names as the worker's.
 enum ServerLibrary {
-    /// Returns the record as the library writes it after reading it. The worker must read both alike.
+    /// Reads a record with the library, and returns it as the library writes it. For the worker, this text and the
+    /// original must mean the same.
     static func rewrite(_ value: Data, _ kind: RecordCheck.Kind) throws -> Data {
         switch kind {
         case .command: try LiveActivityCommand<JSONValue>(value: value).value()

@@ -27,7 +27,8 @@ public final class RedisServer {
     public var socketPath: String { directory.path("redis.sock") }
     public var unixURL: String { "unix://\(socketPath)" }
 
-    /// - Parameter directory: the server's directory, if it must contain files of the test.
+    /// - Parameter directory: the server's working directory, for a test that has put files into it; nil makes a new
+    ///   one.
     public init(
         _ arguments: [String] = [],
         certificateFiles: CertificateFiles? = nil,
@@ -61,7 +62,7 @@ public final class RedisServer {
     }
 
     deinit {
-        // Ends the server before its directory is removed.
+        // The server must end first: `directory` is deleted as soon as this object is released.
         process.kill()
     }
 

@@ -53,7 +53,7 @@ import Testing
             if resharding.areKeysAhead && resharding.batchIndex % 8 == 0 { try #require(caller.turnUntilAllAnswered()) }
         }
         #expect(caller.turnUntilAllAnswered())
-        // The client learns a moved slot from the first redirection, so only few calls are redirected.
+        // The first redirection tells the client the new owner of a slot, so only few calls are redirected.
         #expect(caller.repeatedFailures[.moved] ?? 0 < caller.replyCount / 4)
         #expect(caller.replyCount > 20_000)
         #expect(sentCount(caller) == 0, "a server has forgotten")

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Redis
 
-/// Queries of code outside the lanes, in each topology of Redis.
+/// ``RedisQueries`` is for code outside the lanes. The tests use it with one server, with a cluster and with Sentinels.
 @Suite(.serialized, .ownThread) struct QueriesTests {
     private func bytes(_ text: String) -> [UInt8] { Array(text.utf8) }
 

@@ -3,7 +3,8 @@ import Testing
 
 @testable import Redis
 
-/// How replies outside the lanes are read: in pieces of any size, with limits, and as a map of slots.
+/// Code outside the lanes reads replies with ``ValueReader``, in pieces of any size and within limits. ``SlotMap`` is
+/// made from the reply to CLUSTER SLOTS.
 @Suite(.ownThread) struct ReplyTests {
     /// Returns the values that the text contains; nil marks a violation of the protocol.
     private func readValues(_ text: String, sliceBytes: Int = .max) -> [RedisValue?] {

@@ -14,7 +14,7 @@ public struct Timeout: Error, CustomStringConvertible {
 
 /// Polls until the condition holds. Throws a ``Timeout`` after the limit.
 ///
-/// Only for states that announce no change, such as another process's keys in Redis, its metrics, its log or
+/// Use this only for states that announce no change, such as another process's keys in Redis, its metrics, its log or
 /// its signal mask. For everything else a test waits for the event.
 public func eventually(
     _ what: @autoclosure () -> String,

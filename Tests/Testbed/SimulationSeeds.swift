@@ -15,9 +15,10 @@ public struct SimulationSeeds<Kind: RawRepresentable<String> & CaseIterable & Se
     public let seedToTrace: UInt64?
 
     /// - Parameters:
-    ///   - standardCount: the number of seeds of each kind unless the environment sets another.
-    ///   - chunksMax: about the most test cases of a kind. A case has 50 seeds, or more if there would otherwise be more
-    ///     cases than this.
+    ///   - standardCount: the number of seeds of each kind, if the environment does not set
+    ///     `CAUSEWAY_SIMULATION_SEEDS`.
+    ///   - chunksMax: the number of test cases of a kind, approximately, if there are many seeds. With few seeds, a
+    ///     test case has 50 seeds, and there are fewer cases.
     public init(standardCount: Int, chunksMax: Int = 200) {
         let environment = ProcessInfo.processInfo.environment
         seedsPerKind = environment["CAUSEWAY_SIMULATION_SEEDS"].flatMap { Int($0) } ?? standardCount

@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-/// The fields of a command from simdjson's DOM: numbers, and strings that point into the parser's own copies.
+/// The fields of a command that simdjson has parsed. The strings are not copied here: they point into the parser's memory.
 struct CSimdjson_command {
     const char *app;
     size_t app_count;
@@ -34,8 +34,8 @@ struct CSimdjson_parser *CSimdjson_parser_create(void);
 void CSimdjson_parser_destroy(struct CSimdjson_parser *parser);
 
 /// Copies the record into a padded buffer, because simdjson reads past the end, and parses it whole. Reads each member of the record, of
-/// `aps` and of `alert` once, and rejects unknown keys beside `aps`. Our decoder does more: duplicate keys, positions, limits of names, the
-/// raw bytes of `aps` and `payload`, the digest.
+/// `aps` and of `alert` once, and rejects unknown keys beside `aps`. Our decoder does more work: it also finds duplicate keys, checks the
+/// limits of names, knows the position of a fault, keeps the raw bytes of `aps` and `payload`, and computes the digest.
 bool CSimdjson_decode(
     struct CSimdjson_parser *parser, const char *record, size_t count, struct CSimdjson_command *command);
 

@@ -1,11 +1,11 @@
 import Glibc
 import Numbers
 
-/// HPACK's encoder for one connection's requests (RFC 7541), as Apple asks for it ("Sending notification
-/// requests to APNs"):
-/// - `:path` and `authorization` are literals without indexing, which the encoder marks as never indexed;
-/// - `apns-id` and `apns-expiration` are indexed on their first use only;
-/// - all other fields are indexed.
+/// HPACK's encoder for one connection's requests (RFC 7541). It uses the peer's table as Apple asks for it
+/// ("Sending notification requests to APNs"):
+/// - `:path` and `authorization` are literals that never enter the table.
+/// - `apns-id` and `apns-expiration` enter the table on their first use. Later only their names come from the table.
+/// - All other fields enter the table on their first use. Later each is only an index.
 ///
 /// After the first requests the table no longer changes, unless the peer changes the table's size. From then on, the
 /// encoder copies constant pieces and writes only three values: `:path`, `apns-expiration` and `apns-id`. After a

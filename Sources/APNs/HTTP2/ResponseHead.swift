@@ -57,7 +57,8 @@ struct HeaderField {
     var isValueValid = true
     var nameBytes: Int32 = 0
     var valueBytes: Int32 = 0
-    /// The value of `:status` or `content-length`. If the text is not such a number: 0 for `:status`, else -1.
+    /// The value of `:status` or `content-length`. If the text is not a valid number, it is 0 for `:status` and -1 for
+    /// `content-length`.
     var numericValue: Int32 = 0
     var identifier: (UInt64, UInt64) = (0, 0)
 

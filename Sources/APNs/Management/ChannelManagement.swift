@@ -71,7 +71,7 @@ public final class ChannelManagement: Sendable {
     /// A channel that exists at APNs.
     public struct Channel: Sendable, Equatable {
         public var identifier: String
-        /// Whether APNs keeps the newest message: storage policy 1.
+        /// Whether the channel has Apple's storage policy 1, with which APNs keeps the newest message.
         public var storesNewestMessage: Bool
     }
 
@@ -85,7 +85,7 @@ public final class ChannelManagement: Sendable {
     private let pendingRequestCount = Atomic<Int>(0)
 
     /// - Parameters:
-    ///   - bundleIdentifier: the app's bundle id, without the suffix of a topic.
+    ///   - bundleIdentifier: the app's bundle id. It has no suffix, unlike the topic of a push.
     ///   - tokenSource: signs the provider tokens for the app in this environment.
     ///   - unixSeconds: returns the current time, which a provider token contains.
     public init(

@@ -20,9 +20,11 @@ public enum PushEffect: UInt8, Sendable, CaseIterable {
     case malformed
     /// The push was a start without a complete alert.
     case incompleteAlert
-    /// The push was a start for an update token or as a broadcast, or another event for a push-to-start token.
+    /// The event does not fit the address: a start came to an update token or as a broadcast, or another event came to
+    /// a push-to-start token.
     case wrongToken
-    /// The push was a start without an attributes type, or for another one than that of its push-to-start token.
+    /// The push was a start without an attributes type. Or it names another type than the one that its push-to-start
+    /// token belongs to.
     case wrongAttributesType
     /// The phone dropped the push, because a budget was used up: the activity's budget for pushes of priority
     /// 10, or the phone's budget for starts. A start is also dropped if the simulator can hold no more
@@ -115,7 +117,8 @@ struct Activity {
     let startedAtMilliseconds: Int64
 
     var state = ActivityState.active
-    /// The last update token, valid or not; nil for an activity on a channel, or if no token was left.
+    /// The newest update token, which may be invalid by now. Nil for an activity on a channel, or if the simulator had
+    /// no token left.
     var tokenIndex: Int?
     /// The channel on which the activity began.
     var channelIndex: Int?

@@ -29,8 +29,8 @@ public struct CompactCrowd: Sendable, Equatable {
     /// One in this many phones has frequent updates switched on; 0: none.
     public var frequentUpdatesEvery = 0
     public var identifierForm = IdentifierForm.numbered
-    /// The timestamp of the content that the activities show at first, UNIX seconds; 0: their registrations
-    /// name no shown content.
+    /// The timestamp of the content that the activities show at first, UNIX seconds. With 0, the registrations do not
+    /// say what the activities show.
     public var timestamp: Int64 = 0
 
     public init(app: String, name: String, count: Int) {

@@ -81,8 +81,8 @@ extension DeviceModel {
         markChanged(phone: phone)
     }
 
-    /// Brings a phone back online, and delivers the stored messages of its activities' channels that the activities
-    /// have not got.
+    /// Brings a phone back online. Each of its activities on a channel then gets the message that the channel has
+    /// stored, unless the activity got it before or the message has expired.
     public mutating func goOnline(device: String, app: String, nowMilliseconds: Int64) throws(Fault) {
         let phone = try phoneIndex(device, appIndex: try appIndex(app))
         guard !phones[phone].isOnline else { return }

@@ -212,7 +212,7 @@ private struct CompactTally {
     var (pushes, pushesMax, repeatedPushes, refusedPushes, alerts) = (0, 0, 0, 0, 0)
     /// Phones that got a push older than the content that they showed.
     var phonesWithReversedPush = 0
-    /// Phones that got an alert for the second time.
+    /// Phones that got a repeated alert: one equal to one of the last four different alerts of the phone.
     var phonesAlertedTwice = 0
     var phonesByState: [UInt32: Int] = [:]
 

@@ -21,9 +21,9 @@ extension DeviceModel {
     /// - `tints`: the names of the tints, in the order of their numbers
     /// - `backInTime`, `startedTwice`, `rangTwice`, `rangInDoubt`: the counts of `SenderFaultCounts`, over all
     ///   phones
-    /// - `screens`: base64 of six bytes for each changed phone: its number as two bytes, the low one first; its state,
-    ///   plus 16 if the last push to this activity had priority 10; the number of its alerts (modulo 256), its tint, and
-    ///   a hash of its content, a byte each
+    /// - `screens`: base64 of six bytes for each changed phone: two bytes with the phone's number, the low one first;
+    ///   its state, plus 16 if the last push to the shown activity had priority 10; the number of alerts (modulo 256);
+    ///   the tint; a hash of the content
     /// - `focus`: the details of each changed phone that the parameter `focus` lists
     ///
     /// - Parameters:

@@ -7,8 +7,8 @@ struct PushPayload {
         case start, update, end
     }
 
-    /// A body that a phone cannot decode. APNs does not check this and answers 200; of a broadcast, it checks only that
-    /// the body is a JSON object.
+    /// Why a phone cannot decode a body. APNs does not check the body of a push, and answers 200. If the push is a
+    /// broadcast, APNs checks only that the body is a JSON object.
     enum Fault: Error {
         case notJSON, noAps, noEvent, unknownEvent, noTimestamp
     }

@@ -15,18 +15,18 @@ enum ScreenState: UInt8 {
     var name: String { "\(self)" }
 }
 
-/// Counts of pushes that a correct sender does not send, since the simulation began. Pushes to compact phones
-/// are not counted. Without a fault of the sender, only `doubtfulAlertRepeats` can rise, unless ``Faults`` lose or
-/// delay single responses, or a ``GoAway`` is false.
+/// Counts, since the simulation began, the pushes that a correct sender does not send. Pushes to compact phones
+/// (``CompactCrowd``) are not counted. A correct sender can raise only `doubtfulAlertRepeats`. But if ``Faults`` lose
+/// or delay single responses, or a ``GoAway`` is false, it can raise the other counts too.
 struct SenderFaultCounts {
     /// Updates that the phone ignored, because it showed newer content.
     var ignoredOldUpdates = 0
     /// Starts by push of an activity that the phone already had.
     var duplicateStarts = 0
-    /// Repeated alerts that are a fault of the sender: no connection ended or became half open soon after the last
-    /// earlier push with the alert, so the sender must have received the response to that push.
+    /// Repeated alerts that are a fault of the sender. No connection ended or became half open soon after the previous
+    /// push with the same alert, so the sender must have received the response to that push.
     var certainAlertRepeats = 0
-    /// Repeated alerts that may be no fault of the sender: the response to the last earlier push with the alert may
+    /// Repeated alerts that may be no fault of the sender. The response to the previous push with the same alert may
     /// have been lost, and then the sender could not know that the alert had rung.
     var doubtfulAlertRepeats = 0
 }

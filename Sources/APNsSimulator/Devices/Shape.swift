@@ -27,8 +27,8 @@ public struct Shape: Sendable {
     struct Node {
         var kind: Kind
         var isOptional: Bool
-        /// For an object its fields, for an array or a dictionary its one element: a range of `nodes`. For an
-        /// enumeration its raw values: a range of `names`.
+        /// A range of `nodes`: the fields of an object, or the one element of an array or a dictionary. For an
+        /// enumeration, a range of `names`: its raw values.
         var children: Range<Int>
         /// The field's name, as an index of `names`; -1 if the node is an element or the root.
         var nameIndex: Int

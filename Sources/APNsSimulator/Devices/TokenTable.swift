@@ -1,6 +1,7 @@
 import Numbers
 
-/// The device tokens that APNs knows, except those of compact phones, with their owners and states.
+/// The device tokens that APNs knows, with their owners and states. The tokens of compact phones are not here: see
+/// ``CompactCrowd``.
 ///
 /// The table is a hash table with open addressing over flat arrays. The bytes of all tokens are in one array,
 /// `allTokenBytes`. Tokens are never removed, because APNs answers 410 for a retired token and 400 for an unknown one.
@@ -33,7 +34,7 @@ struct TokenTable {
         var state: State
     }
 
-    /// The most tokens. Only tests change the limit.
+    /// The most tokens that the table holds. Only tests change the limit.
     var tokensMax = 8_000_000
     private(set) var entries: [Entry] = []
     private var allTokenBytes: [UInt8] = []

@@ -43,7 +43,7 @@ struct ControlCall: Sendable {
         return value
     }
 
-    /// Returns a whole number, at least 0, from the query.
+    /// Returns the value of a query item. Throws if it is not a whole number, or is negative.
     func queryNumber(_ name: String, default defaultValue: Int) throws(SimulatorError) -> Int {
         guard let text = query[name] else { return defaultValue }
         guard let value = Int(text), value >= 0 else {
@@ -125,7 +125,7 @@ extension JSONTape {
         member(name, of: object).map { String(decoding: json($0), as: UTF8.self) }
     }
 
-    /// Returns the bytes of any value. A string keeps its quotes.
+    /// Returns the JSON text of a value. Unlike `bytes`, includes the quotes of a string.
     func json(_ index: Int) -> UnsafeRawBufferPointer {
         let value = self[index]
         guard value.kind == .string else { return bytes(index) }

@@ -1,4 +1,4 @@
-/// Endpoints for crowds of compact phones.
+/// Endpoints for crowds of compact phones: see ``CompactCrowd``.
 extension ControlHandler {
     /// The most registrations in one response.
     private static let registrationsMax = 50_000
@@ -80,7 +80,8 @@ extension ControlHandler {
         return Self.jsonObject { $0.member("phones", numbers.count) }
     }
 
-    /// Reads which phones of a crowd a call is about: `count` phones from the number `from`.
+    /// Reads the app, the crowd's name and the numbers of its phones from a call. There are `count` numbers, and the
+    /// first is `from`.
     private static func readNumbers(
         _ call: ControlCall
     ) throws(SimulatorError) -> (app: String, name: String, numbers: Range<Int>) {

@@ -89,7 +89,7 @@ extension ControlHandler {
         }
     }
 
-    /// Reads a list of names, or makes `count` names of a prefix and a number from 0.
+    /// Reads a list of names. If the call has no list, makes `count` names: the prefix and a number from 0.
     private static func readNames(
         _ list: StaticString,
         prefix: StaticString,
@@ -144,8 +144,9 @@ extension ControlHandler {
         return starts
     }
 
-    /// Reads one start: an item of the list of activities, or the object itself (index 0) if there is no list. If an
-    /// item lacks a property other than `activity` and `device`, the property of this name beside the list is used.
+    /// Reads the start of one activity from the object at `index`: an item of the list `activities`, or the whole body
+    /// (index 0) if there is no list. A property that an item lacks is read from the body. The caller has read
+    /// `activity` and `device`.
     private static func readStart(
         _ tape: borrowing JSONTape,
         at index: Int,

@@ -1,4 +1,4 @@
-/// Endpoints for the faults of requests and of connections.
+/// Endpoints that read and set ``Faults``, and that send a GOAWAY, cut connections or leave them half open.
 extension ControlHandler {
     func getFaults(ofManagement isOfManagement: Bool = false) async throws(SimulatorError) -> [UInt8] {
         let faults = try await simulator.faults(ofManagement: isOfManagement)

@@ -59,7 +59,7 @@ import Reactor
 /// - `POST /clock`. Takes `advanceMilliseconds`: how far to advance the simulated clock.
 /// - `POST /reset`. Takes nothing: see `Simulator.reset`.
 ///
-/// If an item of a list cannot be carried out, the items before it are already carried out.
+/// If an item of a list is refused, the items before it have already taken effect.
 final class ControlInterface: Sendable {
     let port: UInt16
     private let server: HTTPServer

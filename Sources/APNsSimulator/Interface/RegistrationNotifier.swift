@@ -16,8 +16,8 @@ final class RegistrationNotifier: Sendable {
         var isClosed = false
         var lastWaiterIdentifier = 0
         var waiters: [Int: Waiter] = [:]
-        /// Readers whose time was over while they were not in `waiters`: not yet added, or already woken. They must not
-        /// be added any more.
+        /// Readers whose time was over while they were not in `waiters`: not yet added, or already woken. If such a
+        /// reader was not yet added, it must not be added now, because nothing would wake it at its deadline.
         var expiredIdentifiers: Set<Int> = []
     }
 

@@ -1,6 +1,6 @@
 import Glibc
 
-/// Returns the value of a hexadecimal digit in either case; nil for another byte.
+/// Returns the value of a hexadecimal digit, in lower or upper case; nil for another byte.
 ///
 /// This file does not use `Numbers`: the worker writes digits with `Numbers`, and the simulator must check
 /// them with code of its own.
@@ -59,7 +59,6 @@ func isEqual(_ bytes: UnsafeRawBufferPointer, _ literal: StaticString) -> Bool {
     return memcmp(start, literal.utf8Start, bytes.count) == 0
 }
 
-/// Whether the two buffers hold the same bytes.
 @inline(__always)
 func isEqual(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) -> Bool {
     guard left.count == right.count else { return false }
@@ -67,8 +66,8 @@ func isEqual(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) ->
     return memcmp(leftStart, rightStart, left.count) == 0
 }
 
-/// Reads a decimal number without sign. Returns nil if the text is no such number, or has more than 18 digits, because
-/// the number might then overflow.
+/// Reads decimal digits as a number. Returns nil for any other text. Also returns nil for more than 18 digits, because
+/// the number might overflow.
 func unsignedDecimal(_ bytes: UnsafeRawBufferPointer) -> Int64? {
     guard (1...18).contains(bytes.count) else { return nil }
     var value: Int64 = 0

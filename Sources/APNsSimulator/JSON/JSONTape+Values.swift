@@ -37,7 +37,6 @@ extension JSONTape {
         }
     }
 
-    /// Calls the body for every element of an array.
     func forEachElement<Failure: Error>(of array: Int, _ body: (_ element: Int) throws(Failure) -> Void) throws(Failure)
     {
         let end = Int(self[array].nextIndex)

@@ -32,8 +32,8 @@ enum DevicePushValidator {
 
     /// Checks the topic and the device token against the known apps and tokens.
     ///
-    /// A topic without the suffix `.push-type.liveactivity` names an app, but no Live Activity token belongs to it. If
-    /// the token is known and belongs to this environment, the answer is then `DeviceTokenNotForTopic`.
+    /// A topic without the suffix `.push-type.liveactivity` names an app, but no Live Activity token belongs to it. For
+    /// such a topic and a token that is known in this environment, the answer is `DeviceTokenNotForTopic`.
     static func checkTopicAndToken(
         _ slot: UnsafeMutablePointer<RequestSlot>,
         teamIdentifier: String,

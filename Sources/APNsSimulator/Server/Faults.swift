@@ -13,8 +13,8 @@ public struct Faults: Sendable, Equatable {
     public var serviceUnavailableShare = 0.0
     /// The share of requests that are answered 429 `TooManyRequests`. Their pushes reach no phone.
     public var tooManyRequestsShare = 0.0
-    /// For each of these reasons, the share of requests that are answered with it, even if the token and the key are
-    /// valid. Their pushes reach no phone.
+    /// For each reason in this dictionary, the share of requests that are answered with it, even if the token and the
+    /// key are valid. Their pushes reach no phone.
     public var reasonShares: [Reason: Double] = [:]
     /// The share of requests that are answered 400 with a reason that is in no table of Apple's. Their pushes
     /// reach no phone.
@@ -41,23 +41,23 @@ public struct Faults: Sendable, Equatable {
     /// Whether a request takes effect even if its stream is reset or it is never answered: a push then reaches its
     /// phone.
     public var lostResponsesAreApplied = true
-    /// How many valid requests on each thread the shares apply to, from the time when the faults are set. Later
-    /// requests are processed normally; nil: the shares apply to all requests. ``informationalShare`` always applies.
+    /// The shares apply only to this many valid requests on each thread, counted from the time when the faults are set.
+    /// Later requests are processed normally. Nil: no limit. ``informationalShare`` always applies.
     public var faultyRequests: Int?
     /// The share of responses that a 103 (Early Hints) precedes.
     public var informationalShare = 0.0
     /// A connection gets a GOAWAY after this many requests; 0: never. A connection that already had as many requests
     /// when the fault was set gets none.
     public var goAwayAfterRequests = 0
-    /// How many of the first ``goAwayAfterRequests`` requests are not processed: the last ones of them. A request on a
-    /// lower stream than a processed one is processed in any case. The GOAWAY's last stream is the last one that was
-    /// processed.
+    /// How many requests before the GOAWAY are not processed. With 3, these are the last three of the first
+    /// ``goAwayAfterRequests`` requests. The last stream in the GOAWAY is the highest one that was processed. A request
+    /// on a lower stream than a processed one is processed in any case.
     ///
     /// If the connection never gets as many requests as ``goAwayAfterRequests``, no GOAWAY is sent. The
     /// client then waits for the responses to the unprocessed requests until its deadline. The same is true of a
     /// connection that already had as many requests when the fault was set: none of its later requests is processed.
     public var goAwayUnprocessedRequests = 0
-    /// The properties of the GOAWAY, except its last stream.
+    /// The GOAWAY of ``goAwayAfterRequests``. Its `lastStream` must be nil: ``goAwayUnprocessedRequests`` decides it.
     public var goAway = GoAway()
     /// A connection is closed without GOAWAY and close_notify after this many requests; 0: never. Responses
     /// that are not yet written are lost.

@@ -39,7 +39,7 @@ final class PushLogFile: Sendable {
 /// - `time`: when the service decided about the push, UNIX milliseconds of the simulated world
 /// - `status`, `reason`: the response, even if its connection closes before it is sent. A 200 has no reason, nor has a
 ///   response that is not JSON. A push without a response has status 0 and the reason `refused`, `reset`, `unanswered`
-///   or `unprocessed`. The last reason is for streams above a GOAWAY's last stream, and for connections that are cut
+///   or `unprocessed` (its stream is above a GOAWAY's last stream, or its connection is about to be cut)
 /// - `app`, `activity`, `device`: the owner of the token, if there is one; for a start, the activity that it created.
 ///   For a broadcast, only `app`, from its path
 /// - `token`: ``LoggedDigest`` of the token's bytes; none for a broadcast
@@ -53,8 +53,8 @@ final class PushLogFile: Sendable {
 /// - `effect`: the ``PushEffect``, if APNs accepted the push or its response was lost after that; none for a broadcast
 ///
 /// The lines of one thread are in the order in which the pushes reached their phones. If a result of Causeway
-/// says `accepted` and no line of its push has an effect, the push was lost. If two lines have an effect, it
-/// was sent twice.
+/// says `accepted` and no line of its push has an effect, the push was lost. If two lines of its push have an effect,
+/// the push was delivered twice.
 final class PushLog: TurnEndHandler {
     /// A buffer that reaches this size is written before the turn's end.
     private static let bufferBytesMax = 65_536

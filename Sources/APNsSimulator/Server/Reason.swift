@@ -1,5 +1,6 @@
 /// A response of APNs: success, or a reason, usually from Apple's tables for device pushes, broadcasts and channels.
-/// The client has a table of its own. If an entry of one table is wrong, a test finds the difference.
+/// Causeway's client has a table of its own. If an entry of one of the two tables is wrong, a test finds the
+/// difference.
 public enum Reason: UInt8, Sendable, CaseIterable {
     case success
     case badCollapseId, badDeviceToken, badExpirationDate, badMessageId, badPriority, badTopic, deviceTokenNotForTopic

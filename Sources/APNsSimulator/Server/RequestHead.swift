@@ -247,7 +247,7 @@ private let hexDigitValues: [UInt8] = (0...255).map { hexDigitValue(UInt8($0)) ?
 
 /// The memory of one request: its body and the few fields that are kept, at fixed places.
 struct RequestMemory {
-    /// As long as the longest body of a broadcast. The body of a device push is shorter.
+    /// Has room for the longest body of a broadcast. The longest body of a device push is shorter.
     static let body = 0..<5_120
     static let token = 5_120..<5_376
     static let topic = 5_376..<5_632
@@ -265,7 +265,6 @@ struct RequestMemory {
         UnsafeMutableRawBufferPointer(start: start + region.lowerBound, count: region.count)
     }
 
-    /// Returns the first bytes of a region.
     func prefix(_ count: Int, of region: Range<Int>) -> UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(self[region])[..<count])
     }

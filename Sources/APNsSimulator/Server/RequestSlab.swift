@@ -5,8 +5,8 @@ struct RequestSlot {
     /// The number of received bytes of the body. Bytes over the limit are counted, but not kept.
     var bodyBytes = 0
     var streamIdentifier: Int32 = 0
-    /// Raised when the slot is released. By this number, a delayed response to an earlier request of the slot
-    /// is recognized and dropped.
+    /// Grows by one when the slot is released. A delayed response keeps the number of its request. If the numbers
+    /// differ when the response is due, the slot belongs to another request, and the response is not sent.
     var generation: UInt32 = 0
     /// The connection. It releases its slots before it is freed, so the reference is always valid.
     var connection: Unmanaged<ServerConnection>?

@@ -3,8 +3,9 @@ import Reactor
 
 /// The ways in which a connection ends, orderly or not.
 extension ServerConnection {
-    /// Whether a complete request must not be processed. Either its stream is above the last stream of a GOAWAY that is
-    /// planned or sent, or its connection is about to be cut. If not, notes the stream in `lastProcessedStream`.
+    /// Whether a complete request must not be processed: its stream is above the last stream of a GOAWAY that is
+    /// planned or sent, or its connection is about to be cut. If the request may be processed, notes its stream in
+    /// `lastProcessedStream`.
     func isLeftUnprocessed(_ slot: UnsafeMutablePointer<RequestSlot>) -> Bool {
         let faults = owner.connectionFaults(of: service)
         let stream = slot.pointee.streamIdentifier
@@ -19,8 +20,8 @@ extension ServerConnection {
         return isUnprocessed
     }
 
-    /// If the connection has had the configured number of requests, submits a GOAWAY, or marks the connection
-    /// so that it is cut after the present call of nghttp2.
+    /// Submits a GOAWAY when the connection has had `goAwayAfterRequests` requests. When it has had `cutAfterRequests`
+    /// requests, marks it to be cut. The cut follows after the present call of nghttp2.
     func applyConnectionFaults() {
         let faults = owner.connectionFaults(of: service)
         if requestCount == faults.goAwayAfterRequests {
@@ -38,7 +39,8 @@ extension ServerConnection {
         if isDue { becomeHalfOpen(stopsReading: faults.silentStopsReading) }
     }
 
-    /// Records that the client may never read the latest responses on this connection.
+    /// Tells the device model that the client may never read the latest responses on this connection. If the client
+    /// then sends a push again, the repeat is not certainly its fault.
     func recordLostResponses() {
         guard service == .push else { return }
         let now = owner.simulatedMilliseconds
@@ -72,8 +74,8 @@ extension ServerConnection {
         send()
     }
 
-    /// Submits a GOAWAY, which the next `send` writes; with a grace time, submits its first step and schedules the
-    /// final one. Requests up to its last stream that have arrived are still answered.
+    /// Submits a GOAWAY, which the next `send` writes. With a grace time, submits only the notice that announces it,
+    /// and schedules the final GOAWAY. Requests that have arrived, up to the last stream, are still answered.
     private func submitGoAway(_ goAway: GoAway) {
         guard let session, state == .serving, pendingGoAway == nil else { return }
         guard goAway.graceMilliseconds > 0 else { return submitFinalGoAway(goAway) }

@@ -6,8 +6,8 @@ import Reactor
 ///
 /// - `handshaking`: there is no session yet. When the connection is set up and `h2` is agreed (without TLS: assumed),
 ///   it becomes `serving`. If this fails, or if the connection ends or is cut before, it becomes `closed`.
-/// - `serving`: requests are checked and answered. After a GOAWAY, it becomes `draining`; of two GOAWAYs, only the
-///   final one has this effect. If the connection ends or is cut, it becomes `closed`.
+/// - `serving`: requests are checked and answered. After a GOAWAY, it becomes `draining`; if the GOAWAY comes in two
+///   steps, only after the final one. If the connection ends or is cut, it becomes `closed`.
 /// - `draining`: requests up to the GOAWAY's last stream are answered, later streams are ignored. After the last
 ///   answer, or if the connection ends or is cut, it becomes `closed`.
 /// - `closed`: the request slots, the nghttp2 session and the socket are released.
@@ -160,8 +160,8 @@ final class ServerConnection {
         faults.lostResponsesAreApplied ? processRequest(slot).effect : nil
     }
 
-    /// Carries out a valid request. A request about channels, also a broadcast, goes to `processChannel`. For a push to
-    /// a device, checks the device token and the topic as APNs does, and delivers an accepted push to the phone.
+    /// Carries out a valid request. A broadcast, or another request about channels, goes to `processChannel`. For a
+    /// push to a device, checks the device token and the topic as APNs does. Delivers an accepted push to the phone.
     private func processRequest(_ slot: UnsafeMutablePointer<RequestSlot>) -> (reason: Reason, effect: PushEffect?) {
         guard let key = authentication.keyIndex else { return (.missingProviderToken, nil) }
         let now = owner.simulatedMilliseconds

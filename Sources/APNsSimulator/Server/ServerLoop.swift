@@ -68,7 +68,8 @@ enum Service: Sendable {
     case management
 }
 
-/// One thread of both services, with its connections, its requests in flight and its delayed responses.
+/// One thread of the simulator. It serves both services, and owns its connections, their requests in flight and the
+/// delayed responses.
 final class ServerLoop {
     /// The simulated clock is at most ten years ahead of the real one.
     static let clockAdvanceMillisecondsMax: Int64 = 3_650 * 86_400_000
@@ -160,7 +161,6 @@ final class ServerLoop {
         statistics.connectionsOpen += 1
     }
 
-    /// Removes a connection that has ended.
     func remove(_ connection: ServerConnection) {
         guard connections.removeValue(forKey: ObjectIdentifier(connection)) != nil else { return }
         statistics.connectionsOpen -= 1
@@ -184,7 +184,7 @@ final class ServerLoop {
             overflow ? Self.clockAdvanceMillisecondsMax : min(sum, Self.clockAdvanceMillisecondsMax)
     }
 
-    /// Returns the counts so far, including the last whole second.
+    /// Returns the counts so far. First ends the count of a second that is over, so that `requestsLastSecond` is right.
     func currentStatistics() -> ServiceStatistics {
         statistics.advance(nowMilliseconds: loop.wallMilliseconds)
         statistics.pushLogLinesLost = pushLog?.linesLost ?? 0
@@ -281,10 +281,10 @@ extension ServerLoop: DescriptorHandler {
     }
 }
 
-/// Passes a listener's connections to its loop, which distributes them.
+/// Passes new connections from a listener to the `ServerLoop`, which distributes them.
 ///
 /// A listener has a weak reference to its handler. Swift retains an object with weak references more slowly,
-/// and each request retains the loop. So the loop itself must not be the handler.
+/// and each request retains the `ServerLoop`. So the `ServerLoop` itself must not be the handler.
 private final class ServiceListenerHandler: ListenerHandler {
     private unowned let server: ServerLoop
     private let service: Service

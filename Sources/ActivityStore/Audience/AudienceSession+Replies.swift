@@ -11,7 +11,7 @@ extension AudienceSession {
         case .checkpoint: return handleCheckpointReply(reply, callCount: count, from: reader, on: connection)
         default: break
         }
-        // The result is true here, because the reader belongs to this connection.
+        // `completeOldestCall` returns true here: since this reply arrived, nothing could have closed the connection.
         _ = connection.completeOldestCall(from: reader)
         guard let call = calls.oldest else { return }
         switch call.kind {

@@ -164,8 +164,8 @@ final class AudienceSession: RedisSession {
         return .issued
     }
 
-    /// Writes a command that runs the script `audience` for one call about the audience's record, except a checkpoint.
-    /// For all other calls, the caller uses `get` (directories and pages), `collectCheckpoint` or the `EntryAppender`.
+    /// Writes a Redis command that runs the script `audience` for one call about the audience's record. Checkpoints are
+    /// not written here but by `collectCheckpoint`, directories and pages by `get`, and appends by the `EntryAppender`.
     func perform(_ call: AudienceCall<Bytes>, key: Bytes, on connection: RedisConnection) -> IssueOutcome {
         if let obstacle = connection.obstacle { return obstacle }
         let (kind, argumentCount, argumentBytesMax) = call.operation.recordCallLayout

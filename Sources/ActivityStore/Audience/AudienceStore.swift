@@ -123,7 +123,7 @@ extension RedisClient {
 }
 
 extension AudienceCall<UnsafeRawBufferPointer>.Operation {
-    /// Whether all parts are within their limits. The parts of an entry are checked when it is written.
+    /// Whether all values of the call are within their limits. An append's entry is checked when it is written.
     fileprivate var isWithinBounds: Bool {
         switch self {
         case .admit(let admission):

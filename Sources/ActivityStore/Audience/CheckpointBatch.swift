@@ -8,7 +8,8 @@ import Redis
 struct CheckpointBatch: ~Copyable {
     /// The maximum length of all arguments together. Most checkpoints have about a hundred bytes.
     private static let argumentBytesMax = 16_384
-    /// The bytes of a range and a claim, and the bytes that RESP adds to a range, a claim and a text.
+    /// The bytes of one checkpoint in the command, except its text: the range (4), the claim (8), and what RESP adds to
+    /// each of the three arguments.
     private static let bytesBesideText = 4 + 8 + 3 * RedisCommandWriter.argumentOverheadBytes
 
     private let callsMax: Int

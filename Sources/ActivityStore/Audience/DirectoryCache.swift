@@ -27,7 +27,7 @@ struct DirectoryCache: ~Copyable {
     private static func index(_ fingerprint: UInt64) -> Int { Int(fingerprint & UInt64(capacity - 1)) }
 
     /// Returns the bounds of the page to which a member's position belongs. If the segment is not in the cache,
-    /// returns those of the only page of a small segment.
+    /// assumes that it is small: returns the bounds of a page that is the only one of its segment.
     ///
     /// - Parameter hashTag: the segment's hash tag (``AudienceStoreKey``).
     func pageBounds(of position: UInt32, hashTag: UnsafeRawBufferPointer) -> PageBounds {

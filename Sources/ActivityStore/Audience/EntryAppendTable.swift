@@ -71,7 +71,6 @@ struct EntryAppendTable: ~Copyable {
         case outOfBounds
     }
 
-    /// Stores an entry and returns its slot.
     mutating func insert(
         tag: UInt64,
         app: UnsafeRawBufferPointer,

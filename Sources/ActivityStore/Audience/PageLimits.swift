@@ -35,8 +35,8 @@ enum PageLimits {
     /// that is too long. An activity lives for eight hours and stays on the Lock Screen for up to four more (Apple,
     /// "ActivityKit"). So an older token is dead.
     static let activityEntryAgeMillisecondsMax: Int64 = 12 * 3_600_000
-    /// The same for an entry that says that a member left, counted from the entry's time. By then every older entry
-    /// of the member should have arrived.
+    /// The age above which `arrange` drops an entry that says that a member left, counted from the entry's time. After
+    /// an hour, every older entry of the member should have arrived.
     static let leavingEntryAgeMillisecondsMax: Int64 = 3_600_000
 
     /// Returns how long a page of this many bytes may become before the memory reserved for it grows.

@@ -130,8 +130,8 @@ enum StoredBroadcast {
     /// Returns the index of a broadcast. Ranges have lower indexes.
     static func index(of environment: APNsEnvironment) -> UInt16 { environment == .production ? 0xFFFE : 0xFFFF }
 
-    /// The length of the part about broadcasts, which follows the totals of the ranges: a byte for each
-    /// outcome.
+    /// The length of the counts of a version's broadcasts: one byte for each outcome. They follow the totals of the
+    /// version's ranges.
     static let byteCount = MemberOutcome.allCases.count
 
     static func read(_ bytes: UnsafeRawBufferPointer) -> MemberCounts {

@@ -1,12 +1,14 @@
 public import LiveActivity
 
-/// The content of an activity's value in readable form. Times are UNIX milliseconds of the server's clock; the time
-/// of a registration comes from its record. Lanes do not use this type because it allocates.
+/// The content of an activity's value in readable form. Times are UNIX milliseconds of the Redis server's clock. Only
+/// the time of a registration is from its record. Lanes do not use this type because it allocates.
 public struct ActivityInspection: Sendable, Equatable {
     /// How far the newest admitted version has come.
     public enum VersionState: String, Sendable, CaseIterable {
-        /// The version waits for the activity's pace. Or there is no token, and no worker has given the command to Redis
-        /// yet (then it is `held`). Or `causeway replay` has reopened the version.
+        /// The version is admitted, but may not be sent yet. One of these is true:
+        /// - It waits for the activity's pace.
+        /// - There is no token. The state becomes `held` when a worker gives the command to Redis.
+        /// - `causeway replay` has reopened it.
         case waiting
         /// A worker was allowed to send the version. Redis does not have APNs' answer yet.
         case sending
@@ -26,14 +28,15 @@ public struct ActivityInspection: Sendable, Equatable {
     }
 
     public struct LastPush: Sendable, Equatable {
-        /// The last assigned `aps.timestamp`, UNIX seconds, or a later second in which a worker read a token again.
+        /// The last assigned `aps.timestamp`, UNIX seconds. If a worker read a record with the activity's token again
+        /// in a later second, it is that second.
         public var timestamp: Int64
         public var atMilliseconds: Int64
     }
 
     public struct HeldCommand: Sendable, Equatable {
-        /// The version of the held command. It is older than the newest version while the newest version carries
-        /// the held command's alert and is not settled.
+        /// The version of the held command. It is older than the newest version if the newest version carries the held
+        /// command's alert and is not settled yet.
         public var version: Version
         public var command: [UInt8]
         public var carriesAlert: Bool
@@ -46,16 +49,16 @@ public struct ActivityInspection: Sendable, Equatable {
     }
 
     public private(set) var token: InspectedToken?
-    /// When ``token`` was registered. Without a token: the time of the last registration or unregistration. Redis adds
-    /// 1 when it retires a token, and when an accepted end removes the activity from audiences. Nil without any
-    /// registration or unregistration.
+    /// When ``token`` was registered. Without a token: the time of the last registration or unregistration. Nil without
+    /// any. Redis adds a millisecond when it retires a token, and when an accepted end removes the activity from
+    /// audiences: the registration is then older than this time, and has no effect if it is read again.
     public private(set) var registeredAtMilliseconds: Int64?
     public private(set) var allowsFrequentUpdates = false
     public private(set) var newestVersion: NewestVersion?
     /// The last push that Redis allowed.
     public private(set) var lastPush: LastPush?
-    /// The last assigned `aps.timestamp`; the next version gets a later one. After Redis lost data, this is the second
-    /// in which a worker read a token of the activity again. 0 if there is neither.
+    /// The last assigned `aps.timestamp`; the next version gets a later one. After Redis lost data: the second in which
+    /// a worker read a record with the activity's token again. 0 without either.
     private(set) var lastTimestamp: Int64 = 0
     /// 48 bits of the digest of the state that the activity shows; nil while the state is not known.
     public private(set) var shownDigest: UInt64?
@@ -63,7 +66,7 @@ public struct ActivityInspection: Sendable, Equatable {
     public private(set) var start: Start?
     /// The version of the newest command whose alert APNs has accepted.
     public private(set) var acceptedAlertVersion: Version?
-    /// The audiences of the activity, and the audiences that may not know yet that the activity left them.
+    /// The audiences of the activity. The audiences in ``leftAudiences`` may not know yet that the activity left them.
     public private(set) var audiences: [AudienceDigest] = []
     public private(set) var leftAudiences: [AudienceDigest] = []
     /// The last millisecond of the activity's first eight hours. Afterwards no update is sent. Nil if Redis has
@@ -140,7 +143,7 @@ public struct ActivityInspection: Sendable, Equatable {
             record = record.renamed("start")
             let timestamp = try record.readBinarySeconds()
             let version = Version(timestamp: timestamp, sequence: try record.readNumber(bytes: 8))
-            // A start without a claim was accepted.
+            // When APNs accepts a start, Redis removes the start's claim. So a start without a claim is settled.
             let isClaimed = flags & StoredRecord.Flag.hasClaim != 0
             let letter = isClaimed ? try record.readPart("start", count: 14).unreadBytes.first : nil
             start = Start(version: version, isSettled: letter != UInt8(ascii: "a"))
@@ -172,7 +175,7 @@ public struct ActivityInspection: Sendable, Equatable {
 
     // MARK: - By a policy's numbers
 
-    /// Returns how many doublings by answers 429 apply to the spacing now.
+    /// Returns how often the spacing is doubled now, because APNs answered 429.
     public func spacingDoublings(_ pace: Policy.Pace, nowMilliseconds now: Int64) -> Int {
         guard let throttledAtMilliseconds, now >= throttledAtMilliseconds else { return 0 }
         let recoveredDoublings = (now &- throttledAtMilliseconds) / pace.throttleRecoveryMilliseconds

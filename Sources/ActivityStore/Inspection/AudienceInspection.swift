@@ -95,8 +95,8 @@ public struct AudienceInspection: Sendable, Equatable {
         rangeCheckpoints.sort { ($0.range.rangeCount, $0.range.index) < ($1.range.rangeCount, $1.range.index) }
     }
 
-    /// Returns what is left now of the audience's two budgets for priority 10: that for members without frequent
-    /// updates, and that for members with them.
+    /// Returns what is left now of the audience's two budgets for priority 10: one is for members without frequent
+    /// updates, the other for members with them.
     public func budgets(
         _ pace: Policy.Pace,
         nowMilliseconds now: Int64

@@ -5,8 +5,8 @@ public struct DeviceInspection: Sendable, Equatable {
     public struct AttributesTypeState: Sendable, Equatable {
         public var attributesType: String
         public var token: InspectedToken?
-        /// When the token was registered. Without a token: the time of the last unregistration or, plus 1, of the
-        /// registration of the token that was retired. Nil if there was neither.
+        /// When the token was registered. After an unregistration: the time of the unregistration. After the token was
+        /// retired: one millisecond more than the time of its registration. Nil if none of these happened.
         public var registeredAtMilliseconds: Int64?
         /// The starts that wait for a token, oldest version first.
         public var heldStarts: [HeldStart] = []

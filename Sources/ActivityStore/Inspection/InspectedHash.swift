@@ -37,8 +37,8 @@ public struct InspectedToken: Sendable, Equatable {
     }
 }
 
-/// What is left in a bucket. A draw is for a push of priority 10, for a start if the bucket is a device's, or for a
-/// command if it is an audience's.
+/// What is left in a bucket. One draw is one push of priority 10 (an activity's bucket), one start (a device's bucket)
+/// or one command of priority 10 (an audience's bucket).
 public struct InspectedBudget: Sendable, Equatable {
     /// How many draws are possible now, including those from the reserve.
     public let drawsLeft: Int

@@ -152,8 +152,10 @@ extension ActivityState {
         return (makeSendReply(start), .renewed)
     }
 
-    /// Decides about a start that has already got a send verdict. The call may come for the same record after a lost
-    /// reply, for this record after it was deferred (then it names the previous claim), or for another record.
+    /// Decides about a start that has already got a send verdict. There are three cases:
+    /// - The call is for the record that got the verdict, because the reply was lost.
+    /// - This record was deferred. The call then names the record's previous claim.
+    /// - The call is for another record of the start.
     private mutating func repeatStart(
         _ start: Start,
         claim: UInt64,

@@ -26,8 +26,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         public var version: Version
         public var isSettled: Bool
         public var timestamp: Int64
-        /// The claim of the record that got the send verdict; nil once APNs has accepted the start (then every record
-        /// of the start gets `duplicate`), and in a state that was made from an inspection.
+        /// The claim of the record that got the send verdict. Nil after APNs has accepted the start: then every record
+        /// of the start gets `duplicate`. Also nil in a state that was made from an inspection.
         public var claim: UInt64?
     }
 
@@ -35,7 +35,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     public internal(set) var versionState = VersionState.waiting
     /// Whether the newest version is an end.
     public internal(set) var isEnded = false
-    /// Whether the newest version has drawn on the bucket.
+    /// Whether the newest version has drawn on the bucket of priority 10.
     public internal(set) var hasDrawn = false
     public internal(set) var lastTimestamp: Int64 = 0
     /// The time of the last send verdict; 0: none yet.
@@ -174,7 +174,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return (StoreReply(.retry), .renewed)
     }
 
-    /// Retires the token and makes its registration stale. False if the retirement does not concern this token.
+    /// Retires the token and makes its registration stale. Returns false if the activity has another token or none, or
+    /// if the token was registered at `retirement.invalidAtMilliseconds` or later.
     private mutating func retire(by retirement: TokenRetirement<[UInt8]>) -> Bool {
         guard let token, token.isRetired(by: retirement) else { return false }
         retiredToken = RetiredToken(token)

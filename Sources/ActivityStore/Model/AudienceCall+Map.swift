@@ -54,7 +54,7 @@ extension MemberEntry {
         with(identifier: transform(identifier), token: transform(token))
     }
 
-    /// Returns the same entry with this id and token, which have the same text in other memory.
+    /// Returns a copy of the entry that refers to other memory: `identifier` and `token` are copies of the entry's own.
     func with<Other>(identifier: Other, token: Other) -> MemberEntry<Other> {
         MemberEntry<Other>(
             location: location,

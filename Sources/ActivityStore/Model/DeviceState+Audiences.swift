@@ -26,8 +26,8 @@ extension DeviceState {
         return true
     }
 
-    /// Leaves the audiences that only the registrations of these attributes types name. Their tokens are dead or
-    /// unregistered.
+    /// Leaves the audiences that only the registrations of these attributes types name, because the tokens of these
+    /// types are dead or unregistered.
     mutating func leaveAudiences(of types: [String], at milliseconds: Int64) {
         let audiencesOfOtherTypes = audiences { !types.contains($0) }
         var newlyLeftAudiences: [UInt64] = []

@@ -85,9 +85,9 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         let isStored = isNewer && storeTokenIfNewer(type, registration)
         var reply = StoreReply<[UInt8]>(.stale)
         if list != nil { reply.departures = departures }
-        // A stale registration also returns a start that waits, and its worker sends the start with the known,
-        // newer token. The reason: the registration of the known token may be settled, and then no worker reads
-        // it again.
+        // Even if the registration is stale, the reply has a start that waits. The worker then sends this start with
+        // the newer token that Redis knows. The reason: the registration of that token may be settled, and then no
+        // worker reads it again.
         guard isStored || statesByAttributesType[type]?.token != nil else { return (reply, .unchanged) }
         let nextStart = nextHeldStart(statesByAttributesType[type]?.heldStarts ?? [], after: step.heldStart)
         guard isStored || nextStart != nil else { return (reply, .unchanged) }

@@ -30,8 +30,8 @@ public struct TimetableEntry: Sendable, Equatable {
     static func apply(_ event: LifetimeEvent, keeping kept: KeptCommand<[UInt8]>?, in life: inout TimetableEntry?) {
         switch event {
         case .removed: life = nil
-        // The life does not change. A worker reports `endedByAnother` after a claim, but in the model no
-        // worker claims lives.
+        // Neither event changes the life. The script removes a life after an `endedByAnother` only if workers have
+        // claimed it several times. In the model, no worker claims lives.
         case .updatedAfterEnd, .endedByAnother: break
         case .ended(let beganMilliseconds, let restart):
             guard let previous = life, previous.beganMilliseconds == beganMilliseconds else { return }
@@ -55,8 +55,8 @@ public struct TimetableEntry: Sendable, Equatable {
         if let kept { life?.keep(kept) }
     }
 
-    /// Whether the life that began at `beganMilliseconds` still continues. Also false if the life keeps a newer state
-    /// than `state`, the state that the new start would show; then the life is due at once. The script also
+    /// Whether the life that began at `beganMilliseconds` still continues. `state` is the state that the new start
+    /// would show. If the life keeps a newer state, returns false and makes the life due at once. The script also
     /// postpones the next claim; the model has no claims.
     static func checkContinues(_ life: inout TimetableEntry?, from beganMilliseconds: Int64, showing state: Version?)
         -> Bool

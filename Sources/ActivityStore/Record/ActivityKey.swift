@@ -41,7 +41,7 @@ public enum ActivityKey {
         default: return identifier
         }
         return [UInt8](unsafeUninitializedCapacity: PackedUUID.textBytes) { text, count in
-            // Memory of a positive size has an address.
+            // The guard never fails, because `text` has room for bytes. Only an empty buffer may lack an address.
             guard let base = UnsafeMutableRawPointer(text.baseAddress) else { return }
             identifier.withUnsafeBytes { PackedUUID.unpack($0, letterCase, to: base) }
             count = PackedUUID.textBytes

@@ -62,7 +62,7 @@ enum StoredRecord {
 
     /// Bits of byte 14, the state of the newest version.
     enum StateBit {
-        /// Whether the newest version has drawn on the bucket.
+        /// Whether the newest version has drawn on the bucket of priority 10.
         static let hasDrawn: UInt8 = 128
         /// A bit that every ASCII letter has. If it is set, the last assigned timestamp is the newest version's
         /// own. If the script has cleared it, the last assigned timestamp is in bytes 40–44.

@@ -143,11 +143,11 @@ if #operation > 1 then
   local oldIndex
   -- The index of the last call whose command a worker read again because the server lost data.
   local againIndex
-  -- The index of the last end that applies although the newest start is newer.
+  -- The index of the last end that takes effect even if the newest start is newer than the end.
   local newerLifeIndex
-  -- What the last call asked for, except the most frequent settlement (an acceptance without further parts). Most
-  -- often the next call asks for the same, so the script computes these variables only if it asks for something
-  -- else.
+  -- What the last call asked for. Most often the next call asks for the same, so the script computes these
+  -- variables only if it asks for something else. The most frequent settlement (an acceptance without further
+  -- parts) does not change them.
   local asked, numberOfPace, isHigh, mayUseReserve
   local format = RECORD
   -- `shape` is a value's first seven bytes as one number: the last second in which the activity takes updates, the
@@ -471,8 +471,8 @@ if #operation > 1 then
       then
         registers, whole = true, true
         if againIndex == index and kind % @FREQUENT@ == 0 and seconds > last then
-          -- As for a registration that is read again after a loss of data, the next timestamp is above the present
-          -- second.
+          -- This command is read again after a loss of data. The next timestamp must be above the present second,
+          -- because earlier pushes may have had timestamps above those of their commands.
           local letter = stateAndSent % 256
           if letter % @HAS_DRAWN@ >= @OWN_TIMESTAMP@ then letter = letter - @OWN_TIMESTAMP@ end
           value = sub(value, 1, @STATE@ - 1) .. char(letter) .. sub(value, @STATE@ + 1, @ASSIGNED@ - 1) .. pack('<I5', seconds)
@@ -728,8 +728,8 @@ local function isNewer(left, right)
 end
 
 -- Returns the lower-case letter of a state's byte, whether the newest version is an end, and the difference
--- between the byte and the letter. Another letter plus this difference is the byte of that letter's state,
--- with the same other bits.
+-- between the byte and the letter. To change the state but keep the other bits of the byte, the script adds this
+-- difference to another letter.
 local function splitState(state)
   local letter = state % @HAS_DRAWN@
   if letter < @OWN_TIMESTAMP@ then letter = letter + @OWN_TIMESTAMP@ end
@@ -854,7 +854,9 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
       end
     end
     if at < registeredAt then return 'stale' .. (list and leaves() or '') end
-    -- A registration that was made before does not replace what came in the same millisecond. Time 0: none has come.
+    -- Redis already has another token, or an unregistration, with the time of this registration. It stays, because
+    -- this registration may be the older one. Registrations that name audiences, and tokens from commands, replace it.
+    -- Time 0 means that none has come yet.
     if at == registeredAt and at > 0 and not list and source ~= @FROM_COMMAND@ and (form ~= newForm or token ~= newToken) then
       return 'stale'
     end
@@ -1054,7 +1056,8 @@ if operation == 'r' then
     end
   end
   local isStale = sub(registration, 1, 13) < sub(t or '', 1, 13)
-  -- A registration that was made before does not replace what came in the same millisecond.
+  -- Redis already has another token, or an unregistration, with the time of this registration. It stays, because
+  -- this registration may be the older one. Registrations that name audiences, and tokens from commands, replace it.
   if t and not list and ARGV[7] ~= '1' and sub(registration, 1, 13) == sub(t, 1, 13) then
     isStale = registration ~= t or ARGV[4] ~= u
   end
@@ -1085,8 +1088,9 @@ if operation == 'r' then
     end
   end
   if not isAfter then nextStart = later end
-  -- A stale registration also returns a start that waits, and its worker sends the start with the known, newer
-  -- token. The reason: the registration of the known token may be settled, and then no worker reads it again.
+  -- Even if the registration is stale, the reply has a start that waits. The worker then sends this start with the
+  -- newer token that Redis knows. The reason: the registration of that token may be settled, and then no worker
+  -- reads it again.
   local gone = list and leaves(l) or ''
   if gone ~= '' and nextStart then nextStart = '' end
   if isStale then return (nextStart and 'registered' .. nextStart or 'stale') .. gone end

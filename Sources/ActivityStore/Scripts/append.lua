@@ -26,8 +26,8 @@ local BYTES_MAX, BYTES_BEFORE_FULL, RENEWAL_SECONDS = @PAGE_BYTES_MAX@, @PAGE_BY
 local seconds = call('TIME')[1] + 0
 local replies = {}
 
--- Writes the page again with the next capacity. Redis refuses a script's writes for want of memory only before its
--- first write. The entry is already written, so none of the writes here is refused, and no entry is lost.
+-- Writes the page again with the next capacity. If memory is exhausted, Redis refuses a script's first write, but no
+-- write after it. The entry is already written, so none of the writes here is refused, and no entry is lost.
 local function growPage(key, header, pageBytes)
   local block = pageBytes + @STRING_OVERHEAD@
   local growth = block <= @GROWTH_END@ and @GROWTH_BYTES@ or block <= @MIDDLE_GROWTH_END@ and @MIDDLE_GROWTH_BYTES@ or @LARGE_GROWTH_BYTES@

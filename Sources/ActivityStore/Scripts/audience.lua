@@ -222,9 +222,10 @@ end
 
 if operation == 'p' then
   -- Records checkpoints. The arguments are a range, a claim and a text for each checkpoint. The reply has the
-  -- newest admitted version, and a number for each checkpoint: 1 if it was recorded; 0 if the range has another claim:
-  -- another worker's, or an older one after a failover; 2 if the range has no claim: the server has lost data, so
-  -- members may be missing too.
+  -- newest admitted version, and a number for each checkpoint:
+  --     0    the range has another claim: another worker's, or an older one after a failover
+  --     1    the checkpoint was recorded
+  --     2    the range has no claim: the server has lost data, so members may be missing too
   local names, owners, fields, replies = {}, {}, {}, {newestAdmitted()}
   for at = 2, #ARGV, 3 do names[#names + 1] = 'c' .. ARGV[at] end
   for index, owner in ipairs(call('HMGET', key, unpack(names))) do owners[names[index]] = owner end

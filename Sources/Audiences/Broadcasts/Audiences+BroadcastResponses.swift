@@ -23,8 +23,8 @@ extension Audiences {
             finishBroadcast(broadcast, .delivered, now: now)
         case .rejected where noteMissingStorage(of: channel, from: result.reason):
             retryLater(broadcast, pauseMilliseconds: 0, now: now)
-        // The core asks for no new channel if the producer manages the channel itself. It asks for none for
-        // an end either: the new channel would have no subscribers, and nothing would delete it.
+        // If the producer manages the channel, only the producer may create a new one. For an end, a new channel
+        // would have no subscribers, and nothing would delete it. So in both cases the broadcast fails.
         case .channelGone where channels[channel].isManagedByProducer || broadcasts[broadcast].record.event == .end:
             finishBroadcast(broadcast, .failed, now: now)
         case .rejected, .tokenDead, .tokenSuspect, .topicSuspect: finishBroadcast(broadcast, .failed, now: now)
@@ -97,7 +97,8 @@ extension Audiences {
         if isRequested { beginWaitForReplacementChannel(channel, now: now) }
     }
 
-    /// Begins the wait for another channel again after a refusal of the keeper. Does nothing if the core awaits none.
+    /// Called when the keeper has refused to replace a lost channel. If the broadcasts still wait for the new channel,
+    /// begins this wait again.
     mutating func replacementChannelRefused(_ channel: UInt32, now: Moment) {
         guard channels[channel].replacementAwaitedUntilMilliseconds > now.monotonicMilliseconds else { return }
         beginWaitForReplacementChannel(channel, now: now)

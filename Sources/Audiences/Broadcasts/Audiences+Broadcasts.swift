@@ -93,8 +93,8 @@ extension Audiences {
         return broadcast
     }
 
-    /// Makes the broadcast the one that waits in its channel. A broadcast that is older than one the channel already
-    /// had ends as superseded, and a repeated one only settles.
+    /// Makes the broadcast the one that waits in its channel. If the channel already had a newer version, the broadcast
+    /// ends as superseded. If the channel already had a broadcast of the same command, this one only settles.
     private mutating func enqueue(
         _ broadcast: UInt32,
         in channel: UInt32,
@@ -145,9 +145,9 @@ extension Audiences {
         Body.setTimestamp(timestamp, in: record.body.mutableBytes, record.layout)
     }
 
-    /// Supersedes the older broadcast. If the newer one has no alert of its own, and if its body stays within the
-    /// limit with the older one's alert, it carries that alert unless the alert is too old. The broadcast that
-    /// brought the alert then ends together with the newer one. Every other replaced broadcast ends now.
+    /// Supersedes the older broadcast. The newer one carries the older one's alert if it has no alert of its own, its
+    /// body has room for the alert, and the alert is not too old. The broadcast that brought the alert then ends
+    /// together with the newer one. Every other replaced broadcast ends now.
     mutating func supersedeBroadcast(_ older: UInt32, by newer: UInt32, now: Moment) {
         let (replaced, record) = (broadcasts[older].record, broadcasts[newer].record)
         let isManagedByProducer = channels[broadcasts[newer].channel].isManagedByProducer
@@ -298,7 +298,7 @@ extension Audiences {
             isBroadcast: true,
             body: slot.record.body.bytes,
             priority: slot.record.instruction.grant.priority,
-            // APNs refuses any other expiration on a channel without storage.
+            // On a channel without storage, APNs refuses every expiration except 0.
             expiration: target.storage == .none
                 ? 0
                 : sentExpirationSeconds(of: slot.record, from: now.wallSeconds),

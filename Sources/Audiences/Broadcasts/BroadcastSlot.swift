@@ -104,8 +104,8 @@ struct ChannelSlot: BitwiseCopyable {
     /// Until when the pushes wait for a replacement of this channel, because APNs does not know it (monotonic
     /// milliseconds). `.min`: no replacement is awaited.
     var replacementAwaitedUntilMilliseconds: Int64 = .min
-    /// Whether the channel is in the queue of its app and environment: channels that had something to send when they were
-    /// queued.
+    /// Whether the channel is in the queue of its app and environment. A channel is queued when it has something to
+    /// send.
     var isQueued = false
     var nextInQueue: UInt32 = .max
     /// When the channel's timer fires (monotonic milliseconds); `.max` if none is set.

@@ -111,8 +111,8 @@ extension Audiences {
         )
     }
 
-    /// - Parameter defaultSeconds: the policy's time, for a push for which neither the expiration nor the stale date
-    ///   decides.
+    /// - Parameter defaultSeconds: the policy's default. It applies if neither the command's expiration nor its stale
+    ///   date decides.
     package static func sentExpirationSeconds(
         event: Event,
         expiration: Int64,

@@ -16,9 +16,8 @@ extension Audiences {
     static var commandsAwaitingChannelMax: Int { 1_024 }
     /// For this long after a command has waited without success, no other command of its audience begins to wait.
     static var channelWaitPauseMilliseconds: Int64 { 60_000 }
-    /// The limit for the number of audiences whose commands do not wait because one has waited without success. At this
-    /// number, no further command of any audience begins to wait until one of these pauses has ended. Commands that
-    /// already wait may still add pauses.
+    /// The maximum number of audiences that have a pause (``channelWaitPauseMilliseconds``). While it is reached, no
+    /// command of any audience begins to wait. Commands that already wait may still add pauses.
     static var channelWaitPausesMax: Int { 4_096 }
     /// The least time between two removals of ended pauses while ``channelWaitPausesMax`` is reached. Each removal
     /// scans all pauses.

@@ -205,8 +205,9 @@ extension Audiences {
         beginNextCommand(audience, now: now)
     }
 
-    /// Returns a command to the core for single activities, and also the command whose alert it carried. Both have
-    /// left the audience's list.
+    /// Ends a command: queues its ending for the core for single activities (``nextReturnedCommand()``), and frees it.
+    /// If the command carries a rider's alert, the rider ends first: as withdrawn if the command is withdrawn,
+    /// otherwise as superseded. The command must not be in the audience's list any more.
     mutating func finishCommand(_ command: UInt32, _ ending: HandoverEnding, reason: StaticString = "") {
         let slot = commands[command]
         if slot.rider != .max {

@@ -8,7 +8,7 @@ import LiveActivity
 /// command is one broadcast with one result, so it needs no result over all ranges. The keeper of channels is
 /// not involved.
 extension Audiences {
-    /// Admits the command without asking for a size: such a channel has no members.
+    /// Admits a command to a producer's channel. Such a channel has no members, so the core does not ask for its size.
     mutating func admitToChannel(_ command: UInt32) {
         commands[command].stage = .admitting
         storeQueue.append(AudienceTicket(.admit, index: command))

@@ -23,8 +23,8 @@ extension Audiences {
     }
 
     /// Merges two commands, each of them an update or an end: `waiting` is in the audience's list, `command` is in no
-    /// list. One of them is kept, in the place of `waiting`. The other one ends, or becomes its rider. If the older one
-    /// is an end and the newer one an update, neither supersedes the other.
+    /// list. One of them is kept, in the place of `waiting`. The other one ends, or becomes the rider of the kept one.
+    /// If the older one is an end and the newer one an update, neither supersedes the other (`keepBoth`).
     mutating func merge(_ command: UInt32, with waiting: UInt32, of audience: UInt32) {
         let (newer, older) =
             commands[waiting].version < commands[command].version ? (command, waiting) : (waiting, command)
@@ -42,9 +42,9 @@ extension Audiences {
         }
     }
 
-    /// Keeps both an end and a newer update; `waiting` is the one of them that is in the audience's list. The other one
-    /// belongs beside it: before the update, or behind the end. If an update or end already waits there, the other one
-    /// is merged with that command.
+    /// Keeps both an end and a newer update. One of them is in the audience's list: `waiting`. The other one is added,
+    /// so that the end comes directly before the update. If another update or end already waits at this place, the
+    /// added command is merged with it.
     private mutating func keepBoth(end: UInt32, update: UInt32, waiting: UInt32, of audience: UInt32) {
         if waiting == update {
             let predecessor = predecessor(of: update, of: audience)
@@ -81,9 +81,9 @@ extension Audiences {
         }
     }
 
-    /// Supersedes the older command. If the newer command has no alert of its own, and if its body stays within the
-    /// limit with the older one's alert, it carries that alert. The command that brought the alert then ends together
-    /// with the newer one. Every other replaced command ends now.
+    /// Supersedes the older command. The newer one carries the older one's alert if it has no alert of its own and its
+    /// body has room for the alert. The command that brought the alert then ends together with the newer one. Every
+    /// other replaced command ends now.
     private mutating func supersedeCommand(_ older: UInt32, by newer: UInt32) {
         if commands[older].requestsChannel { commands[newer].requestsChannel = true }
         guard commands[older].hasAlert, !commands[newer].hasAlert,

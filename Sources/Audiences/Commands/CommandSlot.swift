@@ -9,8 +9,8 @@ struct CommandSlot: BitwiseCopyable {
         /// audience.
         case sizing
         case admitting
-        /// The command is admitted. It waits until the keeper has created the audience's channel or refused, at most
-        /// ``Audiences/channelWaitMilliseconds``.
+        /// The command is admitted. It waits until the keeper has created the audience's channel or has refused to
+        /// create it, at most ``Audiences/channelWaitMilliseconds``.
         case awaitingChannel
         /// The command's fan-out records are on their way to Kafka.
         case fanningOut

@@ -28,7 +28,7 @@ public struct AudienceProduction: Sendable, Equatable, BitwiseCopyable {
     static let broadcastRange: UInt16 = 0x400
     public var index: UInt32
 
-    /// The bit that distinguishes the tag from those of the core for single activities.
+    /// This bit is set in the tags of this core. It is not set in the tags of the core for single activities.
     private static let marker: UInt64 = 1 << 47
 
     init(kind: Kind, range: UInt16 = 0, index: UInt32) {

@@ -19,7 +19,7 @@ public struct AudiencePush {
     public var isRetry: Bool
 }
 
-/// Identifies a push: to a member of a page, a parked member or a member that has joined, or a broadcast.
+/// Identifies a broadcast, or a push to a member: to a member of a page, a parked one, or one that has just joined.
 struct PushTag: BitwiseCopyable {
     static let marker: UInt64 = 1 << 63
     private static let parkedBit: UInt64 = 1 << 62

@@ -30,8 +30,8 @@ public struct AudiencesConfiguration: Sendable {
     /// The maximum number of members whose refused push or dead token is being recorded.
     public var refusedMembersMax = 4_096
     /// The maximum number of changes of members' audiences in the core. A change stays until its audiences have
-    /// acknowledged it, and a member that joined has been shown its audience's state or the core has given up this
-    /// push. At least 1.
+    /// acknowledged it. If the member joined, it may stay longer: until the push with the audience's state has
+    /// succeeded, or the core has given this push up. At least 1.
     public var membershipChangesMax = 4_096
     /// The maximum number of starts of devices that Kafka has not acknowledged yet. At least 1.
     public var startsMax = 1_024
@@ -42,14 +42,15 @@ public struct AudiencesConfiguration: Sendable {
     public var retryMillisecondsMax = Self.retryMillisecondsMaxDefault
     private static let retryBaseMillisecondsDefault: Int64 = 200
     private static let retryMillisecondsMaxDefault: Int64 = 60_000
-    /// The bound of a random pause, which is at least half as long. The pause follows if the pool's budget permits no
-    /// retry, or if APNs has limited a member's token (429). A longer pause after the failed attempt takes precedence.
+    /// The longest pause before a push that must wait because the pool's budget permits no retry, or because APNs has
+    /// limited a member's token (429). The pause is random and at least half as long. If the pause after the failed
+    /// attempt is longer, that pause applies.
     public var retryBudgetPauseMilliseconds: Int64 = 30_000
     /// The time between two checkpoints of a round that makes progress. When a version has reached all its members, the
     /// round records a checkpoint at once.
     public var checkpointIntervalMilliseconds: Int64 = 500
-    /// How long a round waits for the fan-out record of a newer version that the store has admitted, or of a version
-    /// that the last owner of the partition had under way.
+    /// How long a round waits for a fan-out record that it has not received yet: that of a newer version that the store
+    /// has admitted, or that of a version that the last owner of the partition had under way.
     public var newerVersionWaitMilliseconds: Int64 = 10_000
     /// The planned maximum of members in a range, by an estimate of the audience's size. A range has more if the
     /// audience needs more than 256 ranges for that, or if the audience grows while the number of ranges is fixed.

@@ -10,9 +10,9 @@ public struct RoundGauges: Sendable, Equatable, BitwiseCopyable {
     /// When the command of the oldest version under way was admitted, UNIX milliseconds; nil if no version is
     /// under way.
     public var oldestVersionAdmittedMilliseconds: Int64?
-    /// Since when members wait for their turn in a round, UNIX milliseconds: the admission time of the command with
-    /// which the wait began. Later commands do not change it while members wait. Of several rounds, the earliest time
-    /// counts; nil if every round has reached all its members, and no record was passed over.
+    /// Since when members wait for their turn in a round, UNIX milliseconds. The wait begins when a command is
+    /// admitted, and goes on if later commands come before all members have had their turn. Of several rounds, the
+    /// earliest time counts. Nil if every round has reached all its members, and no record was passed over.
     ///
     /// If commands come faster than a round reaches all members, no single command is old, but there are always members
     /// without the newest state. This time shows such a backlog. Parked members do not count: a phone that APNs answers
@@ -23,8 +23,8 @@ public struct RoundGauges: Sendable, Equatable, BitwiseCopyable {
 }
 
 extension Audiences {
-    /// Returns how many turns of members are over since the worker started, by `MemberOutcome.rawValue`. A
-    /// member counts once each time that a round passes it, even if several versions were under way.
+    /// Returns how many members have had their turn since the worker started, by `MemberOutcome.rawValue`. A member
+    /// counts once each time that a round passes it, even if several versions were under way.
     public func memberOutcomeCounts(of appIndex: Int) -> InlineArray<6, UInt64> {
         queues[appIndex].memberOutcomeCounts
     }

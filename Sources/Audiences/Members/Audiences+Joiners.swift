@@ -7,8 +7,8 @@ import Numbers
 ///
 /// The push has no alert, and priority 5 (10 for an end). The core asks the store for the state only after
 /// the store has acknowledged the member's entry. So a command that is admitted later finds the entry. The
-/// store does not keep this work. So the registration stays unsettled until the push has its first answer, at
-/// most a second; after a crash the registration is read again.
+/// store does not record that the push is still to be sent. So the registration stays unsettled until the push has
+/// its first answer, at most a second; after a crash the registration is read again.
 extension Audiences {
     /// How long a registration stays unsettled at most while its member waits for the push.
     private static var settlementDelayMilliseconds: Int64 { 1_000 }
@@ -36,7 +36,7 @@ extension Audiences {
     mutating func overrideByLaterChange(_ change: UInt32) {
         membershipChanges[change].isOverridden = true
         switch membershipChanges[change].stage {
-        case .ready:
+        case .awaitingPush:
             removeFromJoinerQueue(change)
             endMembershipChange(change)
         case .backingOff: endMembershipChange(change)
@@ -70,8 +70,8 @@ extension Audiences {
     mutating func newestStateReceived(_ request: UInt32, _ reply: Reply?, now: Moment) {
         let slot = newestStateRequests[request]
         let state = addState(slot.key.digest, reply)
-        // The members of this request may ask for this audience again below, so the request is freed or repeated
-        // first.
+        // Free or repeat the request first. When its members are handled below, they may ask for the newest state of
+        // this audience again.
         newestStateRequests[request].firstChange = slot.firstLaterChange
         newestStateRequests[request].firstLaterChange = .max
         if slot.firstLaterChange == .max {
@@ -114,8 +114,8 @@ extension Audiences {
         )
     }
 
-    /// Chooses this state for the member, unless the activity already shows this version or a newer one, or another
-    /// audience that the member has joined has a state that is at least as new.
+    /// Chooses this state for the member if it is the newest one. It is not if the activity already shows this version
+    /// or a newer one, or if another audience that the member has joined has a state that is at least as new.
     private mutating func chooseStateIfNewer(_ state: UInt32, _ version: Version, to change: UInt32, now: Moment) {
         let slot = membershipChanges[change]
         if let shownVersion = slot.shownVersion, version <= shownVersion { return }
@@ -146,7 +146,7 @@ extension Audiences {
         guard membershipChanges[change].state != .max, !mustGiveUp(change, at: now.monotonicMilliseconds) else {
             return endMembershipChange(change)
         }
-        membershipChanges[change].stage = .ready
+        membershipChanges[change].stage = .awaitingPush
         let (appIndex, environment) = poolIndices(ofJoiner: change)
         let last = queues[appIndex].lastJoiner[environment]
         if last == .max {
@@ -202,7 +202,7 @@ extension Audiences {
     /// Makes the member the first of its queue again, because its push found no stream.
     mutating func joinerReturned(_ change: UInt32) {
         let (appIndex, environment) = poolIndices(ofJoiner: change)
-        membershipChanges[change].stage = .ready
+        membershipChanges[change].stage = .awaitingPush
         membershipChanges[change].nextChange = queues[appIndex].firstJoiner[environment]
         queues[appIndex].firstJoiner[environment] = change
         if queues[appIndex].lastJoiner[environment] == .max {
@@ -297,10 +297,10 @@ extension Audiences {
         switch membershipChanges[change].stage {
         case .backingOff where membershipChanges[change].dueMilliseconds <= now.monotonicMilliseconds:
             requestNewestStates(change)
-        case .ready where mustGiveUp(change, at: now.monotonicMilliseconds):
+        case .awaitingPush where mustGiveUp(change, at: now.monotonicMilliseconds):
             removeFromJoinerQueue(change)
             return endMembershipChange(change)
-        case .ready, .asking, .underWay:
+        case .awaitingPush, .asking, .underWay:
             // The member waits for its pool, the store or APNs. The core checks the member again when the time
             // for its push has passed.
             membershipChanges[change].dueMilliseconds =

@@ -21,7 +21,7 @@ extension Audiences {
         }
         switch membershipChanges[previousChange].stage {
         case .queued, .notifying: membershipChanges[previousChange].successor = change
-        case .asking, .ready, .underWay, .backingOff:
+        case .asking, .awaitingPush, .underWay, .backingOff:
             overrideByLaterChange(previousChange)
             notifyNextAudience(change, now: now)
         }

@@ -4,8 +4,8 @@ public import LiveActivity
 /// Members whose push APNs refused permanently. Kafka gets a result for each of them, unless the push belongs to no
 /// command because the member has just joined. A member whose token is dead leaves its audience.
 ///
-/// A member gets its outcome only after Kafka has acknowledged the result, and the store the removal. So a
-/// crash loses neither.
+/// A member gets its outcome only after Kafka has acknowledged the result and the store has acknowledged the removal.
+/// So a crash loses neither.
 extension Audiences {
     mutating func addRefusedMember(
         _ tag: PushTag,

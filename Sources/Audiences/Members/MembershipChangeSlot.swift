@@ -3,10 +3,10 @@ import LiveActivity
 
 /// A change of a member's audiences. For a member that joins, also the state that it will be shown.
 ///
-/// `queued` → `notifying` → (`asking` → `ready` → `underWay`) → finished. From `ready`, the change goes back to
-/// `asking` if its state is too old. From `ready` and `underWay`, it may go to `backingOff`, and then to `asking`. If a
-/// later change of the same member comes, this change ends as soon as its audiences are notified and none of its calls
-/// and pushes is under way.
+/// `queued` → `notifying` → (`asking` → `awaitingPush` → `underWay`) → finished. From `awaitingPush`, the change goes
+/// back to `asking` if its state is too old. From `awaitingPush` and `underWay`, it may go to `backingOff`, and then
+/// to `asking`. If a later change of the same member comes, this change ends as soon as its audiences are notified and
+/// none of its calls and pushes is under way.
 struct MembershipChangeSlot: BitwiseCopyable {
     enum Stage: UInt8, BitwiseCopyable {
         /// The change waits until the audiences know an earlier change of the same member. An audience keeps
@@ -17,7 +17,7 @@ struct MembershipChangeSlot: BitwiseCopyable {
         /// The core requests the newest state of each joined audience, one after the other.
         case asking
         /// The member waits in its pool's queue for a push.
-        case ready
+        case awaitingPush
         case underWay
         /// APNs could not take the push, or the pool's budget refused the retry. The change waits before it requests
         /// the newest states again.
@@ -44,10 +44,11 @@ struct MembershipChangeSlot: BitwiseCopyable {
     var successor: UInt32 = .max
     /// How many audiences have acknowledged or permanently refused the change.
     var notifiedAudienceCount = 0
-    /// For how many of the joined audiences the store has replied to the request for the newest state, or refused it.
+    /// The number of joined audiences for which the store has replied to the request for the newest state, or has
+    /// refused it.
     var repliedAudienceCount = 0
-    /// The next member in a queue: of members that wait for the same reply of the store, or of members that
-    /// wait for a push.
+    /// The next member in the same queue. The members of a queue wait for the same reply of the store, or for a push in
+    /// the same pool.
     var nextChange: UInt32 = .max
     /// The slot in `newestStates` of the state that the member will be shown.
     var state: UInt32 = .max
@@ -75,8 +76,8 @@ struct MembershipChangeSlot: BitwiseCopyable {
         wasMemberOfAll = incoming.wasMemberOfAll
         identifierByteCount = incoming.identifier.count
         tokenByteCount = incoming.token.count
-        // If the member leaves and joins the same audience, the leave is dropped, unless it is later than the
-        // registration.
+        // An audience that the member both leaves and joins gets no entry about the leave, unless the member left
+        // later than it registered.
         let departures = incoming.departures.filter { left in
             incoming.leftAtMilliseconds > incoming.registeredAtMilliseconds || !incoming.joins.contains(left)
         }
@@ -139,8 +140,8 @@ struct MembershipChangeSlot: BitwiseCopyable {
 }
 
 /// Identifies a member whose changes must reach its audiences one after the other. The location is a hash of the id.
-/// In the rare case that two members have the same location, the core treats them as one: the change of one waits for
-/// that of the other, and ends its push.
+/// In the rare case that two members have the same location, the core treats them as one member. A later change of one
+/// member then waits until the audiences know the earlier change of the other, and the core gives up the other's push.
 struct MemberKey: Hashable {
     let appIndex: UInt16
     let kind: StoreSubjectKind
@@ -154,10 +155,10 @@ struct MemberKey: Hashable {
 /// A request for an audience's newest state, for all members that asked for it before the request was queued.
 struct NewestStateRequest: BitwiseCopyable {
     let key: AudienceKey
-    /// Members that the reply is for.
+    /// The first in the list of changes that the reply is for.
     var firstChange: UInt32
-    /// Members that asked for the state after the request was queued. The reply may be older than their entries,
-    /// so the request is repeated for them.
+    /// The first in the list of changes that asked after the request was queued; `.max`: none. The reply may be older
+    /// than their members' entries in the audience, so the request is repeated for them.
     var firstLaterChange: UInt32 = .max
 
     init(_ key: AudienceKey, for change: UInt32) {

@@ -9,8 +9,8 @@ struct PageSlot: BitwiseCopyable {
         case askingDirectory
         case askingPage
         case ready
-        /// The round no longer needs the page. The store's reply frees the page. If the page was ready, the end of the
-        /// last push, start or recorded refusal of its members frees it.
+        /// The round no longer needs the page. It is freed when the store replies. If it was ready, it is freed when no
+        /// push, start or recording of a refusal is under way for any of its members.
         case discarded
     }
 
@@ -51,7 +51,7 @@ struct PageSlot: BitwiseCopyable {
     private var loadedMemberCount: UInt16 = 0
     private var keptMemberCount: UInt16 = 0
     var memberCount: UInt16 { keptMemberCount }
-    /// The next member that has its turn.
+    /// The index of the member whose turn is next.
     var sendIndex: UInt16 = 0
     /// The number of members whose push or start is under way, or whose refusal is being recorded. Parked members
     /// are not counted.
@@ -127,7 +127,7 @@ struct PageSlot: BitwiseCopyable {
     func freeBytes() { block.free() }
 }
 
-/// The progress of a member of a page. A value from `done` on also contains the outcome.
+/// The progress of a member of a page. To store an outcome, its raw value is added to that of `done`.
 enum MemberProgress: UInt8 {
     case unsent
     case inFlight
@@ -138,8 +138,8 @@ enum MemberProgress: UInt8 {
     case parked
     /// The member's push was refused. The result and, for a dead token, the invalidation are being recorded.
     case refused
-    /// An activity where devices are wanted, or a device where activities are wanted. Not a member for this
-    /// command.
+    /// The entry belongs to an activity although the command is for devices, or to a device although it is for
+    /// activities. The command does not concern this member.
     case otherKind
     case done = 8
 

@@ -1,7 +1,7 @@
 import Delivery
 import LiveActivity
 
-/// The offset from which a partition must be read again.
+/// The core's request to read a partition of the fan-out topic again: from this offset, after this pause.
 public struct FanoutRereading: Sendable, Equatable, BitwiseCopyable {
     public var offset: Int64
     /// How long the partition stays paused before it is read again.
@@ -18,7 +18,7 @@ public struct FanoutRereading: Sendable, Equatable, BitwiseCopyable {
 /// overtakes another. Only ranges that are already under way continue.
 extension Audiences {
     /// The least time between two returns of a partition to an earlier offset.
-    private static var rereadingMilliseconds: Int64 { 5_000 }
+    private static var rereadingIntervalMillisecondsMin: Int64 { 5_000 }
 
     /// Whether there is room for a record of this range now.
     func hasRoom(for key: RoundKey, at offset: Int64, of index: UInt32) -> Bool {
@@ -113,15 +113,16 @@ extension Audiences {
 
     /// Returns the offset from which an assigned partition must be read again; nil if there is no reason to.
     ///
-    /// There are two reasons: room for records that were passed over, and a record whose offset was too far
-    /// ahead for the partition's ledger. The shell then calls ``rereadingBegan(_:from:now:)``.
+    /// There are two reasons: records were passed over and now have room, or a record's offset was too far ahead for
+    /// the partition's ledger. The shell then calls ``rereadingBegan(_:from:now:)``.
     public func rereading(_ index: UInt32, now: Moment) -> FanoutRereading? {
         guard let partition = partitions[index], partition.pointee.phase == .assigned else { return nil }
         if let stopOffset = partition.pointee.passedOverRecords.stopOffset {
-            return FanoutRereading(offset: stopOffset, pauseMilliseconds: Self.rereadingMilliseconds)
+            return FanoutRereading(offset: stopOffset, pauseMilliseconds: Self.rereadingIntervalMillisecondsMin)
         }
+        let latestMilliseconds = now.monotonicMilliseconds - Self.rereadingIntervalMillisecondsMin
         guard partition.pointee.passedOverRecords.count > 0,
-            partition.pointee.lastRereadMilliseconds <= now.monotonicMilliseconds - Self.rereadingMilliseconds,
+            partition.pointee.lastRereadMilliseconds <= latestMilliseconds,
             let offset = partition.pointee.passedOverRecords.lowestOffset(where: { hasRoomToReread(Int($0)) })
         else { return nil }
         return FanoutRereading(offset: offset, pauseMilliseconds: 0)

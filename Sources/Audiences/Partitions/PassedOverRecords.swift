@@ -22,8 +22,8 @@ struct PassedOverRecords: ~Copyable {
     /// The first record whose offset was too far ahead for the partition's ledger. Its partition stops: no
     /// record from there on is received before the partition is read again.
     private(set) var stopOffset: Int64?
-    /// The offset that is expected next while the partition is being read again; `.max`: it is not being read
-    /// again.
+    /// The offset that is expected next while the partition is being read again. `.max`: the partition is not being
+    /// read again.
     private(set) var expectedOffset = Int64.max
 
     init(windowOffsets: Int) { self.windowOffsets = windowOffsets }

@@ -5,8 +5,8 @@ import Numbers
 /// Parked members: members that get a push later, outside their turn.
 ///
 /// A member is parked if its pool is unavailable in its turn, or if the last owner had parked it. A member whose push
-/// failed is parked if the newest version will not reach it in its turn any more, or if it waits for an alert that this
-/// version carries. The newest version reaches all others later, in their turn.
+/// failed is parked in two cases: the newest version will not reach it in its turn any more, or it waits for an alert
+/// that the newest version carries. In all other cases it gets the newest version later, in its turn.
 extension Audiences {
     mutating func park(
         _ content: PageMember,
@@ -144,8 +144,9 @@ extension Audiences {
         }
     }
 
-    /// Whether a member that the newest version reaches later must get this version now, because it carries
-    /// an alert that the member will not get later. Never if APNs answered the member's last attempt with 429.
+    /// Whether a member must get the newest version at once, although the version reaches it later, in its turn. True
+    /// if the version carries an older version's alert for this position: in its turn, the member would get no alert.
+    /// False if APNs answered the member's last attempt with 429.
     func needsCarriedAlert(_ position: UInt64, isLimited: Bool, of round: UInt32, now: Moment) -> Bool {
         let newest = rounds[round].newestVersion
         return newest != .max && !isLimited && versions[newest].carriesAlert(to: position)

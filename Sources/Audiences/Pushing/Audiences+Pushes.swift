@@ -2,7 +2,8 @@ public import Delivery
 import LiveActivity
 import Numbers
 
-/// The push that the shell got last, and the position that the round returns to if the push finds no stream.
+/// The push that the shell got last. If no stream is free for it, the shell gives it back, and the round sets its own
+/// `sendPosition` back to this one.
 struct OfferedPush: BitwiseCopyable {
     var tag: UInt64 = 0
     var sendPosition: UInt64 = 0
@@ -10,8 +11,8 @@ struct OfferedPush: BitwiseCopyable {
 
 /// Chooses the next push of a pool: a broadcast, or a push to a member.
 extension Audiences {
-    /// While a round has this many parked members or more, the shell gets no push to its other members. Pushes in
-    /// flight may still add parked members.
+    /// A round with this many parked members or more sends pushes only to them. The number may still grow, because a
+    /// push in flight may end with a parked member.
     static var parkedMembersPerRoundThreshold: UInt32 { 256 }
     /// A pool that has requested no push for this long is treated as unavailable. Its members are parked, so
     /// that a round can reach the members of the app's other pool.
@@ -34,7 +35,8 @@ extension Audiences {
     }
 
     /// Returns the next push of a pool. The caller must send it now, or give it back with ``pushReturned(_:)``. Nil if
-    /// there is no push now, if `pushesInFlightMax` is reached, or if the caller must ask the app's other pool first.
+    /// there is no push now, if `pushesInFlightMax` is reached, or if each round's next member needs the app's other
+    /// pool.
     ///
     /// - Parameters:
     ///   - permitsRetry: whether the pool may retry pushes now. First attempts are always permitted.
@@ -104,7 +106,7 @@ extension Audiences {
             }
             guard readParkedMember(member) else { return .blocked }
         }
-        // Parked members that are due wait for the other pool, or until this pool permits retries.
+        // If a parked member is still due here, it needs the other pool, or this pool permits no retries now.
         let hasDueParkedMember =
             rounds[round].parkedDueMilliseconds[0] <= now.monotonicMilliseconds
             || rounds[round].parkedDueMilliseconds[1] <= now.monotonicMilliseconds

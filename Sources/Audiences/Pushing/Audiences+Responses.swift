@@ -7,8 +7,8 @@ extension Audiences {
     /// Whether the tag of an answer belongs to a push of this core.
     public static func isPush(tag: UInt64) -> Bool { tag & PushTag.marker != 0 }
 
-    /// The core repeats a push to a member of a round without a pause after its first attempts, up to this number, if
-    /// the answer permits this (`retryNow`) and the pool permits retries. After later attempts, it pauses.
+    /// Only this many repetitions of a push to a member may follow without a pause. They also need an answer that
+    /// permits it (`retryNow`) and a pool that permits retries. All other repetitions wait for a pause.
     private static var immediateRetriesMax: UInt8 { 2 }
 
     /// Called when APNs has answered a push, or when no answer will come.
@@ -29,8 +29,8 @@ extension Audiences {
         switch result.disposition {
         case .accepted: finishMember(tag, .delivered, now: now)
         case .tokenDead: tokenRefused(tag, content, result, now: now)
-        // APNs has accepted other tokens of this pool lately, so this token is the cause. If it has not, the
-        // environment or the topic may be wrong, and the push is repeated later.
+        // APNs has accepted other tokens of this pool lately, so this token is the cause. If APNs has accepted none,
+        // the environment or the topic may be wrong, and the core sends the push again later.
         case .tokenSuspect where result.acceptsOtherTokens: tokenRefused(tag, content, result, now: now)
         case .topicSuspect where result.acceptsOtherTokens: recordRefusal(tag, content, .failed, result, now: now)
         case .rejected, .channelGone: recordRefusal(tag, content, .failed, result, now: now)
@@ -39,7 +39,8 @@ extension Audiences {
         }
     }
 
-    /// What the core still knows about a member whose push was answered.
+    /// What an answer from APNs does not say about its push. It comes from the slot of the page or parked member that
+    /// the push's tag names.
     struct AnsweredPush {
         let position: UInt64
         let version: UInt32
@@ -93,7 +94,7 @@ extension Audiences {
         pagePushEnded(tag.page, now: now)
     }
 
-    /// Called when a push or start of a member of the page has ended, or its refusal is recorded.
+    /// Called when a push or a start of one of the page's members has ended, or when its refusal has been recorded.
     private mutating func pagePushEnded(_ page: UInt32, now: Moment) {
         let slot = pages.address(of: page)
         guard slot.pointee.unfinishedCount == 0 else { return }

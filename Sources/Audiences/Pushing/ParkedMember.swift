@@ -1,8 +1,8 @@
 import LiveActivity
 import Numbers
 
-/// A member that gets its push later: an earlier push must be repeated, its pool was unavailable in its turn, or the
-/// last owner of the partition had parked it.
+/// A member that gets its push later: an earlier push must be repeated, the member's pool was unavailable when its turn
+/// came, or the last owner of the partition had parked the member.
 ///
 /// The slot has a copy of the member's entry, because the member's page may be freed before the next attempt.
 struct ParkedMember: BitwiseCopyable {
@@ -10,15 +10,15 @@ struct ParkedMember: BitwiseCopyable {
     var nextParkedMember: UInt32
     var previousParkedMember: UInt32 = .max
     var position: UInt64
-    /// The member's page, which gets the outcome if the watermark has not passed the member; `.max`: the last owner had
-    /// parked the member, below the watermark.
+    /// The member's page. It keeps the member's outcome until the round's `watermark` has passed the member. `.max`:
+    /// the last owner had parked the member, so it is below the watermark and needs no page.
     var page: UInt32
     var member: UInt16
     var environment: APNsEnvironment
     var kind: StoreSubjectKind
     var frequentUpdates: Bool
     var attempts: UInt8
-    /// Whether a push to the member is in flight, the member is being read again, or its result is being
+    /// Whether a push to the member is in flight, the member is being read again, or its refused push is being
     /// recorded.
     var isUnderWay = false
     /// Whether APNs answered the last attempt with 429.

@@ -1,8 +1,8 @@
 import Delivery
 import LiveActivity
 
-/// What belongs to one app in this core: the queues in which its rounds, its joining members and its channels
-/// take turns, its part of the pages, its pushes in flight, and its counters.
+/// What belongs to one app in this core: its counters, and the queues in which its rounds, its joining members and its
+/// channels take turns.
 struct AppQueues: BitwiseCopyable {
     var firstRound: UInt32 = .max
     var lastRound: UInt32 = .max
@@ -20,16 +20,16 @@ struct AppQueues: BitwiseCopyable {
     /// milliseconds).
     var pushesInFlight: InlineArray<2, Int> = .init(repeating: 0)
     var pushRequestedMilliseconds: InlineArray<2, Int64> = .init(repeating: .min)
-    /// By environment: members that have joined, in the order in which they are shown a state.
+    /// By environment: the first and the last member in the queue of those that have joined and wait for a state.
     var firstJoiner: InlineArray<2, UInt32> = .init(repeating: .max)
     var lastJoiner: InlineArray<2, UInt32> = .init(repeating: .max)
-    /// By environment: channels that have something to send now.
+    /// By environment: the first and the last channel in the queue of those that have something to send now.
     var firstReadyChannel: InlineArray<2, UInt32> = .init(repeating: .max)
     var lastReadyChannel: InlineArray<2, UInt32> = .init(repeating: .max)
-    /// How many members got each outcome, by `MemberOutcome.rawValue`: once each time that a round passed them. Only
-    /// grows.
+    /// How many members got each outcome, by `MemberOutcome.rawValue`. A member counts again each time that a round
+    /// passes it. Only grows.
     var memberOutcomeCounts: InlineArray<6, UInt64> = .init(repeating: 0)
-    /// Changes that audiences have acknowledged, by `MembershipChangeKind.rawValue`. Only grows.
+    /// How many changes of members their audiences have acknowledged, by `MembershipChangeKind.rawValue`. Only grows.
     var membershipChangeCounts: InlineArray<3, UInt64> = .init(repeating: 0)
 }
 
@@ -65,7 +65,8 @@ extension Audiences {
         queues[appIndex].roundCount -= 1
     }
 
-    /// Moves the first round of an app's queue to the end. The round loses its priority, and its turn begins again.
+    /// Moves the first round of an app's queue to the end. The round loses its priority (`mustQueueFirst`), and may
+    /// again send `consecutivePushesMax` pushes in its next turn.
     mutating func moveToEndOfQueue(_ appIndex: Int) {
         let round = queues[appIndex].firstRound
         dequeueFirst(appIndex)

@@ -3,8 +3,8 @@ import LiveActivity
 
 /// The end of a version in its range: its counts are recorded, Kafka gets its result, and its record settles.
 extension Audiences {
-    /// Counts one member in each version under way that must pass the member's position: with this outcome in the
-    /// version that was sent to the member, as `superseded` in the others.
+    /// Counts one member in each version under way that must pass the member's position. The version that was sent to
+    /// the member counts this outcome, and the others count `superseded`.
     mutating func countOutcome(
         _ position: UInt64,
         _ outcome: MemberOutcome,
@@ -123,11 +123,11 @@ extension Audiences {
         advance(round, now: now)
     }
 
-    /// Settles finished versions in their order. So while an older version is open, a new owner of the partition reads
-    /// the newest version again too.
+    /// Settles finished versions, the oldest first. While an older version is open, the newest version stays unsettled,
+    /// so that a new owner of the partition reads both again.
     ///
-    /// A replaced version need not wait for an older one, which may stay open for hours. The newer version that
-    /// replaced it is not settled yet, so a new owner reads the newer version again.
+    /// A replaced version settles even while an older one is open, which may take hours. A new owner does not need its
+    /// record, because it reads the newer version that replaced it.
     private mutating func settleFinishedVersions(of round: UInt32) {
         var isOldest = true
         var version = rounds[round].oldestVersion
@@ -153,8 +153,8 @@ extension Audiences {
         if rounds[round].newestVersion == version { rounds[round].newestVersion = predecessor ?? .max }
     }
 
-    /// Settles, without a result, the record of a version that was settled before or that another record has
-    /// brought already.
+    /// Settles the record of a version without writing a result. The version was settled before, or another record
+    /// brought it first.
     mutating func settleWithoutResult(_ version: UInt32) { settle(version) }
 
     private mutating func settle(_ version: UInt32) {

@@ -28,8 +28,8 @@ extension Audiences {
     private static var claimPauseMilliseconds: Int64 { 500 }
     private static var pauseDoublingsMax: UInt8 { 6 }
 
-    /// Called when the store has no claim for the round's range, another worker's claim, or an older one after a
-    /// failover.
+    /// Called when the store does not have this worker's newest claim for the round's range. It has no claim, another
+    /// worker's, or, after a failover, an older one.
     mutating func claimLost(_ round: UInt32, areMembersLost: Bool, now: Moment) {
         guard rounds[round].phase == .running || rounds[round].phase == .restoring else {
             return abandon(round, now: now)
@@ -74,8 +74,8 @@ extension Audiences {
         advance(round, now: now)
     }
 
-    /// The most waits of a round for its members before it begins. A wait ends when a poll of the store (about one a
-    /// second) finds that audiences need not wait.
+    /// How many times at most a round waits for its members before it begins. A wait ends when a poll of the store
+    /// (about one a second) finds that audiences need not wait.
     private static var memberWaitsMax: UInt8 { 8 }
 
     /// The longest time that a round waits for its members. Without this limit, a round would wait forever if
@@ -91,8 +91,8 @@ extension Audiences {
         guard slot.nextClaimMilliseconds <= now.monotonicMilliseconds else {
             return wake(round, at: slot.nextClaimMilliseconds)
         }
-        // If the round has lost only its claim, and no members, the time of the wait counts from
-        // `nextClaimMilliseconds`.
+        // If the round has lost only its claim, and no members, `membersLostMilliseconds` is `.min`. The wait then
+        // counts from `nextClaimMilliseconds`.
         let waitBeganMilliseconds = max(slot.membersLostMilliseconds, slot.nextClaimMilliseconds)
         let isWaitOver = now.monotonicMilliseconds - waitBeganMilliseconds >= Self.membersWaitMillisecondsMax
         guard slot.membersLostMilliseconds < membersLastCompleteMilliseconds || isWaitOver else {
@@ -111,8 +111,8 @@ extension Audiences {
         storeQueue.append(AudienceTicket(.claim, index: round))
     }
 
-    /// Whether the counts or the result of one of the round's versions are not acknowledged yet. They stay
-    /// valid, and will settle, even if another worker has claimed the round since.
+    /// Whether a version of the round waits until its counts and its result are acknowledged. They stay valid, and the
+    /// version will settle, even if another worker has claimed the round since.
     func hasFinishingVersion(_ round: UInt32) -> Bool {
         var version = rounds[round].oldestVersion
         while version != .max {

@@ -181,7 +181,7 @@ extension Audiences {
         return version
     }
 
-    /// Adds to the bytes of the records in memory, in all and for the version's app. A negative number
+    /// Adds to two numbers: the bytes of all records in memory, and those of the version's app. A negative number
     /// subtracts.
     mutating func countBytes(_ bytes: Int, of version: UInt32) {
         countBytes(bytes, ofApp: Int(rounds[versions[version].round].appIndex))

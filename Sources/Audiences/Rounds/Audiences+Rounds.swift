@@ -47,15 +47,14 @@ extension Audiences {
         let (newest, text) = (rounds[round].newestVersion, rounds[round].restoredCheckpoint.text)
         guard !text.isNone, let checkpoint = Checkpoint(text.bytes) else { return [] }
         if newest != .max { return checkpoint.entries.filter { $0.version > versions[newest].record.version } }
-        // While the round waits for versions and has none, the records of all entries are missing, also of an
-        // entry that is older than `newestSettledVersion`: an older version may have stayed open for its alert
-        // after a newer one had settled.
+        // The round waits for versions and has none, so the records of all entries are missing. An entry may be
+        // older than `newestSettledVersion`: an older version may stay open for its alert after a newer one settled.
         if rounds[round].phase == .awaitingVersions { return checkpoint.entries }
         return checkpoint.entries.filter { $0.version > rounds[round].newestSettledVersion }
     }
 
-    /// Drops the entries of the last owner's checkpoint: no version whose record arrives from now on continues from its
-    /// entry. The positions of the parked members stay.
+    /// Drops the versions' entries in the last owner's checkpoint. A version whose record arrives later then does not
+    /// continue where the last owner stopped. The positions of the parked members stay.
     mutating func forgetRestoredCheckpoint(_ round: UInt32) {
         rounds[round].restoredCheckpoint.text.free()
         rounds[round].restoredCheckpoint.text = .none
@@ -111,9 +110,9 @@ extension Audiences {
         removeIfFinished(round, now: now)
     }
 
-    /// Closes the round's versions, and ends its parked members as superseded, if the record of a newer admitted
-    /// version does not arrive within `newerVersionWaitMilliseconds`. This range gets no such record if the newer
-    /// version has another number of ranges.
+    /// If the record of a newer admitted version does not arrive within `newerVersionWaitMilliseconds`, closes the
+    /// round's versions and ends its parked members as superseded. This range gets no such record if the newer version
+    /// has another number of ranges.
     private mutating func closeOlderVersionsWithoutNewer(_ round: UInt32, now: Moment) {
         guard awaitsNewerVersion(round),
             now.monotonicMilliseconds - rounds[round].newerVersionMissingSinceMilliseconds
@@ -208,7 +207,7 @@ extension Audiences {
     }
 
     /// Whether no push or start is under way, no refused member is being recorded, and no parked member is being read
-    /// again. A last checkpoint then misses nothing.
+    /// again. Then no outcome is missing in the round's last checkpoint.
     func isIdle(_ round: UInt32) -> Bool { rounds[round].membersInFlight == 0 && rounds[round].pendingMemberCount == 0 }
 
     private mutating func setTimer(_ round: UInt32, now: Moment) {
@@ -329,7 +328,7 @@ extension Audiences {
         remove(round)
     }
 
-    /// Drops the versions that the next owner reads again.
+    /// Drops all versions of a round without settling them, so that the next owner reads their records again.
     private mutating func dropVersions(of round: UInt32) {
         while case let version = rounds[round].oldestVersion, version != .max {
             unlink(version, of: round)

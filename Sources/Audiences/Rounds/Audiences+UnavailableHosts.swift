@@ -20,8 +20,7 @@ extension Audiences {
     /// over. The records of the older versions then settle. The newer version reaches their members when a pool
     /// is available again.
     ///
-    /// Only the version whose alert the newest one carries stays open. A later version does not carry an alert that is
-    /// too old. So a range keeps its newest version, and at most one older version for its alert.
+    /// At most one older version stays open: the one whose alert the newest version carries.
     mutating func closeOlderVersionsWhileUnavailable(of round: UInt32, now: Moment) {
         guard rounds[round].stalledSinceMilliseconds <= now.monotonicMilliseconds - Self.stalledMillisecondsMax,
             APNsEnvironment.allCases.allSatisfy({ isUnavailable($0, of: round, now: now) })
@@ -36,8 +35,8 @@ extension Audiences {
         }
     }
 
-    /// If the newest version is expired, gives the outcome `expired` to the members that were read and got no
-    /// push. No push is needed, so the host may be unavailable.
+    /// If the newest version is expired, gives the outcome `expired` to the members that were read and got no push.
+    /// This sends nothing, so it works while APNs' host is unavailable.
     mutating func expireUnsentMembers(of round: UInt32, now: Moment) {
         let newest = rounds[round].newestVersion
         guard newest != .max, !rounds[round].isForStarts, isExpired(newest, now: now) else { return }

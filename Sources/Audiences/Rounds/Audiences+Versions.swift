@@ -78,9 +78,9 @@ extension Audiences {
         versions[version].endPosition = start + rounds[round].positionsPerPass
         append(version, to: round)
         if rounds[round].phase == .closing { rounds[round].phase = .running }
-        // When a member joins, it is shown only states that were admitted before. So this round must bring this
-        // version to each member that joined before the version was admitted. Pages that are read from now on
-        // have the entries of all these members; older pages may lack some.
+        // Drop the pages that were read ahead. They may lack a member that joined after they were read and before this
+        // version was admitted. Joining does not show this version to the member, so the round must. Pages that are
+        // read now have the member's entry.
         if rounds[round].phase == .running { refreshPages(of: round) }
         carryAlert(to: version, of: round, now: now)
         closeUnsentVersions(of: round, start: start)
@@ -89,8 +89,8 @@ extension Audiences {
         supersedeParkedMembers(to: version, of: round, now: now)
     }
 
-    /// Closes the versions that no member got in its turn, because a newer version came at the same position. A version
-    /// whose alert the newest one carries stays open.
+    /// Closes the versions that the newest one replaced before any member had its turn: both begin at the same
+    /// position. A version whose alert the newest one carries stays open.
     private mutating func closeUnsentVersions(of round: UInt32, start: UInt64) {
         let newest = rounds[round].newestVersion
         var version = rounds[round].oldestVersion
@@ -136,8 +136,8 @@ extension Audiences {
         rounds[round].revision += 1
     }
 
-    /// Makes a version without an alert carry the newest alert of the versions before it, for the members
-    /// that have not got this alert.
+    /// Makes a version without an alert carry the newest alert of the versions before it. So members that have not got
+    /// this alert get it with the newer version.
     ///
     /// The alert goes only to the members that the version which brought it would have reached.
     private mutating func carryAlert(to version: UInt32, of round: UInt32, now: Moment) {

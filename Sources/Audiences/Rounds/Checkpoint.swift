@@ -6,8 +6,8 @@ import LiveActivity
 /// The text has six bits in each character, as in `SettledOffsetsText`. All numbers are varints, and each
 /// list begins with its count:
 /// 1. The format (1), the watermark, and the newest settled version.
-/// 2. For each version under way, oldest first: timestamp; sequence; watermark minus the window's start; the
-///    window's length + 1 if it was closed early, else 0; the counts; the time of the first answer + 1, or 0;
+/// 2. For each version under way, oldest first: timestamp; sequence; watermark minus `startPosition`; the number of
+///    the version's positions + 1 if it was closed early, else 0; the counts; the time of the first answer + 1, or 0;
 ///    the time of the last answer + 1, or 0.
 /// 3. For each parked member, ascending: the first as watermark minus its position; each other as the distance
 ///    from the one before.

@@ -1,8 +1,8 @@
 import Delivery
 import LiveActivity
 
-/// A record of the fan-out topic: one version of an audience for the members of a range or for a channel, or one
-/// version of a channel that its producer manages.
+/// A record of the fan-out topic. It brings one version of an audience to the members of a range or to a channel. Or it
+/// brings a command to a channel that the command itself names.
 struct FanoutRecord: BitwiseCopyable {
     var partition: UInt32
     var assignmentEpoch: UInt32
@@ -64,8 +64,8 @@ extension Audiences {
     }
 }
 
-/// The counts of a command over all its ranges and broadcasts. The store returns them when it adds the counts of the
-/// last of them.
+/// The counts of a command over all its ranges and broadcasts. The store returns them in its reply to the call that
+/// adds the last range or broadcast.
 struct AudienceTotals: BitwiseCopyable {
     var members = MemberCounts()
     var times = ResponseTimes()

@@ -25,13 +25,13 @@ struct RoundSlot: BitwiseCopyable {
         /// The round's partition is being revoked. After the pushes in flight are answered, a last checkpoint is
         /// recorded, if the round has changed.
         case draining
-        /// The round must be claimed again. Either another worker has claimed it: an earlier owner made a late claim,
-        /// or the group has revoked the partition and this lane does not know it yet. Or the store has lost the round
-        /// or this lane's claim, or may lack the members of a round that begins. The core claims the round after a
-        /// pause, when the members are back or the longest wait is over, and no push is in flight.
+        /// The round must be claimed again, for one of three reasons. Another worker has claimed it: an earlier owner
+        /// made a late claim, or this lane does not know yet that its partition was revoked. The store has lost the
+        /// round or this lane's claim. Or the store may lack the members of a round that begins. The core claims the
+        /// round after a pause, when the members are back or the longest wait is over, and no push is in flight.
         case lost
-        /// The round's partition was released, the partition was revoked while the round was lost, or the round was
-        /// lost while it closed or drained. No push is sent, and no outcome is recorded any more.
+        /// The round's partition was released, or was revoked while the round was lost. Or the round was lost while it
+        /// closed or drained. No push is sent, and no outcome is recorded any more.
         case abandoned
     }
 
@@ -51,9 +51,9 @@ struct RoundSlot: BitwiseCopyable {
     /// When the core found that the store had lost the round with its members, or may lack its members
     /// (monotonic milliseconds); `.min`: it has not found this.
     var membersLostMilliseconds = Int64.min
-    /// How many times the reply to a claim showed that the store may lack the round's members, so that the round
-    /// waited; the maximum once the longest wait is over. Waits that the reply to a checkpoint began are not counted.
-    /// See ``Audiences/hasLostMembers(_:_:)``.
+    /// How many times the round has waited because the reply to a claim showed that the store may lack members. A wait
+    /// after the reply to a checkpoint is not counted. When the longest wait is over, this is set to its maximum. See
+    /// ``Audiences/hasLostMembers(_:_:)``.
     var memberWaitCount: UInt8 = 0
     /// The number of positions in one lap, which is one pass through the range's members.
     var positionsPerPass: UInt64
@@ -86,8 +86,8 @@ struct RoundSlot: BitwiseCopyable {
     /// Since when the round sends nothing although newer versions come (monotonic milliseconds); `.max`: not
     /// known.
     var stalledSinceMilliseconds: Int64 = .max
-    /// The admission time of the command with which members of the round began to wait for their turn, UNIX
-    /// milliseconds. Has a meaning only while members wait.
+    /// Since when at least one member of the round waits for its turn: the admission time of the command that began
+    /// the wait (UNIX milliseconds). Has a meaning only while a member waits.
     var unreachedMembersSinceMilliseconds: Int64 = 0
 
     // Pages, in the order of their positions.
@@ -119,7 +119,8 @@ struct RoundSlot: BitwiseCopyable {
     /// When the first parked member is due, in production and in the sandbox. Monotonic milliseconds.
     var parkedDueMilliseconds: InlineArray<2, Int64> = .init(repeating: .max)
 
-    // The app's queue of rounds that may have something to send, and its queue of rounds that need a page.
+    // The round's places in two queues of its app: of rounds that may have something to send, and of rounds that need
+    // a page.
     var isQueued = false
     var nextInQueue: UInt32 = .max
     /// Whether the round comes first in its app's queue, because its pages were too old when its turn came.

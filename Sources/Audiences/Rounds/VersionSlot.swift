@@ -34,9 +34,9 @@ struct VersionSlot: BitwiseCopyable {
     /// activity gets its updates; the core adds these parts for each device. Empty: each device's start gets
     /// the dictionary unchanged.
     var dictionaryWithoutAddress = HeapBytes.none
-    /// The second body. For a version with its own alert: without that alert, for when it is too old.
-    /// Otherwise: with the alert of an older version, for the members from `alertFirstPosition` to below
-    /// `alertEndPosition`.
+    /// A second body. If the version has its own alert, this body lacks the alert, and is sent when the alert is too
+    /// old. Otherwise, this body has the alert of an older version, and is sent to the members from
+    /// `alertFirstPosition` to below `alertEndPosition`.
     var alternateBody = HeapBytes.none
     /// The bytes of the carried alert in `alternateBody`.
     var carriedAlertRange = ByteRange.absent
@@ -52,13 +52,13 @@ struct VersionSlot: BitwiseCopyable {
     var counts = MemberCounts()
     var times = ResponseTimes()
     var totals = AudienceTotals()
-    /// ``RoundSlot/revision`` when the version became `awaitingCheckpoint`.
+    /// The value of ``RoundSlot/revision`` when the version became `awaitingCheckpoint`.
     var completedAtRevision: UInt64 = 0
     /// The number of the version's calls and productions that are not acknowledged yet.
     var unacknowledgedCount: UInt8 = 0
 
-    /// Whether a newer version replaced this one before anything was sent under it, or before it had reached
-    /// all its members.
+    /// Whether a newer version replaced this one before this one was sent to any member, or before it had reached all
+    /// its members.
     var isSuperseded = false
 
     var carriesAlert: Bool { alertEndPosition > 0 }

@@ -60,8 +60,8 @@ extension Audiences {
         finishMember(tag, isTooLarge ? .failed : .started, now: now)
     }
 
-    /// Passes the device's id and the id of its new activity to `body`; nil if the template makes that id too
-    /// long.
+    /// Passes the device's id and the id of its new activity to `body`. If the template makes the activity's id too
+    /// long, returns nil without calling `body`.
     private static func withActivity<Result>(
         of member: PageMember,
         _ template: UnsafeRawBufferPointer,

@@ -9,9 +9,9 @@ struct AudienceTicket: Equatable, BitwiseCopyable {
         // Calls for a round.
         case claim
         case checkpoint
-        /// Adds the counts of a version that is finished in a range to its command's counts.
+        /// Adds the counts of one range to the counts of the whole command, after a version is finished in this range.
         case finishRange
-        /// Adds a finished broadcast to its command's counts.
+        /// Adds a finished broadcast to the counts of the whole command.
         case finishBroadcast
         // Calls that read the members of a segment for a round: the list of pages, if it is needed, and a page.
         case directory

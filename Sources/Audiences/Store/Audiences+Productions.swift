@@ -133,7 +133,8 @@ extension Audiences {
         }
     }
 
-    /// Writes a result with `write`, which gets the fields that name the fan-out record's command.
+    /// Composes a result of a fan-out record's command. `write` gets the fields that name the command, and writes the
+    /// result's JSON.
     mutating func composeResult(
         of subject: ResultSubject,
         _ record: FanoutRecord,

@@ -6,8 +6,8 @@ public import LiveActivity
 extension Audiences {
     private typealias Operation = AudienceCall<UnsafeRawBufferPointer>.Operation
 
-    /// Passes the next call to `body`; nil if there is none now. The call stays the first until the shell reports that
-    /// it was taken, postponed or refused.
+    /// Passes the next call to `body` and returns the result of `body`; nil if there is no call now. The call stays the
+    /// first until the shell reports that it was taken, postponed or refused.
     ///
     /// - Parameter body: must not change the core. The call's bytes are valid only inside it.
     public mutating func withNextStoreCall<Result>(
@@ -46,8 +46,8 @@ extension Audiences {
         checkpointReplied(round, nil, now: now)
     }
 
-    /// Removes the call, which is the next one, if it is no longer needed. If the call reads a page that no round wants
-    /// any more, also frees the page.
+    /// Removes the next call if it is no longer needed. If the call reads a page that no round wants any more, this
+    /// method frees the page.
     ///
     /// - Returns: whether the call was removed.
     private mutating func removeIfUnneeded(_ ticket: AudienceTicket, now: Moment) -> Bool {
@@ -57,7 +57,7 @@ extension Audiences {
             precondition(storeQueue.removeFirst() == ticket, "the withdrawn call is the first in the queue")
             freePage(ticket.index)
             return true
-        // An abandoned round must not be claimed any more: another worker may have claimed it since.
+        // An abandoned round must make no claim and record no checkpoint: another worker may have claimed it since.
         case .checkpoint, .claim:
             guard rounds[ticket.index].phase == .abandoned else { return false }
             precondition(storeQueue.removeFirst() == ticket, "the withdrawn call is the first in the queue")
@@ -219,7 +219,7 @@ extension Audiences {
         }
     }
 
-    /// Counts, for its app, a change of a member's audiences that the audience has acknowledged.
+    /// Counts a change of a member's audiences for the member's app, after the audience has acknowledged the change.
     private mutating func countMembershipChange(_ change: MembershipChangeKind, of appIndex: UInt16) {
         queues[Int(appIndex)].membershipChangeCounts[Int(change.rawValue)] &+= 1
     }

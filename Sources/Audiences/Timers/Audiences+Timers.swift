@@ -1,11 +1,11 @@
 import Delivery
 
 extension Audiences {
-    /// Lets ``advance(now:)`` check the slot at this monotonic time. The caller must also store the time in the
-    /// slot: an entry with another time is stale.
+    /// Makes ``advance(now:)`` check a slot at `dueMilliseconds` (monotonic). The caller must also store this time in
+    /// the slot: an entry whose time is not the slot's is stale.
     ///
-    /// The queue's limit is twice the number of slots. So at least half of a full queue is stale or double, and the
-    /// removal of these entries costs a constant time for each call on average.
+    /// The queue's limit is twice the number of slots. So in a full queue, at least half of the entries are stale or
+    /// repeated. Their removal costs a constant time for each call on average.
     mutating func startTimer(_ owner: TimerQueue.Owner, _ index: UInt32, dueMilliseconds: Int64) {
         if timers.isFull { removeStaleTimers() }
         timers.append(TimerQueue.Entry(dueMilliseconds: dueMilliseconds, owner: owner, index: index))
@@ -27,7 +27,7 @@ extension Audiences {
     }
 
     private mutating func removeStaleTimers() {
-        // A slot may have two entries with the same time, if its timer had another time in between. Keep one of
+        // A slot may have two entries with the same time, if its time was changed and later set back. Keep one of
         // them.
         var slots: Set<UInt64> = []
         for entry in timers.removeAll() where isCurrent(entry) && slots.insert(entry.slotKey).inserted {

@@ -7,8 +7,8 @@ package struct RecordCopy {
     package static let headerName: StaticString = "replayed"
 
     package var source: [UInt8]
-    /// The time of the original record, UNIX milliseconds; 0: the present time. The copy keeps this time, because a
-    /// worker takes the record's time as the time at which the command's token was registered.
+    /// The time of the original record, UNIX milliseconds. The copy keeps this time, because a worker takes it as the
+    /// time at which the command's token was registered. 0: the copy gets the present time.
     package var timestampMilliseconds: Int64
 
     package init(topic: String, partition: Int32, offset: Int64, timestampMilliseconds: Int64) {
@@ -24,9 +24,9 @@ package struct RecordSender {
         package var sentCount = 0
         package var acknowledgedCount = 0
         package var failedCount = 0
-        /// The `tag` of each failed record that was sent with one.
+        /// The tags of the failed records that were sent with a tag.
         package var failedTags: [UInt64] = []
-        /// The `tag` of each record that was sent with one and has no report yet.
+        /// The tags of the records that were sent with a tag and have no report yet.
         private var unreportedTags: Set<UInt64> = []
         /// Why records failed: the reason of the first failure, or "no answer" if the time for the flush ended. If no
         /// broker has answered and there is a `brokerMonitor`, `finish` puts the monitor's reason here. Nil: no record
@@ -35,7 +35,7 @@ package struct RecordSender {
 
         /// Counts a record that the producer has taken.
         ///
-        /// - Parameter tag: 0: none.
+        /// - Parameter tag: the record's tag; 0 if it has none.
         mutating func countQueuedRecord(tag: UInt64) {
             sentCount += 1
             if tag != 0 { unreportedTags.insert(tag) }
@@ -91,8 +91,8 @@ package struct RecordSender {
     package private(set) var tally = Tally()
 
     /// - Parameters:
-    ///   - producer: the producer to use. ``finish(flushTimeoutMilliseconds:)`` closes it, or this initializer if it
-    ///     throws.
+    ///   - producer: the producer to use. ``finish(flushTimeoutMilliseconds:)`` closes it. If this initializer throws,
+    ///     the initializer has closed it.
     ///   - brokerMonitor: the producer's log handler, which prints a message if no broker answers; nil: no message.
     package init(
         producer: Producer,

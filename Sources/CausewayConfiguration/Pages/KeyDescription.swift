@@ -1,4 +1,4 @@
-/// The description of a key on the pages.
+/// A key as the texts of ``ConfigurationPage`` describe it.
 struct KeyDescription: Sendable {
     /// The value that applies if the file does not have the key.
     enum Default: Sendable {

@@ -34,7 +34,7 @@ struct PageSection: Sendable {
         }
     }
 
-    /// The text about the section on the pages; nil if the descriptions of its keys are enough.
+    /// The text that the pages show about the section; nil if the descriptions of its keys are enough.
     var meaning: String? { ConfigurationSchema.sections[name] }
 
     /// This section as a `NamedSection`; nil if the operator does not name its entries.

@@ -1,5 +1,5 @@
 extension ConfigurationSchema {
-    /// The text about `http` on the pages.
+    /// The text that ``ConfigurationPage`` shows about `http`.
     static let httpSectionTexts = [
         "http": """
         The worker's pages: metrics (/metrics), health (/livez, /readyz) and the status page for people \

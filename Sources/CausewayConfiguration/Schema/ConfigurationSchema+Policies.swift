@@ -1,7 +1,7 @@
 import LiveActivity
 
 extension ConfigurationSchema {
-    /// The texts about `policies` and its sections on the pages.
+    /// The texts that ``ConfigurationPage`` shows about `policies` and the sections in it.
     static let policySectionTexts = [
         "policies": """
         Pace and budget: how often one activity may get a push, and with which priority. Apple publishes none of \

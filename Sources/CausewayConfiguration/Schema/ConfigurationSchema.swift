@@ -10,8 +10,8 @@ enum ConfigurationSchema {
     static let keys: [SchemaKey<WorkerConfiguration>] =
         logKeys + httpKeys + kafkaKeys + redisKeys + apnsKeys + workerKeys + tracingKeys
 
-    /// The text about a section on the pages, by the section's pattern: `kafka.topics`, `policies.*.budget`.
-    /// Most sections need no text.
+    /// The texts that ``ConfigurationPage`` shows about sections, by the section's pattern: `kafka.topics`,
+    /// `policies.*.budget`. Most sections need no text.
     static let sections: [String: String] = [
         httpSectionTexts, kafkaSectionTexts, appSectionTexts, policySectionTexts, tracingSectionTexts,
     ]

@@ -4,9 +4,10 @@ extension SchemaKey {
     typealias Path<Property> = WritableKeyPath<Root, Property> & Sendable
 
     /// - Parameters:
-    ///   - decode: converts a value of the kind `KeyValueKind` to the property's value; nil: the property keeps its
-    ///     value.
-    ///   - encode: converts the property's value to a value of the kind `KeyValueKind`; nil: the property is unset.
+    ///   - decode: converts a value of the kind `KeyValueKind` to the property's value. If it returns nil, the property
+    ///     keeps its value.
+    ///   - encode: converts the property's value to a value of the kind `KeyValueKind`. It returns nil if the property
+    ///     is unset.
     private init<Property: Equatable & SendableMetatype>(
         _ name: String,
         _ path: any Path<Property>,

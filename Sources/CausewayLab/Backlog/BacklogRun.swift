@@ -16,8 +16,8 @@ final class BacklogRun {
     static let commandsPerActivityMax = 200
     /// The number of partitions of the commands topic and of the results topic. The embedded broker keeps 5 MiB of each
     /// partition. If a partition is full, the broker silently drops its oldest records. The run could then not succeed.
-    /// In a compressed batch, a command of the season takes about 50 bytes and a result less. So two million of each
-    /// fit.
+    /// In a compressed batch, a command of the season takes about 50 bytes and a result less. So each topic has room
+    /// for two million records.
     static let partitions = 64
     private static let registrationMillisecondsMax: Int64 = 120_000
     private static let waitMillisecondsMax: Int64 = 300_000

@@ -31,7 +31,8 @@ final class DiscardingTopicReader: ConsumerHandler {
 
     /// Reads `count` records.
     ///
-    /// - Returns: milliseconds from the assignment to the last record, as measured for the worker.
+    /// - Returns: milliseconds from the assignment of the partitions to the last record. The worker's times begin at
+    ///   the assignment too, so they can be compared.
     /// - Throws: an error if no record comes for `Demo.stallMillisecondsMax`, if Kafka fails for good, or if `meanwhile`
     ///   throws.
     func read(_ count: Int, _ meanwhile: () throws(LabError) -> Void) throws(LabError) -> Int64 {

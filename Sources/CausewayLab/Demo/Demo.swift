@@ -8,11 +8,11 @@ import Numbers
 struct DemoOptions {
     var followers = 50
     var addressees = SeasonFeed.Addressees.activities
-    /// Whether the audiences have broadcast channels, with half of the phones on them.
+    /// Whether the audiences have broadcast channels. If they do, half of the phones are on them.
     var hasChannels = false
     var seconds = 60
     var matches = 60
-    /// The number of lanes of the worker; 0: one for each core.
+    /// The number of lanes of the worker; 0: one for each processor that it may use.
     var lanes = 1
     /// The file that declares the app and its types to the simulator.
     var shapesFile: String
@@ -35,8 +35,8 @@ final class Demo {
     static let commandsPerLoop = 4_000
     static let resultsPerPoll = 8_000
     static let checkIntervalMilliseconds: Int64 = 250
-    /// The longest duration of a step before the season. Also the longest time without another result after the last
-    /// command of the season, and without a record when a backlog is read.
+    /// The longest wait for progress: for the end of a step before the season, for another result after the season's
+    /// last command, and for another record of a backlog.
     static let stallMillisecondsMax: Int64 = 120_000
     static let drainMillisecondsMax: Int64 = 90_000
     static let finalStateMillisecondsMax: Int64 = 60_000
@@ -152,7 +152,7 @@ final class Demo {
         return phones
     }
 
-    /// Begins an activity on every phone: the app starts half of them, and a push starts the others. Returns when all
+    /// Begins an activity on every phone: the app starts half of them, and a push starts the others. Waits until all
     /// update tokens are in Kafka, all starts have results, and all phones on channels have subscribed.
     private func startActivities(
         _ phones: SimulatedPhones,

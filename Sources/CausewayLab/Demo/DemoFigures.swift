@@ -78,8 +78,8 @@ struct DemoFigures: Codable, Equatable, RunFigures {
     /// The time from the beginning of the season, after the starts, to the last result.
     var replaySeconds: Double
     var commands: Int
-    /// The number of commands by outcome. Outcomes without commands are left out. Outcomes that only fan-outs
-    /// have come first. The others are in the order of `Outcome`.
+    /// The number of commands by outcome, without outcomes that no command has. The list begins with the outcomes that
+    /// exist only for fan-outs. The others follow in the order of `Outcome`.
     var outcomes: [OutcomeCount]
     var pushes: Int
     /// The pushes before the season. They start activities.
@@ -135,7 +135,7 @@ struct DemoFigures: Codable, Equatable, RunFigures {
         }
     }
 
-    /// The pushes of the season in each second of `replaySeconds`.
+    /// The average number of the season's pushes in each second of `replaySeconds`.
     var pushesPerSecond: Double { replaySeconds > 0 ? Double(pushes - pushesBeforeSeason) / replaySeconds : 0 }
     var cpuMicrosecondsPerCommand: Double { worker.cpuMicroseconds(per: commands) }
     var pushesPerCommand: Double { commands > 0 ? Double(pushes) / Double(commands) : 0 }

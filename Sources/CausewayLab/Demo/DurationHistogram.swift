@@ -1,5 +1,5 @@
-/// Counts durations in whole milliseconds. Each millisecond up to one minute has a bucket. Longer durations are counted
-/// in the last one.
+/// Counts durations in whole milliseconds. Each millisecond up to one minute has a bucket. The last bucket also counts
+/// all longer durations.
 struct DurationHistogram {
     static let millisecondsMax = 60_000
 

@@ -24,7 +24,8 @@ struct ResultTally {
     private(set) var repeatedResults = 0
     /// Commands that were held, and got a second result when their token registered.
     private(set) var releasedCommands = 0
-    /// Records on the results topic that could not be read, or whose source is beyond the limits above.
+    /// Records on the results topic that could not be read, or that name a partition or an offset beyond
+    /// `partitionsMax` and `offsetsPerPartitionMax`.
     private(set) var unreadableRecords = 0
     private(set) var pushes = 0
     private(set) var pushesAtPriority10 = 0
@@ -46,8 +47,8 @@ struct ResultTally {
     /// Returns the number of commands to audiences that were fanned out and had this outcome.
     func roundCount(of outcome: RoundOutcome) -> Int { roundCounts[Int(outcome.rawValue)] }
 
-    /// - Parameter isFreshnessCounted: whether ``freshness`` includes the command. False for commands that were
-    ///   sent before all parts ran.
+    /// - Parameter isFreshnessCounted: whether ``freshness`` includes the command. False before the season, because the
+    ///   worker may still be starting when the first commands are sent.
     mutating func add(_ result: ResultSummary, isFreshnessCounted: Bool) {
         guard result.isComplete, result.sourcePartition < Self.partitionsMax,
             result.sourceOffset < Self.offsetsPerPartitionMax
@@ -81,7 +82,7 @@ struct ResultTally {
         }
     }
 
-    /// Records that the command has a result. Returns false if it already had one.
+    /// Notes that the command has a result. Returns false if it already had one.
     private mutating func recordFirstResult(_ result: ResultSummary) -> Bool {
         let offset = Int(result.sourceOffset)
         while resultFlags.count <= result.sourcePartition { resultFlags.append([]) }

@@ -24,7 +24,8 @@ struct SeasonFeed {
     /// The number of followers of each match whose app starts their activity. Pushes start the activities of
     /// the others.
     let appStartedFollowers: Int
-    /// Whether the audiences have broadcast channels, so that activities that a push starts begin on them.
+    /// Whether the audiences have broadcast channels. If they do, an activity that a push starts gets its updates from
+    /// its audience's channel.
     let hasChannels: Bool
     private let timeline: Timeline
     private var matchCommands: [MatchCommands]

@@ -8,7 +8,7 @@ struct SimulatedPhones {
         var wrongPhones: [DemoFigures.WrongPhone]
     }
 
-    /// Counts over all phones.
+    /// Counts, summed over all phones.
     struct Summary {
         var duplicateStarts: Int
         var timestampRegressions: Int

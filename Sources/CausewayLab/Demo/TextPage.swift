@@ -30,8 +30,8 @@ struct TextPage {
 
     private let isColoured: Bool
     private(set) var lines: [String] = []
-    /// The columns at which the last section is divided. The line below that section needs another character
-    /// at these columns.
+    /// The columns at which the section that was added last is divided. The line below this section needs another
+    /// character at these columns.
     private var dividerColumnsAbove: [Int] = []
 
     init(isColoured: Bool) {

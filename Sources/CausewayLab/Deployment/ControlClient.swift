@@ -1,13 +1,13 @@
 import HTTP
 
-/// Sends HTTP requests on loopback and waits for each response: to the simulator's control interface, or to a
-/// worker's `/metrics`.
+/// Sends HTTP requests on loopback, to the simulator's control interface or to a worker's `/metrics`, and waits for
+/// each response.
 struct ControlClient {
     static let responseBytesMax = 256 << 20
     static let timeoutMilliseconds = 120_000
 
     let port: UInt16
-    /// The server, as errors name it.
+    /// The server's name in errors.
     var serverName = "the simulator"
 
     /// - Throws: an error if no complete HTTP response of at most `responseBytesMax` arrives within the time limit. A

@@ -34,9 +34,10 @@ struct WorkerConfigurationText {
 
     /// The workers' consumer group, unless the configuration names another one.
     static let consumerGroup = "causeway"
-    /// Properties for the embedded broker. It serves only one member of a group at a time, so a new worker
-    /// waits until a killed one has lost its session. So the session is short. The broker answers an empty
-    /// fetch only after the fetch wait, even if records arrive earlier, so this wait is short too.
+    /// Properties of the consumer that suit the embedded broker. This broker serves only one member of a group at a
+    /// time, so a new worker waits until the session of a killed worker is over. So the session is short. The broker
+    /// answers an empty fetch only after `fetch.wait.max.ms`, even if records arrive earlier, so this wait is short
+    /// too.
     static let consumerProperties = [
         "session.timeout.ms": "6000", "heartbeat.interval.ms": "1000", "fetch.wait.max.ms": "10",
     ]
@@ -165,8 +166,8 @@ extension WorkerConfigurationText {
         return configuration.text
     }
 
-    /// Returns the lines of a policy's spacing, `budget` and `frequentBudget`; empty if the policy has only default
-    /// numbers.
+    /// Returns the keys of a policy's spacing, `budget` and `frequentBudget` with their values; none if the policy has
+    /// only default numbers.
     private static func settings(of policy: Policy) -> Settings {
         guard policy != Policy(name: policy.name) else { return [] }
         return [

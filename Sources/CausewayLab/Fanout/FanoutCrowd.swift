@@ -7,8 +7,8 @@ import Kafka
 struct FanoutCrowd {
     static let membersMax = 10_000_000
     static let audience = "final"
-    /// One in this many members has frequent updates. The admission of a command grants one priority for such
-    /// members and another for the others, so the run uses both.
+    /// One in this many members permits frequent updates. When Redis admits a command, it grants these members one
+    /// priority and all others another one. So the run uses both.
     private static let frequentUpdatesEvery = 4
 
     /// The simulator's answer about what its phones show.
@@ -20,7 +20,7 @@ struct FanoutCrowd {
         var pushes = 0
         var reversedPhones = 0
         var phonesAlertedTwice = 0
-        /// The number of alerts that rang on all phones.
+        /// The number of alerts that rang, summed over all phones.
         var alerts = 0
     }
 

@@ -8,9 +8,10 @@ final class FanoutDeployment {
     /// The number of partitions. The embedded broker keeps only 5 MiB of each partition. With 16 partitions,
     /// it keeps all registrations that wait for a worker (`FanoutRun.unreadRegistrationsMax`).
     static let partitions = 16
-    /// The memory of a worker for each lane (`worker.memoryMebibytes`; at least that of two lanes), as in a small pod.
-    /// Without this setting, a worker may use 1 GiB or more, and keeps the memory that the many registrations needed
-    /// before the command. The measurement would then not show what the fan-out needs.
+    /// A worker may use this much memory for each of its lanes, as in a small pod (`worker.memoryMebibytes`). A worker
+    /// with one lane gets the memory of two. Without this setting, a worker may use 1 GiB or more, and keeps the memory
+    /// that the many registrations needed before the command. The measurement would then not show what the fan-out
+    /// needs.
     private static let memoryMebibytesPerLane = 64
     private static let drainMillisecondsMax: Int64 = 60_000
     /// How many streams the simulator permits on a connection before the first provider token. h2load opens 500 at

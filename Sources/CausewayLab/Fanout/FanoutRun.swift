@@ -8,16 +8,16 @@ import Numbers
 /// newest state and the commands' results have arrived, the run measures the cost.
 final class FanoutRun {
     /// The run fails if a step makes no progress for this time. A step whose progress is not counted must end within
-    /// it.
+    /// this time.
     private static let stallMillisecondsMax: Int64 = 120_000
     private static let pollIntervalMilliseconds: Int64 = 20
     /// The most registrations that may wait for a worker. If more wait, the embedded broker may drop some.
     private static let unreadRegistrationsMax = 100_000
     private static let registrationsWrittenPerPassMax = 2_000
-    /// After this many registrations the run checks that Redis has members, so that it soon notices a worker
-    /// that ignores the registrations' audiences.
+    /// After this many registrations the run checks that Redis has members. So it soon notices if a worker ignores the
+    /// audiences that the registrations name.
     private static let registrationsBeforeCheck = 1_000
-    /// How much older than the command the initial content of the phones is, in seconds.
+    /// The phones' initial content is this many seconds older than the command.
     private static let initialContentAgeSeconds: Int64 = 60
 
     private let members: Int

@@ -95,8 +95,8 @@ struct LateCommands {
     }
 }
 
-/// Measures the freshness (the time from a command's record to APNs' response) of the pushes that were added in about
-/// the last second to a histogram that only grows.
+/// Measures the freshness (the time from a command's record to APNs' response) of recent pushes: those that a histogram
+/// has gained in about the last second. The histogram must only grow.
 struct RecentFreshness {
     private static let windowMilliseconds: Int64 = 1_000
 

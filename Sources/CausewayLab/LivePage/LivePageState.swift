@@ -61,8 +61,8 @@ final class LivePageState: Sendable {
         }
     }
 
-    /// Returns what the run must do now: begin or end what visitors have requested since the last call, and end the
-    /// disturbances whose time has passed.
+    /// Returns what the run must do now: begin or end the disturbances whose buttons visitors have pressed since the
+    /// last call, and end the disturbances whose time has passed.
     func takeSteps(nowMilliseconds: Int64) -> [PageDisturbances.Step] {
         takeSteps(forAPNs: false, nowMilliseconds: nowMilliseconds)
     }

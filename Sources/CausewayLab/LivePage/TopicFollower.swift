@@ -23,7 +23,7 @@ final class TopicFollower {
         self.sinceMilliseconds = sinceMilliseconds
     }
 
-    /// Passes the records since the last call to `body`.
+    /// Passes to `body` the records that were written since the previous read.
     ///
     /// - Throws: an error of Kafka. The next offsets are kept, so the caller may try again.
     func read(
@@ -36,8 +36,8 @@ final class TopicFollower {
             if isCancelled() { return }
             let partition = Int32(partition)
             let range = try reader.fetchWatermarks(of: partition, timeoutMilliseconds: Self.requestTimeoutMilliseconds)
-            // Skip offsets that the log no longer has. If the log ends before the position, the topic was
-            // deleted and created again; then begin at its first record.
+            // Skip offsets that the log no longer has. If the log ends before the next offset, the topic was deleted
+            // and created again. So begin at its first record.
             let begin = nextOffset > range.high ? range.low : max(nextOffset, range.low)
             let rest = try reader.read(partition, offsets: begin..<max(begin, range.high), until: isCancelled, body)
             nextOffsets[Int(partition)] = rest ?? max(begin, range.high)

@@ -65,8 +65,8 @@ struct OutageApp {
     /// One in this many activities ends with an end command; 0: none.
     var activitiesPerEnd = 5
     /// How far in the past the commands' timestamps are.
-    var ageSeconds: Int64 = 0
-    /// The number of the command with a timestamp in the year 2100, the same in each activity; nil: none.
+    var timestampAgeSeconds: Int64 = 0
+    /// In each activity, the command with this number has a timestamp in the year 2100; nil: no command has.
     var futureCommandNumber: UInt64?
 
     var bundleIdentifier: String { "com.example.\(name)" }
@@ -160,7 +160,7 @@ enum OutageExpectation {
     /// No command has two final results.
     case oneFinalResultPerCommand
     /// No activity waits longer than this for a push with a newer state.
-    case silenceWithin(milliseconds: Int64)
+    case noSilenceLongerThan(milliseconds: Int64)
     /// No record of the commands topic waits longer than this for its commit. The wait counts from the poll
     /// that first saw the record; there is one poll a second.
     case committedWithin(milliseconds: Int64)

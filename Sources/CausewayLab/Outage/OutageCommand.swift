@@ -17,7 +17,7 @@ struct OutageCommand: ParsableCommand {
               twice    alerts and starts that reached a phone twice
               silence  the longest time in which an activity with a newer state was not updated
 
-            Repetitions that the promises permit after a crash or a lost Redis are counted as repeated after a crash.
+            Alerts and starts that the promises permit to repeat, after a crash or if Redis lost data, count as permitted repeats.
 
             Examples:
               causeway-lab outage

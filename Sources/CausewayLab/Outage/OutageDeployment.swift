@@ -19,8 +19,8 @@ final class OutageDeployment {
     private var stoppingWorkers: [Int: (worker: ChildProcess, deadlineMilliseconds: Int64, wasPartFrozen: Bool)] = [:]
     /// The faults of workers that this deployment has noticed, as text.
     private(set) var faults: [String] = []
-    /// A command line that starts a broker whose groups rebalance; nil: there is no such broker. The embedded
-    /// broker serves only one member of a consumer group.
+    /// A command line that starts a broker which divides partitions between several members of a consumer group; nil:
+    /// there is no such broker. The embedded broker serves only one member of a group.
     private let rebalancingBroker: [String]?
     private let httpPorts: [UInt16]
     private var frozenProcesses: [ChildProcess] = []

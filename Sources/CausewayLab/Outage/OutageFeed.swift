@@ -58,7 +58,7 @@ struct OutageFeed {
     private func makeCommand(_ event: Event, _ index: Int, nowMilliseconds: Int64) -> OutageHistory.Command {
         let number = commandCounts[index]
         let isFarFuture = number == app.futureCommandNumber
-        let timestamp = isFarFuture ? Self.farFutureSeconds : nowMilliseconds / 1_000 - app.ageSeconds
+        let timestamp = isFarFuture ? Self.farFutureSeconds : nowMilliseconds / 1_000 - app.timestampAgeSeconds
         let activity = app.activity(index)
         let hasAlert = event == .start || (Int(number) + index) % app.commandsPerAlert == 0
         return OutageHistory.Command(

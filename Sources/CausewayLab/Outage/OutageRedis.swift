@@ -164,7 +164,7 @@ final class OutageRedis {
 
     // MARK: - Looking
 
-    /// Returns the number of keys on all servers, without replicas and without marks.
+    /// Returns the number of keys on all servers except replicas. Marks are not counted.
     func keyCount() throws(LabError) -> Int {
         var sum = 0
         for server in sentinel == nil ? servers[...] : servers.prefix(1) {

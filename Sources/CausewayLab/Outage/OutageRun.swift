@@ -3,8 +3,8 @@ import Glibc
 import Kafka
 
 /// Plays one case. One thread writes the commands, carries out the steps, copies registrations, and reads results. The
-/// run ends when all phones have shown the right state and all commands have had results for a while, or when the
-/// case's time limit has passed.
+/// run ends when all phones show the right state, all commands have results, and nothing of this has changed for a
+/// while. It ends at the latest when the case's time limit has passed.
 final class OutageRun {
     private static let pollIntervalMicroseconds: UInt32 = 10_000
     private static let registrationCopyIntervalMilliseconds: Int64 = 100
@@ -136,8 +136,8 @@ final class OutageRun {
         usleep(Self.pollIntervalMicroseconds)
     }
 
-    /// Waits until all phones have shown the right state, and each command has had a result, for
-    /// `observationMilliseconds`, or until the case's time limit. What is then missing is in the report.
+    /// Waits until all phones show the right state and each command has a result, and for `observationMilliseconds`
+    /// more. Stops waiting at the case's time limit; the report then says what is missing.
     private func awaitCorrectScreens() throws(LabError) {
         let deadline = Clock.monotonicMilliseconds + outage.recoveryMillisecondsMax
         var (correctSinceMilliseconds, nextPollMilliseconds): (Int64?, Int64) = (nil, 0)

@@ -13,7 +13,7 @@ final class OutageSimulator {
     private let client: ControlClient
     private var pushLog: JSONLinesReader
     private var copiedRegistrations = 0
-    /// Whether the process is frozen. A frozen process answers no request.
+    /// Whether the process is stopped with SIGSTOP, so that it answers no request.
     var isFrozen = false
 
     init(
@@ -58,7 +58,7 @@ final class OutageSimulator {
                 ] as [String: Any]
             }
         guard !appStartedActivities.isEmpty else { return }
-        let timestamp = Clock.wallMilliseconds / 1_000 - app.ageSeconds - 60
+        let timestamp = Clock.wallMilliseconds / 1_000 - app.timestampAgeSeconds - 60
         try client.requestObject(
             "POST",
             "/activities",

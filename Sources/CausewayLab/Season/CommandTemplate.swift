@@ -35,8 +35,8 @@ struct CommandTemplate {
     private let timestampOffset: Int
 
     /// - Parameters:
-    ///   - activityPrefix: the beginning of activities' ids, before the follower's number. This and the other
-    ///     texts must contain no character that JSON escapes.
+    ///   - activityPrefix: the beginning of activities' ids, before the follower's number. The three prefixes must
+    ///     contain no character that JSON escapes.
     ///   - record: writes the record with the given placeholders.
     init(
         activityPrefix: String,

@@ -43,7 +43,7 @@ extension JSONWriter {
 
 /// Computes decimal numbers without floating point, so that rates are exact to the displayed digit.
 enum Hundredths {
-    /// Returns `numerator / denominator` in hundredths, rounded to the nearest.
+    /// Returns `numerator / denominator` in hundredths, rounded to the nearest hundredth.
     static func ratio(_ numerator: Int, _ denominator: Int) -> Int {
         precondition(numerator >= 0 && denominator > 0, "a rate has no sign")
         return (numerator * 200 + denominator) / (2 * denominator)

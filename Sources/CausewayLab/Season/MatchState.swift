@@ -33,7 +33,7 @@ struct MatchState: Equatable {
     var phase: Phase
     /// The number of the innings, 1 or 2.
     var innings: Int
-    /// The abbreviations of both teams.
+    /// The abbreviations of the team that bats and of the team that bowls.
     var batting: String
     var bowling: String
     var runs = 0

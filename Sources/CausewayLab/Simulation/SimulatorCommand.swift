@@ -222,8 +222,8 @@ struct SimulatorCommand: AsyncParsableCommand {
                 try devices.declare(app: app.app, teamIdentifier: app.teamIdentifier, types: app.types)
             }
         }
-        // The app server has an open client, which only its `run` closes. So nothing may throw between the
-        // app server's creation and the call of `run`.
+        // A `SimulatedAppServer` has an open Kafka client, which only its method `run` closes. So nothing may throw
+        // between the creation of `appServer` and the call of `run`.
         let endpoints = SimulatorEndpoints(
             apnsPort: simulator.port,
             managementPort: simulator.managementPort,

@@ -53,7 +53,7 @@ struct SimulatorDirectory {
         if isTemporary { try? FileManager.default.removeItem(atPath: path) }
     }
 
-    /// Returns the directory's own key. Creates it if the directory has none: only the owner may read the new file.
+    /// Returns the directory's own key. If the directory has none, creates one in a file that only the owner may read.
     func ownKey() throws -> SimulatorKey {
         let file = path + "/AuthKey_\(Self.ownIdentifier).p8"
         if !FileManager.default.fileExists(atPath: file) {

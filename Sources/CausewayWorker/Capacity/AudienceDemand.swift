@@ -1,10 +1,10 @@
 /// The load of one audience, for which `causeway plan` sizes a fleet.
 package struct AudienceDemand: Sendable, Equatable {
-    /// The number of members at the peak. 1...1,000,000,000.
+    /// The number of members at the peak. Range: 1...1,000,000,000.
     package var members: Int64
-    /// Commands to the audience in the busiest minute. Each is for all members. 1...6,000.
+    /// Commands to the audience in the busiest minute. Each is for all members. Range: 1...6,000.
     package var updatesPerMinute: Int64
-    /// Activities that have a value in Redis. Redis keeps a value for about a day after its last write.
+    /// Activities that have a value in Redis. Redis keeps a value for about a day after its last write. Range:
     /// `members`...10,000,000,000.
     package var activities: Int64
     package var fleet = FleetParameters()

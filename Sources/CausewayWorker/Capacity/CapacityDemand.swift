@@ -3,23 +3,23 @@ import Observability
 
 /// The load of single commands (not to audiences), for which `causeway plan` sizes a fleet.
 package struct CapacityDemand: Sendable, Equatable {
-    /// Pushes to phones in a minute, at the peak. 1...6,000,000,000.
+    /// Pushes to phones in a minute, at the peak. Range: 1...6,000,000,000.
     package var updatesPerMinute: Int64
-    /// Activities that have a value in Redis. Redis keeps a value for about a day after its last write.
+    /// Activities that have a value in Redis. Redis keeps a value for about a day after its last write. Range:
     /// 1...10,000,000,000.
     package var activities: Int64
-    /// Commands for each push, in hundredths. 100...100,000. At 100, every command is sent. At 440, most
+    /// Commands for each push, in hundredths. Range: 100...100,000. At 100, every command is sent. At 440, most
     /// commands are replaced before they are sent, as in the cricket season of `make demo`.
     package var commandsPerPushHundredths: Int64 = 100
-    /// Devices with a push-to-start token. 0...10,000,000,000.
+    /// Devices with a push-to-start token. Range: 0...10,000,000,000.
     package var devices: Int64 = 0
-    /// The number of live activities whose policy starts them again after their lifetime
-    /// (`afterLifetime: restart`). For each, Redis keeps the start and the newest update. 0...10,000,000,000.
+    /// The number of live activities whose policy starts them again after their lifetime (`afterLifetime: restart`).
+    /// For each, Redis keeps the start and the newest update. Range: 0...10,000,000,000.
     package var restartedActivities: Int64 = 0
     package var fleet = FleetParameters()
-    /// Copies that Kafka keeps of each record. 1...9.
+    /// Copies that Kafka keeps of each record. Range: 1...9.
     package var replicationFactor: Int64 = 3
-    /// How many hours Kafka keeps commands and results. The plan assumes the peak rate for all these hours.
+    /// How many hours Kafka keeps commands and results. The plan assumes the peak rate for all these hours. Range:
     /// 1...8,760.
     package var retentionHours: Int64 = 4
 

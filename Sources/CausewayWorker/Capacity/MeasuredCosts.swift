@@ -20,13 +20,13 @@ package struct MeasuredCosts: Sendable, Equatable {
     /// from one worker, a push and its command took 9.4 to 12 µs. This number is the upper value less the
     /// command's `nanosecondsPerCommand`.
     package var nanosecondsPerPush: Int64 = 10_500
-    /// The CPU that a worker at low load needs in addition, in hundredths of a core, because it wakes up for
-    /// a few records at a time.
+    /// The additional CPU of a worker at low load, in hundredths of a core: at low load it wakes up for only a few
+    /// records at a time.
     ///
-    /// The cricket season of `make demo` (718,800 commands and 162,090 pushes in 60 s, one worker with two
-    /// lanes) took 8.71 s of CPU. `nanosecondsPerCommand` and `nanosecondsPerPush` explain 2.78 s
-    /// of them. The other 5.93 s are 0.1 core for 60 s. At full load a worker does not need this CPU, because batches
-    /// are large and the worker rarely sleeps.
+    /// The cricket season of `make demo` (718,800 commands and 162,090 pushes in 60 s, one worker with two lanes) took
+    /// 8.71 s of CPU. `nanosecondsPerCommand` and `nanosecondsPerPush` explain 2.78 s of them. The other 5.93 s are 0.1
+    /// core for 60 s. At full load a worker does not need this CPU, because batches are large and the worker rarely
+    /// sleeps.
     package var wakingCoresHundredths: Int64 = 10
 
     /// Script calls that one Redis server executes in a second, half admissions and half settlements.
@@ -71,10 +71,10 @@ package struct MeasuredCosts: Sendable, Equatable {
     /// The time from a data centre to Apple and back. Public reports name tens of milliseconds; this number
     /// is their upper end.
     package var roundTripMilliseconds: Int64 = 60
-    /// Bytes on the wire for a push of the season of `make demo`: body, header block, frames and TLS.
+    /// Bytes on the wire for one push of the cricket season in `make demo`: body, header block, frames and TLS.
     package var bytesPerPush: Int64 = 700
 
-    /// Bytes of a command of the season of `make demo`, as its producer wrote it: an update.
+    /// Bytes of one update command of the cricket season in `make demo`, as the producer wrote it.
     package var bytesPerCommand: Int64 = 456
     /// Bytes of a result record, uncompressed.
     package var bytesPerResult: Int64 = 450
@@ -115,7 +115,7 @@ package struct MeasuredCosts: Sendable, Equatable {
         ]
     }
 
-    /// The further cost of activities that are started again after their lifetime.
+    /// The cost of activities that are started again after their lifetime, in addition to `costLines`.
     var restartCostLine: (text: String, source: String) {
         (
             "\(Numeral.grouped(redisBytesPerRestart)) bytes in Redis an activity with afterLifetime: restart, times "

@@ -3,16 +3,16 @@ import Kafka
 
 /// The Kafka topics that Causeway needs, with their sizes. The defaults equal the defaults of the Helm chart.
 package struct TopicPlan: Sendable {
-    /// Partitions of the topics of commands, registrations, deferred commands, fan-out records and results.
+    /// Partitions of the topics of commands, registrations, deferred commands, fan-out records and results. Range:
     /// 1...10,000.
     ///
-    /// Choose at least the largest number of lanes that you will ever run. If you add partitions later, the
-    /// producers' records of many activities go to other partitions, and so to other lanes.
+    /// Choose at least the largest number of lanes that you will ever run. If you add partitions later, the producers'
+    /// records of many activities go to other partitions, and so to other lanes.
     package var partitions = 24
     /// Copies that Kafka keeps of each record, 1...32,767; 0: the brokers' default.
     package var replicationFactor = 3
-    /// Copies that must have a record before Kafka acknowledges it, 1...32,767, at most the replication
-    /// factor unless that is 0.
+    /// How many copies must have a record before Kafka acknowledges it. Range: 1...32,767, but not above the
+    /// replication factor (unless that is 0).
     package var minInsyncReplicas = 2
     /// Sizes of single topics that differ from the defaults. If a topic occurs twice, the last number of partitions
     /// and the last retention apply.
@@ -20,7 +20,8 @@ package struct TopicPlan: Sendable {
 
     package init() {}
 
-    /// The most partitions of the topics of invalidations, dead letters and channels, which have few records.
+    /// The topics of invalidations, dead letters and channels have few records, so each has at most this many
+    /// partitions.
     static let lowTrafficPartitionsMax = 6
     private static let millisecondsPerHour = 3_600_000
     /// The number of log segments (files of a partition) in one retention time. A broker deletes a whole
@@ -46,9 +47,9 @@ package struct TopicPlan: Sendable {
             makeTopic(.results, names.results, partitions, hours: 72),
             makeTopic(.invalidations, names.invalidations, lowTrafficPartitions, hours: 168),
             makeTopic(.deadLetters, names.deadLetters, lowTrafficPartitions, hours: 336),
-            // A deferred command is read again within minutes, and may then be deferred in a new record. After an
-            // outage it is useless as soon as other commands are. The topic has as many partitions as the
-            // commands topic, so that all commands of an activity reach one lane.
+            // A deferred command is read again within minutes, and may then be deferred in a new record. After a longer
+            // outage, deferred commands are as useless as all other commands of that time. The topic has as many
+            // partitions as the commands topic, so that all commands of an activity reach one lane.
             makeTopic(.deferred, names.deferred, partitions, hours: 24),
             // A fan-out record is kept as long as its command.
             makeTopic(.fanout, names.fanout, partitions, hours: 24),

@@ -14,12 +14,12 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
     /// When the channel was created, UNIX milliseconds.
     package var createdAtMilliseconds: Int64
     package var state = State.active
-    /// When to delete the channel, UNIX milliseconds. The keeper plans this time after the audience's end. Nil: no
+    /// When to delete the channel, UNIX milliseconds. The keeper sets this time when the audience has ended. Nil: no
     /// deletion is planned, or `causeway channels delete` deletes the channel now (`state` is then `deleting`).
     package var deleteAfterMilliseconds: Int64?
-    /// True: `causeway.channels` has the entry as it is now. While the channel is being deleted (`state`), the topic
-    /// may still have the active entry, or none any more. Nil: the entry must still be written there. Stored only in
-    /// Redis' register.
+    /// True: `causeway.channels` has this entry in its present form. Nil: the present form must still be written there.
+    /// Stored only in Redis' register. While `state` is `deleting`, this value says nothing about the deletion: the
+    /// topic may have the active entry, or no entry any more.
     package var isPublished: Bool?
 
     private enum CodingKeys: String, CodingKey {

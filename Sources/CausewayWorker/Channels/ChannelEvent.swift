@@ -26,8 +26,8 @@ package enum ChannelEvent: Sendable {
 package struct ChannelRefusal: Error, Sendable, Equatable, CustomStringConvertible {
     /// The reason and what to do, for operators.
     package var text: String
-    /// After a failed creation, or a failed read of the channels topic: until this time, UNIX milliseconds, the keeper
-    /// throws the same refusal without another attempt. Other refusals are not repeated.
+    /// Until this time (UNIX milliseconds), the keeper throws the same refusal without another attempt. This concerns
+    /// only failed creations and failed reads of the channels topic. Other refusals are not repeated.
     package var untilMilliseconds: Int64
     /// Whether the cause may end by itself, usually because APNs, Redis or Kafka is down or busy. If so, requests for
     /// other channels would probably fail too.

@@ -1,7 +1,8 @@
 import APNs
 import Redis
 
-/// The periodic work of the keeper.
+/// The keeper's periodic work: deletions that are due, entries that are not published yet, and the comparison with
+/// APNs' list.
 extension ChannelKeeper {
     /// Deletes channels whose deletion is due, writes entries to `causeway.channels` that are not there yet, and
     /// compares the register with APNs' list of channels if that is due. A lease in Redis makes sure that only one
@@ -119,8 +120,9 @@ extension ChannelKeeper {
 
     /// Compares APNs' list of channels with the register, and acts on the differences.
     ///
-    /// - Parameter isForIntents: only finds the channels that attempts with an intent left, and changes no entry of the
-    ///   register. Such a comparison may come every minute, just when APNs works badly.
+    /// - Parameter isForIntents: true: the comparison only looks for channels that failed attempts to create one may
+    ///   have left behind (their intents still exist), and changes no entry of the register. Such a comparison may come
+    ///   every minute, and just when APNs works badly.
     func reconcile(
         _ managedEnvironment: ManagedEnvironment,
         deletesUnknown: Bool,
@@ -166,7 +168,8 @@ extension ChannelKeeper {
             await Task.yield()
         }
         if let refusal { throw refusal }
-        // Without a decision about the unknown channels, the comparison must be made again.
+        // While a creation is under way, nothing is decided about the unknown channels. So do not record this
+        // comparison: it must be made again.
         guard !reconciliation.hasCreationUnderWay else { return reconciliation }
         try convertRedisErrors { () throws(RedisError) in
             try register.recordReconciliation(managedEnvironment.appEnvironment, atMilliseconds: listedAtMilliseconds)

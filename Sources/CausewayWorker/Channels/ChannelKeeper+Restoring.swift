@@ -7,8 +7,8 @@ import Redis
 /// worker creates a channel, begins to delete one, or reports one as missing. So phones keep the channel that they
 /// know.
 extension ChannelKeeper {
-    /// The most attempts of one call of ``restore(_:attemptsMax:)``. The call makes another attempt if, during the last
-    /// one, another process deleted a channel or Redis lost the register.
+    /// The most attempts of one call of ``restore(_:attemptsMax:)``. The call makes another attempt if another process
+    /// deleted a channel, or Redis lost the register, during the previous attempt.
     private static let restorationAttemptsMax = 8
     /// How long the keeper waits after a failed restoration before it tries again.
     static let restorationPauseMilliseconds: Int64 = 5_000
@@ -52,9 +52,9 @@ extension ChannelKeeper {
         return try readRegisterAsIs(managedEnvironment)
     }
 
-    /// Restores each incomplete register of the apps and environments that use channels: the configuration gives
-    /// some audiences a channel, or this process has seen the register complete. The restoration cannot wait until
-    /// an audience needs a new channel, because admission needs the existing ones.
+    /// Restores the incomplete registers. Leaves out an app and environment that do not use channels: the configuration
+    /// gives no audience a channel, and this process has never seen their register complete. The restoration cannot
+    /// wait until an audience needs a new channel, because admission needs the existing ones.
     func restoreLost() throws(ChannelRefusal) {
         try restore(
             managedEnvironments.filter { $0.isConfigured || environmentsSeenComplete.contains($0.appEnvironment) }
@@ -75,8 +75,7 @@ extension ChannelKeeper {
                 let entries = publishedEntries.filter {
                     $0.app == appEnvironment.app && $0.environment == appEnvironment.environment
                 }
-                // If the register is still incomplete afterwards, the next pass of the outer loop reads the topic
-                // again.
+                // If this call does not complete the register, the next pass of the outer loop reads the topic again.
                 _ = try convertRedisErrors { () throws(RedisError) in
                     try register.restore(entries, appEnvironment, token: token, atMilliseconds: nowMilliseconds)
                 }

@@ -36,7 +36,7 @@ package actor ChannelKeeper {
     /// The length of the lease for one comparison of the register with APNs' list. If the worker that has the lease
     /// dies, or if APNs refuses a request for good, a worker tries again after this time.
     static let reconciliationLeaseMilliseconds: Int64 = 600_000
-    /// The time between two checks whether another process, which creates an audience's channel, has finished.
+    /// While another process creates an audience's channel: the time between two checks whether it has finished.
     static let creationPollInterval = Duration.milliseconds(100)
     /// How long the keeper repeats a refusal without asking APNs again, if the cause was a transient error.
     /// `lastingRefusalMilliseconds` applies after any other error.
@@ -50,14 +50,14 @@ package actor ChannelKeeper {
     let register: ChannelRegister
     let topic: ChannelTopic
     /// How long one attempt to create a channel usually takes at most. The lease of an attempt expires after this time,
-    /// and no process waits longer for the attempt of another one.
+    /// and a process waits no longer than this for an attempt of another process.
     private let creationMillisecondsMax: Int64
     let report: @Sendable (ChannelEvent) -> Void
     /// The apps and environments whose register this process has seen complete. If such a register becomes
     /// incomplete, Redis has lost it.
     var environmentsSeenComplete: Set<AppEnvironment> = []
-    /// Why a restoration last could not read the topic. Until its `untilMilliseconds`, no restoration reads the
-    /// topic.
+    /// Why the last failed restoration could not read the topic. Until the `untilMilliseconds` of this refusal, no
+    /// restoration reads the topic.
     var restorationRefusal: ChannelRefusal?
     /// The refusals of channels that could not be created, at most `refusalsMax`. Until a refusal expires, each further
     /// attempt to create the channel throws it.
@@ -254,8 +254,8 @@ package actor ChannelKeeper {
                 let unpublishedEntry = entry
                 entry.isPublished = true
                 let publishedEntry = entry
-                // If another worker has planned or cancelled a deletion meanwhile, the entry has changed, and
-                // it must be published again.
+                // If another worker has planned or cancelled a deletion meanwhile, the register has a changed entry,
+                // and this call changes nothing. The changed entry then still counts as unpublished.
                 try convertRedisErrors { () throws(RedisError) in
                     _ = try register.replaceIfUnchanged(unpublishedEntry, with: publishedEntry)
                 }

@@ -15,8 +15,8 @@ package struct Reconciliation: Equatable, Sendable {
         package var foreignChannels: Set<String> = []
         /// Whether the register has all entries of `causeway.channels`. If not, entries may be missing.
         package var isComplete = false
-        /// When APNs' list was last compared with the register while no creation was under way, UNIX milliseconds; nil:
-        /// never, or Redis has lost this time.
+        /// The time of APNs' list in the last comparison that was made while no creation was under way, UNIX
+        /// milliseconds. Nil: there was no such comparison, or Redis has lost the time.
         package var reconciledAtMilliseconds: Int64?
 
         package init() {}
@@ -44,7 +44,7 @@ package struct Reconciliation: Equatable, Sendable {
     package var newForeignChannels: [String] = []
     /// Entries whose channel APNs no longer has. A new channel must be created.
     package var lostEntries: [ChannelEntry] = []
-    /// Entries that the topic does not have as they are now.
+    /// Entries that must be written to the topic, because the topic does not have their present form.
     package var unpublishedEntries: [ChannelEntry] = []
     /// Entries whose channel must be deleted now, or whose deletion has begun.
     package var entriesToDelete: [ChannelEntry] = []
@@ -114,6 +114,7 @@ package struct Reconciliation: Equatable, Sendable {
         }
     }
 
-    /// Leaves out all that the comparison found about entries of the register.
+    /// Removes what this result says about entries of the register. A comparison that only looks for the channels of
+    /// intents must not change entries.
     mutating func dropEntryChanges() { (entriesToDelete, unpublishedEntries, lostEntries) = ([], [], []) }
 }

@@ -8,8 +8,8 @@ struct AssignmentTable {
     struct Entry {
         /// A number that no other assignment of this process has.
         var assignmentNumber: UInt32
-        /// Nil if the lane had no room for the partition. The partition's records are then dropped without settling
-        /// them, so none of its offsets is committed.
+        /// Nil if the lane's core already has its maximum of partitions. The partition's records are then dropped without
+        /// settling them, so none of its offsets is committed. They are read after the next assignment.
         var lane: Int?
         var isDrained = false
         /// The end of the log that the Kafka thread last reported to the lane; -1: none yet.
@@ -34,8 +34,8 @@ struct AssignmentTable {
     struct Rereading {
         /// The random number of the request (`RereadingRequest`) that began this rereading.
         var identifier: UInt64
-        /// All records below this offset had been settled before. In this assignment, no offset below it is
-        /// committed.
+        /// When the rereading began, all records below this offset were settled. In this assignment, no offset below it
+        /// is committed.
         var endOffset: Int64
         var isComplete: Bool
     }
@@ -226,8 +226,8 @@ extension AssignmentTable.Entry {
     ///   -1: the lane has settled none.
     fileprivate mutating func completeRereading(settledEndOffset: Int64) {
         guard let rereading, !rereading.isComplete else { return }
-        // Reaching the end of the log also completes the rereading: its last records may have been deleted,
-        // or may be transaction markers, which no reader gets.
+        // Reaching the end of the log also completes the rereading: the last records that had to be read again may have
+        // been deleted, or may be transaction markers, which no reader gets.
         let isAtEnd = logEndOffset >= rereading.endOffset && settledEndOffset >= nextOffset
         if settledEndOffset >= rereading.endOffset || isAtEnd { self.rereading?.isComplete = true }
     }

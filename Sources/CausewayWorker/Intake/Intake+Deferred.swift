@@ -6,11 +6,11 @@ import Reactor
 /// Reads partitions of the deferred topic when their records are due, and partitions of the fan-out topic when
 /// their lane has room.
 extension Intake {
-    /// Returns the record if it is due; records of other topics than the deferred one always are. Otherwise pauses
-    /// the record's partition, which continues with this record when the record is due.
+    /// Returns the record if it is due; records of other topics than the deferred one always are. Otherwise pauses the
+    /// record's partition, which continues with this record when the record is due.
     ///
-    /// When one of a lane's APNs pools works again, the records of the lane's partitions that were deferred before are
-    /// read at once.
+    /// When one of a lane's APNs pools works again, the lane's records that were deferred before that time count as
+    /// due.
     ///
     /// - Returns: nil if the record is not due.
     func pauseUnlessDue(_ message: consuming Message) -> Message? {

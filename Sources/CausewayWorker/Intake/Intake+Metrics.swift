@@ -21,7 +21,7 @@ enum PartitionLag {
         logEnd: LogEnd? = nil
     ) -> Int64? {
         if let logEnd {
-            // Between the last record and the log's end is nothing that a reader gets now, for example only
+            // Between the last record and the log's end there is nothing that a reader gets now, for example only
             // transaction markers.
             let isSettled = firstUnsettledOffset < 0 || firstUnsettledOffset == logEnd.nextOffset
             return isSettled ? 0 : max(0, logEnd.endOffset - firstUnsettledOffset)
@@ -169,8 +169,8 @@ extension Intake {
     }
 
     /// Asks the brokers for the log ends of partitions from which nothing is fetched, because their lane is full or
-    /// they are stopped. For partitions that are read, each fetch reports the end. Those in `pausedPartitions` are left
-    /// out.
+    /// they are stopped. For partitions that are read, each fetch reports the end. Leaves out the partitions in
+    /// `pausedPartitions`.
     func requestLogEnds() {
         guard unfetchedPartitions.isDue(nowMilliseconds: loop.nowMilliseconds), isBrokerUp == true else { return }
         let partitions = Array(

@@ -108,8 +108,8 @@ extension Intake {
         mailboxes[lane].wakeup.signal()
     }
 
-    /// Lets the lanes settle what is in flight in these partitions, until all are drained, the drain time has ended, or
-    /// a second stop signal has come.
+    /// Lets the lanes settle what is in flight in these partitions. Ends when all these partitions are drained, when
+    /// the drain time has ended, or when a second stop signal has come.
     ///
     /// Meanwhile the Kafka thread must not poll the consumer. It still takes acknowledgements of results, stores
     /// offsets and publishes metrics.

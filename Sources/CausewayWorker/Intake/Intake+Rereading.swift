@@ -26,8 +26,8 @@ struct PartitionRereading {
     /// How often the Kafka thread publishes the state of the partitions for `StoreWatch`.
     static let publicationIntervalMilliseconds: Int64 = 200
 
-    /// A partition that its lane is draining. When each of these partitions is drained or its `drainEndMilliseconds`
-    /// has passed, the records of all are read again, from their `startPosition`.
+    /// A partition that its lane is draining. All such partitions are read again together, each from its
+    /// `startPosition`, when every one of them is drained or its `drainEndMilliseconds` has passed.
     fileprivate struct DrainingPartition {
         var request: RereadingRequest
         var startPosition: SeekPosition
@@ -40,8 +40,8 @@ struct PartitionRereading {
     /// For each partition, the last progress that its lane reported: which records are settled. When a rereading
     /// begins, the lane gets this progress back.
     var progress: [TopicPartition: PartitionProgress] = [:]
-    /// Committed offsets (0 if nothing is committed) that were requested later, because the assignment gave no start
-    /// position: usually the group coordinator did not answer then.
+    /// Committed offsets (0 if nothing is committed) that the Kafka thread requested itself, because the assignment
+    /// gave no start position. Usually the group coordinator had not answered at the assignment.
     fileprivate var fetchedStartOffsets: [TopicPartition: Int64] = [:]
     /// The number of partitions of the registrations topic; nil: not known yet.
     fileprivate var registrationPartitionCount: Int?
@@ -212,8 +212,8 @@ extension Intake {
             loop.refreshClock()
             for (request, start) in zip(requests, startPositions) {
                 guard let entry = assignments[request.topicPartition] else { continue }
-                // Compare with the last dealt record, not only with the settled offset: a record above this
-                // offset may also be settled, and Redis may have lost what it wrote.
+                // Compare with the last dealt record, not only with the settled offset: a record above the settled
+                // offset may be settled too, and Redis may have lost what it wrote.
                 let dealtEndOffset = max(settledEndOffset(of: request.topicPartition, entry), entry.nextOffset)
                 guard let start, dealtEndOffset > max(0, start.rawOffset) else {
                     assignments.beginRereading(
@@ -301,9 +301,9 @@ extension Intake {
         )
     }
 
-    /// Returns the settled offsets above `end`, as the metadata of a commit. They come from the lane's last report,
-    /// else from the previous owner's commit. Returns an empty array if the committed offset of this source is not
-    /// `end`.
+    /// Returns the settled offsets above `end`, as the metadata of a commit. They come from the lane's last report. If
+    /// the lane has not reported yet, they come from the previous owner's commit. If the report or commit has another
+    /// committed offset than `end`, returns an empty array.
     private func settledOffsetsText(above end: Int64, of partition: TopicPartition) -> [UInt8] {
         if let progress = rereading.progress[partition] {
             return progress.committableOffset == end ? progress.metadata : []

@@ -63,7 +63,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     private var isTurnEndRequested = false
     private var watermarksDueMilliseconds: Int64 = 0
     private var fetchTrigger = FetchTrigger()
-    /// Whether a timer is set that checks again whether fetching has stopped.
+    /// Whether a timer is set that calls `wakeFetching` again.
     private var isFetchTimerSet = false
     var partitionsWithoutPosition = PartitionsWithoutPosition()
     var unfetchedPartitions = UnfetchedPartitions()
@@ -74,8 +74,8 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     /// For each lane: counts and limits the bytes of the records in its inbox.
     private var inboxLimiters: [InboxByteLimiter]
     var pausedPartitions = PausedPartitions()
-    /// For each lane: when one of its APNs pools last began to work again, UNIX milliseconds; 0: never. The thread
-    /// reads records that were deferred before that time at once.
+    /// For each lane: when one of its APNs pools last began to work again, UNIX milliseconds; 0: never. Records that
+    /// were deferred before that time are read without waiting until they are due.
     var poolRecoveredAtMilliseconds: [Int64]
 
     init(loop: EventLoop, setup: IntakeSetup, signals: IntakeSignals) throws {
@@ -262,8 +262,8 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         return true
     }
 
-    /// Reports to the lanes the ends of the commands topic's logs, which librdkafka received with its last fetches.
-    /// Makes no request to a broker.
+    /// Reports the ends of the logs of the commands topic to the lanes. librdkafka received these ends with its last
+    /// fetches, so this makes no request to a broker.
     private func reportHighWatermarks() {
         guard loop.nowMilliseconds >= watermarksDueMilliseconds else { return }
         watermarksDueMilliseconds = loop.nowMilliseconds + Self.watermarkIntervalMilliseconds

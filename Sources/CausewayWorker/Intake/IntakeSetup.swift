@@ -3,7 +3,6 @@ import Logging
 import Observability
 import Reactor
 
-/// The values from which the intake is built.
 struct IntakeSetup: @unchecked Sendable {
     var consumerProperties: [(name: String, value: String)]
     /// Names of the topics of commands, registrations, deferred commands and fan-out records, in the order of
@@ -20,7 +19,7 @@ struct IntakeSetup: @unchecked Sendable {
     var logger: Logger
 }
 
-/// Passes the consumer's calls to the intake.
+/// Passes the consumer's calls to the intake, because the consumer needs a handler before the intake exists.
 final class ConsumerRelay: ConsumerHandler, ClientLogHandler {
     weak var intake: Intake?
 

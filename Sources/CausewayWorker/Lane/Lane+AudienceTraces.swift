@@ -31,7 +31,8 @@ extension Lane {
         if let instruction = record.instruction {
             return (tracer.makeFanoutTrace(trace, offset: instruction.offset), nil)
         }
-        // A broadcast has no span, so the results that it brings name the command's span.
+        // If a broadcast was the last to end, the result over all ranges and broadcasts names the command's own span,
+        // because a broadcast has no span.
         guard production.kind != .broadcastTotals, let resultContent = audiences.resultContent(of: production),
             let finishedTrace = tracer.makeFinishedTrace(
                 trace,

@@ -3,7 +3,7 @@ import Audiences
 import LiveActivity
 import Synchronization
 
-/// The channel keeper's answer to the lanes: the channel of an audience, or that the keeper refused the request.
+/// The channel keeper's answer to the lanes: an audience's channel, or no channel if the keeper refused the request.
 struct LaneChannelResponse: Sendable {
     var appIndex: UInt16
     var audience: AudienceDigest

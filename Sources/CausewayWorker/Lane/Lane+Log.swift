@@ -4,7 +4,6 @@ import Logging
 import Observability
 import Reactor
 
-/// Writes the log lines of a lane.
 extension Lane {
     /// Logs a command whose content state or attributes no phone can decode, because they break the app's contract. The
     /// command is sent nevertheless.

@@ -197,7 +197,7 @@ extension Lane {
     }
 
     private func setRecordGauges() {
-        // Pushes of audiences are in flight for members, not for records of this count.
+        // Do not count pushes of audiences: they are sent for members, not for the records that are counted here.
         let pushesInFlight = pools.reduce(0) {
             $0 + $1.pool.pushesInFlight - audiences.pushesInFlight(of: $1.identifier)
         }

@@ -30,7 +30,8 @@ extension Lane {
                 delivery.productionTaken(production)
                 noteDeferralFailure(error.code, of: production)
                 delivery.productionEnded(production, Self.productionReport(of: error.code), now: now)
-                // A command that could not be deferred may wait for the next batch.
+                // If this was a deferral, the core may have put the command back into its activity's waiting list. A
+                // turn's end lets the core begin such a command.
                 requestTurnEnd()
                 writeLog(.resultNotProduced, ["error": "\(error)"])
             }
@@ -87,7 +88,7 @@ extension Lane {
         }
     }
 
-    /// Returns the record's result without its app.
+    /// Returns the record's result without its app, which the caller adds.
     private static func makeResultRecord(of view: RecordView, topic: UnsafeRawBufferPointer) -> ResultRecord {
         var result = ResultRecord(
             outcome: view.outcome,

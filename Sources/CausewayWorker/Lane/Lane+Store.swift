@@ -47,7 +47,8 @@ extension Lane {
     func handleStoreFailure(tag: UInt64, script: StoreScript, error: RedisError) {
         let failure = error.storeFailure
         if error.code == .replicasMissing {
-            // One failed WAIT fails many calls. `handleRedisReplicas` logs and counts each failed WAIT once.
+            // One failed WAIT (Redis' command that waits for replicas) fails many calls. `handleRedisReplicas` logs and
+            // counts each failed WAIT once.
             delivery.storeFailed(tag: tag, failure, now: now)
             return requestTurnEnd()
         }
@@ -91,9 +92,9 @@ extension Lane {
         switch replicas {
         case .acknowledging:
             writeLog(.redisReplicasBack, ["lane": "\(number)"])
-        case .missing(let acknowledged, let isGivenUp, let refusal):
+        case .missing(let acknowledgedReplicaCount, let isGivenUp, let refusal):
             metrics.add(.redisErrors, Int(RedisError.Code.replicasMissing.rawValue))
-            var details: Logger.Metadata = ["lane": "\(number)", "acknowledged": "\(acknowledged)"]
+            var details: Logger.Metadata = ["lane": "\(number)", "acknowledged": "\(acknowledgedReplicaCount)"]
             details["calls"] = isGivenUp ? "answered without them" : "waiting"
             if let refusal { details["reason"] = "\(refusal)" }
             writeLog(.redisReplicasMissing, details)

@@ -110,8 +110,9 @@ struct DeliveryReport: BitwiseCopyable {
     var errorCode: Int32
 }
 
-/// Connects the Kafka thread with one lane by rings, each with one writing and one reading thread, and a wake-up.
-/// Other tasks pass the lane reloaded settings, channels, and whether Redis has all members of audiences.
+/// Connects the Kafka thread with one lane: by rings, each of which has one writing and one reading thread, and by a
+/// wake-up. Other tasks use the mailbox to pass the lane reloaded settings, channels, and whether Redis has all members
+/// of audiences.
 final class LaneMailbox: Sendable {
     /// The number of records that may wait for the lane. If the lane takes none for a while, its partitions
     /// are paused.
@@ -122,13 +123,15 @@ final class LaneMailbox: Sendable {
     /// The most partitions that the lane's two cores have together.
     static let partitionsMax = Delivery.partitionsMax + Audiences.partitionsMax
     /// The number of orders that may wait for the lane. Most orders are about one partition, and a lane takes all
-    /// orders at the beginning of a turn. Even if it takes none meanwhile, the ring has room for a rebalance in which
-    /// each of its partitions is revoked, released and assigned again, and for as many ends of logs.
+    /// orders at the beginning of a turn. Even if the lane takes none meanwhile, the ring has room for a rebalance in
+    /// which each of the lane's partitions is revoked, released and assigned again, and gets one report of its log's
+    /// end.
     static let ordersCapacity = 4 * partitionsMax
     static let laneReportsCapacity = 16_384
-    /// For each record that is in a lane, the producer has at most this many records without an acknowledgement.
+    /// For each source record in a lane, the producer has at most this many produced records that Kafka has not
+    /// acknowledged.
     private static let deliveryReportsPerRecord = 3
-    /// The producer has at most this many records of the core for audiences without an acknowledgement.
+    /// The core for audiences has at most this many produced records that Kafka has not acknowledged.
     static let audienceProductionsMax = 4_096
     /// For each record of the lane, the bytes of its delivery reports in the ring. The ring's capacity is a
     /// power of two, so it may be twice the need.
@@ -144,7 +147,6 @@ final class LaneMailbox: Sendable {
     /// The delivery reports for the lane. The ring has room for a report about each record that the lane has
     /// produced and Kafka has not acknowledged.
     let deliveryReports: SingleProducerRing<DeliveryReport>
-    /// The lane's reports to the Kafka thread.
     let laneReports = SingleProducerRing<LaneReport>(capacity: LaneMailbox.laneReportsCapacity)
     /// Reloaded settings that the lane has not taken yet. An order announces them.
     private let settings = Mutex<ReloadableSettings?>(nil)

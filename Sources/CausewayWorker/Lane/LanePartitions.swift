@@ -50,8 +50,9 @@ struct LanePartitions {
     /// How long after its assignment the lane assumes that a partition is far behind, while the end of its log is
     /// not known.
     static let assumedBehindMilliseconds: Int64 = 2_000
-    /// The shorter time that applies from the report of the log's end, while no record is known: a fetch that reports
-    /// the end also brings records, if there are any.
+    /// How long the lane still assumes that a partition is far behind after the first report of its log's end. The
+    /// assumption ends earlier if a record arrives. The time is short, because the fetch that brought the log's end
+    /// also brings records, if there are any.
     static let assumedBehindWithLogEndMilliseconds: Int64 = 300
 
     /// Returns how many records of the partition the lane has not taken yet.

@@ -95,7 +95,7 @@ private final class LanePoolResponseHandler: PushHandler {
 }
 
 extension PushResult.Disposition {
-    /// Translates the pool's disposition of a response into the core's.
+    /// Translates the result of a response from the type of the module APNs to the type of the core.
     fileprivate init(_ disposition: ResponseDisposition) {
         switch disposition {
         case .accepted: self = .accepted

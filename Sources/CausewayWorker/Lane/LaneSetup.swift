@@ -10,7 +10,7 @@ import Redis
 
 /// The values from which every lane is built. Made once at the start and read by all lanes.
 struct LaneSetup: @unchecked Sendable {
-    /// The settings of one APNs pool, which every lane has.
+    /// The settings of one APNs pool. Every lane has such a pool.
     struct Pool {
         var identifier: PoolIdentifier
         var name: String

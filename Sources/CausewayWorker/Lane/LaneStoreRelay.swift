@@ -32,7 +32,7 @@ extension LaneStoreRelay: AudienceStoreHandler {
     }
     func audienceCallFailed(tag: UInt64, error: RedisError) { lane.handleAudienceFailure(tag: tag, error: error) }
     func audienceStoreReady() { lane.requestTurnEnd() }
-    /// Notes the loss for audiences only, without a log line. Usually the activity store loses its connection to the
-    /// same server too, and reports that.
+    /// Tells only the core for audiences about the lost connection, and writes no log line. Usually the activity store
+    /// loses its connection to the same server too, and that loss is logged.
     func audienceStoreLost(_ reason: RedisError) { lane.handleAudienceStoreLoss() }
 }

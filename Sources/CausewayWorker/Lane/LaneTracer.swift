@@ -3,8 +3,8 @@ import Kafka
 import Numbers
 import Observability
 
-/// The lane's part of tracing. Reads a record's trace from its headers, makes the traces for the records that the
-/// lane writes because of it, and gives sampled traces to the exporter.
+/// The lane's part of tracing. Reads the trace of a record from its headers, and makes the traces of the records that
+/// the lane writes for this record, such as its result. Gives sampled traces to the exporter.
 final class LaneTracer {
     /// The buffer in which a trace is written for the core, which copies it.
     private let traceBuffer: UnsafeMutableRawBufferPointer

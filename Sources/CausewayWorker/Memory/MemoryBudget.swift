@@ -116,7 +116,7 @@ struct MemoryBudget: Equatable {
     func pageBytesMax(configured: Int) -> Int { min(configured, Int(audienceBytes / 2)) }
 
     /// Returns how many fan-out records a lane may have: their fixed-size parts get a quarter of the lane's audience
-    /// memory. The last quarter is for their bodies and texts.
+    /// memory. Half of that memory is for pages, and the last quarter for the bodies and texts of the fan-out records.
     func fanoutRecordsMax(configured: Int) -> Int {
         max(64, min(configured, Int(audienceBytes / 4 / Self.bytesPerFanoutRecord)))
     }

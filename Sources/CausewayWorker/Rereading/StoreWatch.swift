@@ -32,9 +32,9 @@ actor StoreWatch {
     /// Wakes the Kafka thread, so that the thread reads the exchange.
     private let wakeup: Wakeup
     private let reportFault: @Sendable (ConfigurationFault) -> Void
-    /// Called after each poll that Redis answered, once the number of partitions of registrations is known. If
-    /// audiences may continue, the argument is the time at which the poll began: Redis has all members, or the
-    /// longest wait is over. If audiences must wait, the argument is nil.
+    /// Called after each poll that Redis answered, once the number of partitions of registrations is known. The
+    /// argument is nil if audiences must wait for their members. Otherwise audiences may continue, because Redis has
+    /// all members or the longest wait is over; the argument is then the time at which the poll began.
     private let reportMemberCompleteness: @Sendable (Int64?) -> Void
     private var memberCompleteness = MemberCompleteness()
     /// Assignments whose marks have been checked.

@@ -2,7 +2,7 @@ import Reactor
 
 /// An HTTP/1.1 client. Each request has its own connection and event loop, and blocks the calling thread.
 package struct HTTPClient: Sendable {
-    /// The most addresses of a host's name to which the client tries to connect, one after another.
+    /// The client tries to connect to at most this many addresses of a host, one after another.
     static let addressesMax = 8
 
     package struct Response: Sendable, Equatable {

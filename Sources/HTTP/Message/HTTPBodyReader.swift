@@ -10,8 +10,8 @@ struct HTTPBodyReader {
         case untilEnd
     }
 
-    /// The most bytes of each line of the chunked coding, with its line end: the line with a chunk's size, the
-    /// line end after a chunk, and each line of the trailer section (RFC 9112, section 7.1).
+    /// The maximum number of bytes in each line of the chunked coding, with its line end: the line with a chunk's size,
+    /// the line end after a chunk, and each line of the trailer section (RFC 9112, section 7.1).
     private static let lineBytesMax = 1_024
     private static let trailerLinesMax = 64
 

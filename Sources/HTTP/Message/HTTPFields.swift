@@ -28,8 +28,8 @@ package struct HTTPFields: Sendable, Equatable {
         allFields.filter { $0.name == name }.map(\.value)
     }
 
-    /// Whether the word is in the comma-separated list of a field with this name. Upper and lower case in the list are
-    /// equal.
+    /// Whether the word is in the comma-separated list of a field with this name. The letters in the list may be in
+    /// upper or lower case.
     ///
     /// - Parameters:
     ///   - name: in lower case.
@@ -67,7 +67,7 @@ package struct HTTPFields: Sendable, Equatable {
         guard let text = lengths.first else { return nil }
         guard lengths.allSatisfy({ $0 == text }), !text.isEmpty, text.utf8.allSatisfy({ (0x30...0x39).contains($0) })
         else { throw .malformed }
-        // A number that does not fit into `Int` is larger than any limit, as `Int.max` is.
+        // A number that does not fit into `Int` becomes `Int.max`. Both are larger than every limit.
         return .bytes(Int(text) ?? .max)
     }
 }

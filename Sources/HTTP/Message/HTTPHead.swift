@@ -1,6 +1,6 @@
 /// The first line and the header fields of a request or of a response (RFC 9112, section 2.1).
 struct HTTPHead: Equatable {
-    /// The most bytes of the first line and the fields, unless a caller sets another limit.
+    /// The maximum number of bytes in the first line and the fields together, unless a caller sets another limit.
     static let bytesMax = 8_192
     static let fieldsMax = 64
 

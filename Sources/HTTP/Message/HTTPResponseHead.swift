@@ -17,8 +17,8 @@ struct HTTPResponseHead: Equatable {
         return (HTTPResponseHead(status: status, fields: head.fields), length)
     }
 
-    /// The most bytes of a response's head. The limit is higher than for a request, because foreign servers and proxies
-    /// may send many fields.
+    /// The maximum number of bytes in a response's head. It is higher than for a request, because foreign servers and
+    /// proxies may send many fields.
     private static let bytesMax = 32_768
 
     /// Returns the length of the response's body. The length also depends on the request's method, because a

@@ -44,8 +44,9 @@ package final class HTTPResponseStream: Sendable {
         state = Mutex(State(waitingBytes: head.body))
     }
 
-    /// Whether the server takes no more bytes from the stream: it has taken the last bytes of a finished stream, the
-    /// request's method is `HEAD`, the request no longer waits, the server stops, or the connection has ended.
+    /// Whether the server takes no more bytes from the stream. There are five reasons: it has taken the last bytes of a
+    /// finished stream, the request's method is `HEAD`, the request was refused before the stream began, the server
+    /// stops, or the connection has ended.
     package var hasEnded: Bool { state.withLock { $0.hasEnded } }
 
     /// Appends bytes to the body. The stream takes either all of them or none. If the connection ends early, bytes

@@ -26,7 +26,7 @@ package final class HTTPServer: Sendable {
     private let inbox: HTTPServerInbox
     private let state = Mutex(State())
 
-    /// The most connections that wait in the system until the server accepts them.
+    /// The maximum number of connections that wait in the system until the server accepts them.
     private static let backlog: Int32 = 64
 
     /// Listens at once, so that a port in use is an error at the start of the process. `run` accepts the

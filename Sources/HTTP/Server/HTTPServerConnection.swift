@@ -206,7 +206,7 @@ final class HTTPServerConnection: StreamHandler {
     }
 
     /// Sends the head of a streamed response, and from now on the bytes of its stream. Ends the stream instead if the
-    /// request no longer waits, or if the server stops.
+    /// request was refused meanwhile, or if the server stops.
     func beginStreaming(_ responseStream: HTTPResponseStream) {
         guard state == .awaitingResponse, let request else { return responseStream.end() }
         self.responseStream = responseStream

@@ -40,8 +40,8 @@ final class HTTPServerInbox: Sendable {
         wakeup.signal()
     }
 
-    /// Gives a message to the server's thread. If the server has ended, drops the message, and ends a stream that the
-    /// message begins: the server may end after `beginStream` and before this call.
+    /// Gives a message to the server's thread. Drops the message if the server has ended. If the dropped message begins
+    /// a stream, ends the stream: the server may end between `beginStream` and this call.
     func post(_ message: Message) {
         let isOpen = state.withLock { state in
             if !state.isClosed { state.messages.append(message) }
@@ -105,7 +105,7 @@ final class HTTPServerInbox: Sendable {
 
     func endStream() { state.withLock { $0.streamCount -= 1 } }
 
-    /// Counts bytes of a body that have arrived, also above the limit.
+    /// Counts bytes of a body that have arrived. They are counted even if the sum then exceeds the limit.
     ///
     /// - Returns: false if all counted bodies together are now larger than `totalBodyBytesMax`.
     func addBodyBytes(_ count: Int) -> Bool {

@@ -1,23 +1,23 @@
 /// The limits of a server. The defaults suit a server of small pages, which takes no bodies. A server that
 /// takes bodies must set `bodyBytesMax` and `totalBodyBytesMax`.
 package struct HTTPServerLimits: Sendable {
-    /// The most connections. At this limit, the server closes the connection that is nearest to its deadline, to make
-    /// room for a new one. It spares connections whose request waits for the handler, or whose `HTTPResponseStream` is
-    /// open. If there are no others, the server closes the new connection.
+    /// The maximum number of connections. At this limit, the server closes the connection that is nearest to its
+    /// deadline, to make room for a new one. It spares connections whose request waits for the handler, or whose
+    /// `HTTPResponseStream` is open. If there are no others, the server closes the new connection.
     package var connectionsMax = 64
-    /// The most bytes of the request line and the header fields.
+    /// The maximum number of bytes in the request line and the header fields together.
     package var headBytesMax = HTTPHead.bytesMax
-    /// The most bytes of one body; 0: the server refuses every body.
+    /// The maximum number of bytes in one body; 0: the server refuses every body.
     package var bodyBytesMax = 0
-    /// The most bytes of all bodies together that are still arriving or whose `HTTPExchange` is not released. The
-    /// request whose body makes the sum larger gets status 503.
+    /// The maximum number of bytes in all bodies together that are still arriving or whose `HTTPExchange` is not
+    /// released. The request whose body makes the sum larger gets status 503.
     package var totalBodyBytesMax = 0
-    /// The most requests whose `HTTPExchange` is not released: they wait for the handler's response, even if the client
-    /// has disconnected or has got status 503.
+    /// The maximum number of requests whose `HTTPExchange` is not released: they wait for the handler's response, even
+    /// if the client has disconnected or has got status 503.
     package var exchangesMax = 64
-    /// The most streams (`HTTPResponseStream`) that are open at one time.
+    /// The maximum number of streams (`HTTPResponseStream`) that are open at one time.
     package var streamsMax = 0
-    /// An append that would leave more bytes than this waiting in its stream is skipped.
+    /// The maximum number of bytes that wait in one stream. An append that would exceed it is skipped.
     package var streamBytesMax = 256 * 1_024
     /// The longest time from a request's first byte to the end of its head, and from a connection's start to its first
     /// byte.
@@ -31,8 +31,8 @@ package struct HTTPServerLimits: Sendable {
     /// more bytes of a waiting response.
     package var idleTimeoutMilliseconds: Int64 = 30_000
 
-    /// The most pipelined requests that the server answers in a row. A client that has sent more gets status 400; no
-    /// common client sends so many.
+    /// The maximum number of pipelined requests that the server answers in a row. A client that has sent more gets
+    /// status 400; no common client sends so many.
     static let pipelinedRequestsMax = 16
     /// If more bytes than this follow a request whose response is not written yet, the server pauses reading from the
     /// connection.

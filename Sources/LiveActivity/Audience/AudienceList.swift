@@ -35,8 +35,8 @@ public enum MembershipChangeKind: UInt8, CaseIterable, Sendable, BitwiseCopyable
     }
 }
 
-/// The audiences that a member has left, but that may still have it. Redis repeats them in its replies until
-/// a worker confirms that all of them have the entry about the departure.
+/// The audiences that a member has left. Their pages may still have the member. So Redis names these audiences in its
+/// replies until a worker confirms that each of them has an entry that says that the member left.
 public struct AudienceDepartures {
     /// The length of ``atMilliseconds``, with which the bytes begin, little-endian. The digests of the
     /// audiences follow.

@@ -43,8 +43,8 @@ public struct AudienceResultRecord {
     /// Whether a newer version replaced this version in the range or broadcast that finished last. The
     /// outcome is then `superseded`.
     public var isSuperseded = false
-    /// Whether the command asked for priority 10 and Redis granted 5 for the members without frequent updates, for
-    /// those with them, or for both, because a budget was used up.
+    /// Whether the command asked for priority 10 and Redis granted only 5 for some or all members, because a budget was
+    /// used up. Members whose users allow frequent updates and the other members have separate priorities.
     public var isDemoted = false
     /// Whether the members got the state without its alert, because the alert was too old.
     public var isAlertExpired = false
@@ -111,7 +111,7 @@ public struct BroadcastResultRecord {
     public var outcome: MemberOutcome
     /// The HTTP status of APNs' last answer; 0 without an answer.
     public var status: UInt16 = 0
-    /// The reason in this answer; empty if it has none, or if the broadcast has not failed.
+    /// The reason in APNs' last answer; empty if the answer has none, or if the broadcast has not failed.
     public var reason: UnsafeRawBufferPointer
     /// What an operator can do about the reason; empty if there is no advice.
     public var advice: StaticString = ""

@@ -1,5 +1,6 @@
-/// The part of a fan-out record that says where and how its command is sent: to the members of one range of
-/// an audience, or as a broadcast to one channel, which belongs to the audience or is named by the command.
+/// The part of a fan-out record that says where and how its command is sent. The command goes to the members of one
+/// range of an audience, or as a broadcast to one channel. The channel belongs to the audience, or the command names
+/// it.
 public struct FanoutInstruction: Sendable, Equatable, BitwiseCopyable {
     /// The range whose members get the command. In the record of a broadcast: the audience's first range.
     public var range: SegmentRange

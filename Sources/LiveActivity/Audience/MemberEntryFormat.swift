@@ -19,10 +19,10 @@ public enum MemberEntryFormat {
     static let positionOffset = 2
     static let flagsOffset = 6
     static let changedAtMillisecondsOffset = 7
-    /// The shortest entry: a member that leaves, with an id of one byte.
+    /// The length of the shortest entry: of a member that leaves, with an id of one byte.
     public static let bytesMin = fixedBytes + 2
     static let tokenBytesMax = Limits.tokenDigitsMax / 2
-    /// The longest entry.
+    /// The length of the longest entry.
     public static let bytesMax = fixedBytes + 1 + Limits.identifierBytesMax + tokenBytesMax
     /// The latest time that fits into an entry. Later times are clamped to this time.
     public static let millisecondsMax: Int64 = (1 << 48) - 1

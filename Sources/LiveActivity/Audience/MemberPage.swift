@@ -27,8 +27,8 @@ public struct MemberPage {
     }
 
     public enum Flag {
-        /// The page has had an entry of a device. After its last entry, the page then lives at least as long as the
-        /// value of a device in Redis, which lives longer than the value of an activity.
+        /// The page has, or once had, an entry of a device. After its last entry, Redis then keeps the page at least as
+        /// long as the value of a device. This is longer than the value of an activity.
         public static let holdsDevices: UInt8 = 1
         /// The page takes no more entries until the script `arrange` has run for it.
         public static let isFull: UInt8 = 2
@@ -233,7 +233,7 @@ public struct PageMember {
     public var isLeaving: Bool { flags & MemberEntryFormat.Flag.leaving != 0 }
     public var kind: StoreSubjectKind { flags & MemberEntryFormat.Flag.device == 0 ? .activity : .device }
     public var environment: APNsEnvironment { flags & MemberEntryFormat.Flag.sandbox == 0 ? .production : .sandbox }
-    /// Whether frequent updates are allowed. False for a device.
+    /// Whether the user of the activity's phone allows frequent updates. False for a device.
     public var frequentUpdates: Bool { kind == .activity && flags & MemberEntryFormat.Flag.frequentUpdates != 0 }
     /// Whether the device's activities may begin on a broadcast channel. False for an activity.
     public var supportsChannels: Bool { kind == .device && flags & MemberEntryFormat.Flag.withoutChannels == 0 }

@@ -1,5 +1,5 @@
-/// A broadcast channel in one of Apple's two environments: of an audience, or one that a producer manages and names in
-/// its commands.
+/// A broadcast channel in one of Apple's two environments. It belongs to an audience, or a producer manages it and
+/// names it in commands.
 public struct AudienceChannel: Sendable, Hashable, BitwiseCopyable {
     public var environment: APNsEnvironment
     public var storage: ChannelStorage
@@ -15,8 +15,8 @@ public struct AudienceChannel: Sendable, Hashable, BitwiseCopyable {
     /// channel's creation.
     private static let fieldHeadBytes = 9
 
-    /// Reads the field that names the channel of one environment in an audience's record in Redis; nil if the
-    /// field is invalid.
+    /// Reads a field of an audience's record in Redis: the field that names the audience's channel in this environment.
+    /// Nil if the field is invalid.
     public init?(field: UnsafeRawBufferPointer, environment: APNsEnvironment) {
         guard field.count > Self.fieldHeadBytes, let storage = ChannelStorage(rawValue: field[0]),
             let identifier = ChannelIdentifier(UnsafeRawBufferPointer(rebasing: field[Self.fieldHeadBytes...]))

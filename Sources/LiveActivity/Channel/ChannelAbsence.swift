@@ -5,9 +5,10 @@ public enum ChannelAbsence: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case notInTime
     /// The channel could not be created. The worker's log says why.
     case refused
-    /// The command did not wait for the channel: another command of the audience has waited without success less than
-    /// a minute ago, too many commands wait already, or too many audiences have had commands that waited without
-    /// success.
+    /// The command did not wait for the channel, for one of three reasons:
+    /// - Less than a minute ago, another command of the audience waited without success.
+    /// - Too many commands wait already.
+    /// - Too many audiences have had commands that waited without success.
     case notAwaited
 
     /// The name in results and headers.

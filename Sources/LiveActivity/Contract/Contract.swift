@@ -82,7 +82,7 @@ enum ShapeKind: UInt8, Sendable {
 /// One declared value: the root of a shape, a field, or the element of an array or a dictionary.
 struct ShapeNode: BitwiseCopyable, Equatable, Sendable {
     var kind = ShapeKind.any
-    /// Null is allowed, and a field may be missing.
+    /// Whether null is allowed. If the node is a field, the field may also be missing.
     var isOptional = false
     /// The index of the first child in ``Contract/nodes``, or of an enum's first raw value in ``Contract/cases``.
     var firstChild: UInt32 = 0

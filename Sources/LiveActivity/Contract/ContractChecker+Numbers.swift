@@ -172,7 +172,7 @@ extension ContractChecker {
         return true
     }
 
-    /// Returns the number between two positions.
+    /// Converts the text of a number, which is between two positions, to a `Double`.
     func double(_ start: Int, _ end: Int) -> Double {
         let count = min(end &- start, Self.readCharactersMax)
         return withUnsafeTemporaryAllocation(of: CChar.self, capacity: count &+ 1) { characters in

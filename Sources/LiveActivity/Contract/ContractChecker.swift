@@ -144,8 +144,8 @@ struct ContractChecker {
         return self.containerEnd(end)
     }
 
-    /// Reads a field's value, and records its place in ``template``. Of an object that is not null, only the places of
-    /// its fields are recorded.
+    /// Reads a field's value, and records its place in ``template``. For an object that is not null, records only the
+    /// places of its fields.
     @inline(__always)
     func checkFieldValue(_ node: Int, _ position: Int) throws(ContractMismatch) -> Int {
         let shape = contract.nodes + node
@@ -174,7 +174,7 @@ struct ContractChecker {
         }
         let validEnd: Int?
         switch first {
-        // A string needs no ``skipValue`` first, because `value` validates it.
+        // A string needs no ``skipValue`` first, because `checkValue` validates it.
         case UInt8(ascii: "\""): return try? checkValue(node, position)
         case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"):
             validEnd = try? text.skipNumber(position, .contentState)

@@ -16,7 +16,6 @@ struct StateTemplate: BitwiseCopyable {
     var appIndex: UInt16 = 0
     /// The app's contract, which has the nodes that ``values`` name; nil if no state is stored.
     var contract: UnmanagedContract?
-    /// The state's length.
     var stateByteCount = 0
     /// The position of the state in the record that is being checked.
     var recordOffset = 0
@@ -67,8 +66,8 @@ struct StateTemplate: BitwiseCopyable {
         var (storedOffset, otherOffset) = (0, 0)
         var valueIndex = 0
         while true {
-            let countMax = min(stateByteCount &- storedOffset, text.count &- start &- otherOffset)
-            let equalCount = equalByteCount(storedOffset, text, start &+ otherOffset, atMost: countMax)
+            let comparableByteCount = min(stateByteCount &- storedOffset, text.count &- start &- otherOffset)
+            let equalCount = equalByteCount(storedOffset, text, start &+ otherOffset, atMost: comparableByteCount)
             (storedOffset, otherOffset) = (storedOffset &+ equalCount, otherOffset &+ equalCount)
             if storedOffset == stateByteCount { return start &+ otherOffset }
             while valueIndex < valueCount, values[valueIndex].end < storedOffset { valueIndex &+= 1 }
@@ -82,21 +81,26 @@ struct StateTemplate: BitwiseCopyable {
 
     /// Returns the number of equal bytes before the first difference.
     @inline(__always)
-    private func equalByteCount(_ storedOffset: Int, _ text: JSONText, _ position: Int, atMost countMax: Int) -> Int {
+    private func equalByteCount(_ storedOffset: Int, _ text: JSONText, _ position: Int, atMost comparableByteCount: Int)
+        -> Int
+    {
         var equalCount = 0
-        // Compares eight bytes at a time. The last eight may reach beyond `countMax`, but never beyond the text.
-        let wordsEnd = min(countMax, text.count &- position &- 7)
+        // Compares eight bytes at a time. The last eight may reach beyond `comparableByteCount`, but never beyond the
+        // text.
+        let wordsEnd = min(comparableByteCount, text.count &- position &- 7)
         while equalCount < wordsEnd {
             let difference = eightBytes(storedOffset &+ equalCount) ^ text.eightBytes(position &+ equalCount)
-            if difference != 0 { return min(countMax, equalCount &+ (difference.trailingZeroBitCount &>> 3)) }
+            if difference != 0 {
+                return min(comparableByteCount, equalCount &+ (difference.trailingZeroBitCount &>> 3))
+            }
             equalCount &+= 8
         }
-        while equalCount < countMax,
+        while equalCount < comparableByteCount,
             bytes.load(fromByteOffset: storedOffset &+ equalCount, as: UInt8.self) == text.byte(position &+ equalCount)
         {
             equalCount &+= 1
         }
-        return min(countMax, equalCount)
+        return min(comparableByteCount, equalCount)
     }
 
     @inline(__always)
@@ -174,8 +178,8 @@ public struct RecentStateTemplates: ~Copyable {
             && command.event != .start
     }
 
-    /// Whether the state has a template of this app too, after it matched another app's template while it was
-    /// decoded. False if the state matched no template, and for a start.
+    /// Whether the state also has a template of this app. Asked if the state matched another app's template while it
+    /// was decoded. False if the state matched no template, and for a start.
     public func hasTemplate(
         _ command: Command,
         ofApp appIndex: UInt16,

@@ -18,11 +18,12 @@ public struct AudienceCall<Bytes> {
     }
 
     public enum Operation {
-        // Operations on the audience's record.
+        // Operations on the hash that Redis keeps for the audience.
 
         /// Decides about a command to the audience. Reply: `send` with an ``AudienceGrant``, `wait`,
-        /// `superseded`, `duplicate`, `unchanged` or `ended`. A repetition for the newest version, if it was admitted
-        /// but has no ``settle`` yet, gets the same grant, except that the number of broadcasts may have changed.
+        /// `superseded`, `duplicate`, `unchanged` or `ended`. Until ``settle`` is called for
+        /// the newest admitted version, a repetition for this version gets the same grant. Only the number of broadcasts
+        /// may differ, because the audience may have got or lost a channel.
         case admit(AudienceAdmission<Bytes>)
         /// Records that the version's fan-out records are in Kafka. A later admission of the version is a
         /// `duplicate`. Reply: `settled`.
@@ -63,8 +64,8 @@ public struct AudienceCall<Bytes> {
         /// there is no such page.
         case page(segment: UInt8, lowerBound: UInt32)
         /// Adds an entry to the segment. Reply: `appended`. Of a member's entries, the one with the latest time is
-        /// valid, and the last of several with this time (``MemberPage``). So a repetition changes nothing, and neither
-        /// does another order of entries with different times.
+        /// valid. If several have this time, the last of them is valid (``MemberPage``). So a call can be repeated, and
+        /// entries with different times may arrive in any order.
         case append(MemberEntry<Bytes>)
     }
 }
@@ -79,18 +80,20 @@ public struct AudienceAdmission<Bytes> {
     public var isEnd: Bool
     /// Whether the command is a start to an audience of devices. A start opens an audience that has ended.
     public var isStart: Bool
-    /// Whether the command asks for priority 10. An audience has one budget for members without frequent
-    /// updates, and one for members with them. Each budget allows or refuses priority 10 separately.
+    /// Whether the command asks for priority 10. An audience has one budget for members whose users allow frequent
+    /// updates, and one for all other members. Each budget allows or refuses priority 10 separately.
     public var requestsHighPriority: Bool
     /// Whether the command may draw on the reserved part of the budgets.
     public var mayUseReserve: Bool
-    /// The number of ranges into which the caller would divide the audience. Not used while a command of the last hour
-    /// to the audience is under way: the new command then gets the ranges of that command, because other ranges would
-    /// overlap with them.
+    /// The number of ranges into which the caller would divide the audience. Not used if a command that was admitted in
+    /// the last hour is still under way. The new command then gets the same number of ranges as that command, because
+    /// other ranges would overlap with its ranges.
     public var rangeCount: UInt16
-    /// The body that a member gets if it joins later, in the form `JoinerBody`, and until when it is valid, UNIX
-    /// seconds: the command's expiration, or what its stale date or its policy gives. The body has no alert, because
-    /// the alert would come late. Of a start, the body is not stored.
+    /// The body that a member gets if it joins later, in the form `JoinerBody`. It has no alert, because the alert
+    /// would come late. Redis does not store the body of a start.
+    ///
+    /// `expiration`: until when the body is valid, UNIX seconds. This is the command's expiration, or follows from its
+    /// stale date or its policy.
     public var body: Bytes
     public var expiration: Int64
 
@@ -139,7 +142,8 @@ public struct AudienceGrant: Sendable, Equatable, BitwiseCopyable {
     /// The `aps.timestamp` to send, UNIX seconds: the command's own, or one second above the audience's last
     /// timestamp if the command's own is not higher.
     public var timestamp: Int64
-    /// The priority, 5 or 10, for members without frequent updates and for members with them.
+    /// The priorities, 5 or 10. `frequentPriority` is for members whose users allow frequent updates, `priority` for
+    /// all other members.
     public var priority: UInt8
     public var frequentPriority: UInt8
     /// Whether the command asked for priority 10 and at least one of the two priorities is 5, because a budget was
@@ -244,13 +248,13 @@ public struct ResponseTimes: Sendable, Equatable, BitwiseCopyable {
     }
 }
 
-/// A member that joins a segment, has other data, or leaves it.
+/// A change of one member in a segment: it joins, its data changes, or it leaves.
 public struct MemberEntry<Bytes> {
     public var location: MemberLocation
     public var isLeaving: Bool
     public var kind: StoreSubjectKind
     public var environment: APNsEnvironment
-    /// For an activity: whether frequent updates are allowed.
+    /// For an activity: whether its user allows frequent updates.
     public var frequentUpdates: Bool
     /// For a device: whether its activities may begin on a broadcast channel.
     public var supportsChannels: Bool

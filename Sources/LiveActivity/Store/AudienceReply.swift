@@ -56,7 +56,8 @@ public struct AudienceReply<Bytes> {
     public var times = ResponseTimes()
     /// The number of broadcasts for each outcome. Set together with ``totals``.
     public var broadcasts = MemberCounts()
-    /// The body of `newest`, the text of `progress`, the bounds of `pages`, or the bytes of `page`.
+    /// With a `send` that replies to `newest`: the body. With `progress`: the checkpoint's text. With `pages`: the
+    /// lower bounds. With `page`: the page.
     public var bytes: Bytes?
 
     public init(_ verdict: AudienceVerdict) { self.verdict = verdict }

@@ -5,8 +5,8 @@ public enum LifetimeEvent: Sendable, Equatable, BitwiseCopyable {
     /// A start began the activity. Replaces the life in the timetable, unless a start at the same time or
     /// later began that life.
     case began(atMilliseconds: Int64, lifetimeMilliseconds: Int64)
-    /// The activity was alive at this time. The time is ignored if the timetable has the life's start or an earlier
-    /// time, or if a new start is due.
+    /// The activity was alive at this time. The timetable ignores the time if it knows the life's start or an earlier
+    /// sign of life, or if a new start is due.
     case alive(atMilliseconds: Int64, lifetimeMilliseconds: Int64)
     /// An update came after the activity's end. If the timetable still has the activity, it keeps this update for a
     /// restart, unless it has a newer one. Nothing else changes.
@@ -14,8 +14,9 @@ public enum LifetimeEvent: Sendable, Equatable, BitwiseCopyable {
     /// The activity has ended, or its policy no longer limits its lifetime. The timetable removes the
     /// activity.
     case removed
-    /// The command by which Causeway ends this life has ended the activity, has failed or has expired, or Causeway
-    /// could not start the activity again. Ignored if the life in the timetable did not begin at `beganMilliseconds`.
+    /// The command by which Causeway ends this life has ended the activity, or it has failed or expired. Also reported
+    /// if Causeway could not start the activity again. The timetable ignores this event if the life in the timetable
+    /// did not begin at `beganMilliseconds`.
     ///
     /// If the timetable keeps the activity's start, a new start is due at once, and the new life begins at
     /// `restartMilliseconds`. If no start is kept or `restartMilliseconds` is 0, the timetable removes the

@@ -1,13 +1,13 @@
-/// Where an update token that is registered came from.
+/// Where a registered update token came from.
 @frozen
 public enum RegistrationSource: UInt8, Sendable, CaseIterable {
     /// From a record of the registrations topic.
     case record
-    /// From a command. If the token is registered already, it keeps its earlier time. If it is the token that
-    /// was retired last, the reply is `stale`.
+    /// From a command. If this token is already registered, Redis keeps its earlier registration time. If this token is
+    /// the last one that was retired, the reply is `stale`.
     case command
     /// From a record that is read again because Redis lost data. Redis no longer knows how far it had raised
-    /// the timestamps of earlier pushes (R11), and phones ignore lower timestamps. So the next push gets a
-    /// timestamp above the present second, even if Redis has a token again when the record is read.
+    /// the timestamps of earlier pushes (R11), and phones ignore lower timestamps. So the next push gets a timestamp
+    /// above the present second, even if another record has brought a token since the loss.
     case reread
 }

@@ -44,14 +44,14 @@ public struct StoreCall<Bytes> {
         /// Registers an update token. Reply: `registered`, with the command that waited for the token; `stale`; or
         /// `full`.
         ///
-        /// `frequentUpdates`: whether frequent updates are allowed; nil keeps the present setting. `shows` is the
+        /// `frequentUpdates`: whether the user allows frequent updates; nil keeps the present setting. `shows` is the
         /// version that the app displays already: the reply has the held command only if it is newer.
         ///
         /// `audiences` (``AudienceList``) are the audiences that the activity is in from now on. If the activity
-        /// leaves audiences, the reply names them (``StoreReply/departures``), and has no held command. `audiences`
-        /// is nil if the token came with a command, or if the same registration was made before. It keeps the
-        /// present audiences. A registration that is made again is stale if another token, or the token's end, has
-        /// come since with the same time.
+        /// leaves audiences, the reply names them (``StoreReply/departures``), and has no held command. If `audiences`
+        /// is nil, the activity stays in its present audiences. It is nil if the token came with a command, or if the
+        /// same registration was made before. Such a repeated registration is `stale` if another token or the token's
+        /// end has been recorded since, with the same time.
         case register(
             TokenRegistration<Bytes>,
             frequentUpdates: Bool?,
@@ -62,7 +62,7 @@ public struct StoreCall<Bytes> {
         /// Retires a token, if the activity still has it. The activity then leaves its audiences. Reply: `settled`. No
         /// version is settled, so the command whose push found the token dead can be held for the next token.
         ///
-        /// Redis does not use the version. A caller without a command names (0, 0), which no command has.
+        /// Redis does not use the version. A caller without a command passes the version (0, 0), which no command has.
         case retire(version: Version, TokenRetirement<Bytes>)
         /// Records how a version ended, and may retire the token. Reply: `settled`. If the version was
         /// accepted, `digest` is the digest of the state that the activity shows now.
@@ -81,15 +81,15 @@ public struct StoreCall<Bytes> {
         )
         /// Records that APNs throttles the activity's token (429), so that the spacing grows. Reply: `settled`.
         case throttle(version: Version, pace: Policy.Pace)
-        /// Allows Redis to admit the newest update or end again, if it was settled but never shown. Reply: `retry`,
-        /// also if the version is not settled; `duplicate` if the version was shown or is a start; or `superseded`.
-        /// Only `causeway replay` makes this call, never a worker.
+        /// Allows Redis to admit the newest update or end again, if it was settled but never shown. Reply: `retry` if
+        /// Redis can admit the version again, or has not settled it yet; `duplicate` if it was shown or is a start; or
+        /// `superseded`. Only `causeway replay` makes this call, never a worker.
         case reopen(version: Version)
 
         // Operations on a device.
 
         /// Gets the token for a start, and draws the start from the device's budget. Reply: `tokenFound`; `noToken`; or
-        /// `wait` while the budget is empty. The last two draw nothing.
+        /// `wait` while the budget is empty. `noToken` and `wait` draw nothing.
         ///
         /// A token that came with the start is registered first. A repeated call may draw twice. Then later
         /// starts wait longer than necessary.
@@ -102,7 +102,8 @@ public struct StoreCall<Bytes> {
         /// `retry` if the device has a token; or `full` if too many starts wait for this token.
         case holdStart(HeldStart<Bytes>, command: Bytes)
         /// Registers a push-to-start token. Reply: `registered`, with the next start that waits for the token; `stale`;
-        /// or `full`. A stale registration gets `registered`, too, while a start waits and Redis has a newer token.
+        /// or `full`. A stale registration gets `registered`, too, if a start waits and Redis has a newer token: the
+        /// caller then sends the start to the newer token.
         ///
         /// A device has one registration for each attributes type. The device stays in an audience while at
         /// least one of these registrations names the audience. `isCarried`: the token came with a command.
@@ -127,8 +128,8 @@ public struct StoreCall<Bytes> {
         /// Confirms that the audiences in a reply's ``StoreReply/departures`` have the entries about the
         /// departure. Reply: `settled`. Until this call, replies name these audiences again.
         ///
-        /// The call has no effect if Redis now has another time, because of a later registration or unregistration.
-        /// Then a later reply names these audiences with that time, and they must be confirmed with it.
+        /// The call has no effect if a later registration or unregistration has changed the time of the departures in
+        /// Redis. Then a later reply names these audiences with the new time, and they must be confirmed with it.
         case confirmDepartures(atMilliseconds: Int64)
 
         // Operations on an activity's life in the timetable of lifetimes. They do not change the activity's own
@@ -174,7 +175,8 @@ public enum StoreSubjectKind: UInt8, Sendable, BitwiseCopyable {
 public struct StateAdmission<Bytes> {
     public var version: Version
     /// The digest of what the activity would show, including the alert. Redis compares 48 bits of it with the
-    /// digest of the shown state. If they are equal, an update is `unchanged`. Not used for an end.
+    /// digest of the shown state. If they are equal, an update is `unchanged`, unless the activity is a member of an
+    /// audience. Not used for an end.
     public var digest: UInt64
     public var pace: Policy.Pace
     /// If this command carries an older command's alert: by how many seconds that command is older than this one.
@@ -304,7 +306,7 @@ public struct HeldStart<Bytes> {
     }
 }
 
-/// The step of a device's registration, which takes one call or more. The first call registers the token. Each
+/// One step of a device's registration, which takes one call or more. The first call registers the token. Each
 /// following call returns the next held start.
 ///
 /// This is an enum so that the values of the two cases share memory. Every ``StoreCall`` is copied, so a rare
@@ -315,8 +317,8 @@ public enum DeviceRegistrationStep<Bytes> {
     /// `supportsChannels`: whether the device's activities may begin on a broadcast channel. Redis stores
     /// `supportsChannels` only in the device's audiences.
     case first(audiences: Bytes?, supportsChannels: Bool = false)
-    /// Names the start in the previous reply. The reply has the next start in the order of versions. The
-    /// audiences do not change. The registration was made before, as for nil audiences.
+    /// Names the start in the previous reply. The reply has the next start in the order of versions. The audiences do
+    /// not change, because the first call has registered the token already.
     case following(HeldStart<Bytes>)
 
     /// The start in the previous reply; nil for the first call.
@@ -336,8 +338,8 @@ public enum DeviceRegistrationStep<Bytes> {
 public enum Settlement: UInt8, Sendable, BitwiseCopyable {
     /// APNs answered 200, so the activity counts as showing this version.
     case accepted
-    /// The command has ended, and APNs did not confirm it. As far as Causeway knows, the activity does not show it. If
-    /// an earlier answer was lost, the activity may show it nevertheless.
+    /// The command is settled, and APNs never answered 200 to it. As far as Causeway knows, the activity does not show
+    /// this version. If an answer of APNs was lost, the activity may show it nevertheless.
     case notShown
     /// A start whose answer was lost. It is not sent again.
     case unknown

@@ -2,11 +2,11 @@
 public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     // The most frequent verdicts come first: replies are compared with the verdicts in this order.
 
-    /// Send the command with the reply's timestamp; an update or end to the reply's token.
+    /// Send the command with the reply's timestamp. Send an update or end to the reply's token.
     case send
     /// Make the call again after ``StoreReply/waitMilliseconds``.
     case wait
-    /// There is no token: hold the command.
+    /// There is no token. The caller holds the command, unless it is the end of a lifetime.
     case noToken
     /// The command is held, since this call or since an earlier one.
     case held
@@ -16,8 +16,9 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     case retry
     /// This version has been settled, or a start that is under way has the same version.
     case duplicate
-    /// This version is not the newest any more. In reply to a start also: the activity lives or has ended without this
-    /// start. In reply to a check of a lifetime: the timetable no longer has the life, or keeps a newer state.
+    /// This version is not the newest any more. In reply to a start, it can also mean that the activity lives or has
+    /// ended without this start. In reply to a check of a lifetime: the timetable no longer has the life, or keeps a
+    /// newer state.
     case superseded
     /// Redis has admitted an end of the activity. Only a start opens the activity again.
     case ended
@@ -28,8 +29,8 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     /// The token is registered. ``StoreReply/heldCommand`` has the command that waited for the token, if
     /// there was one.
     case registered
-    /// Redis has a newer registration or unregistration, or has retired the token since, so it changed nothing. Also
-    /// the reply to a token that came with a command, if this token was retired last.
+    /// Redis changed nothing, because it has a newer registration or unregistration, or has retired the token since. A
+    /// token that came with a command gets this reply, too, if it is the last token that was retired.
     case stale
     case unregistered
     /// The device has a push-to-start token (``StoreReply/registration``), and its budget allows the start.
@@ -37,11 +38,11 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     /// The command carries an alert, and a newer version is admitted but not settled. That version can carry
     /// the alert.
     case alertAwaitsCarrier
-    /// The held command has an alert (``StoreReply/heldCommand``), and this command has none: add the held
-    /// alert and admit the command again. At most the token that came with the command was registered.
+    /// The held command has an alert (``StoreReply/heldCommand``), and this command has none: add the held alert and
+    /// admit the command again. Redis changed nothing, but may have registered the token that came with the command.
     case alertHeld
-    /// APNs has already accepted the command's alert or a newer one: admit the command again without its
-    /// alert. At most the token that came with the command was registered.
+    /// APNs has already accepted the command's alert or a newer one: admit the command again without its alert. Redis
+    /// changed nothing, but may have registered the token that came with the command.
     case alertAlreadyAccepted
     /// As far as Redis knows, the activity began more than eight hours ago, so the system has ended it. Only an end
     /// can still be sent.

@@ -126,7 +126,7 @@ public struct MetricDefinition: Sendable {
         /// count only in the total.
         case histogram([Int64])
 
-        /// The name in the exposition format.
+        /// The kind's name in Prometheus' text format.
         var name: String {
             switch self {
             case .counter: "counter"
@@ -137,8 +137,9 @@ public struct MetricDefinition: Sendable {
     }
 
     /// Where the value of a metric comes from, and how the lanes' values are combined. The metrics of channels, traces
-    /// and lifetimes are an exception: ``MetricRegistry`` reads them from objects of their own. It also adds the lines
-    /// that logs without metrics of their own have suppressed (``RecentEvents``).
+    /// and lifetimes are an exception: ``MetricRegistry`` reads them from objects of their own. Some logs have no
+    /// metrics of their own: ``RecentEvents`` counts the lines that they suppress, and ``MetricRegistry`` adds these
+    /// counts.
     public enum Source: Sendable, Equatable {
         case lanes(Combination)
         /// The Kafka thread.
@@ -200,8 +201,8 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
     /// The outcome of a command to an audience, in one range or over all ranges.
     case roundOutcome
     case memberOutcome
-    /// How an audience's members changed: `joined`, `left`, or `moved` (a member of all audiences that it names has
-    /// registered again).
+    /// How an audience's members changed: `joined`; `left`; or `moved`, if an activity or device registered again and
+    /// was already a member of all audiences that it names.
     case membershipChange
     /// An app in an environment.
     case pool
@@ -221,10 +222,10 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
     case logKind
     case traceDropReason
     case tracePostFailure
-    /// The lanes and the Kafka thread. Used only as a label: no counters exist for this dimension.
+    /// A lane or the Kafka thread. A metric with this dimension is read at each request, so it has no cells.
     case thread
     case lane
-    /// A partition of a topic. Used only as a label: no counters exist for this dimension.
+    /// A partition of a topic. The threads publish a `PartitionReading` for it, so it has no cells.
     case partition
     case build
 

@@ -64,7 +64,7 @@ package enum MetricCatalog {
             "causeway_coalesced_total",
             "commands",
             [.configuredApp],
-            "Commands replaced by a newer state before they reached Redis.",
+            "Commands that a newer command of the activity replaced while they waited in a worker. Most of them never reached Redis.",
             "Divided by the received commands, this is the coalescing ratio: the share of work that was saved."
         ),
         .counter(

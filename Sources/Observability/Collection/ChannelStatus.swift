@@ -1,15 +1,15 @@
 import Synchronization
 
-/// The numbers of broadcast channels, the register's state and the last error, for each app and environment: the index
-/// is that in ``LabelValues/pools``. Events of the channel keeper change them. The worker's setup sets
+/// The numbers of broadcast channels, the register's state and the last error, for each app and environment. Their
+/// order is that of ``LabelValues/pools``. Events of the channel keeper change them. The worker's setup sets
 /// ``PoolStatus/isConfigured``. The metrics read the numbers; the status page also reads the rest.
 package final class ChannelStatus: Sendable {
     package struct PoolStatus: Sendable, Equatable {
         /// The number of channels in the register when this worker last read it, including those that are being
         /// deleted.
         package var audienceChannels: Int64 = 0
-        /// The number of channels in APNs' last list, including those of other programs; 0 before the first
-        /// list.
+        /// The number of channels in the list that APNs returned last, including those of other programs; 0 before the
+        /// first list.
         package var listedChannels: Int64 = 0
         package var creations: Int64 = 0
         package var deletions: Int64 = 0

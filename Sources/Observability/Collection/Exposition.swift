@@ -49,7 +49,8 @@ package struct Exposition {
         }
     }
 
-    /// Writes a metric that has no cells: it is about partitions, or its value is read now.
+    /// Writes a metric that has no counters in the lanes and the Kafka thread: it is about partitions, or its value is
+    /// read now.
     private mutating func appendReading(
         _ definition: MetricDefinition,
         totals: MetricTotals,

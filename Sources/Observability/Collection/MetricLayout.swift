@@ -24,7 +24,7 @@ struct MetricLayout: Sendable {
         }
     }
 
-    /// The positions, by ``Metric``'s raw value.
+    /// The positions of the metrics. The index is ``Metric``'s raw value.
     private(set) var cellRanges: [CellRange] = []
     private(set) var cellCount = 0
 

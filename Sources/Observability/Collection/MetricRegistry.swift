@@ -46,7 +46,7 @@ package final class MetricRegistry: Sendable {
                 }
             }
         }
-        for (kind, count) in events.suppressedWithoutMetricsCounts.enumerated() {
+        for (kind, count) in events.unmeteredSuppressedCounts.enumerated() {
             cells[layout[.logLinesSuppressed].cellIndex(kind, 0)] &+= Int64(clamping: count)
         }
         addTraces(to: &cells)

@@ -11,8 +11,8 @@ public struct PartitionReading: BitwiseCopyable, Sendable {
     /// Set by a lane: the offset below which all records are settled; -1 if unknown. The Kafka thread sets
     /// -1.
     public var settledWatermark: Int64
-    /// Set by the Kafka thread: the number of records from the first unsettled one to the log's end, without deferred
-    /// records that are not due; -1 if unknown. A lane sets -1.
+    /// Set by the Kafka thread: the number of records from the first unsettled one to the partition's end, without
+    /// deferred records that are not due; -1 if unknown. A lane sets -1.
     public var lag: Int64
 
     public init(

@@ -2,7 +2,7 @@
 /// locks or allocation. The thread regularly publishes a copy that other threads read.
 public struct ThreadMetrics: ~Copyable {
     /// The shortest time between two publications, in milliseconds. Published numbers are at most this old, plus one
-    /// turn; plus another turn each time that a reader has the lock.
+    /// turn. Each time that a reader has the lock, they become one more turn older.
     public static let publicationIntervalMilliseconds: Int64 = 250
 
     public let published: PublishedMetrics
@@ -52,8 +52,8 @@ public struct ThreadMetrics: ~Copyable {
         cells[cellIndex(metric, first, second)] = value
     }
 
-    /// Raises a gauge to a value, unless the gauge is already higher. For the highest of several values: the caller
-    /// first sets the gauge to 0.
+    /// Raises a gauge to a value, unless the gauge is already higher. To publish the highest of several values, the
+    /// caller first sets the gauge to 0.
     public func setHighest(_ metric: Metric, _ first: Int, to value: Int64) {
         let index = cellIndex(metric, first, 0)
         cells[index] = max(cells[index], value)

@@ -5,14 +5,16 @@ import Synchronization
 package struct WorkerCondition: Sendable, Equatable {
     /// The worker's place in its consumer group.
     package enum GroupMembership: UInt8, Sendable {
-        /// The worker waits for an assignment: it has had none yet, the group has revoked some of its partitions, or it
-        /// has lost them, for example because it reached no broker for the session timeout. With the cooperative
-        /// protocol, it may still have other partitions. → `member`: the group has assigned partitions; or it has
-        /// assigned none, and the brokers say that the commands topic has partitions. → `left`. A member id from a
-        /// broker is no assignment: the first join request returns one, without a place in the group (KIP-394).
+        /// The worker waits for an assignment. It has had none yet; or the group has revoked some of its partitions; or
+        /// it has lost them, for example because it reached no broker for the session timeout. With the cooperative
+        /// protocol, it may still have other partitions.
+        ///
+        /// It becomes a `member` when the group has assigned partitions, or when the group has assigned none and the
+        /// brokers say that the commands topic has partitions. A member id from a broker is no assignment: the first
+        /// join request returns one, without a place in the group (KIP-394).
         case joining
-        /// The group has assigned the worker its partitions. The assignment is empty if other workers have
-        /// all partitions. → `joining`, `left`.
+        /// The group has assigned the worker its partitions. The assignment is empty if other workers have all
+        /// partitions.
         case member
         /// The worker has left the group, because it is stopping. This is the final state.
         case left
@@ -28,9 +30,9 @@ package struct WorkerCondition: Sendable, Equatable {
     package var areKeysLoaded = false
     /// The indices of apps whose new key file was refused, so that their previous key stays in use.
     package var appsWithRejectedKey: Set<Int> = []
-    /// For each pool, by index: whether APNs refuses the provider token (403). The lane that wrote last decides; a lane
-    /// with traffic writes every 10 s. A refusal that a newer token of the same key ends, such as
-    /// ExpiredProviderToken, does not count. Pools without such an answer are missing.
+    /// For each pool, by index: whether APNs refuses the provider token (403). The value is that of the lane that wrote
+    /// last; a lane with traffic writes every 10 s. Reasons such as ExpiredProviderToken do not count, because a newer
+    /// token of the same key ends them. A pool is missing until a lane has written about it.
     package var isProviderTokenRefusedByPool: [Int: Bool] = [:]
     /// Whether any broker was reached. Before that, `isKafkaUnreachable` is false.
     package var hasReachedKafka = false

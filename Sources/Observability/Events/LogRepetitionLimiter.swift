@@ -13,8 +13,8 @@ struct LogRepetitionLimiter {
     static let intervalMillisecondsMax: Int64 = 60_000
     /// The most subjects that are remembered. A new subject replaces the one whose last line is oldest.
     static let subjectsMax = 64
-    /// The most failures that are remembered although new subjects have replaced theirs. The line that reports the end
-    /// of such a failure is still written.
+    /// The most entries of `replacedFailures`. Each is a failure whose subjects are no longer remembered. It is kept so
+    /// that the line that reports its end is still written.
     static let replacedFailuresMax = 1_024
 
     private struct Failure: Hashable {
@@ -38,7 +38,7 @@ struct LogRepetitionLimiter {
     }
 
     private var subjects: [Subject] = []
-    /// Failures whose subjects were replaced, each with the number of lines left out.
+    /// Failures whose subjects were replaced by newer ones, each with the number of lines left out.
     private var replacedFailures: [Failure: UInt64] = [:]
 
     init() { subjects.reserveCapacity(Self.subjectsMax) }

@@ -1,16 +1,16 @@
 import Logging
 import Synchronization
 
-/// The number of log lines of each ``LogKind``, written or suppressed, with the time of the last one and the details of
-/// the last written one, for /statusz. Also has the one ``LogRepetitionLimiter`` of the process, which all threads
-/// share.
+/// What /statusz shows about each ``LogKind``: the number of its log lines, written or suppressed; the time of the last
+/// line; and the details of the last written line. Also has the one ``LogRepetitionLimiter`` of the process, which all
+/// threads share.
 package final class RecentEvents: Sendable {
     struct Event: Sendable {
         var kind: LogKind
         var count: UInt64 = 0
         var lastWallMilliseconds: Int64 = 0
         /// The number of lines that logs without metrics of their own have suppressed.
-        var suppressedWithoutMetricsCount: UInt64 = 0
+        var unmeteredSuppressedCount: UInt64 = 0
         /// The metadata of the last written line, with secrets masked.
         var lastDetail = ""
     }
@@ -21,8 +21,8 @@ package final class RecentEvents: Sendable {
     private let repetitionLimiter = Mutex(LogRepetitionLimiter())
     private let events = Mutex<[Event]>(LogKind.allCases.map { Event(kind: $0) })
 
-    /// Decides whether a line is written; see ``LogRepetitionLimiter/permit(_:_:nowMilliseconds:)``. All threads
-    /// share the repetitions, because many lanes have the same failure.
+    /// Decides whether a line is written; see ``LogRepetitionLimiter/permit(_:_:nowMilliseconds:)``. All threads share
+    /// the limiter, because many lanes have the same failure.
     func permit(_ kind: LogKind, _ fields: Logger.Metadata, nowMilliseconds: Int64) -> UInt64? {
         repetitionLimiter.withLock { $0.permit(kind, fields, nowMilliseconds: nowMilliseconds) }
     }
@@ -52,12 +52,12 @@ package final class RecentEvents: Sendable {
     /// Counts a line that ``LimitedLog/log(_:level:nowMilliseconds:wallMilliseconds:_:)`` suppressed, for a log
     /// without its own metrics.
     func countSuppressedWithoutMetrics(_ kind: LogKind) {
-        events.withLock { $0[Int(kind.rawValue)].suppressedWithoutMetricsCount &+= 1 }
+        events.withLock { $0[Int(kind.rawValue)].unmeteredSuppressedCount &+= 1 }
     }
 
     /// For each kind, in the order of ``LogKind``'s raw values: the number of lines that logs without metrics of their
     /// own have suppressed.
-    var suppressedWithoutMetricsCounts: [UInt64] { events.withLock { $0.map(\.suppressedWithoutMetricsCount) } }
+    var unmeteredSuppressedCounts: [UInt64] { events.withLock { $0.map(\.unmeteredSuppressedCount) } }
 
     /// The kinds that were logged, the latest first.
     var loggedEvents: [Event] {

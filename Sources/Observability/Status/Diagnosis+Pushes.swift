@@ -78,13 +78,15 @@ extension Diagnosis {
         return findings
     }
 
-    /// Returns findings from the shares of APNs' answers in the window. Like the alerts, looks at each pool by itself.
+    /// Returns findings from the shares of APNs' answers in the window. Like the alerts, it judges each pool
+    /// separately.
     var responseFindings: [Finding] {
         labels.pools.enumerated()
             .flatMap { index, pool in responseFindings(of: "\(pool.app) in \(pool.environment)", index) }
     }
 
-    /// The alert about refusals also counts 429s. This finding does not: the worker repeats a push that got a 429.
+    /// Returns findings about one pool: too many refusals, too many dead tokens. An answer 429 is not counted as a
+    /// refusal, because the worker repeats the push. The alert about refusals counts it.
     private func responseFindings(of name: String, _ pool: Int) -> [Finding] {
         var responseCount: Int64 = 0
         var refusedCount: Int64 = 0

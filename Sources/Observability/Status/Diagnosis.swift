@@ -315,7 +315,7 @@ struct Diagnosis {
         guard let earlierTotals = window.earlier, window.milliseconds >= 30_000 else { return nil }
         let lagNow = Self.lag(totals)
         let lagBefore = Self.lag(earlierTotals)
-        // A lag of a few seconds' records is normal.
+        // The records that arrive in a few seconds are a normal lag.
         let usualLag = (window.count(.recordsReceived) ?? 0) * Self.usualLagMilliseconds / window.milliseconds
         guard lagNow - lagBefore > max(1_000, usualLag) else { return nil }
         return Finding(

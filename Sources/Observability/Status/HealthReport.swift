@@ -49,8 +49,8 @@ extension HealthReport {
     }
 
     /// Checks whether the worker is ready. A ready worker has joined its group, even if other workers have all
-    /// partitions. Its keys are read, the keys that APNs refuses are not those of every app, and it is not stopping. An
-    /// outage of Kafka, Redis or APNs does not make it unready, because a rollout must not wait for the outage's end.
+    /// partitions. Its keys are read, APNs does not refuse the keys of all apps, and it is not stopping. An outage of
+    /// Kafka, Redis or APNs does not make it unready, because a rollout must not wait for the outage's end.
     ///
     /// - Parameter isEveryKeyRefused: whether APNs refuses the provider tokens of every app, so that this
     ///   worker could send nothing.
@@ -59,7 +59,7 @@ extension HealthReport {
         isEveryKeyRefused: Bool,
         uptimeMilliseconds: Int64
     ) -> HealthReport {
-        // Use only this condition. The published metrics are a moment older, so a mixture could show a state
+        // Use only `condition`, and not the published metrics. They are a moment older, so a mixture could show a state
         // that never existed.
         let isFirstContactLate = !condition.hasReachedKafka && uptimeMilliseconds >= firstContactMillisecondsMax
         let isKafkaUnreachable = condition.isKafkaUnreachable || isFirstContactLate

@@ -2,7 +2,8 @@ import Numbers
 
 /// Builds the status report from the metrics and the worker's state.
 struct StatusBuilder {
-    /// The most partitions that are shown: those with the largest lag; among equal lags, the oldest unsettled record.
+    /// The most partitions that are shown. Those with the largest lag come first; among equal lags, those with the
+    /// oldest unsettled record.
     static let partitionsMax = 12
     static let eventsMax = 20
     static let largestCountsMax = 5

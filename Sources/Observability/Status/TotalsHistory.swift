@@ -14,7 +14,8 @@ struct TotalsHistory: Sendable {
         samples.append(sample)
     }
 
-    /// Returns the latest totals that are at least as old as the window, else the oldest totals.
+    /// Returns the latest of the totals that are at least `windowMilliseconds` old. If there are none, returns the
+    /// oldest totals.
     func totalsBeforeWindow(nowMilliseconds: Int64) -> MetricTotals? {
         samples.last { $0.takenAtMilliseconds <= nowMilliseconds - Self.windowMilliseconds } ?? samples.first
     }

@@ -9,7 +9,8 @@ package enum CollectorHeaders {
     static let bytesMax = 8_192
     static let headersMax = 16
 
-    /// Headers that the client writes itself, and headers that would change how the server reads the body or answers.
+    /// Headers that the client writes itself, and headers that would change how the server reads the body or sends its
+    /// answer.
     private static let reservedNames: Set<String> = [
         "host", "content-length", "content-type", "connection", "transfer-encoding", "expect", "upgrade",
     ]

@@ -18,8 +18,8 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
 
     public var context: TraceContext
     /// The parent of the record's span: the span that the record's producer named. If the trace begins at this worker,
-    /// the first result's span has no parent (nil), and the spans of the record's further results have the first
-    /// result's span.
+    /// the span of the record's first result has no parent (nil). This span is the parent of the spans of the record's
+    /// further results.
     var parentSpan: UInt64?
     /// The topic of the record. Not used for a range, whose record is always on the fan-out topic.
     var topic: RecordTopic
@@ -138,7 +138,7 @@ public struct FinishedRange: BitwiseCopyable, Sendable {
     public var outcome: RoundOutcome
     /// The number of members that the range's round has passed.
     public var members: UInt32
-    /// The priority (5 or 10) for members without frequent updates.
+    /// The priority (5 or 10) for members whose users do not allow frequent updates.
     public var priority: UInt8
     /// When the fan-out record was received, UNIX milliseconds.
     public var receivedMilliseconds: Int64

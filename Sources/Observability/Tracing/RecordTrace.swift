@@ -11,8 +11,9 @@ public struct RecordTrace {
     /// The most bytes that ``write(to:)`` writes.
     public static let bytesMax = contextBytes + traceStateBytesMax
 
-    /// The trace id and a span. Each result of the record has a span, and this span is their parent. If the trace begins
-    /// here (``isBegunHere``), this is instead the span of the first result, and the parent of the later results' spans.
+    /// The trace id and a span. Each result of the record has a span of its own, whose parent is this span. If the
+    /// trace begins here (``isBegunHere``), this is instead the span of the first result, and the parent of the later
+    /// results' spans.
     public var context: TraceContext
     /// Whether the trace begins at this worker, because no valid header named a trace.
     public var isBegunHere = false

@@ -226,7 +226,8 @@ final class Cluster {
     }
 
     private func startRefreshTimer(_ milliseconds: Int64) {
-        // The handler of an error may already have scheduled a look-up. This look-up replaces that one.
+        // After a failed look-up, `redisLost` may have made the handler request a look-up, which set the timer. The pause
+        // after a failure replaces that time.
         loop.cancel(refreshTimer)
         refreshTimer = loop.schedule(afterMilliseconds: milliseconds, handler: self, tag: ClusterTimer.refresh.rawValue)
     }

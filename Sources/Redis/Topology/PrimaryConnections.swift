@@ -9,7 +9,6 @@ import Reactor
 final class PrimaryConnections {
     /// A command and the server that gets it.
     typealias Command = (location: RedisURL.Location, arguments: [[UInt8]])
-    /// The result of one command.
     typealias ReplyResult = Result<RedisValue, RedisError>
 
     /// The longest time that one step of a call waits: a search for the primaries, or an exchange of commands and
@@ -61,8 +60,8 @@ final class PrimaryConnections {
 
     // MARK: - Servers
 
-    /// Returns the primaries. Each has those of the `slots` that it serves; without a cluster, the only
-    /// primary serves all of them.
+    /// Returns each primary with those of the `slots` that it serves. Without a cluster, the only primary serves all of
+    /// them.
     func findPrimaries(having slots: [Int]) throws(RedisError) -> [(location: RedisURL.Location, slots: [Int])] {
         guard case .cluster = configuration.topology else { return try findPrimaries().map { ($0, slots) } }
         let map = try findSlotMap()

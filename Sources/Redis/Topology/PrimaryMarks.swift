@@ -1,8 +1,8 @@
 /// The marks: small texts on every primary. From them a worker notices that a primary has lost its data or
 /// was replaced (R24).
 ///
-/// In a cluster, each text is under one key at each of the ``SlotAnchors``. For code outside the lanes, with
-/// the same configuration as the lanes. Not thread-safe. No call is repeated.
+/// In a cluster, each text is under one key at each of the ``SlotAnchors``. Code outside the lanes uses this type, with
+/// the lanes' Redis configuration. Not thread-safe. No call is repeated.
 ///
 /// Each call runs the object's own loop, and blocks its thread until the replies arrive. The call ends without replies
 /// if the servers stay silent for the configured deadline, if the search for the primaries or one exchange of commands

@@ -1,5 +1,5 @@
-/// Reads data from the primaries and never writes. For code outside the lanes, with the same configuration
-/// as the lanes.
+/// Reads data from the primaries and never writes. Code outside the lanes uses this type, with the lanes' Redis
+/// configuration.
 ///
 /// Each call runs the object's own loop, and blocks its thread until the reply arrives. Not thread-safe.
 public final class RedisQueries {
@@ -31,7 +31,7 @@ public final class RedisQueries {
         self.isCancelled = isCancelled
     }
 
-    /// Closes all connections. A later call opens them again.
+    /// Closes all connections. A later call finds the servers and connects again.
     public func close() { connections.closeAll() }
 
     // MARK: - Queries

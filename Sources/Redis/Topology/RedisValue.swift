@@ -22,7 +22,6 @@ enum RedisValue: Equatable {
         if case .integer(let number) = self { number } else { nil }
     }
 
-    /// Returns the value. Throws if the value is an error.
     func valueOrThrow() throws(RedisError) -> RedisValue {
         guard case .error(let text) = self else { return self }
         throw text.withUnsafeBytes { RedisError(reply: $0) }

@@ -19,7 +19,7 @@ final class SentinelLookup {
     private var connection: CommandConnection?
     private var completion: Completion?
 
-    /// - Parameter configuration: the host of its URL is the primary's name.
+    /// - Parameter configuration: its URL has, in place of a host, the name by which the Sentinels know the primary.
     init(loop: EventLoop, configuration: RedisConfiguration, sentinels: RedisURL) {
         self.loop = loop
         self.configuration = configuration
@@ -94,8 +94,8 @@ final class SentinelLookup {
                 lookup.askNextSentinel(after: RedisError(.readOnly, "\(location) is not the primary yet"))
             case .success(.error(let text)):
                 let error = text.withUnsafeBytes { RedisError(reply: $0) }
-                // A user without the permission for ROLE cannot check it. Trust the Sentinel, because a write
-                // to a replica fails with READONLY.
+                // The Redis user may not call ROLE, so the role cannot be checked. Trust the Sentinel: if the
+                // server is a replica, writes fail with READONLY.
                 lookup.finish(error.code == .noPermission ? .success(location) : .failure(error))
             case .success:
                 lookup.finish(.failure(RedisError(.protocolViolation)))

@@ -1,5 +1,5 @@
-/// Hash tags whose slots, called anchors, are spread evenly over a cluster. So each primary with many slots
-/// serves some anchors.
+/// The hash tags in the keys of marks (``PrimaryMarks``). Their slots, called anchors, are spread evenly over a
+/// cluster. So each primary with many slots serves some anchors.
 ///
 /// The tags never change. Keys with these tags move with their slots: a primary that gets a slot also gets
 /// its keys.
@@ -9,7 +9,8 @@ struct SlotAnchors {
     static let slotsPerAnchor = 128
     static let anchorCount = KeySlot.slotCount / slotsPerAnchor
 
-    /// In a cluster, one tag for each block of ``slotsPerAnchor`` slots, with its slot, in the order of the slots.
+    /// The tags with their slots, in the order of the slots. In a cluster, each block of ``slotsPerAnchor`` slots has
+    /// one tag.
     let tags: [(tag: String, slot: Int)]
 
     /// The only tag, for a server without a cluster.

@@ -6,8 +6,9 @@ import Kafka
 import LiveActivity
 import Redis
 
-/// `causeway replay send`: writes the newest commands of the range to the commands topic again: those that their
-/// activities do not show, and those to audiences that Redis does not know. Without `--execute`, only reports them.
+/// `causeway replay send`: writes the newest commands of the range to the commands topic again. A command to an
+/// activity is written if the activity does not show it, a command to an audience if Redis does not know the command.
+/// Without `--execute`, the program only reports these commands.
 struct ReplaySendCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "send",

@@ -51,8 +51,8 @@ struct WorkerProcess: Equatable {
     /// Returns the loopback address if a worker listens on all interfaces, and else the address itself.
     static func reachableHost(_ host: String) -> String { ["0.0.0.0": "127.0.0.1", "::": "::1"][host] ?? host }
 
-    /// Reads an address as the kernel writes it, for example `0100007F:2508`: 32-bit words in the machine's
-    /// byte order, and a port.
+    /// Reads an address as the kernel writes it, for example `0100007F:2508`. Both parts are hexadecimal: the IP
+    /// address in 32-bit words of the machine's byte order, and the port.
     static func parseKernelAddress(_ text: Substring) -> (host: String, port: UInt16)? {
         let parts = text.split(separator: ":")
         guard parts.count == 2, let port = UInt16(parts[1], radix: 16), [8, 32].contains(parts[0].count) else {

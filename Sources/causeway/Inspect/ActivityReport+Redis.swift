@@ -8,9 +8,10 @@ extension ActivityReport {
     /// Makes the report from an activity's value in Redis.
     ///
     /// - Parameters:
-    ///   - policy: the policy whose pace and budget are assumed: that of a result, or the app's default.
-    ///   - lifetimeEndsMilliseconds: when the activity is due in the timetable; nil if it has no entry, or none was
-    ///     read.
+    ///   - policy: the policy whose settings of pace and budget the report uses. Redis does not know which policy the
+    ///     commands name.
+    ///   - lifetimeEndsMilliseconds: when the activity is due in the timetable; nil if the timetable does not have the
+    ///     activity, or was not read.
     init(
         _ inspection: ActivityInspection,
         app: InspectedApp,

@@ -20,13 +20,13 @@ struct ActivityReport {
     }
 
     struct SentVersion: Equatable {
-        /// The last `aps.timestamp` that Redis assigned, which can be above the command's own (R11); or a later second
-        /// in which a worker read a token of the activity again.
+        /// The last `aps.timestamp` that Redis assigned. It can be above the command's own (R11). After Redis has lost
+        /// data, it can be the second in which a worker read the activity's token again.
         var timestamp: Int64
         var atMilliseconds: Int64
     }
 
-    /// The state of a token bucket. The bucket limits pushes at priority 10, or starts.
+    /// The state of a token bucket, which limits the pushes of an activity at priority 10, or the starts on a device.
     struct Budget: Equatable {
         var drawsLeft: Int
         var drawsMax: Int
@@ -38,7 +38,7 @@ struct ActivityReport {
     struct Pace: Equatable {
         /// The current spacing between two pushes.
         var spacingMilliseconds: Int64
-        /// How often the spacing is doubled at present, because APNs answered 429.
+        /// How many times the spacing is doubled at present, because APNs answered 429.
         var spacingDoublings: Int
         /// When the next push may be sent; nil: at once.
         var nextPushAtMilliseconds: Int64?
@@ -50,8 +50,8 @@ struct ActivityReport {
     /// The policy whose settings the budget and the pace use.
     var policyName: String
     var token: Token?
-    /// When the token was registered. Without a token: when the last token was unregistered, or, if it was retired,
-    /// 1 ms after its registration; nil: there has been none.
+    /// When the token was registered. If there is no token: when the last token was unregistered. If that token was
+    /// retired: 1 ms after its registration. Nil if there has been no token.
     var registeredAtMilliseconds: Int64?
     var allowsFrequentUpdates = false
     var newestVersion: NewestVersion?

@@ -2,7 +2,7 @@ import LiveActivity
 
 import enum CausewayRecords.JSONValue
 
-/// A summary of the activities of an app, with those that have spent the most of their budget.
+/// A summary of the activities of an app, with a list of the activities that have spent the most of their budget.
 struct AppOverview {
     /// The most activities that are read. If the app has more, the summary covers only these, and the output
     /// says so.

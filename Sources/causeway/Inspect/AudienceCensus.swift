@@ -31,7 +31,8 @@ struct AudienceCensus {
     private(set) var membersBySegment = [Int](repeating: 0, count: MemberLocation.segmentCount)
 
     var isComplete: Bool { pagesRead == pageCount }
-    /// The estimated number of members on all pages; exact if all pages were read, apart from damaged pages.
+    /// The number of members on all pages. It is an estimate if not all pages were read. Members on damaged pages may
+    /// be missing.
     var estimatedMemberCount: Int {
         isComplete ? membersRead : Int((Double(membersRead) * Double(pageCount) / Double(max(1, pagesRead))).rounded())
     }

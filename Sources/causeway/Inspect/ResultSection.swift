@@ -14,8 +14,8 @@ struct ResultSection {
         }
     }
 
-    /// The policy that a command named: the newest command in the section that was sent to APNs. Nil if this command
-    /// named no policy, or if no command in the section was sent.
+    /// The policy that the section's newest sent command names. Nil if this command names no policy, or if the section
+    /// has no command that was sent to APNs.
     var policyName: String? {
         (try? tail.get())?.records.first { $0["priority"] != nil }?["policy"]?.text
     }

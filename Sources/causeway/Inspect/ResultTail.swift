@@ -20,7 +20,7 @@ struct ResultTail {
     private static let windowGrowthFactor: Int64 = 5
     private static let requestTimeoutMilliseconds: Int32 = 3_000
 
-    /// The results as the topic has them, newest first.
+    /// The values of the result records, newest first.
     private(set) var records: [JSONValue] = []
     /// How many records, of any activity, were read.
     private(set) var recordsRead: Int64 = 0

@@ -21,7 +21,8 @@ struct RecordCheck {
     var contracts: [String: ContractRule]
     private(set) var recordCount = 0
     private(set) var faultCount = 0
-    /// What a worker would drop from commands whose body is too large, as `file:line: message`.
+    /// A remark `file:line: message` for each command from which a worker would drop fields, because its body is too
+    /// large.
     private(set) var droppedFieldsRemarks: [String] = []
 
     /// The present time, with which `aps.timestamp` is compared.
@@ -175,9 +176,9 @@ struct RecordCheck {
         }
     }
 
-    /// Returns where and how the content breaks the app's contract, so that no phone of the app can decode the content.
-    /// Nil if it does not, or if the contract is not known. The check reports this fault even if the configuration
-    /// lets the worker only warn about it.
+    /// Returns where and how the command's content breaks the app's contract. No phone of the app could decode this
+    /// content. Returns nil if the content fits the contract, or if the contract is not known. The check reports this
+    /// fault even if the configuration lets the worker only warn about it.
     private func mismatch(of command: Command, in bytes: UnsafeRawBufferPointer) -> (offset: Int, message: String)? {
         guard let rule = contracts[command.app.text(in: bytes)] else { return nil }
         let unmanagedContract = UnmanagedContract(copying: rule.contract)

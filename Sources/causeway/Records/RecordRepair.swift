@@ -33,8 +33,8 @@ struct RecordRepair {
         case .unknownKey, .duplicateKey:
             return remove(memberAt: fault.offset)
         case .notAllowed where field == .channel && byte(at: fault.offset) == UInt8(ascii: "{"):
-            // The record has no audience to request a channel for. Without `channel`, decoding would report a missing
-            // activity, although an audience may be meant.
+            // The record has `channel` but no audience. The producer may have forgotten the audience, so do not remove
+            // `channel`: decoding would then report that the activity is missing.
             return false
         case .notAllowed:
             // An audience is not allowed beside a device or an activity, so one of these is removed.
@@ -59,8 +59,8 @@ struct RecordRepair {
         }
     }
 
-    /// Whether the record's event is a sample, written by a repair. The true event is then unknown, so faults that
-    /// depend on the event are not reported.
+    /// Whether a repair has replaced or added the record's event. The event that the producer meant is then unknown, so
+    /// faults that depend on the event are not reported.
     var isEventUnknown: Bool { !repairedFields.isDisjoint(with: [.event, .aps]) }
 
     /// Whether the fault depends on the event. With another event, the forbidden field might be allowed, or the missing
@@ -106,8 +106,8 @@ struct RecordRepair {
         for index in range where bytes[index] != UInt8(ascii: "\n") { bytes[index] = UInt8(ascii: " ") }
     }
 
-    /// Returns the offset of a member's key in the object that begins at `offset`; nil if no object begins there, or if
-    /// it has no such member. A fault `notAllowed` has the place of the object or of the member.
+    /// Returns the offset of a member's key in the object that begins at `offset`. Returns nil if the object does not
+    /// have the member, or if no object begins there: a fault `notAllowed` has the offset of an object or of a member.
     private func memberOffset(named key: String, inObjectAt offset: Int) -> Int? {
         guard byte(at: offset) == UInt8(ascii: "{") else { return nil }
         let quotedKey = Array("\"\(key)\"".utf8)

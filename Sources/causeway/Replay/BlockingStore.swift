@@ -6,9 +6,9 @@ import Redis
 /// The stores of activities and audiences, for a thread that waits for each reply. The stores make the same
 /// calls as a lane, on an event loop of their own.
 final class BlockingStore {
-    /// How long Redis may be down, or may refuse calls for a temporary reason.
+    /// A call of `perform` fails if Redis has been down, or has refused calls for a temporary reason, for this long.
     static let silenceMillisecondsMax: Int64 = 30_000
-    /// How long Redis may be down after the user has asked to stop.
+    /// The same limit after the user has asked to stop.
     static let cancelledSilenceMillisecondsMax: Int64 = 1_000
     static let turnWaitMilliseconds: Int32 = 100
     /// The pause before a failed call is made again.

@@ -123,7 +123,7 @@ struct ReplayDecider {
         )
     }
 
-    /// Returns the digest of the content that the activity would show.
+    /// Returns the digest of the content that the activity would show after the command.
     static func digest(of command: Command, _ record: UnsafeRawBufferPointer, dropsAlert: Bool) -> UInt64 {
         withUnsafeTemporaryAllocation(byteCount: command.bodyByteCount * 2, alignment: 1) { memory in
             let layout = Body.write(command, from: record, into: memory)
@@ -138,8 +138,8 @@ struct ReplayDecider {
     private static func reason(of verdict: StoreVerdict, sendReason: ReplayReason, hasToken: Bool) -> ReplayReason {
         switch verdict {
         case .send, .wait: sendReason
-        // Redis asks that the command carry the alert of an older command, and a worker sends the command
-        // with this alert.
+        // Redis would ask that the command carry the alert of an older command. A worker would then send the
+        // command with this alert.
         case .alertHeld: hasToken ? sendReason : .tokenUnknown
         case .noToken, .held: .tokenUnknown
         case .duplicate: .duplicate

@@ -23,8 +23,8 @@ struct ReplayDecisions {
     let queries: RedisQueries
     var includesStarts: Bool
 
-    /// Passes the decisions to `body`. Activities and audiences come in the order of their starts' timestamps in the
-    /// topic, or of their states' if they have no start. A start comes before the state of its activity.
+    /// Passes the decisions to `body`. Activities and audiences are sorted by the timestamp that their start has in the
+    /// topic, or their state if they have no start. The decision about a start comes before that about the later state.
     ///
     /// - Parameter body: returns whether to continue.
     /// - Returns: false if `body` stopped the loop.

@@ -4,7 +4,7 @@ import Redis
 
 /// Restores the newest commands of audiences.
 extension ReplayRebuilder {
-    /// Writes the commands that Redis does not know.
+    /// Writes to Redis those of the commands that Redis does not know.
     mutating func rebuild(ofAudiences entries: [(key: [UInt8], value: ReplayTable.Entry)]) throws {
         var newAudienceCalls: [AudienceRebuildCalls] = []
         guard !entries.isEmpty else { return }

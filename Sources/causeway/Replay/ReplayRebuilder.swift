@@ -20,7 +20,7 @@ struct ReplayRebuilder {
     let store: BlockingStore?
     let queries: RedisQueries
     private let rateLimit: RecordRateLimit
-    /// Returns whether the user has stopped the replay. Waits then end soon.
+    /// Returns whether the user has stopped the replay. If so, every wait ends soon.
     let isCancelled: () -> Bool
     private let startMilliseconds = Clock.monotonicMilliseconds
     private var writtenCallCount = 0
@@ -29,8 +29,8 @@ struct ReplayRebuilder {
     /// out a batch in any order.
     private var collectedCalls: [StoreCall<[UInt8]>] = []
     private var collectedSubjects: Set<[UInt8]> = []
-    /// Used only without a store. The keys are the activities of the range, by their keys in Redis. The value
-    /// is when the activity's newest token was registered; nil if the activity has no token.
+    /// When the newest token of each activity of the range was registered, by the activity's key in Redis. The time is
+    /// nil if the activity has no token. Used only without a store.
     private var registrationTimesMilliseconds: [[UInt8]: Int64?] = [:]
 
     /// - Parameters:
@@ -189,8 +189,8 @@ struct ReplayRebuilder {
     /// Makes the calls and returns the replies. If an activity or device joins or leaves audiences by a call, this
     /// method also writes these changes to the audiences.
     ///
-    /// The audiences must know that a member has left before Redis continues with it. Until then, Redis returns no held
-    /// command and admits no command. So this method makes such a call a second time.
+    /// When a member leaves audiences, Redis returns no held command and admits no command of this member until the
+    /// audiences know that it has left. So after that, this method makes the member's call a second time.
     private mutating func perform(
         _ calls: [StoreCall<[UInt8]>],
         on store: BlockingStore
@@ -257,8 +257,8 @@ struct ReplayRebuilder {
 
     // MARK: - Newest states
 
-    /// Writes the newest commands of some activities and audiences. Does not touch a command that Redis
-    /// knows, because a worker may still send it.
+    /// Writes the newest commands of some activities and audiences to Redis. Does not touch a command that Redis knows,
+    /// because a worker may still send it.
     mutating func rebuild(_ entries: some Collection<(key: [UInt8], value: ReplayTable.Entry)>) throws {
         try rebuild(ofAudiences: entries.filter(\.value.isOfAudience))
         try rebuild(ofActivities: entries.filter { !$0.value.isOfAudience })

@@ -49,7 +49,7 @@ enum ClassifiedRecord: Equatable {
     /// A record of the registrations topic, or a dead letter of such a record.
     case registration
     /// A record that the options exclude, or a command to a channel that its producer manages. If the options choose an
-    /// app or an activity, a record that cannot be read, or that names an unknown app, counts too.
+    /// app or an activity, they also exclude a record that cannot be read or that names an unknown app.
     case passedOver
 }
 

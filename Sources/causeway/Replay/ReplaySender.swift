@@ -10,8 +10,8 @@ import enum CausewayRecords.JSONValue
 
 /// Writes commands of the range to the commands topic again, at a given rate.
 ///
-/// A copy keeps the timestamp of its record. A command may carry a token that is as old as the record. With a
-/// new timestamp, this token would replace a newer registration.
+/// The copy of a record keeps the record's timestamp in Kafka. A command may carry a token that is as old as the
+/// record. With a new timestamp, this token would replace a newer registration.
 ///
 /// If Redis has settled a command that no phone ever showed, the replay first reopens the command in Redis.
 /// If the replay is killed before it writes the copy, Redis treats the command as under way until a newer
@@ -29,8 +29,8 @@ struct ReplaySender {
     private let source: String
     private var sender: RecordSender
     private var store: BlockingStore?
-    /// The call that settles a reopened version again if its copy is not written. The key is the number of
-    /// the copy, which is the tag of its production.
+    /// For each reopened version, the call that settles it again if its copy is not written. The key is the number of
+    /// the copy, which is also the tag of the copy's production.
     private var settlementsOfReopened: [UInt64: StoreCall<[UInt8]>] = [:]
     private var lastCopyNumber: UInt64 = 0
     /// The numbers of copies that were not written to Kafka.

@@ -48,7 +48,7 @@ struct ReplayTable {
 
     init(bytesMax: Int) { self.bytesMax = bytesMax }
 
-    /// Takes a command, unless a command in the table excludes it, or there is no room.
+    /// Takes a command into the table, unless a command of the table replaces it, or there is no room.
     ///
     /// - Parameter onDropped: called for each command that the table drops, with the reason. The dropped
     ///   command may be `candidate` itself.

@@ -219,11 +219,11 @@ class Values(unittest.TestCase):
 
     def test_every_value_of_the_file_is_in_the_schema_and_the_other_way_round(self):
         def compare(value, part, path):
-            # The default of a map with free names is empty; the operator fills it, or Kubernetes defines its
-            # fields.
+            # Do not compare a map whose names the schema leaves open. Its default is empty: the operator fills it, or
+            # Kubernetes defines its fields.
             if "properties" not in part or part.get("additionalProperties") is not False or value == {}:
                 return
-            # Helm itself reads `global`.
+            # Helm itself reads `global`, so the schema has it, and `values.yaml` does not.
             documented = {name for name, member in part["properties"].items() if not member.get("deprecated")}
             documented -= {"global"} if not path else set()
             self.assertEqual(set(value), documented, path or "the top")

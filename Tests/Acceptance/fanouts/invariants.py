@@ -166,8 +166,8 @@ def check_alerts(evidence, options):
             if latest > command.order:
                 replaced_count += 1
             elif evidence.wipe_times and command is not evidence.commands[-1]:
-                # Redis may have admitted the newer command after the loss, in other ranges, which do not know this
-                # alert.
+                # A newer command exists. After the loss, Redis may have divided it into other ranges, whose rounds do not know
+                # this alert. So the alert may be missing; it counts as replaced.
                 replaced_count += 1
             elif member.renewed is not None and any(push.status == 410 for push in member.pushes):
                 # APNs refused the push to the member's old token. The state that it got when it joined again has no alert.

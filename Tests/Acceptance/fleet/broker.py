@@ -23,7 +23,7 @@ PR_SET_PDEATHSIG = 1
 def main(directory):
     over = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: over.set())
-    # When the parent process ends, the broker must end too. SIGTERM lets it end in order.
+    # When the parent process ends, the kernel sends SIGTERM to this process, so that the broker ends too.
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     with Deployment("causeway", FleetKind("system", "range", False, "kafka"), directory, GroupObserver()) as deployment:
         deployment.start_broker()

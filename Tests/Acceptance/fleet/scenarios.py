@@ -96,7 +96,7 @@ def upgrade_and_roll_back(context):
             context.fanouts_and_starts.send()
             stops.append(worker.restart())
             context.group.await_shared_partitions(workers)
-            # Until the last worker is replaced, workers of both versions share the load in this time.
+            # During these seconds, workers of both versions share the load, unless this was the last worker.
             context.run_for(5)
         context.figures[f"{name}: stop took"] = describe_seconds(stops)
         context.figures[f"{name}: all flows after"] = f"{context.wait_for_results():.1f} s"
@@ -252,7 +252,7 @@ SCENARIOS = {
     "replaced": Scenario(replace_killed_worker, 0.01, 0.05, 0.005, wait_seconds=30),
     "ending": Scenario(stop_all_workers, 0, 0, 0, wait_seconds=30),
     "order": Scenario(start_workers_first, 0, 0, 0, wait_seconds=30, is_empty=True),
-    # After the outage most of the backlog is read again: records were read, and then revoked before they
-    # settled.
+    # After the outage most of the backlog is read again, because its partitions were revoked before its records
+    # had settled.
     "broker": Scenario(interrupt_broker, 0.01, 0.5, 0.03, wait_seconds=45),
 }

@@ -27,7 +27,7 @@ import transcript
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
 SECTION = "## A first command, sent by hand"
-# The section's first command. It is skipped, because the programs are already built.
+# The first command of this section of README.md. It is skipped, because the programs are already built.
 SKIPPED = "make build"
 # The pause before each command in seconds, because a person types no faster.
 TYPING_SECONDS = 1

@@ -203,6 +203,9 @@ def check_keyboard(browser, checks):
     browser.wait_until("document.querySelector('.stages') !== null", 20, "the history has stages")
     text = browser.evaluate("document.querySelector('.historyText').innerText")
     checks.expect("What the worker knows" in text, "and what inspect says, with stages")
+    enter = "new KeyboardEvent('keydown', {key: 'Enter', bubbles: true})"
+    browser.evaluate(f"{HISTORY}.close(), document.getElementById('phoneGrid').dispatchEvent({enter})")
+    browser.wait_until("document.querySelector('.stages') !== null", 20, "a history that is opened right after it closed has stages")
     browser.press("Escape")
     checks.expect(not browser.evaluate(f"{HISTORY}.open"), "Escape closes it")
     checks.expect(browser.evaluate("document.activeElement.id") == "phoneGrid", "and the focus returns")

@@ -35,8 +35,8 @@ LIMIT_SECONDS = 60
 # Clients reach the broker through the proxy of the fleet's tests (Tests/Acceptance/fleet), which handles
 # versions and groups as Kafka does.
 KAFKA_PORT, BROKER_PORT = 9092, 19092
-# A published port does not reach a server that listens only at its container's 127.0.0.1. Here such a server is found
-# through this address, at which it refuses connections.
+# A published port does not reach a server that listens only at its container's 127.0.0.1. So this program sends its
+# requests to another loopback address: a server that listens only at 127.0.0.1 refuses them too.
 OTHER_LOOPBACK_ADDRESS = "127.0.0.2"
 
 

@@ -20,8 +20,8 @@ struct SimulatedPhone {
     /// reaches the member later.
     var hasGotStateOnJoin = false
     var isDead = false
-    /// Whether the run leaves out the checks of repeated alerts and states on this phone. The reason is a push without
-    /// an answer, or a limit of APNs on the token.
+    /// Whether the checks of repeated alerts and states leave out this phone. The reason is that the answer to one of
+    /// its pushes was lost, or that APNs answered 429 for its token.
     var mayHaveRepeats = false
 
     var shownTimestamp: Int64 = 0
@@ -33,7 +33,7 @@ struct SimulatedPhone {
     var pushCount = 0
     /// How many times each command's alert rang, by command.
     var alertCounts: [Int: Int] = [:]
-    /// How many times each command's start was produced for this device, by command.
+    /// For a device: how many records the core produced to start its activity, by the number of the audience's start.
     var startCounts: [Int: Int] = [:]
     /// The workers that sent each command to this phone, by command.
     var senders: [Int: Set<Int>] = [:]

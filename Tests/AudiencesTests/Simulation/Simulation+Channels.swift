@@ -69,8 +69,9 @@ extension Simulation {
         broadcastResults[command, default: [:]][isProduction ? .production : .sandbox] = text
     }
 
-    /// Checks that each broadcast has a result. If no fault explains the opposite, also checks the subscribers: they
-    /// end with the newest state, never go back to an older one, hear the newest alert, and hear no alert twice.
+    /// Checks that each broadcast has a result. Also checks the subscribers, except in runs whose faults may change the
+    /// result: they end with the newest state, never go back to an older one, hear the newest alert, and hear no alert
+    /// twice.
     func checkChannels() {
         let sent = commands.filter { $0.isSent && !$0.isStart }
         for (environment, all) in subscribers {

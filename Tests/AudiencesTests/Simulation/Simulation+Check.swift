@@ -64,9 +64,9 @@ extension Simulation {
         }
     }
 
-    /// The members that must show the newest state at the end of the run. The core gives up a new member's
-    /// push after a minute, a crash loses it, and after a start there is none. So new members are included
-    /// only in runs without these events.
+    /// The members that must show the newest state at the end of the run. A new member gets the state by a push of its
+    /// own. The core gives up this push after a minute, a crash loses it, and after a start there is no such push. So
+    /// new members are included only in runs without these events.
     private var membersWithNewestState: [SimulatedPhone] {
         let areServed =
             (parameters.kind == .calm || parameters.kind == .faults) && parameters.rateLimitPerMille == 0
@@ -82,7 +82,7 @@ extension Simulation {
     }
 
     /// Checks that the members show the newest state at the end, and that no member showed an older state after a newer
-    /// one, if no fault explains the opposite.
+    /// one. Leaves out what a fault of the run may have caused.
     private func checkShownStates() {
         // No version supersedes the newest one, so the newest one must be fanned out.
         if commands.last?.isSent == false {
@@ -109,8 +109,8 @@ extension Simulation {
         }
     }
 
-    /// Checks that each permanent member heard each alert at most once, and heard the newest alert, if no fault
-    /// explains the opposite.
+    /// Checks that each permanent member heard each alert at most once, and heard the newest alert. Leaves out what a
+    /// fault of the run may have caused.
     private func checkAlerts() {
         guard !hadCrash, !hadForcedMove else { return }
         let alerts = commands.filter { $0.hasAlert && $0.isSent && !$0.isStart }.map(\.number)
@@ -150,8 +150,8 @@ extension Simulation {
     }
 
     /// Checks the number of pushes in a run without faults and without changes of members. A member gets at most one
-    /// for each command. The members of a range together get at most one push each for each version that reached all of
-    /// them, and one more.
+    /// push for each command. The pushes to a range are limited too: if `completed` versions reached all its members,
+    /// each member gets at most `completed + 1` pushes on average.
     private func checkPushCounts() {
         guard parameters.kind == .calm, !hadMembershipChange else { return }
         for phone in phones.values where phone.pushCount > commands.count {
@@ -171,7 +171,7 @@ extension Simulation {
     }
 
     /// Checks that each command has a result, that each range counts all its members, and that the ranges' counts add
-    /// up to the command's counts, if no fault explains the opposite.
+    /// up to the command's counts. Leaves out what a fault of the run may have caused.
     private func checkResults() {
         for command in commands where command.isSent {
             guard let total = commandResults[command.number] else {

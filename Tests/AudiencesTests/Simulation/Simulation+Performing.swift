@@ -140,7 +140,7 @@ extension Simulation {
         }
     }
 
-    /// Performs a call in the store's model. The caller may lose the reply.
+    /// Performs a call in the store's model. To simulate a lost reply, the caller ignores the returned reply.
     @discardableResult
     func performStore(_ call: AudienceCall<[UInt8]>, _ worker: SimulatedWorker) -> AudienceReply<[UInt8]> {
         var call = call

@@ -15,14 +15,14 @@ struct SimulatedWipe {
     var count = 0
     /// The number of the loss after which the workers last began to read again.
     var lastRereadWipe = 0
-    /// The number of registrations that are still to be read again, since the workers last began to read again.
+    /// The number of registrations that the workers must still read again.
     var missingMemberCount = 0
     /// Whether the core still has commands that it must give back before the worker reads the commands partition
     /// again. Until then the core gets no commands.
     var isDraining = false
     /// The commands that the worker reads again after the loss, and that have no new outcome yet.
     var commandsToReread: Set<Int> = []
-    /// The commands that were read again and fanned out once more.
+    /// The commands that had ended, were read again after the loss, and were admitted once more.
     var commandsFannedOutAgain: Set<Int> = []
     /// The records of commands that were read again, as long as the core has them.
     var commandRecordsInCore: Set<UInt32> = []
@@ -57,14 +57,15 @@ extension Simulation {
         wipe.unfinishedCommands.formUnion(begun.map(\.number).filter { commandResults[$0] == nil })
         wipe.affectedCommands.formUnion(wipe.unfinishedCommands)
         wipe.atMilliseconds = now
-        // Either the server restarts without its data, or an operator empties it while it runs.
+        // In half of the cases an operator has emptied the running server. In the other cases the server restarts
+        // without its data, and the workers lose their connections to it.
         guard random.chance(500) else { return }
         storeAwayUntilMilliseconds = now + Int64(random.number(1...3_000))
         for worker in workers { worker.core.storeLostMilliseconds = now }
     }
 
-    /// Each worker reads the marks about once a second. A little later it learns whether the store had all
-    /// members when the reading began.
+    /// Makes each worker read the marks, about once a second. The worker gets the answer a little later. The answer
+    /// says whether the store had all members when the worker began to read the marks.
     func pollMembers() {
         guard parameters.kind == .wipes, now >= wipe.nextPollMilliseconds else { return }
         guard now >= storeAwayUntilMilliseconds else {

@@ -43,7 +43,7 @@ final class Simulation {
     /// The index of the worker that reads the commands.
     var commandWorkerIndex = 0
     var commands: [Command] = []
-    /// Commands that the core of their worker has and has not given back.
+    /// Commands that a core has got from its worker and has not given back yet.
     var commandsInCore: Set<Int> = []
     var phones: [String: SimulatedPhone] = [:]
     /// The name of each token's phone.

@@ -58,7 +58,8 @@ struct SimulationParameters {
     var partitionAdditionPerMille = 0
     /// The number of times that the store loses all data.
     var wipes = 0
-    /// The longest time, in milliseconds, between the workers' beginning to read again and a member's registration.
+    /// When the workers begin to read again after a loss, they read a member's registration at most this many
+    /// milliseconds later.
     var returnMillisecondsMax = 0
 
     /// The numbers of ranges into which a command may be divided.

@@ -13,7 +13,7 @@ struct OutageReportTests {
         var findings = OutageFindings(longestSilenceMilliseconds: 12_340)
         #expect(
             report(findings).text
-                == "ok     apns-503: lost 0, old 0, twice 0, longest silence 12.34 s, repeated after a crash 0"
+                == "ok     apns-503: lost 0, old 0, twice 0, longest silence 12.34 s, permitted repeats 0"
         )
         findings.losses = (1...7).map { "a-\($0): no phone has it" }
         let lines = report(findings).text.split(separator: "\n")
@@ -104,8 +104,8 @@ struct OutageReportTests {
         #expect(
             expectationChecker.violation(of: .atMostOnePushPerActivity(app: "match", sinceMilliseconds: 4_000)) != nil
         )
-        #expect(expectationChecker.violation(of: .silenceWithin(milliseconds: 3_000)) == nil)
-        #expect(expectationChecker.violation(of: .silenceWithin(milliseconds: 2_999)) != nil)
+        #expect(expectationChecker.violation(of: .noSilenceLongerThan(milliseconds: 3_000)) == nil)
+        #expect(expectationChecker.violation(of: .noSilenceLongerThan(milliseconds: 2_999)) != nil)
         #expect(expectationChecker.violation(of: .committedWithin(milliseconds: 2_000)) == nil)
         #expect(expectationChecker.violation(of: .committedWithin(milliseconds: 1_999)) != nil)
     }

@@ -5,7 +5,7 @@ import Testing
 @testable import CausewayLab
 @testable import Delivery
 
-/// The number of states of a real season that need the full check against the app's shapes.
+/// Counts the states of a real season that need the full check against the app's shapes.
 @Suite("The season's states and their shapes", .ownThread)
 struct SeasonShapesTests {
     /// Most states have the template (the same keys in the same order) of a recent state. For these, the decoder checks

@@ -16,7 +16,12 @@ export class PhoneHistory {
     this.lockScreen = new LockScreen(() => {});
     this.lockScreen.node.tabIndex = -1;
     dialog.querySelector(".historyPhone").append(this.lockScreen.node);
-    dialog.addEventListener("close", () => { this.phone = undefined; this.focusBefore?.focus(); });
+    // The event comes some time after the dialog has closed. The dialog may show another phone by then.
+    dialog.addEventListener("close", () => {
+      if (dialog.open) return;
+      this.phone = undefined;
+      this.focusBefore?.focus();
+    });
     dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
   }
 

@@ -46,7 +46,7 @@ extension OutageCase {
             steps: [OutageStep(at: 12_000, .installValidKey)],
             // The worker reads deferred commands again as soon as APNs accepts the key, even if they are not
             // due yet. So no silence is longer than 30 s.
-            expectations: [.noOutcome("failed"), .invalidationCount(0), .silenceWithin(milliseconds: 30_000)]
+            expectations: [.noOutcome("failed"), .invalidationCount(0), .noSilenceLongerThan(milliseconds: 30_000)]
         ),
     ]
 }

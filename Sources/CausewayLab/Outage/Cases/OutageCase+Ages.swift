@@ -4,7 +4,7 @@ extension OutageCase {
         OutageCase(
             name: "thirty-hours-old",
             summary: "Starts, updates and ends of 30 hours ago are read by a new group, with an empty Redis",
-            apps: [OutageApp(pushStartedActivities: 40, durationMilliseconds: 10_000, ageSeconds: 30 * 3_600)],
+            apps: [OutageApp(pushStartedActivities: 40, durationMilliseconds: 10_000, timestampAgeSeconds: 30 * 3_600)],
             workers: OutageWorkers(areStartedBeforeCommands: false),
             steps: [OutageStep(at: 11_000, .start(.worker(0)))],
             expectations: [.noOutcome("failed"), .noPush(app: "match")],
@@ -13,7 +13,7 @@ extension OutageCase {
         OutageCase(
             name: "seven-minutes-old",
             summary: "A backlog whose timestamps lie 7 minutes back: its states are shown, its alerts do not ring",
-            apps: [OutageApp(pushStartedActivities: 40, durationMilliseconds: 10_000, ageSeconds: 420)],
+            apps: [OutageApp(pushStartedActivities: 40, durationMilliseconds: 10_000, timestampAgeSeconds: 420)],
             workers: OutageWorkers(areStartedBeforeCommands: false),
             steps: [OutageStep(at: 11_000, .start(.worker(0)))],
             expectations: [.noOutcome("failed"), .invalidationCount(0)]

@@ -5,9 +5,9 @@ extension OutageCase {
     /// machine may have other load.
     private static let freshnessMillisecondsMax: Int64 = 2_500
 
-    /// How long a record may wait for its commit with the worker's defaults. A worker defers a command when
-    /// its wait is over, but first waits for the answer to a push that has begun just before. One more second
-    /// is for the commit, and one for the poll that measures it.
+    /// How long a record may wait for its commit with the worker's defaults. A worker defers a command after
+    /// `deferAfterMilliseconds`. If a push began just before, it first waits for the answer, at most
+    /// `requestTimeoutMilliseconds`. One more second is for the commit, and one for the poll that measures it.
     private static let commitMillisecondsMax: Int64 = {
         let defaults = WorkerConfiguration()
         return Int64(defaults.worker.deferAfterMilliseconds + defaults.apns.requestTimeoutMilliseconds) + 2_000
@@ -50,8 +50,8 @@ extension OutageCase {
                 OutageApp(name: "healthy", activities: 60),
             ],
             workers: OutageWorkers(
-                // These starts expire after 30 s, and a command that would expire before its deferred record
-                // is due is not deferred. So the delay must be short.
+                // These starts expire after 30 s. A worker does not defer a command that would expire before its
+                // deferred record is due. So the delay must be short.
                 workerSettings: ["deferAfterMilliseconds": "3000", "deferredDelayMilliseconds": "5000"],
                 policySettings: ["expiration": "{startSeconds: 30}"]
             ),

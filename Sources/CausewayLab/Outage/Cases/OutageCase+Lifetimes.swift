@@ -17,7 +17,8 @@ extension OutageCase {
                 OutageStep(at: 40_000, .clearFaults(.sandbox)),
             ],
             expectations: [.noOutcome("failed"), .noOutcome("invalid"), .invalidationCount(0)],
-            // The case must end before the second lives do: an activity that was started again must still be there.
+            // The case must end while the activities that were started again still live, because the checker expects
+            // them on the phones.
             recoveryMillisecondsMax: 24_000
         )
     ]

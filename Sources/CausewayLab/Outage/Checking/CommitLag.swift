@@ -1,7 +1,7 @@
 import Kafka
 
-/// Measures how long records wait for their commit: until the group's committed offset passes them. Polls of
-/// the committed offsets and of the ends of the partitions show this.
+/// Measures how long records wait for their commit: until the group's committed offset passes them. For this, the
+/// caller polls the committed offset and the end of each partition.
 ///
 /// The wait counts from the poll that first saw the record. A record that is written and committed between
 /// two polls counts as no wait.

@@ -235,7 +235,7 @@ struct OutageChecker {
         }
     }
 
-    /// Whether the newest state can change what the phone shows. An end cannot if no phone has the activity.
+    /// Whether the newest state can change what the phone shows. An end changes nothing if no phone has the activity.
     private func canChangeScreen(_ observations: ActivityObservations) -> Bool {
         observations.screen != nil || observations.newestCommand?.event != .end
     }
@@ -251,8 +251,8 @@ private struct ActivityObservations {
     /// Pushes that APNs accepted or that reached the phone, ordered by time. Ends and starts that the
     /// lifetime caused are left out.
     let acceptedPushes: [OutageHistory.Push]
-    /// The ends that Causeway made because the lifetime had ended. Only these pushes have no state, because
-    /// every command of a case has one.
+    /// The ends that Causeway made because the lifetime had ended. They are the only pushes without a state, because
+    /// every command of a case has a state.
     let lifetimeEnds: [OutageHistory.Push]
     /// The starts after the first end of a lifetime.
     let restarts: [OutageHistory.Push]
@@ -275,11 +275,11 @@ private struct ActivityObservations {
             .sorted { $0.arrivalMilliseconds < $1.arrivalMilliseconds }
         let firstLifetimeEndIndex = hasLifetime ? all.firstIndex { $0.stateDigest == nil } : nil
         let lifetimeEndIndex = firstLifetimeEndIndex ?? all.count
-        let pushesAfterLifetimeEnd = all[lifetimeEndIndex...]
-        lifetimeEnds = pushesAfterLifetimeEnd.filter { $0.stateDigest == nil }
-        restarts = pushesAfterLifetimeEnd.filter { $0.effect == .started }
+        let pushesFromLifetimeEnd = all[lifetimeEndIndex...]
+        lifetimeEnds = pushesFromLifetimeEnd.filter { $0.stateDigest == nil }
+        restarts = pushesFromLifetimeEnd.filter { $0.effect == .started }
         acceptedPushes =
-            all[..<lifetimeEndIndex] + pushesAfterLifetimeEnd.filter { $0.stateDigest != nil && $0.effect != .started }
+            all[..<lifetimeEndIndex] + pushesFromLifetimeEnd.filter { $0.stateDigest != nil && $0.effect != .started }
         self.screen = screen
         commandByState = Dictionary(self.commands.map { ($0.stateDigest, $0) }, uniquingKeysWith: { first, _ in first })
         let alertCommands = self.commands.compactMap { command in command.alert.map { ($0, command) } }

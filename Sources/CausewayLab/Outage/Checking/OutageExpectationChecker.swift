@@ -2,7 +2,7 @@ import LiveActivity
 
 /// Checks the additional expectations of a case against the observations.
 struct OutageExpectationChecker {
-    /// The names of the outcomes that another outcome of the same command may follow.
+    /// The names of the outcomes that are not final: the same command may get another outcome later.
     private static let nonfinalOutcomeNames = Set(Outcome.allCases.filter { !$0.isFinal }.map { "\($0.name)" })
 
     var findings: OutageFindings
@@ -41,7 +41,7 @@ struct OutageExpectationChecker {
         case .oneFinalResultPerCommand:
             let repeatedCount = outcomes.values.count { $0.count { !Self.nonfinalOutcomeNames.contains($0) } > 1 }
             return repeatedCount == 0 ? nil : "\(repeatedCount) commands have two final results"
-        case .silenceWithin(let bound):
+        case .noSilenceLongerThan(let bound):
             let measured = findings.longestSilenceMilliseconds
             return measured <= bound ? nil : "an activity waited \(measured) ms; the limit is \(bound)"
         case .committedWithin(let bound):

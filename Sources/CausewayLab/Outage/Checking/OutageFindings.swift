@@ -3,8 +3,8 @@ struct OutageFindings: Equatable {
     /// Activities whose phone does not show the newest state that has not expired, and alerts that are not too old and
     /// never rang. Also missing ends and restarts of lifetimes.
     var losses: [String] = []
-    /// Pushes that APNs accepted after their age limit or after a newer push or alert, or that no valid command
-    /// requests.
+    /// Pushes that APNs accepted after their age limit, or after a newer push or alert. Also pushes that no valid
+    /// command requests.
     var oldPushes: [String] = []
     /// Alerts and starts that reached a phone twice. Also surplus ends and restarts of lifetimes.
     var repeats: [String] = []

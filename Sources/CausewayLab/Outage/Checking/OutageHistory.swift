@@ -65,8 +65,8 @@ struct OutageHistory: Equatable {
     var endMilliseconds: Int64 = 0
 }
 
-/// The highest age of a push when APNs accepts it. The defaults are what Causeway promises with the worker's
-/// defaults.
+/// The highest age that a push may have when APNs accepts it. The initial values are what Causeway promises if a worker
+/// runs with its default settings.
 struct AgeLimits: Equatable {
     var startSeconds: Int64 = 600
     var alertSeconds: Int64 = 300
@@ -102,8 +102,8 @@ struct AlertRepeatCause: Equatable {
     /// Alerts that rang within this time before the cause may ring again.
     var alertRepeatWindowMilliseconds: Int64
 
-    /// An alert may also ring twice if its first push was in flight at the time of the cause. That push arrives at most
-    /// this much later.
+    /// An alert may also ring twice if its first push was in flight when the cause occurred. That push arrives at most
+    /// this long after the cause.
     static let inFlightMillisecondsMax: Int64 = 1_000
 
     func allowsRepeatedAlert(firstMilliseconds: Int64, repeatMilliseconds: Int64) -> Bool {

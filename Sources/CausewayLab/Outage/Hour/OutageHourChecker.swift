@@ -31,8 +31,8 @@ struct OutageHourChecker {
         return longest <= schedule.commitMillisecondsMax ? nil : "a record waited \(longest) ms for its commit"
     }
 
-    /// Why the memory breaks its promise; nil if it does not. Compares the second half of the outage with the
-    /// first.
+    /// Says that the worker's memory grew too much from the first half of the outage to the second half; nil if it did
+    /// not.
     private var memoryFailure: String? {
         let half = outageMinutes.count / 2
         guard let firstHalfBytes = outageMinutes.prefix(half).map(\.residentBytes).max(),

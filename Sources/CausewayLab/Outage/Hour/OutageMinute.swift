@@ -1,7 +1,7 @@
 struct OutageMinute {
     var number: Int
-    /// Whether the affected app's host was unreachable in the middle of the minute. The outage begins and
-    /// ends close to the end of a minute.
+    /// Whether the affected app's host was unreachable in the middle of the minute. The middle decides, because the
+    /// outage begins and ends close to the end of a minute.
     var isHostUnreachable: Bool
     /// The time from a command's record until APNs accepted its push, for the healthy app.
     var freshness = DurationHistogram()
