@@ -70,7 +70,8 @@ import Testing
     ///
     /// lives:
     /// - 160, 699: The start of the second life was deferred. Redis refused the commands after it as `ended`.
-    /// - 3059: Redis held an update of the second life. Then the end of the first life came, and Redis dropped the update.
+    /// - 3059: Redis held an update of the second life. Then the end of the first life came, and Redis dropped the
+    ///   update.
     /// - 4689: A start waited in the lane as long as the end of the first life was deferred again and again.
     /// - 6137: An update waited in the lane as long as its start was deferred again and again.
     static let regressions: [(SimulationParameters.Kind, [UInt64])] = [

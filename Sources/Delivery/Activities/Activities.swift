@@ -5,7 +5,8 @@ struct ActivitySlot: BitwiseCopyable {
     let appIndex: UInt16
     fileprivate(set) var phase = ActivityPhase.idle
     /// How many attempts in a row failed for a reason that only delays a push (R18). A newer state of the activity does
-    /// not reset this number. Each failure lengthens the next wait, up to a maximum.
+    /// not reset this number, because the fault is not the state's. Each failure lengthens the next wait, up to a
+    /// maximum.
     private(set) var serviceFaults: UInt8 = 0
     fileprivate let identifierBlock: Arena.Block
     fileprivate let identifierByteCount: Int
@@ -18,7 +19,8 @@ struct ActivitySlot: BitwiseCopyable {
     var lastRider: UInt32 = .max
     /// The pool of the activity's pushes, or `unknownEnvironment` while the activity's environment is not known.
     var poolKind = PoolKey.Kind.unknownEnvironment
-    /// The pool from which the current command took its credit.
+    /// The pool from which the current command took its credit. It differs from `poolKind` until the credit is moved:
+    /// an admission may name another environment than was assumed when the credit was taken.
     var creditedPoolKind = PoolKey.Kind.unknownEnvironment
     var deferralWait = DeferralWait()
     var startWait = StartWait()
@@ -41,7 +43,7 @@ struct ActivitySlot: BitwiseCopyable {
     @inline(__always)
     func mayHaveToWait(now: Moment) -> Bool { isWithinSpacing(now: now) || hasDeferralWait }
 
-    /// Whether the activity expects or expected a deferred command, or has or had the pause of one.
+    /// Whether a wait for a deferred command, or the pause of one, was set, even if it is over.
     @inline(__always) var hasDeferralWait: Bool { deferralWait.isSet || startWait.isSet }
 
     /// Returns the earliest end of the activity's waits, a monotonic time: the spacing, the wait for a rider's carrier,
@@ -205,6 +207,7 @@ struct Activities: ~Copyable {
     /// the timer.
     mutating func popDueActivity() -> UInt32? { dueActivities.popFirst() }
 
-    /// When the next timer may fire, a monotonic time; nil if no timer is set.
+    /// When the next timer may fire, a monotonic time; nil if no timer is set. Each turn of a lane asks this, so only
+    /// 16 slots are searched. If they are empty, the lane wakes after 128 ms and asks again.
     var nextTimerMilliseconds: Int64? { timers.nextFireMilliseconds(slotsSearchedMax: 16) }
 }

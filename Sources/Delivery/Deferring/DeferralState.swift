@@ -39,13 +39,19 @@ struct DeferralWait: BitwiseCopyable {
 
     init() {}
 
-    init(pauseUntil monotonicMilliseconds: Int64) { (untilMilliseconds, isPause) = (monotonicMilliseconds, true) }
-
     /// Whether a wait was set, even if it is over.
     @inline(__always) var isSet: Bool { untilMilliseconds != .min }
 
     @inline(__always)
     func isOngoing(now: Moment) -> Bool { untilMilliseconds > now.monotonicMilliseconds }
+
+    /// Ends the wait for a deferred command that was read again. If this command pauses, the wait is for its pause. The
+    /// pause of another command, which was read again before, stays.
+    mutating func end(pausingFor milliseconds: Int64, now: Moment) {
+        if !isPause { self = DeferralWait() }
+        guard milliseconds > 0 else { return }
+        (untilMilliseconds, isPause) = (max(untilMilliseconds, now.monotonicMilliseconds + milliseconds), true)
+    }
 
     mutating func expect(until monotonicMilliseconds: Int64, alertVersion newest: Version?, now: Moment) {
         if isPause || !isOngoing(now: now) { self = DeferralWait() }
@@ -54,9 +60,9 @@ struct DeferralWait: BitwiseCopyable {
     }
 }
 
-/// A deferred start that this lane expects to read again. Newer updates and ends of the activity wait for it. Otherwise Redis
-/// could refuse them as `ended`, if an earlier life has ended, or could hold one and then drop it, when the end of the
-/// earlier life comes.
+/// A deferred start that this lane expects to read again. Newer updates and ends of the activity wait for it. Otherwise
+/// Redis could refuse them as `ended`, if an earlier life has ended. Or it could hold one of them, and then drop it
+/// when the end of the earlier life comes.
 struct StartWait: BitwiseCopyable {
     /// Until when the start is expected, a monotonic time; `.min`: no start is expected.
     private(set) var untilMilliseconds: Int64 = .min
@@ -73,9 +79,11 @@ struct StartWait: BitwiseCopyable {
         version = max(version, start)
     }
 
-    /// Ends the wait, because the start was read again.
+    /// Ends the wait if it is for this start, which was read again or admitted, or for an older start.
     mutating func end(_ start: Version) { if version <= start { self = StartWait() } }
 
-    /// Whether the expected start is older than a command.
-    func isExpected(before command: Version, now: Moment) -> Bool { isOngoing(now: now) && version < command }
+    /// Whether the expected start comes before an update or end. An end comes after a start of the same version.
+    func isExpected(before command: Version, isEnd: Bool, now: Moment) -> Bool {
+        isOngoing(now: now) && (version < command || isEnd && version == command)
+    }
 }

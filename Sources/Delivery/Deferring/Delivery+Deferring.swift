@@ -1,5 +1,4 @@
 import LiveActivity
-import Numbers
 
 /// Defers commands that cannot be sent soon, so that they leave their partition. The lane writes such a command to the
 /// deferred topic. When Kafka acknowledges the write, the command's offset is settled without a result. The command is
@@ -48,9 +47,6 @@ extension Delivery {
     /// Replaces a longer `deferAfterMilliseconds` for a command that was deferred before, and while the lane
     /// is more than half full.
     private static var shortDeferAfterMilliseconds: Int64 { 1_000 }
-    /// The longest pause that the configuration allows. A longer pause is cut: it can only come from a wrong clock, or
-    /// from a header that no worker wrote.
-    private static var pauseMillisecondsMax: Int64 { 3_600_000 }
 
     /// Begins to write a command to the deferred topic. The caller has removed the command from its waiting
     /// list, or has ended its turn as the current command.
@@ -97,25 +93,29 @@ extension Delivery {
         let isStart = records[record].isStart
         activities.enter(.idle, activity)
         deferCommand(record, cause, now: now)
-        if isStart || cause == .pool { deferOverdueCommands(activity, areAllDeferred: isStart, cause, now: now) }
+        if isStart || cause == .pool { deferOverdueSuccessors(of: activity, areBehindStart: isStart, cause, now: now) }
         if hadCredit { returnCredit(of: activity, now: now) }
         beginNextCommand(of: activity, now: now)
     }
 
-    /// Defers the overdue commands at the front of the waiting list, because an older command was deferred: all of them
-    /// if this command is a start, because they would wait for it (`StartWait`), otherwise only starts. If they stayed,
-    /// they would be in the lane as long as the older command is read again and deferred again before their turn comes.
-    private mutating func deferOverdueCommands(
-        _ activity: UInt32,
-        areAllDeferred: Bool,
+    /// Defers the overdue starts at the front of the waiting list, and the overdue commands behind a start, which would
+    /// wait for it (`StartWait`). Called after the activity's current command was deferred. If its successors stayed,
+    /// they would be in the lane as long as that command is read again and deferred again before their turn comes.
+    private mutating func deferOverdueSuccessors(
+        of activity: UInt32,
+        areBehindStart: Bool,
         _ cause: DeferralCause,
         now: Moment
     ) {
-        while let head = activities[activity].waitingList.head, areAllDeferred || records[head].isStart,
+        var areBehindStart = areBehindStart
+        removeStaleCommands(activity, now: now)
+        while let head = activities[activity].waitingList.head, areBehindStart || records[head].isStart,
             isOverdue(head, now: now)
         {
+            areBehindStart = true
             _ = activities[activity].waitingList.popFirst(in: &records)
             deferCommand(head, cause, now: now)
+            removeStaleCommands(activity, now: now)
         }
     }
 
@@ -212,13 +212,19 @@ extension Delivery {
         let slot = activities.address(of: activity)
         guard let head = slot.pointee.waitingList.head else { return false }
         let isStart = records[head].isStart
-        if !isStart, slot.pointee.startWait.isExpected(before: records[head].version, now: now) { return true }
+        if !isStart, !records[head].isLifetimeEnd, isStartExpected(before: head, of: activity, now: now) { return true }
         guard slot.pointee.deferralWait.isOngoing(now: now) else { return false }
         if slot.pointee.deferralWait.isPause { return records[head].deferral.pauseMilliseconds(now: now) > 0 }
         guard !isStart else { return false }
         if pools.isBlocked(pools.poolKey(of: slot.pointee.appIndex, slot.pointee.poolKind)) { return true }
         guard let deferredAlert = slot.pointee.deferralWait.alertVersion else { return false }
         return records.alertVersion(of: head).map { $0 < deferredAlert } ?? true
+    }
+
+    /// Whether the lane expects a deferred start that comes before this update or end.
+    func isStartExpected(before record: UInt32, of activity: UInt32, now: Moment) -> Bool {
+        activities[activity].startWait
+            .isExpected(before: records[record].version, isEnd: records[record].event == .end, now: now)
     }
 
     // MARK: - Commands that wait for a pool
@@ -314,61 +320,6 @@ extension Delivery {
             beginNextCommand(of: activity, now: now)
         }
     }
-
-    // MARK: - Deferred commands that are read again
-
-    /// Whether a blocked pool has begun to send again since the last call. If so, the Kafka thread reads the
-    /// deferred commands at once, although they are not due. The lane asks the Kafka thread for this at most
-    /// once in `worker.deferredDelayMilliseconds`.
-    public mutating func takePoolRecovery() -> Bool { pools.takePoolRecovery() }
-
-    /// Receives a command from the deferred topic. `receive(_:now:)` receives the records of the other
-    /// topics.
-    ///
-    /// - Parameter droppedFields: the names of the fields that the command's first reader dropped, separated by
-    ///   commas.
-    public mutating func receive(
-        _ record: IncomingRecord,
-        deferred deferral: Deferral,
-        droppedFields: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0),
-        now: Moment
-    ) {
-        guard let partition = accept(record, now: now) else { return }
-        let index = records.allocate(
-            RecordSlot(
-                kind: .invalid,
-                topic: deferral.topic,
-                partition: record.partition,
-                assignmentEpoch: partition.pointee.assignmentEpoch,
-                offset: record.offset,
-                sourcePartition: deferral.partition,
-                sourceOffset: deferral.offset,
-                deferral: DeferralState(count: max(1, deferral.count)),
-                recordMilliseconds: deferral.recordMilliseconds,
-                receivedMilliseconds: deferral.receivedMilliseconds
-            )
-        )
-        guard let value = record.value else {
-            return reject(record, index, code: "emptyRecord", detail: "a deferred command has no value")
-        }
-        receiveCommand(value, index: index, record: record, deferral: deferral, droppedFields: droppedFields, now: now)
-    }
-
-    /// Restores what a command had when it was deferred, for example its pause, its counts, its claim and the version
-    /// of its alert.
-    mutating func restore(_ deferral: Deferral, to record: UInt32, of activity: UInt32?, now: Moment) {
-        let activity = activity ?? findOrAddActivity(of: record)
-        let pauseMilliseconds = min(deferral.pauseEndMilliseconds - now.wallMilliseconds, Self.pauseMillisecondsMax)
-        activities[activity].deferralWait =
-            pauseMilliseconds > 0
-            ? DeferralWait(pauseUntil: now.monotonicMilliseconds + pauseMilliseconds) : DeferralWait()
-        if records[record].isStart { activities[activity].startWait.end(records[record].version) }
-        activities[activity].restore(serviceFaults: deferral.serviceFaults)
-        records[record].restore(deferral)
-        records[record].deferral.pauseEndMilliseconds =
-            pauseMilliseconds > 0 ? now.wallMilliseconds + pauseMilliseconds : 0
-        if records[record].attempts > 0 { records[record].apnsIdentifier = randomness.nextUUID() }
-    }
 }
 
 extension RecordSlot {
@@ -379,20 +330,5 @@ extension RecordSlot {
         guard case .drawn(let draw) = startDraw else { return false }
         startDraw = .refunded(draw)
         return true
-    }
-
-    fileprivate mutating func restore(_ deferral: Deferral) {
-        (attempts, earlierResultCount) = (deferral.attempts, deferral.earlierResultCount)
-        supersededCount = SupersededCount(commands: deferral.supersededCount)
-        isReread = deferral.isReread
-        if hasOwnToken { registeredAtMilliseconds = deferral.registeredAtMilliseconds }
-        if !layout.alert.isAbsent { olderAlertVersion = deferral.alertVersion }
-        if deferral.priorityWithoutAlert > 0 { priorityWithoutAlert = deferral.priorityWithoutAlert }
-        if deferral.isAlertExpired { noteExpiredAlert() }
-        guard isStart else { return }
-        previousClaim = deferral.claim
-        // For a held start, the token in the deferred record is the one that released it. The command itself brought
-        // no token.
-        if deferral.isHeldStart, hasOwnToken { (isHeldStart, hasOwnToken) = (true, false) }
     }
 }

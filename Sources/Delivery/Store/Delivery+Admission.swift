@@ -27,10 +27,10 @@ extension Delivery {
     /// It may have come while Redis decided.
     private func awaitsStart(_ record: UInt32, of activity: UInt32, now: Moment) -> Bool {
         guard !records[record].isLifetimeEnd else { return false }
-        if activities[activity].startWait.isExpected(before: records[record].version, now: now) { return true }
+        if isStartExpected(before: record, of: activity, now: now) { return true }
         let list = activities.address(of: activity).pointee.waitingList
         var waiting = list.head
-        while let candidate = waiting, records.isNewer(record, than: candidate) {
+        while let candidate = waiting, isOlder(candidate, than: record) {
             if records[candidate].isStart { return true }
             waiting = list.successor(of: candidate, in: records)
         }
@@ -142,6 +142,7 @@ extension Delivery {
         let slot = records.mutableAddress(of: record)
         let isStart = slot.pointee.isStart
         if isStart {
+            activities[activity].startWait.end(slot.pointee.version)
             slot.pointee.previousClaim = 0
             slot.pointee.pushAllowance.priority = slot.pointee.priority
         } else {

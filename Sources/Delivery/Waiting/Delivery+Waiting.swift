@@ -154,7 +154,7 @@ extension Delivery {
         return waiting
     }
 
-    private func isOlder(_ waiting: UInt32, than record: UInt32) -> Bool {
+    func isOlder(_ waiting: UInt32, than record: UInt32) -> Bool {
         records.isNewer(record, than: waiting)
             || records[record].event == .end && records[waiting].event != .end
                 && records.areSameVersion(record, waiting)

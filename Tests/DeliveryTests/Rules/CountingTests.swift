@@ -214,8 +214,9 @@ import Testing
         #expect(resultsWithCounts(core) == ["u2 accepted 1", "u5 accepted 2"])
     }
 
-    /// The result of u5 may count the superseded alert u2 only if u5 has an alert or carries one. It does neither.
-    /// Simulation seed 12038 of `pace` found an alert that had no result although no newer alert replaced it.
+    /// The result of u5 may count the superseded alert u2 only if u5 has an alert of its own, or its rider has one.
+    /// Here u5 has no alert and no rider. Simulation seed 12038 of `pace` found an alert that had no result although no
+    /// newer alert replaced it.
     @Test func `A superseded alert has its own result`() {
         let core = makeCountingCore()
         core.receive(.alert(4))

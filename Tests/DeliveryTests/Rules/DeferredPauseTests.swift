@@ -66,6 +66,24 @@ import Testing
         #expect(core.unansweredCalls == ["admit u2"] && core.outcomes == ["u1 superseded"])
     }
 
+    /// An overdue update is deferred with its start, and is read right after it.
+    @Test func `A start keeps its pause when the update behind it is read again too`() throws {
+        let core = makeCore()
+        core.receive(.start(1))
+        core.reply(.tokenFound, number: 77)
+        core.reply(.send)
+        core.receive(.update(2))
+        core.elapseInSteps(9_500)
+        core.push()
+        core.elapseInSteps(2_000)
+        core.answer(.retryLater, status: 503)
+        core.acknowledgeAll()
+        try #require(core.deferrals.map(\.command) == ["s1", "u2"] && core.recordsInProgress == 0)
+        core.elapseInSteps(Self.delayMilliseconds)
+        for deferredCommand in core.deferrals { core.receive(deferredCommand) }
+        #expect(core.unansweredCalls == [] && core.recordsInProgress == 2)
+    }
+
     @Test func `A deferred start keeps its pause too`() throws {
         let core = makeCore()
         core.receive(.start(1))

@@ -27,6 +27,14 @@ import Testing
         let (core, _) = try coreWithDeferredStart()
         core.receive(.start(4))
         #expect(core.unansweredCalls == ["takeStartToken s4"])
+        core.reply(.tokenFound, number: 77)
+        core.reply(.send)
+        core.push()
+        core.answer(.accepted)
+        core.acknowledgeAll()
+        core.receive(.update(5))
+        core.elapse(1_010)
+        #expect(core.unansweredCalls == ["admit u5"], "nor do the commands after it")
     }
 
     @Test func `A command waits no longer than the delay`() throws {
@@ -38,7 +46,7 @@ import Testing
         #expect(core.outcomes == ["u2 ended"])
     }
 
-    /// Otherwise the update would keep its partition from being committed as long as the start is deferred again.
+    /// If the update stayed in the lane, the committed offset could not pass it as long as the start is deferred again.
     @Test func `A start that is deferred again takes the overdue command behind it along`() throws {
         let (core, start) = try coreWithDeferredStart()
         core.receive(.update(2))
@@ -50,6 +58,36 @@ import Testing
         #expect(core.deferrals.map(\.command) == ["b.u1", "s1", "s1", "u2"])
         core.acknowledgeAll()
         #expect(core.recordsInProgress == 0 && core.committableOffset == 3)
+    }
+
+    /// The end has the version of the start. After the start it ends the activity.
+    @Test func `An end with the version of the deferred start waits too`() throws {
+        let (core, _) = try coreWithDeferredStart()
+        core.receive(.end(1))
+        #expect(core.unansweredCalls == [] && core.outcomes == [])
+    }
+
+    @Test func `A command that expires behind the start is expired, not deferred`() throws {
+        let (core, start) = try coreWithDeferredStart()
+        core.receive(.update(2, beside: #""expiration":\#(CoreHarness.startSeconds + 40),"#))
+        core.elapseInSteps(Self.delayMilliseconds)
+        core.receive(start)
+        core.reply(.tokenFound, number: 77)
+        core.reply(.send)
+        core.elapseInSteps(2_200)
+        #expect(core.deferrals.map(\.command) == ["b.u1", "s1", "s1"] && core.outcomes == ["u2 expired"])
+    }
+
+    /// Otherwise the start would wait in the lane as long as the end is read again and deferred again.
+    @Test func `A deferred end takes the overdue start behind it along, and the update behind the start`() throws {
+        let core = try coreWithBlockedPool()
+        core.receive(.end(2))
+        core.reply(.send)
+        core.receive(.start(3), .update(4))
+        core.elapseInSteps(11_200)
+        #expect(core.deferrals.map(\.command) == ["b.u1", "e2", "s3", "u4"])
+        core.acknowledgeAll()
+        #expect(core.recordsInProgress == 0 && core.committableOffset == 4)
     }
 
     /// The start comes while Redis decides about the update: for example, a registration has released it.
@@ -89,12 +127,7 @@ import Testing
 
     /// Returns a core whose pool accepts nothing, and a start that it has deferred.
     private func coreWithDeferredStart() throws -> (core: CoreHarness, start: SeenDeferral) {
-        let core = CoreHarness { ($0.deferAfterMilliseconds, $0.deferredDelayMilliseconds) = (10_000, 30_000) }
-        core.receive(.update(1, of: "b"))
-        core.reply(.send)
-        core.elapseInSteps(11_200)
-        core.acknowledgeAll()
-        try #require(core.deferrals.map(\.command) == ["b.u1"])
+        let core = try coreWithBlockedPool()
         core.receive(.start(1))
         core.reply(.tokenFound, number: 77)
         core.reply(.send)
@@ -102,5 +135,15 @@ import Testing
         core.acknowledgeAll()
         try #require(core.deferrals.map(\.command) == ["b.u1", "s1"] && core.recordsInProgress == 0)
         return (core, core.deferrals[1])
+    }
+
+    private func coreWithBlockedPool() throws -> CoreHarness {
+        let core = CoreHarness { ($0.deferAfterMilliseconds, $0.deferredDelayMilliseconds) = (10_000, 30_000) }
+        core.receive(.update(1, of: "b"))
+        core.reply(.send)
+        core.elapseInSteps(11_200)
+        core.acknowledgeAll()
+        try #require(core.deferrals.map(\.command) == ["b.u1"])
+        return core
     }
 }

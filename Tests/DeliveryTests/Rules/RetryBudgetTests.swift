@@ -187,7 +187,8 @@ import Testing
     }
 }
 
-/// One pool with its retry budget, and the streams that the test offers.
+/// One pool with its retry budget, and the streams that the test offers. It counts like `RetryBudget` of the module
+/// APNs, which the core's tests do not import.
 private struct OutagePool {
     static let savedRetriesMax = 100
 

@@ -2,8 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// An end supersedes an older start, wherever the start waits. If the start's push is in flight or accepted, the end follows
-/// the start instead. (R13)
+/// An end supersedes an older start, wherever the start waits. If the start's push is in flight or accepted, the end
+/// follows the start instead. (R13)
 @Suite struct StartAndEndTests {
     @Test func `A start and its end in one backlog send no start`() {
         let core = CoreHarness()

@@ -26,7 +26,8 @@ struct CommitParameters {
         self.areHandoversOrderly = areHandoversOrderly
     }
 
-    /// Chooses with random numbers of its own, so that the other random choices of a seed do not change.
+    /// Chooses with random numbers of its own, so that the other random choices of a seed do not change. Otherwise the
+    /// seeds in `SimulationTests.regressions` would no longer repeat the histories that failed.
     init(seed: UInt64) {
         var separateRandom = SplitMix64(simulationSeed: seed &* 0x9E37_79B9_7F4A_7C15 &+ 1)
         keepsMetadata = separateRandom.chance(700)

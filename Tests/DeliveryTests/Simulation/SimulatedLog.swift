@@ -58,7 +58,8 @@ struct SimulatedLog {
         return (partition, Int64(records[partition, default: []].count - 1))
     }
 
-    /// Appends a deferred command to the partition that has the number of its source partition.
+    /// Appends a deferred command to the partition that has the number of its source partition, so that one worker gets
+    /// all commands of an activity.
     mutating func append(_ value: [UInt8], _ deferral: Deferral, dueMilliseconds: Int64) -> (Partition, Int64) {
         let partition = Partition(topic: 2, partition: Int(deferral.partition))
         records[partition, default: []]

@@ -37,6 +37,9 @@ struct SimulatedPhone {
         // Two workers may push the starts of two lives at the same time. The older one begins another activity on the
         // phone, whose token the app does not report any more.
         if let startVersion, push.version < startVersion { return }
+        // The app has begun the activity itself, and the activity shows a newer state already. The start begins another
+        // activity on the phone.
+        if startVersion == nil, let shownState, push.version < shownState.version { return }
         if let token, startVersion != push.version { tokenDeathMilliseconds[token] = now }
         if startVersion != push.version { (token, hasEnded) = (nil, false) }
         (startVersion, shownState) = (push.version, push)

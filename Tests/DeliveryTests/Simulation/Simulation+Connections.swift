@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testbed
 
-/// The workers' pools as the core sees them: connections with streams, and the faults of both.
+/// The workers' pools as the core sees them: connections, their streams, and the faults of connections and streams.
 extension Simulation {
     /// Sends the core's pushes while a connection has a free stream.
     func performPushes(_ worker: SimulatedWorker, _ parameters: SimulationParameters.Connections) {

@@ -80,11 +80,14 @@ extension Simulation {
         parameters.workerCount == 1 && parameters.crashPerMille == 0 && parameters.rebalancePerMille == 0
     }
 
-    /// Whether commands of the activity's last life may have been refused as `ended`, because the earlier life had ended
-    /// and the start was not sent yet. They wait for a start only in the lane that deferred it, and never for a held one.
+    /// Whether commands of the activity's last life may have been refused as `ended`, because the earlier life had
+    /// ended and the start was not sent yet. Commands wait for a start only in the lane that deferred it, and never for
+    /// a held start. If the deferred topic has two records of the start, an end may supersede only one of them.
     func mayHavePassedStart(_ activity: String) -> Bool {
         guard let start = lastStarts[activity] else { return false }
-        return deferredActivities.contains(activity) && !hasOneLane || results[start]?.contains(.held) ?? false
+        let startOutcomes = results[start] ?? []
+        return deferredActivities.contains(activity) && !hasOneLane || startOutcomes.contains(.held)
+            || startOutcomes.contains(.superseded) && startOutcomes.contains(.accepted)
     }
 
     /// Checks that no record of the commands topic stays unsettled for long, also during an outage of APNs. Leaves out

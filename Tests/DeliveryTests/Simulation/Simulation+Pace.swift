@@ -117,9 +117,9 @@ extension Simulation {
             bucket.refillPerHour = max(usualBudget.refillPerHour, frequentBudget.refillPerHour)
             bucket.reservedForAlerts = min(usualBudget.reservedForAlerts, frequentBudget.reservedForAlerts)
         }
-        let bornAtMilliseconds = pace.birthMilliseconds[activity]?.values.max() ?? 0
+        let birth = pace.birthMilliseconds[activity]?.max { $0.value < $1.value }
         var drawTimes: [Int64] = []
-        for draw in draws where draw.at >= bornAtMilliseconds {
+        for draw in draws where birth.map({ draw.at >= $0.value && draw.version > $0.key }) ?? true {
             let remainingPushes = PaceHistory.pushesLeft(in: bucket, after: drawTimes, at: draw.at) ?? 0
             if remainingPushes <= (draw.mayUseReserve ? 0 : bucket.reservedForAlerts) {
                 violations.append("\(activity): \(draw.version) of priority 10 with \(remainingPushes) left")
@@ -132,6 +132,7 @@ extension Simulation {
     func checkAlerts() {
         for (activity, sequences) in alertSequences.sorted(by: { $0.key < $1.key }) {
             guard let phone = phones[activity], !mayHaveLostFinalCommand(activity), !mayHavePassedAlert(activity),
+                !mayHavePassedStart(activity),
                 phone.device == nil || hasStarted(phone)
             else {
                 continue

@@ -35,7 +35,7 @@ final class Simulation {
     var results: [String: [Outcome]] = [:]
     /// The version of each command.
     var versions: [String: Version] = [:]
-    /// All verdicts of Redis that have reached a worker in this run.
+    /// All verdicts of Redis that have reached a worker in this run. Each must occur in a run of ``SimulationTests``.
     private(set) var verdicts: Set<StoreVerdict> = []
     var commandsSent = 0
     /// The number of records written to the commands topic for each command.
@@ -86,7 +86,7 @@ final class Simulation {
     var audiences = SimulatedAudiences()
     private var workerCount = 0
 
-    /// - Parameter supersededResults: if nil, the seed chooses it, with separate random numbers.
+    /// - Parameter supersededResults: if nil, the seed chooses it, with separate random numbers (``CommitParameters``).
     init(
         seed: UInt64,
         kind: SimulationParameters.Kind = .plain,

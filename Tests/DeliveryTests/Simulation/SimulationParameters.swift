@@ -128,7 +128,7 @@ struct SimulationParameters {
     /// How commands are deferred; nil if nothing is deferred.
     var deferrals: Deferrals?
     var hasLongLives = false
-    /// How often an activity's id is started at most; 0: as other kinds do, at most once.
+    /// The maximum number of starts of one activity's id. 0: at most one start, as in the other kinds.
     var livesPerActivityMax = 0
     /// Per mille of 100 ms steps in which all workers stop for minutes.
     var timeJumpPerMille = 0
@@ -215,7 +215,7 @@ struct SimulationParameters {
 
     private mutating func chooseLives(_ random: inout SplitMix64) {
         if random.chance(500) { choosePaceParameters(&random) }
-        // The checks cannot tell which life a loss of data has confused.
+        // The checks cannot tell which life a loss of data has affected.
         wipesRedis = false
         livesPerActivityMax = random.number(2...4)
         // Nothing waits for a start that is held, so commands after it may be `ended`.

@@ -1,0 +1,80 @@
+import LiveActivity
+import Numbers
+
+/// Receives deferred commands again, with what they had when they were deferred.
+extension Delivery {
+    /// The longest pause that the configuration allows. A longer pause is cut: it can only come from a wrong clock, or
+    /// from a header that no worker wrote.
+    private static var pauseMillisecondsMax: Int64 { 3_600_000 }
+
+    /// Whether a blocked pool has begun to send again since the last call. If so, the Kafka thread reads the
+    /// deferred commands at once, although they are not due. The lane asks the Kafka thread for this at most
+    /// once in `worker.deferredDelayMilliseconds`.
+    public mutating func takePoolRecovery() -> Bool { pools.takePoolRecovery() }
+
+    /// Receives a command from the deferred topic. `receive(_:now:)` receives the records of the other
+    /// topics.
+    ///
+    /// - Parameter droppedFields: the names of the fields that the command's first reader dropped, separated by
+    ///   commas.
+    public mutating func receive(
+        _ record: IncomingRecord,
+        deferred deferral: Deferral,
+        droppedFields: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0),
+        now: Moment
+    ) {
+        guard let partition = accept(record, now: now) else { return }
+        let index = records.allocate(
+            RecordSlot(
+                kind: .invalid,
+                topic: deferral.topic,
+                partition: record.partition,
+                assignmentEpoch: partition.pointee.assignmentEpoch,
+                offset: record.offset,
+                sourcePartition: deferral.partition,
+                sourceOffset: deferral.offset,
+                deferral: DeferralState(count: max(1, deferral.count)),
+                recordMilliseconds: deferral.recordMilliseconds,
+                receivedMilliseconds: deferral.receivedMilliseconds
+            )
+        )
+        guard let value = record.value else {
+            return reject(record, index, code: "emptyRecord", detail: "a deferred command has no value")
+        }
+        receiveCommand(value, index: index, record: record, deferral: deferral, droppedFields: droppedFields, now: now)
+    }
+
+    /// Restores what a command had when it was deferred, for example its pause, its counts, its claim and the version
+    /// of its alert.
+    mutating func restore(_ deferral: Deferral, to record: UInt32, of activity: UInt32?, now: Moment) {
+        let activity = activity ?? findOrAddActivity(of: record)
+        let pauseMilliseconds = min(deferral.pauseEndMilliseconds - now.wallMilliseconds, Self.pauseMillisecondsMax)
+        activities[activity].deferralWait.end(pausingFor: pauseMilliseconds, now: now)
+        // A start after a lifetime is checked before it waits, so the commands after it wait until it is admitted.
+        if records[record].isStart, !records[record].isLifetimeRestart {
+            activities[activity].startWait.end(records[record].version)
+        }
+        activities[activity].restore(serviceFaults: deferral.serviceFaults)
+        records[record].restore(deferral)
+        records[record].deferral.pauseEndMilliseconds =
+            pauseMilliseconds > 0 ? now.wallMilliseconds + pauseMilliseconds : 0
+        if records[record].attempts > 0 { records[record].apnsIdentifier = randomness.nextUUID() }
+    }
+}
+
+extension RecordSlot {
+    fileprivate mutating func restore(_ deferral: Deferral) {
+        (attempts, earlierResultCount) = (deferral.attempts, deferral.earlierResultCount)
+        supersededCount = SupersededCount(commands: deferral.supersededCount)
+        isReread = deferral.isReread
+        if hasOwnToken { registeredAtMilliseconds = deferral.registeredAtMilliseconds }
+        if !layout.alert.isAbsent { olderAlertVersion = deferral.alertVersion }
+        if deferral.priorityWithoutAlert > 0 { priorityWithoutAlert = deferral.priorityWithoutAlert }
+        if deferral.isAlertExpired { noteExpiredAlert() }
+        guard isStart else { return }
+        previousClaim = deferral.claim
+        // For a held start, the token in the deferred record is the one that released it. The command itself brought
+        // no token.
+        if deferral.isHeldStart, hasOwnToken { (isHeldStart, hasOwnToken) = (true, false) }
+    }
+}
