@@ -27,7 +27,8 @@ enum Workload: String, CaseIterable {
     /// Each command is sent and has a new state. Its keys have another order than in the six states before it.
     case unlike
     /// Each command is sent and has a new state, and the app has shapes. The keys have another order than in the six
-    /// states before it, so each whole state is compared with the shapes.
+    /// states before it. The core remembers the forms of only four states, so it compares each whole state with the
+    /// shapes.
     case unlikeShaped = "unlike-shaped"
     /// Each command is sent. The states are those after each of 120 balls of a cricket match, in order.
     case innings

@@ -2,7 +2,8 @@ import CAllocationCount
 import Delivery
 import Foundation
 
-/// Measures the nanoseconds for one command, from its bytes to its settled offset: the best of nine measurements.
+/// Measures the nanoseconds for one command, from its bytes to its settled offset: the best of nine measurements,
+/// because other work on the machine only makes a measurement longer.
 func measureNanoseconds(_ workload: Workload) -> Double {
     let core = CoreRun(workload)
     _ = core.run(workload, commands: 100_000)

@@ -76,7 +76,8 @@ func run(_ decoder: DecoderKind, _ record: UnsafeRawBufferPointer, times: Int) {
     }
 }
 
-/// Measures the nanoseconds for one decoding: the best of nine measurements.
+/// Measures the nanoseconds for one decoding: the best of nine measurements, because other work on the machine only
+/// makes a measurement longer.
 func measureNanoseconds(_ decoder: DecoderKind, _ record: UnsafeRawBufferPointer) -> Double {
     let times = 200_000 / decoder.repetitionDivisor * 400 / max(record.count, 200)
     run(decoder, record, times: times / 10)

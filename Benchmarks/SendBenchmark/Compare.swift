@@ -1,7 +1,7 @@
 import Glibc
 
-/// `compare`: runs `send` and h2load alternately against the same simulator. Client and server have one
-/// processor core each.
+/// `compare`: runs `send` and h2load alternately against the same simulator, because times vary with the machine's
+/// other load. Client and server have one processor core each.
 func compare(_ initialArguments: Arguments) throws {
     var arguments = initialArguments
     let count = try arguments.number("count", 200_000, in: 10_000...10_000_000)

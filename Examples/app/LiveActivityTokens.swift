@@ -39,7 +39,7 @@ protocol ReportedAttributes: ActivityAttributes {
     /// The activity's id in commands. The server must be able to compute the same id, for example from
     /// "final-" and the device.
     func causewayActivity(device: String) -> String
-    /// The audiences that the activity belongs to, at most 8.
+    /// The audiences that the activity belongs to: at most 8, because a registration names no more.
     var causewayAudiences: [String] { get }
 }
 

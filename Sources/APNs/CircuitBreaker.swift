@@ -15,15 +15,16 @@ public struct CircuitBreakerConfiguration: Sendable, Hashable {
     /// The length of the time window in which the breaker counts ended pushes and, among them, failures: timeouts, and
     /// 5xx responses other than Shutdown. Each window begins with counts of 0. Range 100 to 600,000.
     public var windowMilliseconds: Int64 = 10_000
-    /// The breaker checks the share of failures only after this many pushes have ended in the window. Range 1 to
-    /// 100,000.
+    /// The breaker checks the share of failures only after this many pushes have ended in the window. Otherwise one
+    /// failure would open the breaker of a pool that sends little. Range 1 to 100,000.
     public var windowPushesMin = 50
     /// The breaker opens above this share of failures, in per cent. Range 1 to 100.
     public var failurePercentMax = 50
     /// The breaker counts suspect responses (BadDeviceToken, DeviceTokenNotForTopic) over this many ended pushes, then
     /// begins again with 0. Range 1 to 100,000.
     public var suspectWindowResponses = 1_000
-    /// The breaker checks the share of suspect responses only after this many suspect responses. Range 1 to 100,000.
+    /// The breaker checks the share of suspect responses only after this many suspect responses. Otherwise a single
+    /// invalid token at the beginning of a window would open the breaker. Range 1 to 100,000.
     public var suspectResponsesMin = 20
     /// The breaker opens above this share of suspect responses, in per cent. Range 1 to 100.
     public var suspectPercentMax = 5

@@ -60,7 +60,7 @@ final class Connection {
     var peerSettings = PeerSettings()
     /// The stream that the next request opens.
     var nextStreamIdentifier: Int32 = 1
-    /// Body bytes that we may still send on the whole connection (RFC 9113, section 6.9).
+    /// Body bytes that we may still send on the whole connection; at first 65,535 (RFC 9113, section 6.9.2).
     var sendWindowBytes: Int64 = 65_535
     /// Whether a flow-control window may have grown since the last `sendWaitingBodies`, so that waiting bodies may
     /// continue.
@@ -288,12 +288,13 @@ enum ConnectionLimits {
     static let framesPerSecondMax = 10_000
     /// Frames that each push adds to the allowance, for its response and the server's flow control.
     static let framesPerPush = 8
-    /// The highest value to which pushes can raise `framesAllowed`.
+    /// The highest value to which pushes can raise `framesAllowed`. Otherwise the allowance would grow as long as the
+    /// connection sends pushes, and a later flood would not end the connection.
     static let framesAllowedMax = 100_000
     /// The output beyond ``Stream/highWaterBytes`` at which a connection ends, because its peer does not read our
     /// acknowledgements. A few thousand of them have this size.
     static let acknowledgementBytesMax = 64 * 1024
-    /// The most bytes of a GOAWAY's text that are written to the log.
+    /// The most bytes of a GOAWAY's text that are written to the log, because the server chooses the text's length.
     static let logTextBytesMax = 256
 }
 

@@ -1,7 +1,7 @@
 import Reactor
 
-/// Decides when a pool may open its next connection. The pool opens one connection at a time, with a spacing between
-/// two openings, and waits longer after each failure.
+/// Decides when a pool may open its next connection. The pool opens one connection at a time, with the spacing that
+/// Apple advises between two openings, and waits longer after each failure.
 ///
 /// If the ``ConnectionBudget`` has no room, the attempt has not failed: the next attempt follows after
 /// ``budgetWaitMilliseconds``, not after the back-off.
@@ -15,7 +15,8 @@ struct ConnectionOpeningSchedule {
     /// Whether the last attempt found no room in the budget, and the pool still waits for room.
     private(set) var awaitsConnectionBudget = false
 
-    /// The longest random delay before the pool's first connection.
+    /// The longest random delay before the pool's first connection. It spreads the openings of all lanes of a worker,
+    /// which start at the same moment.
     private static let firstJitterMillisecondsMax: Int64 = 250
     /// The delay between two attempts while the budget has no room. It is random, so that the pools of a
     /// process do not all ask at once. It is at least a second, because each attempt may cost a look-up.

@@ -21,8 +21,8 @@ extension Pool {
     }
 
     /// Whether the pool wants one more connection than it has. A retired connection that still waits for responses does
-    /// not count, so its replacement opens without waiting for these responses. All connections together are at most
-    /// twice `connectionsMax`.
+    /// not count, so its replacement opens without waiting for these responses. So that retired connections cannot
+    /// accumulate, all connections together are at most twice `connectionsMax`.
     private var wantsConnection: Bool {
         let extra = trialToken != nil || needsExtraConnection ? 1 : 0
         return connections.count(where: \.isLive) < sizing.connectionsWanted + extra

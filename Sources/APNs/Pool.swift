@@ -53,9 +53,10 @@ public final class Pool {
     /// current sizing interval. Nil while the pool refuses no push for this reason.
     var starvedSinceMilliseconds: Int64?
 
-    /// The tags of malformed pushes. The pool answers these pushes at the end of the turn, or in ``close()``.
+    /// The tags of malformed pushes. The pool answers these pushes at the end of the turn, or in ``close()``, because
+    /// it never answers a push from inside `submit`.
     var malformedTags: [UInt64] = []
-    /// The most malformed pushes in one turn. After that, `submit` returns false for a malformed push.
+    /// The most malformed pushes in one turn (R4). After that, `submit` returns false for a malformed push.
     private static let malformedTagsMax = 256
 
     /// - Parameters:
@@ -107,8 +108,8 @@ public final class Pool {
     /// false, the environment or topic may be wrong for all tokens.
     ///
     /// True if the breaker is closed, and APNs has accepted a push to a device since the previous answer of this kind.
-    /// Read it in ``PushHandler/pushAnswered(_:)``. The answer that is being handled does not yet count as the
-    /// previous one, but it may already have opened the breaker.
+    /// Read it in ``PushHandler/pushAnswered(_:)``. The answer that is being handled does not yet count as the previous
+    /// answer of this kind, but it may already have opened the breaker.
     public var trustsTokenRefusals: Bool { breaker.isClosed && hasAcceptedSinceTokenRefusal }
     private var hasAcceptedSinceTokenRefusal = false
 

@@ -19,7 +19,8 @@ public struct PoolConfiguration {
     public var connectionsMax = 2
     /// The fewest connections that the pool wants, even without load. Range 1 to `connectionsMax`.
     public var connectionsMin = 1
-    /// How long the pool must have needed fewer connections before it closes one. Range 10 to 86,400,000.
+    /// How long the pool must have needed fewer connections before it closes one. The time is long, because Apple asks
+    /// for connections that last. Range 10 to 86,400,000.
     public var shrinkMilliseconds: Int64 = 600_000
     /// The limits on the process's connections. All pools of a process must get the same object. The default is a
     /// budget of the pool's own.

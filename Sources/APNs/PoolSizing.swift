@@ -34,7 +34,6 @@ struct PoolSizing {
         var roundTripMillisecondsMin = Int64.max
         var inFlightPeak = 0
 
-        /// Counts a push that ended after `roundTripMilliseconds`.
         mutating func countPush(isError: Bool, isAnswered: Bool, roundTripMilliseconds: Int64) {
             pushesEnded += 1
             if isError { pushesFailed += 1 }

@@ -59,7 +59,8 @@ public enum ProviderTokenTimes {
     /// A connection must keep a token for at least this time before it changes the token.
     public static let pinSecondsMin: Int64 = 20 * 60
 
-    /// If a connection asked for a newer token and got none, it waits for this time before it asks again.
+    /// If a connection asked for a newer token and got none, it waits for this time before it asks again. Otherwise
+    /// each push would ask, and take the lock of the ``ProviderTokenSource``.
     static let retrySeconds: Int64 = 1
 
     /// Returns when a connection must look for a newer token: as soon as it may change its token and a newer one may

@@ -4,9 +4,9 @@
 /// there. So a process with a wrong clock does not renew too early or too often. *Whether to use the token*
 /// depends on its `iat` and the process's clock.
 public enum ProviderTokenRenewal {
-    /// How long Redis keeps a token.
+    /// How long Redis keeps a token: as long as connections may use it.
     public static let timeToLiveMilliseconds = ProviderTokenTimes.ageSecondsMax * 1_000
-    /// A worker must renew a token when its remaining time in Redis is at most this.
+    /// A token that has at most this time left in Redis is at least 35 minutes old, and a worker must renew it.
     public static let remainingMillisecondsAtRenewal =
         (ProviderTokenTimes.ageSecondsMax - ProviderTokenTimes.renewalAgeSeconds) * 1_000
     /// How far the clock of the process that signed the token may be ahead of this process's clock.

@@ -46,7 +46,8 @@ public final class ProviderTokenSource: Sendable {
         var offeredKeyCount = 0
         /// Whether all workers share tokens through Redis. One worker then renews the token for all.
         var sharesTokens = false
-        /// When the last token that was dropped was issued; see `dropExpired`. Nil if none was dropped.
+        /// When the last token that was dropped was issued; see `dropExpired`. Nil if none was dropped. Otherwise this
+        /// process could adopt the dropped token again, because Redis may still have it.
         var refusedIssuedAtSeconds: Int64?
     }
 

@@ -26,8 +26,8 @@ struct PushSlot {
     /// The neighbours in the list of waiting bodies; -1 for none.
     var previousWaitingIndex: Int32 = -1
     var nextWaitingIndex: Int32 = -1
-    /// The WINDOW_UPDATE increments minus the bytes sent. The stream's window is this number plus the initial
-    /// window of the server's SETTINGS.
+    /// The WINDOW_UPDATE increments minus the bytes sent. The stream's window is this number plus the initial window of
+    /// the server's SETTINGS, which may change while the stream is open (RFC 9113, section 6.9.2).
     var windowDeltaBytes: Int64 = 0
     /// Bytes of the response's body that have arrived, padding included.
     var responseBytesReceived: Int32 = 0
@@ -104,7 +104,6 @@ struct PushSlotTable: ~Copyable {
         return slots + Int(index)
     }
 
-    /// Returns the memory for a slot's response body.
     func responseMemory(_ index: Int32) -> UnsafeMutablePointer<UInt8> {
         responseBodies + Int(index) * Self.keptResponseBytesMax
     }

@@ -11,7 +11,8 @@ public struct SigningKey: Sendable {
     /// secret that is mounted with `defaultMode: 0440` does not have this mode.
     public let isReadableByOthers: Bool
 
-    /// Identifies the file that the key was read from, as it was before the reading.
+    /// Identifies the file that the key was read from, as it was before the reading. So ``SigningKeyFile/poll()`` also
+    /// notices a change during the reading.
     let fileIdentity: FileIdentity
 
     /// The largest key file that is read, in bytes. Apple's key files have about 260.

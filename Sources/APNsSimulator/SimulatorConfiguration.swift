@@ -31,9 +31,11 @@ public struct SimulatorConfiguration: Sendable {
     }
 
     public struct Limits: Sendable {
-        /// SETTINGS_MAX_CONCURRENT_STREAMS while a connection has no valid provider token.
+        /// SETTINGS_MAX_CONCURRENT_STREAMS while a connection has no valid provider token. APNs then allows one stream
+        /// (Apple, "Establishing a connection to APNs").
         public var streamsBeforeAuthentication: UInt32 = 1
         /// SETTINGS_MAX_CONCURRENT_STREAMS with a valid provider token, unless ``Faults/concurrentStreams`` is set.
+        /// Apple promises no number: it varies with the load.
         public var concurrentStreams: UInt32 = 1_000
         /// The most connections of a thread at one time. Further connections are closed at once.
         public var connectionsPerThread = 4_096

@@ -4,7 +4,7 @@ import Foundation
 /// fields that the example lacks or has as null.
 struct Recorder: Decoder {
     /// The maximum depth of nested types. It ends the recording of a type that contains itself: deeper values
-    /// have the shape `any`.
+    /// have the shape `any`. Workers accept a few levels more (`shapeDepthMax`).
     static let depthMax = 12
 
     /// The example whose values are returned; nil: all values are invented.
@@ -101,10 +101,10 @@ struct Recorder: Decoder {
         ObjectIdentifier(URL.self): "url", ObjectIdentifier(Data.self): "data", ObjectIdentifier(UUID.self): "uuid",
     ]
 
-    /// Returns the raw values of an enum as a shape. Returns nil if the enum has no cases, is not decoded from its raw
-    /// values, or has raw values that are neither strings nor integers between -2^50 and 2^50. Some enums also decode
-    /// unknown raw values, because a later release of the app may add cases. Their shape allows any string or any
-    /// integer.
+    /// Returns the raw values of an enum as a shape. Returns nil if the enum has no cases, or is not decoded from its
+    /// raw values. Also returns nil for raw values that are neither strings nor integers between -2^50 and 2^50; a
+    /// `Double` holds these integers exactly. Some enums also decode unknown raw values, because a later release of the
+    /// app may add cases. Their shape allows any string or any integer.
     private static func caseShape<Cases: CaseIterable & RawRepresentable & Decodable>(
         of type: Cases.Type
     ) -> FieldShape? {

@@ -23,7 +23,8 @@ public final class ActivityStore {
 
     /// Makes a store without connections; ``connect()`` opens them.
     ///
-    /// - Parameter handler: The store keeps a weak reference to it.
+    /// - Parameter handler: The store keeps a weak reference to it. A lane passes a `LaneStoreRelay`, because Swift
+    ///   retains an object with weak references more slowly.
     public init(loop: EventLoop, configuration: RedisConfiguration, handler: any ActivityStoreHandler) {
         redis = RedisClient(loop: loop, configuration: configuration, handler: handler) { [weak handler] in
             StoreSession(configuration: $0, handler: handler)
@@ -55,11 +56,11 @@ public final class ActivityStore {
 
     /// Writes a call to Redis, or collects it for a script call that is written at the end of the turn at the latest.
     ///
-    /// Consecutive updates, ends and settlements of activities share one script call. So do consecutive
-    /// registrations of activities and confirmations of their departures
-    /// (``StoreCall/Operation/confirmDepartures(atMilliseconds:)``). Each call succeeds or fails
-    /// alone, but if the script call itself fails, all its calls fail. A token that came with a command is registered
-    /// in a script call of its own. In a cluster no calls share a script call.
+    /// Consecutive updates, ends and settlements of activities share one script call. Consecutive registrations of
+    /// activities and confirmations of their departures (``StoreCall/Operation/confirmDepartures(atMilliseconds:)``)
+    /// share one too. Each call succeeds or fails alone, but if the script call itself fails, all its calls fail. A
+    /// token that came with a command is registered in a script call of its own. In a cluster no calls share a script
+    /// call, because all keys of a script call must belong to one slot.
     public func issue(_ call: StoreCall<UnsafeRawBufferPointer>) -> IssueOutcome {
         guard call.operation.isWithinBounds(of: call.subject.kind), let count = StoreKey.write(call.subject, to: key)
         else {

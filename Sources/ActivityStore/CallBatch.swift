@@ -17,8 +17,8 @@ import Redis
 /// | 36– | the token | the same |
 ///
 /// If ``CallBits/alertFollows`` is set, the call ends with the version of a command with an alert (13 bytes).
-/// In an update or an end, this is the older command whose alert the call carries. In a settlement, it is the
-/// command whose alert APNs accepted.
+/// In an update or an end, the call carries the alert of this older command. In a settlement, APNs accepted the
+/// alert of this command.
 ///
 /// The script reads the values of all keys before it writes any. If an earlier call may have the same key,
 /// the later call has ``CallBits/keyRepeats``, and the script reads the value again. Otherwise the second
@@ -27,8 +27,10 @@ import Redis
 /// The memory is allocated once.
 struct CallBatch: ~Copyable {
     static let callsMax = RedisConnection.callsPerCommandMax
-    /// The maximum number of different paces in one script call.
+    /// The maximum number of different paces in one script call. A call with a further pace begins the next script
+    /// call. The limit keeps a pace's number below the three bits in the same byte (``CallBits``).
     static let pacesMax = 8
+    /// Argument 1 has the calls.
     private static let firstPaceArgumentNumber: UInt8 = 2
     /// The maximum length of one call in the argument that has all calls, in bytes.
     private static let callBytesMax =
@@ -64,8 +66,8 @@ struct CallBatch: ~Copyable {
     var count: Int { keys.count }
     var isFull: Bool { count == capacity }
 
-    /// Whether there is room for a call with this pace. If not, writing the batch with `write` and
-    /// `removeAll` makes room.
+    /// Whether there is room for a call with this pace. If not, the caller must first write the batch and call
+    /// `removeAll`.
     func hasRoom(for pace: Policy.Pace) -> Bool {
         count < capacity && (paceCount < Self.pacesMax || index(of: pace) != nil)
     }
@@ -177,7 +179,7 @@ struct CallBatch: ~Copyable {
     }
 }
 
-/// The bits of a call in a batch.
+/// The bits of a call in a batch. Byte 15 has no bit left, so three rare bits are in byte 14, above the pace's number.
 enum CallBits {
     static let requestsHighPriority: UInt8 = 1
     static let mayUseReserve: UInt8 = 2
@@ -192,7 +194,7 @@ enum CallBits {
     /// An earlier call of the batch may have the same key, so the script reads the key's value again.
     static let keyRepeats: UInt8 = 128
     /// In the byte of the pace's number: the command is older than the longest time for which the system
-    /// shows an activity.
+    /// shows an activity. If Redis knows no version of the activity, the command is `expired`.
     static let isTooOld: UInt8 = 128
     /// In the byte of the pace's number: the command brings a token, and is read again because Redis lost
     /// data.

@@ -3,13 +3,15 @@ import LiveActivity
 /// The keys of the timetables of lifetimes: `{causeway:lifetimes:<number>}`. The hash value of an activity's key
 /// chooses its timetable, so that a cluster's servers share the timetables.
 public enum LifetimeKey {
-    /// The number of timetables.
+    /// The number of timetables. All workers must have the same number, because it decides which timetable has an
+    /// activity. Each poll of a worker's `LifetimeKeeper` reads every timetable.
     public static let timetableCount = 32
 
     /// Returns the key of a timetable, 0..<``timetableCount``.
     public static func timetableKey(_ number: Int) -> [UInt8] { Array("{causeway:lifetimes:\(number)}".utf8) }
 
-    /// Returns the key of the hash with the details of all activities in a timetable.
+    /// Returns the key of the hash with the details of all activities in a timetable. The key has the timetable's hash
+    /// tag, because in a cluster all keys of a script call must belong to one slot.
     public static func livesKey(_ number: Int) -> [UInt8] { timetableKey(number) + [UInt8(ascii: "+")] }
 
     static let keptStartsSuffix = UInt8(ascii: "*")

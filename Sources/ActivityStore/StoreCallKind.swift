@@ -4,14 +4,15 @@ import LiveActivity
 enum StoreCallKind: UInt8, BitwiseCopyable {
     case update, end, start, hold, register, unregister, takeStartToken, reopen, confirm, settle, lifetime
 
-    /// Whether this is an update or an end. If Redis permits the command exactly as it asked, the reply may be the
-    /// activity's stored value instead of a verdict.
+    /// Whether the call admits an update or an end. If Redis permits the command exactly as it asked, the reply may be
+    /// the activity's stored value instead of a verdict.
     var isStateAdmission: Bool { self == .update || self == .end }
 
-    /// Whether the reply waits until replicas have acknowledged the write, as ``RedisConfiguration/requiredReplicaCount`` says.
-    /// After the reply to such a call, the core may settle the record. Then Kafka will not bring the token or the held
-    /// command again, so Redis must not lose them. Admissions do not wait: waiting would delay every turn, and an app
-    /// whose commands bring tokens sends the token again with the next command.
+    /// Whether the reply waits until replicas have acknowledged the write
+    /// (``RedisConfiguration/requiredReplicaCount``). After the reply to such a call, the core may settle the record.
+    /// Then Kafka will not bring the token or the held command again, so Redis must not lose them. Admissions do not
+    /// wait: waiting would delay every turn, and an app whose commands bring tokens sends the token again with the next
+    /// command.
     var needsReplicas: Bool {
         switch self {
         case .register, .unregister, .hold: true

@@ -7,13 +7,15 @@ public enum StoreLimits {
     /// The maximum number of starts that Redis holds for one device and attributes type, one for each activity.
     /// A start of a further activity fails at once (`heldStartsFull`).
     public static let heldStartsMax = 8
-    /// The maximum number of audiences that, after a registration, may not know yet that the member left them. If a
-    /// registration would exceed this number, its reply is `full`, and the worker makes the registration again later.
-    /// An unregistration, a retired token and an accepted end are not limited: they add the member's last audiences.
+    /// The maximum number of audiences that, after a registration, may not know yet that the member left them. A member
+    /// can be in eight, and can change all of them twice. If a registration would exceed this number, its reply is
+    /// `full`, and the worker makes the registration again later. An unregistration, a retired token and an accepted
+    /// end are not limited: they add the member's last audiences.
     public static let unconfirmedDeparturesMax = 16
-    /// The maximum length of a token, in bytes.
+    /// The maximum length of a token, in bytes. A record's token is shorter: it has at most 200 digits
+    /// (`tokenDigitsMax`).
     public static let tokenBytesMax = 256
-    /// The maximum length of an attributes type, in bytes.
+    /// The maximum length of an attributes type, in bytes: as long as a record's may be (`identifierBytesMax`).
     public static let attributesTypeBytesMax = 256
     /// How long Redis stores an activity after the last write that renewed the expiry of its key (`admit.lua`
     /// lists these writes). The 25 hours are twice the 12 hours that a Live Activity can stay on the Lock
@@ -21,7 +23,7 @@ public enum StoreLimits {
     public static let activityExpiryMilliseconds: Int64 = 25 * 3_600_000
     /// The maximum factor by which a lease grows. If a worker reads a command that ends or restarts an activity
     /// because of its lifetime, Redis postpones the next claim of the life by a lease. The lease doubles with
-    /// each claim.
+    /// each claim, because each claim writes a further command to Kafka.
     public static let leaseFactorMax: Int64 = 8
     /// If Redis admitted another end of an activity, it refuses the end that the lifetime asks for. After this
     /// many claims, the settlement of the other end should have removed the life. If it has not, the other end

@@ -179,10 +179,10 @@ extension StoreSession {
         return .reply(result)
     }
 
-    /// Reads a send verdict that is a number. The number has the timestamp and the priority, which may differ
-    /// from those that the command asked for, and the pushes that are left in the budget. The token is in
-    /// `value`. This is the activity's value as it was before the admission, up to the end of the accepted alert. If
-    /// the command brought a new token, `value` already has it.
+    /// Reads a send verdict that is a number: the timestamp, the priority and the pushes that are left in the budget.
+    /// Timestamp and priority may differ from those that the command asked for. The token is in `value`, which is the
+    /// activity's value as it was before the admission, up to the end of the accepted alert. If the command brought a
+    /// new token, `value` already has it.
     private func parseSendVerdict(_ number: Int64, _ value: Reply) -> ParsedReply {
         guard value.kind == .string, value.bytes.count >= StoredRecord.tokenOffset, number > 0,
             let priority = SentPriority(rawValue: UInt8(number >> 14 & 3))
@@ -314,8 +314,8 @@ extension StoreVerdict {
     }
 }
 
-/// A set of verdicts, one bit for each raw value. Iterates from the lowest raw value, that of the most
-/// frequent verdict.
+/// A set of verdicts, one bit for each raw value, so that a reply allocates nothing. Iterates from the lowest raw
+/// value, that of the most frequent verdict.
 struct VerdictSet: Sequence, IteratorProtocol {
     private var bits: UInt32
 

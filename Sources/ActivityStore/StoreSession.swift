@@ -21,11 +21,12 @@ final class StoreSession: RedisSession {
     /// The calls that have no reply yet, oldest first.
     var calls: CallQueue<StoreSessionCall>
     /// Updates, ends and settlements that are not written yet. While there are any, their calls are the
-    /// newest of ``calls``.
+    /// newest of ``calls``, because Redis replies in the order in which calls are written.
     var batch: CallBatch
-    /// Registrations and confirmations that are not written yet. At any time, ``batch`` or this batch is empty.
+    /// Registrations and confirmations that are not written yet. At any time, ``batch`` or this batch is empty, so that
+    /// calls are written in the order in which they were issued.
     var registrations: RegistrationBatch
-    /// Memory for the unpacked token of a reply.
+    /// Memory for the unpacked token of a reply: each packed byte becomes two digits.
     let tokenMemory = UnsafeMutableRawBufferPointer.allocate(byteCount: TokenText.bytesMax * 2, alignment: 1)
 
     /// - Parameters:

@@ -88,7 +88,8 @@ public struct Audiences: ~Copyable {
     var broadcasts: Slab<BroadcastSlot>
     var channels: Slab<ChannelSlot>
     var channelsByKey: [ChannelKey: UInt32] = [:]
-    /// The slot of `channels` at which the last search for an idle channel ended.
+    /// The slot of `channels` at which the last search for an idle channel ended. The next search begins behind it.
+    /// Otherwise each search would compare the same few channels.
     var evictionSearchIndex: UInt32 = 0
     /// Requests to the keeper of channels that the shell has not fetched yet.
     var channelNeeds: [ChannelNeed] = []
@@ -115,10 +116,11 @@ public struct Audiences: ~Copyable {
     var timers: TimerQueue
     var writer = JSONWriter()
     var keyWriter = JSONWriter()
-    /// The token (in hexadecimal digits) or the channel's id of the push that was offered last. A push to a member that
-    /// has just joined uses the token in `membershipChanges` instead.
+    /// The token (in hexadecimal digits) or the channel's id of the push that was offered last. Allocated once (R3).
+    /// A push to a member that has just joined uses the token in `membershipChanges` instead.
     let addressBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: Limits.tokenDigitsMax, alignment: 16)
-    /// References to the members of the page that is being read.
+    /// References to the members of the page that is being read. Their number is known only when the page is read; then
+    /// ``PageSlot`` gets a copy.
     let memberScratch = UnsafeMutableBufferPointer<MemberReference>.allocate(capacity: MemberPage.membersMax)
     var offeredPush = OfferedPush()
     /// Number of starts of audiences' devices that wait to be produced, or that Kafka has not acknowledged yet.

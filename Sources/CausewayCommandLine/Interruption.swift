@@ -7,9 +7,10 @@ import Synchronization
 package struct Interruption {
     /// The number of a signal that has arrived; 0: none. Atomic, because the signal handler writes it.
     private static let receivedSignal = Atomic<Int32>(0)
-    /// An eventfd, readable from the first signal on; -1 if there is none.
+    /// An eventfd, readable from the first signal on; -1 if there is none. So ``awaitSignal()`` does not miss a signal
+    /// that arrives just before it begins to wait.
     private static let eventDescriptor = Atomic<Int32>(-1)
-    /// Whether a signal ends the program at once, instead of only being noticed.
+    /// Whether a signal ends the program at once, instead of only being noticed. See ``withSignalsUnhandled(_:)``.
     private static let endsAtOnce = Atomic<Bool>(false)
 
     /// - Parameter endsAtSecondSignal: whether the second SIGINT or the second SIGTERM ends the program at once.

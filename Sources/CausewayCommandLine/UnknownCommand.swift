@@ -8,7 +8,8 @@ package enum UnknownCommand {
     /// not exist; else nil.
     ///
     /// - Parameters:
-    ///   - root: this program's root command. Commands with subcommands must not have arguments of their own.
+    ///   - root: this program's root command. Commands with subcommands must not have arguments of their own, because
+    ///     each word after such a command is taken as a subcommand.
     ///   - other: the other program, whose commands are also suggested.
     package static func errorMessage(
         for arguments: [String],

@@ -12,7 +12,7 @@ package typealias ConfigurationCheck =
 ///
 /// Unknown keys, wrong values and missing values are faults. The loader collects them and throws them together. If the
 /// text is not a YAML map, the loader reads no key of it. It compares values with each other only if it has found no
-/// other fault.
+/// other fault, because a key with a fault has its default value.
 ///
 /// Every key has a variable: `worker.lanes` is `CAUSEWAY_WORKER_LANES`. Commas separate the members of a list.
 /// The librdkafka property `fetch.min.bytes` below `kafka.consumer` is `CAUSEWAY_KAFKA_CONSUMER_FETCH_MIN_BYTES`.

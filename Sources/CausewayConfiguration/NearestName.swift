@@ -8,7 +8,8 @@ package enum NearestName {
     }
 
     /// Returns the edit distance of two names: the number of insertions, deletions, replacements and swaps of
-    /// neighbouring letters. Ignores case. Returns `Int.max` if a name has more than 128 characters.
+    /// neighbouring letters. Ignores case. Returns `Int.max` if a name has more than 128 characters, because the cost
+    /// grows with the product of both lengths.
     package static func editDistance(_ one: String, _ other: String) -> Int {
         let (left, right) = (Array(one.lowercased()), Array(other.lowercased()))
         guard left.count <= 128, right.count <= 128 else { return .max }

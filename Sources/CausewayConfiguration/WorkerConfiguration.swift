@@ -69,6 +69,8 @@ extension WorkerConfiguration {
         package var bootstrapServers = ""
         package var groupId = "causeway"
         package var topics = Topics()
+        /// What the results say about superseded commands. With the default, phones do not wait for millions of results
+        /// `superseded` after an outage.
         package var supersededResults = SupersededResultMode.countedWhenBehind
         /// librdkafka properties of both the consumer and the producer.
         package var properties: [KafkaProperty] = []
@@ -114,9 +116,10 @@ extension WorkerConfiguration {
         /// The time after which the worker treats a call to Redis without a reply as failed. 10...60,000.
         package var responseTimeoutMilliseconds = 1_000
         /// The number of replicas that must acknowledge a registration or a held state before the worker treats it as
-        /// stored. After 10 s without them, the worker continues. 0...16.
+        /// stored, so that a failover does not lose it. After 10 s without them, the worker continues. 0...16.
         package var replicas = 0
-        /// If Redis has lost all its data, workers read commands again that are at most this old. 1...720.
+        /// If Redis has lost all its data, workers read commands again that are at most this old. The default is the
+        /// longest time that an activity lives, 12 hours. 1...720.
         package var rereadMinutes = 720
     }
 
@@ -145,12 +148,14 @@ extension WorkerConfiguration {
         /// PEM file with the certificate authorities that the worker trusts for APNs' certificate; nil: the system's.
         package var caFile: String?
         /// File with the key that encrypts provider tokens in Redis: 32 bytes, or their Base64. All workers
-        /// of a fleet use the same key and so share their tokens. If nil, each worker signs its own tokens.
+        /// of a fleet use the same key and so share their tokens, because Apple asks for few tokens. If nil, each
+        /// worker signs its own tokens.
         package var sharedTokenKeyFile: String?
         /// The maximum number of HTTP/2 connections that each lane opens for each app and environment. A lane
         /// opens fewer if it has few pushes. 1...16.
         package var connectionsPerPool = 2
-        /// The most unanswered requests on one connection. APNs' own limit applies if it is lower. 1...4,096.
+        /// The most unanswered requests on one connection. APNs' own limit applies if it is lower. At a round trip of
+        /// 60 ms, 1,000 of them carry 16,000 pushes a second (Measurements.md). 1...4,096.
         package var inFlightPerConnection = 1_000
         /// The longest time from sending a request to its answer. After this time, the worker treats the
         /// answer as lost. 100...60,000.
@@ -179,13 +184,16 @@ extension WorkerConfiguration {
         /// gets a channel when a command asks for one, or by `causeway channels create`.
         package var audiences: [String] = []
         package var storage = Storage.newest
-        /// The shortest time from the end of an audience to the deletion of its channel. 0...2,592,000.
+        /// The shortest time from the end of an audience to the deletion of its channel. After the deletion its
+        /// subscribers get nothing more. 0...2,592,000.
         package var keepSeconds = 3_600
-        /// The environments in which audiences get channels. Not empty, without repetition.
+        /// The environments in which audiences get channels, because each channel belongs to one environment. Not
+        /// empty, without repetition.
         package var environments = [APNsEnvironment.production]
     }
 
-    /// The check of an app's commands against its contract: the JSON that its phones can decode.
+    /// The check of an app's commands against its contract: the JSON that its phones can decode. APNs accepts any JSON,
+    /// but a phone shows nothing if it cannot decode it.
     package struct Shapes: Sendable {
         package enum Mode: String, Sendable, CaseIterable {
             /// A command that no phone could decode is invalid.
@@ -211,7 +219,8 @@ extension WorkerConfiguration {
         package var keyId = ""
         /// The `.p8` file: a P-256 private key as PKCS #8 in PEM.
         package var keyFile = ""
-        /// The environments for which the app has tokens. Not empty, without repetition.
+        /// The environments for which the app has tokens. Workers open connections only for these. Not empty, without
+        /// repetition.
         package var environments = APNsEnvironment.allCases
         /// The id of a signing key for the sandbox only, because Apple ties new keys to one environment. Nil: `keyId`
         /// is used in the sandbox too. Set both `sandboxKeyId` and `sandboxKeyFile`, or neither.
@@ -241,26 +250,31 @@ extension WorkerConfiguration {
         /// use. 0...256.
         package var lanes = 0
         /// The longest time that a worker takes to stop, from the signal to its end. It includes the wait for
-        /// commands in progress and the time for leaving the consumer group. 0...600,000.
+        /// commands in progress and the time for leaving the consumer group. The default is below Kubernetes' default
+        /// grace period of 30 s. 0...600,000.
         package var drainMilliseconds = 20_000
         /// The most memory that the process may use. 0 means 85 % of its control group's limit. Without such a limit it
         /// means 1,024, or what `causeway plan` computes for the lanes if that is more. 0...1,048,576.
         package var memoryMebibytes = 0
         /// The maximum number of records (commands and registrations) in a lane's memory. A record leaves the memory
-        /// when it is settled. 64...4,194,304.
+        /// when it is settled. A full lane takes no more records. (R4) 64...4,194,304.
         package var commandsPerLane = 131_072
         /// If APNs could not take a push, for example because of a 503 or a lost connection, the push is sent again
-        /// after at most this time. 1,000...3,600,000.
+        /// after at most this time. The default is minutes, because Apple asks for that after a 500 or 503.
+        /// 1,000...3,600,000.
         package var retryMillisecondsMax = 300_000
-        /// How long a command that cannot be sent soon stays in memory before it is deferred. 100...600,000.
+        /// How long a command that cannot be sent soon stays in memory before it is deferred, so that no offset waits
+        /// behind it. The default is longer than a short interruption. 100...600,000.
         package var deferAfterMilliseconds = 10_000
         /// A deferred command is read again after this time, or earlier if the connections to an APNs host work again.
+        /// With `deferAfterMilliseconds`, the default is chosen so that offsets are settled within a minute.
         /// 100...600,000.
         package var deferredDelayMilliseconds = 30_000
         /// If the partitions of a lane have more unread commands than this together, the lane reads ahead before it
-        /// admits any command. 1...1,000,000,000.
+        /// admits any command. So a backlog costs one push for each activity. 1...1,000,000,000.
         package var readAheadLagRecords = 10_000
-        /// The longest time that a lane reads ahead before it begins to admit. 1...600,000.
+        /// The longest time that a lane reads ahead before it begins to admit. It has a limit, because no activity
+        /// begins meanwhile. 1...600,000.
         package var readAheadMillisecondsMax = 30_000
     }
     /// The share of records that are traced, and the collector of the traces.

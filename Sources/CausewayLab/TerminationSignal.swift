@@ -30,8 +30,7 @@ struct TerminationSignal {
         sigaction(SIGINT, &action, nil)
     }
 
-    /// Waits until a signal has arrived. Waits on a thread of its own, because Swift's thread pool may have a single
-    /// thread.
+    /// Waits until a signal has arrived, on a thread of its own, because Swift's thread pool may have a single thread.
     func awaitArrival() async {
         await withCheckedContinuation { continuation in
             Thread.detachNewThread {

@@ -1,7 +1,7 @@
 /// Reads a JSON text, and keeps the digits of its numbers.
 struct JSONReader {
-    /// The maximum nesting of objects and arrays. It bounds the recursion of the reader; the worker allows
-    /// less nesting.
+    /// The maximum nesting of objects and arrays. It limits the recursion of the reader, so that no text can overflow
+    /// the stack. The worker allows only 32.
     private static let depthMax = 128
 
     private let bytes: [UInt8]

@@ -23,8 +23,8 @@ public struct LiveActivityCommand<ContentState: Codable & Sendable>: Sendable {
 
     /// The fields that only a start has.
     public struct Start: Sendable {
-        /// The way in which updates reach the new activity. For devices with iOS 17, leave ``Start/updates``
-        /// nil.
+        /// The way in which updates reach the new activity. Both ways need iOS 18: for devices with iOS 17, leave
+        /// ``Start/updates`` nil.
         public enum Updates: Hashable, Sendable {
             /// The activity gets an update token.
             case token
@@ -47,7 +47,7 @@ public struct LiveActivityCommand<ContentState: Codable & Sendable>: Sendable {
     public var address: Address
     public var event: Event
     /// The time to which the state belongs. Of two commands, the one with the later time is newer. Fractions of a
-    /// second do not count.
+    /// second do not count, because Apple's timestamps have whole seconds.
     public var timestamp: Date
     /// The new content state. An end may have nil: the activity then keeps its last state.
     public var contentState: ContentState?
@@ -74,7 +74,8 @@ public struct LiveActivityCommand<ContentState: Codable & Sendable>: Sendable {
     /// the token as if a registration had brought it.
     public var token: (token: PushToken, environment: PushEnvironment)?
 
-    /// The record that the command was read from; nil if the command is new.
+    /// The record that the command was read from; nil if the command is new. Kept so that unknown keys and the digits
+    /// of unchanged numbers are written as they were read.
     let receivedJSON: JSONValue?
 
     private init(

@@ -64,8 +64,8 @@ extension LiveActivityResult: KafkaRecord {
     public static var defaultTopic: String { "causeway.results" }
 
     /// The id of the activity, channel, audience or device that the command addressed; for a push to a member of an
-    /// audience, the member's id. Only for an `invalid` record, Causeway's result in Kafka may have another key: the key
-    /// of that record.
+    /// audience, the member's id. The result of an `invalid` record may have another key in Kafka, because Causeway
+    /// writes it with the key of that record.
     public var key: String {
         switch self {
         case .command(let result): result.activity ?? result.channel ?? result.audience ?? result.device ?? ""

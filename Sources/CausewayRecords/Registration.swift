@@ -33,9 +33,11 @@ public struct Registration: Hashable, Sendable {
 
     public struct Activity: Hashable, Sendable {
         public var id: String
-        /// The value that `ActivityAuthorizationInfo().frequentPushesEnabled` has in the app.
+        /// The value that `ActivityAuthorizationInfo().frequentPushesEnabled` has in the app. True widens the
+        /// activity's budget of pushes.
         public var frequentUpdates: Bool?
-        /// The state that the activity already shows: `aps.timestamp` and `sequence` of its command.
+        /// The state that the activity already shows: `aps.timestamp` and `sequence` of its command. Causeway then
+        /// sends no older or equal state.
         public var shows: Version?
 
         public init(id: String, frequentUpdates: Bool? = nil, shows: Version? = nil) {
@@ -92,8 +94,8 @@ public struct Registration: Hashable, Sendable {
     public var registeredAt: Date
     public var token: PushToken
     public var kind: Kind
-    /// All audiences of the activity or device, at most 8. The activity or device leaves audiences that are not
-    /// listed; nil: it leaves all.
+    /// All audiences of the activity or device, at most 8. The activity or device leaves audiences that are not listed;
+    /// nil: it leaves all. So the order in which registrations are read does not change the result.
     public var audiences: [String]?
 
     public init(

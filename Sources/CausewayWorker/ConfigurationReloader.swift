@@ -32,7 +32,6 @@ actor ConfigurationReloader {
     private let log: SharedLimitedLog
     /// Gives the new settings, and the contracts of the apps, to the lanes.
     private let apply: @Sendable (WorkerConfiguration) -> Void
-    /// The state of the file when it was last read.
     private var fileStateAtLastRead: FileState?
     /// The state of the file at the last poll. If this state is new, the file is read when the next poll finds the same
     /// state.

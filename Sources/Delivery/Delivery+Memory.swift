@@ -7,7 +7,8 @@ extension Delivery {
         Records.slotBytes + 116 + PendingMembershipChanges.bytesPerChange + 2 * Activities.bytesPerActivity
     }
 
-    /// Unused blocks are freed when their bytes exceed `usedBlockBytesMax` divided by this number.
+    /// Unused blocks are freed when their bytes exceed `usedBlockBytesMax` divided by this number. `MemoryBudget`
+    /// reserves just as much memory for unused blocks.
     private static var spareBytesDivisor: Int { 4 }
     /// The shortest interval between two releases. A release visits every free block, so it must be rare.
     private static var releaseIntervalMilliseconds: Int64 { 1_000 }

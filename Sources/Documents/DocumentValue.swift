@@ -52,11 +52,11 @@ extension DocumentValue {
         )
     }
 
-    /// The value as JSON, indented by two spaces for each level. A flat value (`isFlat`) is on one line if this line is
-    /// not longer than `lineCharactersMax`.
+    /// The value as JSON, indented by two spaces for each level. A flat value (`isFlat`) is on one line if it is not
+    /// longer than `lineCharactersMax`.
     package var json: String { json(indentation: 0) + "\n" }
 
-    /// The maximum length of a line that holds a whole array or object, including its indentation.
+    /// The maximum length of an array or object on one line, with the line's indentation but without the value's key.
     private static let lineCharactersMax = 110
 
     private func json(indentation: Int) -> String {

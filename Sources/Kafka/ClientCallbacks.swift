@@ -20,6 +20,7 @@ public protocol ClientLogHandler: AnyObject {
 /// releases it only after `rd_kafka_destroy` has returned.
 final class ClientCallbacks {
     weak var logHandler: (any ClientLogHandler)?
+    /// Weak, because the consumer owns this object.
     weak var consumer: Consumer?
 
     init(logHandler: (any ClientLogHandler)?) {

@@ -48,13 +48,15 @@ public enum ConsumerEvent: ~Copyable {
 /// States: *open* from `init` until `close`, and *closed* after `close`, whatever its outcome. Releasing an
 /// open consumer is a programming error: only `close` gives the partitions back.
 public final class Consumer {
-    /// The longest time that a revocation waits for its commit. If the commit is not answered in this time, the
-    /// next owner may read records again that were already done.
+    /// The longest time that a revocation waits for its commit. The group's rebalance waits for the revocation, so the
+    /// time is short. If no answer comes in this time, the next owner may read records again that were already done.
     public static let revokeCommitTimeoutMilliseconds: Int64 = 5_000
-    /// The time limit of calls that wait for a broker, unless the call has a limit of its own.
+    /// The time limit of calls that wait for a broker, unless the call has a limit of its own. Meanwhile the polling
+    /// thread gets no records.
     public static let requestTimeoutMilliseconds: Int32 = 5_000
-    /// The longest time that an assignment waits for the ends of the logs. Without the ends, the commit's metadata
-    /// is not used, so settled records above the committed offset are read again.
+    /// The longest time that an assignment waits for the ends of the logs. No partition is read before, so the time is
+    /// short. Without the ends, the commit's metadata is not used, so settled records above the committed offset are
+    /// read again.
     static let logEndTimeoutMilliseconds: Int32 = 2_000
 
     /// Whether librdkafka stops fetching for up to a second when its queue is full, even if the queue has

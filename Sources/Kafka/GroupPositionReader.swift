@@ -1,6 +1,7 @@
 import CRdkafka
 
-/// Reads the offsets that a group has committed for a topic, without being a member of the group.
+/// Reads the offsets that a group has committed for a topic, without being a member of the group. A member would take
+/// partitions from the workers.
 ///
 /// Only one thread may use an instance. Calls wait for the brokers.
 public final class GroupPositionReader {

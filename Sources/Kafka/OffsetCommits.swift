@@ -44,7 +44,8 @@ struct OffsetCommits {
     /// Whether the last answer refused metadata because of its length. The next commit sends the offsets
     /// without metadata.
     private var wasMetadataRefused = false
-    /// The queue that gets the answers to commits.
+    /// The queue that gets the answers to commits. It has no other events, so that `commit(until:)` can wait for an
+    /// answer without handling a rebalance.
     let replyQueue: OpaquePointer
     private let intervalMilliseconds: Int64
 

@@ -24,7 +24,7 @@ public final class PartitionReader {
     ]
     /// Properties that would make the reader a member of a group.
     private static let groupMembershipProperties: Set<String> = ["group.id", "group.instance.id"]
-    /// The longest wait for one record, after which `isOver` is called again.
+    /// The longest wait for one record, after which `isOver` is called again. So a reading that must stop ends soon.
     private static let waitMilliseconds: Int32 = 100
 
     /// - Parameter properties: a consumer's properties. `bootstrap.servers` is required; properties of group

@@ -35,7 +35,8 @@ public struct ProducerTopic: @unchecked Sendable {
 /// that sets the producer up, then the one that polls the reports. `close` may be called only after the last `produce`
 /// has returned.
 public final class Producer: @unchecked Sendable {
-    /// The maximum number of events that one `pollReports` takes. One event has all reports of a batch.
+    /// The maximum number of events that one `pollReports` takes, because the polling thread also has other work. One
+    /// event has all reports of a batch.
     public static let eventsPerPollMax = 256
 
     let handle: OpaquePointer
@@ -268,6 +269,7 @@ extension Producer {
         return outcome
     }
 
+    /// The longest single wait inside `flush`. It is short, because reports are polled only between two waits.
     private static let flushWaitMilliseconds: Int32 = 5
 
     private func persistence(of message: UnsafePointer<rd_kafka_message_t>) -> Persistence {

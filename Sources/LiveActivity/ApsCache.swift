@@ -19,7 +19,8 @@ public struct ApsCache: ~Copyable {
     private var lastCommand = Command.blank
     private var lastKeys = ApsKeys()
 
-    /// Allocates room for one dictionary. A dictionary longer than ``Limits/bodyBytesMax`` is not remembered.
+    /// Allocates room for one dictionary. A dictionary longer than ``Limits/bodyBytesMax`` is not remembered: it is too
+    /// large for a body to a device, so it is rare.
     public init() {
         dictionaryBytes = .allocate(byteCount: Limits.bodyBytesMax, alignment: 16)
     }

@@ -81,7 +81,7 @@ public enum Body {
         return number == min(max(timestamp, Limits.timestampMin), Limits.timestampMax)
     }
 
-    /// Overwrites the ten digits of a body's timestamp.
+    /// Overwrites the ten digits of a body's timestamp: Redis may raise the timestamp above the last one sent (R11).
     /// - Parameters:
     ///   - timestamp: UNIX seconds. Clamped to ``Limits/timestampMin``...``Limits/timestampMax``, so that it always has
     ///     ten digits.
@@ -102,7 +102,7 @@ public enum Body {
 
     /// Returns a digest of everything that a phone can display: Apple's dictionary without the digits of its
     /// timestamp, and the custom keys. Bodies that differ only in the timestamp have the same digest, on
-    /// every machine and in every release.
+    /// every machine and in every release, because Redis compares it with the digest of the state that was sent last.
     public static func digest(_ body: UnsafeRawBufferPointer, _ layout: Layout) -> UInt64 {
         var digest = Digest()
         digest.add(layout.aps, without: layout.timestampDigits, of: body)

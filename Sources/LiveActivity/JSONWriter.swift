@@ -6,7 +6,7 @@ import Numbers
 /// The writer adds the commas between members. Objects may be nested. There are no functions for arrays.
 public struct JSONWriter: ~Copyable {
     /// The maximum length of a text, in bytes. All texts stay far below this length, because the length of all their
-    /// parts is limited.
+    /// parts is limited. So a longer text shows a fault of Causeway, and traps (R6).
     public static let bytesMax = 1 << 20
 
     private var base: UnsafeMutableRawPointer

@@ -1,14 +1,17 @@
 /// The bounds of records, request bodies and shapes. Records are hostile input: each loop over a record is bounded by
 /// one of these numbers. (R4)
 public enum Limits {
-    /// The maximum length of a record, in bytes.
+    /// The maximum length of a record, in bytes. It is far above that of a body, because a policy may drop fields from
+    /// a body that is too large (R33).
     public static let recordBytesMax = 65_536
-    /// The maximum nesting of objects and arrays, including the record's own object.
+    /// The maximum nesting of objects and arrays, including the record's own object. It must be at most 64, because
+    /// `skipValue` has one bit for each level.
     public static let nestingDepthMax = 32
     /// The maximum length of a JSON string or key between its quotes, in bytes.
     public static let stringBytesMax = 8_192
-    /// The maximum length of a name (an app, an activity, an audience, a device, an attributes type), in
-    /// bytes after its escapes are decoded.
+    /// The maximum length of a name (an app, an activity, an audience, a device, an attributes type), in bytes after
+    /// its escapes are decoded. It must be at most 256, because ``MemberEntryFormat`` has one byte for the
+    /// length of an id.
     public static let identifierBytesMax = 256
     /// The maximum length of a command's `id`, in bytes after its escapes are decoded.
     public static let commandIdentifierBytesMax = 64
@@ -33,7 +36,7 @@ public enum Limits {
     /// The size of the buffer into which a key with escapes is decoded, in bytes. Every key that Causeway knows
     /// is shorter.
     static let knownKeyBytesMax = 32
-    /// The maximum number of audiences that one registration names.
+    /// The maximum number of audiences that one registration names. A worker writes the member into each of them (R27).
     public static let audiencesPerRegistrationMax = 8
     /// The range of `aps.timestamp`, UNIX seconds. All its numbers have ten digits, so that a timestamp can
     /// be replaced in place: 2001-09-09 to 2286-11-20. A number with more or fewer digits is refused, because
@@ -46,9 +49,9 @@ public enum Limits {
     /// The maximum number of nodes (roots, fields and elements) in all shapes of one app. The same limit applies
     /// separately to the raw values of the enums.
     public static let shapeNodesPerAppMax = 4_096
-    /// The maximum number of fields of one object in a shape.
+    /// The maximum number of fields of one object in a shape: ``FieldSet`` has one bit for each.
     public static let shapeFieldsPerObjectMax = 128
-    /// The maximum nesting of types in a shape.
+    /// The maximum nesting of types in a shape. It limits the recursion of ``ContractChecker``.
     public static let shapeDepthMax = 16
     /// The maximum number of `ActivityAttributes` types of one app. If a type has other shapes in another release
     /// of the app, it counts once for each release.

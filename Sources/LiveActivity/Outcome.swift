@@ -22,7 +22,8 @@ public enum Outcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
     /// The command cannot be sent for a reason that no retry removes, most often because APNs or Redis refused it. The
     /// result has the reason.
     case failed
-    /// A start may have been sent, and its answer is not known.
+    /// A start may have been sent, and its answer is not known. It is not sent again, because a second push could begin
+    /// a second activity. (R16)
     case unknown
 
     /// The name in result records.

@@ -2,9 +2,9 @@
 /// they are dropped.
 ///
 /// A field is a key, or a path of keys with dots into nested objects: `match.lineups`. Only `content-state`
-/// loses fields. A start's `attributes` never do, because no later push can add attributes.
+/// loses fields. A start's `attributes` never do, because no later push can add attributes. (R33)
 public struct OversizeFields: Sendable, Equatable {
-    /// The maximum number of fields of one policy.
+    /// The maximum number of fields of one policy: eight, because ``DropResult`` has a byte with one bit for each.
     public static let countMax = 8
     /// The maximum length of a field's name, in bytes.
     public static let nameBytesMax = 63

@@ -14,7 +14,8 @@ public struct Policy: Sendable, Equatable {
         public var pushes: Int
         /// The number of pushes that the bucket gains in an hour. 1...``refillPerHourMax``.
         public var refillPerHour: Int
-        /// How many of `pushes` only alerts and ends may take. 0...`pushes`.
+        /// How many of `pushes` only alerts and ends may take. Otherwise updates could use up the bucket, and the next
+        /// alert would go at priority 5. 0...`pushes`.
         public var reservedForAlerts: Int
 
         public static let pushesMax = 10_000
@@ -79,8 +80,9 @@ public struct Policy: Sendable, Equatable {
         }
     }
 
-    /// How old starts and alerts may be when they are sent, and how long APNs stores updates and ends. All in
-    /// seconds, 1...43,200: an activity is visible for at most 12 hours.
+    /// How old starts and alerts may be when they are sent, and how long APNs stores updates and ends for a phone that
+    /// it cannot reach; without an expiration, APNs would store them for up to 30 days. All in seconds, 1...43,200: an
+    /// activity is visible for at most 12 hours. (R20)
     public struct Expiration: Sendable, Equatable {
         /// The maximum age of a start when it is sent, counted from its `aps.timestamp`. APNs stores the
         /// start until it has this age, or until the command's expiration if that is earlier.
@@ -91,7 +93,8 @@ public struct Policy: Sendable, Equatable {
         /// How long APNs stores an update that has no expiration and no future stale date. An update with a future
         /// stale date is stored until that date, but at most for eight hours.
         public var updateSeconds: Int64 = 600
-        /// How long APNs stores an end that has no expiration.
+        /// How long APNs stores an end that has no expiration: four hours, because an ended activity stays on the Lock
+        /// Screen for up to this time.
         public var endSeconds: Int64 = 14_400
         public init() {}
     }
@@ -101,11 +104,13 @@ public struct Policy: Sendable, Equatable {
     /// The minimum time between two pushes to one activity. 1,000...3,600,000. Apple's timestamps count whole
     /// seconds, so a shorter time is not useful.
     public var spacingMilliseconds: Int64 = 1_000
-    /// The budget for pushes of priority 10 to one activity.
+    /// The budget for pushes of priority 10 to one activity: about as many as a phone allows, by measurements in the
+    /// field. The phone delays or drops pushes above its own budget without telling the sender.
     public var budget = Bucket(pushes: 15, refillPerHour: 15, reservedForAlerts: 5)
     /// The budget for pushes of priority 10 to one activity while its user allows frequent updates.
     public var frequentBudget = Bucket(pushes: 200, refillPerHour: 200, reservedForAlerts: 50)
-    /// The budget for starts on one device, for all its activities together. Nothing is reserved for alerts.
+    /// The budget for starts on one device, for all its activities together. Eight, because a phone stops starting
+    /// activities after about ten starts in a short time. Nothing is reserved for alerts.
     public var startBudget = Bucket(pushes: 8, refillPerHour: 8, reservedForAlerts: 0)
     /// The longest spacing of an activity whose token APNs throttles. Each answer 429 doubles the activity's
     /// spacing, up to this time. ``spacingMilliseconds``...3,600,000.
@@ -118,14 +123,15 @@ public struct Policy: Sendable, Equatable {
     /// is still too large is `invalid`.
     public var oversize: [String] = []
     /// How many seconds after an activity's start Causeway ends it, with its last state; 0: never. If no start is
-    /// known, the time counts from the earliest known sign of life. 0...``lifetimeSecondsMax``.
+    /// known, the time counts from the earliest known sign of life. If Apple's system ends the activity instead, the
+    /// app learns of it only when it runs. 0...``lifetimeSecondsMax``.
     public var lifetimeSeconds: Int64 = 0
     /// Eight hours, because Apple's system then ends an activity itself.
     public static let lifetimeSecondsMax = 28_800
     /// What happens after Causeway has ended an activity because its lifetime was over.
     public var afterLifetime = AfterLifetime.end
 
-    /// Whether Causeway starts an activity again when it has ended it because its lifetime was over.
+    /// Whether Causeway starts an activity again after it has ended the activity because the lifetime was over.
     public var restartsActivities: Bool { afterLifetime == .restart && lifetimeSeconds > 0 }
 
     public enum AfterLifetime: String, Sendable, CaseIterable {

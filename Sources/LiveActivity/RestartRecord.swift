@@ -4,9 +4,9 @@ public enum RestartRecord {
     /// attributes, the alert and the custom keys of the former start, and the newest state. The newest state may make
     /// the body too large. Then the worker that reads the record drops fields by the policy, or rejects the command.
     ///
-    /// The former start's `id`, `sequence` and `expiration` are removed. Its `stale-date` is removed too,
-    /// because it has usually passed. The alert stays, because a device ignores a start without an alert. Its
-    /// `sound` is removed, because the user has not asked for the new start.
+    /// The former start's `id`, `sequence` and `expiration` are removed, because the new start is another command with
+    /// a later time. The `stale-date` is removed too, because it has usually passed. The alert stays, because a device
+    /// ignores a start without an alert. Its `sound` is removed, because the user has not asked for the new start.
     /// - Parameters:
     ///   - start: the record of the activity's newest start, and its version.
     ///   - newestUpdate: the record of the newest update that the timetable keeps, and its version; nil if it keeps

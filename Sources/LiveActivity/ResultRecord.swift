@@ -14,7 +14,8 @@ public struct ResultRecord {
     public var channel: (identifier: UnsafeRawBufferPointer, environment: APNsEnvironment)?
     public var device: UnsafeRawBufferPointer?
     public var outcome: Outcome
-    /// The number of older commands that this command replaced and that get no result of their own.
+    /// The number of older commands that this command replaced and that get no result of their own. Otherwise nearly
+    /// all results of a backlog would be `superseded`.
     public var supersededCount: Int = 0
     /// The HTTP status of APNs' answer; 0 if there was none.
     public var status: UInt16 = 0

@@ -10,7 +10,8 @@ import Glibc
 /// A loop, and every object on it, belongs to one thread at a time: all calls come from that thread. Other
 /// threads reach the loop through a `Wakeup`.
 public final class EventLoop {
-    /// `add` refuses a descriptor with this number or a larger one (EMFILE).
+    /// `add` refuses a descriptor with this number or a larger one (EMFILE). The limit bounds `registrations`, which
+    /// has an element for each number up to the largest one.
     public static let descriptorsMax = 1 << 20
     /// The most look-ups of one loop that run at once, each on its own thread. The limit bounds the threads: a slow
     /// name server can block a thread for half a minute.
@@ -88,7 +89,7 @@ public final class EventLoop {
 
     /// The shortest time from the wake-up of one turn of `run` to the wake-up of the next; 0: no spacing. An idle loop
     /// still responds at once. A busy loop handles more events per turn, so it needs fewer system calls and makes
-    /// larger writes.
+    /// larger writes: a season costs a worker less than half of the CPU time (Measurements.md).
     public var turnSpacingMicroseconds: Int64 = 0
     private var turnBeganNanoseconds: Int64 = 0
 

@@ -30,9 +30,10 @@ public final class Stream {
     /// If more output than this waits, a caller should stop writing until `streamDrained`.
     public static let highWaterBytes = 512 * 1024
     /// When the waiting output falls below this limit after it was above `highWaterBytes`, the handler gets
-    /// `streamDrained`.
+    /// `streamDrained`. It is far below `highWaterBytes`, so that the handler need not stop again after a few writes.
     public static let lowWaterBytes = 128 * 1024
-    /// If more output than this waits, the stream fails with `.outputLimit`.
+    /// If more output than this waits, the stream fails with `.outputLimit`. This bounds the memory even if a caller
+    /// ignores `highWaterBytes`. (R4)
     public static let outputBytesMax = 8 * 1024 * 1024
     /// The largest argument of `reserve`.
     public static let reservedBytesMax = 1024 * 1024

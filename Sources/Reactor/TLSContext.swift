@@ -89,7 +89,7 @@ public final class TLSContext: @unchecked Sendable {
         let tls = try TLSContext(isServer: true, applicationProtocols: applicationProtocols)
         try tls.configure(maximumVersion: maximumVersion)
         // Under TLS 1.3 the server sends no tickets, with which a client could resume the TLS session of an earlier
-        // connection (RFC 8446, section 2.2).
+        // connection (RFC 8446, section 2.2). Our clients resume no sessions, so tickets would be wasted bytes.
         SSL_CTX_set_num_tickets(tls.context, 0)
         try tls.use(certificateFile: certificateFile, keyFile: keyFile)
         if tls.expectsApplicationProtocol {
@@ -104,6 +104,7 @@ public final class TLSContext: @unchecked Sendable {
         guard COpenSSL_SSL_CTX_set_min_proto_version(context, TLSVersion.tls12.number) == 1,
             COpenSSL_SSL_CTX_set_max_proto_version(context, maximumVersion.number) == 1
         else { throw TLSError(code: .library, subject: "SSL_CTX_set_min_proto_version") }
+        // A write may take only a part of the bytes. Before the next attempt, `OutputBuffer` may move the rest.
         _ = COpenSSL_SSL_CTX_set_mode(
             context,
             Int(SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER)

@@ -1,4 +1,5 @@
-/// The calls of one connection that have no reply yet, oldest first. Replies come in the same order.
+/// The calls of one connection that have no reply yet, oldest first. Replies come in the same order. The capacity is
+/// fixed, so that a call allocates no memory. (R3)
 public struct CallQueue<Call: BitwiseCopyable>: ~Copyable {
     @usableFromInline let calls: UnsafeMutableBufferPointer<Call>
     @usableFromInline var head = 0

@@ -15,7 +15,8 @@ struct OutstandingCall: BitwiseCopyable {
     var issuedAtMicroseconds: Int64
     var kind: OutstandingCallKind
     /// In the first call of a command that is written: the number of the command's calls, which share its reply. 0 in
-    /// the command's other calls, and in calls that are not written yet.
+    /// the command's other calls, and in calls that are not written yet. A byte suffices, because a command has at most
+    /// ``RedisConnection/callsPerCommandMax`` calls.
     var batchCount: UInt8
     /// Whether the call was issued after the connection had sent the scripts a second time. If the server lacks the
     /// script even then, the connection ends.

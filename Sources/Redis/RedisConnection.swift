@@ -45,13 +45,13 @@ public final class RedisConnection {
         case closed
     }
 
-    /// The maximum number of calls in one command. The buffer for one reply has room for the results of this many
-    /// calls.
+    /// The maximum number of calls in one command. The reply to more calls could exceed the 16 KiB that Redis keeps for
+    /// a reply (Measurements.md).
     public static let callsPerCommandMax = 64
     /// The maximum number of the connection's own commands that may wait for replies, in addition to the calls.
     static let ownCommandsMax = 16
     /// How much longer the oldest call may wait, each time that its reply is late but data of the server has arrived in
-    /// the turn.
+    /// the turn, because the server is then answering, and the late reply may come next.
     static let deadlineGraceMilliseconds: Int64 = 50
 
     let loop: EventLoop

@@ -31,8 +31,8 @@ struct ReplyParser: ~Copyable {
         self.callbacks.deallocate()
     }
 
-    /// Makes hiredis keep its buffer between replies. Then hiredis never shrinks the buffer, so the caller must limit
-    /// the bytes that are in it.
+    /// Makes hiredis keep its buffer between replies, so that a reply allocates no memory (R3). Then hiredis never
+    /// shrinks the buffer, so the caller must limit the bytes that are in it.
     func keepBuffer() { reader.pointee.maxbuf = 0 }
 
     /// Adds received bytes. Returns false if the parser has failed; it can then read nothing more.

@@ -27,7 +27,8 @@ public final class ReplyReader {
     /// The maximum number of elements of an array. The reply to several calls has at most two elements for each call,
     /// the call's reply and a stored value, and the server's clock.
     static let elementsMax = 2 * RedisConnection.callsPerCommandMax + 1
-    /// The maximum length of all strings of one reply together, in bytes.
+    /// The maximum length of all strings of one reply together, in bytes. The buffer of this size has room for the
+    /// longest held command alone, or for a few shorter ones. A call whose held command has no room is made again.
     static let replyBytesMax = stringBytesMax + RedisConnection.callsPerCommandMax * 512
 
     private let parser: ReplyParser

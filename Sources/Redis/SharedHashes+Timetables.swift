@@ -65,9 +65,10 @@ extension SharedHashes {
     }
 
     /// Claims those of the names that are still due. After the first claim, a name is due again after
-    /// `leaseMilliseconds`. Each further claim doubles this time, up to 32 times `leaseMilliseconds`. If the
-    /// time in the name's text is longer ago than `ageMillisecondsMax`, or the name has no valid text, the call
-    /// removes the name and its data, and does not claim it.
+    /// `leaseMilliseconds`. Each further claim doubles this time, up to 32 times `leaseMilliseconds`, because an outage
+    /// may delay the work for a name for hours. If the time in the name's text is longer ago than
+    /// `ageMillisecondsMax`, or the name has no valid text, the call removes the name and its data, and does not claim
+    /// it.
     public func claimNames(
         _ key: [UInt8],
         _ names: [[UInt8]],

@@ -40,7 +40,7 @@ final class H2Client {
     private var tls: OpaquePointer?
     private var session: OpaquePointer?
     private var bodies: [Int32: [UInt8]] = [:]
-    /// The maximum number of bytes in one TLS record.
+    /// The maximum number of bytes in one TLS record. A lower number cuts frames into pieces.
     var bytesPerWrite = 16_384
 
     init(port: UInt16, caFile: String, protocols: [UInt8] = [2, 0x68, 0x32]) throws {

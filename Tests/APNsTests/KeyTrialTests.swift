@@ -185,7 +185,8 @@ import Testing
         #expect(fixture.submit(100_000))
     }
 
-    /// The trial's connection gets no push until its token is too old. APNs refuses this token, but not the new key.
+    /// The trial's connection gets no push until its token is too old. APNs would refuse this token, but not the new
+    /// key.
     @Test func `A new key is not refused because its token is too old`() throws {
         let fixture = try PoolFixture()
         fixture.warmUp()
@@ -196,7 +197,7 @@ import Testing
         var tag: UInt64 = 0
         fixture.turn(until: {
             let trialConnection = fixture.pool.connections.first { $0.trialToken != nil }
-            // These pushes only make the pool open a connection for the trial. They go to the other connection.
+            // The pool opens the trial's connection only after it has sent pushes. These go to the other connection.
             if trialConnection == nil, fixture.pool.trialToken == nil, fixture.submit(tag) { tag += 1 }
             return trialConnection?.phase == .unauthenticated && fixture.pool.pushesInFlight == 0
         })

@@ -22,14 +22,16 @@ struct OperationHistory {
         Array("ABCDEF".utf8), Array("abc".utf8), Array(repeating: 0x41, count: 200), Array("00".utf8),
     ]
     private static let attributesTypes = ["GameAttributes", "RaceAttributes"]
-    /// The number of activities is two above the limit of starts that Redis holds for one token.
+    /// The number of activities is two above the limit of starts that Redis holds for one token, so that Redis must
+    /// refuse some starts.
     private static let activities =
         (0..<StoreLimits.heldStartsMax + 2).map { String(repeating: "a", count: $0 + 1) }
     private static let updatePeriodMilliseconds: Int64 = 8 * 3_600_000
 
     private var random: SplitMix64
     private let isDevice: Bool
-    /// Whether most operations are starts of one device, which are held for one token.
+    /// Whether most operations are starts of one device, which are held for one token. Otherwise the few operations of
+    /// a history would hardly reach the limit of held starts.
     private let hasMostlyHeldStarts: Bool
     /// Whether the activity or device joins and leaves audiences.
     private let isMember: Bool

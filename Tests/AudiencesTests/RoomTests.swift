@@ -8,6 +8,7 @@ import Testing
 /// (R30)
 @Suite struct RoomTests {
     private static let names = Array(SimulatedNames.names[0].prefix(4))
+    /// So little that the records of 60 audiences do not fit, and some are passed over.
     private static let recordBytesMax = 40_000
 
     private func audience(_ number: Int) -> String { "match-\(number)" }

@@ -94,7 +94,6 @@ import Testing
             command(words).first.map { String(decoding: $0, as: UTF8.self) }
         }
 
-        /// Returns all keys of the server.
         var keys: [String] { command(Self.words("KEYS", "*")).map { String(decoding: $0, as: UTF8.self) } }
     }
 

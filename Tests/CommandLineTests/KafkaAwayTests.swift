@@ -6,6 +6,7 @@ import Testing
 /// `causeway send`, and ``ChannelsCommandTests`` tests `causeway channels`.
 @Suite("No Kafka", .ownThread)
 struct KafkaAwayTests {
+    /// A command gives up after 30 s. The other 4 s are for a slow machine.
     private static let timeLimit = Duration.seconds(34)
 
     private func configuration(_ directory: borrowing TemporaryDirectory, redisPort: UInt16 = 1) throws -> String {

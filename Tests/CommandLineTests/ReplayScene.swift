@@ -11,7 +11,8 @@ import enum CausewayRecords.JSONValue
 
 @testable import causeway
 
-/// Topics, a group's committed offsets, and a Redis in any state, for `causeway replay`. No worker runs.
+/// Topics, a group's committed offsets, and a Redis in any state, for `causeway replay`. No worker runs, because each
+/// test itself sets what workers have read and settled.
 final class ReplayScene: ConsumerHandler {
     static let app = "com.example.ride"
     static let commands = "causeway.commands"

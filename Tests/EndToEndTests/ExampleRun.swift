@@ -211,7 +211,6 @@ final class ExampleRun {
         }
     }
 
-    /// Waits until Redis has a value for the activity.
     func awaitRedisValue(of activity: String, app: String) throws {
         try self.await("\(activity) in Redis") {
             commandProducer.takeDeliveryReports()

@@ -7,6 +7,7 @@ import Testing
 /// A policy limits the lifetime of activities, so the worker ends them with their last state. (R34, R35)
 @Suite("Lifetimes", .serialized, .timeLimit(.minutes(10)))
 struct LifetimeTests {
+    /// Long enough for a test to restart the worker or empty Redis before the activities are due.
     private static let lifetimeSeconds = 12
 
     private static func withLifetime(_ text: String, _ deployment: Deployment) -> String {
@@ -18,6 +19,7 @@ struct LifetimeTests {
         text + "policies:\n  default:\n    lifetimeSeconds: 20\n    afterLifetime: restart\n"
     }
 
+    /// A tenth of the default times, so that the test is short.
     private static let deferralSettings =
         "\nworker:\n  deferAfterMilliseconds: 1000\n  deferredDelayMilliseconds: 3000\n"
 

@@ -3,7 +3,8 @@ import Testbed
 
 @testable import CausewayLab
 
-/// An address at which nothing listens until `start` runs `Tests/Acceptance/tools/relay/relay.py`.
+/// An address at which nothing listens until `start` runs `Tests/Acceptance/tools/relay/relay.py`. So a test can
+/// configure a worker for a server that is unreachable at first.
 struct TCPRelay {
     private static let script = Repository.path("Tests/Acceptance/tools/relay/relay.py")
 

@@ -12,7 +12,8 @@ struct TestServer: Sendable {
     let port: UInt16
     let server: HTTPServer
 
-    /// Runs a server while the test's body runs on a thread of its own. Then stops the server.
+    /// Runs a server while the test's body runs on a thread of its own, because the clients block their thread. Then
+    /// stops the server.
     static func run(
         _ limits: HTTPServerLimits = HTTPServerLimits(),
         responder: @escaping Responder = { .init(status: 200, text: $0.head.path) },

@@ -16,8 +16,8 @@ import Testing
         #expect(bindError(port) == EADDRINUSE, "its listener has it")
     }
 
-    /// `takeDown` closes the broker's listener and binds the port again. A program that is just being started may have a
-    /// copy of the listener. Then the bind would fail, and librdkafka would end this process. So `takeDown` lets no
+    /// `takeDown` closes the broker's listener and binds the port again. A program that is just being started may have
+    /// a copy of the listener. Then the bind would fail, and librdkafka would end this process. So `takeDown` lets no
     /// program start meanwhile.
     @Test func `A broker goes down while programs are started`() async {
         await #expect(processExitsWith: .success) {

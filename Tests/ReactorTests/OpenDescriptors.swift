@@ -1,6 +1,5 @@
 import Glibc
 
-/// Returns the number of the process's open descriptors.
 func countOpenDescriptors() -> Int {
     guard let directory = opendir("/proc/self/fd") else { return -1 }
     defer { closedir(directory) }

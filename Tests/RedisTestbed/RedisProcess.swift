@@ -21,7 +21,8 @@ public final class RedisProcess {
 
     /// Starts the process, and returns when it accepts connections.
     ///
-    /// - Parameter readyLine: a part of the line that the process prints when all its listeners are open.
+    /// - Parameter readyLine: a part of the line that the process prints when all its listeners are open. The default
+    ///   lacks the first letter, because a server writes "Ready" for its ports and "ready" for its Unix socket.
     public init(_ arguments: [String], readyLine: String = "eady to accept connections") throws {
         self.arguments = [Self.program] + arguments
         self.readyLine = readyLine

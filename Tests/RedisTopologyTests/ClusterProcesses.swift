@@ -22,6 +22,7 @@ final class ClusterProcesses {
         // If a primary stays silent for this time, its replica replaces it. On a busy machine a node may be silent for
         // a second, and a test that expects no failure must get none.
         let nodeTimeoutMilliseconds = hasReplicas ? 3_000 : 5_000
+        // With the validity factor 0, a replica takes over however long it has been without its primary.
         func startNode() throws -> RedisServer {
             try RedisServer(
                 [

@@ -61,8 +61,8 @@ struct ConnectionFault: Error {
 /// The nine bytes in front of a frame's payload (RFC 9113, section 4.1).
 struct FrameHeader {
     static let byteCount = 9
-    /// The longest payload that we accept and send: the default of SETTINGS_MAX_FRAME_SIZE. We send no longer
-    /// frame even if the peer allows it.
+    /// The longest payload that we accept and send: the default of SETTINGS_MAX_FRAME_SIZE. Even if the peer allows
+    /// longer frames, we need none, because a push's body has at most 5,120 bytes.
     static let payloadBytesMax = 16_384
 
     var payloadBytes: Int

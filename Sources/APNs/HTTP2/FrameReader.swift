@@ -17,7 +17,7 @@ struct Frame {
 /// frame, the reader keeps the first part and completes it from the next input. If a header block comes in
 /// several frames, the reader joins them, so that a returned HEADERS frame has its whole block.
 struct FrameReader: ~Copyable {
-    /// The longest header block that the reader joins from several frames. A response of APNs has a block of
+    /// The longest header block that the reader joins from several frames (R4). A response of APNs has a block of
     /// about a hundred bytes.
     static let headerBlockBytesMax = 65_536
     /// The most CONTINUATION frames of one header block. Without a limit, a peer could send empty ones

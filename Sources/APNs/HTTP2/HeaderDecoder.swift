@@ -1,13 +1,14 @@
-/// HPACK's decoder for responses (RFC 7541). It keeps only what ``ResponseHead`` needs.
+/// HPACK's decoder for responses (RFC 7541). It keeps only what ``ResponseHead`` needs. With nghttp2's decoder, which
+/// allocates the texts of fields, a push took 12.5 % more instructions (Measurements.md).
 ///
-/// The dynamic table therefore holds the size, the kind and the needed value of each field, but no text.
+/// The dynamic table holds the size, the kind and the needed value of each field, but no text.
 struct HeaderDecoder: ~Copyable {
     /// SETTINGS_HEADER_TABLE_SIZE. We do not send this setting, so its default applies.
     static let tableBytesMax = 4_096
     /// The most entries of the table, because each takes at least 32 of the table's 4,096 bytes. Must be a
     /// power of two, because indices wrap with a bit mask.
     private static let entriesMax = 128
-    /// The longest encoded name or value that is accepted (RFC 7541, section 7.4).
+    /// The longest encoded name or value that is accepted (RFC 7541, section 7.4). `scratch` has room for its text.
     static let stringBytesMax = 8_192
 
     private let dynamicEntries: UnsafeMutablePointer<HeaderField>

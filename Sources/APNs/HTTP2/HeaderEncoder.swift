@@ -44,7 +44,8 @@ struct HeaderEncoder: ~Copyable {
         }
     }
 
-    /// The longest `authorization` value. Our provider tokens give about 190 bytes.
+    /// The longest `authorization` value. Our provider tokens give about 190 bytes. ``SharedToken`` refuses a longer
+    /// token from Redis, so that `setAuthorization` cannot trap (R6).
     static let authorizationBytesMax = 2_048
     /// The most bytes of the peer's table that the encoder uses: HPACK's default size. If the peer allows a
     /// larger table, the encoder leaves the rest unused.
@@ -91,7 +92,7 @@ struct HeaderEncoder: ~Copyable {
         broadcastPath = Array(profile.broadcastPath.utf8)
     }
 
-    /// The most bytes of a request's header block.
+    /// The most bytes of a request's header block. The connection reserves this many before the block is written.
     private(set) var blockBytesMax = 0
 
     /// Sets the `authorization` value of the next requests.

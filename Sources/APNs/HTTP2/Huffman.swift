@@ -11,6 +11,8 @@ struct Huffman: @unchecked Sendable {
     /// The longest code, in bits, that a look-up in `shortCodes` finds. All digits and letters have codes of at most
     /// this length.
     private static let shortCodeBitsMax: UInt64 = 8
+    /// Enough for two codes of six bits. An `apns-id` has 36 symbols of five or six bits: one look-up for two symbols
+    /// instead of one reduced the decoding from 10 % to 4.5 % of a round's CPU (Measurements.md).
     private static let pairLookupBits = 12
 
     /// For each value of the next eight bits: the symbol in the lower byte, and the length of its code in the

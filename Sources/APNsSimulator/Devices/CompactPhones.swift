@@ -1,5 +1,5 @@
-/// The stored state of one compact phone. Its id and token are computed from its number (``CompactCrowd``). A count of
-/// 16 bits stops at 65,535.
+/// The stored state of one compact phone. Its id and token are computed from its number (``CompactCrowd``). The state
+/// has 28 bytes, so that ten million phones fit into 280 MB. For this, some counts have 16 bits; they stop at 65,535.
 struct CompactPhone: BitwiseCopyable {
     enum CompactActivityState: UInt8, BitwiseCopyable {
         case active, ended, gone
@@ -45,7 +45,8 @@ struct CompactPhones {
     static let phonesMax = 20_000_000
     /// The most content states that are counted separately. All further states count as the last of these.
     static let statesMax = 100_000
-    /// The most alerts that are told apart. All further alerts count as the last of these.
+    /// The most alerts that are told apart, because a phone keeps their numbers in 16 bits. All further alerts count as
+    /// the last of these.
     static let alertsMax = 65_535
     /// The most decoded bodies in the cache. A few are enough, because an audience gets few different bodies
     /// at a time.

@@ -3,7 +3,8 @@
 /// A push must stay cheap, so it only marks its phone as changed (`markChanged`) and counts faults of its sender. The
 /// rest is done when the page requests the screens.
 extension DeviceModel {
-    /// The most phones whose Lock Screens can be requested. These are the phones that were installed first.
+    /// The most phones whose Lock Screens can be requested: those that were installed first. A response has two bytes
+    /// for a phone's number, so the limit must not exceed 65,536.
     public static let screensMax = 20_000
     /// The most phones that a response describes in full.
     public static let focusedPhonesMax = 64

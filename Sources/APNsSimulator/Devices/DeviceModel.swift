@@ -42,7 +42,7 @@ public struct DeviceModel: ~Copyable {
         var hasFrequentUpdates: Bool
         var isInstalled = true
         /// Whether the phone runs iOS 18 or newer and its app supports channels. The registrations of the
-        /// phone's push-to-start tokens contain this.
+        /// phone's push-to-start tokens say so.
         var hasChannels = false
         /// The audiences that the app posts with its push-to-start tokens, and with the tokens of activities
         /// that a push has started.

@@ -14,10 +14,10 @@ public struct DeviceRules: Sendable, Equatable {
     }
 
     /// The budget of one activity for pushes and broadcasts of priority 10; nil: no limit. The phone silently drops
-    /// pushes over it.
+    /// pushes beyond the budget.
     public var updateBudget: Budget?
     /// The budget for starts by push of one app on one phone; nil: no limit. The phone silently drops starts
-    /// over it.
+    /// beyond the budget.
     public var startBudget: Budget?
     /// How long APNs still answers 200 for the update token of an ended or dismissed activity, or for a token
     /// that was replaced.
@@ -29,7 +29,8 @@ public struct DeviceRules: Sendable, Equatable {
         self.endedTokenGraceMilliseconds = min(max(0, endedTokenGraceMilliseconds), Self.graceMillisecondsMax)
     }
 
-    /// The longest grace time, one year. A longer configured time is shortened to one year.
+    /// The longest grace time, one year. A longer configured time is shortened to one year, so that the end of a grace
+    /// time never overflows.
     static let graceMillisecondsMax: Int64 = 365 * 86_400_000
     /// The system ends an activity after 8 h.
     static let activeMillisecondsMax: Int64 = 8 * 3_600_000

@@ -16,8 +16,8 @@ struct PushPayload {
     var event: Event
     /// The `timestamp` of the push, UNIX seconds.
     var timestamp: Int64
-    /// The index of the content state on the tape; nil if the body has none. The three properties below are
-    /// indexes too.
+    /// The index of the content state on the tape; nil if the body has none. `attributesIndex`, `attributesTypeIndex`
+    /// and `alertIndex` are indexes too.
     var contentStateIndex: Int?
     var attributesIndex: Int?
     var attributesTypeIndex: Int?

@@ -2,7 +2,8 @@ import HTTP
 
 /// Endpoints that change or show apps, phones and activities.
 extension ControlHandler {
-    /// The most phones or activities that a call with `count` creates.
+    /// The most phones or activities that a call with `count` creates. A few bytes in a call could otherwise use up the
+    /// memory (R4).
     private static let itemsPerCallMax = 1_000_000
 
     func declareApp(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
@@ -145,8 +146,8 @@ extension ControlHandler {
     }
 
     /// Reads the start of one activity from the object at `index`: an item of the list `activities`, or the whole body
-    /// (index 0) if there is no list. A property that an item lacks is read from the body. The caller has read
-    /// `activity` and `device`.
+    /// (index 0) if there is no list. A property that an item lacks is read from the body. The caller passes `activity`
+    /// and `device`, which are not read here.
     private static func readStart(
         _ tape: borrowing JSONTape,
         at index: Int,

@@ -1,4 +1,4 @@
-/// Endpoints that describe the service, show its counts, advance its clock and reset it, and that compare and sum up
+/// Endpoints for the service itself: its description, counts, clock and reset. Two more endpoints compare and sum up
 /// what phones show.
 extension ControlHandler {
     func describe() async throws(SimulatorError) -> [UInt8] {

@@ -10,7 +10,7 @@ import Glibc
 ///   if its present token, or a token that it may change to, is too old.
 /// - `expired`: APNs answers `ExpiredProviderToken` to every token. The client must open a new connection.
 struct ConnectionAuthentication: ~Copyable {
-    /// The shortest time between two changes of a connection's token.
+    /// The shortest time between two changes of a connection's token. APNs answers an earlier change with 429.
     static let changeMillisecondsMin: Int64 = 20 * 60_000
 
     enum State {
@@ -23,7 +23,8 @@ struct ConnectionAuthentication: ~Copyable {
     /// The bytes of the token in use. A request with the same bytes needs no new verification.
     private let currentToken: UnsafeMutableRawBufferPointer
     private var currentTokenBytes = 0
-    /// Number of tokens that were verified, valid or not. The token in use is not verified again.
+    /// Number of tokens that were verified, valid or not. A test checks with it that a connection verifies its token
+    /// only once.
     private(set) var verificationCount = 0
 
     init() {

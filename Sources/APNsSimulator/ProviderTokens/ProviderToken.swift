@@ -1,6 +1,7 @@
 /// A verified provider token (RFC 7519, in Apple's form).
 struct ProviderToken {
-    /// The longest token. Longer ones are refused without being read.
+    /// The longest token. Longer ones are refused without being read, because each connection has a buffer of this size
+    /// for its token.
     static let bytesMax = 2_048
     /// The greatest age of a token. APNs refuses an older one.
     static let ageSecondsMax: Int64 = 3_600

@@ -16,15 +16,16 @@ public struct Faults: Sendable, Equatable {
     /// For each reason in this dictionary, the share of requests that are answered with it, even if the token and the
     /// key are valid. Their pushes reach no phone.
     public var reasonShares: [Reason: Double] = [:]
-    /// The share of requests that are answered 400 with a reason that is in no table of Apple's. Their pushes
-    /// reach no phone.
+    /// The share of requests that are answered 400 with a reason that is in no table of Apple's: Apple may add reasons
+    /// at any time. Their pushes reach no phone.
     public var unknownReasonShare = 0.0
     /// The share of requests that are answered 503 with HTML instead of JSON, as a proxy answers. Their
     /// pushes reach no phone.
     public var notJSONShare = 0.0
     /// The share of requests that are processed, but answered only after ``lateMilliseconds``.
     public var lateShare = 0.0
-    /// The delay of late responses. It should exceed the client's deadline.
+    /// The delay of late responses. It should exceed the client's deadline, which is 10 s in a worker
+    /// (`requestTimeoutMilliseconds`).
     public var lateMilliseconds = 15_000
     /// The share of requests whose stream is refused: RST_STREAM with REFUSED_STREAM. By this code, the
     /// client knows that the push was not processed.
@@ -44,7 +45,8 @@ public struct Faults: Sendable, Equatable {
     /// The shares apply only to this many valid requests on each thread, counted from the time when the faults are set.
     /// Later requests are processed normally. Nil: no limit. ``informationalShare`` always applies.
     public var faultyRequests: Int?
-    /// The share of responses that a 103 (Early Hints) precedes.
+    /// The share of responses that a 103 (Early Hints) precedes. A client must not take it for the response (RFC 9113,
+    /// section 8.1).
     public var informationalShare = 0.0
     /// A connection gets a GOAWAY after this many requests; 0: never. A connection that already had as many requests
     /// when the fault was set gets none.
@@ -63,9 +65,10 @@ public struct Faults: Sendable, Equatable {
     /// that are not yet written are lost.
     public var cutAfterRequests = 0
     /// A connection is left half open when it gets more requests than this. From then on, nothing is answered, not even
-    /// PINGs. 0: as soon as the connection is set up; nil: never.
+    /// PINGs, as after a network failure. 0: as soon as the connection is set up; nil: never.
     public var silentAfterRequests: Int?
-    /// Whether the simulator also stops reading from a connection that is left half open.
+    /// Whether the simulator also stops reading from a connection that is left half open. The client's socket buffer
+    /// then fills up.
     public var silentStopsReading = false
     /// SETTINGS_MAX_CONCURRENT_STREAMS of connections with a valid provider token; nil: the configured limit.
     /// A change is sent to open connections at once.

@@ -56,7 +56,7 @@ final class PushLogFile: Sendable {
 /// says `accepted` and no line of its push has an effect, the push was lost. If two lines of its push have an effect,
 /// the push was delivered twice.
 final class PushLog: TurnEndHandler {
-    /// A buffer that reaches this size is written before the turn's end.
+    /// A buffer that reaches this size is written before the turn's end, so that its memory stays limited (R4).
     private static let bufferBytesMax = 65_536
 
     private let file: PushLogFile

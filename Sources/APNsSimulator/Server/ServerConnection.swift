@@ -197,7 +197,7 @@ final class ServerConnection {
 
     /// Answers a request after the latency; at once if there is none, or if too many responses wait.
     ///
-    /// - Parameter latencyMilliseconds: the latency in milliseconds; nil: a random one within the configured range.
+    /// - Parameter latencyMilliseconds: nil: a random latency within the configured range.
     private func respond(
         _ slot: UnsafeMutablePointer<RequestSlot>,
         _ reason: Reason,

@@ -286,6 +286,7 @@ extension ServerLoop: DescriptorHandler {
 /// A listener has a weak reference to its handler. Swift retains an object with weak references more slowly,
 /// and each request retains the `ServerLoop`. So the `ServerLoop` itself must not be the handler.
 private final class ServiceListenerHandler: ListenerHandler {
+    /// Always valid, because the `ServerLoop` owns its listeners' handlers.
     private unowned let server: ServerLoop
     private let service: Service
 

@@ -13,7 +13,8 @@ public struct ServiceStatistics: Sendable {
     public internal(set) var channelsDeleted = 0
     public internal(set) var connectionsAccepted = 0
     public internal(set) var connectionsOpen = 0
-    /// Provider tokens that were verified, valid or not. A connection's token in use is not verified again.
+    /// Provider tokens that were verified, valid or not. A connection's token in use is not verified again. So the
+    /// number grows only when a client opens a connection or presents another token.
     public internal(set) var tokenVerifications = 0
     public internal(set) var goAways = 0
     /// Connections that the simulator closed without GOAWAY and close_notify.

@@ -29,7 +29,7 @@ final class AudienceSession: RedisSession {
     private let collectedSlots: UnsafeMutableBufferPointer<UInt16>
     private var collectedSlotCount = 0
     /// Checkpoints that are not written yet. While there are any, their calls are the newest of ``calls`` and
-    /// no append waits to be written.
+    /// no append waits to be written. Otherwise Redis' replies would come in another order than the calls.
     private var checkpoints: CheckpointBatch
 
     /// - Parameter configuration: the configuration of the connection. It limits the outstanding calls and

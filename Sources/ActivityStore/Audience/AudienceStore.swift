@@ -40,7 +40,7 @@ public final class AudienceStore {
 
     /// Makes a store without connections; ``connect()`` opens them.
     ///
-    /// - Parameter handler: The store keeps a weak reference to it.
+    /// - Parameter handler: The store keeps a weak reference to it, as the ``ActivityStore`` does.
     public init(loop: EventLoop, configuration: RedisConfiguration, handler: any AudienceStoreHandler) {
         let entryAppender = EntryAppender(handler: handler)
         self.entryAppender = entryAppender

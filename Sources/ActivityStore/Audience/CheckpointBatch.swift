@@ -6,7 +6,8 @@ import Redis
 ///
 /// The memory is allocated once.
 struct CheckpointBatch: ~Copyable {
-    /// The maximum length of all arguments together. Most checkpoints have about a hundred bytes.
+    /// The maximum length of all arguments together. Most checkpoints have about a hundred bytes, so usually the number
+    /// of calls fills a batch first.
     private static let argumentBytesMax = 16_384
     /// The bytes of one checkpoint in the command, except its text: the range (4), the claim (8), and what RESP adds to
     /// each of the three arguments.
@@ -28,8 +29,8 @@ struct CheckpointBatch: ~Copyable {
 
     var isFull: Bool { count == callsMax }
 
-    /// Whether the batch is empty, or is for the same audience and has room for this checkpoint. If not, writing the
-    /// batch makes room.
+    /// Whether the batch is empty, or is for the same audience and has room for this checkpoint. If not, the caller
+    /// must write the batch first.
     func hasRoom(for text: UnsafeRawBufferPointer, of audience: UnsafeRawBufferPointer) -> Bool {
         count == 0
             || count < callsMax && argumentByteCount + Self.bytesBesideText + text.count <= Self.argumentBytesMax

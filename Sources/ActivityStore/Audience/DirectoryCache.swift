@@ -8,7 +8,8 @@ import Redis
 /// `append` checks the bounds that the page itself has. The number of places is fixed: two segments with the same
 /// place evict each other.
 struct DirectoryCache: ~Copyable {
-    /// The number of places: one for each segment of 32 audiences. A power of two.
+    /// The number of places: one for each segment of 32 audiences. A power of two, because the lowest bits of a
+    /// fingerprint choose the place.
     static let capacity = 8_192
     /// The maximum number of bounds of all segments together. They take 4 MiB, and are enough for about 200 million
     /// members of large audiences, where a page has about 200 members. Beyond this limit the cache drops

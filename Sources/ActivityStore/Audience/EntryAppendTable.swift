@@ -4,7 +4,7 @@ import LiveActivity
 /// The memory is allocated once.
 struct EntryAppendTable: ~Copyable {
     /// The maximum number of appends under way. The appends of a turn leave together, so a lane adds at most this
-    /// many entries in one round trip.
+    /// many entries in one round trip. The table allocates 0.7 MiB for them.
     static let capacity = 1_024
 
     enum Step: BitwiseCopyable {
@@ -111,7 +111,6 @@ struct EntryAppendTable: ~Copyable {
         freeSlotCount += 1
     }
 
-    /// Returns the hash tag of the append's segment.
     func hashTag(_ slot: UInt16) -> UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(rebasing: slotMemory(slot)[..<Int(appends[Int(slot)].hashTagByteCount)])
     }

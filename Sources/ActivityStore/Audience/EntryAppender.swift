@@ -8,11 +8,13 @@ import Redis
 /// the only page of a small segment. A page that does not exist, was split or is full refuses the entry. Then the
 /// lane reads the segment's directory from Redis. If the directory names another page, the entry is sent to that
 /// page. If it names the same page or is empty, the script `arrange` makes or rearranges the page, and the entry is
-/// sent again. The caller sees one call and one reply. If the page of an added entry is too long, or its expiry must
-/// be renewed, the lane calls `arrange` after the caller got its reply, unless `arrange` already runs for the page.
+/// sent again. The caller sees one call and one reply. The page of an added entry may be too long, or its expiry may
+/// have to be renewed. Then the lane calls `arrange` after the caller's reply, unless `arrange` already runs for the
+/// page.
 final class EntryAppender: RedisHandler {
     /// An entry's call fails if it receives more directories than this, from look-ups and from `arrange`. Normally an
-    /// entry needs fewer, even if many members join one page at the same time.
+    /// entry needs fewer, even if many members join one page at the same time. Without the limit, the entry would be
+    /// sent again forever if a directory and its page contradict each other.
     private static let directoriesMax: UInt8 = 8
 
     private(set) weak var handler: (any AudienceStoreHandler)?
@@ -62,7 +64,6 @@ final class EntryAppender: RedisHandler {
         return session.collectEntry(slot, on: connection)
     }
 
-    /// Handles the outcome of the script `append` for an entry.
     func handleAppendOutcome(_ slot: UInt16, _ outcome: AppendOutcome) {
         switch outcome {
         case .refused:
@@ -115,7 +116,8 @@ final class EntryAppender: RedisHandler {
         return session.arrangePage(ofAppend: slot, on: connection)
     }
 
-    /// Fails the append if its next step could not be issued. The caller repeats the append.
+    /// Fails the append if its next step could not be issued. The caller repeats the whole append, because an append
+    /// has no queue for steps that wait.
     private func failUnlessIssued(_ slot: UInt16, _ outcome: IssueOutcome) {
         if outcome != .issued {
             failAppend(slot, RedisError(.busy, "the connection takes no call for an append's next step"))

@@ -17,14 +17,16 @@ enum PageLimits {
     /// The length above which a page is rearranged, in bytes. With a higher limit, a round would have fewer pages to
     /// read. But splitting a page of this length already stops the server for 0.4 ms.
     static let bytesMax = 4 * largeGrowthBytes - stringOverheadBytes
-    /// Returns the length above which a page is split, measured after outdated entries were dropped.
+    /// Returns the length above which a page is split, measured after outdated entries were dropped. With a limit near
+    /// `bytesMax`, a page that is not split would soon be too long again.
     static func bytesMaxAfterCompaction(of bytesMax: Int) -> Int { bytesMax * 7 / 10 }
-    /// The length above which a page takes no more entries until it is rearranged. A page becomes this long
+    /// The length above which a page takes no more entries until it is rearranged (R4). A page becomes this long
     /// only if no worker could rearrange it earlier, or if it cannot be split.
     static let bytesBeforeFull = 6 * largeGrowthBytes
     /// The maximum number of pages of a segment: a directory must fit into one reply.
     static let pagesMax = 16_384
-    /// If the expiry of a page was last renewed this long ago, the next entry causes a renewal.
+    /// If the expiry of a page was last renewed this long ago, the next entry causes a renewal. Earlier entries cause
+    /// none, because each renewal is a further script call.
     static let renewalIntervalSeconds: Int64 = 3_600
     /// How long a page lives after a renewal: without devices, and with devices. The last renewal may be an hour
     /// older than the last entry. So a page lives for at least 25 hours or 90 days after its last entry, unless a

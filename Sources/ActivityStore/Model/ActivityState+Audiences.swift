@@ -18,9 +18,8 @@ extension ActivityState {
         audiences.leaveAll()
     }
 
-    /// Leaves all audiences, because APNs accepted the activity's end. Raises the registration's time by a
-    /// millisecond, so that a repeated delivery of the registration is stale and does not bring the activity back
-    /// into the audiences.
+    /// Leaves all audiences, because APNs accepted the activity's end. Raises the registration's time by a millisecond.
+    /// So if the registration is read again, it is stale, and does not bring the activity back into the audiences.
     mutating func leaveAtEnd() {
         guard !audiences.currentDigests.isEmpty else { return }
         let raisedMilliseconds = min((registeredAtMilliseconds ?? 0) + 1, StoredTime.millisecondsMax)

@@ -203,9 +203,9 @@ package struct AudienceState: Sendable {
         return true
     }
 
-    /// Returns the number of ranges for a command. If a version of the last hour is not finished, this is the number of
-    /// that version: with another number, the new ranges would overlap with its ranges. Otherwise it is the caller's
-    /// number. If the number changes, deletes the checkpoints of the old ranges.
+    /// Returns the number of ranges for a command, usually the number that the call asks for. If a version of the last
+    /// hour is not finished, returns that version's number: with another number, the new ranges would overlap with its
+    /// ranges. If the number changes, deletes the checkpoints of the old ranges.
     private mutating func chooseRangeCount(_ call: AudienceAdmission<[UInt8]>, now: Int64) -> UInt16 {
         let fanOutUnderWay = fanOuts.last {
             $0.totals == nil && now - $0.atMilliseconds < AudienceRecordLimits.rangeCountFixedMilliseconds

@@ -55,7 +55,8 @@ public enum ActivityKey {
 /// none of the signs between the app and the id, so a device's key is never an activity's. The braces make the app
 /// and the id the hash tag of a Redis cluster.
 enum StoreKey {
-    /// The length of the longest key, in bytes.
+    /// The length of the longest key, in bytes. Keys from records are shorter, because each name in a record has at
+    /// most 256 bytes (`identifierBytesMax`).
     static let bytesMax = 1_024
 
     /// Writes the key and returns its length; nil if a part is empty or the key is too long.

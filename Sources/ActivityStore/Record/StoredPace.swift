@@ -1,9 +1,10 @@
 import LiveActivity
 
-/// A bucket as the scripts read it: the milliseconds in which it gains a push (3 bytes), the pushes of a full
-/// bucket (2), and how many of them are reserved for alerts and ends (2).
+/// A bucket as the scripts read it. It has the milliseconds in which the bucket gains a push (3 bytes), the pushes of a
+/// full bucket (2), and how many of these pushes are reserved for alerts and ends (2).
 enum StoredBucket {
     static let byteCount = 7
+    /// An hour: the slowest bucket gains one push an hour.
     private static let intervalMillisecondsMax: Int64 = 3_600_000
 
     /// Writes a bucket. A number out of range is written as the nearer limit of its range.
@@ -39,6 +40,7 @@ enum StoredBucket {
 enum StoredPace {
     static let byteCount = 26
     private static let timeByteCount = 3
+    /// An hour, the longest time that a policy may have here. It fits into three bytes.
     private static let millisecondsMax: Int64 = 3_600_000
 
     /// Writes a pace. A number out of range is written as the nearer limit of its range.

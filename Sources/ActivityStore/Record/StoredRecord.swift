@@ -50,26 +50,27 @@ enum StoredRecord {
     static let registeredAtOffset = 44
     static let tokenOffset = 50
     /// Each of these is added to the number of the token's bytes if the part follows the token: an accepted alert,
-    /// or the audiences. The number of the token's bytes is far lower.
+    /// or the audiences. The number of the token's bytes is far lower, and the byte of ``Flag`` has no bit left.
     static let acceptedAlertFlag = 32_768
     static let audiencesFlag = 16_384
     static let countFlags = acceptedAlertFlag | audiencesFlag
-    /// The length of timestamps in seconds and of times in milliseconds.
+    /// The length of timestamps in seconds, which have up to ten digits, and of times in milliseconds, which have up to
+    /// thirteen.
     static let secondsBytes = 5
     static let millisecondsBytes = 6
-    /// The length of a dead token's fingerprint.
+    /// The length of a dead token's fingerprint: the beginning of its SHA-1, much shorter than a token of 80 bytes.
     static let retiredTokenBytes = 12
 
     /// Bits of byte 14, the state of the newest version.
     enum StateBit {
-        /// Whether the newest version has drawn on the bucket of priority 10.
+        /// Whether the newest version has drawn on the bucket of priority 10. No ASCII letter has this bit.
         static let hasDrawn: UInt8 = 128
         /// A bit that every ASCII letter has. If it is set, the last assigned timestamp is the newest version's
         /// own. If the script has cleared it, the last assigned timestamp is in bytes 40–44.
         static let isOwnTimestamp: UInt8 = 64
     }
 
-    /// Bits of byte 7, beside the token's form.
+    /// Bits of byte 7, beside the token's form, which needs the three lowest bits.
     enum Flag {
         static let allowsFrequentUpdates: UInt8 = 8
         /// Whether the value has the part about the last 429.
@@ -83,8 +84,8 @@ enum StoredRecord {
     }
 }
 
-/// The lowest 48 bits of a digest; 0 is stored as 1. Two different states have the same 48 bits with a
-/// probability of 1 in 2.8 × 10¹⁴.
+/// The lowest 48 bits of a digest; 0 is stored as 1, because 0 means that the state is not known. Two different states
+/// have the same 48 bits with a probability of 1 in 2.8 × 10¹⁴.
 enum StoredDigest {
     static let byteCount = 6
 

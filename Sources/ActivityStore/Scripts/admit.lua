@@ -62,13 +62,13 @@
 -- writes the whole value with a new expiry. The key of every activity and device expires, so every eviction policy
 -- of Redis except `noeviction` may drop it. If Redis has such a policy, the worker warns when it connects.
 --
--- Speed. These are slow in Redis' Lua: a call of Redis, a call of a function, a new string (eight instructions for
--- each of its bytes, because Lua hashes it), a conversion between number and text, each number that is read from a
--- string, and each of Lua's own instructions (about fifty of the processor's). So updates, ends and settlements
--- have one long loop without functions of its own. States are numbers, not letters. Several neighbouring fields
--- are read as one number of at most 52 bits. The value as it was read serves as a reply. Usual updates and
--- settlements of activities without rare parts take a short path before everything else. The long path would
--- decide the same.
+-- Speed. These are slow in Redis' Lua: a call of Redis, a call of a function, a new string, a conversion between
+-- number and text, and each number that is read from a string. A new string takes eight instructions for each of its
+-- bytes, because Lua hashes it. Each of Lua's own instructions takes about fifty of the processor's. So updates, ends
+-- and settlements have one long loop without functions of its own. States are numbers, not letters. Several
+-- neighbouring fields are read as one number of at most 52 bits. The value as it was read serves as a reply. Usual
+-- updates and settlements of activities without rare parts take a short path before everything else. The long path
+-- would decide the same.
 --
 -- Starts. A start may be sent only once, but a worker asks again if the reply was lost. The claim identifies the
 -- one record of the start that may be sent. A worker asks again with a claim only while APNs has processed no push
@@ -87,9 +87,9 @@
 -- the phone may have counted the push. The draw of a start that was not sent is refunded (settle.lua).
 --
 -- Devices. A device's hash has the fields `t u w d m`, each followed by `:` and the attributes type. `t` and `u`
--- are the time of the registration (or of its end) and the token, `w` the held starts, `d` the last token that
--- APNs has declared dead, `m` the audiences that the registration of this type names. Two fields are for all
--- types. `l` has the time of the last departure, and the audiences that may not know yet that the device left
+-- have the time of the registration (or of its end) and the token. `w` has the held starts, and `d` the last token
+-- that APNs has declared dead. `m` has the audiences that the registration of this type names. Two fields are for
+-- all types. `l` has the time of the last departure, and the audiences that may not know yet that the device left
 -- them. `s` has the time at which the bucket of starts will be full. After the first refund, the sum of all
 -- refunds in milliseconds follows.
 --
@@ -123,8 +123,8 @@ local operation = ARGV[1]
 
 -- # Batches of updates, ends and settlements
 if #operation > 1 then
-  -- The maximum length of all held commands in the replies of a batch together. A held command that is the
-  -- first in its batch always fits.
+  -- The maximum length of all held commands in the replies of a batch together. With more, the reply would exceed
+  -- the memory that the worker has for one reply. A held command that is the first in its batch always fits.
   local HELD_BYTES = @REPLY_STRING_BYTES_MAX@
   -- The stored numbers are little-endian. A format without a byte order uses the server's own order and takes
   -- fewer instructions. Nearly every server is little-endian.
@@ -139,7 +139,7 @@ if #operation > 1 then
   -- The clock. It is read once for all keys, and only if one of them needs it.
   local now, seconds, thousandBegan, sentMin, sentNow, drawnNow
   -- The index of the last call whose command is older than the longest time for which the system shows an
-  -- activity.
+  -- activity. An index, not a flag, so that no other call has to reset it.
   local oldIndex
   -- The index of the last call whose command a worker read again because the server lost data.
   local againIndex
@@ -414,8 +414,8 @@ if #operation > 1 then
         local rings = alert and not isAlertAccepted and request == @ACCEPTED@
         local written
         -- Whether the activity leaves its audiences because its end was accepted. Then the script raises the
-        -- registration's time by a millisecond, so that a repeated delivery of the registration is stale and
-        -- does not bring the activity back into the audiences.
+        -- registration's time by a millisecond. So if the registration is read again, it is stale, and does not
+        -- bring the activity back into the audiences.
         local leavesAtEnd = audiences and audiences ~= '' and request == @ACCEPTED@ and same and ended and reply == 0
         if limit or begun or frees or rings or reply == 1 or leavesAtEnd then
           registeredAt = registeredAt or read('<I6', value, @REGISTERED_AT@)

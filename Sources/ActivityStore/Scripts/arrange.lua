@@ -4,9 +4,9 @@
 --
 -- A page has the members whose positions (hashes of their ids) are between its bounds. KEYS are the segment's
 -- directory, the page, and the page that a split makes of the upper half. The third key is omitted if the page has
--- only one position. ARGV are the lower bound of the page, the lower bound of the next page (zeros for none) and
--- the middle between the two (empty without a third key), four bytes each, and `1` if the entry for which the page is
--- arranged is a device's.
+-- only one position. ARGV[1] to ARGV[3] have four bytes each: the lower bound of the page, the lower bound of the next
+-- page (zeros for none) and the middle between the two (empty without a third key). ARGV[4] is `1` if the entry for
+-- which the page is arranged is a device's.
 --
 -- The reply is the directory: the lower bounds of the segment's pages, four bytes each, ascending. If the
 -- directory does not exist and the page is not the only one of its segment, the reply is empty. In this case, and

@@ -24,16 +24,17 @@
 -- | 22 | twice the number of its broadcasts, plus 1 once all ranges and broadcasts are finished |
 --
 -- A range in a field's name is the number of ranges and the range's index (2 bytes each). In this script, `fanOut` is
--- the name of a fan-out. Rounds of starts have their claims and checkpoints in a record of their own, under another
--- digest. The keeper of channels writes `hp` and `hs`. Versions are stored as in an activity's value. Numbers are
--- little-endian. The record lives for 25 hours after its last change. The removal of a channel does not count.
+-- the name of a fan-out. A range may have a round of starts and another round at the same time. So the claims and
+-- checkpoints of rounds of starts are in a record of their own, under another digest. The keeper of channels writes
+-- `hp` and `hs`. Versions are stored as in an activity's value. Numbers are little-endian. The record lives for 25
+-- hours after its last change. The removal of a channel does not count.
 
 local call, sub, char = redis.call, string.sub, string.char
 local read, pack = struct.unpack, struct.pack
 local key, operation = KEYS[1], ARGV[1]
--- The field `a`: version, digest, flags (1: an end, 2: a start, 4: the command asked for priority 10 and a budget gave
--- 5), timestamp to send, the priorities for members without and with frequent updates, number of ranges, when the
--- version was admitted, its expiration.
+-- The field `a`: version, digest, flags, timestamp to send, the priorities for members without and with frequent
+-- updates, number of ranges, when the version was admitted, its expiration. The flags are 1: an end, 2: a start,
+-- 4: the command asked for priority 10 and a budget gave 5.
 local ADMITTED = '<c13c8BI5BBI2I6c8'
 local FANOUT_BYTES = 22
 -- The counts of a range or broadcast: one number for each of the six outcomes of a member, and the times of the first

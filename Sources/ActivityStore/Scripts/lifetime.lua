@@ -3,10 +3,10 @@
 --
 -- KEYS[1] is a timetable: a sorted set of activities by the time at which they are due (LifetimeKey.swift). The
 -- hash with a `+` at the end of its key has three words for each of these activities. The first is `b` if a start
--- began the life, `a` if no start is known and a record showed the activity alive, `r` if the activity waits for a
--- new start. The second is the time of the start, of the record or of the new start. The third says how often
--- workers have claimed the activity since then. If the policy restarts the activity, two more hashes have its
--- newest start (`*` at the end of the key) and its newest update (`=`), whose state the new start shows. Each
+-- began the life. It is `a` if no start is known and a record showed the activity alive, and `r` if the activity waits
+-- for a new start. The second is the time of the start, of the record or of the new start. The third says how often
+-- workers have claimed the activity since then. If the policy restarts the activity, two more hashes have commands:
+-- its newest start (`*` at the end of the key), and its newest update (`=`), whose state the new start shows. Each
 -- command comes after its version. ARGV[1] is the operation, ARGV[2] the activity's key. No operation
 -- but `c` reads the clock, so the others have the same effect if they are repeated after hours.
 --

@@ -145,9 +145,9 @@ extension Audiences {
         Body.setTimestamp(timestamp, in: record.body.mutableBytes, record.layout)
     }
 
-    /// Supersedes the older broadcast. The newer one carries the older one's alert if it has no alert of its own, its
-    /// body has room for the alert, and the alert is not too old. The broadcast that brought the alert then ends
-    /// together with the newer one. Every other replaced broadcast ends now.
+    /// Supersedes the older broadcast. The newer broadcast carries the older one's alert if three conditions hold: it
+    /// has no alert of its own, its body has room for the alert, and the alert is not too old. The broadcast that
+    /// brought the alert then ends together with the newer one. Every other replaced broadcast ends now.
     mutating func supersedeBroadcast(_ older: UInt32, by newer: UInt32, now: Moment) {
         let (replaced, record) = (broadcasts[older].record, broadcasts[newer].record)
         let isManagedByProducer = channels[broadcasts[newer].channel].isManagedByProducer

@@ -85,13 +85,15 @@ struct ChannelSlot: BitwiseCopyable {
     var waitingBroadcast: UInt32 = .max
     /// The broadcast whose push is under way.
     var broadcastUnderWay: UInt32 = .max
-    /// The channel to which the last push went; ``apnsChannel`` may have changed since. Nil before the first push.
+    /// The channel to which the last push went; ``apnsChannel`` may have changed since. If APNs answers that the
+    /// channel does not exist, it means this one. Nil before the first push.
     var pushedChannel: ChannelIdentifier?
     /// The highest `aps.timestamp` of the channel's versions so far. Each newer version is sent with a higher one.
     var newestTimestamp: Int64 = 0
-    /// The highest version so far; after an end, the highest possible version.
+    /// The highest version so far; after an end, the highest possible version, so that no update follows the end.
     var newestVersion = Version(timestamp: .min, sequence: 0)
-    /// When the version with the highest timestamp was admitted, UNIX milliseconds.
+    /// When the version with the highest timestamp was admitted, UNIX milliseconds. If a newer version was admitted
+    /// later but has no higher timestamp, Redis has lost the record of the audience or channel.
     var newestAdmittedMilliseconds: Int64 = .min
 
     /// The least time between two pushes.

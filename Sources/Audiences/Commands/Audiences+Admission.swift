@@ -4,7 +4,8 @@ import LiveActivity
 /// The admission of a command to an audience: the number of its ranges, the store's decision, and its fan-out
 /// records.
 extension Audiences {
-    /// The segments whose first page is read to estimate the size of an audience.
+    /// The segments whose first page is read to estimate the size of an audience. Four of 256 are enough, because a
+    /// hash of the id spreads the members evenly over the segments.
     static var sampledSegments: [UInt8] { [0, 64, 128, 192] }
     /// Approximate bytes of one member on a page: a UUID and a token of 160 digits.
     private static var bytesPerMember: Double { 110 }
@@ -40,7 +41,8 @@ extension Audiences {
         return UInt16(Self.rangeCount(members: members, membersPerRangeMax: configuration.membersPerRangeMax))
     }
 
-    /// Returns the number of ranges for an audience of this many members: a power of two from 1 to 256.
+    /// Returns the number of ranges for an audience of this many members: a power of two from 1 to 256, so that ranges
+    /// have the same number of segments.
     ///
     /// A range then has on average at most `membersPerRangeMax` members, unless the audience needs more than 256
     /// ranges for that.

@@ -1,9 +1,9 @@
 public import Delivery
 public import LiveActivity
 
-/// If an audience should have a channel and lacks it, its next start or update waits until the keeper of
-/// channels has created it, unless a limit below forbids the wait. A start can then name the channel, and an update
-/// can be broadcast.
+/// If an audience should have a channel and lacks it, its next start or update waits until the keeper of channels has
+/// created the channel. A start can then name the channel, and an update can be broadcast. The limits below may forbid
+/// the wait.
 ///
 /// The command waits after its admission until the keeper answers, at most two seconds. Then it is admitted
 /// again, because the store must know how many broadcasts belong to the command. After a wait without success,

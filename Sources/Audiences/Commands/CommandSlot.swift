@@ -32,8 +32,8 @@ struct CommandSlot: BitwiseCopyable {
     var policy: UInt8
     var expiration: Int64
     var staleDate: Int64
-    /// The version of the older command whose alert the body carries; nil if the alert is the command's own,
-    /// or if there is none.
+    /// The version of the older command whose alert the body carries: the age of the alert counts from its timestamp.
+    /// Nil if the alert is the command's own, or if there is none.
     var alertVersion: Version?
     var policyName: HeapBytes
     /// For a start: the template for the ids of its activities.
@@ -46,7 +46,7 @@ struct CommandSlot: BitwiseCopyable {
     var trace: HeapBytes
     /// The names of the fields that were dropped because the body was too large.
     var droppedFields: HeapBytes
-    /// The command as it is written to the fan-out topic.
+    /// The command as it is written to the fan-out topic, composed once for all its fan-out records.
     var fanoutValue = HeapBytes.none
     var partition: Int32
     var offset: Int64
@@ -57,13 +57,14 @@ struct CommandSlot: BitwiseCopyable {
     /// The audience's channels at the time of the admission, or the channel that the command names instead.
     var channels = AudienceChannels()
     /// The environments whose channel the command waits for, as a set of bits: bit `APNsEnvironment.rawValue`
-    /// stands for an environment.
+    /// stands for an environment. (A Swift `Set` is not `BitwiseCopyable`.)
     var awaitedEnvironmentBits: UInt8 = 0
     /// Until when the command waits for a channel. Monotonic milliseconds.
     var channelWaitEndMilliseconds: Int64 = .max
     var hasAwaitedChannel = false
     var channelAbsence: ChannelAbsence?
-    /// The number of the command's calls and productions that are not acknowledged yet.
+    /// The number of the command's calls and productions that are not acknowledged yet: up to 256 ranges and two
+    /// broadcasts.
     var unacknowledgedCount: UInt16 = 0
     /// The estimated bytes of all members in the four sampled segments.
     var sampledBytes: Double = 0
@@ -96,7 +97,8 @@ struct AudienceSlot: BitwiseCopyable {
     var lastWaitingCommand: UInt32 = .max
     /// When the store permits the audience's next command. Monotonic milliseconds.
     var pausedUntilMilliseconds: Int64 = .min
-    /// Whether the audience begins its next command when the batch of ``Audiences/receiveCommand(_:)`` calls ends.
+    /// Whether the audience begins its next command when the batch of ``Audiences/receiveCommand(_:)`` calls ends. Then
+    /// the audience is in ``Audiences/audiencesAwaitingBatchEnd``, and must not be added again.
     var isAwaitingBatchEnd = false
 }
 

@@ -25,10 +25,12 @@ public struct AudienceProduction: Sendable, Equatable, BitwiseCopyable {
     public var kind: Kind
     /// For a fan-out record: the index of its range, or ``broadcastRange`` plus the channel's environment.
     public var range: UInt16
+    /// Above every index of a range (at most 255). The highest of the eleven bits that a tag has for ``range``.
     static let broadcastRange: UInt16 = 0x400
     public var index: UInt32
 
-    /// This bit is set in the tags of this core. It is not set in the tags of the core for single activities.
+    /// This bit is set in the tags of this core. It is not set in the tags of the core for single activities. It is the
+    /// highest of a production's bits, because the lane's number is above it (`DeliveryReportTag`).
     private static let marker: UInt64 = 1 << 47
 
     init(kind: Kind, range: UInt16 = 0, index: UInt32) {

@@ -21,6 +21,7 @@ public struct AudiencePush {
 
 /// Identifies a broadcast, or a push to a member: to a member of a page, a parked one, or one that has just joined.
 struct PushTag: BitwiseCopyable {
+    /// No tag of the core for single activities has this bit, so a lane knows which core an answer belongs to.
     static let marker: UInt64 = 1 << 63
     private static let parkedBit: UInt64 = 1 << 62
     private static let joinerBit: UInt64 = 1 << 61

@@ -20,20 +20,22 @@ public struct AudiencesConfiguration: Sendable {
     /// bodies with carried alerts, may exceed it. At least 1.
     public var recordBytesMax = 64 << 20
     /// The maximum number of pages in memory over all apps, and the maximum of their bytes. Each app may use only its
-    /// part of both, so an app whose host is unavailable does not block the others. If there are many apps, the
-    /// parts together exceed these numbers, because the part of an app is at least eight pages.
+    /// part, so an app whose host is unavailable does not block the others. A part is at least eight pages, so the
+    /// parts of many apps exceed these numbers. Tags name a page with 16 bits, so `pagesMax` must be below 65,535.
     public var pagesMax = 1_024
     public var pageBytesMax = 64 * PageSlot.bytesMax
-    /// The limit for the number of parked members and pushes in flight together. Must exceed a lane's pushes in
-    /// flight, and be at least 64.
+    /// The limit for the number of parked members and pushes in flight together, because each push in flight may end
+    /// with a parked member. Must exceed a lane's pushes in flight, and be at least 64.
     public var parkedMembersMax = 16_384
-    /// The maximum number of members whose refused push or dead token is being recorded.
+    /// The maximum number of members whose refused push or dead token is being recorded. At this number, the push to a
+    /// further such member is sent again later, because its refusal cannot be recorded now.
     public var refusedMembersMax = 4_096
     /// The maximum number of changes of members' audiences in the core. A change stays until its audiences have
     /// acknowledged it. If the member joined, it may stay longer: until the push with the audience's state has
     /// succeeded, or the core has given this push up. At least 1.
     public var membershipChangesMax = 4_096
-    /// The maximum number of starts of devices that Kafka has not acknowledged yet. At least 1.
+    /// The maximum number of starts of devices that Kafka has not acknowledged yet: the queue of productions has room
+    /// for this many. At least 1.
     public var startsMax = 1_024
     /// Bounds of the pause after a push that APNs could not take. After the n-th failure for a member or a broadcast
     /// the pause is `retryBaseMilliseconds * 2^n`, at most `retryMillisecondsMax`, times a random number between a
@@ -46,19 +48,23 @@ public struct AudiencesConfiguration: Sendable {
     /// limited a member's token (429). The pause is random and at least half as long. If the pause after the failed
     /// attempt is longer, that pause applies.
     public var retryBudgetPauseMilliseconds: Int64 = 30_000
-    /// The time between two checkpoints of a round that makes progress. When a version has reached all its members, the
-    /// round records a checkpoint at once.
+    /// The time between two checkpoints of a round that makes progress. After a crash, members that got their push
+    /// after the last checkpoint get it again. When a version has reached all its members, the round records a
+    /// checkpoint at once.
     public var checkpointIntervalMilliseconds: Int64 = 500
     /// How long a round waits for a fan-out record that it has not received yet: that of a newer version that the store
-    /// has admitted, or that of a version that the last owner of the partition had under way.
+    /// has admitted, or that of a version that the last owner of the partition had under way. Some such records never
+    /// come, for example after partitions were added to the fan-out topic.
     public var newerVersionWaitMilliseconds: Int64 = 10_000
     /// The planned maximum of members in a range, by an estimate of the audience's size. A range has more if the
     /// audience needs more than 256 ranges for that, or if the audience grows while the number of ranges is fixed.
     public var membersPerRangeMax = Self.membersPerRangeMax
     package static let membersPerRangeMax = 4_000
-    /// How many offsets above its committable offset a partition may be read. A power of two.
+    /// How many offsets above its committable offset a partition may be read. A power of two, because the lowest bits
+    /// of an offset choose its bit in the ledger.
     public var ledgerWindowOffsets = 1 << 16
-    /// The seed of jitter, claims and `apns-id`. It must be different in each lane of each process.
+    /// The seed of jitter, claims and `apns-id`. It must be different in each lane of each process. Otherwise two
+    /// owners of a range could have the same claim, and both would record checkpoints (R29).
     public var seed: UInt64
 
     public init(apps: [DeliveryConfiguration.App], policies: [Policy], seed: UInt64) {

@@ -10,12 +10,14 @@ import Numbers
 /// store does not record that the push is still to be sent. So the registration stays unsettled until the push has
 /// its first answer, at most a second; after a crash the registration is read again.
 extension Audiences {
-    /// How long a registration stays unsettled at most while its member waits for the push.
+    /// How long a registration stays unsettled at most while its member waits for the push. If APNs is unavailable for
+    /// longer, the partition's committed offset must not wait for it (R10).
     private static var settlementDelayMilliseconds: Int64 { 1_000 }
-    /// How long the core tries to send the push. Afterwards the member gets no state before the audience's next command
-    /// or its own next registration.
+    /// How long the core tries to send the push. Then it frees the member's slot for other members, and the member gets
+    /// no state before the audience's next command or its own next registration.
     private static var joinerPushMillisecondsMax: Int64 { 60_000 }
-    /// A state that the store returned longer ago than this is requested again before it is sent.
+    /// A state that the store returned longer ago than this is requested again before it is sent. Otherwise the member
+    /// could get an old state if the push has waited long for its pool (R20).
     private static var stateMaxAgeMilliseconds: Int64 { 1_000 }
 
     /// Begins to show an activity the newest of the states of the audiences that it has joined. Ends the change at once
@@ -114,8 +116,8 @@ extension Audiences {
         )
     }
 
-    /// Chooses this state for the member if it is the newest one. It is not if the activity already shows this version
-    /// or a newer one, or if another audience that the member has joined has a state that is at least as new.
+    /// Chooses this state for the member, except in two cases: the activity already shows this version or a newer one,
+    /// or another audience that the member has joined has a state that is at least as new.
     private mutating func chooseStateIfNewer(_ state: UInt32, _ version: Version, to change: UInt32, now: Moment) {
         let slot = membershipChanges[change]
         if let shownVersion = slot.shownVersion, version <= shownVersion { return }

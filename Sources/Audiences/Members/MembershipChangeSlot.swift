@@ -32,8 +32,8 @@ struct MembershipChangeSlot: BitwiseCopyable {
     let leftAtMilliseconds: Int64
     let shownVersion: Version?
     private let wasMemberOfAll: Bool
-    /// The member's id, the digits of its token, the digests of the audiences that it leaves, and the digests of the
-    /// audiences that it joins, one after the other.
+    /// One block of memory with the member's id, the digits of its token, the digests of the audiences that it leaves,
+    /// and the digests of the audiences that it joins. So a change needs only one allocation.
     private let packedFields: HeapBytes
     private let identifierByteCount: Int
     private let tokenByteCount: Int

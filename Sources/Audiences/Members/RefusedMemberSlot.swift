@@ -29,7 +29,8 @@ struct RefusedMemberSlot: BitwiseCopyable {
     private(set) var identifierByteCount = 0
     private(set) var tokenByteCount = 0
     private(set) var reasonByteCount = 0
-    /// The member's id, the digits of its token, and Apple's reason.
+    /// The member's id, the digits of its token, and Apple's reason. They are copies, because the reason's bytes are
+    /// valid only during the call, and the slot of a member that has just joined is freed at once.
     private var textBuffer = InlineArray<640, UInt8>(repeating: 0)
 
     init(

@@ -1,5 +1,6 @@
-/// Bytes on the heap that belong to one slot. The owner of the slot must free them. A push to one member
-/// needs no such bytes, because it must not allocate memory. (R3)
+/// Bytes on the heap that belong to one slot. A slot is `BitwiseCopyable` (see ``Slab``), so it cannot contain an
+/// array, and its owner must free these bytes. A push to one member needs no such bytes, because it must not allocate
+/// memory. (R3)
 struct HeapBytes: BitwiseCopyable {
     private let base: UnsafeMutableRawPointer?
     let count: Int

@@ -13,7 +13,7 @@ extension Audiences {
     /// The maximum number of segments that one round reads at a time.
     private static var segmentsAheadMax: UInt64 { 24 }
     /// After this many directories for one page, the round skips the positions up to the next page: the segment's
-    /// directory and its pages contradict each other.
+    /// directory and its pages contradict each other, and the round would otherwise never end.
     private static var directoryReadsMax: UInt8 { 4 }
 
     /// Requests as many pages as there is room for.

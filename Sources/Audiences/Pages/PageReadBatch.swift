@@ -6,7 +6,8 @@ import Delivery
 /// several times as much as the page's bytes. So a request waits a short time for others. It does not wait if
 /// the collected requests are a large part of all pages, because then few rounds have pages to work on.
 struct PageReadBatch: ~Copyable {
-    /// The longest time that a request waits for others.
+    /// The longest time that a request waits for others. With this wait and shared checkpoints, a round of 1,000,000
+    /// members causes 2,100 instead of 7,800 reads of the server's socket (Measurements.md).
     static var waitMilliseconds: Int64 { 20 }
     /// The requests leave at once if there are at most this many pages in use for each request.
     private static var pagesPerRequestMax: Int { 4 }

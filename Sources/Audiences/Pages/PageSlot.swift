@@ -47,7 +47,8 @@ struct PageSlot: BitwiseCopyable {
     /// their progress.
     private(set) var block = HeapBytes.none
     private(set) var referencesOffset = 0
-    /// The number of members on the page, and how many of them are left after ``truncate(at:)``.
+    /// The number of members on the page, and how many of them are left after ``truncate(at:)``. The places in
+    /// ``block`` depend on the first number, so it does not change.
     private var loadedMemberCount: UInt16 = 0
     private var keptMemberCount: UInt16 = 0
     var memberCount: UInt16 { keptMemberCount }

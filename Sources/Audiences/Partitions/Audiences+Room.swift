@@ -4,7 +4,8 @@ import LiveActivity
 /// The core's request to read a partition of the fan-out topic again: from this offset, after this pause.
 public struct FanoutRereading: Sendable, Equatable, BitwiseCopyable {
     public var offset: Int64
-    /// How long the partition stays paused before it is read again.
+    /// How long the partition stays paused before it is read again. After a stop, the ledger needs time until older
+    /// records are settled.
     public var pauseMilliseconds: Int64
 }
 
@@ -17,7 +18,8 @@ public struct FanoutRereading: Sendable, Equatable, BitwiseCopyable {
 /// Later records of the same app in that partition are passed over too, so that no version and no alert
 /// overtakes another. Only ranges that are already under way continue.
 extension Audiences {
-    /// The least time between two returns of a partition to an earlier offset.
+    /// The least time between two returns of a partition to an earlier offset. Each return reads all later records of
+    /// the partition again, also those that are settled.
     private static var rereadingIntervalMillisecondsMin: Int64 { 5_000 }
 
     /// Whether there is room for a record of this range now.
@@ -52,11 +54,12 @@ extension Audiences {
     }
 
     /// Whether an app may add broadcasts, or versions to ranges under way: only while it uses less than three times the
-    /// free room.
+    /// free room. This is more than for new rounds, because a newer version replaces older ones.
     private func mayAddVersion(_ appIndex: Int) -> Bool { usesLess(appIndex, thanFreeRoomTimes: 3) }
 
     /// Whether an app has enough free room for its records that were passed over, so that their partition may
-    /// be read again: the app uses less than half as much room as is free.
+    /// be read again: the app uses less than half as much room as is free. With the limit of `mayBeginRound`, only a
+    /// few records might find room each time.
     private func hasRoomToReread(_ appIndex: Int) -> Bool {
         !rounds.isFull && usesLess(appIndex, thanFreeRoomTimes: 0.5)
     }

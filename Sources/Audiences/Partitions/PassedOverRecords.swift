@@ -7,7 +7,8 @@ struct PassedOverRecords: ~Copyable {
     struct LowestRecord {
         var appIndex: UInt16
         var offset: Int64
-        /// When the command of the app's first passed-over record was admitted. UNIX milliseconds.
+        /// When the command of the app's first passed-over record was admitted, for the app's ``RoundGauges``. UNIX
+        /// milliseconds.
         var admittedMilliseconds: Int64
     }
 

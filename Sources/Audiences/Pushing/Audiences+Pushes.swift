@@ -11,11 +11,13 @@ struct OfferedPush: BitwiseCopyable {
 
 /// Chooses the next push of a pool: a broadcast, or a push to a member.
 extension Audiences {
-    /// A round with this many parked members or more sends pushes only to them. The number may still grow, because a
-    /// push in flight may end with a parked member.
+    /// A round with this many parked members or more sends pushes only to them, because its checkpoint names each of
+    /// them and must not exceed ``AudienceLimits/checkpointBytesMax``. The number may still grow, because a push in
+    /// flight may end with a parked member.
     static var parkedMembersPerRoundThreshold: UInt32 { 256 }
-    /// A pool that has requested no push for this long is treated as unavailable. Its members are parked, so
-    /// that a round can reach the members of the app's other pool.
+    /// A pool that has requested no push for this long is treated as unavailable, because a lane requests pushes in
+    /// each turn in which the pool is not full. The pool's members are parked, so that a round can reach the members of
+    /// the app's other pool.
     private static var unavailableAfterMilliseconds: Int64 { 1_000 }
 
     /// If a member was read longer ago than this, it is read again before its push: by now it may have left, or

@@ -7,8 +7,8 @@ extension Audiences {
     /// Whether the tag of an answer belongs to a push of this core.
     public static func isPush(tag: UInt64) -> Bool { tag & PushTag.marker != 0 }
 
-    /// Only this many repetitions of a push to a member may follow without a pause. They also need an answer that
-    /// permits it (`retryNow`) and a pool that permits retries. All other repetitions wait for a pause.
+    /// Only this many repetitions of a push to a member may follow without a pause, as for single commands. They also
+    /// need an answer that permits it (`retryNow`) and a pool that permits retries. All others wait for a pause. (R21)
     private static var immediateRetriesMax: UInt8 { 2 }
 
     /// Called when APNs has answered a push, or when no answer will come.

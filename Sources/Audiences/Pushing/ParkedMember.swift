@@ -21,15 +21,16 @@ struct ParkedMember: BitwiseCopyable {
     /// Whether a push to the member is in flight, the member is being read again, or its refused push is being
     /// recorded.
     var isUnderWay = false
-    /// Whether APNs answered the last attempt with 429.
+    /// Whether APNs answered the last attempt with 429. Then the member gets no carried alert outside its turn.
     var isLimited = false
     /// The version of the push in flight, or of the refused push that is being recorded; `.max`: there is none.
     var version: UInt32 = .max
     /// When the next attempt is due. Monotonic milliseconds.
     var dueMilliseconds: Int64
-    /// When the member was read. Monotonic milliseconds.
+    /// When the member was read. Monotonic milliseconds. After ``Audiences/memberMaxAgeMilliseconds`` it is read again.
     var readMilliseconds: Int64
-    /// When the member's token was registered. UNIX milliseconds.
+    /// When the member's token was registered. UNIX milliseconds. Compared with the time from which APNs calls a token
+    /// dead.
     var registeredAtMilliseconds: Int64
     private var identifierByteCount: UInt16 = 0
     private var tokenByteCount: UInt8 = 0

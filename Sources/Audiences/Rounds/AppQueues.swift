@@ -1,8 +1,8 @@
 import Delivery
 import LiveActivity
 
-/// What belongs to one app in this core: its counters, and the queues in which its rounds, its joining members and its
-/// channels take turns.
+/// What belongs to one app in this core: the queues in which its rounds, its joining members and its channels take
+/// turns, and its numbers, for example of pages, of records and of pushes in flight.
 struct AppQueues: BitwiseCopyable {
     var firstRound: UInt32 = .max
     var lastRound: UInt32 = .max
@@ -10,14 +10,15 @@ struct AppQueues: BitwiseCopyable {
     var firstRoundAwaitingPage: UInt32 = .max
     var lastRoundAwaitingPage: UInt32 = .max
     var pageCount = 0
-    /// The sum of the bytes of the app's pages. A page that is being read adds the bytes that it is expected
-    /// to have.
+    /// The sum of the bytes of the app's pages. A page that is being read adds the bytes that it is expected to have,
+    /// so that the requested pages do not exceed the app's limit when they arrive.
     var pageBytes = 0
-    /// Fan-out records in memory.
+    /// Fan-out records in memory, and their bytes. An app whose share is too large takes no more records, so that other
+    /// apps have room. (R30)
     var recordCount = 0
     var recordBytes = 0
     /// By environment: pushes of this core in flight, and when the shell last asked for a push (monotonic
-    /// milliseconds).
+    /// milliseconds). See ``Audiences/isUnavailable(_:of:now:)``.
     var pushesInFlight: InlineArray<2, Int> = .init(repeating: 0)
     var pushRequestedMilliseconds: InlineArray<2, Int64> = .init(repeating: .min)
     /// By environment: the first and the last member in the queue of those that have joined and wait for a state.
@@ -34,7 +35,8 @@ struct AppQueues: BitwiseCopyable {
 }
 
 extension Audiences {
-    /// The number of pushes that a round may send in a row while other rounds of its app wait.
+    /// The number of pushes that a round may send in a row while other rounds of its app wait. So a large audience does
+    /// not delay the app's other audiences.
     private static var consecutivePushesMax: UInt16 { 64 }
 
     mutating func enqueueRound(_ round: UInt32) {

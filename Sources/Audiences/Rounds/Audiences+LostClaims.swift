@@ -25,6 +25,8 @@ import Numbers
 /// round was claimed may have no result (simulation `partitions`, seeds 9 and 123). So add partitions only
 /// while no command is under way.
 extension Audiences {
+    /// The pause before a lost round is claimed again, before jitter. It doubles with each loss, up to 32 s. The round
+    /// also checks at this interval whether its lost members are back.
     private static var claimPauseMilliseconds: Int64 { 500 }
     private static var pauseDoublingsMax: UInt8 { 6 }
 
@@ -74,8 +76,9 @@ extension Audiences {
         advance(round, now: now)
     }
 
-    /// How many times at most a round waits for its members before it begins. A wait ends when a poll of the store
-    /// (about one a second) finds that audiences need not wait.
+    /// The maximum number of times that a round waits for its members before it begins. ``hasLostMembers(_:_:)`` says
+    /// why there is a limit. A wait ends when a poll of the store (about one a second) finds that audiences need not
+    /// wait.
     private static var memberWaitsMax: UInt8 { 8 }
 
     /// The longest time that a round waits for its members. Without this limit, a round would wait forever if

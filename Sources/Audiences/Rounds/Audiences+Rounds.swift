@@ -367,13 +367,15 @@ extension Audiences {
             dropUnsentMembers(of: round)
             offerFreePages(Int(rounds[round].appIndex))
             freeDonePages(of: round, now: now)
+        // A lost round has nothing to record: its claim is lost, or it has not begun.
         case .lost: return abandon(round, now: now)
         case .closing, .draining, .abandoned: break
         }
         advance(round, now: now)
     }
 
-    /// Abandons a round: its pushes in flight are still answered, but their outcomes are not recorded any more.
+    /// Abandons a round: its pushes in flight are still answered, but their outcomes are not recorded any more, because
+    /// another worker may have claimed the round. (R29)
     mutating func abandon(_ round: UInt32, now: Moment) {
         guard rounds[round].phase != .abandoned else { return removeIfFinished(round, now: now) }
         rounds[round].phase = .abandoned

@@ -3,8 +3,9 @@ import LiveActivity
 
 /// The versions of a round: the position at which each version begins, and the alert that it carries.
 extension Audiences {
-    /// The maximum number of versions of a round that still have members to reach. If there are more, the
-    /// oldest one is closed early.
+    /// The maximum number of versions of a round that still have members to reach. If there are more, the oldest one is
+    /// closed early, because a checkpoint has an entry for each version and must not exceed
+    /// ``AudienceLimits/checkpointBytesMax``.
     static var versionsPerRoundMax: Int { 32 }
 
     /// Adds a version to its round, in one of four ways:

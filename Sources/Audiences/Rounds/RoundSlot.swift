@@ -45,7 +45,8 @@ struct RoundSlot: BitwiseCopyable {
     var assignmentEpoch: UInt32
     var phase = Phase.claiming
     var claim: UInt64
-    /// How often the round was lost (counted up to 7), and when it is claimed again (monotonic milliseconds).
+    /// How often the round was lost, and when it is claimed again (monotonic milliseconds). The count ends at 7: the
+    /// pause before a claim grows no further.
     var lossCount: UInt8 = 0
     var nextClaimMilliseconds: Int64 = .max
     /// When the core found that the store had lost the round with its members, or may lack its members
@@ -55,14 +56,15 @@ struct RoundSlot: BitwiseCopyable {
     /// after the reply to a checkpoint is not counted. When the longest wait is over, this is set to its maximum. See
     /// ``Audiences/hasLostMembers(_:_:)``.
     var memberWaitCount: UInt8 = 0
-    /// The number of positions in one lap, which is one pass through the range's members.
+    /// The number of positions in one lap, which is one pass through the range's members. Positions never fall: a
+    /// version that begins in the middle of a lap ends in the middle of the next one. (R28)
     var positionsPerPass: UInt64
 
     // The round's versions, oldest first.
     var oldestVersion: UInt32 = .max
     var newestVersion: UInt32 = .max
-    /// The number of versions whose record came after the record of a newer version, and that are not freed
-    /// yet.
+    /// The number of versions whose record came after the record of a newer version, and that are not freed yet. The
+    /// round is kept for them, although they are not in its list of versions.
     var lateVersionCount: UInt16 = 0
     /// The newest version that was settled in this round, here or by an earlier owner.
     var newestSettledVersion = Version(timestamp: 0, sequence: 0)
@@ -71,8 +73,8 @@ struct RoundSlot: BitwiseCopyable {
     var newestAdmittedVersion = Version(timestamp: 0, sequence: 0)
     var newerVersionMissingSinceMilliseconds: Int64 = .max
 
-    /// The offset of the round's first record that was passed over and is not being read again; `.max`: there
-    /// is none.
+    /// The offset of the round's first record that was passed over and is not being read again; `.max`: there is none.
+    /// The round does not wait for this record, because only the end of older versions makes room for it.
     var passedOverOffset: Int64 = .max
 
     // Positions of the round.
@@ -83,11 +85,11 @@ struct RoundSlot: BitwiseCopyable {
     var sendPosition: UInt64 = 0
     /// The position from which the next page is read.
     var readPosition: UInt64 = 0
-    /// Since when the round sends nothing although newer versions come (monotonic milliseconds); `.max`: not
-    /// known.
+    /// Since when the round sends nothing although newer versions come (monotonic milliseconds); `.max`: not known.
+    /// See ``Audiences/closeOlderVersionsWhileUnavailable(of:now:)``.
     var stalledSinceMilliseconds: Int64 = .max
     /// Since when at least one member of the round waits for its turn: the admission time of the command that began
-    /// the wait (UNIX milliseconds). Has a meaning only while a member waits.
+    /// the wait (UNIX milliseconds). Has a meaning only while a member waits. A metric shows it (``RoundGauges``).
     var unreachedMembersSinceMilliseconds: Int64 = 0
 
     // Pages, in the order of their positions.
@@ -114,9 +116,11 @@ struct RoundSlot: BitwiseCopyable {
     var pendingMemberCount: UInt32 = 0
     var firstParkedMember: UInt32 = .max
     var parkedMemberCount: UInt32 = 0
-    /// The lowest position of a parked member; `.max`: none is parked.
+    /// The lowest position of a parked member; `.max`: none is parked. The round stops one lap above it, because the
+    /// member there may be the parked one, and a member must not get two pushes at once. (R28)
     var lowestParkedPosition: UInt64 = .max
-    /// When the first parked member is due, in production and in the sandbox. Monotonic milliseconds.
+    /// When the first parked member is due, in production and in the sandbox. Monotonic milliseconds. Until then the
+    /// list of parked members is not searched.
     var parkedDueMilliseconds: InlineArray<2, Int64> = .init(repeating: .max)
 
     // The round's places in two queues of its app: of rounds that may have something to send, and of rounds that need
@@ -132,7 +136,9 @@ struct RoundSlot: BitwiseCopyable {
     var restoredCheckpoint = RestoredCheckpoint.none
 
     // Checkpoints.
-    /// A number that grows with every change that a checkpoint records.
+    /// A number that grows with every change that a checkpoint records. `sentRevision` is its value in the last
+    /// checkpoint that was sent, `recordedRevision` in the last one that counts as recorded. So the round knows whether
+    /// a change, such as the end of a version, is recorded.
     var revision: UInt64 = 0
     var recordedRevision: UInt64 = 0
     var sentRevision: UInt64 = 0
@@ -141,13 +147,15 @@ struct RoundSlot: BitwiseCopyable {
     var sentCheckpointText = HeapBytes.none
     var recordedCheckpointText = HeapBytes.none
     var checkpointRequestedMilliseconds: Int64 = .min
-    /// Whether a claim or a checkpoint of the round has no reply yet.
+    /// Whether a claim or a checkpoint of the round has no reply yet. Until the reply the round sends no other
+    /// checkpoint, and is not freed.
     var isCallOutstanding = false
-    /// When the round's timer fires (monotonic milliseconds); `.max` if none is set.
+    /// When the round's timer fires (monotonic milliseconds); `.max` if none is set. An entry of the ``TimerQueue``
+    /// with another time is stale.
     var timerMilliseconds: Int64 = .max
 
-    /// The key under which the store keeps the round's claim and checkpoint. Rounds of starts have another key than the
-    /// range's other rounds.
+    /// The key under which the store keeps the round's claim and checkpoint. A range may have a round of starts and a
+    /// round of updates at the same time, so each has its own key. The number is `STARTS!!` in ASCII.
     var progressDigest: AudienceDigest {
         isForStarts ? AudienceDigest(value: digest.value ^ 0x5354_4152_5453_2121) : digest
     }

@@ -52,9 +52,11 @@ struct VersionSlot: BitwiseCopyable {
     var counts = MemberCounts()
     var times = ResponseTimes()
     var totals = AudienceTotals()
-    /// The value of ``RoundSlot/revision`` when the version became `awaitingCheckpoint`.
+    /// The value of ``RoundSlot/revision`` when the version became `awaitingCheckpoint`. The version's result is not
+    /// written before a checkpoint with this revision is recorded. (R29)
     var completedAtRevision: UInt64 = 0
-    /// The number of the version's calls and productions that are not acknowledged yet.
+    /// The number of the version's calls and productions that are not acknowledged yet. The version is `finished` when
+    /// Redis has its counts and Kafka its result. (R9)
     var unacknowledgedCount: UInt8 = 0
 
     /// Whether a newer version replaced this one before this one was sent to any member, or before it had reached all

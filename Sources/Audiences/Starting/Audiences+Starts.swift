@@ -8,7 +8,7 @@ import LiveActivity
 /// are the same.
 extension Audiences {
     /// How soon a round tries again to produce starts, after it found `startsMax` starts that wait for Kafka's
-    /// acknowledgement.
+    /// acknowledgement. It needs a timer, because the acknowledgements for other rounds do not wake it.
     private static var startsPauseMilliseconds: Int64 { 20 }
 
     /// Produces the starts of the devices on the pages that were read.
@@ -114,7 +114,7 @@ extension Audiences {
     }
 }
 
-/// The slot of a page and a member of this page, in 32 bits.
+/// The slot of a page and a member of this page, in 32 bits, because ``AudienceProduction/index`` has no more.
 struct PageMemberIndex {
     let rawValue: UInt32
 

@@ -1,5 +1,5 @@
-/// Identifies a call of the audience store by its purpose and its slot. The tag of the call contains the
-/// ticket.
+/// Identifies a call of the audience store by its purpose and its slot. The tag of the call contains the ticket, so a
+/// reply leads to its slot without a table of calls.
 struct AudienceTicket: Equatable, BitwiseCopyable {
     enum Purpose: UInt8, BitwiseCopyable {
         /// Reads a page of one segment for a command, to estimate the size of the audience.

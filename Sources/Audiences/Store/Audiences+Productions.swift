@@ -5,7 +5,7 @@ import Numbers
 /// Records that this core produces.
 extension Audiences {
     /// Returns the next record to be produced; nil if there is none now. The record stays the first until
-    /// ``productionTaken()``.
+    /// ``productionTaken()``, because the producer's queue may be full.
     public func nextProduction(now: Moment) -> AudienceProduction? { productions.next(now: now) }
 
     /// Removes the production that `nextProduction` returned, because the producer has taken or refused it.

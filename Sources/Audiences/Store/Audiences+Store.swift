@@ -39,8 +39,8 @@ extension Audiences {
         return nil
     }
 
-    /// Drops a checkpoint that is too long for the store. The store keeps the previous one, and the round
-    /// continues as if this checkpoint had been recorded.
+    /// Drops a checkpoint that is too long for the store. The store keeps the previous one. The round continues as if
+    /// this checkpoint had been recorded, because otherwise its versions could not end.
     private mutating func dropCheckpoint(_ round: UInt32, now: Moment) {
         precondition(storeQueue.removeFirst()?.index == round, "the next call is the round's")
         checkpointReplied(round, nil, now: now)

@@ -1,7 +1,8 @@
 /// The times at which slots must be checked: a heap with the earliest entry first.
 ///
-/// An entry is not removed when the time of its slot changes. So the reader must compare each entry with the
-/// time in its slot, and remove stale entries when the queue is full. (R4)
+/// An entry is not removed when the time of its slot changes, because the slot does not know the entry's place in the
+/// heap. So the reader must compare each entry with the time in its slot, and remove stale entries when the queue is
+/// full. (R4)
 struct TimerQueue: ~Copyable {
     enum Owner: UInt8, BitwiseCopyable { case audience, round, membershipChange, channel, channelWait }
 

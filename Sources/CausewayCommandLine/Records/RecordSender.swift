@@ -24,7 +24,8 @@ package struct RecordSender {
         package var sentCount = 0
         package var acknowledgedCount = 0
         package var failedCount = 0
-        /// The tags of the failed records that were sent with a tag.
+        /// The tags of the failed records that were sent with a tag. A replay settles the commands of these records
+        /// again, so that another replay can send them.
         package var failedTags: [UInt64] = []
         /// The tags of the records that were sent with a tag and have no report yet.
         private var unreportedTags: Set<UInt64> = []
@@ -75,7 +76,8 @@ package struct RecordSender {
         }
     }
 
-    /// The longest wait for the last acknowledgements.
+    /// The longest wait for the last acknowledgements: by then librdkafka has reported each record
+    /// (`delivery.timeout.ms`).
     package static let flushTimeoutMilliseconds: Int64 = 120_000
     static let closeTimeoutMilliseconds: Int64 = 5_000
     /// The time between two checks whether a broker has answered.

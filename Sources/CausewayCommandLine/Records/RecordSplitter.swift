@@ -12,7 +12,7 @@ package struct InputRecord: Equatable {
 /// of its own, up to the end of the line. The splitter does not check whether a record is valid.
 package struct RecordSplitter {
     /// The most bytes of a record, far more than Causeway accepts. A longer record ends here, and its other bytes count
-    /// as further records.
+    /// as further records. Otherwise a bracket that is never closed could fill the memory.
     static let recordBytesMax = 1 << 20
 
     private var record: [UInt8] = []

@@ -29,10 +29,9 @@ enum ConfigurationNames {
         return Array(Set(names))
     }
 
-    /// Returns the environment variable of a key, spelled as swift-configuration does: words separated by
-    /// `_`, capital letters, `_` for every character that is neither letter nor digit.
-    /// `worker.retryMillisecondsMax` becomes
-    /// `CAUSEWAY_WORKER_RETRY_MILLISECONDS_MAX`.
+    /// Returns the environment variable of a key. It is spelled as swift-configuration does, which reads the variables:
+    /// capital letters, words separated by `_`, and `_` for every character that is neither letter nor digit.
+    /// `worker.retryMillisecondsMax` becomes `CAUSEWAY_WORKER_RETRY_MILLISECONDS_MAX`.
     static func variable(of key: String) -> String {
         var name = variablePrefix
         var isPreviousLowercase = false
@@ -54,7 +53,7 @@ enum ConfigurationNames {
     }
 
     /// Whether the variable has the form of those that Kubernetes sets for a Service whose name begins with
-    /// *causeway*. Such a variable describes an address and sets none of our keys.
+    /// *causeway*. Such a variable sets none of our keys, so it must not be reported as an unknown key.
     static func isServiceLink(_ name: String, value: String) -> Bool {
         if name.hasSuffix("_SERVICE_HOST") || name.hasSuffix("_SERVICE_PORT") || name.contains("_SERVICE_PORT_") {
             return true

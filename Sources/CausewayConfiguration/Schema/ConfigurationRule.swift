@@ -38,8 +38,7 @@ extension ConfigurationRule {
         (1...255).contains(text.utf8.count) ? nil : "must have 1 to 255 bytes"
     }
 
-    /// A pattern for servers separated by commas: a host, or an IPv6 address in brackets,
-    /// with or without a port.
+    /// A pattern for servers separated by commas: a host, or an IPv6 address in brackets, with or without a port.
     private static let serverList = {
         let server = #"([^\s,:]+|[^\s,]*\]|[^\s,]+:[1-9][0-9]{0,4})"#
         return "^\(server)(,\(server))*$"

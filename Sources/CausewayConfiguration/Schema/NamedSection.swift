@@ -7,7 +7,7 @@ enum NamedSection: String, CaseIterable {
     /// The allowed numbers of apps or policies.
     var memberCounts: ClosedRange<Int> {
         switch self {
-        // `AudiencesConfiguration` refuses more apps.
+        // `DeliveryConfiguration` and `AudiencesConfiguration` refuse more apps.
         case .apps: 1...255
         case .policies: 1...DeliveryConfiguration.policiesMax
         }

@@ -47,6 +47,7 @@ struct SchemaKey<Root: Sendable>: Sendable {
     let rule: ConfigurationRule
     /// The meaning of the key. `Config/causeway.yaml` keeps the line breaks of this text.
     let meaning: String
+    // The next four are closures, because keys of properties with different types are in one list.
     let assign: @Sendable (inout Root, KeyValue) -> Void
     /// The value in `Root`; nil if unset.
     let value: @Sendable (Root) -> KeyValue?

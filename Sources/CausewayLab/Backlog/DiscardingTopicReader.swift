@@ -33,8 +33,8 @@ final class DiscardingTopicReader: ConsumerHandler {
     ///
     /// - Returns: milliseconds from the assignment of the partitions to the last record. The worker's times begin at
     ///   the assignment too, so they can be compared.
-    /// - Throws: an error if no record comes for `Demo.stallMillisecondsMax`, if Kafka fails for good, or if `meanwhile`
-    ///   throws.
+    /// - Throws: an error if no record comes for `Demo.stallMillisecondsMax`, if Kafka fails for good, or if
+    ///   `meanwhile` throws.
     func read(_ count: Int, _ meanwhile: () throws(LabError) -> Void) throws(LabError) -> Int64 {
         guard let consumer else { return 0 }
         var (last, records): (Int64, Int) = (Clock.monotonicMilliseconds, 0)

@@ -18,7 +18,6 @@ struct DemoOptions {
     var shapesFile: String
     /// The faults that the demo causes, in any order.
     var disturbances: [Disturbance] = []
-    /// The policy with which the worker paces its pushes.
     var policy = Policy(name: "default")
     /// Which superseded commands get a result of their own.
     var supersededResults = SupersededResultMode.each
@@ -32,6 +31,7 @@ struct DemoOptions {
 /// results, checks that the parts still run, and shows the progress. The parts are separate processes.
 final class Demo {
     static let loopPauseMilliseconds: Int64 = 5
+    /// The most commands, and the most results, of one pass of the loop. So each kind of work gets its turn.
     static let commandsPerLoop = 4_000
     static let resultsPerPoll = 8_000
     static let checkIntervalMilliseconds: Int64 = 250

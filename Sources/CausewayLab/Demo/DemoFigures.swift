@@ -78,11 +78,11 @@ struct DemoFigures: Codable, Equatable, RunFigures {
     /// The time from the beginning of the season, after the starts, to the last result.
     var replaySeconds: Double
     var commands: Int
-    /// The number of commands by outcome, without outcomes that no command has. The list begins with the outcomes that
-    /// exist only for fan-outs. The others follow in the order of `Outcome`.
+    /// The number of commands for each outcome that any command has. The list begins with the outcomes that exist only
+    /// for fan-outs. The others follow in the order of `Outcome`.
     var outcomes: [OutcomeCount]
     var pushes: Int
-    /// The pushes before the season. They start activities.
+    /// The pushes before the season, which start activities. The rates of the season leave them out.
     var pushesBeforeSeason = 0
     var pushesAtPriority10: Int
     var pushesAtPriority5: Int { pushes - pushesAtPriority10 }

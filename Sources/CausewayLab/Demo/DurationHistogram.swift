@@ -1,5 +1,5 @@
-/// Counts durations in whole milliseconds. Each millisecond up to one minute has a bucket. The last bucket also counts
-/// all longer durations.
+/// Counts durations in whole milliseconds. Each millisecond up to one minute has a bucket, so percentiles below this
+/// are exact. The last bucket also counts all longer durations.
 struct DurationHistogram {
     static let millisecondsMax = 60_000
 

@@ -14,7 +14,8 @@ struct Evidence {
     /// The spacing and the budget of the worker's policy.
     var policyFile: String { "\(directory)/policy.json" }
 
-    /// Creates the directory if it does not exist, and removes the files of an earlier run.
+    /// Creates the directory if it does not exist, and removes the files of an earlier run, because results are
+    /// appended to their file.
     init(directory: String) throws(LabError) {
         self.directory = directory
         guard mkdir(directory, 0o700) == 0 || errno == EEXIST else { throw LabError(directory, errno: errno) }
@@ -41,7 +42,7 @@ struct Evidence {
     }
 }
 
-/// Counts the lines of a file that grows.
+/// Counts the lines of a file that grows. Each call reads only what was added since the last one.
 struct LineCounter {
     private static let chunkBytes = 1 << 20
 

@@ -10,6 +10,8 @@ import LiveActivity
 /// twice because a worker died. The result of a held command is `held`. When its token registers, its push
 /// has another result, which names the registration's record.
 struct ResultTally {
+    /// Limits for the partition and the offset that a result names. `resultFlags` has a flag for each, so a faulty
+    /// result could otherwise fill the memory.
     static let partitionsMax = 4_096
     static let offsetsPerPartitionMax = 100_000_000
 

@@ -4,6 +4,7 @@ import Foundation
 /// The deployment's redis-server, which the lab can stop and start again.
 extension Deployment {
     private static let redisName = "redis-server"
+    /// How many ports are tried, because another process may take a free port before redis-server does.
     private static let portAttemptsMax = 5
     /// The most bytes of a reply that are read. All Redis commands here have a reply of one line.
     private static let responseBytesMax = 512
@@ -20,7 +21,7 @@ extension Deployment {
         throw LabError("redis-server did not start", logTail: TextFile.lastLines(of: path("redis.log"), 20))
     }
 
-    /// Stops Redis after it has written its data to disk.
+    /// Stops Redis after it has written its data to disk. So after ``restartRedis()`` nothing is lost.
     func takeRedisAway() throws(LabError) {
         guard let partIndex = parts.firstIndex(where: { $0.name == Self.redisName }) else { return }
         let redis = parts.remove(at: partIndex)
@@ -45,7 +46,8 @@ extension Deployment {
         guard Self.redisReply(port: redisPort, to: command) == "+OK" else { throw LabError("Redis refused \(command)") }
     }
 
-    /// Kills Redis and starts an empty one on the same port.
+    /// Kills Redis and starts an empty one on the same port. An earlier ``takeRedisAway()`` may have left a file with
+    /// data, so the file is removed first.
     func replaceRedis() throws(LabError) {
         guard let partIndex = parts.firstIndex(where: { $0.name == Self.redisName }) else { return }
         parts.remove(at: partIndex).stop(graceMilliseconds: 0)

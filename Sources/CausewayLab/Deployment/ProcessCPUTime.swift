@@ -32,7 +32,8 @@ enum ProcessCPUTime {
         return seconds * 1_000_000 + Int64(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec)
     }
 
-    /// Resets the peak of a process's resident memory to its current value (`5` in `clear_refs`, proc(5)).
+    /// Resets the peak of a process's resident memory to its current value (`5` in `clear_refs`, proc(5)). A fan-out
+    /// run does this before its command, so that the peak does not include the joins.
     static func resetPeakMemory(of identifier: pid_t) throws(LabError) {
         let path = "/proc/\(identifier)/clear_refs"
         let descriptor = open(path, O_WRONLY | O_CLOEXEC)

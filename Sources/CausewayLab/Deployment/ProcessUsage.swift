@@ -4,7 +4,6 @@ import Glibc
 struct ProcessUsage: Equatable, Codable {
     /// The user and system time of all threads, including threads that have ended.
     var cpuMilliseconds: Int64
-    /// The peak of resident memory.
     var residentPeakBytes: Int64
 
     static let none = ProcessUsage(cpuMilliseconds: 0, residentPeakBytes: 0)

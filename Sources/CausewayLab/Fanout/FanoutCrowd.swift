@@ -8,7 +8,7 @@ struct FanoutCrowd {
     static let membersMax = 10_000_000
     static let audience = "final"
     /// One in this many members permits frequent updates. When Redis admits a command, it grants these members one
-    /// priority and all others another one. So the run uses both.
+    /// priority and all others another one. So the run has pushes of two priorities.
     private static let frequentUpdatesEvery = 4
 
     /// The simulator's answer about what its phones show.

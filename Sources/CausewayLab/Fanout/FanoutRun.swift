@@ -17,7 +17,8 @@ final class FanoutRun {
     /// After this many registrations the run checks that Redis has members. So it soon notices if a worker ignores the
     /// audiences that the registrations name.
     private static let registrationsBeforeCheck = 1_000
-    /// The phones' initial content is this many seconds older than the command.
+    /// The phones' initial content is at least this many seconds older than the command. With the same time, the
+    /// simulator would count the command's push as a repeated one.
     private static let initialContentAgeSeconds: Int64 = 60
 
     private let members: Int

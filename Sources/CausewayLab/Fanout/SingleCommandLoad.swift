@@ -24,7 +24,8 @@ struct SingleCommandLoad {
     /// How long the phase without a fan-out lasts.
     static let millisecondsBeforeRound: Int64 = 10_000
     static let crowdName = "beside-"
-    /// Seconds between two commands of an activity: more than the spacing of the default policy.
+    /// Seconds between two commands of an activity: more than the spacing of the default policy. Otherwise the
+    /// freshness would include the wait for the spacing.
     private static let secondsBetweenCommands = 2
 
     let crowd: FanoutCrowd

@@ -11,7 +11,7 @@ import Reactor
 /// - `GET /history?phone`: the known facts about a phone, by its number.
 /// - `POST /press?action`: presses a button (`PageAction`).
 final class LivePageServer: Sendable {
-    /// The most viewers at one time.
+    /// The most viewers at one time. Up to `streamBytesMax` may wait for each of them. (R4)
     static let viewersMax = 8
     private static let streamBytesMax = 1 << 20
 

@@ -5,6 +5,7 @@ import LiveActivity
 
 /// Writes the commands of an app over time, and keeps a copy of them until ``takeCommands()``.
 struct OutageFeed {
+    /// The beginning of the year 2100, UNIX seconds.
     private static let farFutureSeconds: Int64 = 4_102_444_800
 
     let app: OutageApp

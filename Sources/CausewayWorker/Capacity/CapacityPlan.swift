@@ -8,7 +8,8 @@ package struct CapacityPlan: Sendable, Equatable {
     /// to change. Three for each lane let the fleet grow: with twice as many lanes, each lane still has at
     /// least one.
     static let partitionsPerLane: Int64 = 3
-    /// The planned load of the APNs connections: the share of their streams that is in use, per cent.
+    /// The planned load of the APNs connections: the share of their streams that is in use, per cent. At 50 %, one of
+    /// two connections can carry the pushes of both while the pool replaces the other.
     static let streamsInUsePercent: Int64 = 50
     /// The planned load of one Redis core, per cent.
     static let redisCoreBusyPercent: Int64 = 50

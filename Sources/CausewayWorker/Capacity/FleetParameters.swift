@@ -1,8 +1,9 @@
 /// What the user chooses for a planned fleet: pools, cores of a pod, how busy a lane may be, memory of a Redis node.
 package struct FleetParameters: Sendable, Equatable {
-    /// Number of pairs of an app and an environment. Each pair has a pool of connections in every lane. Range: 1...510.
+    /// Number of pairs of an app and an environment. Each pair has a pool of connections in every lane. Range: 1...510,
+    /// because a configuration has at most 255 apps, each with two environments.
     package var pools: Int64 = 1
-    /// Cores of a pod. A pod has one lane for each core. Range: 1...256.
+    /// Cores of a pod. A pod has one lane for each core. Range: 1...256, because a worker has at most 256 lanes.
     package var coresPerPod: Int64 = 4
     /// How busy a lane may be at the peak, per cent. Range: 10...90. The free time serves bursts, the load of a failed
     /// pod, and a backlog. In the plan of an audience, the rounds of a command may take this part of the time until the

@@ -11,8 +11,8 @@ package struct TopicPlan: Sendable {
     package var partitions = 24
     /// Copies that Kafka keeps of each record, 1...32,767; 0: the brokers' default.
     package var replicationFactor = 3
-    /// How many copies must have a record before Kafka acknowledges it. Range: 1...32,767, but not above the
-    /// replication factor (unless that is 0).
+    /// How many copies must have a record before Kafka acknowledges it. With 2 of 3 copies, Kafka still acknowledges
+    /// records while one broker is down. Range: 1...32,767, but not above the replication factor (unless that is 0).
     package var minInsyncReplicas = 2
     /// Sizes of single topics that differ from the defaults. If a topic occurs twice, the last number of partitions
     /// and the last retention apply.
@@ -32,7 +32,8 @@ package struct TopicPlan: Sendable {
     /// The shortest time for which a log segment stays open, 10 minutes. With shorter segments a broker would
     /// have too many files open: a log and two indexes for each segment.
     private static let segmentMillisecondsMin = 600_000
-    /// How long a log segment of a compacted topic stays open. The broker compacts only closed segments.
+    /// How long a log segment of a compacted topic stays open. The broker compacts only closed segments, and by default
+    /// it closes a segment after seven days. Until then, replaced registrations would stay in the topic.
     private static let compactedSegmentMilliseconds = 6 * millisecondsPerHour
 
     /// Returns all topics with their sizes and settings. `sizeOverrides` overrides the defaults.
@@ -51,7 +52,8 @@ package struct TopicPlan: Sendable {
             // outage, deferred commands are as useless as all other commands of that time. The topic has as many
             // partitions as the commands topic, so that all commands of an activity reach one lane.
             makeTopic(.deferred, names.deferred, partitions, hours: 24),
-            // A fan-out record is kept as long as its command.
+            // A fan-out record is kept as long as its command. The topic has as many partitions as the commands topic,
+            // because the workers share a round by these partitions.
             makeTopic(.fanout, names.fanout, partitions, hours: 24),
             // The topic is compacted: it keeps the record of each channel until the channel is deleted.
             makeTopic(.channels, names.channels, lowTrafficPartitions),

@@ -24,22 +24,26 @@ package actor ChannelKeeper {
         var management: ChannelManagement
     }
 
-    /// The interval of the periodic work.
+    /// The interval of the periodic work. An intent counts after one minute
+    /// (``Reconciliation/clockSkewMillisecondsMax``). So two minutes after a failed creation at most, the keeper looks
+    /// for its channel.
     static let maintenanceInterval = Duration.seconds(60)
-    /// The interval between checks whether Redis has lost the register.
+    /// The interval between checks whether Redis has lost the register. It is short, because an admission does not know
+    /// the audiences' channels until the register is restored.
     static let lossCheckInterval = Duration.seconds(1)
     /// The length of the lease for the periodic work. It is a little shorter than the interval. So only one
     /// worker does the work in each interval, and in the next interval the lease is free.
     static let maintenanceLeaseMilliseconds: Int64 = 55_000
-    /// The time between two comparisons of the register with APNs' list.
+    /// The time between two comparisons of the register with APNs' list. They find what no request reports: channels
+    /// that somebody else deleted, and ends of audiences that a killed worker has not reported.
     static let reconciliationIntervalMilliseconds: Int64 = 24 * 3_600_000
     /// The length of the lease for one comparison of the register with APNs' list. If the worker that has the lease
     /// dies, or if APNs refuses a request for good, a worker tries again after this time.
     static let reconciliationLeaseMilliseconds: Int64 = 600_000
     /// While another process creates an audience's channel: the time between two checks whether it has finished.
     static let creationPollInterval = Duration.milliseconds(100)
-    /// How long the keeper repeats a refusal without asking APNs again, if the cause was a transient error.
-    /// `lastingRefusalMilliseconds` applies after any other error.
+    /// How long the keeper repeats a refusal after a transient error, without asking APNs again. So the next commands
+    /// to the audience do not repeat the request. `lastingRefusalMilliseconds` applies after any other error.
     static let transientRefusalMilliseconds: Int64 = 60_000
     private static let lastingRefusalMilliseconds: Int64 = 600_000
 
@@ -49,8 +53,8 @@ package actor ChannelKeeper {
     let managedEnvironments: [ManagedEnvironment]
     let register: ChannelRegister
     let topic: ChannelTopic
-    /// How long one attempt to create a channel usually takes at most. The lease of an attempt expires after this time,
-    /// and a process waits no longer than this for an attempt of another process.
+    /// An attempt to create a channel usually takes less than this time. After this time the lease of the attempt
+    /// expires, and other processes no longer wait for the attempt.
     private let creationMillisecondsMax: Int64
     let report: @Sendable (ChannelEvent) -> Void
     /// The apps and environments whose register this process has seen complete. If such a register becomes
@@ -59,8 +63,8 @@ package actor ChannelKeeper {
     /// Why the last failed restoration could not read the topic. Until the `untilMilliseconds` of this refusal, no
     /// restoration reads the topic.
     var restorationRefusal: ChannelRefusal?
-    /// The refusals of channels that could not be created, at most `refusalsMax`. Until a refusal expires, each further
-    /// attempt to create the channel throws it.
+    /// The refusals of channels that could not be created, at most `refusalsMax` (R4). Until a refusal expires, each
+    /// further attempt to create the channel throws it.
     private var refusals: [RefusalKey: ChannelRefusal] = [:]
     private static let refusalsMax = 4_096
     /// The lanes' requests that are being carried out or wait.
@@ -156,7 +160,8 @@ package actor ChannelKeeper {
         return try await create(audience, at: managedEnvironment, storage: storage)
     }
 
-    /// Creates a channel. The caller must have the lease for this creation.
+    /// Creates a channel. The caller must have the lease for this creation. Lists APNs' channels first, so that a later
+    /// comparison can tell the new channel from those of other programs.
     ///
     /// - Returns: nil if another process has created a channel meanwhile.
     private func create(
@@ -190,6 +195,7 @@ package actor ChannelKeeper {
                 // This process's lease was lost or expired, and another process created a channel first. Phones may
                 // know the channel of the other process, so this process deletes its own.
                 isRedundant = true
+                // A comparison may have removed the intent, because it found no lease.
                 try register.write(intent, appEnvironment)
                 try await managedEnvironment.management.delete(channel)
                 try register.remove([intent], appEnvironment)
@@ -299,8 +305,8 @@ package actor ChannelKeeper {
         }
     }
 
-    /// Replaces a channel that APNs no longer has, unless another worker has replaced it already. Returns the
-    /// audience's present channel.
+    /// Replaces a channel that APNs no longer has, unless another worker has replaced it already. Restores the register
+    /// first (R32). Returns the audience's present channel.
     func replace(_ channel: String, of audience: String, at managedEnvironment: ManagedEnvironment)
         async throws(ChannelRefusal)
         -> ChannelEntry
@@ -323,8 +329,8 @@ package actor ChannelKeeper {
         return successor
     }
 
-    /// Deletes a channel at APNs, in the topic and in the register. After a crash the periodic work completes
-    /// the deletion.
+    /// Deletes a channel at APNs, in the topic and in the register. First marks the entry as `deleting`. So after a
+    /// crash the periodic work completes the deletion.
     func delete(_ entry: ChannelEntry, at managedEnvironment: ManagedEnvironment) async throws(ChannelRefusal) {
         var entry = entry
         entry.state = .deleting

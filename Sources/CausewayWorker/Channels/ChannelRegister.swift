@@ -15,7 +15,8 @@ import Redis
 ///
 /// Calls block. Use this object from one thread at a time.
 final class ChannelRegister {
-    /// How long Redis keeps an audience's record after its last change, other than by ``withdrawAnnouncement(_:)``.
+    /// How long Redis keeps an audience's record after its last change, other than by ``withdrawAnnouncement(_:)``. The
+    /// script `audience` sets the same time, so an announcement shortens no record's life.
     private static let recordLifetimeMilliseconds: Int64 = 25 * 3_600_000
 
     private let hashes: SharedHashes

@@ -56,8 +56,9 @@ package struct Reconciliation: Equatable, Sendable {
     package var hasCreationUnderWay = false
 
     /// How far apart the clocks of two workers may be. A channel that APNs' list lacks counts as lost only if it was
-    /// created more than this time before the worker asked for the list. APNs may also take this long to carry out the
-    /// request of an intent.
+    /// created more than this time before the worker asked for the list. Otherwise a channel that is newer than the
+    /// list could count as lost, if its worker's clock is behind. APNs may also take this long to carry out the request
+    /// of an intent.
     static let clockSkewMillisecondsMax: Int64 = 60_000
 
     /// - Parameters:

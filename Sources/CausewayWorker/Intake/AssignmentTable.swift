@@ -2,14 +2,14 @@ import Audiences
 import Delivery
 import Kafka
 
-/// The lane and the offsets of each assigned partition. An entry is found by topic and partition number,
-/// without hashing.
+/// The lane and the offsets of each assigned partition. An entry is found by topic and partition number, without
+/// hashing, because the Kafka thread looks one up for each record.
 struct AssignmentTable {
     struct Entry {
         /// A number that no other assignment of this process has.
         var assignmentNumber: UInt32
-        /// Nil if the lane's core already has its maximum of partitions. The partition's records are then dropped without
-        /// settling them, so none of its offsets is committed. They are read after the next assignment.
+        /// Nil if the lane's core already has its maximum of partitions. The partition's records are then dropped and
+        /// not settled, so none of its offsets is committed. They are read again after the next assignment.
         var lane: Int?
         var isDrained = false
         /// The end of the log that the Kafka thread last reported to the lane; -1: none yet.

@@ -12,8 +12,8 @@ struct FetchTrigger {
     /// fetch arrives. If `MemoryBudget` limits the queue to fewer records, the queue always counts as
     /// nearly empty.
     static let queuedRecordsMax = 50_000
-    /// The least time between two wake-ups. While a backlog is known, a timer of this length wakes the
-    /// Kafka thread again and again.
+    /// The least time between two wake-ups. While a backlog is known, a timer of this length wakes the Kafka thread
+    /// again and again. With a timer of 100 ms, a backlog left the worker idle for two thirds of the time.
     static let intervalMilliseconds: Int64 = 10
 
     private var nextTriggerMilliseconds: Int64 = 0

@@ -25,7 +25,8 @@ struct InboxByteLimiter {
         recordOverheadBytes + (message.value?.count ?? 0) + (message.key?.count ?? 0)
     }
 
-    /// Whether a record of this size may be dealt. A record may always be dealt to an empty inbox.
+    /// Whether a record of this size may be dealt. A record may always be dealt to an empty inbox. Otherwise a record
+    /// above the limit would never reach its lane.
     ///
     /// - Parameter untakenEntries: the number of entries that the lane has not taken.
     mutating func hasRoom(for recordBytes: Int, untakenEntries: @autoclosure () -> Int) -> Bool {

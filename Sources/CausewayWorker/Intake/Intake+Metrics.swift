@@ -52,7 +52,8 @@ enum PartitionLag {
 /// ends, because librdkafka learns a log's end only from a fetch.
 struct UnfetchedPartitions {
     static let intervalMilliseconds: Int64 = 5_000
-    /// How long the Kafka thread waits for the brokers' answer.
+    /// How long the Kafka thread waits for the brokers' answer. The time is short, because meanwhile the lanes get no
+    /// records.
     static let timeoutMilliseconds: Int32 = 500
 
     /// Partitions whose committed offset is no longer in the log. They stay stopped until an operator acts.

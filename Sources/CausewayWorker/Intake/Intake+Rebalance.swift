@@ -12,7 +12,8 @@ import Reactor
 /// partitions.
 struct EmptyAssignmentCheck {
     static let intervalMilliseconds: Int64 = 5_000
-    /// How long the Kafka thread waits for the brokers' answer.
+    /// How long the Kafka thread waits for the brokers' answer. The time is short, because meanwhile the lanes get no
+    /// records.
     static let timeoutMilliseconds: Int32 = 500
 
     /// Whether the group has given this worker no partitions, and the brokers have not said yet that the commands
@@ -37,7 +38,8 @@ extension Intake {
         // partitions at once. So these partitions need no lane.
         guard phase == .running else { return }
         for partition in partitions {
-            // Partitions with the same number, of all topics, go to the same lane.
+            // Partitions with the same number, of all topics, go to the same lane. So a deferred command returns to the
+            // lane that has its activity's newer states.
             let assignment = assignments.insert(partition, lane: Int(partition.partition) % mailboxes.count)
             if assignment.lane == nil { writeLog(.partitionsTooMany, ["partition": "\(name(of: partition))"]) }
             sendOrder(.assign, partition, committedOffset: consumer.committedOffsets[partition])
@@ -62,6 +64,7 @@ extension Intake {
             rereading.remove(partition)
             pausedPartitions.remove(partition)
         }
+        // Again, because the worker now has fewer partitions.
         noteMembership(.joining)
     }
 

@@ -17,13 +17,14 @@ struct PartitionRereading {
     /// How long a lane may take to settle what is in flight in a partition. The limit is long, because the lane's
     /// connection to Redis may return seconds after the connection over which `StoreWatch` found the loss.
     static let drainMilliseconds: Int64 = 10_000
-    /// Time between two attempts to find the starting offset, or to seek to it.
+    /// The time between two attempts to find the starting offset, or to seek to it.
     static let retryMilliseconds: Int64 = 1_000
     /// The time between two requests for committed offsets. `requestTimeoutMilliseconds` limits how long the
     /// Kafka thread waits for each answer.
     static let requestIntervalMilliseconds: Int64 = 5_000
     static let requestTimeoutMilliseconds: Int32 = 500
-    /// How often the Kafka thread publishes the state of the partitions for `StoreWatch`.
+    /// How often the Kafka thread publishes the state of the partitions for `StoreWatch`: several times between two of
+    /// its polls, so that each poll sees new offsets.
     static let publicationIntervalMilliseconds: Int64 = 200
 
     /// A partition that its lane is draining. All such partitions are read again together, each from its

@@ -24,13 +24,15 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
 
     /// The most records and other events that the thread polls before it does its other work.
     static let recordsPerTurnMax = LaneMailbox.inboxCapacity
-    /// The least time between two turns of this thread (passes of its event loop). Each turn polls librdkafka. The
-    /// cost of waking threads is the same for a turn with one record and a turn with a hundred.
+    /// The least time between two turns of this thread (passes of its event loop). Each turn polls librdkafka. The cost
+    /// of waking threads is the same for a turn with one record and a turn with a hundred.
+    /// (`Lane.turnSpacingMicroseconds` has the figures.)
     static let turnSpacingMicroseconds: Int64 = 10_000
     /// The interval of a regular poll. librdkafka announces records only when its empty queue gets one, and
     /// this poll finds them even if the announcement is missed.
     static let pollIntervalMilliseconds: Int64 = 100
-    /// The time between two reports to the lanes about the ends of their partitions' logs.
+    /// The time between two reports to the lanes about the ends of their partitions' logs. From them, a lane knows how
+    /// far it is behind, and whether it must read ahead (R21).
     static let watermarkIntervalMilliseconds: Int64 = 100
 
     enum Phase { case running, draining, closed }

@@ -5,7 +5,8 @@ import Synchronization
 
 /// Thread-safe signals between the worker's control tasks and its threads, such as the request to stop.
 final class IntakeSignals: Sendable {
-    /// When a stop was first requested, monotonic milliseconds; 0: not yet.
+    /// When a stop was first requested, monotonic milliseconds; 0: not yet. All deadlines of the stop count from this
+    /// time (R5).
     private let stopMilliseconds = Atomic<Int64>(0)
     private let areSettingsOffered = Atomic<Bool>(false)
     private let isStopAtOnceRequested = Atomic<Bool>(false)

@@ -16,7 +16,8 @@ struct PausedPartitions {
     /// Paused partitions resume at whole multiples of this time. A pause discards fetched records, so each
     /// resume should find all records that come due in one second.
     static let resumeIntervalMilliseconds: Int64 = 1_000
-    /// The longest delay that can be configured. A record is due at most this long after its timestamp.
+    /// The longest delay that can be configured. A record is due at most this long after its timestamp, so a wrong
+    /// header cannot stop its partition forever.
     static let delayMillisecondsMax: Int64 = 600_000
     /// How far the clock of another worker may be ahead. A timestamp that is further ahead is not trusted.
     private static let clockSkewMillisecondsMax: Int64 = 5_000

@@ -177,7 +177,8 @@ extension Lane {
     }
 }
 
-/// The number that librdkafka returns with a delivery report. It names the lane and the lane's production.
+/// The number that librdkafka returns with a delivery report. It names the lane and the lane's production. The tag of a
+/// production, of either core, has 48 bits.
 enum DeliveryReportTag {
     static let laneShift: UInt64 = 48
 

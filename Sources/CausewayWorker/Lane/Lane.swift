@@ -18,12 +18,13 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
     /// The least time between two turns of a busy lane. Events that arrive meanwhile are handled in one turn,
     /// so their writes leave together.
     ///
-    /// This saves most system calls. It delays a push by a few milliseconds, which is little beside APNs'
-    /// tens of milliseconds.
+    /// This saves most system calls: without a least time here and in the Kafka thread, the demo's season costs 20 s of
+    /// CPU instead of 8.7 s. The time delays a push by a few milliseconds, which is little beside APNs' tens of
+    /// milliseconds.
     static let turnSpacingMicroseconds: Int64 = 4_000
-    /// The least time between two turns while pushes wait for streams. In each round trip, a connection sends
-    /// at most as many requests as it has streams. The wait for a turn lengthens the round trip, so it must
-    /// be short.
+    /// The least time between two turns while pushes wait for streams. In each round trip, a connection sends at most
+    /// as many requests as it has streams. The wait for a turn lengthens the round trip, so it must be short: 20,000
+    /// pushes on one connection take 0.75 s, but 1.3 s if each turn waits 4 ms.
     static let fullPoolTurnSpacingMicroseconds: Int64 = 1_000
     /// The most records that one turn takes from the inbox. This bounds the duration of a turn. Newer states
     /// replace older ones within such a batch.
@@ -31,11 +32,13 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
     /// While a lane takes records, it produces the pending results after every 256 records. In a backlog, most of
     /// these records finish at once, and their memory is then still in the processor's cache.
     static let recordsBetweenProductions = 256
+    /// The most delivery reports that one turn takes. This bounds the duration of a turn.
     static let deliveryReportsPerTurnMax = 16_384
     /// How many delivery reports ahead a record is prefetched. A lane handles about six reports in the time
     /// of one memory access.
     static let reportPrefetchDistance = 6
-    /// How often the lane tells the Kafka thread which offsets it may commit.
+    /// How often the lane tells the Kafka thread which offsets it may commit. The Kafka thread commits four times a
+    /// second by default.
     static let offsetReportIntervalMilliseconds: Int64 = 100
 
     private enum TimerTag {
@@ -240,6 +243,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
             guard let entry = waitingEntry ?? mailbox.inbox.pop() else { return }
             waitingEntry = nil
             prefetchRecords()
+            // The order that assigns the partition may have come after this turn took its orders.
             if partitions.position(topic: entry.topic, partition: entry.partition) == nil { takeOrders() }
             guard receive(entry) else {
                 waitingEntry = entry

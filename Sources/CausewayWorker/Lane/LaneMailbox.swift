@@ -14,6 +14,7 @@ struct InboxEntry: BitwiseCopyable {
     var partition: Int32
     /// Approximate memory of the record.
     var bytes: UInt32
+    /// `Int16` instead of `Int32`, so that an entry has only 24 bytes.
     private var topicIndex: Int16
     /// How often the lane had asked to read the partition's records again when this record was dealt. The lane drops
     /// records with a lower count, because they are read again.
@@ -90,7 +91,8 @@ struct LaneReport: BitwiseCopyable {
     var rereading: FanoutRereading?
 }
 
-/// A heap value that passes through a ring by reference. Used rarely, and never for a record.
+/// A heap value that passes through a ring by reference. A ring itself takes only trivial values. Used rarely, and
+/// never for a record.
 final class RingBox<Value: Sendable>: Sendable {
     let value: Value
 
@@ -117,8 +119,9 @@ final class LaneMailbox: Sendable {
     /// The number of records that may wait for the lane. If the lane takes none for a while, its partitions
     /// are paused.
     ///
-    /// A fetch returns thousands of records of one partition in a row, all for one lane. The inbox must have
-    /// room for such a run, because the other lanes get no records while this inbox is full.
+    /// A fetch returns thousands of records of one partition in a row, all for one lane. The inbox must have room for
+    /// such a run, because the other lanes get no records while this inbox is full. With room for 8,192 records, a
+    /// backlog left a tenth of two cores idle. Room for 32,768 was no better.
     static let inboxCapacity = 16_384
     /// The most partitions that the lane's two cores have together.
     static let partitionsMax = Delivery.partitionsMax + Audiences.partitionsMax
@@ -127,11 +130,13 @@ final class LaneMailbox: Sendable {
     /// which each of the lane's partitions is revoked, released and assigned again, and gets one report of its log's
     /// end.
     static let ordersCapacity = 4 * partitionsMax
+    /// If this ring is full, the lane makes the report again later. So no report is lost.
     static let laneReportsCapacity = 16_384
     /// For each source record in a lane, the producer has at most this many produced records that Kafka has not
-    /// acknowledged.
+    /// acknowledged: a result, an invalidation and a dead letter.
     private static let deliveryReportsPerRecord = 3
-    /// The core for audiences has at most this many produced records that Kafka has not acknowledged.
+    /// The core for audiences has at most this many produced records that Kafka has not acknowledged. At this number
+    /// the lane produces no more for it, so the ring of delivery reports never overflows.
     static let audienceProductionsMax = 4_096
     /// For each record of the lane, the bytes of its delivery reports in the ring. The ring's capacity is a
     /// power of two, so it may be twice the need.

@@ -1,7 +1,7 @@
 import Delivery
 
-/// The partitions of a lane, each with its index in its core. An entry is found by topic and partition
-/// number, without hashing.
+/// The partitions of a lane, each with its index in its core. An entry is found by topic and partition number, without
+/// hashing, because the lane looks one up for each record.
 struct LanePartitions {
     struct Entry {
         /// The partition's index in its core.

@@ -114,7 +114,7 @@ extension PushResult.Disposition {
 
 extension Lane {
     /// Gives each pool its waiting pushes until the pool refuses one: first those of single commands, then those of
-    /// audiences.
+    /// audiences. (R22)
     func performPushes() {
         for pool in pools where !pool.isFull {
             while let record = delivery.nextPush(pool.identifier, permitsRetry: pool.permitsRetry(now: now), now: now) {

@@ -3,7 +3,8 @@ import LiveActivity
 import Redis
 
 /// Passes the stores' calls to a lane. The stores refer to their handler weakly, and Swift retains an object with weak
-/// references more slowly. It retains the lane for every push, so the stores refer to this relay instead.
+/// references more slowly. It retains the lane for every push, so the stores refer to this relay instead. Weak
+/// references took 5 % of a round's CPU.
 final class LaneStoreRelay {
     private unowned let lane: Lane
 

@@ -13,10 +13,9 @@ import Redis
 /// ends, unless Redis loses the claim. The activity stays in its timetable until the command's result removes it, until
 /// it is too old, or until no command can be made for it. So if this worker dies, another worker claims it again.
 actor LifetimeKeeper {
-    /// The time between two polls of the timetables.
     static let pollInterval = Duration.seconds(1)
-    /// The length of an activity's first claim: longer than a command usually takes. Each further claim lasts
-    /// twice as long as the one before, up to 32 times this length.
+    /// The length of an activity's first claim: longer than a command usually takes. Each further claim lasts twice as
+    /// long as the one before, up to 32 times this length, because a command may wait for APNs for hours.
     static let leaseMilliseconds: Int64 = 20_000
     /// An activity that could not be ended within this time after the known beginning of its life is forgotten, because
     /// iOS has ended the activity and removed it from the Lock Screen. A new start that could not be sent within this
@@ -24,7 +23,8 @@ actor LifetimeKeeper {
     static let ageMillisecondsMax: Int64 = 12 * 3_600_000
     /// The most activities that one poll claims from one timetable.
     static let claimsMax = 128
-    /// The most due activities of one timetable that one poll reads.
+    /// The most due activities of one timetable that one poll reads. These are more than `claimsMax`, because the
+    /// worker does not claim activities of unknown apps.
     static let pageNamesMax = 1_024
     /// One in this many polls reads a timetable from its front. So if an activity is before the rank at which the
     /// other polls read, it waits only a few seconds.

@@ -104,7 +104,8 @@ struct MemoryBudget: Equatable {
 
     // MARK: - Limits of a lane's core for audiences
 
-    /// The size of a page from which `pagesMax` is calculated. The pages of most audiences are longer.
+    /// The size of a page from which `pagesMax` is calculated. The pages of most audiences are longer. So the bytes
+    /// limit the pages, not their number: with room for only 64 pages, small audiences got their states late.
     private static let bytesPerPageMin: Int64 = 4 << 10
     private static let bytesPerFanoutRecord: Int64 = 512
 
@@ -125,8 +126,9 @@ struct MemoryBudget: Equatable {
 
     // MARK: - Limits of librdkafka
 
-    /// The properties that limit librdkafka's queues. librdkafka's byte limits count only keys and values, so
-    /// a queue of small records also needs a limit of its number of records.
+    /// The properties that limit librdkafka's queues. librdkafka's byte limits count only keys and values, so a queue
+    /// of small records also needs a limit of its number of records. Each of the two limits gets half of the queue's
+    /// memory.
     var consumerProperties: [KafkaProperties.Property] {
         [
             (
@@ -158,8 +160,8 @@ struct MemoryBudget: Equatable {
 }
 
 extension MemoryBudget {
-    /// How many records a planned lane has room for. A backlog of this many activities is merged before it is
-    /// sent.
+    /// How many records a planned lane has room for. A backlog of this many activities is merged before it is sent.
+    /// With less room, more states are sent.
     static let plannedRecordsPerLane = 65_536
     /// The block bytes of a usual command: its texts, a token and a body, in blocks whose sizes are powers of
     /// two.

@@ -4,20 +4,20 @@ import Logging
 import Observability
 import Redis
 
-/// Shares the provider tokens of the fleet through Redis, so that all workers use the same token of a key.
-/// Takes each key's token from Redis, and signs a new one when this process has the lease for it.
-/// ``ProviderTokenRenewal`` decides; this actor calls Redis.
+/// Shares the provider tokens of the fleet through Redis, so that all workers use the same token of a key: Apple limits
+/// how often a team may create tokens. Takes each key's token from Redis, and signs a new one when this process has the
+/// lease for it. ``ProviderTokenRenewal`` decides; this actor calls Redis.
 ///
 /// While Redis is down, the current token stays in use until it expires. Then each worker signs a token of its own.
 actor ProviderTokenSharer {
-    /// The time between two polls.
     static let pollInterval = Duration.seconds(5)
     /// The time between two polls while another process is signing.
     static let signingPollInterval = Duration.milliseconds(200)
-    /// How long the lease to sign a shared token lasts. Only the worker that has the lease signs this token.
+    /// How long the lease to sign a shared token lasts. Only the worker that has the lease signs this token. If this
+    /// worker dies, another one signs after this time.
     static let leaseMilliseconds: Int64 = 10_000
     /// The most polls before the first push, while another worker is signing. If there is no shared token after them,
-    /// this worker signs a token of its own.
+    /// this worker signs a token of its own. So a worker's start waits only about 3 s for another worker.
     static let firstPollsMax = 15
 
     private let executor = BlockingExecutor(label: "fleet tokens")

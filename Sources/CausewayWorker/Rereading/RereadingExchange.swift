@@ -24,6 +24,7 @@ final class RereadingExchange: Sendable {
     }
 
     private let state = Mutex(State())
+    /// The Kafka thread looks for requests in every turn, and takes the lock only if there are some.
     private let hasRequests = Atomic<Bool>(false)
 
     var statuses: [PartitionStatus] { state.withLock(\.statuses) }

@@ -18,8 +18,8 @@ actor StoreWatch {
     /// marks at once.
     static let assignmentCheckInterval = Duration.milliseconds(100)
     /// In a cluster, each mark has copies in several hash slots of a primary. So if a slot moves to another primary, a
-    /// copy of the mark moves too. A usual poll renews only the first copy on a primary. One in this many polls renews
-    /// all copies.
+    /// copy of the mark moves too. A mark has 128 copies in a cluster, so a usual poll renews only the first copy on
+    /// each primary. One in this many polls renews all copies.
     private static let pollsPerRenewal = 30
 
     private let executor = BlockingExecutor(label: "store watch")
@@ -37,7 +37,6 @@ actor StoreWatch {
     /// all members or the longest wait is over; the argument is then the time at which the poll began.
     private let reportMemberCompleteness: @Sendable (Int64?) -> Void
     private var memberCompleteness = MemberCompleteness()
-    /// Assignments whose marks have been checked.
     private var checkedAssignmentNumbers: Set<UInt32> = []
     /// For each assignment: the identifier of a rereading that was requested and may not have begun yet.
     private var requestedRereadings: [UInt32: UInt64] = [:]

@@ -10,8 +10,8 @@ struct LaneContracts: ~Copyable {
         /// Nil: the app has no contract.
         var contract: UnmanagedContract?
         var rejectsMismatches: Bool
-        /// Mixed into digests, so that equal states of two apps have different digests. Made from the random number of
-        /// the lane.
+        /// Mixed into digests, so that equal states of two apps have different digests: a state may fit only one of the
+        /// two contracts. Made from the random number of the lane.
         var salt: UInt64
     }
 
@@ -28,8 +28,9 @@ struct LaneContracts: ~Copyable {
     private let appContracts: [AppContract]
     /// Whether any app has a contract.
     let isAnyConfigured: Bool
-    /// The digests of states that fit. Some bits of a digest select two neighbouring entries. The first of the two has
-    /// the digest that was added last. 0: the entry is empty. The buffer is empty if no app has a contract.
+    /// The digests of states that fit. Some bits of a digest select two neighbouring entries, so two states with the
+    /// same bits do not replace each other. The first of the two has the digest that was added last. 0: the entry is
+    /// empty. The buffer is empty if no app has a contract.
     private let fittingDigests: UnsafeMutableBufferPointer<UInt64>
     /// The last state that did not fit, for each value of the digest's lowest bits. Remembered, because
     /// producers repeat such states. Empty if no app has a contract.

@@ -49,7 +49,8 @@ public struct DeliveryConfiguration: Sendable {
     /// How long a push waits after it failed for a reason that only delays it (R18). After the activity's n-th such
     /// failure in a row, the wait is `retryBaseMilliseconds * 2^n`, at most `retryMillisecondsMax`. A push that is
     /// retried at once waits only `retryBaseMilliseconds`. From each wait, a random part of up to a half is removed
-    /// (jitter). The waits grow to minutes, because Apple asks for this after a 500 or 503.
+    /// (jitter), so that retries do not come together (R21). The waits grow to minutes, because Apple asks for this
+    /// after a 500 or 503.
     public var retryBaseMilliseconds: Int64 = 200
     public var retryMillisecondsMax: Int64 = 300_000
     /// How long a push waits if the pool's retry budget does not permit its retry. A random part of up to a half is
@@ -57,25 +58,28 @@ public struct DeliveryConfiguration: Sendable {
     public var retryBudgetPauseMilliseconds: Int64 = 30_000
     /// How long an alert waits for a newer state that Redis has and that is not settled, usually because another worker
     /// admitted that state. If this lane reads that state in time, the state carries the alert if it can.
+    /// ``setDeferredDelay(milliseconds:)`` makes this time longer than the delay of deferred commands, because that
+    /// state may be deferred.
     public var riderWaitMilliseconds: Int64 = 10_000
-    /// How long a command may be in the lane before it is deferred. The limit is at most a second in a lane that is
-    /// more than half full, and for a command that was deferred before. A command is not deferred if the lane expects
-    /// to send it within `deferredDelayMilliseconds`.
+    /// How long a command may be in the lane before it is deferred. The default is longer than a short interruption.
+    /// The limit is at most a second in a lane that is more than half full, and for a command that was deferred before.
+    /// A command is not deferred if the lane expects to send it within `deferredDelayMilliseconds`.
     public var deferAfterMilliseconds: Int64 = 10_000
-    /// A deferred command is read again after this time, or earlier if a blocked pool of the lane sends again.
+    /// A deferred command is read again after this time, or earlier if a blocked pool of the lane sends again. With the
+    /// wait before it, about a minute passes from a command's record to its settled offset.
     public var deferredDelayMilliseconds: Int64 = 30_000
     /// If a lane is behind by more than this many records of the commands topic, it begins to read ahead. While it
-    /// reads ahead, it begins no command.
+    /// reads ahead, it begins no command. So a backlog costs one push for each activity.
     public var readAheadLagRecords: Int64 = 10_000
     /// The longest time that a lane reads ahead without a break, even if it is still far behind.
     public var readAheadMillisecondsMax: Int64 = 30_000
     /// Which superseded commands get results of their own.
     public var supersededResults = SupersededResultMode.countedWhenBehind
-    /// How far above its committable offset a partition may be read, in offsets. A power of two, because bits
-    /// of the offset are the index in a ring of bits.
+    /// How far above its committable offset a partition may be read, in offsets. A power of two, because bits of the
+    /// offset are the index in a ring of bits. The ring has 128 KiB for each partition.
     public var ledgerWindowOffsets = 1 << 20
-    /// The seed of the lane's random numbers, such as the jitter, the claims and the `apns-id`s. Different in each
-    /// lane of each process.
+    /// The seed of the lane's random numbers, such as the jitter, the claims and the `apns-id`s. Different in each lane
+    /// of each process, so that two lanes do not make the same claims and `apns-id`s.
     public var seed: UInt64
 
     public init(apps: [App], seed: UInt64) {

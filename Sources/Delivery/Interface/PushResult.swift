@@ -53,9 +53,9 @@ public struct PushResult {
     public var connection: UInt32
     /// Whether the pool may retry a push now (`RetryPermission`).
     public var isRetryPermitted: Bool
-    /// Whether a refusal can be blamed on the push's token. True if the pool's circuit breaker is closed, and APNs has
-    /// accepted a push of the pool to a device since its previous answer BadDeviceToken or DeviceTokenNotForTopic. If
-    /// false, the configuration of the app may be wrong, not the token.
+    /// Whether a refusal can be blamed on the push's token. True if the pool's circuit breaker is closed, and if APNs
+    /// has accepted a push of the pool to a device since the pool's previous answer BadDeviceToken or
+    /// DeviceTokenNotForTopic. If false, the configuration of the app may be wrong, not the token.
     public var acceptsOtherTokens: Bool
 
     public init(

@@ -26,6 +26,7 @@ struct Arena: ~Copyable {
     private static var classCount: Int { 12 }
     private static var smallestShift: Int { 6 }
     private static var chunkBytes: Int { 1 << 20 }
+    /// This class and the next one name no size, so `free` adds their blocks to no list.
     private static var outsizedClass: UInt8 { 255 }
     private static var absentClass: UInt8 { 254 }
 
@@ -101,6 +102,7 @@ struct Arena: ~Copyable {
         allocation.deallocate()
     }
 
+    /// More than the size needs, so that the block behind it is aligned to 16 bytes too.
     private static var outsizedHeaderBytes: Int { 16 }
 
     /// Frees the chunks in which every block is free. This visits every free block, so call it rarely.

@@ -168,8 +168,9 @@ package struct PartitionLedger: ~Copyable {
 
     /// Notes that the record at `offset` is settled. Traps if it was settled before.
     ///
-    /// - Parameter isPublished: whether the commit's metadata may name the record. If so, the next owner
-    ///   skips it even if a lower record is unsettled.
+    /// - Parameter isPublished: whether the commit's metadata may name the record. If so, the next owner skips it even
+    ///   if a lower record is unsettled. False if what the record brought now exists only in this worker's memory
+    ///   (`RecordSlot.isLeftOutOfMetadata`).
     package mutating func settle(_ offset: Int64, isPublished: Bool = true) {
         precondition(offset >= committableOffset && offset < nextOffset, "a record outside of the window was settled")
         precondition(!isSettled(offset), "a record was settled twice")

@@ -14,7 +14,7 @@ public protocol AssignedPartition: ~Copyable {
 /// The methods that run for each record are public: Swift specializes only public generic code in other
 /// modules.
 public struct PartitionTable<Assigned: AssignedPartition & ~Copyable>: ~Copyable {
-    /// The maximum number of partitions of a core at a time.
+    /// The maximum number of partitions of a core at a time. (R4)
     package static var limit: Int { 4_096 }
 
     private var assignedPartitions: [UnsafeMutablePointer<Assigned>?] = []

@@ -3,6 +3,7 @@ struct RereadOffsets {
     let settledEndOffset: Int64
     /// The ranges of settled offsets from `settledEndOffset` on, ascending and disjoint.
     private let settledRanges: [Range<Int64>]
+    /// Usually a record is not below this offset, so one comparison is enough for it.
     private let lastSettledEndOffset: Int64
 
     /// Makes the value for a partition whose settled records are not read again.

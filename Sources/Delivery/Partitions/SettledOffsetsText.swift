@@ -15,7 +15,8 @@
 ///
 /// The text is empty if there is no settled offset to name.
 package enum SettledOffsetsText {
-    /// The broker's default limit for the metadata of a commit, `offset.metadata.max.bytes`.
+    /// The broker's default limit for the metadata of a commit, `offset.metadata.max.bytes`. So many bytes have room
+    /// for some 24,000 settled offsets in the worst case.
     static let bytesMax = 4_096
     static let payloadBytesMax = (bytesMax - headBytes) * 6 / 8
     /// Runs (the form `r`) have room for at most `rangesMax` ranges, and bits (the form `b`) for offsets up

@@ -20,7 +20,8 @@ package struct PolicyTable: Sendable {
     private let droppedFields: [OversizeFields]
     private let lifetimesMilliseconds: [Int64]
     private let restartFlags: [Bool]
-    /// Whether any policy limits the lifetime of activities.
+    /// Whether any policy limits the lifetime of activities. If none does, the core reports nothing to a timetable,
+    /// except for lifetime commands.
     package let hasLifetimes: Bool
     /// Whether any policy starts activities again after their lifetime.
     package let hasRestarts: Bool

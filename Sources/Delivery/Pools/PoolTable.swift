@@ -51,12 +51,15 @@ final class PoolTable {
         }
     }
 
-    /// The three kinds of each app, even if the app has no such pool (`PoolState.isConfigured`).
+    /// The three kinds of each app, even if the app has no such pool (`PoolState.isConfigured`). So the index of a pool
+    /// follows from its key (`PoolKey.tableIndex`), and nothing is searched.
     let poolKeys: [PoolKey]
+    /// Not an array, because an array cannot store values that are not copyable.
     private let poolStates: UnsafeMutablePointer<PoolState>
     private let outageWatches: UnsafeMutablePointer<OutageWatch>
     private let pushesInFlightMax: Int
-    /// The number of pushes and activities in the queues of all pools.
+    /// The number of pushes and activities in the queues of all pools. While it is 0, the core skips its regular review
+    /// of all pools.
     private(set) var queuedCount = 0
     /// Whether a blocked pool has begun to send again since the last `takePoolRecovery`.
     private var hasPoolRecovered = false
@@ -120,7 +123,8 @@ final class PoolTable {
         precondition(poolStates[poolKey.tableIndex].creditsTaken >= 0, "a credit was returned that was not taken")
     }
 
-    /// Takes a credit of the new pool and returns the credit of the old one.
+    /// Takes a credit of the new pool and returns the credit of the old one, so that a push uses only the credits of
+    /// its own pool (R22).
     /// - Returns: false if the new pool has no credit left.
     func moveCredit(from oldPoolKey: PoolKey, to poolKey: PoolKey) -> Bool {
         guard takeCredit(of: poolKey) else { return false }
@@ -134,7 +138,7 @@ final class PoolTable {
     }
 
     /// Removes and returns the next activity from the queue, if the pool has a credit for it. The caller takes the
-    /// credit.
+    /// credit, because an activity whose commands have all expired needs none.
     func popActivityForFreeCredit(of poolKey: PoolKey) -> UInt32? {
         hasCredit(of: poolKey) ? popActivityAwaitingCredit(of: poolKey) : nil
     }
@@ -197,7 +201,8 @@ final class PoolTable {
         if !poolStates[index].throughput.isBlocked { hasPoolRecovered = true }
     }
 
-    /// Whether a blocked pool has begun to send again since the last call of this function.
+    /// Whether a blocked pool has begun to send again since the last call of this function. The Kafka thread then reads
+    /// the deferred commands at once, although they are not due.
     func takePoolRecovery() -> Bool {
         defer { hasPoolRecovered = false }
         return hasPoolRecovered

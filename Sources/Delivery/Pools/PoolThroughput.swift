@@ -1,9 +1,10 @@
 /// Decides from a pool's recent rate of answers whether the pushes that wait for it can be sent soon.
 ///
-/// Does no I/O; time is an argument. The rate is measured over a span that begins while pushes wait, and lasts at least
-/// `spanMillisecondsMin`. A pool is blocked if it would need more than `delayMilliseconds` at that rate to send the
-/// waiting pushes. The block ends when answers come fast enough again. It also ends when no push waits at the end of a
-/// span and answers came during the span.
+/// Does no I/O; time is an argument. The rate is measured over a span that lasts at least `spanMillisecondsMin`. The
+/// span begins while pushes wait, because a pool without work gets no answers although it is not slow. A pool is
+/// blocked if it would need more than `delayMilliseconds` at that rate to send the waiting pushes. The block ends when
+/// answers come fast enough again. It also ends when no push waits at the end of a span and answers came during the
+/// span.
 struct PoolThroughput: BitwiseCopyable {
     private(set) var isBlocked = false
     /// When the span of measurement began; `.max`: no span has begun.

@@ -122,7 +122,8 @@ extension Delivery {
     }
 }
 
-/// The last push that `nextPush` returned, and what `pushReturned` must restore if no stream takes the push.
+/// The last push that `nextPush` returned, and what `pushReturned` must restore if no stream takes the push. Only the
+/// last push is needed, because the shell puts a push back before it asks for the next one.
 struct OfferedPush: BitwiseCopyable {
     /// The push's record; `.max`: none.
     var record: UInt32 = .max

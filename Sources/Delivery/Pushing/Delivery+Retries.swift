@@ -6,7 +6,7 @@ import Numbers
 /// minutes.
 extension Delivery {
     /// If an activity has at most this many faults in a row, a push with the result `retryNow` is retried at once, even
-    /// if its command is overdue.
+    /// if its command is overdue: APNs did not process it, or asks only for another connection or provider token.
     private static var immediateRetryFaultsMax: UInt8 { 2 }
 
     /// Handles a push that failed for a reason that only delays it. (R18)
@@ -43,8 +43,9 @@ extension Delivery {
         awaitService(activity, milliseconds: max(budgetPauseMilliseconds, faultPauseMilliseconds), now: now)
     }
 
-    /// Makes the current command wait without a credit before APNs is tried again. If a newer state arrives, the newer
-    /// state replaces the command and waits only until the spacing ends.
+    /// Makes the current command wait before APNs is tried again. The command returns its credit, so that other
+    /// commands of the pool can begin. If a newer state arrives, it replaces the command and waits only until the
+    /// spacing ends.
     ///
     /// The command is deferred instead in three cases: the wait is long, the command is overdue, or it is a
     /// start that must go to the partition's next owner.
@@ -58,6 +59,7 @@ extension Delivery {
     }
 
     private mutating func retryPauseMilliseconds(faults: UInt8) -> Int64 {
+        // Many faults would shift all bits out of the number, and the pause would be 0.
         let pauseMilliseconds = configuration.retryBaseMilliseconds << min(Int64(faults), 24)
         return randomness.jittered(min(configuration.retryMillisecondsMax, pauseMilliseconds))
     }

@@ -60,7 +60,8 @@ extension RecordSlot {
     }
 
     /// Notes that Redis must retire the token, because APNs calls it dead or does not know it. (R17)
-    /// - Returns: false if the token was registered at or after the time from which APNs calls it dead.
+    /// - Returns: false if the token was registered at or after the time from which APNs calls it dead: APNs may not
+    ///   know the registration yet.
     mutating func noteRefusedToken(_ result: PushResult, now: Moment) -> Bool {
         let hasInvalidTime = result.invalidAtMilliseconds >= 0
         guard !hasInvalidTime || registeredAtMilliseconds < result.invalidAtMilliseconds else { return false }

@@ -10,7 +10,8 @@ public struct RetryPermission: Sendable {
     public static let recentResponsesMax = 20
     public static let acceptedResponsesMin = 10
 
-    /// One bit for each of the last answers, 1 for *accepted*; the newest is the lowest bit.
+    /// One bit for each of the last answers, 1 for *accepted*; the newest is the lowest bit. The type must have at
+    /// least ``recentResponsesMax`` bits.
     private var recentResponses: UInt32 = 0
     private var lastSentMilliseconds = Int64.min
 

@@ -5,7 +5,8 @@ extension Delivery {
     /// Notes how many records of a partition the lane has not received yet. Only partitions of the commands
     /// topic count.
     ///
-    /// - Parameter isAssumed: whether the number is a guess, because the partition's lag is not known yet.
+    /// - Parameter isAssumed: whether the number is a guess, because the partition's lag is not known yet. A guess
+    ///   makes the lane read ahead, so that it does not begin to send before it knows the lag of all its partitions.
     public mutating func noteLag(_ index: UInt32, recordsBehind: Int64, isAssumed: Bool = false, now: Moment) {
         guard let partition = partitions[index], partition.pointee.phase == .assigned,
             partition.pointee.topic == .commands
@@ -16,7 +17,8 @@ extension Delivery {
         )
     }
 
-    /// Whether calls may be made to the store. After an outage of the store, the lane reads ahead first.
+    /// Whether calls may be made to the store. After an outage of the store, the lane reads ahead first, so that Redis
+    /// is asked only about the newest states. (R21)
     @inline(__always)
     mutating func mayAskStore(now: Moment) -> Bool {
         guard storeOutageWatch.isHeldBack(now: now) else { return true }
@@ -25,7 +27,8 @@ extension Delivery {
         return true
     }
 
-    /// Whether a push of the pool may be sent. After an outage of APNs, the lane reads ahead first.
+    /// Whether a push of the pool may be sent. After an outage of APNs, the lane reads ahead first, so that no state is
+    /// sent that a record in the backlog has replaced. (R21)
     @inline(__always)
     mutating func mayPush(_ pool: PoolIdentifier, now: Moment) -> Bool {
         let watch = pools.outageWatch(of: PoolKey(pool))
@@ -42,6 +45,8 @@ extension Delivery {
         return false
     }
 
+    /// Reading ahead after an outage may end only because time has passed, and then no event wakes the lane. So the
+    /// lane checks again after this time.
     private static var readAheadRecheckMilliseconds: Int64 { 50 }
 
     mutating func removeLag(for partition: UnsafeMutablePointer<Partition>, now: Moment) {

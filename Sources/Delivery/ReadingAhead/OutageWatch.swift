@@ -3,7 +3,8 @@
 /// older ones. Does no I/O; time is an argument. (R21)
 struct OutageWatch: BitwiseCopyable {
     /// The service counts as unavailable when calls or pushes have waited this long without a response. After the lane
-    /// has read ahead, the time counts from the end of reading ahead.
+    /// has read ahead, the time counts from the end of reading ahead. Otherwise the same wait would at once count as
+    /// another outage.
     static let outageMilliseconds: Int64 = 5_000
 
     /// Since when calls or pushes have waited without a response; `.max`: nothing waits.
@@ -12,8 +13,8 @@ struct OutageWatch: BitwiseCopyable {
     private(set) var readingAheadSinceMilliseconds = Int64.max
     /// When the lane last finished reading ahead, a monotonic time.
     private var readAheadEndMilliseconds = Int64.min
-    /// When the lane last finished reading ahead, UNIX milliseconds. A push that was admitted earlier may be
-    /// older than a state that the lane has read meanwhile.
+    /// When the lane last finished reading ahead, UNIX milliseconds, to compare it with the time at which a push was
+    /// admitted. A push that was admitted earlier may be older than a state that the lane has read meanwhile.
     private(set) var readAheadEndWallMilliseconds = Int64.min
 
     /// Whether calls or pushes are held back: from the call of `isHeldBack` that finds an outage to `noteReadAheadEnd`.

@@ -24,12 +24,13 @@ struct ReadAhead {
     struct Lag: BitwiseCopyable {
         /// Records of the partition that the lane has not received.
         fileprivate var recordsBehind: Int64 = 0
-        /// The part of `recordsBehind` that is known: all of them, or 0 if `recordsBehind` is a guess.
+        /// The part of `recordsBehind` that is known: all of them, or 0 if `recordsBehind` is a guess. A guess makes
+        /// the lane read ahead, but does not make a backlog known (`isBacklogKnown`).
         fileprivate var recordsKnownBehind: Int64 = 0
     }
 
     /// How much a lane has used of its room for records, of its room for bytes, or of a partition's window of
-    /// offsets: the fullest of them counts.
+    /// offsets: the fullest of them counts. There are two bounds, so that the phase does not change with each record.
     enum Fullness {
         case upToHalf
         case upToThreeQuarters
@@ -52,7 +53,8 @@ struct ReadAhead {
 
     private(set) var phase = Phase.off
     /// Whether the lane was behind by more than `readAheadLagRecords` at some time since the phase was last
-    /// `off`. A guessed lag of a new partition does not count.
+    /// `off`. A guessed lag of a new partition does not count: if it did, superseded commands might be counted instead
+    /// of getting results, although there is no backlog (`SupersededCounting`).
     private(set) var isBacklogKnown = false
     private var lagRecordsMax: Int64 = 0
     private var readingMillisecondsMax: Int64 = 0

@@ -20,7 +20,8 @@ struct RecordSlot: BitwiseCopyable {
     /// The priority that the command asks for at its admission: 5 or 10; 0 for a record without a command. At first it
     /// is the command's own priority or the default. It may change when the command takes over or loses an alert.
     var priority: UInt8 = 0
-    /// The priority with which the state is sent if its alert is removed: 5 or 10; 0 for a record without a command.
+    /// The priority with which the state is sent if its alert is removed: 5 or 10; 0 for a record without a command. If
+    /// the producer names no priority, it is 5 for an update, because only priority 10 uses the activity's budget.
     var priorityWithoutAlert: UInt8 = 0
     /// Only `Records.enter` changes the stage.
     private(set) var stage = RecordStage.received
@@ -30,7 +31,8 @@ struct RecordSlot: BitwiseCopyable {
     /// The index of the record's partition in the lane's `PartitionTable`.
     let partition: UInt32
     /// The number of the partition's assignment in which the record was read. After this assignment has ended, the
-    /// `PartitionTable` has another number at the index `partition`, or no partition.
+    /// `PartitionTable` has another number at the index `partition`, or no partition. So a record of an earlier
+    /// assignment settles no offset of a later one.
     let assignmentEpoch: UInt32
     var activity: UInt32 = .max
     /// The offset in the partition from which the record was read. The ledger counts this offset.
@@ -42,7 +44,8 @@ struct RecordSlot: BitwiseCopyable {
     var waitingLink = WaitingList.Link()
     var riderLink = RiderLink()
     var supersededCount = SupersededCount()
-    /// Whether the record had been settled before and is read again because Redis lost data.
+    /// Whether the record had been settled before and is read again because Redis lost data. Then its alert must not
+    /// ring again, and it must not start an activity again. (R25)
     var isReread = false
     /// Whether Redis must register a token with the command: one that the command brought, or one that a replaced
     /// command brought. `registeredAtMilliseconds` is the token's time.
@@ -57,12 +60,12 @@ struct RecordSlot: BitwiseCopyable {
     /// Whether the command starts an activity again after its lifetime.
     var isLifetimeRestart = false
     /// Whether this end is a `duplicate` whose version was settled without being shown (`StoreReply.wasNotShown`). If
-    /// it is the end of a lifetime, the life stays in the timetable.
+    /// it is the end of a lifetime, the life stays in the timetable, so that the end is made again.
     var wasNotShown = false
     /// Whether a reply about this record named audiences that the member left.
     var hasLeftAudiences = false
-    /// Whether the timetable of lifetimes must store this command. The body is freed only after the timetable
-    /// has it.
+    /// Whether the timetable of lifetimes must store this command, because a restart of the activity needs it (R34).
+    /// The body is freed only after the timetable has it.
     var isKeptByTimetable = false
     /// Whether this registration need not notify any audience: all have been notified, or it names none because a
     /// command brought the token. Such a registration is made only to get a held command.
@@ -101,7 +104,8 @@ struct RecordSlot: BitwiseCopyable {
     var deadLetterValue = DeadLetterValue.asReceived
     var detail = BlockRange()
     /// The number of the partition and the offset from which the record was read. For a deferred command: those from
-    /// which it was read before its first deferral.
+    /// which it was read before its first deferral. Results and default ids name this place, so that a deferral does
+    /// not change them.
     let sourcePartition: Int32
     let sourceOffset: Int64
     var deferral = DeferralState()
@@ -151,7 +155,8 @@ struct RecordSlot: BitwiseCopyable {
     /// The `apns-expiration` that is sent, UNIX seconds: the command's own, or one from its stale date or its policy;
     /// -1 until this lane sends the push.
     var sentExpirationSeconds: Int64 = -1
-    /// `aps.stale-date`, UNIX seconds; -1: there is none.
+    /// `aps.stale-date`, UNIX seconds; -1: there is none. `expirationSeconds` needs it for an update that brings no
+    /// expiration.
     var staleDate: Int64 = -1
     var sentTimestamp: Int64 = 0
     var registeredAtMilliseconds: Int64 = 0
@@ -278,7 +283,8 @@ struct BlockRange: BitwiseCopyable {
 }
 
 /// What the lane still does for a record after its result and its calls are acknowledged: first `endLife`, then
-/// `settleHeldStart`, then `registerToken`. Then the record settles.
+/// `settleHeldStart`, then `registerToken`. Then the record settles. `registerToken` is last, because it makes the slot
+/// a registration, which has no command any more.
 struct FollowUps: OptionSet, BitwiseCopyable {
     let rawValue: UInt8
 

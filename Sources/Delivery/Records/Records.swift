@@ -42,7 +42,8 @@ struct Records: ~Copyable {
         slots.mutableAddress(of: record)
     }
 
-    /// Prefetches the slot of a record that will be read soon. The index may be stale or `.max`.
+    /// Prefetches the slot of a record that will be read soon. The index may be stale or `.max`. With prefetching,
+    /// merging and delivery reports take 0.3 µs for each command of a backlog instead of 1.0 µs (Measurements.md).
     func prefetch(_ record: UInt32) { slots.prefetch(record) }
 
     /// Allocates a slot. Inlined, so that Swift builds the slot in place and does not copy it.

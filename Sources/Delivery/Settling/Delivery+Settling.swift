@@ -55,8 +55,8 @@ extension Delivery {
         deferrals.append(Production(kind: .deferral, record: record))
     }
 
-    /// Returns the next record to produce; nil if there is none now. The record stays first until
-    /// `productionTaken`.
+    /// Returns the next record to produce; nil if there is none now. The record stays first until `productionTaken`,
+    /// because the producer may have no room for it.
     public func nextProduction(now: Moment) -> Production? { productions.next(now: now) ?? deferrals.next(now: now) }
 
     /// Removes the production that `nextProduction` named, because the producer has taken or refused it. After a

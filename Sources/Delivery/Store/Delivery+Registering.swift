@@ -15,8 +15,9 @@ import LiveActivity
 /// settled already. Without this, a start that waited for its device's budget was lost when the registration's
 /// partition moved (simulation `pace`, seed 390).
 extension Delivery {
-    /// The maximum number of results of one record. Redis holds fewer starts for one token at a time. So the limit is
-    /// reached only if new starts are held, or the same start is released, again and again.
+    /// The maximum number of results of one record, so that every record settles in the end. Redis holds at most 8
+    /// starts for one token at a time. So the limit is reached only if new starts are held, or the same start is
+    /// released, again and again.
     static var resultsPerRecordMax: UInt8 { 16 }
 
     /// Decides from a record's outcome whether the record must register its token again, because Redis may

@@ -99,7 +99,7 @@ extension Delivery {
     }
 
     /// Removes the next call if it asks for a token or an admission, and a newer command already waits that replaces
-    /// the call's command. Then replaces the command.
+    /// the call's command. Then replaces the command. So after an outage Redis is asked only about the newest commands.
     /// - Returns: false if the call must be made.
     mutating func withdrawIfSuperseded(_ ticket: StoreTicket, now: Moment) -> Bool {
         guard ticket.purpose == .admit || ticket.purpose == .takeStartToken else { return false }

@@ -9,11 +9,12 @@ package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
 
     private var tickets: IndexQueue<Ticket>
     private var blockedUntilMilliseconds: Int64 = .min
-    /// Calls that are set aside. When the pause of the first one ends, all of them are made again.
+    /// Calls that are set aside. When the pause of the first one ends, all of them are made again, so the queue needs
+    /// only one time.
     private var setAsideTickets: IndexQueue<Ticket>
     private var setAsideUntilMilliseconds: Int64 = .max
 
-    /// - Parameter limit: the maximum number of calls, including those that are set aside. One more call traps.
+    /// - Parameter limit: the maximum number of calls, including those that are set aside. More calls trap.
     package init(limit: Int) {
         tickets = IndexQueue(limit: limit)
         setAsideTickets = IndexQueue(limit: limit)
@@ -38,7 +39,8 @@ package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
         while let ticket = setAsideTickets.popFirst() { tickets.append(ticket) }
     }
 
-    /// Returns the first call that may be made now; nil if there is none. The call stays in the queue.
+    /// Returns the first call that may be made now; nil if there is none. The call stays in the queue until the shell
+    /// has made it, because its server may not be ready.
     package mutating func next(now: Moment) -> Ticket? {
         endPausesIfDue(now: now)
         return blockedUntilMilliseconds == .min ? tickets.first : nil

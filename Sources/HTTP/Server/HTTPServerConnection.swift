@@ -18,10 +18,12 @@ final class HTTPServerConnection: StreamHandler {
         case ending
     }
 
+    /// Lazy, because the stream needs the connection as its handler.
     private(set) lazy var stream = Stream(accepted: descriptor, loop: server.loop, handler: self, tls: nil)
     /// The connection's number: 1 for the first connection that the server accepted.
     let number: UInt64
     private let descriptor: Int32
+    /// Unowned, because the server owns its connections.
     private unowned let server: HTTPServerLoop
     private let limits: HTTPServerLimits
     private(set) var state = State.readingHead
@@ -55,7 +57,8 @@ final class HTTPServerConnection: StreamHandler {
 
     func start() { _ = stream }
 
-    /// Whether a request waits for its response, or a streamed response has not ended.
+    /// Whether a request waits for its response, or a streamed response has not ended. The server does not end such a
+    /// connection to make room for another one.
     var isBusy: Bool {
         switch state {
         case .awaitingResponse, .streaming: true

@@ -2,25 +2,28 @@
 /// takes bodies must set `bodyBytesMax` and `totalBodyBytesMax`.
 package struct HTTPServerLimits: Sendable {
     /// The maximum number of connections. At this limit, the server closes the connection that is nearest to its
-    /// deadline, to make room for a new one. It spares connections whose request waits for the handler, or whose
-    /// `HTTPResponseStream` is open. If there are no others, the server closes the new connection.
+    /// deadline, so that a crowd of idle clients cannot keep out a probe. It spares connections whose request waits for
+    /// the handler, or whose `HTTPResponseStream` is open. If there are no others, the server closes the new
+    /// connection.
     package var connectionsMax = 64
     /// The maximum number of bytes in the request line and the header fields together.
     package var headBytesMax = HTTPHead.bytesMax
     /// The maximum number of bytes in one body; 0: the server refuses every body.
     package var bodyBytesMax = 0
     /// The maximum number of bytes in all bodies together that are still arriving or whose `HTTPExchange` is not
-    /// released. The request whose body makes the sum larger gets status 503.
+    /// released. The request whose body makes the sum larger gets status 503. Without this limit, each connection could
+    /// bring a body of `bodyBytesMax`.
     package var totalBodyBytesMax = 0
     /// The maximum number of requests whose `HTTPExchange` is not released: they wait for the handler's response, even
     /// if the client has disconnected or has got status 503.
     package var exchangesMax = 64
     /// The maximum number of streams (`HTTPResponseStream`) that are open at one time.
     package var streamsMax = 0
-    /// The maximum number of bytes that wait in one stream. An append that would exceed it is skipped.
+    /// The maximum number of bytes that wait in one stream. An append that would exceed it is skipped, so that a client
+    /// that reads slowly costs no more memory.
     package var streamBytesMax = 256 * 1_024
     /// The longest time from a request's first byte to the end of its head, and from a connection's start to its first
-    /// byte.
+    /// byte. So a client cannot keep a connection by sending a head byte by byte.
     package var headTimeoutMilliseconds: Int64 = 10_000
     /// The longest time from the end of a head to the end of its body.
     package var bodyTimeoutMilliseconds: Int64 = 60_000
@@ -31,13 +34,14 @@ package struct HTTPServerLimits: Sendable {
     /// more bytes of a waiting response.
     package var idleTimeoutMilliseconds: Int64 = 30_000
 
-    /// The maximum number of pipelined requests that the server answers in a row. A client that has sent more gets
-    /// status 400; no common client sends so many.
+    /// The maximum number of pipelined requests that the server answers in a row, because one client must not keep the
+    /// server's only thread busy. A client that has sent more gets status 400; no common client sends so many.
     static let pipelinedRequestsMax = 16
     /// If more bytes than this follow a request whose response is not written yet, the server pauses reading from the
-    /// connection.
+    /// connection, because it must keep these bytes in memory.
     static let pipelinedBytesMax = 16_384
-    /// After a request to stop, responses may still be sent for this time.
+    /// After a request to stop, responses may still be sent for this time. A slow client must not delay the stop for
+    /// longer.
     static let stopTimeoutMilliseconds: Int64 = 1_000
 
     package init() {}

@@ -33,7 +33,8 @@ extension AudienceDigest {
 /// A member's place in its audience: one of 256 segments, and a position within the segment. The place
 /// depends only on the member's id, so restarts, failovers, resharding and growth do not change it.
 public struct MemberLocation: Sendable, Hashable, BitwiseCopyable, Comparable {
-    /// The number of segments of an audience.
+    /// The number of segments of an audience. With more segments, more lanes could share a round. But a round reads a
+    /// page of each segment, even in a small audience (Measurements.md).
     public static let segmentCount = 256
     /// A segment has 2^32 positions, because a member's position has 32 bits.
     public static let positionsPerSegment: UInt64 = 1 << 32

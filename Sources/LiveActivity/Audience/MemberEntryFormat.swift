@@ -31,7 +31,7 @@ public enum MemberEntryFormat {
         public static let leaving: UInt8 = 1
         public static let device: UInt8 = 2
         public static let sandbox: UInt8 = 4
-        /// Set for an activity whose user allows frequent updates.
+        /// Set for an activity whose user allows frequent updates. For a device, this bit is ``withoutChannels``.
         public static let frequentUpdates: UInt8 = 8
         /// Set for a device whose activities cannot begin on a broadcast channel. Older releases, which do
         /// not support channels, set this bit for every device and never read it.

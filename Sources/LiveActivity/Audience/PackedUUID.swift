@@ -1,4 +1,4 @@
-/// A UUID in sixteen bytes instead of 36 characters.
+/// A UUID in sixteen bytes instead of 36 characters, which saves 20 bytes in a member's entry.
 ///
 /// ActivityKit names activities by UUIDs in upper case, and many producers write UUIDs in lower case. Unpacking
 /// must give the same text again, so a UUID with letters of both cases is not packed.

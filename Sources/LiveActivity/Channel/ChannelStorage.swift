@@ -7,7 +7,8 @@ public enum ChannelStorage: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     /// Apple's "Most Recent Message", stored for at most 8 hours.
     case newest = 1
 
-    /// The longest time that APNs stores a message.
+    /// The longest time that APNs stores a message. A worker deletes no channel while APNs may still deliver its last
+    /// message.
     public static let storedSecondsMax: Int64 = 8 * 3_600
 
     /// The name in the configuration and in records.

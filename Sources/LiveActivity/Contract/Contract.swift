@@ -6,7 +6,8 @@
 /// type differs between releases of the app that are in use, the file has it once for each release. A command is
 /// accepted if it fits the type of one release.
 ///
-/// All shapes are in one flat array, with the children of a node next to each other.
+/// All shapes are in one flat array, with the children of a node next to each other. So a check follows indexes and
+/// counts no references (``UnmanagedContract``).
 public struct Contract: Equatable, Sendable {
     var nodes: [ShapeNode] = []
     var cases: [ShapeCase] = []
@@ -90,8 +91,9 @@ struct ShapeNode: BitwiseCopyable, Equatable, Sendable {
     /// A field's name in ``Contract/bytes``.
     var nameOffset: UInt32 = 0
     var nameCount: UInt32 = 0
-    /// The first bytes of the field's name as JSON writes it: up to eight, with the closing quote if it is
-    /// among them. The mask has 1 in all bits of these bytes; it is 0 if JSON must escape part of the name.
+    /// The first bytes of the field's name as JSON writes it: up to eight, with the closing quote if it is among them.
+    /// So most keys are compared in one step. The mask has 1 in all bits of these bytes; it is 0 if JSON must escape
+    /// part of the name.
     var nameBeginning: UInt64 = 0
     var nameBeginningMask: UInt64 = 0
     /// The required fields of an object: one bit for each child.

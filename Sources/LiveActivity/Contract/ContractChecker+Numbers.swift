@@ -2,7 +2,8 @@ import Glibc
 
 /// Reads numbers by the rules of `JSONDecoder`.
 extension ContractChecker {
-    /// The maximum number of digits that ``readInteger(_:_:_:)`` reads. `readLongInteger` reads longer numbers.
+    /// The maximum number of digits that ``readInteger(_:_:_:)`` reads, because a number with so many digits always
+    /// fits into `Int64`. `readLongInteger` reads longer numbers.
     private static let shortDigitsMax = 18
     /// A number without an exponent, and with at most this many characters, fits into a `Float`, a `Double`
     /// and a `Decimal`. The largest `Float` has 39 digits.

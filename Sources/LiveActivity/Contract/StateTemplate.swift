@@ -9,8 +9,8 @@ struct TemplateValue: BitwiseCopyable {
 /// A state that fits its contract, and the places of its values. Another state has the same template if all bytes
 /// outside of these values are equal.
 struct StateTemplate: BitwiseCopyable {
-    /// The maximum number of values whose places are stored. In a state of the same template, all further values
-    /// must be equal.
+    /// The maximum number of values whose places are stored, so that a template has a fixed size. In a state of the
+    /// same template, all further values must be equal.
     static let valuesMax = 128
 
     var appIndex: UInt16 = 0
@@ -114,6 +114,8 @@ struct StateTemplate: BitwiseCopyable {
 /// Most states of an app have the same keys in the same order as an earlier state, and differ in a few
 /// values. The decoder then reads and checks only the values that differ, which costs very little.
 public struct RecentStateTemplates: ~Copyable {
+    /// A power of two, because `lastIndex` wraps with a mask. A state without a template is compared with all of them
+    /// before it is read as a whole, so more templates would make such states slower (Measurements.md).
     static let templatesMax = 4
 
     /// Nil if no template is ever remembered: no app has a contract, or this value is ``disabled``.

@@ -1,5 +1,5 @@
-/// An event in an activity's life, which a record reports to the timetable of lifetimes. Times are UNIX
-/// milliseconds.
+/// An event in an activity's life, which a record reports to the timetable of lifetimes. The record settles only when
+/// the timetable knows the event (R34). Times are UNIX milliseconds.
 @frozen
 public enum LifetimeEvent: Sendable, Equatable, BitwiseCopyable {
     /// A start began the activity. Replaces the life in the timetable, unless a start at the same time or

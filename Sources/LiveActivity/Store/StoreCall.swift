@@ -36,7 +36,7 @@ public struct StoreCall<Bytes> {
         ///
         /// A record that is read again after its deferral has a new claim and names its previous claim. If the
         /// start still has the previous claim, the new claim replaces it, and the reply is `send`. So of several
-        /// records that name the same previous claim, only the first gets `send`.
+        /// records that name the same previous claim, only the first gets `send`. (R16)
         case admitStart(version: Version, claim: UInt64, previousClaim: UInt64? = nil)
         /// Stores an update or end until a token is registered. Reply: `held`, `superseded`, `duplicate`, or
         /// `retry` if a token was registered since the admission.
@@ -116,7 +116,7 @@ public struct StoreCall<Bytes> {
         /// Removes a held start that is finished, and may retire its token. Reply: `settled`.
         case settleStart(HeldStart<Bytes>, Settlement, retirement: TokenRetirement<Bytes>?)
         /// Refunds the draw of a start that was not sent. Redis refunds only the part that time has not
-        /// refilled since. Reply: `settled`. Must not be repeated, because each call refunds again.
+        /// refilled since. Reply: `settled`. Must not be repeated, because each call refunds again. (R15)
         case refundStart(startBudget: Policy.Bucket, draw: Int64)
 
         // Operations on an activity or a device.
@@ -126,7 +126,8 @@ public struct StoreCall<Bytes> {
         /// device leaves the audiences that only the removed tokens' registrations name.
         case unregister(atMilliseconds: Int64)
         /// Confirms that the audiences in a reply's ``StoreReply/departures`` have the entries about the
-        /// departure. Reply: `settled`. Until this call, replies name these audiences again.
+        /// departure. Reply: `settled`. Until this call, replies name these audiences again, because the worker that
+        /// got the reply may have died. (R27)
         ///
         /// The call has no effect if a later registration or unregistration has changed the time of the departures in
         /// Redis. Then a later reply names these audiences with the new time, and they must be confirmed with it.
@@ -135,7 +136,7 @@ public struct StoreCall<Bytes> {
         // Operations on an activity's life in the timetable of lifetimes. They do not change the activity's own
         // value in Redis.
 
-        /// Records an event of an activity's life in the timetable. Reply: `settled`.
+        /// Records an event of an activity's life in the timetable. Reply: `settled`. (R34)
         case reportLifetimeEvent(LifetimeEvent, keeping: KeptCommand<Bytes>? = nil)
         /// Asks whether the timetable still has the life that began at `beganMilliseconds`. Reply: `retry` if
         /// it has, else `superseded`. After `retry`, no worker claims the activity for `leaseMilliseconds`, or
@@ -180,7 +181,7 @@ public struct StateAdmission<Bytes> {
     public var digest: UInt64
     public var pace: Policy.Pace
     /// If this command carries an older command's alert: by how many seconds that command is older than this one.
-    /// Otherwise `Int32.min`.
+    /// Otherwise `Int32.min`. A whole version would make every store call larger, and so cost every command more.
     @usableFromInline var carriedAlertSeconds: Int32
     public var isEnd: Bool
     /// Whether the command asks for priority 10, which the budget may refuse. Priority 5 draws nothing from
@@ -192,8 +193,8 @@ public struct StateAdmission<Bytes> {
     /// If true, Redis does not tell the caller to add a held command's alert (``StoreVerdict/alertHeld``). True if
     /// this command has an alert already, or if its body would be too large with the held alert.
     public var carriesAlert: Bool
-    /// Whether the command is older than the longest time for which Apple's system shows an activity. Such a
-    /// command is `expired` if Redis knows no version of its activity.
+    /// Whether the command is so old that Apple's system no longer shows its activity: more than eight hours for an
+    /// update, more than twelve for an end. Such a command is `expired` if Redis knows no version of its activity.
     public var isTooOld: Bool
     /// Whether the record is read again because Redis lost data. If Redis has no token and the command brings
     /// one, the next push gets a timestamp above the present second, as for ``RegistrationSource/reread``.
@@ -277,8 +278,8 @@ public struct TokenRetirement<Bytes> {
     /// Not empty.
     public var token: Bytes
     public var environment: APNsEnvironment
-    /// The token is retired only if it was registered before this time, UNIX milliseconds. Nil: it is retired
-    /// in any case.
+    /// The token is retired only if it was registered before this time, UNIX milliseconds. The app may have registered
+    /// the token again since APNs found it dead. Nil: it is retired in any case.
     public var invalidAtMilliseconds: Int64?
 
     @inlinable
@@ -310,7 +311,7 @@ public struct HeldStart<Bytes> {
 /// following call returns the next held start.
 ///
 /// This is an enum so that the values of the two cases share memory. Every ``StoreCall`` is copied, so a rare
-/// operation must not make all calls larger.
+/// operation must not make all calls larger: 17 more bytes cost each command 257 instructions (Measurements.md).
 @frozen
 public enum DeviceRegistrationStep<Bytes> {
     /// `audiences`: see ``StoreCall/Operation/register(_:frequentUpdates:shows:source:audiences:)``.

@@ -24,7 +24,8 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     case ended
     /// The activity shows this state already.
     case unchanged
-    /// Another record of this start got `send` and is not settled. Do not send this record's start.
+    /// Another record of this start got `send` and is not settled. Its worker may have sent the start, so do not send
+    /// this record's start. (R16)
     case unknown
     /// The token is registered. ``StoreReply/heldCommand`` has the command that waited for the token, if
     /// there was one.
@@ -90,9 +91,10 @@ public struct StoreReply<Bytes> {
     /// With ``StoreVerdict/settled``: whether the call retired the current token.
     public var hasRetiredToken = false
     /// With ``StoreVerdict/registered``: whether the activity or device was already a member of all audiences that
-    /// the registration names. Then at most its token has changed for these audiences.
+    /// the registration names. Then at most its token has changed for these audiences, and metrics count no new member.
     public var wasMemberOfAll = false
-    /// With ``StoreVerdict/duplicate`` for an end: whether this version was settled without being shown.
+    /// With ``StoreVerdict/duplicate`` for an end: whether this version was settled without being shown. Then the phone
+    /// still has the activity, so an end of a lifetime is made again.
     public var wasNotShown = false
     /// With `departures`, `settled`, `registered`, `stale` and `unregistered`: the audiences that may not know
     /// yet that the activity or device has left them (``AudienceDepartures``). Write the departure into these

@@ -104,8 +104,8 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case processStartTime
     case buildInfo
 
-    /// Whether the definition says that lanes or the Kafka thread publish the metric: as numbers (cells), or, for a
-    /// metric by partition, as ``PartitionReading``s. Otherwise the value is read when the metrics are requested.
+    /// Whether lanes or the Kafka thread publish the metric. They publish numbers (cells), or ``PartitionReading``s for
+    /// a metric by partition. The values of all other metrics are read when the metrics are requested.
     var hasCells: Bool {
         switch definition.source {
         case .lanes, .kafka: true

@@ -2,7 +2,7 @@
 /// locks or allocation. The thread regularly publishes a copy that other threads read.
 public struct ThreadMetrics: ~Copyable {
     /// The shortest time between two publications, in milliseconds. Published numbers are at most this old, plus one
-    /// turn. Each time that a reader has the lock, they become one more turn older.
+    /// turn, and plus another turn for each time that a reader has the lock.
     public static let publicationIntervalMilliseconds: Int64 = 250
 
     public let published: PublishedMetrics

@@ -5,6 +5,7 @@ import Numbers
 struct Diagnosis {
     static let staleAfterMilliseconds: Int64 = 60_000
     static let freshnessMicrosecondsMax: Int64 = 5_000_000
+    /// 55 minutes: a connection never uses a provider token that is older.
     static let tokenAgeMillisecondsMax: Int64 = 3_300_000
     static let usualLagMilliseconds: Int64 = 5_000
     static let busyMillionthsMax: Int64 = 800_000
@@ -12,7 +13,8 @@ struct Diagnosis {
     /// answers, more than half of them must be refusals. Findings about dead tokens, freshness and demotions need this
     /// many samples.
     static let samplesMin: Int64 = 100
-    /// The share of held commands is reported only if the window has more held commands than this.
+    /// The share of held commands is reported only if the window has more held commands than this. A few are normal,
+    /// because a command may arrive before its activity's registration.
     static let heldCommandsMin: Int64 = 20
 
     let labels: LabelValues

@@ -21,12 +21,14 @@ struct HealthReport: Sendable {
 }
 
 extension HealthReport {
-    /// `/livez` fails if a thread has run no turn for this time.
+    /// `/livez` fails if a thread has run no turn for this time. Calls that may block the thread for long do not count,
+    /// because the thread announces them (``PublishedMetrics/announceBlocking(untilMilliseconds:)``).
     static let turnAgeMillisecondsMax: Int64 = 15_000
     /// `/livez` fails if a thread has not run its first turn when this time has passed since the endpoint's start.
     static let firstTurnMillisecondsMax: Int64 = 30_000
 
-    /// If no broker has answered when this time has passed since the endpoint's start, Kafka counts as down.
+    /// If no broker has answered when this time has passed since the endpoint's start, Kafka counts as down. The worker
+    /// is then ready without partitions, so that a rollout does not wait for Kafka.
     static let firstContactMillisecondsMax: Int64 = 30_000
 
     /// Checks whether the worker is alive: every thread runs turns. If a thread is stuck, only a restart

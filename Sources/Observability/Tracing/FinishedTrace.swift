@@ -4,7 +4,7 @@ import Numbers
 
 /// A lane's report about one record of a sampled trace. The lane makes it when it produces the record's result, has
 /// fanned a command out, or has finished a record without a result. It has all data for the record's spans, in a fixed
-/// size.
+/// size, because a `TraceRing` carries it to the exporter without allocating memory.
 public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
     /// How a record ended.
     enum Ending: BitwiseCopyable, Equatable, Sendable {
@@ -18,7 +18,7 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
 
     public var context: TraceContext
     /// The parent of the record's span: the span that the record's producer named. If the trace begins at this worker,
-    /// the span of the record's first result has no parent (nil). This span is the parent of the spans of the record's
+    /// the span of the record's first result has no parent (nil), and is itself the parent of the spans of the record's
     /// further results.
     var parentSpan: UInt64?
     /// The topic of the record. Not used for a range, whose record is always on the fan-out topic.

@@ -1,7 +1,8 @@
 /// A record's trace, and the bytes in which the core keeps it with the record. These bytes are the context in
 /// 25 bytes, then `tracestate` as it was received.
 ///
-/// In the byte of flags, Causeway uses bit 2 to say that the trace begins at this worker.
+/// In the byte of flags, Causeway uses bit 2 to say that the trace begins at this worker. The bit is free, because
+/// ``TraceContext`` keeps only bits 0 and 1.
 public struct RecordTrace {
     /// 16 bytes of the trace id, 8 of the span id, 1 of flags.
     static let contextBytes = 25
@@ -11,9 +12,9 @@ public struct RecordTrace {
     /// The most bytes that ``write(to:)`` writes.
     public static let bytesMax = contextBytes + traceStateBytesMax
 
-    /// The trace id and a span. Each result of the record has a span of its own, whose parent is this span. If the
-    /// trace begins here (``isBegunHere``), this is instead the span of the first result, and the parent of the later
-    /// results' spans.
+    /// The trace id and a span. Each result of the record has a span of its own, and the parent of these spans is the
+    /// span of the context. If the trace begins here (``isBegunHere``), the span of the context is that of the first
+    /// result, and the parent of the later results' spans.
     public var context: TraceContext
     /// Whether the trace begins at this worker, because no valid header named a trace.
     public var isBegunHere = false

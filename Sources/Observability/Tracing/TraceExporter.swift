@@ -29,12 +29,13 @@ package actor TraceExporter {
     static let pollInterval = Duration.seconds(1)
     /// The most finished traces in one request. Each has at most three spans.
     static let tracesPerRequestMax = 512
-    /// The most requests in one poll, which limits how long a poll takes.
+    /// The most requests in one poll. So a poll ends even if lanes fill their rings faster than requests empty them.
     static let requestsPerPollMax = 64
     static let attemptsMax = 5
     /// The time limit of one request.
     static let requestTimeoutMilliseconds = 5_000
-    /// After the lanes have ended, new requests begin only within this time. It is also the time limit of each.
+    /// After the lanes have ended, new requests begin only within this time. It is also the time limit of each. It is
+    /// short, because the worker's end waits for these requests.
     static let finishTimeoutMilliseconds = 2_000
 
     private let collector: TraceCollector

@@ -226,8 +226,8 @@ final class Cluster {
     }
 
     private func startRefreshTimer(_ milliseconds: Int64) {
-        // After a failed look-up, `redisLost` may have made the handler request a look-up, which set the timer. The pause
-        // after a failure replaces that time.
+        // After a failed look-up the timer may be set already, because the handler may have requested a look-up in
+        // `redisLost`. The pause after the failure replaces that time.
         loop.cancel(refreshTimer)
         refreshTimer = loop.schedule(afterMilliseconds: milliseconds, handler: self, tag: ClusterTimer.refresh.rawValue)
     }

@@ -6,7 +6,8 @@ struct KeySlot: Equatable {
     /// The CRC16 of the key's hash tag, modulo ``slotCount``. If the key has no hash tag, or an empty one: the CRC16 of
     /// the whole key, modulo ``slotCount``.
     var slot: Int
-    /// A hash of the whole key. It is never 0, because 0 means that there is no key.
+    /// A hash of the whole key, so that calls and ``AskRedirections`` need not store the key. It is never 0, because 0
+    /// means that there is no key.
     var fingerprint: UInt64
 
     init(_ key: UnsafeRawBufferPointer) {

@@ -102,7 +102,8 @@ final class PrimaryConnections {
     private func findSlotMap() throws(RedisError) -> SlotMap {
         if let slotMap { return slotMap }
         let lookup = SlotMapLookup(loop: loop, configuration: configuration)
-        // Ask the last known primaries first, because the configured servers may no longer exist.
+        // Ask the last known primaries first, because the configured servers may no longer exist. They get half of the
+        // attempts, so that the configured servers are asked too.
         let otherLocations = configuration.url.locations.filter { !lastPrimaries.contains($0) }
         let map = try runLookup {
             lookup.find(candidates: lastPrimaries.shuffled().prefix(SlotMapLookup.attemptsMax / 2) + otherLocations, $0)

@@ -24,10 +24,12 @@ public final class PrimaryMarks {
         /// Writes the mark at those anchors of the primary where it already exists.
         case replaceAll
         /// Writes the mark at the primary's first anchor, which ``readMarks(_:)`` reads, if it already exists there.
+        /// This takes one write, the other modes take one for each anchor.
         case replaceFirst
     }
 
-    /// The maximum number of marks that are read or written at once.
+    /// The maximum number of marks that are read or written at once. It must not exceed
+    /// ``CommandConnection/commandsMax``, because one server gets all of them.
     private static let marksPerBatchMax = 1_024
     private static let textBytesMax = 256
 

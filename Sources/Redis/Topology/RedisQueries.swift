@@ -6,13 +6,16 @@ public final class RedisQueries {
     /// Fields of a hash with their values, in the server's order.
     public typealias HashFields = [(field: [UInt8], value: [UInt8])]
 
-    /// The maximum number of attempts at one command. A command is attempted again after an error that is not proven to
-    /// be its own (`RedisError.isRetriable`), unless the call is cancelled. SCAN, and each search for the servers, are
-    /// attempted only once.
+    /// The maximum number of attempts at one command. There are several, because a cluster may change, or a connection
+    /// be lost, at any time. A command is attempted again after an error that is not proven to be its own
+    /// (`RedisError.isRetriable`), unless the call is cancelled. SCAN, and each search for the servers, are attempted
+    /// only once.
     static let attemptsMax = 5
-    /// The maximum number of commands that are sent before their replies are read.
+    /// The maximum number of commands that are sent before their replies are read. It must not exceed
+    /// ``CommandConnection/commandsMax``, because one server may get all of them.
     static let pipelinedCommandsMax = 512
-    /// The COUNT of each SCAN: about how many keys the server checks in one step.
+    /// The COUNT of each SCAN: about how many keys the server checks in one step. The calls of workers wait for the end
+    /// of a step, so a step must be short.
     static let keysPerScanStep = 1_000
     /// The maximum number of SCAN steps on one server.
     public static let scanStepsMax = 1_000_000

@@ -1,5 +1,5 @@
 /// The hash tags in the keys of marks (``PrimaryMarks``). Their slots, called anchors, are spread evenly over a
-/// cluster. So each primary with many slots serves some anchors.
+/// cluster. So each primary with many slots serves some anchors, and a loss of its data shows (R24).
 ///
 /// The tags never change. Keys with these tags move with their slots: a primary that gets a slot also gets
 /// its keys.

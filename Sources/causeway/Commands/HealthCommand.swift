@@ -36,7 +36,7 @@ struct HealthCommand: ParsableCommand {
     @Option(help: ArgumentHelp("The page to request, on this machine or another.", valueName: "url"))
     var url: String?
 
-    /// The time limit of the whole request.
+    /// The time limit of the whole request, the same as that of `HEALTHCHECK` in the image.
     static let timeoutMilliseconds = 3_000
 
     func validate() throws {

@@ -49,6 +49,7 @@ struct ReplayRebuildCommand: ParsableCommand {
     @Flag(help: "Write to Redis.")
     var execute = false
 
+    /// An activity is visible for at most 12 hours, so nothing needs an older command.
     private static let defaultFrom = "12h"
 
     func validate() throws {

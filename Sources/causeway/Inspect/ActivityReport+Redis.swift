@@ -8,8 +8,8 @@ extension ActivityReport {
     /// Makes the report from an activity's value in Redis.
     ///
     /// - Parameters:
-    ///   - policy: the policy whose settings of pace and budget the report uses. Redis does not know which policy the
-    ///     commands name.
+    ///   - policy: the policy whose pace and budget the report assumes, because Redis does not know which policy the
+    ///     commands name. It is that of a result, or the app's default.
     ///   - lifetimeEndsMilliseconds: when the activity is due in the timetable; nil if the timetable does not have the
     ///     activity, or was not read.
     init(

@@ -38,7 +38,7 @@ struct RecordCheck {
         self.wallSeconds = wallSeconds
     }
 
-    /// After this many faults, the search for faults in one record ends.
+    /// After this many faults, the search for faults in one record ends, because each fault costs another decoding.
     private static let faultsMax = 32
 
     /// Checks all records of a file, and reports each fault as `file:line: message`.

@@ -92,7 +92,8 @@ struct ReplayDecider {
             )
     }
 
-    /// Makes the admission that a worker would request from Redis, without any draw on the budget.
+    /// Makes the admission that a worker would request from Redis, without any draw on the budget, because a replay
+    /// pushes nothing itself.
     static func admission(
         of command: Command,
         _ record: UnsafeRawBufferPointer,

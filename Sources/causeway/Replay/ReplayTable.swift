@@ -25,8 +25,9 @@ struct ReplayCandidate: Equatable {
 /// A newer update replaces an older one. An end replaces any update, and no update replaces an end. An activity can
 /// have a start and a state that is not older than the start. If this state is an end, it replaces the start too.
 ///
-/// The table's bytes are limited. When they are used up, the table takes no more activities and audiences. If an
-/// activity or audience of the table gets a newer command, the table keeps this command without its record.
+/// The table's bytes are limited (R4). When they are used up, the table takes no more activities and audiences. If an
+/// activity or audience of the table gets a newer command, the table keeps this command without its record, so that
+/// the replay does not send the older command.
 struct ReplayTable {
     struct Entry {
         var appIndex: Int

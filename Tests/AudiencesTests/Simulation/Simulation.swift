@@ -11,6 +11,7 @@ import Testbed
 final class Simulation {
     static let app = "com.example.match"
     static let audience = "match-1"
+    /// If the workers still have work after this virtual time without faults, the run has failed.
     static let quietLimitMilliseconds: Int64 = 6 * 3_600_000
 
     struct Command {

@@ -14,12 +14,14 @@ struct OutageHourSchedule {
     /// Commands a second of each of the two apps.
     var commandsPerSecond = 2_000
 
-    /// How long a record of any partition may wait for its commit.
+    /// How long a record of any partition may wait for its commit. The defaults of `worker.deferAfterMilliseconds` and
+    /// `worker.deferredDelayMilliseconds` are chosen for this minute.
     var commitMillisecondsMax: Int64 = 60_000
     /// The time that 99 of 100 pushes of the healthy app may take in any minute. It is long, because the
     /// machine may have other load.
     var freshnessMillisecondsMax: Int64 = 2_500
-    /// How much more resident memory the second half of the outage may need than the first half, per cent.
+    /// How much more resident memory the second half of the outage may need than the first half, per cent. The
+    /// commands that wait must not use more and more memory. (R4)
     var memoryGrowthPercentMax: Int64 = 5
 
     var outageStartMilliseconds: Int64 { Int64(minutesBeforeOutage) * 60_000 }
