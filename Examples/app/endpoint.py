@@ -15,6 +15,7 @@ from confluent_kafka import Producer
 
 BODY_BYTES_MAX = 16_384
 # The limits of a registration: see Documentation/records.md.
+AUDIENCES_MAX = 8
 ID_BYTES_MAX = 256
 TOKEN_DIGITS_MAX = 200
 TOPIC = "causeway.registrations"
@@ -40,6 +41,8 @@ def registration(app, report, now):
         raise ValueError("kind")
     token = text(report, "token", TOKEN_DIGITS_MAX)
     bytes.fromhex(token)
+    if len(report["audiences"]) > AUDIENCES_MAX:
+        raise ValueError("audiences")
     for audience in report["audiences"]:
         text({"audiences": audience}, "audiences", ID_BYTES_MAX)
     record = {

@@ -356,7 +356,7 @@ import Testing
             // A different start: its alert, its attributes or a much later timestamp shows that it starts
             // another activity.
             (["alert": #"{"title":"other","body":"b"}"#], 0),
-            (["timestamp": "\(startSeconds + 60)"], 0),
+            (["timestamp": "\(startSeconds + 60)"], 0), (["timestamp": "\(Int64.min + 1)"], 0),
             (["attributes": #"{"id":"o"}"#], 0),
         ] as [([String: String?], Int)]
     )

@@ -343,9 +343,11 @@ extension DeviceModel {
             advance(index, nowMilliseconds: nowMilliseconds)
             // If a push started the activity, the activity's first alert came with that push.
             guard activities[index].isActive, let start = activities[index].alerts.first,
-                let alert = payload.alertIndex,
-                abs(start.timestamp - payload.timestamp) <= Self.repeatedStartSecondsMax
+                let alert = payload.alertIndex
             else { continue }
+            // A payload may have any timestamp, so the difference may not fit.
+            let (seconds, isTooLarge) = start.timestamp.subtractingReportingOverflow(payload.timestamp)
+            guard !isTooLarge, seconds.magnitude <= Self.repeatedStartSecondsMax else { continue }
             if isSame(tape, at: attributes, activities[index].attributes, &otherTape),
                 isSame(tape, at: alert, start.json, &otherTape)
             {

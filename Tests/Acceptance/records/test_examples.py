@@ -96,7 +96,11 @@ class KafkaExampleTests(KafkaWriterTestCase):
             self.assertEqual(self.post(port, report | {"kind": "device", "activity": None, "audiences": []}), 204)
             self.assertEqual(self.post(port, report | {"kind": "ended", "token": None}), 204)
             self.assertEqual(self.post(port, {"kind": "activity"}), 400)
-            for key, value in (("activity", None), ("activity", ""), ("token", None), ("token", "xy"), ("audiences", [1]), ("kind", "x")):
+            faults = (
+                ("activity", None), ("activity", ""), ("token", None), ("token", "xy"), ("audiences", [1]), ("audiences", ["final"] * 9),
+                ("kind", "x"),
+            )
+            for key, value in faults:
                 self.assertEqual(self.post(port, report | {key: value}), 400, key)
             self.assertEqual(self.post(port, report | {"kind": "ended", "activity": None}), 400)
         finally:
