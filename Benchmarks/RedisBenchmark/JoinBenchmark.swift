@@ -115,8 +115,8 @@ final class JoinBenchmark: ActivityStoreHandler, AudienceStoreHandler {
         return try isIssued(call.withBorrowedBytes { activityStore?.issue($0) })
     }
 
-    /// Appends an entry to an audience's page. The store has room, because it can hold two entries for each registration
-    /// in progress, and a registration makes no more.
+    /// Appends an entry to an audience's page. The store has room, because it can hold two entries for each
+    /// registration in progress, and a registration makes no more.
     private func append(_ index: Int, _ audience: AudienceDigest, isLeaving: Bool) throws {
         let entry = Crowd.entry(index, isLeaving: isLeaving, atMilliseconds: atMilliseconds)
         let call = AudienceCall(tag: UInt64(index), app: Crowd.app, audience: audience, operation: .append(entry))

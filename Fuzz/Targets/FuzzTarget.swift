@@ -2,8 +2,8 @@
 enum FuzzTarget: String, CaseIterable, Sendable {
     case frames, headers, answers, commands, registrations, replies
 
-    /// Returns how the input breaks a rule of the target; nil if it breaks none. A trap, or an access that AddressSanitizer
-    /// reports, ends the process.
+    /// Returns how the input breaks a rule of the target; nil if it breaks none. A trap, or an access that
+    /// AddressSanitizer reports, ends the process.
     func violation(_ input: UnsafeRawBufferPointer) -> String? {
         switch self {
         case .frames: frameViolation(input)

@@ -46,8 +46,8 @@ public final class ProviderTokenSource: Sendable {
         var offeredKeyCount = 0
         /// Whether all workers share tokens through Redis. One worker then renews the token for all.
         var sharesTokens = false
-        /// When the last token that was dropped was issued; see `dropExpired`. Nil if none was dropped. Otherwise this
-        /// process could adopt the dropped token again, because Redis may still have it.
+        /// When the last token that was dropped was issued; see `dropExpired`. Nil if none was dropped. Redis may still
+        /// have this token, and the process must not adopt it again.
         var refusedIssuedAtSeconds: Int64?
     }
 

@@ -31,8 +31,7 @@ public struct SimulatorConfiguration: Sendable {
     }
 
     public struct Limits: Sendable {
-        /// SETTINGS_MAX_CONCURRENT_STREAMS while a connection has no valid provider token. APNs then allows one stream
-        /// (Apple, "Establishing a connection to APNs").
+        /// SETTINGS_MAX_CONCURRENT_STREAMS while a connection has no valid provider token. APNs then allows one stream.
         public var streamsBeforeAuthentication: UInt32 = 1
         /// SETTINGS_MAX_CONCURRENT_STREAMS with a valid provider token, unless ``Faults/concurrentStreams`` is set.
         /// Apple promises no number: it varies with the load.

@@ -3,8 +3,8 @@ import Foundation
 /// A `Decoder` that records which values a type decodes. It returns the values of an example, and invents values for
 /// fields that the example lacks or has as null.
 struct Recorder: Decoder {
-    /// The maximum depth of nested types. It ends the recording of a type that contains itself: deeper values
-    /// have the shape `any`. Workers accept a few levels more (`shapeDepthMax`).
+    /// The maximum depth of nested types. It ends the recording of a type that contains itself: deeper values have the
+    /// shape `any`. Workers accept a few levels more (`shapeDepthMax`).
     static let depthMax = 12
 
     /// The example whose values are returned; nil: all values are invented.

@@ -28,8 +28,8 @@ struct BatchKeys: ~Copyable {
 
     /// Adds a key.
     /// - Returns: whether the batch already has a key with the same fingerprint. If false, this key is new in the
-    ///   batch. If true, this key is almost certainly in the batch already, and the script reads its value again.
-    ///   If the keys differ nevertheless, this costs only time.
+    ///   batch. If true, this key is almost certainly in the batch already, and the script reads its value again. If
+    ///   the keys differ nevertheless, this costs only time.
     mutating func append(_ key: UnsafeRawBufferPointer) -> Bool {
         precondition(count < capacity, "a call was added to a batch without room")
         var writer = RedisCommandWriter(arguments, continuingAt: byteCount)

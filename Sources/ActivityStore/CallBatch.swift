@@ -16,9 +16,9 @@ import Redis
 /// | 35 | the ``TokenForm`` | the same |
 /// | 36– | the token | the same |
 ///
-/// If ``CallBits/alertFollows`` is set, the call ends with the version of a command with an alert (13 bytes).
-/// In an update or an end, the call carries the alert of this older command. In a settlement, APNs accepted the
-/// alert of this command.
+/// If ``CallBits/alertFollows`` is set, the call ends with the version of a command with an alert (13 bytes). In an
+/// update or an end, the call carries the alert of this older command. In a settlement, APNs accepted the alert of this
+/// command.
 ///
 /// The script reads the values of all keys before it writes any. If an earlier call may have the same key,
 /// the later call has ``CallBits/keyRepeats``, and the script reads the value again. Otherwise the second
@@ -193,8 +193,8 @@ enum CallBits {
     static let alertFollows: UInt8 = 64
     /// An earlier call of the batch may have the same key, so the script reads the key's value again.
     static let keyRepeats: UInt8 = 128
-    /// In the byte of the pace's number: the command is older than the longest time for which the system
-    /// shows an activity. If Redis knows no version of the activity, the command is `expired`.
+    /// In the byte of the pace's number: the command is older than the longest time for which the system shows an
+    /// activity. If Redis knows no version of the activity, the command is `expired`.
     static let isTooOld: UInt8 = 128
     /// In the byte of the pace's number: the command brings a token, and is read again because Redis lost
     /// data.

@@ -21,9 +21,9 @@ public enum StoreLimits {
     /// lists these writes). The 25 hours are twice the 12 hours that a Live Activity can stay on the Lock
     /// Screen, plus an hour. The hour covers the 1,000 seconds in which a send verdict does not renew the expiry.
     public static let activityExpiryMilliseconds: Int64 = 25 * 3_600_000
-    /// The maximum factor by which a lease grows. If a worker reads a command that ends or restarts an activity
-    /// because of its lifetime, Redis postpones the next claim of the life by a lease. The lease doubles with
-    /// each claim, because each claim writes a further command to Kafka.
+    /// The maximum factor by which a lease grows. If a worker reads a command that ends or restarts an activity because
+    /// of its lifetime, Redis postpones the next claim of the life by a lease. The lease doubles with each claim,
+    /// because each claim writes a further command to Kafka.
     public static let leaseFactorMax: Int64 = 8
     /// If Redis admitted another end of an activity, it refuses the end that the lifetime asks for. After this
     /// many claims, the settlement of the other end should have removed the life. If it has not, the other end

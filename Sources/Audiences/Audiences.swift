@@ -116,8 +116,8 @@ public struct Audiences: ~Copyable {
     var timers: TimerQueue
     var writer = JSONWriter()
     var keyWriter = JSONWriter()
-    /// The token (in hexadecimal digits) or the channel's id of the push that was offered last. Allocated once (R3).
-    /// A push to a member that has just joined uses the token in `membershipChanges` instead.
+    /// The token (in hexadecimal digits) or the channel's id of the push that was offered last. Allocated once (R3). A
+    /// push to a member that has just joined uses the token in `membershipChanges` instead.
     let addressBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: Limits.tokenDigitsMax, alignment: 16)
     /// References to the members of the page that is being read. Their number is known only when the page is read; then
     /// ``PageSlot`` gets a copy.

@@ -147,9 +147,9 @@ extension WorkerConfiguration {
         )
         /// PEM file with the certificate authorities that the worker trusts for APNs' certificate; nil: the system's.
         package var caFile: String?
-        /// File with the key that encrypts provider tokens in Redis: 32 bytes, or their Base64. All workers
-        /// of a fleet use the same key and so share their tokens, because Apple asks for few tokens. If nil, each
-        /// worker signs its own tokens.
+        /// File with the key that encrypts provider tokens in Redis: 32 bytes, or their Base64. All workers of a fleet
+        /// use the same key and so share their tokens, because Apple asks for few tokens. If nil, each worker signs its
+        /// own tokens.
         package var sharedTokenKeyFile: String?
         /// The maximum number of HTTP/2 connections that each lane opens for each app and environment. A lane
         /// opens fewer if it has few pushes. 1...16.
@@ -187,8 +187,8 @@ extension WorkerConfiguration {
         /// The shortest time from the end of an audience to the deletion of its channel. After the deletion its
         /// subscribers get nothing more. 0...2,592,000.
         package var keepSeconds = 3_600
-        /// The environments in which audiences get channels, because each channel belongs to one environment. Not
-        /// empty, without repetition.
+        /// The environments in which audiences get channels. Each channel belongs to one environment. Not empty,
+        /// without repetition.
         package var environments = [APNsEnvironment.production]
     }
 
@@ -249,9 +249,9 @@ extension WorkerConfiguration {
         /// The number of threads that send commands; 0 for as many as the processors that the process may
         /// use. 0...256.
         package var lanes = 0
-        /// The longest time that a worker takes to stop, from the signal to its end. It includes the wait for
-        /// commands in progress and the time for leaving the consumer group. The default is below Kubernetes' default
-        /// grace period of 30 s. 0...600,000.
+        /// The longest time that a worker takes to stop, from the signal to its end. It includes the wait for commands
+        /// in progress and the time for leaving the consumer group. The default is below Kubernetes' default grace
+        /// period of 30 s. 0...600,000.
         package var drainMilliseconds = 20_000
         /// The most memory that the process may use. 0 means 85 % of its control group's limit. Without such a limit it
         /// means 1,024, or what `causeway plan` computes for the lanes if that is more. 0...1,048,576.
@@ -273,8 +273,8 @@ extension WorkerConfiguration {
         /// If the partitions of a lane have more unread commands than this together, the lane reads ahead before it
         /// admits any command. So a backlog costs one push for each activity. 1...1,000,000,000.
         package var readAheadLagRecords = 10_000
-        /// The longest time that a lane reads ahead before it begins to admit. It has a limit, because no activity
-        /// begins meanwhile. 1...600,000.
+        /// The longest time that a lane reads ahead before it begins to admit. It has a limit, because the lane begins
+        /// no command meanwhile. 1...600,000.
         package var readAheadMillisecondsMax = 30_000
     }
     /// The share of records that are traced, and the collector of the traces.

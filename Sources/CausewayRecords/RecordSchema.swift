@@ -1,7 +1,7 @@
 import Foundation
 
-/// Finds the faults of a record by a JSON Schema. No other library does this here, because this library has no
-/// dependencies. Knows only the keywords that the generated schemas use.
+/// Finds the faults of a record by a JSON Schema. This library has no dependencies, so it has a validator of its own.
+/// Knows only the keywords that the generated schemas use.
 struct RecordSchema: Sendable {
     private let root: JSONValue
 

@@ -29,8 +29,9 @@ extension WorkerSetup {
     }
 
     /// Limits the connections of all pools of the process, and those of them that go to one address. Each limit is
-    /// twice the number of all lanes' pools, but at least the default of ``ConnectionBudget`` and at most 4,096. So
-    /// each pool can have a second connection while it replaces the first. A pool's only connection is never refused.
+    /// twice the number of all lanes' pools, so that each pool can have a second connection while it replaces the
+    /// first. But it is at least the default of ``ConnectionBudget`` and at most 4,096. A pool's only connection is
+    /// never refused.
     private static func makeConnectionBudget(poolCount: Int) -> ConnectionBudget {
         let defaults = ConnectionBudget()
         return ConnectionBudget(

@@ -187,9 +187,9 @@ public final class Producer: @unchecked Sendable {
 // MARK: - Reports
 
 extension Producer {
-    /// Makes librdkafka write to `descriptor`, a non-blocking eventfd, when there are reports to poll. The
-    /// reader first drains the descriptor and then polls. If `pollReports` stops at `eventsPerPollMax`, it writes to
-    /// the descriptor again.
+    /// Makes librdkafka write to `descriptor`, a non-blocking eventfd, once when the queue of reports becomes
+    /// non-empty. So the reader first drains the descriptor and then polls; otherwise it could miss a wake-up. If
+    /// `pollReports` stops at `eventsPerPollMax`, it writes to the descriptor again.
     public func setWakeup(descriptor: Int32) {
         precondition(isOpen)
         wakeupDescriptor = descriptor

@@ -100,9 +100,9 @@ public enum Body {
         }
     }
 
-    /// Returns a digest of everything that a phone can display: Apple's dictionary without the digits of its
-    /// timestamp, and the custom keys. Bodies that differ only in the timestamp have the same digest, on
-    /// every machine and in every release, because Redis compares it with the digest of the state that was sent last.
+    /// Returns a digest of everything that a phone can display: Apple's dictionary without the digits of its timestamp,
+    /// and the custom keys. Bodies that differ only in the timestamp have the same digest, on every machine and in
+    /// every release, because Redis compares it with the digest of the state that was sent last.
     public static func digest(_ body: UnsafeRawBufferPointer, _ layout: Layout) -> UInt64 {
         var digest = Digest()
         digest.add(layout.aps, without: layout.timestampDigits, of: body)

@@ -10,8 +10,8 @@ public enum Limits {
     /// The maximum length of a JSON string or key between its quotes, in bytes.
     public static let stringBytesMax = 8_192
     /// The maximum length of a name (an app, an activity, an audience, a device, an attributes type), in bytes after
-    /// its escapes are decoded. It must be at most 256, because ``MemberEntryFormat`` has one byte for the
-    /// length of an id.
+    /// its escapes are decoded. It must be at most 256, because ``MemberEntryFormat`` has one byte for the length of an
+    /// id.
     public static let identifierBytesMax = 256
     /// The maximum length of a command's `id`, in bytes after its escapes are decoded.
     public static let commandIdentifierBytesMax = 64

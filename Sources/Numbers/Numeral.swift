@@ -11,8 +11,8 @@ public enum Numeral {
         return text
     }
 
-    /// Formats a number with one decimal place and a comma between thousands; `?` for a number that is not finite or has
-    /// more than twelve digits before the decimal point.
+    /// Formats a number with one decimal place and a comma between thousands; `?` for a number that is not finite or
+    /// has more than twelve digits before the decimal point.
     public static func oneDecimal(_ number: Double) -> String {
         guard number.isFinite, number.magnitude < 1e12 else { return "?" }
         let tenths = Int((number * 10).rounded())

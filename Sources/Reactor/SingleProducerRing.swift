@@ -2,10 +2,9 @@ import Synchronization
 
 /// A queue without locks from one thread to one other thread (R2). Its capacity is fixed.
 ///
-/// At any time, one thread pushes and one thread pops. The producer and the consumer each have their own
-/// cache lines, which hold the side's index and a copy of the opposite index. A push or pop reads the opposite
-/// side's index only when the copy shows a full or empty ring. So the two threads rarely wait for each other's cache
-/// lines.
+/// At any time, one thread pushes and one thread pops. The producer and the consumer each have their own cache lines,
+/// which hold the side's index and a copy of the opposite index. A push or pop reads the opposite side's index only
+/// when the copy shows a full or empty ring. So the two threads rarely wait for each other's cache lines.
 public final class SingleProducerRing<Element: BitwiseCopyable>: @unchecked Sendable {
     /// Each side has two cache lines of 64 bytes, because processors fetch lines in pairs.
     @usableFromInline static var sideBytes: Int { 128 }

@@ -55,8 +55,8 @@ extension RedisConnection {
         case .select:
             if let refusal { disconnect(refusal) }
         case .setName, .asking:
-            // Ignore a refusal. The name only helps readers of CLIENT LIST. If ASKING is refused, for example because the
-            // user lacks the right, the next call is redirected with MOVED.
+            // Ignore a refusal. The name only helps readers of CLIENT LIST. If ASKING is refused, for example because
+            // the user lacks the right, the next call is redirected with MOVED.
             break
         case .evictionPolicy:
             handleEvictionPolicy(reply, refusal, from: reader, handler)

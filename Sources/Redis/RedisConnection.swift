@@ -4,8 +4,8 @@ import Reactor
 /// ``SentinelLocator``. The cluster also acts on lost connections, and on errors that concern the division of keys
 /// among servers.
 protocol ConnectionDelegate: AnyObject {
-    /// The connection begins an attempt to connect. The delegate must call the connection's `continueConnecting(to:)` or
-    /// `disconnect(_:)`, now or later.
+    /// The connection begins an attempt to connect. The delegate must call the connection's `continueConnecting(to:)`
+    /// or `disconnect(_:)`, now or later.
     func locateServer(for connection: RedisConnection)
     func connectionBecameReady(_ connection: RedisConnection)
     /// The connection was lost, or an attempt to connect failed. The delegate may close the connection in this call.
@@ -28,8 +28,8 @@ public final class RedisConnection {
     enum State {
         /// `connect` has not been called. Next: `resolving` or `closed`.
         case idle
-        /// The delegate, if there is one, finds the server. Then the loop looks up the addresses, if the server has a host
-        /// name. Both happen for each attempt to connect. Next: `connecting`, `pausing` or `closed`.
+        /// The delegate, if there is one, finds the server. Then the loop looks up the addresses, if the server has a
+        /// host name. Both happen for each attempt to connect. Next: `connecting`, `pausing` or `closed`.
         case resolving
         /// The connection tries the addresses one after the other. Next: `handshaking`, `pausing` or
         /// `closed`.
@@ -278,9 +278,9 @@ public final class RedisConnection {
     /// - Parameters:
     ///   - isWritten: whether the session has already written the call as its own command. If false, a later
     ///     ``write(calls:bytesMax:_:)`` writes it.
-    ///   - needsReplicas: whether replicas (``RedisConfiguration/requiredReplicaCount``) must acknowledge the call's writes
-    ///     before the session gets the reply, unless replicas have been missing for long. If too few acknowledge, all
-    ///     calls of the same command fail with ``RedisError/Code/replicasMissing``. Requires
+    ///   - needsReplicas: whether replicas (``RedisConfiguration/requiredReplicaCount``) must acknowledge the call's
+    ///     writes before the session gets the reply, unless replicas have been missing for long. If too few
+    ///     acknowledge, all calls of the same command fail with ``RedisError/Code/replicasMissing``. Requires
     ///     ``acceptsCallsThatNeedReplicas``.
     public func appendCall(isWritten: Bool, needsReplicas: Bool = false) {
         scheduleTurnEnd()

@@ -1,5 +1,5 @@
-/// The user of a connection. It knows the scripts, collects calls into one command, and interprets the
-/// replies. So the connection knows nothing of activities.
+/// The user of a connection. It knows the scripts, collects calls into one command, and interprets the replies. So the
+/// connection knows nothing of activities.
 ///
 /// A connection has one session, and calls it on the connection's thread. Every call that the session has
 /// announced by ``RedisConnection/appendCall(isWritten:needsReplicas:)`` gets exactly one reply or failure,

@@ -8,7 +8,8 @@ import Testing
 @Suite struct CompactPhoneTests {
     private static let now: Int64 = 1_790_000_000
 
-    /// A model with a crowd, and the service's steps for a push to one of its phones.
+    /// A model with one crowd. `push` does what the simulator does with a push: it checks the token, then delivers the
+    /// body.
     private struct CrowdFixture: ~Copyable {
         var model = DeviceModel(environment: .sandbox, seed: 1)
         var tape = JSONTape()
@@ -161,7 +162,7 @@ import Testing
         let tokens = (0..<4).map { fixture.crowd.token($0) }
         #expect(fixture.push(Self.update(1, event: "end"), token: tokens[0]) == (.success, .ended))
         try fixture.model.dismiss(1..<2, of: "fan-", app: "app", nowMilliseconds: Self.now * 1_000)
-        try fixture.model.rotate(2..<3, of: "fan-", app: "app", nowMilliseconds: Self.now * 1_000)
+        try fixture.model.rotateTokens(2..<3, of: "fan-", app: "app", nowMilliseconds: Self.now * 1_000)
         for token in tokens[0..<3] { #expect(fixture.push(Self.update(2), token: token) == (.expiredToken, nil)) }
         #expect(fixture.push(Self.update(2), token: fixture.crowd.token(2, generation: 1)) == (.success, .shown))
         #expect(fixture.push(Self.update(2), token: tokens[3]) == (.success, .shown))

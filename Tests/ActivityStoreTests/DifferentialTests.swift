@@ -17,7 +17,8 @@ import Testing
 /// the time of each call from a list instead of the server's clock.
 @Suite(.serialized, .ownThread) struct DifferentialTests {
     static let historiesPerSet = 1_000
-    /// The number of histories. A million take some minutes in a release build.
+    /// The number of histories; `CAUSEWAY_DIFFERENTIAL_HISTORIES` changes it. A million take some minutes in a release
+    /// build.
     static let histories =
         ProcessInfoVariable.integer("CAUSEWAY_DIFFERENTIAL_HISTORIES") ?? 10 * historiesPerSet
 

@@ -40,8 +40,8 @@ extension ReactorTests {
         @Test func `An unused port stays free while processes start`() async throws {
             async let processes: Void = startProcesses(1_000)
             async let moreProcesses: Void = startProcesses(1_000)
-            // The two tasks that start processes share the thread of this task. The loop would block this thread, so it
-            // gets a thread of its own.
+            // The two tasks begin on the thread of this task, and then start their processes on threads of their own.
+            // If the loop ran on this thread, the tasks could not begin until it has ended.
             try await onOwnThread {
                 for _ in 0..<20_000 {
                     _ = try ListeningSocket(address: .loopback(port: Listener.findUnusedLoopbackPort()), backlog: 1)

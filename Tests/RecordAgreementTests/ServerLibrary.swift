@@ -15,8 +15,8 @@ enum ServerLibrary {
         }
     }
 
-    /// Returns the command as the library writes it from its properties alone. ``rewrite(_:_:)`` also writes what the library
-    /// received and has no property for.
+    /// Returns the command as the library writes it from its properties alone. ``rewrite(_:_:)`` also writes what the
+    /// library received and has no property for.
     static func writeOwnFields(_ value: Data) throws -> Data {
         try LiveActivityCommand<JSONValue>(value: value).ownFields().text()
     }

@@ -86,8 +86,8 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         } catch {
             end(error.description)
         }
-        // The exchange may end before the resolver's thread answers, so the closure holds the exchange
-        // weakly.
+        // If the exchange ends before the resolver answers, the loop still holds this closure. A strong reference would
+        // then be a cycle of loop, closure and exchange, and none of them would be freed.
         loop.resolve(host: endpoint.host, port: endpoint.port) { [weak self] resolution in
             self?.hostResolved(resolution)
         }

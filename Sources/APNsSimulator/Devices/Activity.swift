@@ -135,8 +135,8 @@ struct Activity {
     /// How many dates in the pushed content and attributes were more than 20 years in the future. Such a date is
     /// probably UNIX seconds instead of seconds since 2001.
     var suspiciousDates = 0
-    /// How many pushes with content had the same timestamp as the shown content. A phone cannot tell which of the two
-    /// is newer, so the content of each such push replaced the shown content.
+    /// How many pushes with content had the same timestamp as the shown content. The content of each such push replaced
+    /// the shown content.
     var equalTimestamps = 0
     /// How often older content replaced newer content. A real phone never does that, so a number above 0 is a
     /// defect of the simulator.

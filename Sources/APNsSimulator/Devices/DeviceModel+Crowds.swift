@@ -31,7 +31,7 @@ extension DeviceModel {
     }
 
     /// Gives the activities of some phones a new update token. `registrations` returns the new tokens.
-    public mutating func rotate(_ numbers: Range<Int>, of name: String, app: String, nowMilliseconds: Int64)
+    public mutating func rotateTokens(_ numbers: Range<Int>, of name: String, app: String, nowMilliseconds: Int64)
         throws(Fault)
     {
         let crowd = try crowdIndex(name, app: app, numbers)

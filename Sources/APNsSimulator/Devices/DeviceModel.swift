@@ -41,8 +41,8 @@ public struct DeviceModel: ~Copyable {
         var environment: Environment
         var hasFrequentUpdates: Bool
         var isInstalled = true
-        /// Whether the phone runs iOS 18 or newer and its app supports channels. The registrations of the
-        /// phone's push-to-start tokens say so.
+        /// Whether the phone runs iOS 18 or newer and its app supports channels. The registrations of the phone's
+        /// push-to-start tokens say so.
         var hasChannels = false
         /// The audiences that the app posts with its push-to-start tokens, and with the tokens of activities
         /// that a push has started.

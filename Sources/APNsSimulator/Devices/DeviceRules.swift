@@ -16,8 +16,8 @@ public struct DeviceRules: Sendable, Equatable {
     /// The budget of one activity for pushes and broadcasts of priority 10; nil: no limit. The phone silently drops
     /// pushes beyond the budget.
     public var updateBudget: Budget?
-    /// The budget for starts by push of one app on one phone; nil: no limit. The phone silently drops starts
-    /// beyond the budget.
+    /// The budget for starts by push of one app on one phone; nil: no limit. The phone silently drops starts beyond the
+    /// budget.
     public var startBudget: Budget?
     /// How long APNs still answers 200 for the update token of an ended or dismissed activity, or for a token
     /// that was replaced.

@@ -34,12 +34,12 @@ struct TokenTable {
         var state: State
     }
 
-    /// The most tokens that the table holds, because tokens are never removed (R4). Only tests change the limit.
+    /// The most tokens that the table holds (R4). Tokens are never removed. Only tests change the limit.
     var tokensMax = 8_000_000
     private(set) var entries: [Entry] = []
     private var allTokenBytes: [UInt8] = []
-    /// Each bucket holds the index of an entry plus one; 0: the bucket is free. At most half of the buckets are
-    /// used, so that a search soon finds the token or a free bucket.
+    /// Each bucket holds the index of an entry plus one; 0: the bucket is free. At most half of the buckets are used,
+    /// so that a search soon finds the token or a free bucket.
     private var buckets: [UInt32] = Array(repeating: 0, count: 1_024)
     private var random: SplitMix64
 

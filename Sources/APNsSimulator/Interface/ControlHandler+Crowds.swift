@@ -75,7 +75,7 @@ extension ControlHandler {
     func rotateInCrowd(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         let (app, name, numbers) = try Self.readNumbers(call)
         try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
-            try devices.rotate(numbers, of: name, app: app, nowMilliseconds: now)
+            try devices.rotateTokens(numbers, of: name, app: app, nowMilliseconds: now)
         }
         return Self.jsonObject { $0.member("phones", numbers.count) }
     }

@@ -16,8 +16,8 @@ public struct Faults: Sendable, Equatable {
     /// For each reason in this dictionary, the share of requests that are answered with it, even if the token and the
     /// key are valid. Their pushes reach no phone.
     public var reasonShares: [Reason: Double] = [:]
-    /// The share of requests that are answered 400 with a reason that is in no table of Apple's: Apple may add reasons
-    /// at any time. Their pushes reach no phone.
+    /// The share of requests that are answered 400 with a reason that is in no table of Apple's. Their pushes reach no
+    /// phone.
     public var unknownReasonShare = 0.0
     /// The share of requests that are answered 503 with HTML instead of JSON, as a proxy answers. Their
     /// pushes reach no phone.

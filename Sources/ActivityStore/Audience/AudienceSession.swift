@@ -28,8 +28,8 @@ final class AudienceSession: RedisSession {
     /// The slots of the appends whose entries are not written yet. Their calls are the newest of ``calls``.
     private let collectedSlots: UnsafeMutableBufferPointer<UInt16>
     private var collectedSlotCount = 0
-    /// Checkpoints that are not written yet. While there are any, their calls are the newest of ``calls`` and
-    /// no append waits to be written. Otherwise Redis' replies would come in another order than the calls.
+    /// Checkpoints that are not written yet. While there are any, their calls are the newest of ``calls`` and no append
+    /// waits to be written. Otherwise Redis' replies would come in another order than the calls.
     private var checkpoints: CheckpointBatch
 
     /// - Parameter configuration: the configuration of the connection. It limits the outstanding calls and

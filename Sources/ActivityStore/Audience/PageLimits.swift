@@ -20,8 +20,8 @@ enum PageLimits {
     /// Returns the length above which a page is split, measured after outdated entries were dropped. With a limit near
     /// `bytesMax`, a page that is not split would soon be too long again.
     static func bytesMaxAfterCompaction(of bytesMax: Int) -> Int { bytesMax * 7 / 10 }
-    /// The length above which a page takes no more entries until it is rearranged (R4). A page becomes this long
-    /// only if no worker could rearrange it earlier, or if it cannot be split.
+    /// The length above which a page takes no more entries until it is rearranged (R4). A page becomes this long only
+    /// if no worker could rearrange it earlier, or if it cannot be split.
     static let bytesBeforeFull = 6 * largeGrowthBytes
     /// The maximum number of pages of a segment: a directory must fit into one reply.
     static let pagesMax = 16_384

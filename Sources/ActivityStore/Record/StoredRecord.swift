@@ -49,8 +49,8 @@ enum StoredRecord {
     static let assignedTimestampOffset = 39
     static let registeredAtOffset = 44
     static let tokenOffset = 50
-    /// Each of these is added to the number of the token's bytes if the part follows the token: an accepted alert,
-    /// or the audiences. The number of the token's bytes is far lower, and the byte of ``Flag`` has no bit left.
+    /// Each of these is added to the number of the token's bytes if the part follows the token: an accepted alert, or
+    /// the audiences. The number of the token's bytes is far lower, and the byte of ``Flag`` has no bit left.
     static let acceptedAlertFlag = 32_768
     static let audiencesFlag = 16_384
     static let countFlags = acceptedAlertFlag | audiencesFlag

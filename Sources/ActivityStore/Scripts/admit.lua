@@ -86,12 +86,12 @@
 -- 5 may draw when it is admitted again. The draw of an update or end is not refunded if the push fails, because
 -- the phone may have counted the push. The draw of a start that was not sent is refunded (settle.lua).
 --
--- Devices. A device's hash has the fields `t u w d m`, each followed by `:` and the attributes type. `t` and `u`
--- have the time of the registration (or of its end) and the token. `w` has the held starts, and `d` the last token
--- that APNs has declared dead. `m` has the audiences that the registration of this type names. Two fields are for
--- all types. `l` has the time of the last departure, and the audiences that may not know yet that the device left
--- them. `s` has the time at which the bucket of starts will be full. After the first refund, the sum of all
--- refunds in milliseconds follows.
+-- Devices. A device's hash has the fields `t u w d m`, each followed by `:` and the attributes type. `t` and `u` have
+-- the time of the registration (or of its end) and the token. `w` has the held starts, and `d` the last token that APNs
+-- has declared dead. `m` has the audiences that the registration of this type names. Two fields are for all types. `l`
+-- has the time of the last departure, and the audiences that may not know yet that the device left them. `s` has the
+-- time at which the bucket of starts will be full. After the first refund, the sum of all refunds in milliseconds
+-- follows.
 --
 -- States of the newest version. An upper-case letter says that the version is an end. Then only a start opens the
 -- activity again. A newer version begins at `w`, `a`, `b` or `s` and drops the held command. If the held command
@@ -123,8 +123,8 @@ local operation = ARGV[1]
 
 -- # Batches of updates, ends and settlements
 if #operation > 1 then
-  -- The maximum length of all held commands in the replies of a batch together. With more, the reply would exceed
-  -- the memory that the worker has for one reply. A held command that is the first in its batch always fits.
+  -- The maximum length of all held commands in the replies of a batch together. With more, the reply would exceed the
+  -- memory that the worker has for one reply. A held command that is the first in its batch always fits.
   local HELD_BYTES = @REPLY_STRING_BYTES_MAX@
   -- The stored numbers are little-endian. A format without a byte order uses the server's own order and takes
   -- fewer instructions. Nearly every server is little-endian.
@@ -138,8 +138,8 @@ if #operation > 1 then
   if values.err then return values end
   -- The clock. It is read once for all keys, and only if one of them needs it.
   local now, seconds, thousandBegan, sentMin, sentNow, drawnNow
-  -- The index of the last call whose command is older than the longest time for which the system shows an
-  -- activity. An index, not a flag, so that no other call has to reset it.
+  -- The index of the last call whose command is older than the longest time for which the system shows an activity. It
+  -- is an index and not a flag, so that no other call has to reset it.
   local oldIndex
   -- The index of the last call whose command a worker read again because the server lost data.
   local againIndex
@@ -414,8 +414,8 @@ if #operation > 1 then
         local rings = alert and not isAlertAccepted and request == @ACCEPTED@
         local written
         -- Whether the activity leaves its audiences because its end was accepted. Then the script raises the
-        -- registration's time by a millisecond. So if the registration is read again, it is stale, and does not
-        -- bring the activity back into the audiences.
+        -- registration's time by a millisecond. So if the registration is read again, it is stale, and does not bring
+        -- the activity back into the audiences.
         local leavesAtEnd = audiences and audiences ~= '' and request == @ACCEPTED@ and same and ended and reply == 0
         if limit or begun or frees or rings or reply == 1 or leavesAtEnd then
           registeredAt = registeredAt or read('<I6', value, @REGISTERED_AT@)

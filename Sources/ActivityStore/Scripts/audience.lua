@@ -33,8 +33,8 @@ local call, sub, char = redis.call, string.sub, string.char
 local read, pack = struct.unpack, struct.pack
 local key, operation = KEYS[1], ARGV[1]
 -- The field `a`: version, digest, flags, timestamp to send, the priorities for members without and with frequent
--- updates, number of ranges, when the version was admitted, its expiration. The flags are 1: an end, 2: a start,
--- 4: the command asked for priority 10 and a budget gave 5.
+-- updates, number of ranges, when the version was admitted, its expiration. The flags are 1: an end, 2: a start, 4: the
+-- command asked for priority 10 and a budget gave 5.
 local ADMITTED = '<c13c8BI5BBI2I6c8'
 local FANOUT_BYTES = 22
 -- The counts of a range or broadcast: one number for each of the six outcomes of a member, and the times of the first

@@ -5,8 +5,8 @@ import Numbers
 /// Handles APNs' answers to broadcasts, and lost channels.
 extension Audiences {
     /// How long the broadcasts of a lost channel wait for a new channel, counted from the request to the keeper or from
-    /// its refusal. After a transient refusal, the keeper does not ask APNs for 60 s
-    /// (`transientRefusalMilliseconds`), so this wait is longer.
+    /// its refusal. After a transient refusal, the keeper does not ask APNs for 60 s (`transientRefusalMilliseconds`),
+    /// so this wait is longer.
     static var replacementChannelWaitMilliseconds: Int64 { 65_000 }
 
     mutating func broadcastAnswered(_ broadcast: UInt32, _ result: PushResult, now: Moment) {

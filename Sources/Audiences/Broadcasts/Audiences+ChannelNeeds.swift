@@ -2,8 +2,7 @@ import Delivery
 import LiveActivity
 
 /// The core's requests to the keeper of channels. The shell passes them on in the same turn. If the queue is full (R4),
-/// the request is dropped. This loses nothing: a later command or push repeats the request, and the keeper finds ended
-/// audiences by itself.
+/// the request is dropped. A later command or push repeats it, and the keeper finds ended audiences by itself.
 extension Audiences {
     static var channelNeedsMax: Int { 1_024 }
 

@@ -56,8 +56,8 @@ struct CommandSlot: BitwiseCopyable {
     var grant: AudienceGrant?
     /// The audience's channels at the time of the admission, or the channel that the command names instead.
     var channels = AudienceChannels()
-    /// The environments whose channel the command waits for, as a set of bits: bit `APNsEnvironment.rawValue`
-    /// stands for an environment. (A Swift `Set` is not `BitwiseCopyable`.)
+    /// The environments whose channel the command waits for, as a set of bits: bit `APNsEnvironment.rawValue` stands
+    /// for an environment. (A Swift `Set` is not `BitwiseCopyable`.)
     var awaitedEnvironmentBits: UInt8 = 0
     /// Until when the command waits for a channel. Monotonic milliseconds.
     var channelWaitEndMilliseconds: Int64 = .max

@@ -4,8 +4,8 @@ import LiveActivity
 /// A change of a member's audiences. For a member that joins, also the state that it will be shown.
 ///
 /// `queued` → `notifying` → (`asking` → `awaitingPush` → `underWay`) → finished. From `awaitingPush`, the change goes
-/// back to `asking` if its state is too old. From `awaitingPush` and `underWay`, it may go to `backingOff`, and then
-/// to `asking`. If a later change of the same member comes, this change ends as soon as its audiences are notified and
+/// back to `asking` if its state is too old. From `awaitingPush` and `underWay`, it may go to `backingOff`, and then to
+/// `asking`. If a later change of the same member comes, this change ends as soon as its audiences are notified and
 /// none of its calls and pushes is under way.
 struct MembershipChangeSlot: BitwiseCopyable {
     enum Stage: UInt8, BitwiseCopyable {

@@ -4,8 +4,8 @@ import LiveActivity
 /// The core's request to read a partition of the fan-out topic again: from this offset, after this pause.
 public struct FanoutRereading: Sendable, Equatable, BitwiseCopyable {
     public var offset: Int64
-    /// How long the partition stays paused before it is read again. After a stop, the ledger needs time until older
-    /// records are settled.
+    /// How long the partition stays paused before it is read again. If an offset was too far ahead for the partition's
+    /// ledger, older records must settle in this time.
     public var pauseMilliseconds: Int64
 }
 
@@ -57,9 +57,9 @@ extension Audiences {
     /// free room. This is more than for new rounds, because a newer version replaces older ones.
     private func mayAddVersion(_ appIndex: Int) -> Bool { usesLess(appIndex, thanFreeRoomTimes: 3) }
 
-    /// Whether an app has enough free room for its records that were passed over, so that their partition may
-    /// be read again: the app uses less than half as much room as is free. With the limit of `mayBeginRound`, only a
-    /// few records might find room each time.
+    /// Whether an app has enough free room for its records that were passed over, so that their partition may be read
+    /// again: the app uses less than half as much room as is free. With the limit of `mayBeginRound`, only a few
+    /// records might find room each time.
     private func hasRoomToReread(_ appIndex: Int) -> Bool {
         !rounds.isFull && usesLess(appIndex, thanFreeRoomTimes: 0.5)
     }

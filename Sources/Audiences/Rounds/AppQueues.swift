@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 
 /// What belongs to one app in this core: the queues in which its rounds, its joining members and its channels take
-/// turns, and its numbers, for example of pages, of records and of pushes in flight.
+/// turns, and counts, for example of its pages and its pushes in flight.
 struct AppQueues: BitwiseCopyable {
     var firstRound: UInt32 = .max
     var lastRound: UInt32 = .max

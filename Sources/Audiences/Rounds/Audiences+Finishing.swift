@@ -24,7 +24,7 @@ extension Audiences {
     }
 
     /// Marks each version that has nothing left to do as `awaitingCheckpoint`: all members of its window (the positions
-    /// that it must pass) have their outcomes, or its window is empty.
+    /// that it must pass) have their outcomes, or its window is empty and no push to a parked member is under way.
     mutating func finishVersions(of round: UInt32) {
         guard rounds[round].phase == .running || rounds[round].phase == .draining else { return }
         let (watermark, lowestParkedPosition) = (rounds[round].watermark, rounds[round].lowestParkedPosition)

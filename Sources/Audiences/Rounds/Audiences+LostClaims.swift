@@ -41,7 +41,7 @@ extension Audiences {
         let pauseMilliseconds = randomness.jittered(Self.claimPauseMilliseconds << Int64(doublings))
         rounds[round].nextClaimMilliseconds = now.monotonicMilliseconds + pauseMilliseconds
         if areMembersLost {
-            rounds[round].membersLostMilliseconds = now.monotonicMilliseconds
+            rounds[round].membersLostSinceMilliseconds = now.monotonicMilliseconds
             storeLostMilliseconds = now.monotonicMilliseconds
         }
         rounds[round].phase = .lost
@@ -72,7 +72,7 @@ extension Audiences {
         rounds[round].memberWaitCount += 1
         rounds[round].phase = .lost
         rounds[round].nextClaimMilliseconds = now.monotonicMilliseconds
-        rounds[round].membersLostMilliseconds = now.monotonicMilliseconds
+        rounds[round].membersLostSinceMilliseconds = now.monotonicMilliseconds
         advance(round, now: now)
     }
 
@@ -94,11 +94,11 @@ extension Audiences {
         guard slot.nextClaimMilliseconds <= now.monotonicMilliseconds else {
             return wake(round, at: slot.nextClaimMilliseconds)
         }
-        // If the round has lost only its claim, and no members, `membersLostMilliseconds` is `.min`. The wait then
+        // If the round has lost only its claim, and no members, `membersLostSinceMilliseconds` is `.min`. The wait then
         // counts from `nextClaimMilliseconds`.
-        let waitBeganMilliseconds = max(slot.membersLostMilliseconds, slot.nextClaimMilliseconds)
+        let waitBeganMilliseconds = max(slot.membersLostSinceMilliseconds, slot.nextClaimMilliseconds)
         let isWaitOver = now.monotonicMilliseconds - waitBeganMilliseconds >= Self.membersWaitMillisecondsMax
-        guard slot.membersLostMilliseconds < membersLastCompleteMilliseconds || isWaitOver else {
+        guard slot.membersLostSinceMilliseconds < membersLastCompleteMilliseconds || isWaitOver else {
             return wake(round, at: now.monotonicMilliseconds + Self.claimPauseMilliseconds)
         }
         guard isIdle(round), !hasFinishingVersion(round) else { return }

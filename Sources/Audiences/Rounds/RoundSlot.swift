@@ -51,7 +51,7 @@ struct RoundSlot: BitwiseCopyable {
     var nextClaimMilliseconds: Int64 = .max
     /// When the core found that the store had lost the round with its members, or may lack its members
     /// (monotonic milliseconds); `.min`: it has not found this.
-    var membersLostMilliseconds = Int64.min
+    var membersLostSinceMilliseconds = Int64.min
     /// How many times the round has waited because the reply to a claim showed that the store may lack members. A wait
     /// after the reply to a checkpoint is not counted. When the longest wait is over, this is set to its maximum. See
     /// ``Audiences/hasLostMembers(_:_:)``.
@@ -174,7 +174,7 @@ struct RoundSlot: BitwiseCopyable {
         restoredCheckpoint = .none
         self.claim = claim
         phase = .claiming
-        membersLostMilliseconds = .min
+        membersLostSinceMilliseconds = .min
         (watermark, sendPosition, readPosition) = (0, 0, 0)
         newestSettledVersion = Version(timestamp: 0, sequence: 0)
         newestAdmittedVersion = newestSettledVersion

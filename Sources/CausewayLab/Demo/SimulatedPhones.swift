@@ -82,8 +82,8 @@ struct SimulatedPhones {
         )
     }
 
-    /// Returns at most `limit` registrations of the apps after the first `cursor` ones, and the cursor for the next call.
-    /// If there are none yet, waits for one, at most `waitMilliseconds`.
+    /// Returns at most `limit` registrations of the apps after the first `cursor` ones, and the cursor for the next
+    /// call. If there are none yet, waits for one, at most `waitMilliseconds`.
     func readRegistrations(
         since cursor: Int,
         limit: Int,

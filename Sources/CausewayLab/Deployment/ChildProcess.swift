@@ -182,10 +182,10 @@ final class ChildProcess {
         let deadline = Clock.monotonicMilliseconds + milliseconds
         var line: [UInt8] = []
         while line.count < 65_536 {
-            var descriptor = pollfd(fd: output, events: Int16(POLLIN), revents: 0)
+            var pollEntry = pollfd(fd: output, events: Int16(POLLIN), revents: 0)
             let remainingMilliseconds = deadline - Clock.monotonicMilliseconds
             guard remainingMilliseconds > 0 else { throw failure("printed nothing in time") }
-            guard Glibc.poll(&descriptor, 1, Int32(clamping: remainingMilliseconds)) > 0 else { continue }
+            guard Glibc.poll(&pollEntry, 1, Int32(clamping: remainingMilliseconds)) > 0 else { continue }
             var byte: UInt8 = 0
             switch read(output, &byte, 1) {
             case 1 where byte == UInt8(ascii: "\n"): return String(decoding: line, as: UTF8.self)

@@ -101,8 +101,8 @@ extension Deployment {
         return false
     }
 
-    /// Returns the first line of Redis' reply to a Redis command, for example `+OK` or `:3`; nil if there is no complete
-    /// line of fewer than `responseBytesMax` bytes.
+    /// Returns the first line of Redis' reply to a Redis command, for example `+OK` or `:3`; nil if there is no
+    /// complete line of fewer than `responseBytesMax` bytes.
     static func redisReply(port: UInt16, to command: String) -> String? {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         defer { close(descriptor) }

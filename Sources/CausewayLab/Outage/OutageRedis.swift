@@ -31,7 +31,7 @@ final class OutageRedis {
         }
     }
 
-    /// The keys of the section `redis` in a worker's configuration.
+    /// The settings of the section `redis` in a worker's configuration.
     var configuration: WorkerConfigurationText.Settings {
         let addresses = servers.map { "127.0.0.1:\($0.port)" }
         return switch kind {

@@ -1,8 +1,8 @@
 import Numbers
 
-/// A record that is built once and sent to every follower of a match, or to their audience. Only the
-/// follower's number and the timestamp change. Both have a fixed width, so they are overwritten in place. In a record
-/// for an audience, only the timestamp changes.
+/// A record that is built once and sent to every follower of a match, or to their audience. Only the follower's number
+/// and the timestamp change. Both have a fixed width, so they are overwritten in place. In a record for an audience,
+/// only the timestamp changes.
 struct CommandTemplate {
     /// The number of digits of a follower's number.
     static let followerDigits = 4

@@ -31,8 +31,8 @@ struct SimulatorKey {
 
 /// The directory in which a simulator keeps its files.
 struct SimulatorDirectory {
-    /// Both the team id and the key id of the simulator's own key. This text has ten characters like Apple's ids, but is
-    /// easy to distinguish from them.
+    /// Both the team id and the key id of the simulator's own key. This text has ten characters like Apple's ids, but
+    /// is easy to distinguish from them.
     static let ownIdentifier = "SIMULATION"
 
     let path: String

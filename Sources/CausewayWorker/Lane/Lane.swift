@@ -268,7 +268,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
         }
     }
 
-    /// Gives one record to its core.
+    /// Gives one record to its core. Drops a record of a partition that the lane no longer has.
     ///
     /// - Returns: false if the core has no room for a record of this partition yet. The entry then keeps its
     ///   message.

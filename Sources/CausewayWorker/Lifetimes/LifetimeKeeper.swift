@@ -15,7 +15,8 @@ import Redis
 actor LifetimeKeeper {
     static let pollInterval = Duration.seconds(1)
     /// The length of an activity's first claim: longer than a command usually takes. Each further claim lasts twice as
-    /// long as the one before, up to 32 times this length, because a command may wait for APNs for hours.
+    /// long as the one before, up to 32 times this length. A command may wait for APNs for hours, and each claim writes
+    /// another one.
     static let leaseMilliseconds: Int64 = 20_000
     /// An activity that could not be ended within this time after the known beginning of its life is forgotten, because
     /// iOS has ended the activity and removed it from the Lock Screen. A new start that could not be sent within this

@@ -65,8 +65,8 @@ public struct DeliveryConfiguration: Sendable {
     /// The limit is at most a second in a lane that is more than half full, and for a command that was deferred before.
     /// A command is not deferred if the lane expects to send it within `deferredDelayMilliseconds`.
     public var deferAfterMilliseconds: Int64 = 10_000
-    /// A deferred command is read again after this time, or earlier if a blocked pool of the lane sends again. With the
-    /// wait before it, about a minute passes from a command's record to its settled offset.
+    /// A deferred command is read again after this time, or earlier if a blocked pool of the lane sends again. With
+    /// `deferAfterMilliseconds`, the default is chosen so that offsets are settled within a minute.
     public var deferredDelayMilliseconds: Int64 = 30_000
     /// If a lane is behind by more than this many records of the commands topic, it begins to read ahead. While it
     /// reads ahead, it begins no command. So a backlog costs one push for each activity.

@@ -102,7 +102,7 @@ struct Arena: ~Copyable {
         allocation.deallocate()
     }
 
-    /// More than the size needs, so that the block behind it is aligned to 16 bytes too.
+    /// More bytes than the size needs, so that the block behind the header is aligned to 16 bytes too.
     private static var outsizedHeaderBytes: Int { 16 }
 
     /// Frees the chunks in which every block is free. This visits every free block, so call it rarely.

@@ -29,8 +29,8 @@ struct ReadAhead {
         fileprivate var recordsKnownBehind: Int64 = 0
     }
 
-    /// How much a lane has used of its room for records, of its room for bytes, or of a partition's window of
-    /// offsets: the fullest of them counts. There are two bounds, so that the phase does not change with each record.
+    /// How much a lane has used of its room for records, of its room for bytes, or of a partition's window of offsets:
+    /// the fullest of them counts. There are two bounds, so that the phase does not change with each record.
     enum Fullness {
         case upToHalf
         case upToThreeQuarters
@@ -52,9 +52,9 @@ struct ReadAhead {
     static let partitionLagRecordsMax: Int64 = 1 << 40
 
     private(set) var phase = Phase.off
-    /// Whether the lane was behind by more than `readAheadLagRecords` at some time since the phase was last
-    /// `off`. A guessed lag of a new partition does not count: if it did, superseded commands might be counted instead
-    /// of getting results, although there is no backlog (`SupersededCounting`).
+    /// Whether the lane was behind by more than `readAheadLagRecords` at some time since the phase was last `off`. A
+    /// guessed lag of a new partition does not count: if it did, superseded commands might be counted instead of
+    /// getting results, although there is no backlog (`SupersededCounting`).
     private(set) var isBacklogKnown = false
     private var lagRecordsMax: Int64 = 0
     private var readingMillisecondsMax: Int64 = 0

@@ -1,8 +1,8 @@
 import LiveActivity
 
-/// Decides whether a superseded command gets a result of its own, or is only counted by the command that
-/// replaces it. In a backlog nearly all commands are superseded: for 2,000,000 commands, 20,000 results are enough if
-/// the others are counted (Measurements.md).
+/// Decides whether a superseded command gets a result of its own, or is only counted by the command that replaces it.
+/// In a backlog nearly all commands are superseded: for 2,000,000 commands, 20,000 results are enough if the others are
+/// counted (Measurements.md).
 struct SupersededCounting {
     let mode: SupersededResultMode
 

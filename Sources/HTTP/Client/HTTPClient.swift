@@ -17,8 +17,8 @@ package struct HTTPClient: Sendable {
     package var timeoutMilliseconds: Int
     /// The maximum length of a response's body. The body is collected in memory, and the server may be faulty.
     package var responseBytesMax = 16 << 20
-    /// Whether the caller needs only the status. If true, the request ends at the end of the response's head,
-    /// and the returned body is empty. So a faulty body causes no error, for example when traces are exported.
+    /// Whether the caller needs only the status. If true, the request ends at the end of the response's head, and the
+    /// returned body is empty. So a faulty body causes no error, for example when traces are exported.
     package var readsOnlyStatus = false
     /// The caller signals this wakeup to end a request in progress, for example when the worker stops. The client
     /// leaves the wakeup signalled, so all later requests also end at once.

@@ -11,8 +11,8 @@ public struct ContractMismatch: Error, Equatable, BitwiseCopyable, Sendable {
     var node: Int
     /// The position in the record: the start of the wrong value, or of the object that lacks a field.
     public var offset: Int
-    /// The end of the part of the record that fits: the end of the last known field, or the start of the
-    /// wrong value. If the record fits none of several types, the type that fits the longest part is reported.
+    /// The end of the part of the record that fits: the end of the last known field, or the start of the wrong value.
+    /// If the record fits none of several types, the type that fits the longest part is reported.
     var fittingEnd: Int
 
     static func unknownType(at offset: Int) -> ContractMismatch {

@@ -20,13 +20,13 @@ public struct AudienceCall<Bytes> {
     public enum Operation {
         // Operations on the hash that Redis keeps for the audience.
 
-        /// Decides about a command to the audience. Reply: `send` with an ``AudienceGrant``, `wait`,
-        /// `superseded`, `duplicate`, `unchanged` or `ended`. Until ``settle`` is called for the newest admitted
-        /// version, a repetition for this version gets the same grant. Only the number of broadcasts may differ,
-        /// because the audience may have got or lost a channel.
+        /// Decides about a command to the audience. Reply: `send` with an ``AudienceGrant``, `wait`, `superseded`,
+        /// `duplicate`, `unchanged` or `ended`. Until ``settle`` is called for the newest admitted version, a
+        /// repetition for this version gets the same grant. Only the number of broadcasts may differ, because the
+        /// audience may have got or lost a channel.
         case admit(AudienceAdmission<Bytes>)
-        /// Records that the version's fan-out records are in Kafka. A later admission of the version is a
-        /// `duplicate`, so a command that Kafka repeats is not fanned out twice. Reply: `settled`.
+        /// Records that the version's fan-out records are in Kafka. A later admission of the version is a `duplicate`,
+        /// so a command that Kafka repeats is not fanned out twice. Reply: `settled`.
         case settle(version: Version)
         /// Reads the newest admitted state, for a member that joins. Reply: `send` with the state's version,
         /// timestamp and body; or `unknown` if no state was admitted, the newest has expired or is older than 12 hours,
@@ -35,9 +35,9 @@ public struct AudienceCall<Bytes> {
 
         // Operations on a range of the audience, or on a broadcast.
 
-        /// Claims the range for the caller. Reply: `progress`, with the text of the last checkpoint (empty
-        /// for none) and the newest admitted version. From then on, Redis refuses checkpoints of the previous
-        /// owner, which may still send for a while. (R29)
+        /// Claims the range for the caller. Reply: `progress`, with the text of the last checkpoint (empty for none)
+        /// and the newest admitted version. From then on, Redis refuses checkpoints of the previous owner, which may
+        /// still send for a while. (R29)
         case claim(SegmentRange, claim: UInt64)
         /// Stores the range's progress. Reply: `settled`, `claimedByAnother` if the range has another claim, or `lost`
         /// if the range has none. All replies have the newest admitted version.
@@ -139,8 +139,8 @@ public struct BroadcastPart: Sendable, Hashable, BitwiseCopyable {
 
 /// How an admitted command to an audience is sent.
 public struct AudienceGrant: Sendable, Equatable, BitwiseCopyable {
-    /// The `aps.timestamp` to send, UNIX seconds: the command's own, or one second above the audience's last
-    /// timestamp if the command's own is not higher. Otherwise phones could ignore the state. (R11)
+    /// The `aps.timestamp` to send, UNIX seconds: the command's own, or one second above the audience's last timestamp
+    /// if the command's own is not higher. Otherwise phones could ignore the state. (R11)
     public var timestamp: Int64
     /// The priorities, 5 or 10. `frequentPriority` is for members whose users allow frequent updates, `priority` for
     /// all other members.

@@ -115,8 +115,8 @@ public struct StoreCall<Bytes> {
         )
         /// Removes a held start that is finished, and may retire its token. Reply: `settled`.
         case settleStart(HeldStart<Bytes>, Settlement, retirement: TokenRetirement<Bytes>?)
-        /// Refunds the draw of a start that was not sent. Redis refunds only the part that time has not
-        /// refilled since. Reply: `settled`. Must not be repeated, because each call refunds again. (R15)
+        /// Refunds the draw of a start that was not sent. Redis refunds only the part that time has not refilled since.
+        /// Reply: `settled`. Must not be repeated, because each call refunds again. (R15)
         case refundStart(startBudget: Policy.Bucket, draw: Int64)
 
         // Operations on an activity or a device.
@@ -125,9 +125,9 @@ public struct StoreCall<Bytes> {
         /// `unregistered`, or `stale` if no token was removed because all were registered later. The activity or
         /// device leaves the audiences that only the removed tokens' registrations name.
         case unregister(atMilliseconds: Int64)
-        /// Confirms that the audiences in a reply's ``StoreReply/departures`` have the entries about the
-        /// departure. Reply: `settled`. Until this call, replies name these audiences again, because the worker that
-        /// got the reply may have died. (R27)
+        /// Confirms that the audiences in a reply's ``StoreReply/departures`` have the entries about the departure.
+        /// Reply: `settled`. Until this call, replies name these audiences again, because the worker that got the reply
+        /// may have died. (R27)
         ///
         /// The call has no effect if a later registration or unregistration has changed the time of the departures in
         /// Redis. Then a later reply names these audiences with the new time, and they must be confirmed with it.

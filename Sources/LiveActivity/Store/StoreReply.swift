@@ -90,8 +90,8 @@ public struct StoreReply<Bytes> {
     public var heldCommand: Bytes?
     /// With ``StoreVerdict/settled``: whether the call retired the current token.
     public var hasRetiredToken = false
-    /// With ``StoreVerdict/registered``: whether the activity or device was already a member of all audiences that
-    /// the registration names. Then at most its token has changed for these audiences, and metrics count no new member.
+    /// With ``StoreVerdict/registered``: whether the activity or device was already a member of all audiences that the
+    /// registration names. Then at most its token has changed for these audiences, and metrics count no new member.
     public var wasMemberOfAll = false
     /// With ``StoreVerdict/duplicate`` for an end: whether this version was settled without being shown. Then the phone
     /// still has the activity, so an end of a lifetime is made again.

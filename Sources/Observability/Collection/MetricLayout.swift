@@ -12,15 +12,15 @@ struct MetricLayout: Sendable {
         /// The index of the first cell; -1 if the metric has no cells.
         var base: Int32 = -1
         /// How many values the first and the second dimension have; 1 for a dimension that the metric lacks.
-        var firstCount: Int32 = 1
-        var secondCount: Int32 = 1
+        var firstDimensionCount: Int32 = 1
+        var secondDimensionCount: Int32 = 1
         /// The number of cells of one series.
         var cellsPerSeries: Int32 = 1
 
-        var seriesCount: Int { Int(firstCount) * Int(secondCount) }
+        var seriesCount: Int { Int(firstDimensionCount) * Int(secondDimensionCount) }
 
         func cellIndex(_ first: Int, _ second: Int) -> Int {
-            Int(base) + (first * Int(secondCount) + second) * Int(cellsPerSeries)
+            Int(base) + (first * Int(secondDimensionCount) + second) * Int(cellsPerSeries)
         }
     }
 
@@ -35,8 +35,8 @@ struct MetricLayout: Sendable {
             precondition(counts.count <= 2, "a metric has two dimensions at most")
             if definition.metric.hasCells, !definition.dimensions.contains(.partition) {
                 range.base = Int32(cellCount)
-                if let first = counts.first { range.firstCount = Int32(first) }
-                if counts.count == 2 { range.secondCount = Int32(counts[1]) }
+                if let first = counts.first { range.firstDimensionCount = Int32(first) }
+                if counts.count == 2 { range.secondDimensionCount = Int32(counts[1]) }
                 if case .histogram(let bounds) = definition.kind {
                     precondition(
                         bounds.count <= 16 && bounds == bounds.sorted(),

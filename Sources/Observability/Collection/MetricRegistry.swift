@@ -115,7 +115,7 @@ struct MetricTotals: Sendable {
 
     /// Returns the sum of all series of a counter or gauge with this value of the first dimension.
     func sum(_ metric: Metric, _ first: Int) -> Int64 {
-        (0..<Int(layout[metric].secondCount)).reduce(0) { $0 &+ self[metric, first, $1] }
+        (0..<Int(layout[metric].secondDimensionCount)).reduce(0) { $0 &+ self[metric, first, $1] }
     }
 
     /// Returns one series of a histogram: the count of each bucket, the count above the last bound, and the

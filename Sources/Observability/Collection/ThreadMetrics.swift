@@ -83,7 +83,8 @@ public struct ThreadMetrics: ~Copyable {
         let range = cellRanges[Int(metric.rawValue)]
         precondition(range.base >= 0, "a metric of the threads")
         precondition(
-            first >= 0 && first < Int(range.firstCount) && second >= 0 && second < Int(range.secondCount),
+            first >= 0 && first < Int(range.firstDimensionCount)
+                && second >= 0 && second < Int(range.secondDimensionCount),
             "a value that the label has"
         )
         return range.cellIndex(first, second)

@@ -4,8 +4,8 @@ import Logging
 /// and the connection, are about one subject. If a retry fails again for the same reason, the lines about this subject
 /// are written at growing intervals.
 ///
-/// During an outage each lane tries again every second or two. Without this type, equal lines would use up the limit
-/// of their kind within seconds, and hide its other lines.
+/// During an outage each lane tries again every few seconds. Without this type, equal lines would soon use up the
+/// limit of their kind (``LimitedLog/linesPerWindowMax``), and hide its other lines.
 ///
 /// A failure is all subjects with the same kind and pool. A line that reports a recovery ends the failure.
 struct LogRepetitionLimiter {

@@ -248,7 +248,7 @@ SCENARIOS = {
     "rolling": Scenario(restart_workers, 0, 0, 0, wait_seconds=15),
     "upgrade": Scenario(upgrade_and_roll_back, 0, 0, 0, wait_seconds=15, needs_former=True),
     "joining": Scenario(add_and_remove_worker, 0, 0, 0, wait_seconds=15),
-    # A killed worker has not settled its last records, so the next owner of their partitions works on them again.
+    # A killed worker has not committed its last settled offsets, so the next owner of the partitions reads these records again.
     "failures": Scenario(kill_and_freeze_workers, 0.01, 0.05, 0.005, wait_seconds=30),
     "replaced": Scenario(replace_killed_worker, 0.01, 0.05, 0.005, wait_seconds=30),
     "ending": Scenario(stop_all_workers, 0, 0, 0, wait_seconds=30),

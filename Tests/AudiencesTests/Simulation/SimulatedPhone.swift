@@ -35,7 +35,7 @@ struct SimulatedPhone {
     var alertCounts: [Int: Int] = [:]
     /// For a device: how many records the core produced to start its activity, by the number of the audience's start.
     var startCounts: [Int: Int] = [:]
-    /// The workers that sent each command to this phone, by command.
+    /// For each command: the numbers of the workers that sent it to this phone.
     var senders: [Int: Set<Int>] = [:]
 
     mutating func receive(timestamp: Int64, content: Int, alert: Int?) {

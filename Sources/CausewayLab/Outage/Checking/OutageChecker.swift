@@ -6,8 +6,8 @@ import LiveActivity
 ///   is not too old and never rang, although no newer alert replaced it.
 /// - **old**: a push that APNs accepted after its age limit (``AgeLimits``), or after a newer push of its
 ///   activity. Or an alert that rang after a newer alert. Or a push that no valid command requests.
-/// - **twice**: an alert or a start that reached a phone twice. A repeat that an ``AlertRepeatCause`` permits is counted
-///   separately. A start is never permitted twice.
+/// - **twice**: an alert or a start that reached a phone twice. A repeat that an ``AlertRepeatCause`` permits is
+///   counted separately. A start is never permitted twice.
 /// - **silence**: the time from a state to the push that brings this state or a newer one.
 ///
 /// Age counts from `aps.timestamp`. Invalid commands and commands after an end have no effect, so none of
