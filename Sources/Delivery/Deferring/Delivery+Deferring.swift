@@ -186,6 +186,7 @@ extension Delivery {
             if records[record].isStart { isBehindStart = true }
             let awaitsStartBudget = if case .awaitingBudget = records[record].startDraw { true } else { false }
             deferCommand(record, !isSpacingLong ? .retry : awaitsStartBudget ? .startBudget : .pace, now: now)
+            removeStaleCommands(activity, now: now)
         }
     }
 
