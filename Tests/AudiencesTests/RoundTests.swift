@@ -168,6 +168,27 @@ import Testing
         #expect(first.core.recordsInProgress == 0 && first.core.roundsInProgress == 0)
     }
 
+    /// The pause before a claim doubles with each loss. After a claim that was kept for long, it is short again.
+    @Test func `The pause after a lost claim grows only while losses follow each other`() {
+        let harness = harness()
+        harness.appendCommand(1)
+        var pauses: [Int64] = []
+        for keptMilliseconds: Int64 in [0, 0, 0, 70_000, 0] {
+            harness.performPendingWork()
+            #expect(harness.send().count == 4)
+            harness.answerPushes(.retryLater)
+            harness.now += keptMilliseconds
+            harness.core.claimLost(0, areMembersLost: false, now: harness.moment)
+            let pauseMilliseconds = harness.core.rounds[0].nextClaimMilliseconds - harness.now
+            pauses.append(pauseMilliseconds)
+            harness.advanceClock(milliseconds: pauseMilliseconds)
+        }
+        // Jitter makes a pause up to one half shorter.
+        for (pause, longest) in zip(pauses, [500, 1_000, 2_000, 500, 1_000] as [Int64]) {
+            #expect((longest / 2...longest).contains(pause), "\(pauses)")
+        }
+    }
+
     @Test func `The next owner continues from the checkpoint`() {
         let first = harness()
         first.appendCommand(1)

@@ -30,11 +30,18 @@ extension Audiences {
     private static var claimPauseMilliseconds: Int64 { 500 }
     private static var pauseDoublingsMax: UInt8 { 6 }
 
+    /// If a claim was kept for longer than this, its loss counts as the first one again. This is twice the longest
+    /// pause: while two workers take the round from each other, none keeps it for so long.
+    private static var claimHeldMilliseconds: Int64 { 2 * claimPauseMilliseconds << Int64(pauseDoublingsMax) }
+
     /// Called when the store does not have this worker's newest claim for the round's range. It has no claim, another
     /// worker's, or, after a failover, an older one.
     mutating func claimLost(_ round: UInt32, areMembersLost: Bool, now: Moment) {
         guard rounds[round].phase == .running || rounds[round].phase == .restoring else {
             return abandon(round, now: now)
+        }
+        if now.monotonicMilliseconds - rounds[round].nextClaimMilliseconds > Self.claimHeldMilliseconds {
+            rounds[round].lossCount = 0
         }
         let doublings = min(rounds[round].lossCount, Self.pauseDoublingsMax)
         rounds[round].lossCount = doublings + 1

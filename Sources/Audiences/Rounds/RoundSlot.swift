@@ -45,9 +45,10 @@ struct RoundSlot: BitwiseCopyable {
     var assignmentEpoch: UInt32
     var phase = Phase.claiming
     var claim: UInt64
-    /// How often the round was lost, and when it is claimed again (monotonic milliseconds). The count ends at 7: the
-    /// pause before a claim grows no further.
+    /// How often the round was lost since a claim was kept for long. The count ends at 7, because the pause before a
+    /// claim then grows no further.
     var lossCount: UInt8 = 0
+    /// When the round is, or was, claimed again after its last loss (monotonic milliseconds); `.max`: it was never lost.
     var nextClaimMilliseconds: Int64 = .max
     /// When the core found that the store had lost the round with its members, or may lack its members
     /// (monotonic milliseconds); `.min`: it has not found this.
