@@ -2,7 +2,7 @@ import LiveActivity
 
 /// The kind of a call. It decides how the call's reply is read.
 enum StoreCallKind: UInt8, BitwiseCopyable {
-    case update, end, start, hold, register, unregister, takeStartToken, reopen, confirm, settle, lifetime
+    case update, end, start, recordStart, hold, register, unregister, takeStartToken, reopen, confirm, settle, lifetime
 
     /// Whether the call admits an update or an end. If Redis permits the command exactly as it asked, the reply may be
     /// the activity's stored value instead of a verdict.
@@ -60,6 +60,7 @@ enum StoreCallKind: UInt8, BitwiseCopyable {
         .departures
     )
     private static let verdictsOfStart = VerdictSet(.send, .duplicate, .superseded, .unknown)
+    private static let verdictsOfRecordStart = VerdictSet(.settled)
     private static let verdictsOfHold = VerdictSet(.held, .superseded, .duplicate, .retry, .full)
     private static let verdictsOfRegister = VerdictSet(.registered, .stale, .full)
     private static let verdictsOfConfirm = VerdictSet(.settled)
@@ -76,6 +77,7 @@ enum StoreCallKind: UInt8, BitwiseCopyable {
         case .update: Self.verdictsOfUpdate
         case .end: Self.verdictsOfEnd
         case .start: Self.verdictsOfStart
+        case .recordStart: Self.verdictsOfRecordStart
         case .hold: Self.verdictsOfHold
         case .register: Self.verdictsOfRegister
         case .unregister: Self.verdictsOfUnregister

@@ -74,6 +74,8 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("HELD", letter("h")), ("SENDING_HELD", letter("k")), ("HELD_ALERT", letter("i")),
         ("SENDING_HELD_ALERT", letter("l")), ("WAITING_OLDER_ALERT", letter("x")),
         ("SENDING_OLDER_ALERT", letter("y")), ("SETTLED", letter("s")), ("NOT_SHOWN", letter("f")),
+        // The state of a start that is only known from a record that was read again.
+        ("START_RECORDED_AGAIN", letter("r")),
         ("HAS_DRAWN", Int64(StoredRecord.StateBit.hasDrawn)),
         ("OWN_TIMESTAMP", Int64(StoredRecord.StateBit.isOwnTimestamp)),
         ("UPPER_CASE", letter("a") - letter("A")),

@@ -50,7 +50,7 @@ extension StoreSession {
             flushBatch(on: connection)
             registrations.append(key, confirmingDeparturesAt: atMilliseconds)
             enqueue(StoreSessionCall(tag: tag, kind: .confirm), on: connection)
-        case .admitStart, .hold, .unregister, .reopen, .confirmDepartures:
+        case .admitStart, .recordStart, .hold, .unregister, .reopen, .confirmDepartures:
             issueOnActivityOrDevice(call, key: key, on: connection)
         case .takeStartToken, .holdStart, .registerDevice, .settleStart, .refundStart:
             issueOnDevice(call, key: key, on: connection)
@@ -94,6 +94,12 @@ extension StoreSession {
                 $0.writeArgument(version)
                 $0.writeArgument(claim: claim)
                 if let previousClaim { $0.writeArgument(claim: previousClaim) } else { $0.writeEmptyArgument() }
+            }
+        case .recordStart(let version):
+            write(.recordStart, call.tag, key, argumentCount: 3, argumentBytes: 32, on: connection) {
+                $0.writeArgument(letter: UInt8(ascii: "b"))
+                $0.writeEmptyArgument()
+                $0.writeArgument(version)
             }
         case .hold(let version, let command, let carriesAlert):
             write(.hold, call.tag, key, argumentCount: 6, argumentBytes: 64 + command.count, on: connection) {
@@ -232,7 +238,8 @@ extension StoreCall<UnsafeRawBufferPointer>.Operation {
         case .admit(let admission):
             kind == .activity && admission.version.isStorable && (admission.carriedAlert?.isStorable ?? true)
                 && (admission.registration?.isWithinBounds ?? true)
-        case .admitStart(let version, _, _), .throttle(let version, _), .reopen(let version):
+        case .admitStart(let version, _, _), .recordStart(let version), .throttle(let version, _),
+            .reopen(let version):
             kind == .activity && version.isStorable
         case .hold(let version, let command, _):
             kind == .activity && version.isStorable && Self.isHoldable(command)

@@ -88,7 +88,7 @@ public struct Delivery: ~Copyable {
     /// When unused blocks were last freed, a monotonic time.
     var lastBlockReleaseMilliseconds: Int64 = 0
     /// The number of records that wait for a reply of the store before their next step. Not counted: records whose
-    /// calls only report an event to a timetable, record an outcome, refund a draw or confirm departures
+    /// calls only report an event to a timetable, record a start or an outcome, refund a draw or confirm departures
     /// (`StoreTicket.Purpose.isAwaited`).
     public internal(set) var recordsAwaitingStore = 0
 

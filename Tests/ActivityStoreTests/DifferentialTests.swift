@@ -274,7 +274,7 @@ extension ActivityState {
         if let start {
             fields["b"] = bytes(start.version)
             if let claim = start.claim {
-                fields["b"]?.append(UInt8(ascii: start.isSettled ? "s" : "a"))
+                fields["b"]?.append(UInt8(ascii: start.isRecordedAgain ? "r" : start.isSettled ? "s" : "a"))
                 fields["b"]? += bytes(start.timestamp, 5) + bytes(claim, 8)
             }
         }

@@ -46,6 +46,8 @@ public struct ActivityInspection: Sendable, Equatable {
     public struct Start: Sendable, Equatable {
         public var version: Version
         public var isSettled: Bool
+        /// Whether Redis knows the start only from a record that was read again after a loss of data.
+        public var isRecordedAgain: Bool
     }
 
     public private(set) var token: InspectedToken?
@@ -146,7 +148,11 @@ public struct ActivityInspection: Sendable, Equatable {
             // When APNs accepts a start, Redis removes the start's claim. So a start without a claim is settled.
             let isClaimed = flags & StoredRecord.Flag.hasClaim != 0
             let letter = isClaimed ? try record.readPart("start", count: 14).unreadBytes.first : nil
-            start = Start(version: version, isSettled: letter != UInt8(ascii: "a"))
+            start = Start(
+                version: version,
+                isSettled: letter == nil || letter == UInt8(ascii: "s"),
+                isRecordedAgain: letter == UInt8(ascii: "r")
+            )
         }
     }
 

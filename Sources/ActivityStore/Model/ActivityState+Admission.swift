@@ -125,13 +125,16 @@ extension ActivityState {
         previousClaim: UInt64?,
         now: Int64
     ) -> (StoreReply<[UInt8]>, ExpiryChange) {
-        if let start {
+        let isRecordedAgain = start.map { $0.version == version && $0.isRecordedAgain } ?? false
+        if let start, !isRecordedAgain {
             if start.version == version { return repeatStart(start, claim: claim, previousClaim: previousClaim) }
             if start.version > version { return (StoreReply(.superseded), .unchanged) }
         }
-        if let newest = self.version, newest >= version {
+        if let newest = self.version, newest >= version, !isRecordedAgain || newest != version || isEnded {
             if newest == version && versionState.isSettled && !isEnded { return (StoreReply(.duplicate), .unchanged) }
-            if isEnded || token != nil || lastTimestamp >= version.timestamp {
+            let isAfterLastTimestamp =
+                isRecordedAgain ? version.timestamp >= lastTimestamp : version.timestamp > lastTimestamp
+            if isEnded || token != nil || !isAfterLastTimestamp {
                 return (StoreReply(.superseded), .unchanged)
             }
         } else {
@@ -150,6 +153,24 @@ extension ActivityState {
         let start = Start(version: version, isSettled: false, timestamp: lastTimestamp, claim: claim)
         self.start = start
         return (makeSendReply(start), .renewed)
+    }
+
+    mutating func recordStart(_ version: Version, now: Int64) -> (StoreReply<[UInt8]>, ExpiryChange) {
+        if let start, start.version >= version { return (StoreReply(.settled), .unchanged) }
+        let isNewest = self.version.map { $0 < version } ?? true
+        if isNewest, heldCommand != nil { return (StoreReply(.settled), .unchanged) }
+        beginLife(at: now)
+        if isNewest {
+            acceptedAlertVersion = nil
+            shownDigest = nil
+            hasDrawn = false
+            versionState = .settled
+            self.version = version
+            isEnded = false
+            lastTimestamp = max(lastTimestamp, version.timestamp)
+        }
+        start = Start(version: version, isSettled: false, isRecordedAgain: true, timestamp: lastTimestamp, claim: 0)
+        return (StoreReply(.settled), .renewed)
     }
 
     /// Decides about a start that has already got a send verdict. There are three cases:

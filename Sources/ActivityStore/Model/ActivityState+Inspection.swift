@@ -33,7 +33,13 @@ extension ActivityState {
         // admission for a moment, and the prediction is the verdict after this delay.
         audiences.currentDigests = inspection.audiences.map(\.value)
         start = inspection.start.map {
-            Start(version: $0.version, isSettled: $0.isSettled, timestamp: $0.version.timestamp, claim: nil)
+            Start(
+                version: $0.version,
+                isSettled: $0.isSettled,
+                isRecordedAgain: $0.isRecordedAgain,
+                timestamp: $0.version.timestamp,
+                claim: nil
+            )
         }
         pace = inspection.updatesUntilMilliseconds.map {
             ActivityPace(beganAtMilliseconds: ($0 / 1_000 - StoreLimits.updatePeriodSeconds) * 1_000)

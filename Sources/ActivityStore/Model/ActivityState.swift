@@ -25,6 +25,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     public struct Start: Hashable, Sendable {
         public var version: Version
         public var isSettled: Bool
+        /// Whether a record of the start was read again after a loss of data, and Redis has admitted none since.
+        public var isRecordedAgain = false
         public var timestamp: Int64
         /// The claim of the record that got the send verdict. Nil after APNs has accepted the start: then every record
         /// of the start gets `duplicate`. Also nil in a state that was made from an inspection.
@@ -161,6 +163,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         if let start, start.version == version, start.claim != nil {
             expiryChange = .renewed
             self.start?.isSettled = true
+            self.start?.isRecordedAgain = false
             if settlement == .accepted { self.start?.claim = nil }
         }
         return heldCommand == previousHeldCommand ? expiryChange : .renewed

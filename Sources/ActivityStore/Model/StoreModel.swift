@@ -68,6 +68,7 @@ public struct StoreModel: Sendable {
         case .admit(let admission): (reply, expiryChange) = activity.admit(admission, now: now)
         case .admitStart(let version, let claim, let previousClaim):
             (reply, expiryChange) = activity.admitStart(version, claim: claim, previousClaim: previousClaim, now: now)
+        case .recordStart(let version): (reply, expiryChange) = activity.recordStart(version, now: now)
         case .hold(let version, let command, let carriesAlert):
             (reply, expiryChange) = activity.hold(version, command, carriesAlert: carriesAlert)
         case .register(let registration, let frequentUpdates, let shows, let source, let audiences):
@@ -115,7 +116,8 @@ public struct StoreModel: Sendable {
         case .settleStart(let start, _, let retirement): (reply, expiryChange) = device.settle(start, retirement)
         case .refundStart(let startBudget, let draw):
             (reply, expiryChange) = device.refundStart(startBudget, draw: draw, now: now)
-        case .admit, .admitStart, .hold, .register, .retire, .settle, .throttle, .reopen, .reportLifetimeEvent,
+        case .admit, .admitStart, .recordStart, .hold, .register, .retire, .settle, .throttle, .reopen,
+            .reportLifetimeEvent,
             .checkLifetime:
             preconditionFailure("an operation on an activity")
         }

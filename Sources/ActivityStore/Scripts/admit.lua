@@ -8,7 +8,7 @@
 --       Long path: reading the value; settlements; the token of an update or end; the order of versions;
 --         whether the state may be sent now; timestamp, priority and budget; writing
 --     Operations with a letter
---       An activity: reading the value; starts; holds; registrations; unregistrations; confirmations; `reopen`
+--       An activity: reading the value; starts; starts that are read again; holds; registrations; unregistrations; confirmations; `reopen`
 --       Batches of registrations and confirmations
 --       A device: parts of replies and fields; confirmations; holds; registrations; the token of a start;
 --         unregistrations
@@ -79,6 +79,12 @@
 -- has the claim. The script refuses to repeat a verdict in two cases only: an end has come since, or the activity
 -- has a token, and the start is settled or is not the newest version. In the second case the activity lives without
 -- this push.
+--
+-- Starts that are read again. After a loss of data, records that were settled are read again. A start among them is
+-- not sent again, but the script must know its version. Otherwise an end of the activity's earlier life that is read
+-- again would end the new life, and every update of the new life would be `ended`. The claim of such a start is zeros.
+-- Another record of the same start may still be held or wait in the deferred topic. It may get `send`, as if the start
+-- were new.
 --
 -- Budget. A bucket is one number, the time at which it will be full if nothing more is drawn (the generic cell
 -- rate algorithm). A draw moves that time by one interval. The time may not be further ahead than the intervals of
@@ -676,8 +682,9 @@ if #operation > 1 then
   return keys
 end
 -- # Operations with a letter
--- All operations that a letter names: starts, holds, registrations, unregistrations, requests for a start's token,
--- confirmations and `reopen`. Registrations and confirmations of activities come in batches, all others alone.
+-- All operations that a letter names: starts, starts that are read again, holds, registrations, unregistrations,
+-- requests for a start's token, confirmations and `reopen`. Registrations and confirmations of activities come in
+-- batches, all others alone.
 --
 -- The field `w` of a device's attributes type has the starts that wait for the token of this type, oldest version
 -- first and one for each activity. Each start has two bytes with the length of its activity's id, four with the
@@ -797,7 +804,8 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
   -- # An activity: starts
   if operation == 's' then
     local version, claim, previousClaim = ARGV[2], ARGV[3], ARGV[4]
-    if start ~= '' then
+    local isRecordedAgain = sub(start, 1, 14) == version .. char(@START_RECORDED_AGAIN@)
+    if start ~= '' and not isRecordedAgain then
       if sub(start, 1, 13) == version then
         local claimed = sub(start, 20)
         if claimed ~= claim and (claimed == '' or claimed ~= previousClaim) then
@@ -815,10 +823,10 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
       if isNewer(start, version) then return 'superseded' end
     end
     local timestamp, letter = read('<I5', version), @START_SENDING@
-    if state ~= @NO_VERSION@ and not isNewer(version, newest) then
+    if state ~= @NO_VERSION@ and not isNewer(version, newest) and not (isRecordedAgain and newest == version and not ended) then
       letter = state
       if not ended and newest == version and (state == @SETTLED@ or state == @NOT_SHOWN@) then return 'duplicate' end
-      if ended or form > 0 or last >= timestamp then return 'superseded' end
+      if ended or form > 0 or last > timestamp or last == timestamp and not isRecordedAgain then return 'superseded' end
     else
       newest, form, token, acceptedAlert, held = version, 0, '', '', ''
     end
@@ -829,6 +837,29 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
     frequent, limit, start, lifeEnd = 0, '', version .. 'a' .. assigned .. claim, seconds + UPDATES_SECONDS
     store(pack('<I6BI6', 0, letter, now) .. newest .. pack('<I6', 0) .. assigned)
     return 'send' .. assigned
+  end
+
+  -- # An activity: starts that are read again
+  if operation == 'b' then
+    local version = ARGV[3]
+    if start ~= '' and not isNewer(version, start) then return 'settled' end
+    if lifeEnd == 0 then
+      local _, seconds = serverTime()
+      lifeEnd = seconds + UPDATES_SECONDS
+    end
+    local timestamp, middle = read('<I5', version), sub(value, @DIGEST@, @REGISTERED_AT@ - 1)
+    if state == @NO_VERSION@ or isNewer(version, newest) then
+      -- The start may never have been sent, so it must not drop an older command that is held for a token.
+      if held ~= '' then return 'settled' end
+      local letter = @SETTLED@
+      if last > timestamp then letter = letter - @OWN_TIMESTAMP@ else last = timestamp end
+      acceptedAlert = ''
+      middle = pack('<I6B', 0, letter) .. sub(value, @STATE@ + 1, @VERSION@ - 1) .. version
+        .. sub(value, @FULL_AT@, @ASSIGNED@ - 1) .. pack('<I5', last)
+    end
+    start = version .. char(@START_RECORDED_AGAIN@) .. pack('<I5', last) .. ('\0'):rep(8)
+    store(middle)
+    return 'settled'
   end
 
   -- # An activity: holds

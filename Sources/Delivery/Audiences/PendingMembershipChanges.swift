@@ -91,7 +91,7 @@ extension ChangingMember {
             switch ticket.purpose {
             case .register, .hold: slot.device.count > 0 ? .device : .activity
             case .takeStartToken, .settleStart, .unregisterDevice, .refundStart, .confirmDeviceDepartures: .device
-            case .admit, .settle, .throttle, .retire, .unregisterActivity, .confirmActivityDepartures,
+            case .admit, .recordStart, .settle, .throttle, .retire, .unregisterActivity, .confirmActivityDepartures,
                 .reportLifetimeEvent,
                 .checkLifetime:
                 .activity

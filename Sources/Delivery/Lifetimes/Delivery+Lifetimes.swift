@@ -211,20 +211,32 @@ extension Delivery {
             )
     }
 
-    /// Settles a start that is read again, and does not send it. If the start's policy limits the lifetime, reports to
-    /// the timetable that the activity was alive, because Redis may have lost this.
-    mutating func settleRereadStart(_ record: UInt32, _ command: Command, from value: UnsafeRawBufferPointer) {
-        guard policies.hasLifetimes, command.audience.isAbsent, command.channel.isAbsent,
-            policies.lifetimeMilliseconds(records[record].policy) > 0
-        else { return settleWithoutAction(record) }
+    /// Settles a start that is read again, and does not send it. Tells Redis the start's version (R25). If the start's
+    /// policy limits the lifetime, also reports to the timetable that the activity was alive, because Redis may have
+    /// lost this.
+    ///
+    /// Redis does not learn the version of two starts. A start that is too old would make updates known that Redis
+    /// should call `expired`. And a restart after a lifetime is superseded by any end of the producer.
+    mutating func settleRereadStart(
+        _ record: UInt32,
+        _ command: Command,
+        from value: UnsafeRawBufferPointer,
+        now: Moment
+    ) {
+        guard command.audience.isAbsent, command.channel.isAbsent else { return settleWithoutAction(record) }
+        let isTooOld = AgeRules.isStateTooOld(timestamp: command.version.timestamp, isEnd: false, now: now.wallSeconds)
+        let isRecorded = !isTooOld && !command.isLifetimeCommand(in: value)
+        let isLifetimeLimited = policies.hasLifetimes && policies.lifetimeMilliseconds(records[record].policy) > 0
+        guard isRecorded || isLifetimeLimited else { return settleWithoutAction(record) }
         fill(record, with: command, from: value, trace: UnsafeRawBufferPointer(start: nil, count: 0))
         records[record].hasOwnToken = false
-        if policies.restartsAfterLifetime(records[record].policy), command.fitsBodyLimit {
+        if isLifetimeLimited, policies.restartsAfterLifetime(records[record].policy), command.fitsBodyLimit {
             records.setBody(of: record, to: command, from: value, dictionaryNumber: lastAps.dictionaryNumber)
             records[record].isKeptByTimetable = true
         }
         records.enter(.finished, record)
-        queueStoreCall(.reportLifetimeEvent, record)
+        if isRecorded { queueStoreCall(.recordStart, record) }
+        if isLifetimeLimited { queueStoreCall(.reportLifetimeEvent, record) }
     }
 
     /// Asks Redis whether the timetable still has what this command is about: the life that it ends, or the

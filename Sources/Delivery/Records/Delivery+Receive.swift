@@ -133,7 +133,7 @@ extension Delivery {
         now: Moment
     ) {
         if records[index].isReread, command.event == .start {
-            return settleRereadStart(index, command, from: value)
+            return settleRereadStart(index, command, from: value, now: now)
         }
         if command.isLifetimeCommand(in: value) {
             // The contract is not checked here: Causeway made this command at the end of a lifetime, from commands that

@@ -21,7 +21,14 @@ extension Delivery {
         guard !fields.isEmpty, let value = record.value else {
             let fault = command.sizeFault
             let detail = record.value.map { fault.message(in: $0) } ?? ""
-            return rejectTooLarge(command, index: index, record: record, code: fault.code.name, detail: detail)
+            return rejectTooLarge(
+                command,
+                index: index,
+                record: record,
+                code: fault.code.name,
+                detail: detail,
+                now: now
+            )
         }
         withUnsafeTemporaryAllocation(byteCount: value.count, alignment: 1) { buffer in
             let dropResult = fields.drop(from: value, of: command, into: buffer)
@@ -53,7 +60,8 @@ extension Delivery {
                     index: index,
                     record: record,
                     code: fault.code.name,
-                    detail: fault.message(in: value, afterDropping: names)
+                    detail: fault.message(in: value, afterDropping: names),
+                    now: now
                 )
             }
         }
@@ -66,11 +74,12 @@ extension Delivery {
         index: UInt32,
         record: IncomingRecord,
         code: StaticString,
-        detail: String
+        detail: String,
+        now: Moment
     ) {
         guard records[index].isReread, command.event == .start, let value = record.value else {
             return reject(record, index, command, code: code, detail: detail)
         }
-        settleRereadStart(index, command, from: value)
+        settleRereadStart(index, command, from: value, now: now)
     }
 }

@@ -60,7 +60,8 @@ extension Delivery {
         switch ticket.purpose {
         case .takeStartToken: true
         case .admit: !records[ticket.record].isStart
-        case .hold, .register, .unregisterActivity, .unregisterDevice, .settle, .settleStart, .throttle, .refundStart,
+        case .recordStart, .hold, .register, .unregisterActivity, .unregisterDevice, .settle, .settleStart, .throttle,
+            .refundStart,
             .retire, .confirmActivityDepartures, .confirmDeviceDepartures, .reportLifetimeEvent, .checkLifetime:
             false
         }
@@ -151,7 +152,7 @@ extension Delivery {
         case .throttle: retryAfterLimit(record, now: now)
         case .confirmActivityDepartures, .confirmDeviceDepartures: endMembershipChange(ticket, now: now)
         case .checkLifetime: handleLifetimeCheck(record, hasEnded: true, now: now)
-        case .settle, .settleStart, .refundStart, .retire, .reportLifetimeEvent: break
+        case .recordStart, .settle, .settleStart, .refundStart, .retire, .reportLifetimeEvent: break
         }
     }
 
@@ -176,7 +177,7 @@ extension Delivery {
         case .throttle: retryAfterLimit(record, now: now)
         case .confirmActivityDepartures, .confirmDeviceDepartures: endMembershipChange(ticket, now: now)
         case .checkLifetime: handleLifetimeCheck(record, hasEnded: reply.verdict != .retry, now: now)
-        case .settle, .settleStart, .refundStart, .retire, .reportLifetimeEvent: break
+        case .recordStart, .settle, .settleStart, .refundStart, .retire, .reportLifetimeEvent: break
         }
     }
 

@@ -40,7 +40,8 @@ extension Delivery {
             Subject(app: app, kind: .device, identifier: slot.pointee.bytes(slot.pointee.device))
         }
         switch ticket.purpose {
-        case .admit, .settle, .throttle, .retire, .unregisterActivity, .confirmActivityDepartures, .reportLifetimeEvent,
+        case .admit, .recordStart, .settle, .throttle, .retire, .unregisterActivity, .confirmActivityDepartures,
+            .reportLifetimeEvent,
             .checkLifetime:
             return activity()
         case .confirmDeviceDepartures where slot.pointee.device.count > 0: return device()
@@ -75,6 +76,7 @@ extension Delivery {
                 claim: slot.pointee.claim,
                 previousClaim: previousClaim == 0 ? nil : previousClaim
             )
+        case .recordStart: return .recordStart(version: slot.pointee.version)
         case .admit: return .admit(admission(of: slot, now: now))
         case .hold:
             let command = heldCommand(of: slot)

@@ -6,6 +6,8 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
         case takeStartToken
         /// A command asks for its admission.
         case admit
+        /// A start that is read again tells Redis its version, and is not sent.
+        case recordStart
         /// A command without a token is stored in Redis until a token registers.
         case hold
         /// Redis registers a token: the token of a registration, or a token that a command brought.
@@ -39,13 +41,13 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
         case checkLifetime
 
         /// Whether `recordsAwaitingStore` counts the call, because a command or registration waits for the reply. The
-        /// calls of a tombstone are left out, because a tombstone counts once for all its calls. Calls that record an
+        /// calls of a tombstone are left out, because a tombstone counts once for all its calls. Calls that record a start or an
         /// outcome, refund a draw or confirm departures are left out too. So is `reportLifetimeEvent`: most records
         /// report their event only when they have their outcome.
         var isAwaited: Bool {
             switch self {
             case .takeStartToken, .admit, .hold, .register, .throttle, .retire, .checkLifetime: true
-            case .unregisterActivity, .unregisterDevice, .settle, .settleStart, .refundStart,
+            case .recordStart, .unregisterActivity, .unregisterDevice, .settle, .settleStart, .refundStart,
                 .confirmActivityDepartures,
                 .confirmDeviceDepartures, .reportLifetimeEvent:
                 false

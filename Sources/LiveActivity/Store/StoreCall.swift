@@ -38,6 +38,11 @@ public struct StoreCall<Bytes> {
         /// start still has the previous claim, the new claim replaces it, and the reply is `send`. So of several
         /// records that name the same previous claim, only the first gets `send`. (R16)
         case admitStart(version: Version, claim: UInt64, previousClaim: UInt64? = nil)
+        /// Records a start that is read again, because Redis lost its data. Reply: `settled`. Older updates and
+        /// ends then belong to an earlier life, and the start has opened the activity for newer ones. The token stays,
+        /// because it may be the new life's. If Redis holds an older command, the call changes nothing. Another record
+        /// of the start, which is not settled, may still be admitted. (R25)
+        case recordStart(version: Version)
         /// Stores an update or end until a token is registered. Reply: `held`, `superseded`, `duplicate`, or
         /// `retry` if a token was registered since the admission.
         case hold(version: Version, command: Bytes, carriesAlert: Bool)

@@ -368,6 +368,7 @@ final class CoreHarness {
             case .throttle: settlements.append("\(view.name) limited")
             case .retire: settlements.append("\(view.name) retires")
             case .confirmDepartures(let milliseconds): settlements.append("\(view.name) left at \(milliseconds)")
+            case .recordStart: settlements.append("\(view.name) recorded")
             case .refundStart: settlements.append("\(view.name) refunded")
             default: break
             }

@@ -62,9 +62,18 @@ import Testing
     @Test func `A start is not sent again`() {
         let core = makeRereadingCore()
         core.receive(.start(1))
-        #expect(core.unansweredCalls.isEmpty && core.outcomes.isEmpty && core.committableOffset == 1)
+        #expect(core.unansweredCalls.isEmpty && core.settlements == ["s1 recorded"] && core.committableOffset == 0)
+        core.acknowledgeSettlement()
+        #expect(core.outcomes.isEmpty && core.committableOffset == 1)
         core.receive(.update(2), .start(3, of: "b"))
         #expect(core.unansweredCalls == ["admit u2", "takeStartToken b.s3"])
+    }
+
+    /// If Redis knew its version, Redis would send its updates, which are too old.
+    @Test func `A start that is too old is not recorded`() {
+        let core = makeRereadingCore()
+        core.receive(.start(-28_801))
+        #expect(core.settlements.isEmpty && core.committableOffset == 1)
     }
 
     @Test(arguments: [StoreVerdict.duplicate, .superseded, .unchanged, .ended])

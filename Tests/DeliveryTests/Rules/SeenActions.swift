@@ -172,10 +172,12 @@ private func text(_ bytes: UnsafeRawBufferPointer) -> String { String(decoding: 
 
 extension StoreCall {
     /// Whether `acknowledgeSettlement`, not `reply`, replies to the call: it settles an outcome, or reports a limit, a
-    /// dead token, a refund, notified audiences or a life.
+    /// dead token, a start that is read again, a refund, notified audiences or a life.
     var isSettlement: Bool {
         switch operation {
-        case .settle, .settleStart, .throttle, .refundStart, .retire, .confirmDepartures, .reportLifetimeEvent: true
+        case .settle, .settleStart, .throttle, .refundStart, .retire, .confirmDepartures, .reportLifetimeEvent,
+            .recordStart:
+            true
         case .takeStartToken, .admit, .admitStart, .hold, .holdStart, .register, .registerDevice, .reopen, .unregister,
             .checkLifetime:
             false

@@ -1,0 +1,76 @@
+import LiveActivity
+import RedisTestbed
+import Testing
+
+@testable import ActivityStore
+
+/// Starts that are read again, because Redis has lost its data. (R25)
+extension ScriptTests {
+    private func recordStart(_ timestamp: Int64) -> Operation { .recordStart(version: version(timestamp)) }
+
+    /// The end of the earlier life is read again, as is the start of the new life. The new life goes on.
+    @Test func `A start that is read again opens the activity`() throws {
+        let comparison = try ScriptComparison()
+        #expect(comparison.verdict(makeRegistration("aa", at: 201_000)) == .registered)
+        #expect(comparison.verdict(command(.end, 100)) == .send)
+        #expect(comparison.verdict(command(.update, 300)) == .ended)
+        #expect(comparison.verdict(recordStart(200)) == .settled)
+        #expect(comparison.verdict(command(.update, 199)) == .superseded)
+        let reply = comparison.admit(command(.update, 300))
+        #expect(reply.verdict == .send && reply.registration == token("aa", at: 201_000))
+    }
+
+    @Test func `An end that is older than a start read again is of an earlier life`() throws {
+        let comparison = try ScriptComparison()
+        #expect(comparison.verdict(recordStart(200)) == .settled)
+        #expect(comparison.verdict(makeRegistration("aa")) == .registered)
+        #expect(comparison.verdict(command(.end, 100)) == .superseded)
+        #expect(comparison.verdict(command(.end, 300)) == .send)
+        #expect(comparison.verdict(recordStart(200)) == .settled)
+        #expect(comparison.verdict(command(.update, 301)) == .ended, "a start that is known changes nothing")
+    }
+
+    /// Redis has not lost the activity, and nothing says that the start has reached a phone.
+    @Test func `A start read again drops no held command`() throws {
+        let comparison = try ScriptComparison()
+        #expect(comparison.verdict(command(.update, 100)) == .noToken)
+        #expect(comparison.verdict(.hold(version: version(100), command: [1], carriesAlert: false)) == .held)
+        #expect(comparison.verdict(recordStart(200)) == .settled)
+        #expect(comparison.admit(makeRegistration("aa")).heldCommand == [1])
+        #expect(comparison.verdict(command(.update, 100)) == .send)
+        comparison.settle(acceptedSettlement(100))
+        #expect(comparison.verdict(recordStart(300)) == .settled)
+        #expect(comparison.verdict(command(.end, 250)) == .superseded)
+        #expect(comparison.verdict(command(.update, 301, digest: 2)) == .send)
+    }
+
+    /// The start is held in the device's hash, which is not lost. Its update is held, too.
+    @Test func `A held start whose first record is read again starts the activity`() throws {
+        let comparison = try ScriptComparison()
+        #expect(comparison.verdict(recordStart(200)) == .settled)
+        #expect(comparison.verdict(command(.update, 250)) == .noToken)
+        #expect(comparison.verdict(.hold(version: version(250), command: [1], carriesAlert: false)) == .held)
+        #expect(comparison.verdict(start(200, claim: 2)) == .send)
+    }
+
+    /// The first record of a start that was deferred is settled, and read again. The deferred record may be sent.
+    @Test func `A deferred record of a start read again is sent once`() throws {
+        let comparison = try ScriptComparison()
+        #expect(comparison.verdict(makeRegistration("aa")) == .registered)
+        #expect(comparison.verdict(recordStart(200)) == .settled)
+        #expect(comparison.verdict(start(200, claim: 2)) == .send)
+        #expect(comparison.verdict(recordStart(200)) == .settled)
+        #expect(comparison.verdict(start(200, claim: 3)) == .unknown)
+        comparison.settle(acceptedSettlement(200))
+        #expect(comparison.verdict(start(200, claim: 3)) == .duplicate)
+    }
+
+    /// APNs answered the start's push after Redis had lost its data.
+    @Test func `A start read again that is settled is a duplicate`() throws {
+        let comparison = try ScriptComparison()
+        #expect(comparison.verdict(recordStart(200)) == .settled)
+        comparison.settle(acceptedSettlement(200))
+        #expect(comparison.verdict(start(200, claim: 2)) == .duplicate)
+        #expect(comparison.verdict(start(199, claim: 2)) == .superseded)
+    }
+}
