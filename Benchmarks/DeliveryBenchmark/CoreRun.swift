@@ -45,7 +45,7 @@ final class CoreRun {
             guard let contract else { preconditionFailure("the benchmark's shapes can be read") }
             configuration.apps[0].contract = ContractRule(contract: contract, rejectsMismatches: true)
         }
-        configuration.pushesInFlightPerPoolMax = Self.activitiesPerBatch
+        configuration.creditsPerPoolMax = Self.activitiesPerBatch
         topic = configuration.commandsTopic
         delivery = Delivery(configuration: configuration, now: now)
         guard let partitionIndex = delivery.assign(topic: .commands, number: 0) else {
@@ -61,9 +61,9 @@ final class CoreRun {
         let batchCount = max(1, commands / commandsPerBatch)
         for _ in 0..<batchCount { runBatch(workload) }
         precondition(delivery.counters(of: 0).undecodableCommands == 0, "the commands fit the shapes")
-        if workload == .alternatingShaped { precondition(delivery.comparedStates <= workload.states.count) }
-        if workload == .inningsShaped { precondition(delivery.comparedStates <= 10) }
-        if workload == .unlikeShaped { precondition(Int64(delivery.comparedStates) > nextOffset * 9 / 10) }
+        if workload == .alternatingShaped { precondition(delivery.comparedStateCount <= workload.states.count) }
+        if workload == .inningsShaped { precondition(delivery.comparedStateCount <= 10) }
+        if workload == .unlikeShaped { precondition(Int64(delivery.comparedStateCount) > nextOffset * 9 / 10) }
         precondition(delivery.recordsInProgress == 0 && delivery.committableOffset(partition) == nextOffset)
         return batchCount * commandsPerBatch
     }
@@ -134,14 +134,14 @@ final class CoreRun {
     }
 
     private func answerPushes() -> Bool {
-        while let record = delivery.nextPush(pool, now: now) { pushes.append(record) }
+        while let record = delivery.takeNextPush(pool, now: now) { pushes.append(record) }
         let acceptedResult = PushResult(
             disposition: .accepted,
             status: 200,
             reason: UnsafeRawBufferPointer(start: nil, count: 0),
             invalidAtMilliseconds: -1,
-            sentMilliseconds: now.wallMilliseconds,
-            answeredMilliseconds: now.wallMilliseconds
+            sentAtMilliseconds: now.wallMilliseconds,
+            answeredAtMilliseconds: now.wallMilliseconds
         )
         for record in pushes { delivery.pushAnswered(record, acceptedResult, now: now) }
         defer { pushes.removeAll(keepingCapacity: true) }
@@ -174,7 +174,7 @@ final class CoreRun {
                 result.commandIdentifier = view.commandIdentifier
                 result.app = app
                 result.activity = view.activity
-                result.status = view.status
+                result.status = view.httpStatus
                 result.reason = view.reason.isEmpty ? nil : view.reason
                 result.isLifetimeCommand = view.isLifetimeCommand
                 if view.attempts > 0 {
@@ -187,11 +187,11 @@ final class CoreRun {
                 result.droppedFieldNames = view.droppedFields
                 result.policy = view.policyName.isEmpty ? nil : view.policyName
                 result.attempts = Int(view.attempts)
-                result.recordMilliseconds = view.recordMilliseconds
-                result.receivedMilliseconds = view.receivedMilliseconds
-                result.admittedMilliseconds = view.admittedMilliseconds
-                result.sentMilliseconds = view.sentMilliseconds
-                result.answeredMilliseconds = view.answeredMilliseconds
+                result.recordTimestampMilliseconds = view.recordTimestampMilliseconds
+                result.receivedAtMilliseconds = view.receivedAtMilliseconds
+                result.admittedAtMilliseconds = view.admittedAtMilliseconds
+                result.sentAtMilliseconds = view.sentAtMilliseconds
+                result.answeredAtMilliseconds = view.answeredAtMilliseconds
                 result.write(to: &writer)
             }
         }

@@ -56,8 +56,8 @@ final class AdmissionBenchmark: ActivityStoreHandler {
             )
             return .register(
                 registration,
-                frequentUpdates: true,
-                shows: nil,
+                allowsFrequentUpdates: true,
+                shownVersion: nil,
                 source: .record,
                 audiences: nil
             )

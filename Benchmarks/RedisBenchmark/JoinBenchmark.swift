@@ -9,7 +9,7 @@ import Redis
 /// entry. If the activity leaves another audience, a page of that audience gets an entry too, and last the activity's
 /// record notes that both audiences know the change.
 final class JoinBenchmark: ActivityStoreHandler, AudienceStoreHandler {
-    /// The most registrations of a lane in progress at a time.
+    /// The maximum number of registrations whose calls are not all acknowledged.
     private static let registrationsInProgressMax = 512
 
     private let server: RedisServerProcess
@@ -35,11 +35,11 @@ final class JoinBenchmark: ActivityStoreHandler, AudienceStoreHandler {
 
     /// Connects both stores to the server.
     ///
-    /// - Parameter callsPerCommandMax: the most calls in one Redis command; in a cluster it is 1.
+    /// - Parameter callsPerCommandMax: the maximum number of calls in one Redis command; in a cluster it is 1.
     init(
         server: RedisServerProcess,
         over transport: RedisServerProcess.Transport,
-        callsPerCommandMax: Int = StoreLimits.callsPerCommandMax
+        callsPerCommandMax: Int = RedisConnection.callsPerCommandMax
     ) throws {
         self.server = server
         loop = try EventLoop()
@@ -87,7 +87,7 @@ final class JoinBenchmark: ActivityStoreHandler, AudienceStoreHandler {
             try turn()
         }
         // The store itself compacts and splits pages. That work is part of the cost of joining.
-        while let audienceStore, audienceStore.outstandingCount > 0 { try turn() }
+        while let audienceStore, audienceStore.outstandingCallCount > 0 { try turn() }
         return Figures(
             microseconds: (server.processorSeconds - processorSecondsBefore) * 1_000_000 / Double(members),
             scriptCalls: Double(server.scriptCallCount - callsBefore) / Double(members)
@@ -105,7 +105,7 @@ final class JoinBenchmark: ActivityStoreHandler, AudienceStoreHandler {
         )
         return try issue(
             index,
-            .register(registration, frequentUpdates: true, shows: nil, source: .record, audiences: digest)
+            .register(registration, allowsFrequentUpdates: true, shownVersion: nil, source: .record, audiences: digest)
         )
     }
 
@@ -208,7 +208,7 @@ enum Crowd {
             isLeaving: isLeaving,
             kind: .activity,
             environment: .production,
-            frequentUpdates: true,
+            allowsFrequentUpdates: true,
             changedAtMilliseconds: atMilliseconds,
             identifier: identifier,
             token: isLeaving ? [] : token(index)

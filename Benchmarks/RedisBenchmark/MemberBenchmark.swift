@@ -6,7 +6,7 @@ import Redis
 
 /// Adds members to an audience and reads all of them, with one store, as a lane does.
 final class MemberBenchmark: AudienceStoreHandler {
-    /// The most pages that are requested at one time.
+    /// The maximum number of requested pages whose replies are still missing.
     private static let pagesInProgressMax = 8
 
     /// What an audience costs. The times are CPU time for each member: Redis' time for a join and for reading, and
@@ -35,11 +35,11 @@ final class MemberBenchmark: AudienceStoreHandler {
 
     /// Connects a store to the server.
     ///
-    /// - Parameter callsPerCommandMax: the most calls in one Redis command; in a cluster it is 1.
+    /// - Parameter callsPerCommandMax: the maximum number of calls in one Redis command; in a cluster it is 1.
     init(
         server: RedisServerProcess,
         over transport: RedisServerProcess.Transport,
-        callsPerCommandMax: Int = StoreLimits.callsPerCommandMax
+        callsPerCommandMax: Int = RedisConnection.callsPerCommandMax
     ) throws {
         self.server = server
         loop = try EventLoop()
@@ -108,7 +108,7 @@ final class MemberBenchmark: AudienceStoreHandler {
             try turn()
         }
         // The store itself compacts and splits pages. That work is part of the cost of joining.
-        while let store, store.outstandingCount > 0 { try turn() }
+        while let store, store.outstandingCallCount > 0 { try turn() }
     }
 
     private func issue(_ operation: AudienceCall<[UInt8]>.Operation, _ issuedCount: inout Int) throws -> Bool {

@@ -1,6 +1,7 @@
 import ActivityStore
 import Glibc
 import Reactor
+import Redis
 
 // Measures how many admissions a second a real redis-server makes on one processor core, and the memory that an
 // activity needs there. With the argument `members` or `joins`, it measures what the members of audiences cost instead.
@@ -149,14 +150,15 @@ do {
     let measurementsByName = ["members": measureMembers, "joins": measureJoins]
     if let measure = CommandLine.arguments.dropFirst().first.flatMap({ measurementsByName[$0] }) {
         for (transport, calls) in [
-            (RedisServerProcess.Transport.unix, StoreLimits.callsPerCommandMax), (.tcp, StoreLimits.callsPerCommandMax),
+            (RedisServerProcess.Transport.unix, RedisConnection.callsPerCommandMax),
+            (.tcp, RedisConnection.callsPerCommandMax),
             (.tcp, 1),
         ] {
             try measure(transport, calls)
         }
         exit(0)
     }
-    let callsPerCommandMax = StoreLimits.callsPerCommandMax
+    let callsPerCommandMax = RedisConnection.callsPerCommandMax
     for (name, settings) in [("as it comes", []), (recommendedSettings.joined(separator: " "), recommendedSettings)] {
         let server = try RedisServerProcess(settings: settings)
         let benchmark = try AdmissionBenchmark(server: server, activityCount: activityCount)

@@ -19,7 +19,7 @@ func send(_ initialArguments: Arguments) throws {
         laterPushesPerSecond: try arguments.number("falls-to", rate, in: 0...10_000_000),
         changesAfterSeconds: try arguments.number("falls-after", 1_000_000, in: 1...1_000_000)
     )
-    let shrinkMilliseconds = try arguments.number("shrink-after", 600_000, in: 10...86_400_000)
+    let shrinkAfterMilliseconds = try arguments.number("shrink-after", 600_000, in: 10...86_400_000)
     let latencyMilliseconds = try arguments.number("latency-model", 0, in: 0...10_000)
     let spacingMicroseconds = try arguments.number("turn-spacing", 4_000, in: 0...100_000)
     let bodyBytes = try arguments.number("body-bytes", 360, in: 0...4_096)
@@ -48,8 +48,8 @@ func send(_ initialArguments: Arguments) throws {
     )
     configuration.connectionsMax = connections
     configuration.connectionsMin = rate > 0 ? 1 : connections
-    configuration.shrinkMilliseconds = Int64(shrinkMilliseconds)
-    configuration.inFlightMax = inFlight
+    configuration.shrinkAfterMilliseconds = Int64(shrinkAfterMilliseconds)
+    configuration.inFlightPerConnectionMax = inFlight
     configuration.openSpacingMilliseconds = 0
     let sender = Sender(loop: loop, count: count, demand: demand, bodyBytes: bodyBytes, tokens: tokens)
     let pool = Pool(loop: loop, configuration: configuration, tokenSource: source, handler: sender)

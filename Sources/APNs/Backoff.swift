@@ -1,15 +1,15 @@
 /// The delay before the next connection attempt. Without a failure it is 0. After a failure it is half of
 /// `baseMilliseconds`, plus a random part of a window (full jitter, R21). The window begins with `baseMilliseconds` and
-/// doubles with each failure, up to `maxMilliseconds`.
+/// doubles with each failure, up to `windowMillisecondsMax`.
 struct Backoff {
     private let baseMilliseconds: Int64
-    private let maxMilliseconds: Int64
+    private let windowMillisecondsMax: Int64
     private(set) var failureCount = 0
 
-    init(baseMilliseconds: Int64, maxMilliseconds: Int64) {
-        precondition(baseMilliseconds > 0 && maxMilliseconds >= baseMilliseconds)
+    init(baseMilliseconds: Int64, windowMillisecondsMax: Int64) {
+        precondition(baseMilliseconds > 0 && windowMillisecondsMax >= baseMilliseconds)
         self.baseMilliseconds = baseMilliseconds
-        self.maxMilliseconds = maxMilliseconds
+        self.windowMillisecondsMax = windowMillisecondsMax
     }
 
     mutating func recordSuccess() {
@@ -24,7 +24,7 @@ struct Backoff {
     /// with delays near 0, many connections would retry at once.
     func delayMilliseconds(using generator: inout some RandomNumberGenerator) -> Int64 {
         guard failureCount > 0 else { return 0 }
-        let window = min(maxMilliseconds, baseMilliseconds << Int64(min(failureCount - 1, 20)))
+        let window = min(windowMillisecondsMax, baseMilliseconds << Int64(min(failureCount - 1, 20)))
         return baseMilliseconds / 2 + Int64.random(in: 0...window, using: &generator)
     }
 }

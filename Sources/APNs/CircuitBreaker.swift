@@ -14,15 +14,15 @@ public enum BreakerCause: UInt8, Sendable {
 public struct CircuitBreakerConfiguration: Sendable, Hashable {
     /// The length of the time window in which the breaker counts ended pushes and, among them, failures: timeouts, and
     /// 5xx responses other than Shutdown. Each window begins with counts of 0. Range 100 to 600,000.
-    public var windowMilliseconds: Int64 = 10_000
+    public var failureWindowMilliseconds: Int64 = 10_000
     /// The breaker checks the share of failures only after this many pushes have ended in the window. Otherwise one
     /// failure would open the breaker of a pool that sends little. Range 1 to 100,000.
-    public var windowPushesMin = 50
+    public var failureWindowPushesMin = 50
     /// The breaker opens above this share of failures, in per cent. Range 1 to 100.
     public var failurePercentMax = 50
     /// The breaker counts suspect responses (BadDeviceToken, DeviceTokenNotForTopic) over this many ended pushes, then
     /// begins again with 0. Range 1 to 100,000.
-    public var suspectWindowResponses = 1_000
+    public var suspectWindowPushes = 1_000
     /// The breaker checks the share of suspect responses only after this many suspect responses. Otherwise a single
     /// invalid token at the beginning of a window would open the breaker. Range 1 to 100,000.
     public var suspectResponsesMin = 20
@@ -31,25 +31,25 @@ public struct CircuitBreakerConfiguration: Sendable, Hashable {
     /// The breaker opens after this many responses with 403 or TooManyProviderTokenUpdates, if no response between them
     /// shows that APNs accepts the provider token. A 403 that a new provider token may repair does not count:
     /// ExpiredProviderToken and UnrelatedKeyIdInToken. Nor does a 403 to the trial of a new key. Range 1 to 1,000.
-    public var forbiddenMax = 5
+    public var forbiddenResponsesMax = 5
     /// The shortest time from the opening of the breaker to its first probe, and from a failed probe to the next probe.
     /// Range 1 to 600,000.
     ///
     /// With the default, a pool with waiting pushes soon notices that the fault is repaired, and one probe a second is
     /// no load for APNs.
-    public var probeMilliseconds: Int64 = 1_000
+    public var probeDelayMilliseconds: Int64 = 1_000
 
     public init() {}
 
     func validate() throws(InvalidSettingError) {
-        try require("breaker.windowMilliseconds", windowMilliseconds, in: 100...600_000)
-        try require("breaker.windowPushesMin", windowPushesMin, in: 1...100_000)
+        try require("breaker.failureWindowMilliseconds", failureWindowMilliseconds, in: 100...600_000)
+        try require("breaker.failureWindowPushesMin", failureWindowPushesMin, in: 1...100_000)
         try require("breaker.failurePercentMax", failurePercentMax, in: 1...100)
-        try require("breaker.suspectWindowResponses", suspectWindowResponses, in: 1...100_000)
+        try require("breaker.suspectWindowPushes", suspectWindowPushes, in: 1...100_000)
         try require("breaker.suspectResponsesMin", suspectResponsesMin, in: 1...100_000)
         try require("breaker.suspectPercentMax", suspectPercentMax, in: 1...100)
-        try require("breaker.forbiddenMax", forbiddenMax, in: 1...1_000)
-        try require("breaker.probeMilliseconds", probeMilliseconds, in: 1...600_000)
+        try require("breaker.forbiddenResponsesMax", forbiddenResponsesMax, in: 1...1_000)
+        try require("breaker.probeDelayMilliseconds", probeDelayMilliseconds, in: 1...600_000)
     }
 }
 
@@ -108,7 +108,7 @@ struct CircuitBreaker {
     enum Transition: Equatable {
         case none
         case opened(BreakerCause)
-        /// A probe failed. The next probe is due after `probeMilliseconds`.
+        /// A probe failed. The next probe is due after `probeDelayMilliseconds`.
         case reopened
         case closed
     }
@@ -116,7 +116,7 @@ struct CircuitBreaker {
     private(set) var state = State.closed
     private let configuration: CircuitBreakerConfiguration
     private var windowStartMilliseconds: Int64 = 0
-    private var pushesInWindow = 0
+    private var pushesInFailureWindow = 0
     private var failuresInWindow = 0
     private var pushesInSuspectWindow = 0
     private var suspectResponseCount = 0
@@ -179,16 +179,16 @@ struct CircuitBreaker {
     }
 
     private mutating func countPush(_ sample: CircuitBreakerSample, nowMilliseconds: Int64) {
-        if nowMilliseconds - windowStartMilliseconds >= configuration.windowMilliseconds {
+        if nowMilliseconds - windowStartMilliseconds >= configuration.failureWindowMilliseconds {
             windowStartMilliseconds = nowMilliseconds
-            pushesInWindow = 0
+            pushesInFailureWindow = 0
             failuresInWindow = 0
         }
-        if pushesInSuspectWindow >= configuration.suspectWindowResponses {
+        if pushesInSuspectWindow >= configuration.suspectWindowPushes {
             pushesInSuspectWindow = 0
             suspectResponseCount = 0
         }
-        pushesInWindow += 1
+        pushesInFailureWindow += 1
         pushesInSuspectWindow += 1
         switch sample {
         case .succeeded: forbiddenResponseCount = 0
@@ -204,14 +204,14 @@ struct CircuitBreaker {
     }
 
     private var causeToOpen: BreakerCause? {
-        if forbiddenResponseCount >= configuration.forbiddenMax { return .providerToken }
+        if forbiddenResponseCount >= configuration.forbiddenResponsesMax { return .providerToken }
         if suspectResponseCount >= configuration.suspectResponsesMin,
             suspectResponseCount * 100 > pushesInSuspectWindow * configuration.suspectPercentMax
         {
             return .deviceTokens
         }
-        if pushesInWindow >= configuration.windowPushesMin,
-            failuresInWindow * 100 > pushesInWindow * configuration.failurePercentMax
+        if pushesInFailureWindow >= configuration.failureWindowPushesMin,
+            failuresInWindow * 100 > pushesInFailureWindow * configuration.failurePercentMax
         {
             return .availability
         }
@@ -219,6 +219,6 @@ struct CircuitBreaker {
     }
 
     private mutating func open(_ cause: BreakerCause, nowMilliseconds: Int64) {
-        state = .open(cause: cause, probeAtMilliseconds: nowMilliseconds + configuration.probeMilliseconds)
+        state = .open(cause: cause, probeAtMilliseconds: nowMilliseconds + configuration.probeDelayMilliseconds)
     }
 }

@@ -6,7 +6,7 @@ extension Connection {
         guard phase != .closed else { return }
         // Keep the pool alive, because the calls below may call its handler, which may release the pool.
         let pool = pool
-        defer { pool.roomMayHaveChanged() }
+        defer { pool.notifyHandlerIfRoom() }
         lastReceivedMilliseconds = loop.nowMilliseconds
         do throws(ConnectionFault) {
             var input = bytes
@@ -22,7 +22,7 @@ extension Connection {
     }
 
     private func handle(_ frame: Frame) throws(ConnectionFault) {
-        try countFrame()
+        try consumeFrameAllowance()
         switch frame.type {
         case FrameType.headers: try headersReceived(frame)
         case FrameType.data: try dataReceived(frame)
@@ -40,15 +40,15 @@ extension Connection {
         }
     }
 
-    private func countFrame() throws(ConnectionFault) {
-        framesAllowed -= 1
-        guard framesAllowed < 0 else { return }
+    private func consumeFrameAllowance() throws(ConnectionFault) {
+        frameAllowance -= 1
+        guard frameAllowance < 0 else { return }
         let now = loop.nowMilliseconds
         guard now - framesRefilledAtMilliseconds >= 1_000 else {
             throw ConnectionFault(.enhanceYourCalm, "a flood of frames (RFC 9113, 10.5)")
         }
         framesRefilledAtMilliseconds = now
-        framesAllowed = ConnectionLimits.framesPerSecondMax
+        frameAllowance = ConnectionLimits.framesPerSecondMax
     }
 
     /// Returns the slot of a stream's push, or -1 if the stream is closed. For a frame of a closed stream, the caller
@@ -65,23 +65,23 @@ extension Connection {
     // MARK: - The response
 
     private func headersReceived(_ frame: Frame) throws(ConnectionFault) {
-        let index = try slotIndex(of: frame.stream)
+        let slotIndex = try slotIndex(of: frame.stream)
         // Decode the block even if the stream is closed, because every block updates HPACK's table (RFC 9113,
         // section 4.3).
         let head = try headerDecoder.decode(frame.payload)
-        guard index >= 0 else { return }
+        guard slotIndex >= 0 else { return }
         let isLast = frame.flags & FrameFlags.endStream != 0
-        let slot = pushSlots.pointer(index)
+        let slot = pushSlots.pointer(slotIndex)
         if slot.pointee.status != 0 {
             // Trailers end the stream and have no pseudo-header field (RFC 9113, section 8.1).
-            guard isLast, !head.isMalformed, head.status == 0 else { return discardResponse(index) }
-            return checkLengthAndFinishResponse(index)
+            guard isLast, !head.isMalformed, head.status == 0 else { return discardResponse(slotIndex) }
+            return checkLengthAndFinishResponse(slotIndex)
         }
-        guard !head.isMalformed, head.status != 0 else { return resetStream(index, .protocolError) }
+        guard !head.isMalformed, head.status != 0 else { return resetStream(slotIndex, .protocolError) }
         if head.status < 200 {
             // An informational response does not end the stream, and HTTP/2 has no 101 (RFC 9113, sections
             // 8.1 and 8.6).
-            if isLast || head.status == 101 { resetStream(index, .protocolError) }
+            if isLast || head.status == 101 { resetStream(slotIndex, .protocolError) }
             return
         }
         slot.pointee.status = head.status
@@ -90,42 +90,42 @@ extension Connection {
         // length is not checked.
         slot.pointee.hasContentLength = head.contentLengthBytes >= 0 && head.status != 204 && head.status != 304
         slot.pointee.responseBytesLeft = head.contentLengthBytes
-        if isLast { checkLengthAndFinishResponse(index) }
+        if isLast { checkLengthAndFinishResponse(slotIndex) }
     }
 
     /// Accepts a complete response, unless its body is shorter than its `content-length` (RFC 9113, section
     /// 8.1.1).
-    private func checkLengthAndFinishResponse(_ index: Int32) {
-        let slot = pushSlots.pointer(index)
+    private func checkLengthAndFinishResponse(_ slotIndex: Int32) {
+        let slot = pushSlots.pointer(slotIndex)
         guard !slot.pointee.hasContentLength || slot.pointee.responseBytesLeft == 0 else {
-            return discardResponse(index)
+            return discardResponse(slotIndex)
         }
-        finishResponse(index)
+        finishResponse(slotIndex)
     }
 
     /// Drops the status of a malformed response and resets its stream (RFC 9113, section 8.1.1). The push then has no
     /// final status and ends as `ambiguous`, or as `notProcessed` if its body was not sent completely.
-    private func discardResponse(_ index: Int32) {
-        pushSlots.pointer(index).pointee.status = 0
-        resetStream(index, .protocolError)
+    private func discardResponse(_ slotIndex: Int32) {
+        pushSlots.pointer(slotIndex).pointee.status = 0
+        resetStream(slotIndex, .protocolError)
     }
 
     private func dataReceived(_ frame: Frame) throws(ConnectionFault) {
-        let index = try slotIndex(of: frame.stream)
+        let slotIndex = try slotIndex(of: frame.stream)
         try consumeReceiveWindow(frame.flowControlledBytes)
-        guard index >= 0 else { return }
-        let slot = pushSlots.pointer(index)
-        guard slot.pointee.status != 0 else { return resetStream(index, .protocolError) }
-        pushSlots.storeResponseBody(index, frame.payload)
+        guard slotIndex >= 0 else { return }
+        let slot = pushSlots.pointer(slotIndex)
+        guard slot.pointee.status != 0 else { return resetStream(slotIndex, .protocolError) }
+        pushSlots.storeResponseBody(slotIndex, frame.payload)
         slot.pointee.responseBytesReceived += Int32(truncatingIfNeeded: frame.flowControlledBytes)
         if slot.pointee.hasContentLength {
             slot.pointee.responseBytesLeft -= Int32(truncatingIfNeeded: frame.payload.count)
-            guard slot.pointee.responseBytesLeft >= 0 else { return discardResponse(index) }
+            guard slot.pointee.responseBytesLeft >= 0 else { return discardResponse(slotIndex) }
         }
         if frame.flags & FrameFlags.endStream != 0 {
-            checkLengthAndFinishResponse(index)
+            checkLengthAndFinishResponse(slotIndex)
         } else if slot.pointee.responseBytesReceived > ConnectionLimits.responseBodyBytesMax {
-            resetStream(index, .cancel)
+            resetStream(slotIndex, .cancel)
         }
     }
 
@@ -142,9 +142,9 @@ extension Connection {
     }
 
     private func resetReceived(_ frame: Frame) throws(ConnectionFault) {
-        let index = try slotIndex(of: frame.stream)
-        guard index >= 0 else { return }
-        completePush(index, wasRefused: frame.payload.networkUInt32(at: 0) == ErrorCode.refusedStream.rawValue)
+        let slotIndex = try slotIndex(of: frame.stream)
+        guard slotIndex >= 0 else { return }
+        completePush(slotIndex, wasRefused: frame.payload.networkUInt32(at: 0) == ErrorCode.refusedStream.rawValue)
     }
 
     // MARK: - The connection
@@ -168,8 +168,8 @@ extension Connection {
     /// Throws if the window of an open stream has become too large: a new initial window size changes the
     /// window of every open stream (RFC 9113, section 6.9.2).
     private func checkStreamWindows() throws(ConnectionFault) {
-        for index in 0..<Int32(pushSlots.capacity) where pushSlots.pointer(index).pointee.stage != .free {
-            let window = Int64(peerSettings.initialWindowBytes) + pushSlots.pointer(index).pointee.windowDeltaBytes
+        for slotIndex in 0..<Int32(pushSlots.capacity) where pushSlots.pointer(slotIndex).pointee.stage != .free {
+            let window = Int64(peerSettings.initialWindowBytes) + pushSlots.pointer(slotIndex).pointee.windowDeltaBytes
             guard window <= Int64(Int32.max) else {
                 throw ConnectionFault(.flowControlError, "INITIAL_WINDOW_SIZE raises a window beyond 2^31-1")
             }
@@ -205,13 +205,13 @@ extension Connection {
             hasWindowGrown = true
             return
         }
-        let index = try slotIndex(of: frame.stream)
-        guard index >= 0 else { return }
-        guard increment > 0 else { return resetStream(index, .protocolError) }
-        let slot = pushSlots.pointer(index)
+        let slotIndex = try slotIndex(of: frame.stream)
+        guard slotIndex >= 0 else { return }
+        guard increment > 0 else { return resetStream(slotIndex, .protocolError) }
+        let slot = pushSlots.pointer(slotIndex)
         slot.pointee.windowDeltaBytes += increment
         guard Int64(peerSettings.initialWindowBytes) + slot.pointee.windowDeltaBytes <= Int64(Int32.max) else {
-            return resetStream(index, .flowControlError)
+            return resetStream(slotIndex, .flowControlError)
         }
         hasWindowGrown = true
     }
@@ -226,11 +226,11 @@ extension Connection {
         retire(.goAway)
         // The server never processes a stream above the last one that its GOAWAY names (RFC 9113, section
         // 6.8).
-        for index in 0..<Int32(pushSlots.capacity) {
+        for slotIndex in 0..<Int32(pushSlots.capacity) {
             guard phase != .closed else { return }
-            let slot = pushSlots.pointer(index)
+            let slot = pushSlots.pointer(slotIndex)
             if slot.pointee.stage != .free, slot.pointee.streamIdentifier > lastStream {
-                completePush(index, wasRefused: true)
+                completePush(slotIndex, wasRefused: true)
             }
         }
     }

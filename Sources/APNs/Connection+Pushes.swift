@@ -13,8 +13,8 @@ extension Connection {
             return false
         }
         let timeout = configuration.requestTimeoutMilliseconds
-        let index = allocateSlot(for: request, timeoutMilliseconds: timeout)
-        let slot = pushSlots.pointer(index)
+        let slotIndex = allocateSlot(for: request, timeoutMilliseconds: timeout)
+        let slot = pushSlots.pointer(slotIndex)
 
         // Write the header block and the body together if the body fits into one frame, and into the flow-control
         // windows of the connection and of the new stream.
@@ -29,7 +29,7 @@ extension Connection {
             2 * FrameHeader.byteCount + headerEncoder.blockBytesMax + (sendsWholeBody ? body.count : 0)
         )
         guard let start = buffer.baseAddress else { preconditionFailure("no room was reserved") }
-        let blockBytes = writeBlock(of: request, to: start + FrameHeader.byteCount)
+        let blockBytes = writeHeaderBlock(of: request, to: start + FrameHeader.byteCount)
         let isEmpty = body.isEmpty
         FrameHeader(
             payloadBytes: blockBytes,
@@ -59,18 +59,18 @@ extension Connection {
             markSent(slot)
         } else {
             slot.pointee.remainingBody = body
-            pushSlots.queueBody(index)
-            sendBody(index)
+            pushSlots.queueBody(slotIndex)
+            sendBody(slotIndex)
         }
         if !isScheduled(.request) { schedule(.request, afterMilliseconds: timeout / 2) }
-        framesAllowed = min(framesAllowed + ConnectionLimits.framesPerPush, ConnectionLimits.framesAllowedMax)
+        frameAllowance = min(frameAllowance + ConnectionLimits.framesAllowedPerPush, ConnectionLimits.frameAllowanceMax)
         requestCount += 1
         if requestCount >= configuration.requestsPerConnectionMax { retire(.requestsMax) }
         return true
     }
 
     @inline(__always)
-    private func writeBlock(of request: borrowing PushRequest, to output: UnsafeMutableRawPointer) -> Int {
+    private func writeHeaderBlock(of request: borrowing PushRequest, to output: UnsafeMutableRawPointer) -> Int {
         guard !request.isBroadcast else {
             return headerEncoder.writeBroadcast(
                 to: output,
@@ -91,14 +91,14 @@ extension Connection {
 
     /// Takes a free slot for the push, and assigns the slot to the next stream.
     private func allocateSlot(for request: borrowing PushRequest, timeoutMilliseconds: Int64) -> Int32 {
-        let index = pushSlots.allocate(deadlineMilliseconds: loop.nowMilliseconds + timeoutMilliseconds)
-        let slot = pushSlots.pointer(index)
+        let slotIndex = pushSlots.allocate(deadlineMilliseconds: loop.nowMilliseconds + timeoutMilliseconds)
+        let slot = pushSlots.pointer(slotIndex)
         slot.pointee.tag = request.tag
         slot.pointee.identifier = request.identifier
         slot.pointee.isBroadcast = request.isBroadcast
         slot.pointee.streamIdentifier = nextStreamIdentifier
-        streamTable.insert(nextStreamIdentifier, slotIndex: index)
-        return index
+        streamTable.insert(nextStreamIdentifier, slotIndex: slotIndex)
+        return slotIndex
     }
 
     private func markSent(_ slot: UnsafeMutablePointer<PushSlot>) {
@@ -140,9 +140,9 @@ extension Connection {
             pinnedAtSeconds: tokenPinnedAtSeconds,
             issuedAtSeconds: nextToken.issuedAtSeconds
         )
-        // If there is no newer token, the time to look for one may have passed already. Wait `retrySeconds` more, so
-        // that not every push asks for a token again.
-        newerTokenCheckAtMilliseconds = max(checkAtSeconds, seconds + ProviderTokenTimes.retrySeconds) * 1_000
+        // If there is no newer token, the time to look for one may have passed already. Wait `newerTokenRetrySeconds`
+        // more, so that not every push asks for a token again.
+        newerTokenCheckAtMilliseconds = max(checkAtSeconds, seconds + ProviderTokenTimes.newerTokenRetrySeconds) * 1_000
         return true
     }
 
@@ -160,20 +160,20 @@ extension Connection {
     /// longest comes first.
     func sendWaitingBodies() {
         hasWindowGrown = false
-        var index = pushSlots.firstWaitingIndex
-        while index >= 0, sendWindowBytes > 0, let stream = transportStream,
+        var slotIndex = pushSlots.firstWaitingIndex
+        while slotIndex >= 0, sendWindowBytes > 0, let stream = transportStream,
             stream.pendingOutputBytes <= Stream.highWaterBytes
         {
-            let behind = pushSlots.pointer(index).pointee.nextWaitingIndex
-            sendBody(index)
-            index = behind
+            let behind = pushSlots.pointer(slotIndex).pointee.nextWaitingIndex
+            sendBody(slotIndex)
+            slotIndex = behind
         }
     }
 
     /// Sends as much of one body as the windows of its stream and of the connection allow. A DATA frame has at most
     /// 16,384 bytes, because every peer must accept this length (RFC 9113, section 4.2).
-    private func sendBody(_ index: Int32) {
-        let slot = pushSlots.pointer(index)
+    private func sendBody(_ slotIndex: Int32) {
+        let slot = pushSlots.pointer(slotIndex)
         while !slot.pointee.remainingBody.isEmpty {
             let rest = slot.pointee.remainingBody
             let streamWindowBytes = Int64(peerSettings.initialWindowBytes) + slot.pointee.windowDeltaBytes
@@ -191,44 +191,47 @@ extension Connection {
             slot.pointee.windowDeltaBytes -= Int64(count)
             slot.pointee.remainingBody = UnsafeRawBufferPointer(rebasing: rest[count...])
         }
-        pushSlots.removeFromBodyQueue(index)
+        pushSlots.removeFromBodyQueue(slotIndex)
         markSent(slot)
     }
 
     // MARK: - The response
 
     /// Ends a push whose whole response has arrived.
-    func finishResponse(_ index: Int32) {
-        let slot = pushSlots.pointer(index)
+    func finishResponse(_ slotIndex: Int32) {
+        let slot = pushSlots.pointer(slotIndex)
         // If the server has answered before the whole body was sent, it needs no more of the body (RFC 9113, section
         // 8.1).
         if slot.pointee.stage == .queued { writeReset(slot.pointee.streamIdentifier, .cancel) }
-        completePush(index, wasRefused: false)
+        completePush(slotIndex, wasRefused: false)
     }
 
     /// Resets a stream on which the server broke HTTP/2 or sent a body that is too long, and ends its push. If the
     /// final status has already arrived, this status decides how the push ends.
-    func resetStream(_ index: Int32, _ code: ErrorCode) {
-        writeReset(pushSlots.pointer(index).pointee.streamIdentifier, code)
-        completePush(index, wasRefused: false)
+    func resetStream(_ slotIndex: Int32, _ code: ErrorCode) {
+        writeReset(pushSlots.pointer(slotIndex).pointee.streamIdentifier, code)
+        completePush(slotIndex, wasRefused: false)
     }
 
     /// Ends every push in flight, because the connection ends. Each push gets its response.
     func completeAllPushes() {
-        for index in 0..<Int32(pushSlots.capacity) where pushSlots.pointer(index).pointee.stage != .free {
-            completePush(index, wasRefused: false)
+        for slotIndex in 0..<Int32(pushSlots.capacity) where pushSlots.pointer(slotIndex).pointee.stage != .free {
+            completePush(slotIndex, wasRefused: false)
         }
     }
 
     /// Ends a push: frees its slot and gives the push its response. All pushes of the connection end through this
     /// function.
-    func completePush(_ index: Int32, wasRefused: Bool, hasTimedOut: Bool = false) {
-        let slot = pushSlots.pointer(index).pointee
+    func completePush(_ slotIndex: Int32, wasRefused: Bool, hasTimedOut: Bool = false) {
+        let slot = pushSlots.pointer(slotIndex).pointee
         var body = ResponseBody()
         let isAnswered = slot.status >= 200
-        if isAnswered, slot.keptResponseBytes > 0 {
+        if isAnswered, slot.storedResponseBytes > 0 {
             body = ResponseBody(
-                UnsafeRawBufferPointer(start: pushSlots.responseMemory(index), count: Int(slot.keptResponseBytes))
+                UnsafeRawBufferPointer(
+                    start: pushSlots.responseBodyMemory(slotIndex),
+                    count: Int(slot.storedResponseBytes)
+                )
             )
         }
         let reason = body.reason
@@ -244,7 +247,7 @@ extension Connection {
             status: kind == .answered ? slot.status : 0,
             reason: reason,
             reasonText: body.reasonText,
-            timestampMilliseconds: body.timestampMilliseconds,
+            tokenInvalidAtMilliseconds: body.timestampMilliseconds,
             sentAtMilliseconds: slot.sentAtMilliseconds,
             answeredAtMilliseconds: loop.wallMilliseconds,
             connection: identifier,
@@ -253,7 +256,7 @@ extension Connection {
         // Free the slot before the handler is called, so that the handler can submit a push in this slot. The
         // bytes of the reason stay valid until another response is written to the slot.
         streamTable.remove(slot.streamIdentifier)
-        pushSlots.free(index)
+        pushSlots.free(slotIndex)
         if isCandidateKeyRefused {
             pool.report(.providerTokenFailed(reason: reason, detail: "APNs refused the new key; the old one is kept"))
             endTrial(.refused(reason))
@@ -287,9 +290,9 @@ extension Connection {
         let now = loop.nowMilliseconds
         var hasTimedOutPush = false
         while pushSlots.oldestIndex >= 0, pushSlots.pointer(pushSlots.oldestIndex).pointee.deadlineMilliseconds <= now {
-            let index = pushSlots.oldestIndex
-            writeReset(pushSlots.pointer(index).pointee.streamIdentifier, .cancel)
-            completePush(index, wasRefused: false, hasTimedOut: true)
+            let slotIndex = pushSlots.oldestIndex
+            writeReset(pushSlots.pointer(slotIndex).pointee.streamIdentifier, .cancel)
+            completePush(slotIndex, wasRefused: false, hasTimedOut: true)
             guard phase != .closed else { return }
             hasTimedOutPush = true
         }

@@ -30,8 +30,8 @@ final class Connection {
         /// Serves the oldest request in flight. At half of the request's timeout, a silent peer gets a PING. At the
         /// end of the timeout, the request ends.
         case request
-        /// Checks for silence. If nothing has arrived for `pingIdleMilliseconds`, the connection sends a PING, because
-        /// the peer may be dead.
+        /// Checks for silence. If nothing has arrived for `pingAfterIdleMilliseconds`, the connection sends a PING,
+        /// because the peer may be dead.
         case idle
         /// Fires if the peer has not answered a PING in time.
         case ping
@@ -68,8 +68,8 @@ final class Connection {
     /// Bytes that the server may still send on the whole connection without another WINDOW_UPDATE.
     var receiveWindowBytes = ConnectionLimits.receiveWindowBytes
     /// How many more frames we accept from the server until the next refill.
-    var framesAllowed = ConnectionLimits.framesPerSecondMax
-    /// When `framesAllowed` was last set to `framesPerSecondMax`.
+    var frameAllowance = ConnectionLimits.framesPerSecondMax
+    /// When `frameAllowance` was last set to `framesPerSecondMax`.
     var framesRefilledAtMilliseconds: Int64 = 0
 
     /// The most streams that may be open at once; 0 in all phases but `unauthenticated` and `open`.
@@ -104,8 +104,8 @@ final class Connection {
         self.configuration = configuration
         self.tokenSource = tokenSource
         self.trialToken = trialToken
-        pushSlots = PushSlotTable(capacity: configuration.inFlightMax)
-        streamTable = StreamTable(capacity: configuration.inFlightMax)
+        pushSlots = PushSlotTable(capacity: configuration.inFlightPerConnectionMax)
+        streamTable = StreamTable(capacity: configuration.inFlightPerConnectionMax)
         let authority =
             configuration.port == 443
             ? configuration.serverName : "\(configuration.serverName):\(configuration.port)"
@@ -188,7 +188,7 @@ final class Connection {
         let allowed = Int(peerSettings.concurrentStreamsMax)
         switch phase {
         case .unauthenticated: streamsMax = min(1, allowed)
-        case .open: streamsMax = min(allowed, configuration.inFlightMax)
+        case .open: streamsMax = min(allowed, configuration.inFlightPerConnectionMax)
         case .connecting, .awaitingSettings, .draining, .closed: streamsMax = 0
         }
     }
@@ -255,12 +255,12 @@ final class Connection {
     }
 
     private func startIdleTimer() {
-        schedule(.idle, afterMilliseconds: configuration.pingIdleMilliseconds)
+        schedule(.idle, afterMilliseconds: configuration.pingAfterIdleMilliseconds)
     }
 
     private func idleTimerFired() {
         let silenceMilliseconds = loop.nowMilliseconds - lastReceivedMilliseconds
-        let remainingMilliseconds = configuration.pingIdleMilliseconds - silenceMilliseconds
+        let remainingMilliseconds = configuration.pingAfterIdleMilliseconds - silenceMilliseconds
         if remainingMilliseconds > 0 {
             schedule(.idle, afterMilliseconds: remainingMilliseconds)
         } else {
@@ -282,15 +282,15 @@ enum ConnectionLimits {
     /// the stream is reset. The limit is below the 65,535 bytes of a stream's initial window, so no stream needs a
     /// WINDOW_UPDATE.
     static let responseBodyBytesMax: Int32 = 16_384
-    /// How many frames of the server are accepted beyond those that pushes allow. When `framesAllowed` is used up, it
-    /// becomes this value, at most once a second. Each push adds `framesPerPush`. More frames are a flood, and end the
-    /// connection (RFC 9113, section 10.5).
+    /// How many frames of the server are accepted beyond those that pushes allow. When `frameAllowance` is used up, it
+    /// becomes this value, at most once a second. Each push adds `framesAllowedPerPush`. More frames are a flood, and
+    /// end the connection (RFC 9113, section 10.5).
     static let framesPerSecondMax = 10_000
     /// Frames that each push adds to the allowance, for its response and the server's flow control.
-    static let framesPerPush = 8
-    /// The highest value to which pushes can raise `framesAllowed`. Otherwise the allowance would grow as long as the
+    static let framesAllowedPerPush = 8
+    /// The highest value to which pushes can raise `frameAllowance`. Otherwise the allowance would grow as long as the
     /// connection sends pushes, and a later flood would not end the connection.
-    static let framesAllowedMax = 100_000
+    static let frameAllowanceMax = 100_000
     /// The output beyond ``Stream/highWaterBytes`` at which a connection ends, because its peer does not read our
     /// acknowledgements. A few thousand of them have this size.
     static let acknowledgementBytesMax = 64 * 1024
@@ -317,14 +317,14 @@ extension Connection {
         // Keep the pool alive, because the calls below may call its handler, which may release the pool.
         let pool = pool
         sendWaitingBodies()
-        pool.roomMayHaveChanged()
+        pool.notifyHandlerIfRoom()
     }
 
     fileprivate func streamClosed(error: StreamError?) {
         // Keep the pool alive, as in `streamDrained`. At the end the pool looks for room again: when its last pushes in
         // flight have ended, an open breaker may permit a probe on another connection.
         let pool = pool
-        defer { pool.roomMayHaveChanged() }
+        defer { pool.notifyHandlerIfRoom() }
         guard phase == .connecting else {
             return close(.connectionLost, detail: error?.description ?? "ended by the peer")
         }
@@ -372,6 +372,6 @@ extension Connection: TimerHandler {
         case .idle: idleTimerFired()
         case .ping: close(.pingTimeout, detail: "")
         }
-        pool.roomMayHaveChanged()
+        pool.notifyHandlerIfRoom()
     }
 }

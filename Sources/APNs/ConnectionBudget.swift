@@ -30,15 +30,15 @@ public final class ConnectionBudget: Sendable {
     /// Reserves a connection to one address: one of `preferred` if such an address has room, otherwise one of
     /// `all`. Chooses the address to which the pools have the fewest connections.
     ///
-    /// - Parameter isNeeded: whether the pool cannot do without the connection. If true, the limits do not
+    /// - Parameter isEssential: whether the pool cannot do without the connection. If true, the limits do not
     ///   apply.
     /// - Returns: nil if the limit in total, or the limit of every address, is reached; or if `all` is empty.
-    func acquire(preferred: [SocketAddress], all: [SocketAddress], isNeeded: Bool) -> SocketAddress? {
+    func reserveAddress(preferred: [SocketAddress], all: [SocketAddress], isEssential: Bool) -> SocketAddress? {
         state.withLock { state in
-            guard isNeeded || state.connectionCount < connectionsMax else { return nil }
+            guard isEssential || state.connectionCount < connectionsMax else { return nil }
             for candidates in [preferred, all] {
                 let addressesWithRoom = candidates.shuffled()
-                    .filter { isNeeded || state.countsByAddress[$0, default: 0] < connectionsPerAddressMax }
+                    .filter { isEssential || state.countsByAddress[$0, default: 0] < connectionsPerAddressMax }
                 let leastUsedAddress = addressesWithRoom.min {
                     state.countsByAddress[$0, default: 0] < state.countsByAddress[$1, default: 0]
                 }

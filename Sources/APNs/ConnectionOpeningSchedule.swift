@@ -8,7 +8,7 @@ import Reactor
 struct ConnectionOpeningSchedule {
     /// Whether a look-up or a connection attempt is under way. An attempt ends when the server's SETTINGS arrive, when
     /// it fails, or when the pool gives it up.
-    var isUnderWay = false
+    var isAttemptUnderWay = false
     /// The timer that fires when the next opening is due.
     var timer = TimerIdentifier.none
 
@@ -31,7 +31,7 @@ struct ConnectionOpeningSchedule {
         spacingMilliseconds = configuration.openSpacingMilliseconds
         backoff = Backoff(
             baseMilliseconds: configuration.backoffBaseMilliseconds,
-            maxMilliseconds: configuration.backoffMillisecondsMax
+            windowMillisecondsMax: configuration.backoffMillisecondsMax
         )
     }
 
@@ -52,8 +52,8 @@ struct ConnectionOpeningSchedule {
         return max(backoffWait, last + spacingMilliseconds + jitter - nowMilliseconds, 0)
     }
 
-    mutating func begin(nowMilliseconds: Int64) {
-        isUnderWay = true
+    mutating func beginAttempt(nowMilliseconds: Int64) {
+        isAttemptUnderWay = true
         lastOpenedAtMilliseconds = nowMilliseconds
     }
 

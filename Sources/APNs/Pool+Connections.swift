@@ -3,15 +3,15 @@ import Reactor
 /// Opens, replaces and closes the pool's connections.
 extension Pool {
     /// Schedules the next opening if the pool wants one more connection, and no opening is scheduled or under way.
-    func openIfNeeded() {
-        guard phase == .running, !openingSchedule.isUnderWay, wantsConnection else { return }
+    func scheduleOpeningIfNeeded() {
+        guard phase == .running, !openingSchedule.isAttemptUnderWay, wantsAnotherConnection else { return }
         if openingSchedule.timer != .none {
             // An opening is already scheduled. If the pool waits for room in the budget and now needs the connection,
             // schedule the opening again without this wait, because the budget does not limit a needed connection.
-            guard openingSchedule.awaitsConnectionBudget, needsConnection else { return }
+            guard openingSchedule.awaitsConnectionBudget, isNextConnectionEssential else { return }
             loop.cancel(openingSchedule.timer)
         }
-        if needsConnection { openingSchedule.endBudgetWait() }
+        if isNextConnectionEssential { openingSchedule.endBudgetWait() }
         let wait = openingSchedule.waitMilliseconds(nowMilliseconds: loop.nowMilliseconds)
         openingSchedule.timer = loop.schedule(
             afterMilliseconds: wait,
@@ -23,29 +23,29 @@ extension Pool {
     /// Whether the pool wants one more connection than it has. A retired connection that still waits for responses does
     /// not count, so its replacement opens without waiting for these responses. So that retired connections cannot
     /// accumulate, all connections together are at most twice `connectionsMax`.
-    private var wantsConnection: Bool {
-        let extra = trialToken != nil || needsExtraConnection ? 1 : 0
+    private var wantsAnotherConnection: Bool {
+        let extra = trialToken != nil || keepsExtraConnection ? 1 : 0
         return connections.count(where: \.isLive) < sizing.connectionsWanted + extra
             && connections.count < 2 * configuration.connectionsMax
     }
 
     /// Whether the pool keeps one connection more than `sizing.connectionsWanted`, to try a key or to replace a
     /// connection with the old key.
-    private var needsExtraConnection: Bool {
+    private var keepsExtraConnection: Bool {
         hasConnectionWithOldKey || connections.contains { $0.isLive && $0.trialToken != nil }
     }
 
     /// Whether the pool cannot do without the next connection: this connection tries a new key, replaces one with an
     /// old key, or will be the pool's only live connection.
-    private var needsConnection: Bool {
+    private var isNextConnectionEssential: Bool {
         trialToken != nil || hasConnectionWithOldKey || !connections.contains(where: \.isLive)
     }
 
     /// Retires one connection if more of them take pushes than the pool wants. It prefers an `unauthenticated` one that
     /// tries no key and has no push in flight. If there is none, and the `open` ones alone are more than wanted, it
     /// retires the `open` one with the fewest pushes in flight.
-    func retireSurplus() {
-        let wanted = sizing.connectionsWanted + (needsExtraConnection ? 1 : 0)
+    func retireSurplusConnection() {
+        let wanted = sizing.connectionsWanted + (keepsExtraConnection ? 1 : 0)
         let acceptingConnections = connections.filter(\.acceptsPushes)
         guard acceptingConnections.count > wanted else { return }
         if let unusedConnection = acceptingConnections.first(where: {
@@ -65,9 +65,11 @@ extension Pool {
         // Check again whether the pool wants and needs the connection. While the timer ran, the pool may have got fewer
         // pushes, or APNs may have accepted or refused a new key.
         guard phase == .running else { return }
-        guard wantsConnection else { return openingSchedule.endBudgetWait() }
-        guard needsConnection || configuration.connectionBudget.hasRoom else { return waitForBudget() }
-        openingSchedule.begin(nowMilliseconds: loop.nowMilliseconds)
+        guard wantsAnotherConnection else { return openingSchedule.endBudgetWait() }
+        guard isNextConnectionEssential || configuration.connectionBudget.hasRoom else {
+            return waitForConnectionBudget()
+        }
+        openingSchedule.beginAttempt(nowMilliseconds: loop.nowMilliseconds)
         let host = configuration.host
         // The closure's weak reference targets `HostLookup`, not the pool. A weak reference to the pool would
         // make each retain of the pool slower, and every push retains the pool.
@@ -80,10 +82,10 @@ extension Pool {
             case .success(let addresses):
                 pool.connect(to: addresses)
             case .failure(let error):
-                pool.openingSchedule.isUnderWay = false
+                pool.openingSchedule.isAttemptUnderWay = false
                 pool.openingSchedule.recordFailure()
                 pool.report(.resolveFailed(host: host, detail: error.reason))
-                pool.openIfNeeded()
+                pool.scheduleOpeningIfNeeded()
             }
         }
     }
@@ -92,21 +94,21 @@ extension Pool {
     /// other addresses are unused (developer forums, thread 778909).
     private func connect(to addresses: [SocketAddress]) {
         // Give up if the pool no longer wants the connection after the look-up.
-        guard wantsConnection else {
-            openingSchedule.isUnderWay = false
+        guard wantsAnotherConnection else {
+            openingSchedule.isAttemptUnderWay = false
             return openingSchedule.endBudgetWait()
         }
         let usedAddresses = connections.compactMap(\.peer)
         let unusedAddresses = addresses.filter { !usedAddresses.contains($0) }
         guard
-            let address = configuration.connectionBudget.acquire(
+            let address = configuration.connectionBudget.reserveAddress(
                 preferred: unusedAddresses,
                 all: addresses,
-                isNeeded: needsConnection
+                isEssential: isNextConnectionEssential
             )
         else {
-            openingSchedule.isUnderWay = false
-            return waitForBudget()
+            openingSchedule.isAttemptUnderWay = false
+            return waitForConnectionBudget()
         }
         openingSchedule.endBudgetWait()
         statistics.connectionsOpened += 1
@@ -125,19 +127,19 @@ extension Pool {
 
     /// Schedules another attempt, because the process has reached its limit of connections, in total or to
     /// every address.
-    private func waitForBudget() {
+    private func waitForConnectionBudget() {
         if openingSchedule.beginBudgetWait() { report(.connectionLimitReached(host: configuration.host)) }
-        openIfNeeded()
+        scheduleOpeningIfNeeded()
     }
 
     /// Allows the pool to open its next connection, because the server's SETTINGS have arrived on this one.
     func connectionReady(_ connection: Connection) {
-        openingSchedule.isUnderWay = false
+        openingSchedule.isAttemptUnderWay = false
         // Choose the connection for the next push again, so that the new connection gets it. Otherwise the
         // preferred connection would first get the rest of its 32 pushes: with one push a second, a new key
         // would wait half a minute until a push tries it.
         preferredConnection = nil
-        openIfNeeded()
+        scheduleOpeningIfNeeded()
     }
 
     /// Resets the back-off: the connection got a response that shows that APNs accepts its provider token.
@@ -150,7 +152,7 @@ extension Pool {
         // A connection that the pool no longer needs has not failed.
         if !connection.wasAuthenticated, cause != .surplus { openingSchedule.recordFailure() }
         report(.retiring(connection: connection.identifier, cause: cause))
-        openIfNeeded()
+        scheduleOpeningIfNeeded()
     }
 
     /// - Parameter phase: the connection's phase when it ended.
@@ -158,15 +160,15 @@ extension Pool {
         connections.removeAll { $0 === connection }
         if let address = connection.peer { configuration.connectionBudget.release(address) }
         if preferredConnection === connection { preferredConnection = nil }
-        if phase == .connecting || phase == .awaitingSettings { openingSchedule.isUnderWay = false }
+        if phase == .connecting || phase == .awaitingSettings { openingSchedule.isAttemptUnderWay = false }
         if phase != .draining, !connection.wasAuthenticated { openingSchedule.recordFailure() }
         report(.closed(connection: connection.identifier, cause: cause, detail: detail))
-        openIfNeeded()
+        scheduleOpeningIfNeeded()
         closeIfDrained()
     }
 
     func closeIfDrained() {
-        guard phase == .draining, connections.isEmpty, malformedTags.isEmpty else { return }
+        guard phase == .draining, connections.isEmpty, malformedPushTags.isEmpty else { return }
         phase = .closed
         report(.drained)
     }

@@ -67,7 +67,7 @@ extension Pool {
         for connection in connections where connection.acceptsPushes { connection.retire(.providerToken) }
     }
 
-    func beginInterval() {
+    func beginSizingInterval() {
         intervalCounts = PoolSizing.IntervalCounts()
         retryInconclusiveConnections()
         intervalBeganAtMilliseconds = loop.nowMilliseconds
@@ -95,7 +95,7 @@ extension Pool {
         starvedSinceMilliseconds = nil
     }
 
-    func endInterval() {
+    func endSizingInterval() {
         guard phase == .running else { return }
         let isStarved = starvedSinceMilliseconds != nil
         endStarvation()
@@ -109,10 +109,10 @@ extension Pool {
                 nowMilliseconds: loop.nowMilliseconds
             )
         }
-        retireSurplus()
+        retireSurplusConnection()
         replaceOldKey()
-        beginInterval()
-        openIfNeeded()
+        beginSizingInterval()
+        scheduleOpeningIfNeeded()
     }
 }
 

@@ -43,21 +43,21 @@ public final class Pool {
     /// The connection that gets the next pushes, up to 32 in a row. Together, 32 pushes fill about one TLS record, and
     /// one full record needs fewer system calls than several small ones.
     var preferredConnection: Connection?
-    private var preferredPushesLeft = 0
-    private static let preferredPushesMax = 32
+    private var preferredConnectionPushesLeft = 0
+    private static let preferredConnectionPushesMax = 32
 
     /// Whether `submit` has refused a push since the last ``PushHandler/poolHasRoom(_:)``, so that the
     /// handler waits for this call.
-    private var isRoomWanted = false
+    private var isHandlerWaitingForRoom = false
     /// When the pool began to refuse pushes because no connection can take one; at the earliest the beginning of the
     /// current sizing interval. Nil while the pool refuses no push for this reason.
     var starvedSinceMilliseconds: Int64?
 
     /// The tags of malformed pushes. The pool answers these pushes at the end of the turn, or in ``close()``, because
     /// it never answers a push from inside `submit`.
-    var malformedTags: [UInt64] = []
+    var malformedPushTags: [UInt64] = []
     /// The most malformed pushes in one turn (R4). After that, `submit` returns false for a malformed push.
-    private static let malformedTagsMax = 256
+    private static let malformedPushTagsMax = 256
 
     /// - Parameters:
     ///   - configuration: must be valid; see ``PoolConfiguration/validate()``.
@@ -91,7 +91,7 @@ public final class Pool {
     }
 
     /// Pushes that were taken and have no response yet.
-    public var pushesInFlight: Int { connections.reduce(malformedTags.count) { $0 + $1.pushesInFlight } }
+    public var pushesInFlight: Int { connections.reduce(malformedPushTags.count) { $0 + $1.pushesInFlight } }
 
     /// How many pushes the pool has room for now; at most 1 while the breaker is open.
     public var freeStreams: Int {
@@ -118,8 +118,8 @@ public final class Pool {
     public func start() {
         precondition(phase == .created, "a pool starts once")
         phase = .running
-        beginInterval()
-        openIfNeeded()
+        beginSizingInterval()
+        scheduleOpeningIfNeeded()
     }
 
     /// Sends a push, or answers a malformed push at the end of the turn.
@@ -128,16 +128,16 @@ public final class Pool {
     ///   it can take one.
     public func submit(_ request: borrowing PushRequest) -> Bool {
         guard phase == .running, breaker.isClosed || mayProbe else {
-            isRoomWanted = true
+            isHandlerWaitingForRoom = true
             return false
         }
         guard request.isWellFormed else { return queueMalformedPush(tag: request.tag) }
         guard sendOnConnection(request) else {
-            isRoomWanted = true
+            isHandlerWaitingForRoom = true
             if starvedSinceMilliseconds == nil { starvedSinceMilliseconds = loop.nowMilliseconds }
             return false
         }
-        preferredPushesLeft -= 1
+        preferredConnectionPushesLeft -= 1
         statistics.pushesSubmitted += 1
         intervalCounts.inFlightPeak = max(
             intervalCounts.inFlightPeak,
@@ -145,9 +145,9 @@ public final class Pool {
         )
         if request.isRetry {
             statistics.retries += 1
-            retryBudget.countRetry()
+            retryBudget.drawRetry()
         } else {
-            retryBudget.countFirstAttempt()
+            retryBudget.refillForFirstAttempt()
         }
         if !breaker.isClosed { breaker.recordSubmission() }
         return true
@@ -160,7 +160,7 @@ public final class Pool {
         phase = .draining
         loop.cancel(openingSchedule.timer)
         loop.cancel(sizingTimer)
-        releaseTrial()
+        abandonKeyTrial()
         for connection in connections { connection.retire(.draining) }
         closeIfDrained()
     }
@@ -173,13 +173,13 @@ public final class Pool {
         loop.cancel(openingSchedule.timer)
         loop.cancel(breakerTimer)
         loop.cancel(sizingTimer)
-        releaseTrial()
+        abandonKeyTrial()
         for connection in connections { connection.close(.poolClosed, detail: "") }
         completeMalformedPushes()
     }
 
     /// Stops trying the new key without a result, so that another pool may try the key.
-    private func releaseTrial() {
+    private func abandonKeyTrial() {
         guard let token = trialToken else { return }
         trialToken = nil
         tokenSource.endTrial(of: token, .inconclusive)
@@ -198,7 +198,7 @@ public final class Pool {
     }
 
     private func chooseConnection(avoiding avoided: UInt32) -> Connection? {
-        if let preferredConnection, preferredPushesLeft > 0, preferredConnection.freeStreams > 0,
+        if let preferredConnection, preferredConnectionPushesLeft > 0, preferredConnection.freeStreams > 0,
             preferredConnection.identifier != avoided
         {
             return preferredConnection
@@ -222,7 +222,7 @@ public final class Pool {
             bestConnection = connections.first { $0.identifier == avoided && $0.freeStreams > 0 }
         }
         preferredConnection = bestConnection
-        preferredPushesLeft = Pool.preferredPushesMax
+        preferredConnectionPushesLeft = Pool.preferredConnectionPushesMax
         return bestConnection
     }
 
@@ -231,9 +231,9 @@ public final class Pool {
     }
 
     /// Calls ``PushHandler/poolHasRoom(_:)`` if the handler waits for it and a stream is free.
-    func roomMayHaveChanged() {
-        guard isRoomWanted, freeStreams > 0 else { return }
-        isRoomWanted = false
+    func notifyHandlerIfRoom() {
+        guard isHandlerWaitingForRoom, freeStreams > 0 else { return }
+        isHandlerWaitingForRoom = false
         endStarvation()
         handler.poolHasRoom(self)
     }
@@ -255,7 +255,7 @@ public final class Pool {
         )
         let transition = breaker.record(sample, nowMilliseconds: loop.nowMilliseconds)
         intervalCounts.countPush(
-            isError: sample == .unavailable || sample == .forbidden,
+            isFailure: sample == .unavailable || sample == .forbidden,
             isAnswered: response.kind == .answered,
             roundTripMilliseconds: roundTripMilliseconds
         )
@@ -274,11 +274,11 @@ public final class Pool {
         switch reason {
         case .expiredProviderToken, .unrelatedKeyIdInToken:
             if let token = connection.providerToken {
-                tokenSource.dropExpired(token, unixSeconds: loop.wallMilliseconds / 1_000)
+                tokenSource.dropRefused(token, unixSeconds: loop.wallMilliseconds / 1_000)
             }
-            retireForToken(connection, reason)
+            retireForProviderToken(connection, reason)
         case .tooManyProviderTokenUpdates:
-            retireForToken(connection, reason)
+            retireForProviderToken(connection, reason)
         case .idleTimeout, .shutdown:
             connection.retire(.serverClosing)
         default:
@@ -286,7 +286,7 @@ public final class Pool {
         }
     }
 
-    private func retireForToken(_ connection: Connection, _ reason: Reason) {
+    private func retireForProviderToken(_ connection: Connection, _ reason: Reason) {
         guard connection.isLive else { return }
         report(.providerTokenFailed(reason: reason, detail: ""))
         connection.retire(.providerToken)
@@ -314,19 +314,19 @@ public final class Pool {
     }
 
     private func queueMalformedPush(tag: UInt64) -> Bool {
-        guard malformedTags.count < Pool.malformedTagsMax else {
-            isRoomWanted = true
+        guard malformedPushTags.count < Pool.malformedPushTagsMax else {
+            isHandlerWaitingForRoom = true
             return false
         }
-        if malformedTags.isEmpty { loop.callAtTurnEnd(self) }
-        malformedTags.append(tag)
+        if malformedPushTags.isEmpty { loop.callAtTurnEnd(self) }
+        malformedPushTags.append(tag)
         statistics.pushesSubmitted += 1
         return true
     }
 
     private func completeMalformedPushes() {
-        let tags = malformedTags
-        malformedTags.removeAll(keepingCapacity: true)
+        let tags = malformedPushTags
+        malformedPushTags.removeAll(keepingCapacity: true)
         for tag in tags {
             let response = PushResponse(
                 tag: tag,
@@ -334,7 +334,7 @@ public final class Pool {
                 status: 0,
                 reason: .absent,
                 reasonText: UnsafeRawBufferPointer(start: nil, count: 0),
-                timestampMilliseconds: -1,
+                tokenInvalidAtMilliseconds: -1,
                 sentAtMilliseconds: -1,
                 answeredAtMilliseconds: loop.wallMilliseconds,
                 connection: 0,
@@ -368,10 +368,10 @@ extension Pool: TimerHandler, TurnEndHandler {
             openConnection()
         case .sizing:
             sizingTimer = .none
-            endInterval()
+            endSizingInterval()
         case .probe:
             breakerTimer = .none
-            roomMayHaveChanged()
+            notifyHandlerIfRoom()
         case nil:
             preconditionFailure("a timer that no pool sets")
         }
@@ -382,6 +382,6 @@ extension Pool: TimerHandler, TurnEndHandler {
         completeMalformedPushes()
         closeIfDrained()
         // Unanswered malformed pushes can make `submit` refuse a push. Now they have their responses.
-        roomMayHaveChanged()
+        notifyHandlerIfRoom()
     }
 }

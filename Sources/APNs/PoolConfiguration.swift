@@ -21,12 +21,12 @@ public struct PoolConfiguration {
     public var connectionsMin = 1
     /// How long the pool must have needed fewer connections before it closes one. The time is long, because Apple asks
     /// for connections that last. Range 10 to 86,400,000.
-    public var shrinkMilliseconds: Int64 = 600_000
+    public var shrinkAfterMilliseconds: Int64 = 600_000
     /// The limits on the process's connections. All pools of a process must get the same object. The default is a
     /// budget of the pool's own.
     public var connectionBudget = ConnectionBudget()
     /// The most pushes in flight on one connection; APNs may allow fewer. Range 1 to 4,096.
-    public var inFlightMax = 1_000
+    public var inFlightPerConnectionMax = 1_000
     /// The longest time from submission to the response. A push that was sent completely and has no response by then is
     /// `ambiguous`. Range 10 to 120,000.
     public var requestTimeoutMilliseconds: Int64 = 10_000
@@ -36,7 +36,7 @@ public struct PoolConfiguration {
     public var settingsTimeoutMilliseconds: Int64 = 5_000
     /// After this time without a received byte, the connection sends a PING. Apple suggests one hour. Range
     /// 10 to 86,400,000.
-    public var pingIdleMilliseconds: Int64 = 3_600_000
+    public var pingAfterIdleMilliseconds: Int64 = 3_600_000
     /// The longest time that the connection waits for the answer to a PING before it closes. Range 10 to 120,000.
     public var pingTimeoutMilliseconds: Int64 = 10_000
     /// The shortest time between the openings of two connections, plus or minus a random part of up to a quarter. Apple
@@ -71,12 +71,12 @@ public struct PoolConfiguration {
         try require("port", Int(port), in: 1...65_535)
         try require("connectionsMax", connectionsMax, in: 1...16)
         try require("connectionsMin", connectionsMin, in: 1...connectionsMax)
-        try require("shrinkMilliseconds", shrinkMilliseconds, in: 10...86_400_000)
-        try require("inFlightMax", inFlightMax, in: 1...4_096)
+        try require("shrinkAfterMilliseconds", shrinkAfterMilliseconds, in: 10...86_400_000)
+        try require("inFlightPerConnectionMax", inFlightPerConnectionMax, in: 1...4_096)
         try require("requestTimeoutMilliseconds", requestTimeoutMilliseconds, in: 10...120_000)
         try require("connectTimeoutMilliseconds", connectTimeoutMilliseconds, in: 10...120_000)
         try require("settingsTimeoutMilliseconds", settingsTimeoutMilliseconds, in: 10...120_000)
-        try require("pingIdleMilliseconds", pingIdleMilliseconds, in: 10...86_400_000)
+        try require("pingAfterIdleMilliseconds", pingAfterIdleMilliseconds, in: 10...86_400_000)
         try require("pingTimeoutMilliseconds", pingTimeoutMilliseconds, in: 10...120_000)
         try require("openSpacingMilliseconds", openSpacingMilliseconds, in: 0...60_000)
         try require("backoffBaseMilliseconds", backoffBaseMilliseconds, in: 1...60_000)

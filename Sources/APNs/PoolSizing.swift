@@ -2,15 +2,16 @@
 ///
 /// At the end of each interval of ``intervalMilliseconds``:
 /// - The pool wants **one more** connection if, for at least half of the interval, it refused pushes because no stream
-///   was free, and all wanted connections are open. There are two exceptions. First, more than ``errorPercentMax`` per
-///   cent of the interval's pushes failed. Second, the mean round trip was more than ``fastRoundTripMillisecondsMax``
-///   and more than ``roundTripFactorMax`` times the shortest one that the pool remembers
-///   (``roundTripMemoryMilliseconds``). APNs or this host is then slow, and more connections would make both slower.
+///   was free, and all wanted connections are open. There are two exceptions. First, more than ``failurePercentMax``
+///   per cent of the interval's pushes failed. Second, the mean round trip was more than
+///   ``fastRoundTripMillisecondsMax`` and more than ``roundTripFactorMax`` times the shortest one that the pool
+///   remembers (``shortestRoundTripAgeMillisecondsMax``). APNs or this host is then slow, and more connections would
+///   make both slower.
 /// - The pool wants **one fewer** if one connection fewer would have been enough for the whole of
-///   ``PoolConfiguration/shrinkMilliseconds``. It is enough in an interval if the most pushes in flight were at most
-///   half of what the remaining connections can carry. Wanted connections that are not open carry nothing. The time is
-///   several minutes, because Apple asks for connections that last.
-/// - ``Pool/retireSurplus()`` retires connections beyond the wanted number, one per interval.
+///   ``PoolConfiguration/shrinkAfterMilliseconds``. It is enough in an interval if the most pushes in flight were at
+///   most half of what the remaining connections can carry. Wanted connections that are not open carry nothing. The
+///   time is several minutes, because Apple asks for connections that last.
+/// - ``Pool/retireSurplusConnection()`` retires connections beyond the wanted number, one per interval.
 ///
 /// The number is never below ``PoolConfiguration/connectionsMin`` or above ``PoolConfiguration/connectionsMax``. It
 /// does not change while the breaker is open.
@@ -34,9 +35,9 @@ struct PoolSizing {
         var roundTripMillisecondsMin = Int64.max
         var inFlightPeak = 0
 
-        mutating func countPush(isError: Bool, isAnswered: Bool, roundTripMilliseconds: Int64) {
+        mutating func countPush(isFailure: Bool, isAnswered: Bool, roundTripMilliseconds: Int64) {
             pushesEnded += 1
-            if isError { pushesFailed += 1 }
+            if isFailure { pushesFailed += 1 }
             guard isAnswered else { return }
             responses += 1
             roundTripMillisecondsSum += roundTripMilliseconds
@@ -47,18 +48,18 @@ struct PoolSizing {
     static let intervalMilliseconds: Int64 = 1_000
     /// The pool may want one more connection if it refused pushes for at least this share of an interval, in per cent.
     static let starvedPercentMin: Int64 = 50
-    static let errorPercentMax = 10
+    static let failurePercentMax = 10
     static let roundTripFactorMax: Int64 = 4
     /// A mean round trip up to this time never counts as slow. The loop's own turns take a large part of a
     /// time this short.
     static let fastRoundTripMillisecondsMax: Int64 = 250
     /// How long the shortest round trip is kept for comparison. After this time, the shortest one of the newest
     /// interval replaces it, even if that one is longer.
-    static let roundTripMemoryMilliseconds: Int64 = 120_000
+    static let shortestRoundTripAgeMillisecondsMax: Int64 = 120_000
 
     private let connectionsMin: Int
     private let connectionsMax: Int
-    private let shrinkMilliseconds: Int64
+    private let shrinkAfterMilliseconds: Int64
     private(set) var connectionsWanted: Int
     private var shortestRoundTripMilliseconds = Int64.max
     private var shortestRoundTripAtMilliseconds: Int64 = 0
@@ -67,7 +68,7 @@ struct PoolSizing {
     init(_ configuration: PoolConfiguration) {
         connectionsMin = min(configuration.connectionsMin, configuration.connectionsMax)
         connectionsMax = configuration.connectionsMax
-        shrinkMilliseconds = configuration.shrinkMilliseconds
+        shrinkAfterMilliseconds = configuration.shrinkAfterMilliseconds
         connectionsWanted = connectionsMin
     }
 
@@ -101,7 +102,7 @@ struct PoolSizing {
             surplusSinceMilliseconds = nowMilliseconds
             return .none
         }
-        guard nowMilliseconds - since >= shrinkMilliseconds else { return .none }
+        guard nowMilliseconds - since >= shrinkAfterMilliseconds else { return .none }
         surplusSinceMilliseconds = nowMilliseconds
         connectionsWanted -= 1
         return .shrink
@@ -109,14 +110,14 @@ struct PoolSizing {
 
     private mutating func updateShortestRoundTrip(_ counts: IntervalCounts, nowMilliseconds: Int64) {
         guard counts.responses > 0 else { return }
-        let isOld = nowMilliseconds - shortestRoundTripAtMilliseconds >= Self.roundTripMemoryMilliseconds
+        let isOld = nowMilliseconds - shortestRoundTripAtMilliseconds >= Self.shortestRoundTripAgeMillisecondsMax
         guard isOld || counts.roundTripMillisecondsMin <= shortestRoundTripMilliseconds else { return }
         shortestRoundTripMilliseconds = counts.roundTripMillisecondsMin
         shortestRoundTripAtMilliseconds = nowMilliseconds
     }
 
     private func isFailingOrSlow(_ counts: IntervalCounts) -> Bool {
-        if counts.pushesFailed * 100 > counts.pushesEnded * Self.errorPercentMax { return true }
+        if counts.pushesFailed * 100 > counts.pushesEnded * Self.failurePercentMax { return true }
         guard counts.responses > 0 else { return false }
         let meanRoundTripMilliseconds = counts.roundTripMillisecondsSum / Int64(counts.responses)
         return meanRoundTripMilliseconds > Self.fastRoundTripMillisecondsMax

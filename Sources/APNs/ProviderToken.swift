@@ -61,7 +61,7 @@ public enum ProviderTokenTimes {
 
     /// If a connection asked for a newer token and got none, it waits for this time before it asks again. Otherwise
     /// each push would ask, and take the lock of the ``ProviderTokenSource``.
-    static let retrySeconds: Int64 = 1
+    static let newerTokenRetrySeconds: Int64 = 1
 
     /// Returns when a connection must look for a newer token: as soon as it may change its token and a newer one may
     /// exist, but at the latest when its token reaches ``ageSecondsMax``.

@@ -24,7 +24,7 @@ public enum ProviderTokenRenewal {
         }
     }
 
-    public enum Step: Equatable, Sendable {
+    public enum Action: Equatable, Sendable {
         /// Keep the token in use, if there is one: it is the shared token, the process cannot use the shared token, or
         /// another worker renews it. When the token in use is too old, the process signs one for itself.
         case keep
@@ -41,12 +41,12 @@ public enum ProviderTokenRenewal {
     ///   - inUseIssuedAtSeconds: when the token in use was issued; nil if none is in use.
     ///   - refusedIssuedAtSeconds: the issue time of the last token that this process dropped because APNs refused it;
     ///     nil if it dropped none.
-    public static func step(
+    public static func nextAction(
         _ storedToken: StoredToken?,
         inUseIssuedAtSeconds: Int64?,
         refusedIssuedAtSeconds: Int64?,
         unixSeconds: Int64
-    ) -> Step {
+    ) -> Action {
         guard let storedToken, storedToken.remainingMilliseconds > remainingMillisecondsAtRenewal else { return .renew }
         guard let token = storedToken.token, token.issuedAtSeconds != inUseIssuedAtSeconds,
             isUsable(token, refusedIssuedAtSeconds: refusedIssuedAtSeconds, unixSeconds: unixSeconds)
@@ -54,14 +54,14 @@ public enum ProviderTokenRenewal {
         return .adopt(token)
     }
 
-    /// Returns the step if renewal is due but another worker has the lease. A worker that has no token then
+    /// Returns the action if renewal is due but another worker has the lease. A worker that has no token then
     /// uses the old shared token until the renewal, if that token may be used.
-    public static func stepWithoutLease(
+    public static func nextActionWithoutLease(
         _ storedToken: StoredToken?,
         inUseIssuedAtSeconds: Int64?,
         refusedIssuedAtSeconds: Int64?,
         unixSeconds: Int64
-    ) -> Step {
+    ) -> Action {
         guard inUseIssuedAtSeconds == nil, let token = storedToken?.token,
             isUsable(token, refusedIssuedAtSeconds: refusedIssuedAtSeconds, unixSeconds: unixSeconds)
         else { return .keep }

@@ -46,7 +46,7 @@ public final class ProviderTokenSource: Sendable {
         var offeredKeyCount = 0
         /// Whether all workers share tokens through Redis. One worker then renews the token for all.
         var sharesTokens = false
-        /// When the last token that was dropped was issued; see `dropExpired`. Nil if none was dropped. Redis may still
+        /// When the last token that was dropped was issued; see `dropRefused`. Nil if none was dropped. Redis may still
         /// have this token, and the process must not adopt it again.
         var refusedIssuedAtSeconds: Int64?
     }
@@ -104,7 +104,7 @@ public final class ProviderTokenSource: Sendable {
     /// Drops a token that APNs refused with ExpiredProviderToken or UnrelatedKeyIdInToken, so that `currentToken` signs
     /// a new one. Keeps a token whose age is 0 to 20 minutes. APNs calls such a token expired only because the clocks
     /// differ, and more new tokens would lead to TooManyProviderTokenUpdates.
-    func dropExpired(_ token: ProviderToken, unixSeconds: Int64) {
+    func dropRefused(_ token: ProviderToken, unixSeconds: Int64) {
         state.withLock { state in
             guard state.newestToken === token else { return }
             let age = token.ageSeconds(at: unixSeconds)

@@ -60,7 +60,7 @@ public struct PushRequest: ~Copyable {
     /// Whether the bytes have the form of a device token. Only such bytes may be put into `:path`.
     public static func isDeviceToken(_ bytes: UnsafeRawBufferPointer) -> Bool {
         guard bytes.count >= 2, bytes.count <= deviceTokenBytesMax, bytes.count.isMultiple(of: 2) else { return false }
-        return Hexadecimal.isLowerCase(bytes)
+        return Hexadecimal.areLowerCaseDigits(bytes)
     }
 
     /// Whether the bytes have the form of a channel id (base64 text). Only such bytes may be put into

@@ -26,7 +26,7 @@ public struct PushResponse: ~Copyable {
     public var reasonText: UnsafeRawBufferPointer
     /// The `timestamp` of a 410, UNIX milliseconds: when APNs learned that the token is dead. -1 if the
     /// response has none.
-    public var timestampMilliseconds: Int64
+    public var tokenInvalidAtMilliseconds: Int64
     /// The wall clock of the turn in which the connection took the push's last byte, UNIX milliseconds; -1 if
     /// the push was not sent completely.
     public var sentAtMilliseconds: Int64

@@ -35,7 +35,7 @@ struct PushSlot {
     /// `hasContentLength`.
     var responseBytesLeft: Int32 = 0
     /// How many bytes of the response's body the table keeps for this slot.
-    var keptResponseBytes: UInt16 = 0
+    var storedResponseBytes: UInt16 = 0
     /// The final `:status`; 0 before it arrives, and after a malformed response.
     var status: UInt16 = 0
     var stage = Stage.free
@@ -63,7 +63,7 @@ struct PushSlotTable: ~Copyable {
     }
 
     /// The most bytes of a response's body that a slot keeps. APNs' own bodies have fewer than 100.
-    static let keptResponseBytesMax = 256
+    static let storedResponseBytesMax = 256
 
     let capacity: Int
     private let slots: UnsafeMutablePointer<PushSlot>
@@ -83,8 +83,8 @@ struct PushSlotTable: ~Copyable {
         lists = .allocate(capacity: 1)
         lists.initialize(to: ListHeads())
         slots = .allocate(capacity: capacity)
-        responseBodies = .allocate(capacity: capacity * Self.keptResponseBytesMax)
-        responseBodies.initialize(repeating: 0, count: capacity * Self.keptResponseBytesMax)
+        responseBodies = .allocate(capacity: capacity * Self.storedResponseBytesMax)
+        responseBodies.initialize(repeating: 0, count: capacity * Self.storedResponseBytesMax)
         for index in 0..<capacity {
             var slot = PushSlot()
             slot.newerIndex = index + 1 < capacity ? Int32(index + 1) : -1
@@ -104,19 +104,19 @@ struct PushSlotTable: ~Copyable {
         return slots + Int(index)
     }
 
-    func responseMemory(_ index: Int32) -> UnsafeMutablePointer<UInt8> {
-        responseBodies + Int(index) * Self.keptResponseBytesMax
+    func responseBodyMemory(_ index: Int32) -> UnsafeMutablePointer<UInt8> {
+        responseBodies + Int(index) * Self.storedResponseBytesMax
     }
 
-    /// Keeps the next part of a response's body, up to `keptResponseBytesMax` in all.
+    /// Keeps the next part of a response's body, up to `storedResponseBytesMax` in all.
     func storeResponseBody(_ index: Int32, _ bytes: UnsafeRawBufferPointer) {
         let slot = pointer(index)
-        let keptBytes = Int(slot.pointee.keptResponseBytes)
-        let count = min(bytes.count, Self.keptResponseBytesMax - keptBytes)
+        let keptBytes = Int(slot.pointee.storedResponseBytes)
+        let count = min(bytes.count, Self.storedResponseBytesMax - keptBytes)
         guard count > 0 else { return }
-        UnsafeMutableRawBufferPointer(start: responseMemory(index) + keptBytes, count: count)
+        UnsafeMutableRawBufferPointer(start: responseBodyMemory(index) + keptBytes, count: count)
             .copyMemory(from: UnsafeRawBufferPointer(rebasing: bytes[..<count]))
-        slot.pointee.keptResponseBytes = UInt16(truncatingIfNeeded: keptBytes + count)
+        slot.pointee.storedResponseBytes = UInt16(truncatingIfNeeded: keptBytes + count)
     }
 
     /// Takes a free slot and appends it to the list of deadlines. All pushes of a connection have the same

@@ -22,8 +22,8 @@ struct ResponseBody {
 
     init(_ bytes: UnsafeRawBufferPointer) {
         var scanner = Scanner(bytes: bytes)
-        guard scanner.take(UInt8(ascii: "{")) else { return }
-        while let key = scanner.readString(), scanner.take(UInt8(ascii: ":")) {
+        guard scanner.skipIfNext(UInt8(ascii: "{")) else { return }
+        while let key = scanner.readString(), scanner.skipIfNext(UInt8(ascii: ":")) {
             if ("reason" as StaticString).equals(key), let text = scanner.readString() {
                 reasonText = text
             } else if ("timestamp" as StaticString).equals(key), let number = scanner.readNumber() {
@@ -31,7 +31,7 @@ struct ResponseBody {
             } else if !scanner.skipValue(depthMax: ResponseBody.depthMax) {
                 return
             }
-            guard scanner.take(UInt8(ascii: ",")) else { return }
+            guard scanner.skipIfNext(UInt8(ascii: ",")) else { return }
         }
     }
 
@@ -56,7 +56,7 @@ struct ResponseBody {
             return nil
         }
 
-        mutating func take(_ byte: UInt8) -> Bool {
+        mutating func skipIfNext(_ byte: UInt8) -> Bool {
             guard peek() == byte else { return false }
             position += 1
             return true

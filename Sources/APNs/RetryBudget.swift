@@ -10,24 +10,24 @@ public struct RetryBudget: Sendable {
     /// that has sent little may retry.
     public static let retriesSavedMax = 100
 
-    private static let retryHundredths = 100
-    private var balanceHundredths = RetryBudget.retriesSavedMax * RetryBudget.retryHundredths
+    private static let hundredthsPerRetry = 100
+    private var balanceHundredths = RetryBudget.retriesSavedMax * RetryBudget.hundredthsPerRetry
 
     public init() {}
 
     /// Whether the budget allows one more retry.
-    public var permitsRetry: Bool { balanceHundredths >= Self.retryHundredths }
+    public var permitsRetry: Bool { balanceHundredths >= Self.hundredthsPerRetry }
 
     /// The part of ``retriesSavedMax`` that is left, 0 to 1.
     public var remainingRatio: Double {
-        Double(max(0, balanceHundredths)) / Double(Self.retriesSavedMax * Self.retryHundredths)
+        Double(max(0, balanceHundredths)) / Double(Self.retriesSavedMax * Self.hundredthsPerRetry)
     }
 
-    mutating func countFirstAttempt() {
-        balanceHundredths = min(balanceHundredths + Self.retryPercent, Self.retriesSavedMax * Self.retryHundredths)
+    mutating func refillForFirstAttempt() {
+        balanceHundredths = min(balanceHundredths + Self.retryPercent, Self.retriesSavedMax * Self.hundredthsPerRetry)
     }
 
-    mutating func countRetry() {
-        balanceHundredths = max(0, balanceHundredths - Self.retryHundredths)
+    mutating func drawRetry() {
+        balanceHundredths = max(0, balanceHundredths - Self.hundredthsPerRetry)
     }
 }

@@ -3,7 +3,7 @@ import Reactor
 extension SimulatorConfiguration.Security {
     /// Makes the TLS context of the service; nil for cleartext. `caFile` is the file of the certificate
     /// authority; nil if this call makes none.
-    func makeContext() throws(SimulatorError) -> (tls: TLSContext?, caFile: String?) {
+    func makeTLSContext() throws(SimulatorError) -> (tls: TLSContext?, caFile: String?) {
         do throws(TLSError) {
             switch self {
             case .cleartext:

@@ -66,7 +66,7 @@ public enum ActivityShapes {
         // an example.
         _ = try JSONDecoder().decode([Value].self, from: json)
         let value = try JSONDecoder().decode(ExampleValue.self, from: json).elements.first
-        return Recorder.shape(of: Value.self, from: value, depth: 0)
+        return ShapeRecorder.shape(of: Value.self, from: value, depth: 0)
     }
 
     /// Returns the text of a file of shapes. Equal shapes in the same order give equal texts.

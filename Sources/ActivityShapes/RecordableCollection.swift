@@ -8,13 +8,13 @@ protocol RecordableCollection {
 
 extension Array: RecordableCollection where Element: Decodable {
     static func shape(from example: ExampleValue?, depth: Int) -> FieldShape {
-        .array(Recorder.mergedShape(Element.self, example?.elements ?? [], depth: depth))
+        .array(ShapeRecorder.mergedShape(Element.self, example?.elements ?? [], depth: depth))
     }
 }
 
 extension Set: RecordableCollection where Element: Decodable {
     static func shape(from example: ExampleValue?, depth: Int) -> FieldShape {
-        .array(Recorder.mergedShape(Element.self, example?.elements ?? [], depth: depth))
+        .array(ShapeRecorder.mergedShape(Element.self, example?.elements ?? [], depth: depth))
     }
 }
 
@@ -26,13 +26,13 @@ extension Dictionary: RecordableCollection where Key: Decodable, Value: Decodabl
         guard Key.self == String.self else { return .any }
         var values: [ExampleValue] = []
         if case .object(let members)? = example { values = members.sorted { $0.key < $1.key }.map(\.value) }
-        return .dictionary(Recorder.mergedShape(Value.self, values, depth: depth))
+        return .dictionary(ShapeRecorder.mergedShape(Value.self, values, depth: depth))
     }
 }
 
 extension Optional: RecordableCollection where Wrapped: Decodable {
     static func shape(from example: ExampleValue?, depth: Int) -> FieldShape {
         let value = example?.isNull == true ? nil : example
-        return Recorder.shape(of: Wrapped.self, from: value, depth: depth).asOptional
+        return ShapeRecorder.shape(of: Wrapped.self, from: value, depth: depth).asOptional
     }
 }

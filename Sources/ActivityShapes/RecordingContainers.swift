@@ -1,6 +1,6 @@
 /// Records the fields of an object.
 struct KeyedRecorder<Key: CodingKey>: KeyedDecodingContainerProtocol {
-    let recorder: Recorder
+    let recorder: ShapeRecorder
     var codingPath: [any CodingKey] { [] }
 
     /// The keys of the example, without those that `Key` cannot represent. A type that reads this property chooses by
@@ -33,9 +33,9 @@ struct KeyedRecorder<Key: CodingKey>: KeyedDecodingContainerProtocol {
     }
 
     func decode<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value {
-        record(Recorder.shape(of: type, from: example(key), depth: recorder.depth), of: key)
+        record(ShapeRecorder.shape(of: type, from: example(key), depth: recorder.depth), of: key)
         do {
-            return try Recorder.value(of: type, from: example(key), depth: recorder.depth)
+            return try ShapeRecorder.value(of: type, from: example(key), depth: recorder.depth)
         } catch {
             // The decoding failed, and the caller may now decode this field as another type. So the field's
             // shape is not known.
@@ -46,14 +46,14 @@ struct KeyedRecorder<Key: CodingKey>: KeyedDecodingContainerProtocol {
 
     func decodeIfPresent<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value? {
         recorder.recording.optionalKeys.insert(key.stringValue)
-        record(Recorder.shape(of: type, from: example(key), depth: recorder.depth), of: key)
-        return try? Recorder.value(of: type, from: example(key), depth: recorder.depth)
+        record(ShapeRecorder.shape(of: type, from: example(key), depth: recorder.depth), of: key)
+        return try? ShapeRecorder.value(of: type, from: example(key), depth: recorder.depth)
     }
 
-    private func nestedRecorder(_ key: Key) -> Recorder {
-        let nestedRecording = recorder.recording.nestedRecordings[key.stringValue] ?? Recorder.Recording()
+    private func nestedRecorder(_ key: Key) -> ShapeRecorder {
+        let nestedRecording = recorder.recording.nestedRecordings[key.stringValue] ?? ShapeRecorder.Recording()
         recorder.recording.nestedRecordings[key.stringValue] = nestedRecording
-        return Recorder(example: example(key), recording: nestedRecording, depth: recorder.depth + 1)
+        return ShapeRecorder(example: example(key), recording: nestedRecording, depth: recorder.depth + 1)
     }
 
     func nestedContainer<Nested: CodingKey>(
@@ -69,7 +69,11 @@ struct KeyedRecorder<Key: CodingKey>: KeyedDecodingContainerProtocol {
 
     func superDecoder() throws -> any Decoder {
         recorder.recording.describesOnlyExample = true
-        return Recorder(example: recorder.example?["super"], recording: Recorder.Recording(), depth: recorder.depth + 1)
+        return ShapeRecorder(
+            example: recorder.example?["super"],
+            recording: ShapeRecorder.Recording(),
+            depth: recorder.depth + 1
+        )
     }
 
     func superDecoder(forKey key: Key) throws -> any Decoder { nestedRecorder(key) }
@@ -102,11 +106,11 @@ struct UnkeyedExampleContainer: UnkeyedDecodingContainer {
     }
 
     mutating func decode<Value: Decodable>(_ type: Value.Type) throws -> Value {
-        try Recorder.value(of: type, from: takeElement(), depth: depth)
+        try ShapeRecorder.value(of: type, from: takeElement(), depth: depth)
     }
 
-    private mutating func nestedRecorder() -> Recorder {
-        Recorder(example: takeElement(), recording: Recorder.Recording(), depth: depth + 1)
+    private mutating func nestedRecorder() -> ShapeRecorder {
+        ShapeRecorder(example: takeElement(), recording: ShapeRecorder.Recording(), depth: depth + 1)
     }
 
     mutating func nestedContainer<Nested: CodingKey>(
@@ -123,7 +127,7 @@ struct UnkeyedExampleContainer: UnkeyedDecodingContainer {
 
 /// Records a type that decodes one single value, for example a wrapper of a number.
 struct SingleValueRecorder: SingleValueDecodingContainer {
-    let recorder: Recorder
+    let recorder: ShapeRecorder
     var codingPath: [any CodingKey] { [] }
 
     func decodeNil() -> Bool {
@@ -132,13 +136,13 @@ struct SingleValueRecorder: SingleValueDecodingContainer {
     }
 
     func decode<Value: Decodable>(_ type: Value.Type) throws -> Value {
-        let shape = Recorder.shape(of: type, from: recorder.example, depth: recorder.depth)
+        let shape = ShapeRecorder.shape(of: type, from: recorder.example, depth: recorder.depth)
         if let earlierShape = recorder.recording.valueShape, earlierShape != shape {
             recorder.recording.describesOnlyExample = true
         }
         recorder.recording.valueShape = shape
         do {
-            return try Recorder.value(of: type, from: recorder.example, depth: recorder.depth)
+            return try ShapeRecorder.value(of: type, from: recorder.example, depth: recorder.depth)
         } catch {
             recorder.recording.describesOnlyExample = true
             throw error

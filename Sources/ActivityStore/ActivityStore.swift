@@ -19,7 +19,7 @@ public protocol ActivityStoreHandler: RedisHandler {
 /// of a turn leave together at the end of the turn.
 public final class ActivityStore {
     let redis: RedisClient
-    private let key = UnsafeMutableRawBufferPointer.allocate(byteCount: StoreKey.bytesMax, alignment: 8)
+    private let keyBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: StoreKey.bytesMax, alignment: 8)
 
     /// Makes a store without connections; ``connect()`` opens them.
     ///
@@ -32,7 +32,7 @@ public final class ActivityStore {
     }
 
     deinit {
-        key.deallocate()
+        keyBuffer.deallocate()
     }
 
     /// Connects and stays connected until `close`. Call it once.
@@ -52,7 +52,7 @@ public final class ActivityStore {
     public var hasSeveralServers: Bool { redis.hasSeveralServers }
 
     /// The number of calls, and of the connections' own commands, that have no reply yet.
-    public var outstandingCount: Int { redis.outstandingCount }
+    public var outstandingCallCount: Int { redis.outstandingCallCount }
 
     /// Writes a call to Redis, or collects it for a script call that is written at the end of the turn at the latest.
     ///
@@ -62,12 +62,13 @@ public final class ActivityStore {
     /// token that came with a command is registered in a script call of its own. In a cluster no calls share a script
     /// call, because all keys of a script call must belong to one slot.
     public func issue(_ call: StoreCall<UnsafeRawBufferPointer>) -> IssueOutcome {
-        guard call.operation.isWithinBounds(of: call.subject.kind), let count = StoreKey.write(call.subject, to: key)
+        guard call.operation.isWithinBounds(of: call.subject.kind),
+            let count = StoreKey.write(call.subject, to: keyBuffer)
         else {
             return .outOfBounds
         }
-        let key = UnsafeRawBufferPointer(rebasing: key[..<count])
-        if call.operation.isAboutLifetime { return issueAboutLifetime(call, activityKey: key) }
+        let key = UnsafeRawBufferPointer(rebasing: keyBuffer[..<count])
+        if call.operation.isLifetimeCall { return issueLifetimeCall(call, activityKey: key) }
         guard let connection = redis.connection(for: key) else { return .notReady }
         guard connection.acceptsCallsThatNeedReplicas || !call.operation.needsReplicas else {
             return .replicasMissing
@@ -76,15 +77,21 @@ public final class ActivityStore {
         return unsafeDowncast(connection.session, to: StoreSession.self).issue(call, key: key, on: connection)
     }
 
-    private func issueAboutLifetime(
+    private func issueLifetimeCall(
         _ call: StoreCall<UnsafeRawBufferPointer>,
         activityKey: UnsafeRawBufferPointer
     ) -> IssueOutcome {
         LifetimeKey.timetableKeys[LifetimeKey.timetableNumber(ofActivityKey: activityKey)]
-            .withUnsafeBytes { key in
-                guard let connection = redis.connection(for: key) else { return .notReady }
+            .withUnsafeBytes { timetableKey in
+                guard let connection = redis.connection(for: timetableKey) else { return .notReady }
                 return unsafeDowncast(connection.session, to: StoreSession.self)
-                    .issue(call.operation, tag: call.tag, activityKey: activityKey, key: key, on: connection)
+                    .issue(
+                        call.operation,
+                        tag: call.tag,
+                        activityKey: activityKey,
+                        timetableKey: timetableKey,
+                        on: connection
+                    )
             }
     }
 }
@@ -96,7 +103,7 @@ extension RedisError {
         guard isRetriable else { return .refused }
         // The server works, so other calls may succeed. For example, if too few replicas acknowledge, calls that
         // do not wait for replicas still succeed.
-        if isUnexplained || code == .replicasMissing { return .unexplained }
+        if mayConcernOnlySomeCalls || code == .replicasMissing { return .unexplained }
         switch code {
         case .stream, .deadline, .resolve, .closed, .protocolViolation, .moved, .ask, .noScript: return .unanswered
         default: return .busy

@@ -75,7 +75,7 @@ struct CallBatch: ~Copyable {
     /// Adds an update or an end.
     /// - Precondition: the batch has room for its pace (``hasRoom(for:)``).
     mutating func append(_ key: UnsafeRawBufferPointer, _ admission: StateAdmission<UnsafeRawBufferPointer>) {
-        let paceNumber = argumentNumber(for: admission.pace)
+        let paceNumber = findOrAddArgumentNumber(for: admission.pace)
         let bits = CallBits.bits(of: admission) | appendKey(key)
         var writer = RedisCommandWriter(arguments, continuingAt: argumentByteCount)
         let ageBit = admission.isTooOld ? CallBits.isTooOld : 0
@@ -91,7 +91,7 @@ struct CallBatch: ~Copyable {
             let registeredAtMilliseconds = StoredTime.clamped(registration.registeredAtMilliseconds)
             writer.writeToken(registration.token, registration.environment, milliseconds: registeredAtMilliseconds)
         }
-        if let alert = admission.carriedAlert { writer.writeAlertVersion(alert) }
+        if let alert = admission.carriedAlertVersion { writer.writeAlertVersion(alert) }
         argumentByteCount = writer.count
     }
 
@@ -108,7 +108,7 @@ struct CallBatch: ~Copyable {
         _ retirement: TokenRetirement<UnsafeRawBufferPointer>?,
         alert: Version?
     ) {
-        let paceNumber = pace.map { argumentNumber(for: $0) } ?? 0
+        let paceNumber = pace.map { findOrAddArgumentNumber(for: $0) } ?? 0
         let repeatBit = appendKey(key)
         let followBits =
             (retirement == nil ? 0 : CallBits.tokenFollows) | (alert == nil ? 0 : CallBits.alertFollows)
@@ -166,7 +166,7 @@ struct CallBatch: ~Copyable {
     }
 
     /// Returns the number of the argument that holds the pace; adds the pace if it is new.
-    private mutating func argumentNumber(for pace: Policy.Pace) -> UInt8 {
+    private mutating func findOrAddArgumentNumber(for pace: Policy.Pace) -> UInt8 {
         precondition(hasRoom(for: pace), "a call was added to a batch without room")
         if let knownIndex = index(of: pace) {
             lastPaceIndex = knownIndex
@@ -206,7 +206,7 @@ enum CallBits {
         (admission.requestsHighPriority ? requestsHighPriority : 0) | (admission.mayUseReserve ? mayUseReserve : 0)
             | (admission.carriesAlert ? carriesAlert : 0) | (admission.isEnd ? isEnd : 0)
             | (admission.registration == nil ? 0 : tokenFollows)
-            | (admission.carriedAlert == nil ? 0 : alertFollows)
+            | (admission.carriedAlertVersion == nil ? 0 : alertFollows)
     }
 }
 

@@ -18,8 +18,8 @@ public enum LifetimeKey {
     static let keptUpdatesSuffix = UInt8(ascii: "=")
 
     /// Returns the keys of two hashes that keep commands, so that a worker can start activities again. `starts` has
-    /// each activity's newest start, `shown` its newest update, whose state a new start shows.
-    public static func keptCommandKeys(_ number: Int) -> (starts: [UInt8], shown: [UInt8]) {
+    /// each activity's newest start, `updates` its newest update, whose state a new start shows.
+    public static func keptCommandKeys(_ number: Int) -> (starts: [UInt8], updates: [UInt8]) {
         (timetableKey(number) + [keptStartsSuffix], timetableKey(number) + [keptUpdatesSuffix])
     }
 

@@ -47,8 +47,8 @@ extension RedisCommandWriter {
     }
 
     /// Writes a registration as two arguments: the new contents of the fields `t` and `u` of a device's hash.
-    mutating func writeDeviceArguments(_ registration: TokenRegistration<UnsafeRawBufferPointer>) {
-        writeDeviceArguments(
+    mutating func writeDeviceTokenArguments(_ registration: TokenRegistration<UnsafeRawBufferPointer>) {
+        writeDeviceTokenArguments(
             registration.token,
             registration.environment,
             registeredAt: registration.registeredAtMilliseconds
@@ -59,7 +59,7 @@ extension RedisCommandWriter {
     /// store it, but without the registration time. The third is the time before which the token must have
     /// been registered; empty: at any time.
     mutating func writeRetirementArguments(_ retirement: TokenRetirement<UnsafeRawBufferPointer>) {
-        writeDeviceArguments(retirement.token, retirement.environment, registeredAt: nil)
+        writeDeviceTokenArguments(retirement.token, retirement.environment, registeredAt: nil)
         if let invalidAtMilliseconds = retirement.invalidAtMilliseconds {
             writeArgument(milliseconds: invalidAtMilliseconds)
         } else {
@@ -78,11 +78,11 @@ extension RedisCommandWriter {
     static let refundArgumentBytes = 1 + StoredBucket.byteCount + StoredTime.digitCount
 
     /// Writes a refund: the letter `g`, the numbers of the bucket, and the draw to refund.
-    mutating func writeRefundArgument(_ bucket: Policy.Bucket, draw: Int64) {
+    mutating func writeRefundArgument(_ bucket: Policy.Bucket, drawIdentifier: Int64) {
         writeArgument(count: Self.refundArgumentBytes) {
             $0.writeByte(UInt8(ascii: "g"))
             $0.writeBytes(StoredBucket.byteCount) { StoredBucket.write(bucket, to: $0) }
-            $0.writeBytes(StoredTime.digitCount) { StoredTime.write(draw, to: $0) }
+            $0.writeBytes(StoredTime.digitCount) { StoredTime.write(drawIdentifier, to: $0) }
         }
     }
 
@@ -115,7 +115,7 @@ extension RedisCommandWriter {
         _ bits: UInt8,
         _ registration: TokenRegistration<UnsafeRawBufferPointer>,
         audiences: UnsafeRawBufferPointer?,
-        shows: Version?
+        shownVersion: Version?
     ) {
         let count = audiences.map { AudienceList($0).count } ?? 0
         Self.withEncodedToken(registration.token, registration.environment) { form, token in
@@ -134,11 +134,11 @@ extension RedisCommandWriter {
             writeByte(0)
             writeVerbatim(audiences)
         }
-        if let shows { writeVersionText(shows) }
+        if let shownVersion { writeVersionText(shownVersion) }
     }
 
     /// Writes a confirmation of departures as a call of a ``RegistrationBatch``.
-    mutating func writeConfirmation(_ bits: UInt8, milliseconds: Int64) {
+    mutating func writeDepartureConfirmation(_ bits: UInt8, milliseconds: Int64) {
         writeByte(bits)
         writeNumber(0, bytes: 4)
         writeNumber(StoredTime.clamped(milliseconds), bytes: StoredRecord.millisecondsBytes)
@@ -156,7 +156,7 @@ extension RedisCommandWriter {
         writeBytes(count) { LittleEndian.write(value, bytes: count, to: $0) }
     }
 
-    private mutating func writeDeviceArguments(
+    private mutating func writeDeviceTokenArguments(
         _ token: UnsafeRawBufferPointer,
         _ environment: APNsEnvironment,
         registeredAt: Int64?
@@ -167,7 +167,7 @@ extension RedisCommandWriter {
             let timeBytes = registeredAt == nil ? 0 : StoredTime.digitCount
             if let registeredAt { StoredTime.write(registeredAt, to: start) }
             let length = timeBytes + TokenText.encode(token, environment, to: start + timeBytes)
-            let headCount = min(length, timeBytes + TokenText.headBytesMax)
+            let headCount = min(length, timeBytes + TokenText.firstFieldBytesMax)
             writeArgument(UnsafeRawBufferPointer(rebasing: memory[..<headCount]))
             writeArgument(UnsafeRawBufferPointer(rebasing: memory[headCount..<length]))
         }

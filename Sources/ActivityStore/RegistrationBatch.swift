@@ -51,26 +51,26 @@ struct RegistrationBatch: ~Copyable {
 
     /// - Parameters:
     ///   - audiences: the digests of the audiences; nil if the registration does not mention audiences.
-    ///   - shows: the version of the command that the app shows; nil if the registration does not name one.
+    ///   - shownVersion: the version of the command that the app shows; nil if the registration does not name one.
     mutating func append(
         _ key: UnsafeRawBufferPointer,
         _ registration: TokenRegistration<UnsafeRawBufferPointer>,
-        frequentUpdates: Bool?,
-        shows: Version?,
+        allowsFrequentUpdates: Bool?,
+        shownVersion: Version?,
         source: RegistrationSource,
         audiences: UnsafeRawBufferPointer?
     ) {
         var bits = source.rawValue << RegistrationBits.sourceShift
-        if let frequentUpdates {
+        if let allowsFrequentUpdates {
             bits |=
                 RegistrationBits.mentionsFrequentUpdates
-                | (frequentUpdates ? RegistrationBits.allowsFrequentUpdates : 0)
+                | (allowsFrequentUpdates ? RegistrationBits.allowsFrequentUpdates : 0)
         }
         if audiences != nil { bits |= RegistrationBits.namesAudiences }
-        if shows != nil { bits |= RegistrationBits.versionFollows }
+        if shownVersion != nil { bits |= RegistrationBits.versionFollows }
         if keys.append(key) { bits |= RegistrationBits.keyRepeats }
         var writer = RedisCommandWriter(arguments, continuingAt: argumentByteCount)
-        writer.writeRegistration(bits, registration, audiences: audiences, shows: shows)
+        writer.writeRegistration(bits, registration, audiences: audiences, shownVersion: shownVersion)
         argumentByteCount = writer.count
     }
 
@@ -79,9 +79,9 @@ struct RegistrationBatch: ~Copyable {
     ///
     /// - Parameter milliseconds: the time of the departures, as the reply gave it.
     mutating func append(_ key: UnsafeRawBufferPointer, confirmingDeparturesAt milliseconds: Int64) {
-        let bits = RegistrationBits.isConfirmation | (keys.append(key) ? RegistrationBits.keyRepeats : 0)
+        let bits = RegistrationBits.isDepartureConfirmation | (keys.append(key) ? RegistrationBits.keyRepeats : 0)
         var writer = RedisCommandWriter(arguments, continuingAt: argumentByteCount)
-        writer.writeConfirmation(bits, milliseconds: milliseconds)
+        writer.writeDepartureConfirmation(bits, milliseconds: milliseconds)
         argumentByteCount = writer.count
     }
 
@@ -117,7 +117,7 @@ enum RegistrationBits {
     static let namesAudiences: UInt8 = 16
     /// The version of the command that the app shows comes after the registration.
     static let versionFollows: UInt8 = 32
-    static let isConfirmation: UInt8 = 64
+    static let isDepartureConfirmation: UInt8 = 64
     /// An earlier call of the batch may have the same key, so the script reads the key's value again.
     static let keyRepeats: UInt8 = 128
 }

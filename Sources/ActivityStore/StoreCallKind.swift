@@ -2,7 +2,8 @@ import LiveActivity
 
 /// The kind of a call. It decides how the call's reply is read.
 enum StoreCallKind: UInt8, BitwiseCopyable {
-    case update, end, start, recordStart, hold, register, unregister, takeStartToken, reopen, confirm, settle, lifetime
+    case update, end, start, recordStart, hold, register, unregister, takeStartToken, reopen, confirmDepartures, settle,
+        lifetime
 
     /// Whether the call admits an update or an end. If Redis permits the command exactly as it asked, the reply may be
     /// the activity's stored value instead of a verdict.
@@ -63,7 +64,7 @@ enum StoreCallKind: UInt8, BitwiseCopyable {
     private static let verdictsOfRecordStart = VerdictSet(.settled)
     private static let verdictsOfHold = VerdictSet(.held, .superseded, .duplicate, .retry, .full)
     private static let verdictsOfRegister = VerdictSet(.registered, .stale, .full)
-    private static let verdictsOfConfirm = VerdictSet(.settled)
+    private static let verdictsOfConfirmDepartures = VerdictSet(.settled)
     private static let verdictsOfUnregister = VerdictSet(.unregistered, .stale)
     private static let verdictsOfTakeStartToken = VerdictSet(.tokenFound, .noToken, .wait)
     private static let verdictsOfReopen = VerdictSet(.retry, .duplicate, .superseded)
@@ -83,7 +84,7 @@ enum StoreCallKind: UInt8, BitwiseCopyable {
         case .unregister: Self.verdictsOfUnregister
         case .takeStartToken: Self.verdictsOfTakeStartToken
         case .reopen: Self.verdictsOfReopen
-        case .confirm: Self.verdictsOfConfirm
+        case .confirmDepartures: Self.verdictsOfConfirmDepartures
         case .settle: Self.noVerdicts
         case .lifetime: Self.verdictsOfLifetime
         }

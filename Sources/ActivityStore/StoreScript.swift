@@ -50,7 +50,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("DIGEST", Int64(StoredRecord.digestOffset + 1)),
         ("STATE", Int64(StoredRecord.stateOffset + 1)),
         ("VERSION", Int64(StoredRecord.versionOffset + 1)),
-        ("FULL_AT", Int64(StoredRecord.fullAtOffset + 1)),
+        ("FULL_AT", Int64(StoredRecord.budgetFullAtOffset + 1)),
         ("ASSIGNED", Int64(StoredRecord.assignedTimestampOffset + 1)),
         ("REGISTERED_AT", Int64(StoredRecord.registeredAtOffset + 1)),
         ("TOKEN", Int64(StoredRecord.tokenOffset + 1)),
@@ -76,7 +76,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("SENDING_OLDER_ALERT", letter("y")), ("SETTLED", letter("s")), ("NOT_SHOWN", letter("f")),
         // The state of a start that is only known from a record that was read again.
         ("START_RECORDED_AGAIN", letter("r")),
-        ("HAS_DRAWN", Int64(StoredRecord.StateBit.hasDrawn)),
+        ("HAS_DRAWN", Int64(StoredRecord.StateBit.hasDrawnOnBudget)),
         ("OWN_TIMESTAMP", Int64(StoredRecord.StateBit.isOwnTimestamp)),
         ("UPPER_CASE", letter("a") - letter("A")),
         // Bits of a call in a batch.
@@ -96,7 +96,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         // Bits of a call in a batch of registrations.
         ("NAMES_AUDIENCES", Int64(RegistrationBits.namesAudiences)),
         ("AFTER_VERSION", Int64(RegistrationBits.versionFollows)),
-        ("CONFIRMS", Int64(RegistrationBits.isConfirmation)),
+        ("CONFIRMS", Int64(RegistrationBits.isDepartureConfirmation)),
         ("REGISTRATION_KEY_REPEATS", Int64(RegistrationBits.keyRepeats)),
     ]
 

@@ -10,7 +10,7 @@ extension StoreSession {
     ///   - call: a call within its bounds; see `isWithinBounds(of:)`.
     ///   - key: the subject's key.
     func issue(_ call: StoreCall<Bytes>, key: Bytes, on connection: RedisConnection) -> IssueOutcome {
-        if let obstacle = connection.obstacle { return obstacle }
+        if let issueObstacle = connection.issueObstacle { return issueObstacle }
         let tag = call.tag
         switch call.operation {
         case .admit(let admission):
@@ -18,38 +18,38 @@ extension StoreSession {
         case .settle(let version, let settlement, let digest, let retirement, let alert):
             let number = SettlementCode(settlement)
             flushRegistrations(on: connection)
-            batch.append(key, number, version, digest: digest, pace: nil, retirement, alert: alert)
+            callBatch.append(key, number, version, digest: digest, pace: nil, retirement, alert: alert)
             enqueue(StoreSessionCall(tag: tag, kind: .settle), on: connection)
         case .throttle(let version, let pace):
             flushRegistrations(on: connection)
-            if !batch.hasRoom(for: pace) { flush(on: connection) }
-            batch.append(key, .throttled, version, digest: 0, pace: pace, nil, alert: nil)
+            if !callBatch.hasRoom(for: pace) { flush(on: connection) }
+            callBatch.append(key, .throttled, version, digest: 0, pace: pace, nil, alert: nil)
             enqueue(StoreSessionCall(tag: tag, kind: .settle), on: connection)
         case .retire(let version, let retirement):
             flushRegistrations(on: connection)
-            batch.append(key, .tokenRetired, version, digest: 0, pace: nil, retirement, alert: nil)
+            callBatch.append(key, .tokenRetired, version, digest: 0, pace: nil, retirement, alert: nil)
             enqueue(StoreSessionCall(tag: tag, kind: .settle), on: connection)
-        case .register(let registration, let frequentUpdates, let shows, let source, let audiences):
-            flushBatch(on: connection)
+        case .register(let registration, let allowsFrequentUpdates, let shownVersion, let source, let audiences):
+            flushCallBatch(on: connection)
             // A token that came with a command is registered in a script call of its own, so that the reply
             // has room for a held command. If the reply were `full`, the core might not make this registration
             // again.
             let isFromCommand = source == .command
             if isFromCommand { flushRegistrations(on: connection) }
-            registrations.append(
+            registrationBatch.append(
                 key,
                 registration,
-                frequentUpdates: frequentUpdates,
-                shows: shows,
+                allowsFrequentUpdates: allowsFrequentUpdates,
+                shownVersion: shownVersion,
                 source: source,
                 audiences: audiences
             )
             enqueue(StoreSessionCall(tag: tag, kind: .register), on: connection)
             if isFromCommand { flushRegistrations(on: connection) }
         case .confirmDepartures(let atMilliseconds) where call.subject.kind == .activity:
-            flushBatch(on: connection)
-            registrations.append(key, confirmingDeparturesAt: atMilliseconds)
-            enqueue(StoreSessionCall(tag: tag, kind: .confirm), on: connection)
+            flushCallBatch(on: connection)
+            registrationBatch.append(key, confirmingDeparturesAt: atMilliseconds)
+            enqueue(StoreSessionCall(tag: tag, kind: .confirmDepartures), on: connection)
         case .admitStart, .recordStart, .hold, .unregister, .reopen, .confirmDepartures:
             issueOnActivityOrDevice(call, key: key, on: connection)
         case .takeStartToken, .holdStart, .registerDevice, .settleStart, .refundStart:
@@ -67,8 +67,8 @@ extension StoreSession {
         on connection: RedisConnection
     ) {
         flushRegistrations(on: connection)
-        if !batch.hasRoom(for: admission.pace) { flush(on: connection) }
-        batch.append(key, admission)
+        if !callBatch.hasRoom(for: admission.pace) { flush(on: connection) }
+        callBatch.append(key, admission)
         let call = StoreSessionCall(
             tag: tag,
             kind: admission.isEnd ? .end : .update,
@@ -83,7 +83,7 @@ extension StoreSession {
     private func enqueue(_ call: StoreSessionCall, on connection: RedisConnection) {
         calls.append(call)
         connection.appendCall(isWritten: false, needsReplicas: call.kind.needsReplicas)
-        if batch.isFull || registrations.isFull { flush(on: connection) }
+        if callBatch.isFull || registrationBatch.isFull { flush(on: connection) }
     }
 
     private func issueOnActivityOrDevice(_ call: StoreCall<Bytes>, key: Bytes, on connection: RedisConnection) {
@@ -127,7 +127,7 @@ extension StoreSession {
                 $0.writeArgument(version)
             }
         case .confirmDepartures(let atMilliseconds):
-            write(.confirm, call.tag, key, argumentCount: 3, argumentBytes: 32, on: connection) {
+            write(.confirmDepartures, call.tag, key, argumentCount: 3, argumentBytes: 32, on: connection) {
                 $0.writeArgument(letter: UInt8(ascii: "c"))
                 $0.writeArgument(letter: UInt8(ascii: "*"))
                 $0.writeArgument(binaryMilliseconds: atMilliseconds)
@@ -146,7 +146,7 @@ extension StoreSession {
                 $0.writeArgument(letter: UInt8(ascii: "a"))
                 $0.writeArgument(attributesType: type)
                 $0.writeArgument(startBudget)
-                if let registration { $0.writeDeviceArguments(registration) }
+                if let registration { $0.writeDeviceTokenArguments(registration) }
             }
         case .holdStart(let start, let command):
             let bytes = 64 + start.byteCount + command.count
@@ -158,7 +158,7 @@ extension StoreSession {
                 $0.writeEmptyArgument()
                 $0.writeArgument(start.activity)
             }
-        case .registerDevice(let type, let registration, let step, let isCarried):
+        case .registerDevice(let type, let registration, let step, let isFromCommand):
             let (previousStart, audiences) = (step.heldStart, step.audiences)
             let bytes =
                 128 + type.count + TokenText.bytesMax + (previousStart?.byteCount ?? 0) + (audiences?.count ?? 0)
@@ -172,10 +172,10 @@ extension StoreSession {
             ) {
                 $0.writeArgument(letter: UInt8(ascii: "r"))
                 $0.writeArgument(attributesType: type)
-                $0.writeDeviceArguments(registration)
+                $0.writeDeviceTokenArguments(registration)
                 if let previousStart { $0.writeTextArgument(previousStart.version) } else { $0.writeEmptyArgument() }
                 if let previousStart { $0.writeArgument(previousStart.activity) } else { $0.writeEmptyArgument() }
-                $0.writeArgument(letter: UInt8(ascii: isCarried ? "1" : "0"))
+                $0.writeArgument(letter: UInt8(ascii: isFromCommand ? "1" : "0"))
                 if let audiences { $0.writeArgument(audiences) }
             }
         case .settleStart(let start, let settlement, let retirement):
@@ -187,10 +187,10 @@ extension StoreSession {
                 $0.writeArgument(start.activity)
                 if let retirement { $0.writeRetirementArguments(retirement) }
             }
-        case .refundStart(let startBudget, let draw):
+        case .refundStart(let startBudget, let drawIdentifier):
             let bytes = 32 + RedisCommandWriter.refundArgumentBytes
             write(.settle, call.tag, key, argumentCount: 1, argumentBytes: bytes, script: .settle, on: connection) {
-                $0.writeRefundArgument(startBudget, draw: draw)
+                $0.writeRefundArgument(startBudget, drawIdentifier: drawIdentifier)
             }
         default:
             preconditionFailure("an operation of another kind")
@@ -215,7 +215,7 @@ extension StoreSession {
         flush(on: connection)
         let overhead = RedisCommandWriter.argumentOverheadBytes * (argumentCount + 3)
         let prefix = connection.scriptPrefixes[script.rawValue]
-        connection.write(calls: 0, bytesMax: ScriptPrefixes.bytesPerPrefix + key.count + argumentBytes + overhead) {
+        connection.write(callCount: 0, bytesMax: ScriptPrefixes.bytesPerPrefix + key.count + argumentBytes + overhead) {
             room in
             var writer = RedisCommandWriter(room, argumentCount: ScriptPrefixes.argumentCount + 2 + argumentCount)
             writer.writeVerbatim(prefix)
@@ -236,15 +236,15 @@ extension StoreCall<UnsafeRawBufferPointer>.Operation {
     func isWithinBounds(of kind: StoreSubjectKind) -> Bool {
         switch self {
         case .admit(let admission):
-            kind == .activity && admission.version.isStorable && (admission.carriedAlert?.isStorable ?? true)
+            kind == .activity && admission.version.isStorable && (admission.carriedAlertVersion?.isStorable ?? true)
                 && (admission.registration?.isWithinBounds ?? true)
         case .admitStart(let version, _, _), .recordStart(let version), .throttle(let version, _),
             .reopen(let version):
             kind == .activity && version.isStorable
         case .hold(let version, let command, _):
             kind == .activity && version.isStorable && Self.isHoldable(command)
-        case .register(let registration, _, let shows, _, let audiences):
-            kind == .activity && registration.isWithinBounds && (shows?.isStorable ?? true)
+        case .register(let registration, _, let shownVersion, _, let audiences):
+            kind == .activity && registration.isWithinBounds && (shownVersion?.isStorable ?? true)
                 && Self.isAudienceList(audiences)
         case .retire(let version, let retirement):
             kind == .activity && version.isStorable && retirement.isWithinBounds
@@ -272,7 +272,7 @@ extension StoreCall<UnsafeRawBufferPointer>.Operation {
     }
 
     /// Whether the call is about the timetable of lifetimes, not about the activity's own value.
-    @inline(__always) var isAboutLifetime: Bool {
+    @inline(__always) var isLifetimeCall: Bool {
         switch self {
         case .reportLifetimeEvent, .checkLifetime: true
         default: false

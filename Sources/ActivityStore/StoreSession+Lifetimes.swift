@@ -5,25 +5,25 @@ import Redis
 extension StoreSession {
     /// - Parameters:
     ///   - activityKey: the key of the activity's value. In the timetable, it is the activity's name.
-    ///   - key: the key of the timetable that the activity is in.
+    ///   - timetableKey: the key of the timetable that the activity is in.
     func issue(
         _ operation: StoreCall<Bytes>.Operation,
         tag: UInt64,
         activityKey: Bytes,
-        key: Bytes,
+        timetableKey: Bytes,
         on connection: RedisConnection
     ) -> IssueOutcome {
-        if let obstacle = connection.obstacle { return obstacle }
+        if let issueObstacle = connection.issueObstacle { return issueObstacle }
         switch operation {
         case .reportLifetimeEvent(let event, let keptCommand):
-            writeLifetimeReport(event, keptCommand, tag, key, activityKey, on: connection)
-        case .checkLifetime(let beganMilliseconds, let shownVersion, let leaseMilliseconds):
+            writeLifetimeReport(event, keptCommand, tag, timetableKey, activityKey, on: connection)
+        case .checkLifetime(let beganMilliseconds, let stateVersion, let leaseMilliseconds):
             writeLifetimeCheck(
                 tag,
-                key,
+                timetableKey,
                 activityKey,
                 beganMilliseconds: beganMilliseconds,
-                shownVersion: shownVersion,
+                stateVersion: stateVersion,
                 leaseMilliseconds: leaseMilliseconds,
                 on: connection
             )
@@ -36,7 +36,7 @@ extension StoreSession {
         _ event: LifetimeEvent,
         _ keptCommand: KeptCommand<Bytes>?,
         _ tag: UInt64,
-        _ key: Bytes,
+        _ timetableKey: Bytes,
         _ activityKey: Bytes,
         on connection: RedisConnection
     ) {
@@ -44,7 +44,7 @@ extension StoreSession {
             writeLifetimeEvent(
                 UInt8(ascii: letter),
                 tag,
-                key,
+                timetableKey,
                 activityKey,
                 atMilliseconds: atMilliseconds,
                 lifetimeMilliseconds: lifetimeMilliseconds,
@@ -56,7 +56,7 @@ extension StoreSession {
             writeLifetimeEnd(
                 UInt8(ascii: letter),
                 tag,
-                key,
+                timetableKey,
                 activityKey,
                 beganMilliseconds: beganMilliseconds,
                 restartMilliseconds: restartMilliseconds,
@@ -66,7 +66,15 @@ extension StoreSession {
         switch event {
         case .removed:
             let bytes = 64 + activityKey.count
-            write(.lifetime, tag, key, argumentCount: 2, argumentBytes: bytes, script: .lifetime, on: connection) {
+            write(
+                .lifetime,
+                tag,
+                timetableKey,
+                argumentCount: 2,
+                argumentBytes: bytes,
+                script: .lifetime,
+                on: connection
+            ) {
                 $0.writeArgument(letter: UInt8(ascii: "o"))
                 $0.writeArgument(activityKey)
             }
@@ -85,7 +93,7 @@ extension StoreSession {
     private func writeLifetimeEnd(
         _ letter: UInt8,
         _ tag: UInt64,
-        _ key: Bytes,
+        _ timetableKey: Bytes,
         _ activityKey: Bytes,
         beganMilliseconds: Int64,
         restartMilliseconds: Int64,
@@ -93,7 +101,15 @@ extension StoreSession {
     ) {
         let bytes = 96 + activityKey.count
         let count = restartMilliseconds > 0 ? 4 : 3
-        write(.lifetime, tag, key, argumentCount: count, argumentBytes: bytes, script: .lifetime, on: connection) {
+        write(
+            .lifetime,
+            tag,
+            timetableKey,
+            argumentCount: count,
+            argumentBytes: bytes,
+            script: .lifetime,
+            on: connection
+        ) {
             $0.writeArgument(letter: letter)
             $0.writeArgument(activityKey)
             $0.writeArgument(milliseconds: beganMilliseconds)
@@ -103,28 +119,36 @@ extension StoreSession {
 
     private func writeLifetimeCheck(
         _ tag: UInt64,
-        _ key: Bytes,
+        _ timetableKey: Bytes,
         _ activityKey: Bytes,
         beganMilliseconds: Int64,
-        shownVersion: Version?,
+        stateVersion: Version?,
         leaseMilliseconds: Int64,
         on connection: RedisConnection
     ) {
         let bytes = 160 + activityKey.count
-        let count = shownVersion == nil ? 4 : 5
-        write(.lifetime, tag, key, argumentCount: count, argumentBytes: bytes, script: .lifetime, on: connection) {
+        let count = stateVersion == nil ? 4 : 5
+        write(
+            .lifetime,
+            tag,
+            timetableKey,
+            argumentCount: count,
+            argumentBytes: bytes,
+            script: .lifetime,
+            on: connection
+        ) {
             $0.writeArgument(letter: UInt8(ascii: "c"))
             $0.writeArgument(activityKey)
             $0.writeArgument(milliseconds: beganMilliseconds)
             $0.writeArgument(milliseconds: leaseMilliseconds)
-            if let shownVersion { $0.writeTextArgument(shownVersion) }
+            if let stateVersion { $0.writeTextArgument(stateVersion) }
         }
     }
 
     private func writeLifetimeEvent(
         _ letter: UInt8,
         _ tag: UInt64,
-        _ key: Bytes,
+        _ timetableKey: Bytes,
         _ activityKey: Bytes,
         atMilliseconds: Int64,
         lifetimeMilliseconds: Int64,
@@ -133,7 +157,15 @@ extension StoreSession {
     ) {
         let bytes = 192 + activityKey.count + (keptCommand?.record.count ?? 0)
         let count = keptCommand == nil ? 4 : 7
-        write(.lifetime, tag, key, argumentCount: count, argumentBytes: bytes, script: .lifetime, on: connection) {
+        write(
+            .lifetime,
+            tag,
+            timetableKey,
+            argumentCount: count,
+            argumentBytes: bytes,
+            script: .lifetime,
+            on: connection
+        ) {
             $0.writeArgument(letter: letter)
             $0.writeArgument(activityKey)
             $0.writeArgument(milliseconds: atMilliseconds)

@@ -31,7 +31,7 @@ extension StoreSession {
             // remaining calls have failed already.
             guard connection.completeOldestCall(from: reader) else { return }
             guard hasAllElements else {
-                endOldestCall(with: .violation, on: connection)
+                endOldestCall(with: .protocolViolation, on: connection)
                 continue
             }
             let element = reader.element(index)
@@ -78,7 +78,7 @@ extension StoreSession {
         } else if reply.kind == .string, let departures = Self.readDepartures(behind: 1, in: reply.bytes) {
             endOldestCall(with: makeSettledReply(reply.bytes[0] == UInt8(ascii: "1"), departures), on: connection)
         } else {
-            endOldestCall(with: .violation, on: connection)
+            endOldestCall(with: .protocolViolation, on: connection)
         }
     }
 
@@ -89,7 +89,7 @@ extension StoreSession {
         case malformedContent
         /// The call cannot have this reply. Later replies might be given to wrong calls too, so the
         /// connection is closed.
-        case violation
+        case protocolViolation
     }
 
     /// Ends the oldest call with its reply or an error.
@@ -104,7 +104,7 @@ extension StoreSession {
             if error.endsConnection { connection.disconnect(error) }
         case .malformedContent:
             handleFailure(RedisError(.foreignValue))
-        case .violation:
+        case .protocolViolation:
             let error = RedisError(.protocolViolation, "a reply of Redis does not fit its call")
             handleFailure(error)
             connection.disconnect(error)
@@ -132,12 +132,12 @@ extension StoreSession {
 
     private func parseReply(_ reply: Reply, of kind: StoreCallKind) -> ParsedReply {
         guard reply.kind == .string, let verdict = StoreVerdict(beginning: reply.bytes, among: kind.verdicts) else {
-            return .violation
+            return .protocolViolation
         }
         var result = StoreReply<Bytes>(verdict)
         var rest = UnsafeRawBufferPointer(rebasing: reply.bytes[verdict.word.utf8CodeUnitCount...])
         if verdict == .registered, rest.first == UInt8(ascii: "+") {
-            result.wasMemberOfAll = true
+            result.wasMemberOfAllAudiences = true
             rest = UnsafeRawBufferPointer(rebasing: rest[1...])
         }
         if verdict == .duplicate, kind == .end, rest.first == UInt8(ascii: "-") {
@@ -150,20 +150,20 @@ extension StoreSession {
             .stale where rest.count > 0,
             .unregistered where rest.count > 0:
             result.departures = Self.readDepartures(behind: 0, in: rest)
-            if result.departures == nil { return .violation }
+            if result.departures == nil { return .protocolViolation }
         case .wait:
             guard let waitMilliseconds = Decimal.parse(rest).flatMap({ Int64(exactly: $0) }), waitMilliseconds > 0
-            else { return .violation }
+            else { return .protocolViolation }
             result.waitMilliseconds = waitMilliseconds
         case .send:
-            guard kind == .start, rest.count == StoredRecord.secondsBytes else { return .violation }
+            guard kind == .start, rest.count == StoredRecord.secondsBytes else { return .protocolViolation }
             result.timestamp = Int64(clamping: LittleEndian.read(rest))
-            guard result.timestamp <= Limits.timestampMax else { return .violation }
+            guard result.timestamp <= Limits.timestampMax else { return .protocolViolation }
         case .tokenFound:
             guard rest.count > StoredTime.digitCount,
                 let draw = StoredTime.parse(UnsafeRawBufferPointer(rebasing: rest[..<StoredTime.digitCount]))
-            else { return .violation }
-            result.draw = draw
+            else { return .protocolViolation }
+            result.drawIdentifier = draw
             let stored = UnsafeRawBufferPointer(rebasing: rest[StoredTime.digitCount...])
             result.registration = readRegistration(ofDevice: stored)
             if result.registration == nil { return .malformedContent }
@@ -174,7 +174,7 @@ extension StoreSession {
             else { return .malformedContent }
             result.heldCommand = UnsafeRawBufferPointer(rebasing: rest[StoredVersion.textByteCount...])
         default:
-            guard rest.count == 0 else { return .violation }
+            guard rest.count == 0 else { return .protocolViolation }
         }
         return .reply(result)
     }
@@ -186,12 +186,12 @@ extension StoreSession {
     private func parseSendVerdict(_ number: Int64, _ value: Reply) -> ParsedReply {
         guard value.kind == .string, value.bytes.count >= StoredRecord.tokenOffset, number > 0,
             let priority = SentPriority(rawValue: UInt8(number >> 14 & 3))
-        else { return .violation }
+        else { return .protocolViolation }
         var result = StoreReply<Bytes>(.send)
         result.timestamp = number >> 16
         result.budgetLeft = Int(number & 0x3FFF)
         guard result.timestamp <= Limits.timestampMax, result.budgetLeft <= Policy.Bucket.pushesMax else {
-            return .violation
+            return .protocolViolation
         }
         result.priority = priority == .ten ? 10 : 5
         result.isDemoted = priority == .demoted
@@ -206,7 +206,7 @@ extension StoreSession {
         result.timestamp = call.timestamp
         result.priority = call.requestsHighPriority ? 10 : 5
         let fullAtMilliseconds = LittleEndian.read(
-            value[StoredRecord.fullAtOffset..<StoredRecord.assignedTimestampOffset]
+            value[StoredRecord.budgetFullAtOffset..<StoredRecord.assignedTimestampOffset]
         )
         let isFrequent = value[StoredRecord.flagsOffset] & StoredRecord.Flag.allowsFrequentUpdates != 0
         let bucket = isFrequent ? call.frequentBudget : call.budget

@@ -22,10 +22,10 @@ final class StoreSession: RedisSession {
     var calls: CallQueue<StoreSessionCall>
     /// Updates, ends and settlements that are not written yet. While there are any, their calls are the newest of
     /// ``calls``, because Redis replies in the order in which calls are written.
-    var batch: CallBatch
-    /// Registrations and confirmations that are not written yet. At any time, ``batch`` or this batch is empty, so that
-    /// calls are written in the order in which they were issued.
-    var registrations: RegistrationBatch
+    var callBatch: CallBatch
+    /// Registrations and confirmations that are not written yet. At any time, ``callBatch`` or this batch is empty, so
+    /// that calls are written in the order in which they were issued.
+    var registrationBatch: RegistrationBatch
     /// Memory for the unpacked token of a reply: each packed byte becomes two digits.
     let tokenMemory = UnsafeMutableRawBufferPointer.allocate(byteCount: TokenText.bytesMax * 2, alignment: 1)
 
@@ -35,8 +35,8 @@ final class StoreSession: RedisSession {
     ///   - handler: The session keeps a weak reference to it.
     init(configuration: RedisConfiguration, handler: (any ActivityStoreHandler)?) {
         calls = CallQueue(capacity: configuration.outstandingCallsMax)
-        batch = CallBatch(capacity: configuration.callsPerCommandMax)
-        registrations = RegistrationBatch(capacity: configuration.callsPerCommandMax)
+        callBatch = CallBatch(capacity: configuration.callsPerCommandMax)
+        registrationBatch = RegistrationBatch(capacity: configuration.callsPerCommandMax)
         self.handler = handler
     }
 
@@ -45,32 +45,35 @@ final class StoreSession: RedisSession {
     }
 
     func flush(on connection: RedisConnection) {
-        flushBatch(on: connection)
+        flushCallBatch(on: connection)
         flushRegistrations(on: connection)
     }
 
-    func flushBatch(on connection: RedisConnection) {
-        guard batch.count > 0 else { return }
+    func flushCallBatch(on connection: RedisConnection) {
+        guard callBatch.count > 0 else { return }
         let prefix = connection.scriptPrefixes[StoreScript.admit.rawValue]
-        connection.write(calls: batch.count, bytesMax: ScriptPrefixes.bytesPerPrefix + batch.commandBytesMax) {
-            batch.write(prefix: prefix, to: $0)
+        connection.write(
+            callCount: callBatch.count,
+            bytesMax: ScriptPrefixes.bytesPerPrefix + callBatch.commandBytesMax
+        ) {
+            callBatch.write(prefix: prefix, to: $0)
         }
-        batch.removeAll()
+        callBatch.removeAll()
     }
 
     func flushRegistrations(on connection: RedisConnection) {
-        guard registrations.count > 0 else { return }
+        guard registrationBatch.count > 0 else { return }
         let prefix = connection.scriptPrefixes[StoreScript.admit.rawValue]
         connection.write(
-            calls: registrations.count,
-            bytesMax: ScriptPrefixes.bytesPerPrefix + registrations.commandBytesMax
-        ) { registrations.write(prefix: prefix, to: $0) }
-        registrations.removeAll()
+            callCount: registrationBatch.count,
+            bytesMax: ScriptPrefixes.bytesPerPrefix + registrationBatch.commandBytesMax
+        ) { registrationBatch.write(prefix: prefix, to: $0) }
+        registrationBatch.removeAll()
     }
 
     func discardCollectedCalls() {
-        batch.removeAll()
-        registrations.removeAll()
+        callBatch.removeAll()
+        registrationBatch.removeAll()
     }
 
     func handleFailure(_ error: RedisError) {

@@ -10,24 +10,25 @@ import Numbers
 ///
 /// The shell calls:
 /// - for a record of the commands topic that names an audience or a channel: ``receiveCommand(_:)`` while
-///   ``canReceiveCommand``, and ``endBatch(now:)`` after the last one. ``withdraw(where:)`` when its partition is
-///   revoked. ``nextReturnedCommand()`` returns the command to `Delivery`.
+///   ``canReceiveCommand``, and ``endBatch(now:)`` after the last one. ``withdrawWaitingCommands(where:)`` when its
+///   partition is revoked. ``nextReturnedCommand()`` returns the command to `Delivery`.
 /// - for a member whose audiences change: ``receive(membershipChange:now:)`` while ``canReceiveMembershipChange``.
 ///   ``nextReturnedMember()`` returns the member to `Delivery`.
-/// - for partitions of the fan-out topic: ``assign(number:)``, ``resume(_:at:metadata:logEndOffset:)``,
-///   ``beginRevoking(_:now:)``, ``isDrained(_:)``, ``release(partition:now:)``, ``progress(_:)``.
+/// - for partitions of the fan-out topic: ``assign(number:)``,
+///   ``restoreSettledOffsets(_:at:metadata:logEndOffset:)``, ``beginRevoking(_:now:)``, ``isDrained(_:)``,
+///   ``release(partition:now:)``, ``progress(_:)``.
 /// - for a record of the fan-out topic: ``receive(_:instruction:droppedFields:now:)``, even if there is no room. The
 ///   shell reads the partition again as ``rereading(_:now:)`` says, and calls
 ///   ``rereadingBegan(_:from:now:)``.
 /// - for the audience store: ``withNextStoreCall(now:_:)``, ``storeCallTaken()``, ``storeCallRefused(now:)``,
 ///   ``storeCallPostponed()``, ``storeReplied(tag:_:now:)``, ``storeFailed(tag:_:now:)``.
-/// - for the activity store: ``withNextActivityCall(now:_:)``, ``activityCallTaken()``,
-///   ``activityCallPostponed()``, ``activityCallRefused(now:)``, ``activityReplied(tag:now:)``,
-///   ``activityFailed(tag:_:now:)``.
-/// - for a free stream: ``nextPush(_:permitsRetry:pushesInFlightMax:now:)`` for each pool of the lane in turn, until
-///   no pool has a push. The pushes of `Delivery` come first. For each push, the shell later calls
-///   ``pushAnswered(tag:_:now:)``; if no stream was free after all, it calls ``pushReturned(_:)`` at once.
-/// - for the keeper of channels: ``nextChannelNeed()``, ``channelKnown(appIndex:audience:_:now:)``,
+/// - for the activity store: ``withNextActivityStoreCall(now:_:)``, ``activityStoreCallTaken()``,
+///   ``activityStoreCallPostponed()``, ``activityStoreCallRefused(now:)``, ``activityStoreReplied(tag:now:)``,
+///   ``activityStoreFailed(tag:_:now:)``.
+/// - for a free stream: ``takeNextPush(_:permitsRetry:pushesInFlightMax:now:)`` for each pool of the lane in turn,
+///   until no pool has a push. The pushes of `Delivery` come first. For each push, the shell later calls
+///   ``pushAnswered(tag:_:now:)``; if no stream was free after all, it calls ``pushNotSent(_:)`` at once.
+/// - for the keeper of channels: ``nextChannelNeed()``, ``channelProvided(appIndex:audience:_:now:)``,
 ///   ``channelRefused(appIndex:audience:environment:now:)``.
 /// - for the producer: ``nextProduction(now:)``, ``compose(_:)``, ``productionTaken()``,
 ///   ``productionReported(_:_:now:)``.
@@ -37,7 +38,7 @@ import Numbers
 /// audience's size → `admit` → one fan-out record for each range and each broadcast → `settle` → it is returned. A
 /// command that names a channel has no size and no ranges.
 ///
-/// The steps of a range: `receive` → `claim` → its pages are read and its members get their pushes → `finish`
+/// The steps of a range: `receive` → `claim` → its pages are read and its members get their pushes → `finishRange`
 /// and its result → its record settles.
 ///
 /// A *round* passes through the places of one range again and again, as long as the range has versions under way. One
@@ -68,8 +69,8 @@ public struct Audiences: ~Copyable {
     var audiences: Slab<AudienceSlot>
     var audiencesByKey: [AudienceKey: UInt32] = [:]
     /// Audiences that got a command since the last ``endBatch(now:)``, or in which a rider waits again after
-    /// ``withdraw(where:)``. The next `endBatch` begins the next command of each, unless one is under way or the
-    /// audience is paused.
+    /// ``withdrawWaitingCommands(where:)``. The next `endBatch` begins the next command of each, unless one is under
+    /// way or the audience is paused.
     var audiencesAwaitingBatchEnd: IndexQueue<UInt32>
     var returnedCommands: IndexQueue<ReturnedCommand>
 
@@ -81,7 +82,7 @@ public struct Audiences: ~Copyable {
     var roundsByKey: [RoundKey: UInt32] = [:]
     var pages: Slab<PageSlot>
     var pageReads: PageReadBatch
-    var queues: [AppQueues]
+    var appQueues: [AppQueues]
     var parkedMembers: Slab<ParkedMember>
     var refusedMembers: Slab<RefusedMemberSlot>
 
@@ -95,7 +96,7 @@ public struct Audiences: ~Copyable {
     var channelNeeds: [ChannelNeed] = []
 
     /// Number of commands that wait for the channel of their audience.
-    var commandsAwaitingChannel = 0
+    var commandsAwaitingChannelCount = 0
     /// The audiences of commands that have waited for a channel without success. Until the entry's time (monotonic
     /// milliseconds), no further command of the audience begins to wait.
     var channelWaitPauseEndMilliseconds: [AudienceKey: Int64] = [:]
@@ -111,7 +112,7 @@ public struct Audiences: ~Copyable {
     var newestStates: Slab<NewestStateSlot>
 
     var storeQueue: StoreQueue<AudienceTicket>
-    var activityQueue: StoreQueue<UInt32>
+    var activityStoreQueue: StoreQueue<UInt32>
     var productions: ProductionQueue<AudienceProduction>
     var timers: TimerQueue
     var writer = JSONWriter()
@@ -124,7 +125,7 @@ public struct Audiences: ~Copyable {
     let memberScratch = UnsafeMutableBufferPointer<MemberReference>.allocate(capacity: MemberPage.membersMax)
     var offeredPush = OfferedPush()
     /// Number of starts of audiences' devices that wait to be produced, or that Kafka has not acknowledged yet.
-    var startsUnderWay = 0
+    var unacknowledgedStartCount = 0
     public internal(set) var counters = AudienceCounters()
 
     public init(configuration: AudiencesConfiguration) {
@@ -137,21 +138,21 @@ public struct Audiences: ~Copyable {
         audiences = Slab(limit: configuration.commandsMax)
         audiencesAwaitingBatchEnd = IndexQueue(limit: configuration.commandsMax)
         returnedCommands = IndexQueue(limit: configuration.commandsMax * 2)
-        versions = Slab(limit: configuration.recordsMax)
+        versions = Slab(limit: configuration.fanoutRecordsMax)
         // A round keeps its slot after its last record has settled, until its last checkpoint is recorded. So there
         // can be more rounds than records.
-        rounds = Slab(limit: configuration.recordsMax * 2)
+        rounds = Slab(limit: configuration.fanoutRecordsMax * 2)
         let apps = configuration.apps.count
         let pagesMax = configuration.pagesPerAppMax * apps
         pages = Slab(limit: pagesMax)
         pageReads = PageReadBatch(limit: pagesMax)
-        queues = configuration.apps.map { _ in AppQueues() }
+        appQueues = configuration.apps.map { _ in AppQueues() }
         parkedMembers = Slab(limit: configuration.parkedMembersMax)
         refusedMembers = Slab(limit: configuration.refusedMembersMax)
-        broadcasts = Slab(limit: configuration.recordsMax)
+        broadcasts = Slab(limit: configuration.fanoutRecordsMax)
         // Abandoned channels keep their slots until their pushes are answered, and idle channels keep theirs
         // for some time, unless a new channel needs the slot. So there can be more channels than records.
-        channels = Slab(limit: configuration.recordsMax * 2)
+        channels = Slab(limit: configuration.fanoutRecordsMax * 2)
         membershipChanges = Slab(limit: configuration.membershipChangesMax)
         // Room for the members that the shell has not fetched yet, and for those of all changes under way.
         returnedMembers = IndexQueue(limit: configuration.membershipChangesMax * 2)
@@ -161,12 +162,12 @@ public struct Audiences: ~Copyable {
             limit: 2 * (commands.limit + audiences.limit + rounds.limit + channels.limit + membershipChanges.limit)
         )
         let callsMax =
-            configuration.commandsMax * Self.sampledSegments.count + configuration.recordsMax * 6 + pagesMax
+            configuration.commandsMax * Self.sampledSegments.count + configuration.fanoutRecordsMax * 6 + pagesMax
             + configuration.refusedMembersMax + configuration.membershipChangesMax * 2
         storeQueue = StoreQueue(limit: callsMax)
-        activityQueue = StoreQueue(limit: configuration.refusedMembersMax)
+        activityStoreQueue = StoreQueue(limit: configuration.refusedMembersMax)
         productions = ProductionQueue(
-            limit: configuration.commandsMax * (MemberLocation.segmentCount + 2) + configuration.recordsMax * 4
+            limit: configuration.commandsMax * (MemberLocation.segmentCount + 2) + configuration.fanoutRecordsMax * 4
                 + configuration.refusedMembersMax * 2 + configuration.startsMax
         )
     }
@@ -209,23 +210,23 @@ public struct Audiences: ~Copyable {
     /// Number of parked members, including those whose next push is in flight.
     public var parkedMemberCount: Int { parkedMembers.count }
 
-    /// Handles every timer that is due, ends the pauses of store calls and productions that are over, and sends the
-    /// collected page reads if they need not wait longer. The shell calls it at ``nextDueMilliseconds``.
+    /// Does everything that is due at this time. The shell calls it at ``nextDueMilliseconds``, and then empties the
+    /// queues.
     public mutating func advance(now: Moment) {
         sendPageReadsIfDue(now: now)
         storeQueue.endPausesIfDue(now: now)
-        activityQueue.endPausesIfDue(now: now)
+        activityStoreQueue.endPausesIfDue(now: now)
         productions.endPauseIfDue(now: now)
         while let entry = timers.popDue(now: now.monotonicMilliseconds) {
             guard isCurrent(entry) else { continue }
             switch entry.owner {
             case .audience: beginNextCommand(entry.index, now: now)
             case .round:
-                rounds[entry.index].timerMilliseconds = .max
+                rounds[entry.index].timerDueMilliseconds = .max
                 advance(entry.index, now: now)
             case .membershipChange: membershipChangeTimerFired(entry.index, now: now)
             case .channel:
-                channels[entry.index].timerMilliseconds = .max
+                channels[entry.index].timerDueMilliseconds = .max
                 advance(channel: entry.index, now: now)
             case .channelWait: channelWaitTimedOut(entry.index)
             }
@@ -244,7 +245,7 @@ public struct Audiences: ~Copyable {
         var dueMilliseconds = timers.earliestDueMilliseconds ?? .max
         dueMilliseconds = min(dueMilliseconds, storeQueue.dueMilliseconds ?? .max)
         dueMilliseconds = min(dueMilliseconds, pageReads.sendDueMilliseconds ?? .max)
-        dueMilliseconds = min(dueMilliseconds, activityQueue.dueMilliseconds ?? .max)
+        dueMilliseconds = min(dueMilliseconds, activityStoreQueue.dueMilliseconds ?? .max)
         dueMilliseconds = min(dueMilliseconds, productions.dueMilliseconds ?? .max)
         return dueMilliseconds == .max ? nil : dueMilliseconds
     }

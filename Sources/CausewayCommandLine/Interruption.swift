@@ -29,7 +29,7 @@ package struct Interruption {
             // when it polls.
             _ = write(Interruption.eventDescriptor.load(ordering: .relaxed), &one, MemoryLayout<UInt64>.size)
             errno = savedError
-            if Interruption.endsAtOnce.load(ordering: .relaxed) { Interruption.end(by: number) }
+            if Interruption.endsAtOnce.load(ordering: .relaxed) { Interruption.endProgram(by: number) }
         }
         sigaction(SIGINT, &action, nil)
         sigaction(SIGTERM, &action, nil)
@@ -62,13 +62,13 @@ package struct Interruption {
     package func withSignalsUnhandled<Value, Failure>(_ body: () throws(Failure) -> Value) throws(Failure) -> Value {
         Self.endsAtOnce.store(true, ordering: .relaxed)
         defer { Self.endsAtOnce.store(false, ordering: .relaxed) }
-        if let pendingSignal { Self.end(by: pendingSignal) }
+        if let pendingSignal { Self.endProgram(by: pendingSignal) }
         return try body()
     }
 
     /// Ends the program as if it did not handle the signal. A signal handler is allowed to call `signal` and
     /// `raise`. The signal then takes effect when the handler returns.
-    private static func end(by number: Int32) {
+    private static func endProgram(by number: Int32) {
         signal(number, SIG_DFL)
         raise(number)
     }

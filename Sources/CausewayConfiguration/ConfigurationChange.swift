@@ -18,7 +18,7 @@ package struct ConfigurationChange {
         configuration = running
         for key in ConfigurationSchema.keys where !key.isSame(running, newConfiguration) {
             record(key.name, isApplied: key.isReloadable)
-            if key.isReloadable { key.copy(&configuration, newConfiguration) }
+            if key.isReloadable { key.copyValue(&configuration, newConfiguration) }
         }
         applyPolicies(of: newConfiguration)
         applyApps(of: newConfiguration)
@@ -38,7 +38,7 @@ package struct ConfigurationChange {
                 continue
             }
             for key in ConfigurationSchema.policyKeys where !key.isSame(configuration.policies[index], policy) {
-                key.copy(&configuration.policies[index], policy)
+                key.copyValue(&configuration.policies[index], policy)
                 record("policies.\(name).\(key.name)", isApplied: true)
             }
         }
@@ -61,7 +61,7 @@ package struct ConfigurationChange {
                 // If the list of policies was full, it does not contain a new policy. The app then keeps its
                 // old policy.
                 let isPolicyKnown = key.name != "policy" || configuration.policies.contains { $0.name == app.policy }
-                if key.isReloadable, isPolicyKnown { key.copy(&configuration.apps[index], app) }
+                if key.isReloadable, isPolicyKnown { key.copyValue(&configuration.apps[index], app) }
                 record("apps.\(name).\(key.name)", isApplied: key.isReloadable && isPolicyKnown)
             }
         }

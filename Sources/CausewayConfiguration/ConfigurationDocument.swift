@@ -29,22 +29,22 @@ struct ConfigurationDocument {
             try parse(text)
         } catch let error as YamlError {
             let (place, message) = Self.explain(error)
-            add(place, "", message)
+            addFault(place, "", message)
         } catch {
-            add(.wholeFile, "", "cannot be read as YAML")
+            addFault(.wholeFile, "", "cannot be read as YAML")
         }
     }
 
     private mutating func parse(_ text: String) throws {
         guard text.utf8.count <= Self.bytesMax else {
-            return add(.wholeFile, "", "is larger than \(Self.bytesMax) bytes")
+            return addFault(.wholeFile, "", "is larger than \(Self.bytesMax) bytes")
         }
         guard let root = try Yams.compose(yaml: text), !root.isNull else { return }
         guard let mapping = root.mapping else {
-            return add(place(of: root), "", "must be a map of sections, such as kafka: and redis:")
+            return addFault(place(of: root), "", "must be a map of sections, such as kafka: and redis:")
         }
         guard Self.remainingNodeCount(root, nodesMax: Self.nodesMax, depth: 0) != nil else {
-            return add(
+            return addFault(
                 .wholeFile,
                 "",
                 "has more than \(Self.nodesMax) values, lists of lists, or keys that are not texts"
@@ -101,7 +101,7 @@ struct ConfigurationDocument {
 }
 
 extension ConfigurationDocument {
-    private mutating func add(_ place: ConfigurationPlace, _ key: String, _ message: String) {
+    private mutating func addFault(_ place: ConfigurationPlace, _ key: String, _ message: String) {
         faults.append(PlacedFault(place: place, key: key, message: message))
     }
 
@@ -118,7 +118,7 @@ extension ConfigurationDocument {
             let key = section.isEmpty ? name : "\(section).\(name)"
             let keyPattern = pattern.isEmpty ? name : "\(pattern).\(name)"
             if name.contains(".") {
-                add(place(of: keyNode), key, "has a dot; write nested sections, each indented")
+                addFault(place(of: keyNode), key, "has a dot; write nested sections, each indented")
             } else if let valueKind = ConfigurationNames.valueKinds[keyPattern] {
                 checkValue(value, valueKind: valueKind, key: key, keyPlace: place(of: keyNode))
             } else if let namedSection = NamedSection(rawValue: keyPattern) {
@@ -127,7 +127,7 @@ extension ConfigurationDocument {
                 withMembers(of: value, key: key) { $0.checkSection($1, section: key, pattern: keyPattern) }
             } else {
                 let suggestion = NearestName.find(to: name, among: ConfigurationNames.members(of: pattern))
-                add(place(of: keyNode), key, "is not a key" + (suggestion.map { "; did you mean \($0)?" } ?? ""))
+                addFault(place(of: keyNode), key, "is not a key" + (suggestion.map { "; did you mean \($0)?" } ?? ""))
             }
         }
     }
@@ -137,7 +137,7 @@ extension ConfigurationDocument {
             let name = nameNode.scalar?.string ?? ""
             let section = "\(namedSection.rawValue).\(name)"
             if let fault = namedSection.nameRule.fault(name) {
-                add(place(of: nameNode), section, fault)
+                addFault(place(of: nameNode), section, fault)
                 continue
             }
             memberPlaces[namedSection, default: [:]][name] = place(of: nameNode)
@@ -153,14 +153,18 @@ extension ConfigurationDocument {
         if let mapping = value.mapping {
             body(&self, mapping)
         } else if !value.isNull {
-            add(place(of: value), key, "is a section: indent its keys below it")
+            addFault(place(of: value), key, "is a section: indent its keys below it")
         }
     }
 
     /// Checks that a key's value is of the right kind. If it is, adds the key to `places`; otherwise adds a fault. If a
     /// text or a choice has no value, adds neither: the key counts as missing.
-    private mutating func checkValue(_ value: Node, valueKind: KeyValueKind, key: String, keyPlace: ConfigurationPlace)
-    {
+    private mutating func checkValue(
+        _ value: Node,
+        valueKind: ConfigurationValueKind,
+        key: String,
+        keyPlace: ConfigurationPlace
+    ) {
         let valuePlace = value.isNull ? keyPlace : place(of: value)
         switch valueKind {
         case .properties:
@@ -168,7 +172,7 @@ extension ConfigurationDocument {
                 for (nameNode, value) in mapping {
                     let name = nameNode.scalar?.string ?? ""
                     if value.scalar == nil || value.isNull {
-                        document.add(document.place(of: nameNode), "\(key).\(name)", "must be one value")
+                        document.addFault(document.place(of: nameNode), "\(key).\(name)", "must be one value")
                     } else {
                         document.places["\(key).\(name)"] = document.place(of: nameNode)
                         document.propertyNames[key, default: []].append(name)
@@ -179,19 +183,19 @@ extension ConfigurationDocument {
             if value.isDecimalInteger {
                 places[key] = valuePlace
             } else {
-                add(valuePlace, key, "must be a whole number in \(range.lowerBound)...\(range.upperBound)")
+                addFault(valuePlace, key, "must be a whole number in \(range.lowerBound)...\(range.upperBound)")
             }
         case .choices(let names):
             if value.sequence != nil {
                 places[key] = valuePlace
             } else {
-                add(valuePlace, key, "must be a list such as [\(names.joined(separator: ", "))]")
+                addFault(valuePlace, key, "must be a list such as [\(names.joined(separator: ", "))]")
             }
         case .texts:
             if value.sequence != nil {
                 places[key] = valuePlace
             } else {
-                add(valuePlace, key, "must be a list such as [\"match-*\"], or [] for none")
+                addFault(valuePlace, key, "must be a list such as [\"match-*\"], or [] for none")
             }
         case .text, .choice:
             if value.isNull {
@@ -200,7 +204,7 @@ extension ConfigurationDocument {
             } else if value.scalar != nil {
                 places[key] = valuePlace
             } else {
-                add(valuePlace, key, "must be one value")
+                addFault(valuePlace, key, "must be one value")
             }
         }
     }

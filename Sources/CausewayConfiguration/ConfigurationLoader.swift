@@ -122,7 +122,7 @@ private struct ConfigurationReader {
         // Skip a key that already has a fault. Otherwise the operator would see the same mistake twice.
         let faultyKeys = Set(faults.map(\.key))
         for (key, message) in additionalCheck?(configuration, requiresFiles) ?? [] where !faultyKeys.contains(key) {
-            add(place(of: key) ?? .wholeFile, key, message)
+            addFault(place(of: key) ?? .wholeFile, key, message)
         }
         return configuration
     }
@@ -132,7 +132,7 @@ private struct ConfigurationReader {
         return environment[variable] != nil ? .variable(variable) : document.places[key]
     }
 
-    private mutating func add(_ place: ConfigurationPlace, _ key: String, _ message: String) {
+    private mutating func addFault(_ place: ConfigurationPlace, _ key: String, _ message: String) {
         faults.append(PlacedFault(place: place, key: key, message: message))
     }
 
@@ -146,7 +146,7 @@ private struct ConfigurationReader {
             // reported.
             if key.isRequired, !faults.contains(where: { $0.key == name }) {
                 let app = section.split(separator: ".").last.flatMap { document.memberPlaces[.apps]?[String($0)] }
-                add(
+                addFault(
                     app ?? .wholeFile,
                     name,
                     "is required (or \(ConfigurationNames.variable(of: name)) in the environment)"
@@ -160,46 +160,46 @@ private struct ConfigurationReader {
             case .integer(let range):
                 let value = try reader.requiredInt(forKey: path)
                 guard range.contains(value) else {
-                    return add(place, name, "\(value) is not in \(range.lowerBound)...\(range.upperBound)")
+                    return addFault(place, name, "\(value) is not in \(range.lowerBound)...\(range.upperBound)")
                 }
                 key.assign(&root, .integer(value))
             case .choices(let choices):
                 let values = try reader.requiredStringArray(forKey: path)
                 guard !values.isEmpty, Set(values).count == values.count, Set(values).isSubset(of: choices) else {
-                    return add(place, name, "must be one or more of \(choices.joined(separator: ", ")), each once")
+                    return addFault(place, name, "must be one or more of \(choices.joined(separator: ", ")), each once")
                 }
                 key.assign(&root, .chosen(values))
             case .texts:
                 let values = try reader.requiredStringArray(forKey: path).filter { !$0.isEmpty }
-                guard Set(values).count == values.count else { return add(place, name, "has a value twice") }
+                guard Set(values).count == values.count else { return addFault(place, name, "has a value twice") }
                 if let fault = values.lazy.compactMap({ text in key.rule.fault(text).map { "\(text) \($0)" } }).first {
-                    return add(place, name, fault)
+                    return addFault(place, name, fault)
                 }
                 key.assign(&root, .texts(values))
             case .choice(let choices):
                 let value = try reader.requiredString(forKey: path)
                 guard choices.contains(value) else {
-                    return add(place, name, "is not one of \(choices.joined(separator: ", "))")
+                    return addFault(place, name, "is not one of \(choices.joined(separator: ", "))")
                 }
                 key.assign(&root, .text(value))
             case .text, .properties:
                 let value = try reader.requiredString(forKey: path, isSecret: key.isSecret)
                 if let fault = key.rule.fault(value) {
-                    return add(place, name, fault)
+                    return addFault(place, name, fault)
                 }
                 if key.isFile, requiresFiles, !value.isEmpty,
                     let reason = ConfigurationFile.unreadableReason(path: value)
                 {
-                    return add(place, name, "\(value): \(reason)")
+                    return addFault(place, name, "\(value): \(reason)")
                 }
                 key.assign(&root, .text(value))
             }
         } catch {
-            add(place, name, "must be \(Self.valueDescription(of: key.valueKind))")
+            addFault(place, name, "must be \(Self.valueDescription(of: key.valueKind))")
         }
     }
 
-    private static func valueDescription(of valueKind: KeyValueKind) -> String {
+    private static func valueDescription(of valueKind: ConfigurationValueKind) -> String {
         switch valueKind {
         case .integer(let range): "a whole number in \(range.lowerBound)...\(range.upperBound)"
         case .choices, .texts: "a list"
@@ -215,10 +215,10 @@ private struct ConfigurationReader {
             let key = "\(section).\(name)"
             guard let place = place(of: key) else { continue }
             if let fault = ConfigurationRule.propertyName.fault(name) {
-                add(place, key, fault)
+                addFault(place, key, fault)
             } else if let value = try? reader.requiredString(forKey: ConfigKey(key), isSecret: true) {
                 if schemaKey.isFile, let fault = fault(ofPropertyFile: value, rule: schemaKey.rule) {
-                    add(place, key, fault)
+                    addFault(place, key, fault)
                 } else {
                     properties.append(KafkaProperty(name: name, value: value))
                 }
@@ -244,18 +244,19 @@ private struct ConfigurationReader {
         if let list = environment[section.variable] {
             for name in list.split(separator: ",").map({ String($0.trimmingPrefix(while: \.isWhitespace)) }) {
                 if let fault = section.nameRule.fault(name) {
-                    add(.variable(section.variable), section.rawValue, "\(fault), several separated by commas")
+                    addFault(.variable(section.variable), section.rawValue, "\(fault), several separated by commas")
                 } else {
                     names.insert(name)
                 }
             }
         }
-        if !section.memberCounts.contains(names.count), !faults.contains(where: { $0.key.hasPrefix(section.rawValue) })
+        if !section.memberCountRange.contains(names.count),
+            !faults.contains(where: { $0.key.hasPrefix(section.rawValue) })
         {
-            let (countMin, countMax) = (section.memberCounts.lowerBound, section.memberCounts.upperBound)
+            let (countMin, countMax) = (section.memberCountRange.lowerBound, section.memberCountRange.upperBound)
             let message =
                 "must have \(countMin) to \(countMax) \(section.rawValue) (or \(section.variable) in the environment)"
-            add(.wholeFile, section.rawValue, message)
+            addFault(.wholeFile, section.rawValue, message)
         }
         return names.sorted()
     }
@@ -278,7 +279,7 @@ private struct ConfigurationReader {
             let variables = Self.keys(ofPolicy: name).map(ConfigurationNames.variable)
             if let other = variables.compactMap({ policiesByVariable[$0] }).first {
                 let place = document.memberPlaces[.policies]?[name] ?? .variable(NamedSection.policies.variable)
-                add(place, "policies.\(name)", "has the same environment variables as \(other)")
+                addFault(place, "policies.\(name)", "has the same environment variables as \(other)")
             }
             for variable in variables { policiesByVariable[variable] = name }
         }
@@ -293,7 +294,7 @@ private struct ConfigurationReader {
             let isProperty = sections.contains { ConfigurationNames.property(inVariable: name, section: $0) != nil }
             guard !isProperty, !ConfigurationNames.isServiceLink(name, value: value) else { continue }
             let suggestion = NearestName.find(to: name, among: Array(knownVariables))
-            add(
+            addFault(
                 .variable(name),
                 "",
                 "is not the variable of any key" + (suggestion.map { "; did you mean \($0)?" } ?? "")

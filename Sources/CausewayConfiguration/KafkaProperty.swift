@@ -41,7 +41,7 @@ package struct PropertyValueFile: Sendable, Equatable {
         do throws(SecretFileError) {
             return try SecretFile.readText(path, bytesMax: Self.bytesMax)
         } catch {
-            throw KafkaError.property(name, "kafka.propertyFiles: \(error)")
+            throw KafkaError.unusableProperty(name, "kafka.propertyFiles: \(error)")
         }
     }
 }

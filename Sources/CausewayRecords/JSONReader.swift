@@ -37,7 +37,7 @@ struct JSONReader {
         while let byte = nextByte, [0x20, 0x09, 0x0A, 0x0D].contains(byte) { position += 1 }
     }
 
-    private mutating func take(_ byte: Character) -> Bool {
+    private mutating func takeIfNext(_ byte: Character) -> Bool {
         guard nextByte == byte.asciiValue else { return false }
         position += 1
         return true
@@ -45,7 +45,7 @@ struct JSONReader {
 
     private mutating func expect(_ word: StaticString) throws(RecordFault) {
         for character in "\(word)" {
-            guard take(character) else { throw syntaxFault }
+            guard takeIfNext(character) else { throw syntaxFault }
         }
     }
 
@@ -83,41 +83,41 @@ struct JSONReader {
     private mutating func readObject() throws(RecordFault) -> JSONObject {
         var members = JSONObject()
         skipWhitespace()
-        if take("}") { return members }
+        if takeIfNext("}") { return members }
         while true {
             skipWhitespace()
             let key = try readString()
             skipWhitespace()
-            guard take(":") else { throw syntaxFault }
+            guard takeIfNext(":") else { throw syntaxFault }
             skipWhitespace()
             let value = try readValue()
             if members[key] == nil { members[key] = value }
             skipWhitespace()
-            if take("}") { return members }
-            guard take(",") else { throw syntaxFault }
+            if takeIfNext("}") { return members }
+            guard takeIfNext(",") else { throw syntaxFault }
         }
     }
 
     private mutating func readArray() throws(RecordFault) -> [JSONValue] {
         var elements: [JSONValue] = []
         skipWhitespace()
-        if take("]") { return elements }
+        if takeIfNext("]") { return elements }
         while true {
             skipWhitespace()
             elements.append(try readValue())
             skipWhitespace()
-            if take("]") { return elements }
-            guard take(",") else { throw syntaxFault }
+            if takeIfNext("]") { return elements }
+            guard takeIfNext(",") else { throw syntaxFault }
         }
     }
 
     private mutating func readNumber() throws(RecordFault) -> JSONValue {
         let start = position
-        _ = take("-")
-        if !take("0") { try skipDigits() }
-        if take(".") { try skipDigits() }
-        if take("e") || take("E") {
-            if !take("-") { _ = take("+") }
+        _ = takeIfNext("-")
+        if !takeIfNext("0") { try skipDigits() }
+        if takeIfNext(".") { try skipDigits() }
+        if takeIfNext("e") || takeIfNext("E") {
+            if !takeIfNext("-") { _ = takeIfNext("+") }
             try skipDigits()
         }
         let text = String(decoding: bytes[start..<position], as: UTF8.self)
@@ -135,7 +135,7 @@ struct JSONReader {
     }
 
     private mutating func readString() throws(RecordFault) -> String {
-        guard take("\"") else { throw syntaxFault }
+        guard takeIfNext("\"") else { throw syntaxFault }
         var content: [UInt8] = []
         while let byte = nextByte, byte >= 0x20 {
             position += 1

@@ -25,17 +25,17 @@ extension LiveActivityCommand: Codable {
 
     /// Returns the record's JSON. If the command was read from a record, its unchanged members stay as they were read.
     func json() throws -> JSONValue {
-        let ownJSON = try ownFields()
+        let ownJSON = try propertiesJSON()
         guard let receivedJSON else { return ownJSON }
         return ownJSON.mergingChanges(
             into: receivedJSON,
-            comparedWith: try Self(json: receivedJSON).ownFields(),
+            comparedWith: try Self(json: receivedJSON).propertiesJSON(),
             in: Key.extensibleObjectKeys
         )
     }
 
     /// Returns the JSON that the command's properties give. Does not use `receivedJSON`.
-    func ownFields() throws -> JSONValue {
+    func propertiesJSON() throws -> JSONValue {
         var record: [String: JSONValue] = ["app": .string(app), "aps": .object(try aps())]
         switch address {
         case .activity(let name): record["activity"] = .string(name)
@@ -110,14 +110,14 @@ extension LiveActivityCommand: Codable {
         id = try record.string("id")
         sequence = try record.unsigned("sequence")
         priority = try record.unsigned("priority").map { Int(clamping: $0) }
-        expiration = try record.seconds("expiration")
+        expiration = try record.dateFromSeconds("expiration")
         policy = try record.string("policy")
 
-        timestamp = try aps.required("timestamp", aps.seconds("timestamp"))
+        timestamp = try aps.required("timestamp", aps.dateFromSeconds("timestamp"))
         contentState = try aps.member(Key.contentState)?.decoded(as: ContentState.self)
         alert = try aps.has("alert") ? Alert(aps.object("alert")) : nil
-        staleDate = try aps.seconds(Key.staleDate)
-        dismissalDate = try aps.seconds(Key.dismissalDate)
+        staleDate = try aps.dateFromSeconds(Key.staleDate)
+        dismissalDate = try aps.dateFromSeconds(Key.dismissalDate)
         relevanceScore = try aps.number(Key.relevanceScore)
     }
 

@@ -55,7 +55,7 @@ struct RecordObject {
     }
 
     /// Returns a date that is written as seconds since 1970; nil if the key is missing.
-    func seconds(_ key: String) throws(RecordFault) -> Date? {
+    func dateFromSeconds(_ key: String) throws(RecordFault) -> Date? {
         try number(key).map { Date(timeIntervalSince1970: $0) }
     }
 

@@ -9,12 +9,12 @@ package struct ConfigurationSource: Sendable {
     /// The configuration file. Nil if the whole configuration comes from the environment, which does not change.
     package var path: String?
     /// The log threshold of the worker. A reload may change it.
-    package var threshold: LogThreshold
+    package var logThreshold: LogThreshold
 
-    package init(loader: ConfigurationLoader, path: String?, threshold: LogThreshold) {
+    package init(loader: ConfigurationLoader, path: String?, logThreshold: LogThreshold) {
         self.loader = loader
         self.path = path
-        self.threshold = threshold
+        self.logThreshold = logThreshold
     }
 }
 
@@ -85,7 +85,7 @@ actor ConfigurationReloader {
         }
         let change = ConfigurationChange(from: runningConfiguration, to: newConfiguration)
         runningConfiguration = change.configuration
-        source.threshold.level = runningConfiguration.log.level
+        source.logThreshold.level = runningConfiguration.log.level
         // Apply also if no key has changed: a file of shapes may have changed.
         if !change.appliedKeys.isEmpty || runningConfiguration.apps.contains(where: { $0.shapes.file != nil }) {
             apply(runningConfiguration)

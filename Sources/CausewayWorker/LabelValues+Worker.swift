@@ -9,9 +9,9 @@ import Redis
 extension LabelValues {
     /// Makes the labels of a worker with this configuration.
     ///
-    /// - Parameter signers: the signing keys, in the order of `keyIdentifiers`. If another key replaces one
+    /// - Parameter signingKeys: the signing keys, in the order of `keyIdentifiers`. If another key replaces one
     ///   of them later, the label keeps the id of the replaced key.
-    init(_ configuration: WorkerConfiguration, signers: [AppKey], keyIdentifiers: [String], version: String) {
+    init(_ configuration: WorkerConfiguration, signingKeys: [AppKey], keyIdentifiers: [String], version: String) {
         self.init(
             apps: configuration.apps.map(\.name),
             pools: configuration.apps.flatMap { app in
@@ -21,7 +21,7 @@ extension LabelValues {
             responses: ResponseTable(
                 reasons: Reason.allCases.map { .init(documentedStatus: $0.documentedStatus, text: "\($0.text)") }
             ),
-            signers: zip(signers, keyIdentifiers).map { Signer(team: $0.teamIdentifier, keyIdentifier: $1) },
+            signers: zip(signingKeys, keyIdentifiers).map { Signer(team: $0.teamIdentifier, keyIdentifier: $1) },
             policies: configuration.policies.map(\.name),
             redisErrors: RedisError.Code.allCases.map { "\($0)" } + ["other"],
             kafkaErrors: Self.kafkaErrors.map(\.name) + ["other"],

@@ -10,13 +10,13 @@ struct ProcessorLimit {
     /// The number of processors, at least 1. A quota is rounded up, for example from one and a half processors to 2,
     /// because one lane would leave half a processor idle.
     var processorCount: Int {
-        let affinity = affinityProcessors ?? Int(sysconf(Int32(_SC_NPROCESSORS_ONLN)))
-        return max(1, min(affinity, quotaProcessors ?? .max))
+        let affinity = affinityProcessorCount ?? Int(sysconf(Int32(_SC_NPROCESSORS_ONLN)))
+        return max(1, min(affinity, quotaProcessorCount ?? .max))
     }
 
     /// The number of processors in the process's affinity, counted as bits of a hexadecimal mask; nil if the
     /// kernel does not report it.
-    private var affinityProcessors: Int? {
+    private var affinityProcessorCount: Int? {
         let name = "Cpus_allowed:"
         guard let line = ControlGroups.readText(statusFile)?.split(separator: "\n").first(where: { $0.hasPrefix(name) })
         else {
@@ -28,11 +28,13 @@ struct ProcessorLimit {
 
     /// The smallest quota of the process's control group and its enclosing groups, in processors, rounded up.
     /// Nil if none has a quota, or if the control groups are of version 1.
-    private var quotaProcessors: Int? { groups.readUnifiedTexts("cpu.max").compactMap(Self.parseQuotaProcessors).min() }
+    private var quotaProcessorCount: Int? {
+        groups.readUnifiedTexts("cpu.max").compactMap(Self.parseQuotaProcessorCount).min()
+    }
 
     /// Reads `cpu.max`: microseconds of processor time (or `max`) in each period, and the length of the
     /// period. Rounds up.
-    private static func parseQuotaProcessors(_ text: String) -> Int? {
+    private static func parseQuotaProcessorCount(_ text: String) -> Int? {
         let words = text.split(whereSeparator: \.isWhitespace)
         guard words.count == 2, let timeMicroseconds = Int64(words[0]), let periodMicroseconds = Int64(words[1]),
             timeMicroseconds > 0, periodMicroseconds > 0

@@ -42,7 +42,7 @@ package enum StartupCheck {
                     file: signingKey.file
                 ) {
                     _ in
-                    _ = try WorkerSetup.makeSigner(signingKey)
+                    _ = try WorkerSetup.makeTokenSource(signingKey)
                 }
             }
         }

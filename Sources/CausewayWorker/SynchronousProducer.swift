@@ -27,7 +27,7 @@ final class SynchronousProducer {
     deinit { close() }
 
     func close() {
-        _ = openClient?.producer.close(deadlineMilliseconds: Self.closeTimeoutMilliseconds)
+        _ = openClient?.producer.close(timeoutMilliseconds: Self.closeTimeoutMilliseconds)
         openClient = nil
     }
 
@@ -89,7 +89,7 @@ final class SynchronousProducer {
             self.brokerMonitor = brokerMonitor
             return (producer, topic)
         } catch {
-            _ = producer.close(deadlineMilliseconds: Self.closeTimeoutMilliseconds)
+            _ = producer.close(timeoutMilliseconds: Self.closeTimeoutMilliseconds)
             throw error
         }
     }

@@ -111,7 +111,11 @@ package final class Worker: Service {
         }
         storeWatchTask.cancel()
         await storeWatchTask.value
-        if signals.isStoppingAtOnce { await setup.traceExporter?.giveUp() } else { await setup.traceExporter?.finish() }
+        if signals.isStoppingAtOnce {
+            await setup.traceExporter?.dropRemainingTraces()
+        } else {
+            await setup.traceExporter?.exportRemainingTraces()
+        }
         if let error = signals.error { throw error }
         log(.workerStopped)
     }
@@ -135,7 +139,7 @@ package final class Worker: Service {
         } catch {
             setup.stopLanes()
             for lane in lanes { lane.join() }
-            _ = producer.close(deadlineMilliseconds: Self.closeTimeoutMilliseconds)
+            _ = producer.close(timeoutMilliseconds: Self.closeTimeoutMilliseconds)
             throw error
         }
     }
@@ -184,7 +188,7 @@ package final class Worker: Service {
             signals.fail(error)
             setup.stopLanes()
             for lane in lanes { lane.join() }
-            _ = intakeSetup.producer.close(deadlineMilliseconds: closeTimeoutMilliseconds)
+            _ = intakeSetup.producer.close(timeoutMilliseconds: closeTimeoutMilliseconds)
         }
         signals.noteEnded()
     }

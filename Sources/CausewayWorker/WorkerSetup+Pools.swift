@@ -4,23 +4,23 @@ import Delivery
 import LiveActivity
 import Reactor
 
-/// The pools of connections to APNs, and the signers of their provider tokens.
+/// The pools of connections to APNs, and the sources of their provider tokens.
 extension WorkerSetup {
-    /// Makes one signer for each key. All apps and environments with the same key share its signer.
-    static func makeSigners(
+    /// Makes one token source for each key. All apps and environments with the same key share its source.
+    static func makeTokenSources(
         _ configuration: WorkerConfiguration
     ) throws -> [AppKey: ProviderTokenSource] {
-        var signers: [AppKey: ProviderTokenSource] = [:]
+        var tokenSources: [AppKey: ProviderTokenSource] = [:]
         for app in configuration.apps {
             for environment in app.environments {
                 let key = app.key(for: environment)
-                if signers[key] == nil { signers[key] = try makeSigner(key) }
+                if tokenSources[key] == nil { tokenSources[key] = try makeTokenSource(key) }
             }
         }
-        return signers
+        return tokenSources
     }
 
-    static func makeSigner(_ key: AppKey) throws -> ProviderTokenSource {
+    static func makeTokenSource(_ key: AppKey) throws -> ProviderTokenSource {
         try ProviderTokenSource(
             key: try SigningKey(path: key.file),
             keyIdentifier: try key.readIdentifier(),
@@ -44,11 +44,11 @@ extension WorkerSetup {
         try TLSContext.client(caFile: apns.caFile, applicationProtocols: ["h2"])
     }
 
-    /// Makes the configuration of a lane's pools: one for each app and environment. All lanes share the signers and the
-    /// budget of connections.
+    /// Makes the configuration of a lane's pools: one for each app and environment. All lanes share the token sources
+    /// and the budget of connections.
     static func makePools(
         _ configuration: WorkerConfiguration,
-        signers: [AppKey: ProviderTokenSource],
+        tokenSources: [AppKey: ProviderTokenSource],
         keys: [AppKey],
         laneCount: Int
     ) throws -> [LaneSetup.Pool] {
@@ -59,7 +59,7 @@ extension WorkerSetup {
             .flatMap { position, app in
                 try app.environments.map { environment in
                     let key = app.key(for: environment)
-                    guard let source = signers[key], let signerIndex = keys.firstIndex(of: key) else {
+                    guard let source = tokenSources[key], let signerIndex = keys.firstIndex(of: key) else {
                         preconditionFailure("every configured key has a signer")
                     }
                     let endpoint = configuration.apns.endpoint(for: environment)
@@ -71,7 +71,7 @@ extension WorkerSetup {
                     )
                     pool.connectionsMax = configuration.apns.connectionsPerPool
                     pool.connectionBudget = budget
-                    pool.inFlightMax = configuration.apns.inFlightPerConnection
+                    pool.inFlightPerConnectionMax = configuration.apns.inFlightPerConnection
                     pool.requestTimeoutMilliseconds = Int64(configuration.apns.requestTimeoutMilliseconds)
                     pool.connectTimeoutMilliseconds = Int64(configuration.apns.connectTimeoutMilliseconds)
                     try pool.validate()

@@ -24,7 +24,7 @@ struct WorkerSetup: @unchecked Sendable {
     let log: SharedLimitedLog
     /// Watches the files with the keys for provider tokens.
     let keyFileWatcher: KeyFileWatcher
-    private let signers: [AppKey: ProviderTokenSource]
+    private let tokenSources: [AppKey: ProviderTokenSource]
     /// Encrypts the provider tokens that workers share in Redis; nil if every worker signs its own tokens.
     private let tokenCipher: ProviderTokenCipher?
     private let rereadingExchange = RereadingExchange()
@@ -54,27 +54,27 @@ struct WorkerSetup: @unchecked Sendable {
         delivery.usedBlockBytesMax = memoryBudget.usedBlockBytesMax
         self.delivery = delivery
         redis = try RedisConfiguration(configuration.redis)
-        let signers = try Self.makeSigners(configuration)
-        self.signers = signers
-        let keys = signers.keys.sorted { ($0.teamIdentifier, $0.file) < ($1.teamIdentifier, $1.file) }
+        let tokenSources = try Self.makeTokenSources(configuration)
+        self.tokenSources = tokenSources
+        let keys = tokenSources.keys.sorted { ($0.teamIdentifier, $0.file) < ($1.teamIdentifier, $1.file) }
         registry = MetricRegistry(
             labels: LabelValues(
                 configuration,
-                signers: keys,
-                keyIdentifiers: keys.map { signers[$0]?.keyStatus.keyIdentifier ?? $0.configuredIdentifier },
+                signingKeys: keys,
+                keyIdentifiers: keys.map { tokenSources[$0]?.keyStatus.keyIdentifier ?? $0.configuredIdentifier },
                 version: version
             ),
             laneCount: laneCount
         )
-        registry.lifetimes.isNeeded = configuration.limitsLifetimes
+        registry.lifetimes.areLifetimesLimited = configuration.limitsLifetimes
         let log = SharedLimitedLog(logger: logger, events: registry.events)
         self.log = log
-        for key in keys where signers[key]?.signingKey.isReadableByOthers == true {
+        for key in keys where tokenSources[key]?.signingKey.isReadableByOthers == true {
             log(.keyReadableByOthers, ["file": "\(key.file)"])
         }
-        keyFileWatcher = KeyFileWatcher(signers, apps: configuration.apps, registry: registry, log: log)
+        keyFileWatcher = KeyFileWatcher(tokenSources, apps: configuration.apps, registry: registry, log: log)
         tokenCipher = try configuration.apns.sharedTokenKeyFile.map { try ProviderTokenCipher(keyFile: $0) }
-        pools = try Self.makePools(configuration, signers: signers, keys: keys, laneCount: laneCount)
+        pools = try Self.makePools(configuration, tokenSources: tokenSources, keys: keys, laneCount: laneCount)
         let traces = registry.traces
         let collector = try Self.makeTraceCollector(configuration.tracing)
         let traceRings = collector == nil ? [] : (0..<laneCount).map { _ in TraceRing(traces) }
@@ -82,7 +82,7 @@ struct WorkerSetup: @unchecked Sendable {
         traceExporter = try collector.map {
             try TraceExporter($0, encoder: SpanEncoder(configuration), rings: traceRings, counters: traces, log: log)
         }
-        warnOfReadableSecrets(configuration)
+        warnOfSecretsReadableByOthers(configuration)
     }
 
     /// Makes the producer that all lanes share. The caller must close it.
@@ -101,7 +101,7 @@ struct WorkerSetup: @unchecked Sendable {
     /// Makes the actor that shares provider tokens between all workers; nil if tokens are not shared.
     func makeProviderTokenSharer() throws(RedisError) -> ProviderTokenSharer? {
         guard let tokenCipher else { return nil }
-        return try ProviderTokenSharer(Array(signers.values), redis: redis, cipher: tokenCipher, log: log)
+        return try ProviderTokenSharer(Array(tokenSources.values), redis: redis, cipher: tokenCipher, log: log)
     }
 
     /// Makes the keeper of the audiences' channels; nil if no app may have channels.
@@ -122,7 +122,7 @@ struct WorkerSetup: @unchecked Sendable {
             configuration,
             redis: redis,
             tokenSource: { app, environment in
-                guard let source = signers[app.key(for: environment)] else {
+                guard let source = tokenSources[app.key(for: environment)] else {
                     preconditionFailure("every configured key has a signer")
                 }
                 return source
@@ -168,7 +168,7 @@ struct WorkerSetup: @unchecked Sendable {
                 fanout: try producer.makeTopic(configuration.kafka.topics.fanout),
                 commands: try producer.makeTopic(configuration.kafka.topics.commands)
             ),
-            apps: configuration.apps.map { Array($0.bundleId.utf8) },
+            bundleIdentifiers: configuration.apps.map { Array($0.bundleId.utf8) },
             registry: registry,
             traceRings: traceRings,
             traceSamplesPerMillion: configuration.tracing.samplesPerMillion,
@@ -211,8 +211,8 @@ struct WorkerSetup: @unchecked Sendable {
             mailboxes: mailboxes,
             wakeup: wakeup,
             drainMilliseconds: Int64(configuration.worker.drainMilliseconds),
-            inboxBytesMax: Int(memoryBudget.inboxBytes),
-            rereading: PartitionRereading(
+            inboxBytesMax: Int(memoryBudget.inboxBytesPerLane),
+            rereading: RereadingPartitions(
                 exchange: rereadingExchange,
                 commandAgeMillisecondsMax: Int64(configuration.redis.rereadMinutes) * 60_000
             ),
@@ -230,7 +230,7 @@ struct WorkerSetup: @unchecked Sendable {
     func offerSettings(of configuration: WorkerConfiguration) {
         var settings = Self.makeDeliveryConfiguration(configuration).reloadableSettings
         settings.appContracts = try? configuration.apps.map { try $0.readContractRule() }
-        registry.lifetimes.isNeeded = configuration.limitsLifetimes
+        registry.lifetimes.areLifetimesLimited = configuration.limitsLifetimes
         for mailbox in mailboxes { mailbox.offerSettings(settings) }
     }
 
@@ -254,8 +254,8 @@ struct WorkerSetup: @unchecked Sendable {
             audiences.channelRules[UInt16(index)] =
                 ChannelRule(patterns: app.channels.audiences, environments: environments)
         }
-        audiences.recordsMax = memoryBudget.fanoutRecordsMax(configured: audiences.recordsMax)
-        audiences.recordBytesMax = memoryBudget.fanoutBytesMax
+        audiences.fanoutRecordsMax = memoryBudget.fanoutRecordsMax(configured: audiences.fanoutRecordsMax)
+        audiences.fanoutRecordBytesMax = memoryBudget.fanoutBytesMax
         audiences.pageBytesMax = memoryBudget.pageBytesMax(configured: audiences.pageBytesMax)
         audiences.pagesMax = memoryBudget.pagesMax(configured: audiences.pagesMax, apps: delivery.apps.count)
         audiences.limitRetryPauses(to: delivery.retryMillisecondsMax)
@@ -281,7 +281,7 @@ struct WorkerSetup: @unchecked Sendable {
         delivery.registrationsTopic = Array(configuration.kafka.topics.registrations.utf8)
         delivery.deferredTopic = Array(configuration.kafka.topics.deferred.utf8)
         delivery.supersededResults = configuration.kafka.supersededResults
-        delivery.pushesInFlightPerPoolMax =
+        delivery.creditsPerPoolMax =
             configuration.apns.connectionsPerPool * configuration.apns.inFlightPerConnection
         delivery.policies = configuration.policies
         delivery.retryMillisecondsMax = Int64(worker.retryMillisecondsMax)
@@ -300,7 +300,7 @@ struct WorkerSetup: @unchecked Sendable {
         return TraceCollector(address: address, tls: tls, headersFile: tracing.headersFile)
     }
 
-    private func warnOfReadableSecrets(_ configuration: WorkerConfiguration) {
+    private func warnOfSecretsReadableByOthers(_ configuration: WorkerConfiguration) {
         let redis = configuration.redis
         var files: [(key: String, path: String?)] = [
             ("redis.passwordFile", redis.passwordFile), ("redis.sentinelPasswordFile", redis.sentinelPasswordFile),

@@ -58,7 +58,7 @@ public struct Delivery: ~Copyable {
     let bundleIdentifiers: BundleIdentifiers
     /// Writes the commands that Redis stores: held commands, and those that the timetable keeps. It is a property, so
     /// that its memory is reused.
-    var heldCommandWriter = JSONWriter()
+    var storedCommandWriter = JSONWriter()
     var productions: ProductionQueue<Production>
     /// Commands that the producer has not yet taken for the deferred topic. They have a queue of their own, so that
     /// results are produced even if the deferred topic accepts nothing.
@@ -79,7 +79,7 @@ public struct Delivery: ~Copyable {
     /// address. Without this property, each call of a method that only reads would copy the whole struct of more than
     /// 1,000 bytes, several times for each command.
     private let fixedAddressMarker = Atomic<Bool>(false)
-    /// What `nextPush` changed for the last push, so that `pushReturned` can undo it if no stream takes the
+    /// What `takeNextPush` changed for the last push, so that `pushNotSent` can undo it if no stream takes the
     /// push.
     var lastOfferedPush = OfferedPush()
 
@@ -98,8 +98,8 @@ public struct Delivery: ~Copyable {
         randomness = SplitMix64(seed: configuration.seed)
         countersByApp = Array(repeating: AppCounters(), count: configuration.apps.count)
         defaultIdentifierBytesMax = max(
-            DefaultIdentifier.bytesMax(topic: configuration.commandsTopic),
-            DefaultIdentifier.bytesMax(topic: configuration.registrationsTopic)
+            DefaultCommandIdentifier.bytesMax(topic: configuration.commandsTopic),
+            DefaultCommandIdentifier.bytesMax(topic: configuration.registrationsTopic)
         )
         policies = PolicyTable(configuration.policies)
         contracts = LaneContracts(configuration.apps, salt: configuration.seed)

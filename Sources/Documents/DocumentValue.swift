@@ -52,8 +52,8 @@ extension DocumentValue {
         )
     }
 
-    /// The value as JSON, indented by two spaces for each level. A flat value (`isFlat`) is on one line if it is not
-    /// longer than `lineCharactersMax`.
+    /// The value as JSON, indented by two spaces for each level. A flat value (`mayBeOnOneLine`) is on one line if it
+    /// is not longer than `lineCharactersMax`.
     package var json: String { json(indentation: 0) + "\n" }
 
     /// The maximum length of an array or object on one line, with the line's indentation but without the value's key.
@@ -61,7 +61,7 @@ extension DocumentValue {
 
     private func json(indentation: Int) -> String {
         let line = oneLineJSON
-        if isFlat, line.count + indentation <= Self.lineCharactersMax { return line }
+        if mayBeOnOneLine, line.count + indentation <= Self.lineCharactersMax { return line }
         let memberIndentation = String(repeating: " ", count: indentation + 2)
         let end = "\n" + String(repeating: " ", count: indentation)
         switch self {
@@ -79,7 +79,7 @@ extension DocumentValue {
 
     /// Whether the value may be on one line: a scalar, an array of scalars, or an object of at most three
     /// members that are scalars or arrays of scalars.
-    private var isFlat: Bool {
+    private var mayBeOnOneLine: Bool {
         switch self {
         case .null, .text, .number, .boolean: true
         case .array(let elements): elements.allSatisfy(\.isScalar)

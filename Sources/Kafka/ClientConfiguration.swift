@@ -22,17 +22,17 @@ struct ClientConfiguration: ~Copyable {
         overrides: [KafkaProperties.Property],
         rules: [KafkaProperties.PropertyRule]
     ) throws(KafkaError) {
-        let faults = findFaults(
+        let faults = applyAndFindFaults(
             defaults: defaults,
             defaultsWhereKnown: defaultsWhereKnown,
             overrides: overrides,
             rules: rules
         )
-        if let fault = faults.first { throw KafkaError.property(fault.name, fault.reason) }
+        if let fault = faults.first { throw KafkaError.unusableProperty(fault.name, fault.reason) }
     }
 
     /// Applies the properties and checks the rules as `apply` does, and returns all faults.
-    borrowing func findFaults(
+    borrowing func applyAndFindFaults(
         defaults: [KafkaProperties.Property],
         defaultsWhereKnown: [KafkaProperties.Property],
         overrides: [KafkaProperties.Property],
@@ -72,7 +72,7 @@ struct ClientConfiguration: ~Copyable {
     /// client would wait forever, or fail later with another error.
     borrowing func require(_ name: String, reason: String) throws(KafkaError) {
         guard let value = value(of: name), !value.isEmpty else {
-            throw KafkaError.property(name, reason)
+            throw KafkaError.unusableProperty(name, reason)
         }
     }
 
@@ -100,7 +100,7 @@ struct ClientConfiguration: ~Copyable {
         guard let end = text.firstRange(of: " failed: "), let value = value(of: String(text[..<end.lowerBound])),
             let cause = text[end.upperBound...].split(separator: ":", omittingEmptySubsequences: true).last
         else { return KafkaError(code, "cannot start the client: \(text)") }
-        return KafkaError.property(String(text[..<end.lowerBound]), "\(value): \(cause.drop { $0 == " " })")
+        return KafkaError.unusableProperty(String(text[..<end.lowerBound]), "\(value): \(cause.drop { $0 == " " })")
     }
 
     /// Sets a property.

@@ -2,7 +2,7 @@ import CRdkafka
 
 extension Consumer {
     /// The longest single wait inside `close`, after which the deadline is checked again.
-    private static let waitMilliseconds: Int32 = 100
+    private static let pollTimeoutMilliseconds: Int32 = 100
 
     /// Closes the consumer: gives the partitions back through `partitionsRevoked`, commits, leaves the group and frees
     /// the client. Afterwards no other call is allowed.
@@ -14,9 +14,9 @@ extension Consumer {
     /// arrives during the close. If this consumer does not leave the group before the deadline, or if a fatal error
     /// prevents the first assignment, the outcome is `.unfinished`. The group then removes this consumer when its
     /// session times out.
-    public func close(deadlineMilliseconds: Int64) -> CloseOutcome {
+    public func close(timeoutMilliseconds: Int64) -> CloseOutcome {
         guard isOpen else { return .closed }
-        let deadline = Deadline(afterMilliseconds: deadlineMilliseconds)
+        let deadline = Deadline(afterMilliseconds: timeoutMilliseconds)
         closingDeadline = deadline
         defer { isOpen = false }
         disableWakeup(of: queue)
@@ -36,7 +36,7 @@ extension Consumer {
         while !hasHadAssignment {
             // After a fatal error there is no assignment.
             if deadline.hasPassed || fatalError != nil { return false }
-            _ = poll(waitMilliseconds: deadline.remainingMilliseconds(atMost: Self.waitMilliseconds))
+            _ = poll(timeoutMilliseconds: deadline.remainingMilliseconds(atMost: Self.pollTimeoutMilliseconds))
         }
         return true
     }
@@ -50,7 +50,7 @@ extension Consumer {
         }
         while rd_kafka_consumer_closed(handle) == 0 {
             if deadline.hasPassed { return false }
-            _ = poll(waitMilliseconds: deadline.remainingMilliseconds(atMost: Self.waitMilliseconds))
+            _ = poll(timeoutMilliseconds: deadline.remainingMilliseconds(atMost: Self.pollTimeoutMilliseconds))
         }
         return true
     }

@@ -48,9 +48,9 @@ extension Consumer {
         }
         handler?.partitionsAssigned(addedPartitions)
         if isCooperative {
-            keepError(rd_kafka_incremental_assign(handle, partitions))
+            setPendingError(rd_kafka_incremental_assign(handle, partitions))
         } else {
-            keepError(rd_kafka_assign(handle, partitions))
+            setPendingError(rd_kafka_assign(handle, partitions))
         }
     }
 
@@ -73,7 +73,7 @@ extension Consumer {
             closingDeadline?.remainingMilliseconds(atMost: Self.requestTimeoutMilliseconds)
             ?? Self.requestTimeoutMilliseconds
         let code = rd_kafka_committed(handle, committedList, limitMilliseconds)
-        guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { return keepError(code) }
+        guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { return setPendingError(code) }
         let reportsUnknownPositions = reportsUnknownPositions
         for element in UnsafeBufferPointer(start: committedList.pointee.elems, count: Int(committedList.pointee.cnt))
         where element.err == RD_KAFKA_RESP_ERR_NO_ERROR {
@@ -149,9 +149,9 @@ extension Consumer {
             rewoundOffsets[partition] = nil
         }
         if isCooperative {
-            keepError(rd_kafka_incremental_unassign(handle, partitions))
+            setPendingError(rd_kafka_incremental_unassign(handle, partitions))
         } else {
-            keepError(rd_kafka_assign(handle, nil))
+            setPendingError(rd_kafka_assign(handle, nil))
         }
     }
 
@@ -167,11 +167,11 @@ extension Consumer {
             }
     }
 
-    private func keepError(_ error: OpaquePointer?) {
+    private func setPendingError(_ error: OpaquePointer?) {
         if let error { pendingError = KafkaError(consuming: error) }
     }
 
-    private func keepError(_ code: rd_kafka_resp_err_t) {
+    private func setPendingError(_ code: rd_kafka_resp_err_t) {
         if code != RD_KAFKA_RESP_ERR_NO_ERROR { pendingError = KafkaError(code) }
     }
 }

@@ -146,12 +146,12 @@ public final class Consumer {
     /// Takes one record or other event from the queue, without waiting for one. Rebalances happen inside this call, and
     /// wait for brokers and for the handler.
     public func poll() -> ConsumerEvent {
-        poll(waitMilliseconds: 0)
+        poll(timeoutMilliseconds: 0)
     }
 
-    func poll(waitMilliseconds: Int32) -> ConsumerEvent {
+    func poll(timeoutMilliseconds: Int32) -> ConsumerEvent {
         precondition(isOpen)
-        guard let message = rd_kafka_consumer_poll(handle, waitMilliseconds) else {
+        guard let message = rd_kafka_consumer_poll(handle, timeoutMilliseconds) else {
             guard let error = pendingError else { return .none }
             pendingError = nil
             return .error(error)

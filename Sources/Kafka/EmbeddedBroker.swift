@@ -74,7 +74,7 @@ public final class EmbeddedBroker {
     /// Answers the next requests of this kind with these errors (`rd_kafka_resp_err_t`), one each. Later
     /// requests succeed. For the error -195 (`_TRANSPORT`), the broker closes the connection instead of
     /// answering.
-    public func fail(_ apiKey: APIKey, with errors: [Int32]) {
+    public func failNextRequests(_ apiKey: APIKey, with errors: [Int32]) {
         let codes = errors.map { rd_kafka_resp_err_t($0) }
         rd_kafka_mock_push_request_errors_array(cluster, apiKey.rawValue, codes.count, codes)
     }
@@ -89,7 +89,7 @@ public final class EmbeddedBroker {
         // The mock cluster closes its listener and binds the port again. If the port is in use, the mock cluster
         // ends this process. A program that is just being started may still have a copy of the listener, so no
         // program may start meanwhile.
-        try ProgramStart.runExclusively { () throws(KafkaError) in
+        try ProcessStartLock.runExclusively { () throws(KafkaError) in
             try check(rd_kafka_mock_broker_set_down(cluster, broker), "broker \(broker)")
         }
     }

@@ -27,7 +27,7 @@ public final class GroupPositionReader {
     public init(
         properties: [(name: String, value: String)],
         topic: String,
-        partitions: Int32
+        partitionCount: Int32
     ) throws(KafkaError) {
         let callbacks = ClientCallbacks(logHandler: nil)
         let configuration = ClientConfiguration()
@@ -43,7 +43,7 @@ public final class GroupPositionReader {
         rd_kafka_set_log_queue(handle, nil)
         self.callbacks = callbacks
         self.topic = topic
-        self.partitions = 0..<partitions
+        self.partitions = 0..<partitionCount
     }
 
     deinit {
@@ -86,10 +86,10 @@ public final class GroupPositionReader {
         return positions
     }
 
-    public func close(deadlineMilliseconds: Int64) {
+    public func close(timeoutMilliseconds: Int64) {
         guard isOpen else { return }
         isOpen = false
-        if destroy(handle, until: Deadline(afterMilliseconds: deadlineMilliseconds)) == .unfinished {
+        if destroy(handle, until: Deadline(afterMilliseconds: timeoutMilliseconds)) == .unfinished {
             // The client's threads continue and may use the callbacks' context, so the context is never
             // freed.
             _ = Unmanaged.passRetained(callbacks)

@@ -85,13 +85,13 @@ extension KafkaError {
     public static func noBroker(_ reason: String) -> KafkaError { withOwnReason(RD_KAFKA_RESP_ERR__TRANSPORT, reason) }
 
     /// Makes the error for a topic that the brokers do not have, or that this client may not see.
-    public static func noTopic(_ reason: String) -> KafkaError {
+    public static func unknownTopic(_ reason: String) -> KafkaError {
         withOwnReason(RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART, reason)
     }
 
     /// Makes the error for a property that cannot be used: librdkafka or Causeway refuses it, its file cannot be
     /// opened, or it is required and missing.
-    public static func property(_ name: String, _ reason: String) -> KafkaError {
+    public static func unusableProperty(_ name: String, _ reason: String) -> KafkaError {
         withOwnReason(RD_KAFKA_RESP_ERR__INVALID_ARG, "property \(name): \(reason)")
     }
 

@@ -25,7 +25,7 @@ public final class PartitionReader {
     /// Properties that would make the reader a member of a group.
     private static let groupMembershipProperties: Set<String> = ["group.id", "group.instance.id"]
     /// The longest wait for one record, after which `isOver` is called again. So a reading that must stop ends soon.
-    private static let waitMilliseconds: Int32 = 100
+    private static let pollTimeoutMilliseconds: Int32 = 100
 
     /// - Parameter properties: a consumer's properties. `bootstrap.servers` is required; properties of group
     ///   membership are ignored.
@@ -172,7 +172,7 @@ public final class PartitionReader {
         defer { rd_kafka_consume_stop(topicHandle, partition) }
         var nextOffset = offsets.lowerBound
         while !isOver() {
-            guard let pointer = rd_kafka_consume(topicHandle, partition, Self.waitMilliseconds) else {
+            guard let pointer = rd_kafka_consume(topicHandle, partition, Self.pollTimeoutMilliseconds) else {
                 // This poll passes the client's log lines and errors to the log handler, if there is one.
                 rd_kafka_poll(handle, 0)
                 continue
@@ -195,11 +195,11 @@ public final class PartitionReader {
     }
 
     /// Frees the client. Afterwards no other call is allowed.
-    public func close(deadlineMilliseconds: Int64) -> CloseOutcome {
+    public func close(timeoutMilliseconds: Int64) -> CloseOutcome {
         guard isOpen else { return .closed }
         isOpen = false
         topics.destroyHandles()
-        let outcome = destroy(handle, until: Deadline(afterMilliseconds: deadlineMilliseconds))
+        let outcome = destroy(handle, until: Deadline(afterMilliseconds: timeoutMilliseconds))
         if outcome == .unfinished {
             // The client's threads continue and may use the callbacks' context, so the context is never
             // freed.

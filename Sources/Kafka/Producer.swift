@@ -251,7 +251,7 @@ extension Producer {
     }
 
     /// Frees the client. Records that are still queued or in flight are dropped without a report.
-    public func close(deadlineMilliseconds: Int64) -> CloseOutcome {
+    public func close(timeoutMilliseconds: Int64) -> CloseOutcome {
         guard isOpen else { return .closed }
         purge()
         pollReports { _, _, _ in }
@@ -262,7 +262,7 @@ extension Producer {
             for topic in topics { rd_kafka_topic_destroy(topic.handle) }
             topics.removeAll()
         }
-        let outcome = destroy(handle, until: Deadline(afterMilliseconds: deadlineMilliseconds))
+        let outcome = destroy(handle, until: Deadline(afterMilliseconds: timeoutMilliseconds))
         // If the outcome is `.unfinished`, the client's threads continue and may use the callbacks' context.
         // The context is then never freed.
         if outcome == .unfinished { _ = Unmanaged.passRetained(callbacks) }

@@ -56,7 +56,7 @@ private struct PropertyCheck {
     let requiredNames: [String]
 
     private static let serverPropertyNames: Set<String> = ["bootstrap.servers", "metadata.broker.list"]
-    private static let protocolName = "security.protocol"
+    private static let protocolPropertyName = "security.protocol"
     /// The SASL mechanisms with which a new client at once asks a server for a ticket or token.
     private static let mechanismsThatContactServer: Set<String> = ["GSSAPI", "OAUTHBEARER"]
     private static let closeTimeoutMilliseconds: Int64 = 5_000
@@ -95,7 +95,7 @@ private struct PropertyCheck {
         _ properties: [KafkaProperties.Property],
         _ requiredNames: [String]
     ) -> [KafkaPropertyFault] {
-        configuration.findFaults(
+        configuration.applyAndFindFaults(
             defaults: defaults,
             defaultsWhereKnown: defaultsWhereKnown,
             overrides: properties,
@@ -110,9 +110,9 @@ private struct PropertyCheck {
     private func protocolWithoutSASL(_ properties: [KafkaProperties.Property]) -> [KafkaProperties.Property] {
         let mechanism = properties.last { ["sasl.mechanism", "sasl.mechanisms"].contains($0.name) }?.value ?? "GSSAPI"
         guard Self.mechanismsThatContactServer.contains(mechanism.uppercased()) else { return [] }
-        switch properties.last(where: { $0.name == Self.protocolName })?.value.lowercased() {
-        case "sasl_ssl": return [(Self.protocolName, "ssl")]
-        case "sasl_plaintext": return [(Self.protocolName, "plaintext")]
+        switch properties.last(where: { $0.name == Self.protocolPropertyName })?.value.lowercased() {
+        case "sasl_ssl": return [(Self.protocolPropertyName, "ssl")]
+        case "sasl_plaintext": return [(Self.protocolPropertyName, "plaintext")]
         default: return []
         }
     }

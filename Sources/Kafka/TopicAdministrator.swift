@@ -4,21 +4,21 @@ import CRdkafka
 public struct NewTopic: Sendable, Equatable {
     public var name: String
     /// The number of partitions: at least 1.
-    public var partitions: Int32
+    public var partitionCount: Int32
     /// The number of copies; 0 for the brokers' default (Kafka 2.4 and later).
     public var replicationFactor: Int32
     /// The topic's own settings, with the names that Kafka uses for topics.
     public var settings: [KafkaProperties.Property]
 
-    public init(name: String, partitions: Int32, replicationFactor: Int32, settings: [KafkaProperties.Property]) {
+    public init(name: String, partitionCount: Int32, replicationFactor: Int32, settings: [KafkaProperties.Property]) {
         self.name = name
-        self.partitions = partitions
+        self.partitionCount = partitionCount
         self.replicationFactor = replicationFactor
         self.settings = settings
     }
 
     public static func == (left: NewTopic, right: NewTopic) -> Bool {
-        left.name == right.name && left.partitions == right.partitions
+        left.name == right.name && left.partitionCount == right.partitionCount
             && left.replicationFactor == right.replicationFactor
             && left.settings.elementsEqual(right.settings, by: ==)
     }
@@ -117,7 +117,7 @@ public final class TopicAdministrator {
         guard
             let request = rd_kafka_NewTopic_new(
                 topic.name,
-                topic.partitions,
+                topic.partitionCount,
                 topic.replicationFactor == 0 ? -1 : topic.replicationFactor,
                 &text.bytes,
                 ErrorText.capacity
@@ -149,11 +149,11 @@ public final class TopicAdministrator {
     }
 
     /// Frees the client. Afterwards no other call is allowed.
-    public func close(deadlineMilliseconds: Int64) -> CloseOutcome {
+    public func close(timeoutMilliseconds: Int64) -> CloseOutcome {
         guard isOpen else { return .closed }
         isOpen = false
         rd_kafka_queue_destroy(queue)
-        let outcome = destroy(handle, until: Deadline(afterMilliseconds: deadlineMilliseconds))
+        let outcome = destroy(handle, until: Deadline(afterMilliseconds: timeoutMilliseconds))
         // If the outcome is `.unfinished`, the client's threads continue and may use the callbacks' context.
         // The context is then never freed.
         if outcome == .unfinished { _ = Unmanaged.passRetained(callbacks) }

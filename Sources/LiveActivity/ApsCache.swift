@@ -13,7 +13,7 @@ public struct ApsCache: ~Copyable {
     private var dictionaryByteCount = 0
     /// Grows with each dictionary that is parsed without a fault, even if it is not remembered, and with each
     /// ``forget()``. Records that are decoded without a fault while the number stays the same have the same dictionary.
-    public private(set) var dictionaryNumber: UInt64 = 0
+    public private(set) var apsDictionaryNumber: UInt64 = 0
     /// The fields that come from the remembered dictionary. Their positions are those in the record from which
     /// the dictionary was parsed. All other fields are blank.
     private var lastCommand = Command.blank
@@ -57,7 +57,7 @@ public struct ApsCache: ~Copyable {
     /// record (R33). The record's body then differs from the dictionary, so a later record with the same
     /// dictionary must not share this body.
     public mutating func forget() {
-        dictionaryNumber &+= 1
+        apsDictionaryNumber &+= 1
         dictionaryByteCount = 0
     }
 
@@ -65,7 +65,7 @@ public struct ApsCache: ~Copyable {
     @inline(__always)
     mutating func remember(_ text: JSONText, _ command: borrowing Command, _ keys: ApsKeys) {
         let range = command.aps
-        dictionaryNumber &+= 1
+        apsDictionaryNumber &+= 1
         // A dictionary that is too long is not remembered. The previous dictionary is then forgotten too: a record
         // that repeats the previous one would get the number of the long one.
         guard let dictionaryBytes, range.count <= Limits.bodyBytesMax else {

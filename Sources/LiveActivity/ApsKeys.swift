@@ -36,7 +36,7 @@ extension Command {
             case .staleDate:
                 (staleDate, members.position) = try text.readSeconds(position, field)
             case .contentState:
-                if let end = templates.end(ofStateAt: position, in: text) {
+                if let end = templates.matchedEnd(ofStateAt: position, in: text) {
                     members.position = end
                 } else {
                     members.position = try text.skipObject(position, depth: 2, field)
@@ -78,10 +78,10 @@ extension Command {
             dismissalDate = value
             return next
         case .relevanceScore:
-            return try text.readAnyNumber(position, field)
+            return try text.skipNumberValue(position, field)
         case .apsAttributesType:
             let name = try text.readName(position, atMost: Limits.identifierBytesMax, field)
-            attributesType = name.text
+            attributesType = name.textRange
             return name.nextPosition
         case .inputPushToken:
             return try text.readInteger(position, from: 1, to: 1, field).next
@@ -143,10 +143,15 @@ extension ApsKeys {
                     text,
                     position,
                     field,
-                    Field.titleField
+                    Field.alertTitleField
                 )
             case .alertBody:
-                (bodyPresence, members.position) = try Self.readLocalizableText(text, position, field, Field.bodyField)
+                (bodyPresence, members.position) = try Self.readLocalizableText(
+                    text,
+                    position,
+                    field,
+                    Field.alertBodyField
+                )
             case .alertSound:
                 members.position = try text.readString(position, field).nextPosition
             default:

@@ -7,7 +7,7 @@ extension Body {
 
     /// Returns the length of a body with another alert of `alertCount` bytes. The alert replaces the body's
     /// own alert, if there is one.
-    public static func byteCount(_ body: UnsafeRawBufferPointer, _ layout: Layout, carryingAlertOf alertCount: Int)
+    public static func byteCount(_ body: UnsafeRawBufferPointer, _ layout: Layout, carryingAlertBytes alertCount: Int)
         -> Int
     {
         layout.alert.isAbsent
@@ -19,7 +19,7 @@ extension Body {
     /// - Parameters:
     ///   - body: a body that a function of ``Body`` wrote; its dictionary is never empty.
     ///   - alert: the value of an alert: a JSON object.
-    ///   - target: has room for ``byteCount(_:_:carryingAlertOf:)`` bytes and does not overlap `body` or `alert`.
+    ///   - target: has room for ``byteCount(_:_:carryingAlertBytes:)`` bytes and does not overlap `body` or `alert`.
     /// - Returns: the positions of the parts in `target`.
     public static func write(
         _ body: UnsafeRawBufferPointer,
@@ -27,7 +27,7 @@ extension Body {
         carrying alert: UnsafeRawBufferPointer,
         into target: UnsafeMutableRawBufferPointer
     ) -> Layout {
-        let newCount = Self.byteCount(body, layout, carryingAlertOf: alert.count)
+        let newCount = Self.byteCount(body, layout, carryingAlertBytes: alert.count)
         precondition(target.count >= newCount, "there is no room for the body")
         let isInserted = layout.alert.isAbsent
         let start = isInserted ? apsOffset + 1 : Int(layout.alert.offset)

@@ -53,7 +53,7 @@ extension Command {
         isWrittenByCauseway: Bool,
         mustFitBodyLimit: Bool
     ) throws(Fault) -> Command {
-        templates.beginRecord()
+        templates.forgetMatchedState()
         let text = try JSONText(record)
         var command = Command.blank
         let start = try text.findRecordStart()
@@ -71,7 +71,7 @@ extension Command {
                 cache.remember(text, command, apsKeys)
             }
         }
-        try text.checkRecordEnd(members.position)
+        try text.requireRecordEnd(members.position)
 
         if !isWrittenByCauseway { try members.refuseReservedKeys(start) }
         try command.checkAddress(text, start, members)
@@ -122,31 +122,31 @@ extension Command {
         switch field {
         case .app:
             let name = try text.readName(position, atMost: Limits.identifierBytesMax, field)
-            app = name.text
+            app = name.textRange
             return name.nextPosition
         case .activity:
             let name = try text.readName(position, atMost: Limits.identifierBytesMax, field)
-            activity = name.text
+            activity = name.textRange
             return name.nextPosition
         case .device:
             let name = try text.readName(position, atMost: Limits.identifierBytesMax, field)
-            device = name.text
+            device = name.textRange
             return name.nextPosition
         case .audience:
             let name = try text.readName(position, atMost: Limits.identifierBytesMax, field)
-            audience = name.text
+            audience = name.textRange
             return name.nextPosition
         case .id:
             let name = try text.readName(position, atMost: Limits.commandIdentifierBytesMax, field)
-            identifier = name.text
+            identifier = name.textRange
             return name.nextPosition
         case .token:
             let digits = try text.readToken(position, field)
-            token = digits.text
+            token = digits.textRange
             return digits.nextPosition
         case .policy:
             let name = try text.readPolicyName(position, field)
-            policy = name.text
+            policy = name.textRange
             return name.nextPosition
         case .environment:
             let (value, next) = try text.readEnvironment(position, field)
@@ -209,13 +209,17 @@ extension Command {
             return next
         }
         let name = try text.readName(position, atMost: ChannelIdentifier.bytesMax, .channel)
-        let count = Int(name.text.range.count)
-        let isIdentifier = withUnsafeTemporaryAllocation(byteCount: count, alignment: 1) { room in
-            let written = unescape(name.text, from: text.bytes(ByteRange(from: 0, to: text.count)), into: room)
-            return ChannelIdentifier.isIdentifier(UnsafeRawBufferPointer(rebasing: room[..<written]))
+        let count = Int(name.textRange.range.count)
+        let isValid = withUnsafeTemporaryAllocation(byteCount: count, alignment: 1) { room in
+            let written = unescape(
+                name.textRange,
+                from: text.bytes(ByteRange(from: 0, to: text.count)),
+                into: room
+            )
+            return ChannelIdentifier.isValid(UnsafeRawBufferPointer(rebasing: room[..<written]))
         }
-        guard isIdentifier else { throw Fault(.unknownValue, .channel, at: position) }
-        channel = name.text
+        guard isValid else { throw Fault(.unknownValue, .channel, at: position) }
+        channel = name.textRange
         return name.nextPosition
     }
 
@@ -274,7 +278,7 @@ extension Command {
         guard !members.has(.environment) else { throw Fault(.notAllowed, .environment, at: start) }
         guard event == .start else { return }
         guard members.has(.activity) else { throw Fault(.missingField, .activity, at: start) }
-        guard DeviceTemplate.isTemplate(text.bytes(activity.range)) else {
+        guard ActivityIdentifierTemplate.hasPlaceholder(text.bytes(activity.range)) else {
             throw Fault(.missingPlaceholder, .activity, at: Int(activity.range.offset) &- 1)
         }
     }

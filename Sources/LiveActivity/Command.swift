@@ -8,8 +8,8 @@ public struct Command: Sendable, BitwiseCopyable {
     public var version: Version
     /// The app's bundle id.
     public var app: TextRange
-    /// The activity's id. In a start to an audience: the template of the activities' ids (``DeviceTemplate``).
-    /// Absent in a command to a channel, and in an update or end to an audience.
+    /// The activity's id. In a start to an audience: the template of the activities' ids
+    /// (``ActivityIdentifierTemplate``). Absent in a command to a channel, and in an update or end to an audience.
     public var activity: TextRange
     /// The id of the audience that the command is for; absent in a command to an activity or a channel.
     public var audience: TextRange

@@ -32,9 +32,9 @@ public struct CommandRecord {
     /// The version of the older command that brought the alert; nil if the alert is the command's own, or absent.
     /// Only Causeway may write this field.
     public var alertVersion: Version?
-    /// In a start whose ``aps`` comes from ``StartAddress/copyWithoutAddress(_:into:)``: the key that
+    /// In a start whose ``aps`` comes from ``StartedActivityAddress/copyWithoutAddress(_:into:)``: the key that
     /// completes ``aps`` and says how updates reach the activity.
-    public var address: StartAddress?
+    public var address: StartedActivityAddress?
     /// The token that came with the command. A held command has no token, because another token may be valid
     /// when the command is sent.
     public var token: (digits: UnsafeRawBufferPointer, environment: APNsEnvironment)?

@@ -94,12 +94,12 @@ extension FieldPath {
         let pathText = field.path.description
         guard !unknownKey.isAbsent else { return pathText }
         let bytes = unknownKey.bytes(in: record)
-        let key = FieldPath.isHarmless(bytes) ? String(decoding: bytes, as: UTF8.self) : "(key of \(bytes.count) bytes)"
+        let key = FieldPath.mayBeShown(bytes) ? String(decoding: bytes, as: UTF8.self) : "(key of \(bytes.count) bytes)"
         return pathText.isEmpty ? key : "\(pathText).\(key)"
     }
 
     /// Whether a key may be shown in logs: short printable ASCII that cannot be a token.
-    private static func isHarmless(_ key: UnsafeRawBufferPointer) -> Bool {
+    private static func mayBeShown(_ key: UnsafeRawBufferPointer) -> Bool {
         guard key.count <= shownKeyBytesMax else { return false }
         var run = 0
         for byte in key {

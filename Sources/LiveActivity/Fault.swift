@@ -79,7 +79,7 @@ public enum FaultCode: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case invalidHexadecimal
     /// The field is not allowed in this kind of record, or not together with another field.
     case notAllowed
-    /// The activity of a start to an audience lacks ``DeviceTemplate/placeholder``.
+    /// The activity of a start to an audience lacks ``ActivityIdentifierTemplate/placeholder``.
     case missingPlaceholder
     /// The request body would exceed ``Limits/bodyBytesMax``, or ``Limits/broadcastBodyBytesMax`` for a channel.
     case bodyTooLarge

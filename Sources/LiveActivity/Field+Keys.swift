@@ -50,12 +50,12 @@ extension Field {
     }
 
     @inline(__always)
-    static func titleField(forKey key: UnsafeRawBufferPointer) -> Field? {
+    static func alertTitleField(forKey key: UnsafeRawBufferPointer) -> Field? {
         equals(key, "loc-key") ? .titleKey : equals(key, "loc-args") ? .titleArguments : nil
     }
 
     @inline(__always)
-    static func bodyField(forKey key: UnsafeRawBufferPointer) -> Field? {
+    static func alertBodyField(forKey key: UnsafeRawBufferPointer) -> Field? {
         equals(key, "loc-key") ? .bodyKey : equals(key, "loc-args") ? .bodyArguments : nil
     }
 

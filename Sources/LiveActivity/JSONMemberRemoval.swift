@@ -26,7 +26,7 @@ struct JSONMemberRemoval {
         do throws(Fault) {
             var removal = JSONMemberRemoval(try JSONText(UnsafeRawBufferPointer(record)), record)
             _ = try removal.removeMembers(start, path[...])
-            return removal.finish()
+            return removal.copyRestToResult()
         } catch {
             assertionFailure("the record has been decoded")
             return nil
@@ -54,7 +54,7 @@ struct JSONMemberRemoval {
                 if hasNext { commaPosition = writtenCount + (end - handledEnd) }
                 continue
             }
-            keep(upTo: key)
+            copyToResult(upTo: key)
             if hasNext {
                 handledEnd = end + 1
             } else {
@@ -68,8 +68,8 @@ struct JSONMemberRemoval {
 
     /// Copies the end of the record to the result.
     /// - Returns: the number of bytes that are left.
-    private mutating func finish() -> Int {
-        keep(upTo: record.count)
+    private mutating func copyRestToResult() -> Int {
+        copyToResult(upTo: record.count)
         return writtenCount
     }
 
@@ -80,7 +80,7 @@ struct JSONMemberRemoval {
         return UnescapedBytes(text.bytes(string.range)).elementsEqual(key)
     }
 
-    private mutating func keep(upTo position: Int) {
+    private mutating func copyToResult(upTo position: Int) {
         let count = position - handledEnd
         if writtenCount != handledEnd, let base = record.baseAddress {
             // The source and the destination may overlap, which `copyMemory` permits.

@@ -16,8 +16,8 @@ struct JSONMembers {
 
     private let object: Field
     private let unknownKeyRule: UnknownKeyRule
-    private let start: Int
-    private var isFirst = true
+    private let objectStart: Int
+    private var isBeforeFirstKey = true
     private var passedOnKeyCount = 0
     /// One bit for each field that has been read.
     private var seenFieldBits: UInt64 = 0
@@ -33,7 +33,7 @@ struct JSONMembers {
         }
         self.object = object
         unknownKeyRule = rule
-        self.start = position
+        self.objectStart = position
         self.position = position &+ 1
     }
 
@@ -56,23 +56,23 @@ struct JSONMembers {
         }
         if nextByte == UInt8(ascii: "}") {
             position &+= 1
-            if passedOnKeyCount > 1 { try refuseDuplicates(text) }
+            if passedOnKeyCount > 1 { try refuseDuplicateKeys(text) }
             return nil
         }
-        if !isFirst {
+        if !isBeforeFirstKey {
             guard nextByte == UInt8(ascii: ",") else { throw text.unexpectedByteFault(position, object) }
             position = text.skipWhitespace(position &+ 1)
         }
-        isFirst = false
+        isBeforeFirstKey = false
         guard text.peek(position) == UInt8(ascii: "\"") else { throw text.unexpectedByteFault(position, object) }
         let key = try text.readString(position, object)
         keyPosition = position
-        position = try text.readColon(key.nextPosition, object)
+        position = try text.skipColon(key.nextPosition, object)
         let field =
             key.isEscaped
             ? JSONMembers.fieldOfEscapedKey(text.bytes(key.range), knownField) : knownField(text.bytes(key.range))
         guard let field else {
-            try handleUnknownKey(key)
+            try applyUnknownKeyRule(key)
             return object
         }
         guard seenFieldBits & field.bit == 0 else { throw Fault(.duplicateKey, field, at: keyPosition) }
@@ -81,7 +81,7 @@ struct JSONMembers {
     }
 
     @inline(__always)
-    private mutating func handleUnknownKey(_ key: JSONString) throws(Fault) {
+    private mutating func applyUnknownKeyRule(_ key: JSONString) throws(Fault) {
         switch unknownKeyRule {
         case .refused:
             throw Fault(.unknownKey, FieldPath(field: object, unknownKey: key.range), at: keyPosition)
@@ -116,11 +116,11 @@ struct JSONMembers {
     /// was passed on. The array has room for all keys, because ``next(in:_:)`` has refused a second known key
     /// and too many unknown keys.
     @inline(never)
-    private func refuseDuplicates(_ text: JSONText) throws(Fault) {
+    private func refuseDuplicateKeys(_ text: JSONText) throws(Fault) {
         let keysMax = Limits.unknownKeysPerObjectMax + Field.allCases.count
         let duplicate = withUnsafeTemporaryAllocation(of: ByteRange.self, capacity: keysMax) { keys in
             var count = 0
-            var position = start &+ 1
+            var position = objectStart &+ 1
             while count < keysMax, let (key, next) = keyAndNext(text, position) {
                 for earlier in keys[..<count] where areEqualUnescaped(text.bytes(earlier), text.bytes(key)) {
                     return key
@@ -142,7 +142,7 @@ struct JSONMembers {
         let keyPosition = text.skipWhitespace(position)
         guard keyPosition < text.count, text.byte(keyPosition) == UInt8(ascii: "\""),
             let key = try? text.readString(keyPosition, object),
-            let value = try? text.readColon(key.nextPosition, object),
+            let value = try? text.skipColon(key.nextPosition, object),
             let end = try? text.skipValue(value, depth: 0, object)
         else { return nil }
         let next = text.skipWhitespace(end)

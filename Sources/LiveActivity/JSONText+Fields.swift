@@ -19,7 +19,7 @@ extension JSONText {
 
     /// Refuses anything but white space after the record's object.
     @inline(__always)
-    func checkRecordEnd(_ position: Int) throws(Fault) {
+    func requireRecordEnd(_ position: Int) throws(Fault) {
         let end = skipWhitespace(position)
         guard end == count else { throw Fault(.trailingBytes, .record, at: end) }
     }
@@ -30,14 +30,14 @@ extension JSONText {
     func readName(_ position: Int, atMost bytesMax: Int, _ field: Field) throws(Fault) -> JSONString {
         let string = try readString(position, field)
         let isName = string.isPlain && !string.isEmpty && string.end &- string.start <= bytesMax
-        if !isName { try checkName(string, atMost: bytesMax, field) }
+        if !isName { try requireValidName(string, atMost: bytesMax, field) }
         return string
     }
 
     /// Throws if a string, which may have escapes, is not a valid name. Control characters are Unicode's category Cc:
     /// U+0000 to U+001F and U+007F to U+009F.
     @inline(never)
-    private func checkName(_ string: JSONString, atMost bytesMax: Int, _ field: Field) throws(Fault) {
+    private func requireValidName(_ string: JSONString, atMost bytesMax: Int, _ field: Field) throws(Fault) {
         var length = 0
         var previous: UInt8 = 0
         for byte in UnescapedBytes(bytes(string.range)) {
@@ -97,8 +97,8 @@ extension JSONText {
     func readBoolean(_ position: Int, _ field: Field) throws(Fault) -> (value: Bool, next: Int) {
         guard position < count else { throw unexpectedByteFault(position, field) }
         switch byte(position) {
-        case UInt8(ascii: "t"): return (true, try readLiteral("true", position, field))
-        case UInt8(ascii: "f"): return (false, try readLiteral("false", position, field))
+        case UInt8(ascii: "t"): return (true, try skipLiteral("true", position, field))
+        case UInt8(ascii: "f"): return (false, try skipLiteral("false", position, field))
         default: throw wrongTypeFault(position, field)
         }
     }

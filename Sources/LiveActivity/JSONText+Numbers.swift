@@ -1,11 +1,11 @@
 extension JSONText {
     /// A number with this many digits always fits into `Int64`.
-    private static let safeDigitsMax = 18
+    private static let overflowFreeDigitsMax = 18
 
-    /// Reads up to ``safeDigitsMax`` digits at `start` and returns their value.
+    /// Reads up to ``overflowFreeDigitsMax`` digits at `start` and returns their value.
     @inline(__always)
     private func readLeadingDigits(_ start: Int) -> (value: UInt64, next: Int) {
-        let end = min(count, start &+ JSONText.safeDigitsMax)
+        let end = min(count, start &+ JSONText.overflowFreeDigitsMax)
         var position = start
         var value: UInt64 = 0
         while position < end {
@@ -25,7 +25,7 @@ extension JSONText {
             throw negativeOrWrongTypeFault(start, field)
         }
         var (value, position) = readLeadingDigits(start)
-        if position &- start == JSONText.safeDigitsMax {
+        if position &- start == JSONText.overflowFreeDigitsMax {
             while position < count, byte(position) &- UInt8(ascii: "0") < 10 {
                 let (product, hasProductOverflowed) = value.multipliedReportingOverflow(by: 10)
                 let (sum, hasSumOverflowed) = product.addingReportingOverflow(
@@ -70,7 +70,7 @@ extension JSONText {
 
     /// Reads a number without computing its value.
     @inline(__always)
-    func readAnyNumber(_ position: Int, _ field: Field) throws(Fault) -> Int {
+    func skipNumberValue(_ position: Int, _ field: Field) throws(Fault) -> Int {
         guard position < count, byte(position) == UInt8(ascii: "-") || byte(position) &- UInt8(ascii: "0") < 10 else {
             throw wrongTypeFault(position, field)
         }
@@ -80,7 +80,7 @@ extension JSONText {
     /// Reads any number as a date in whole seconds. The fraction is cut off, and the result is clamped to
     /// `0...Int64.max`.
     func readSeconds(_ start: Int, _ field: Field) throws(Fault) -> (value: Int64, next: Int) {
-        let next = try readAnyNumber(start, field)
+        let next = try skipNumberValue(start, field)
         if byte(start) == UInt8(ascii: "-") { return (0, next) }
         let (value, digitsEnd) = readLeadingDigits(start)
         return (digitsEnd == next ? Int64(truncatingIfNeeded: value) : wholePart(start, next), next)

@@ -11,7 +11,7 @@ struct JSONString {
     @inline(__always)
     var range: ByteRange { ByteRange(from: start, to: end) }
     @inline(__always)
-    var text: TextRange { TextRange(range: range, isEscaped: isEscaped) }
+    var textRange: TextRange { TextRange(range: range, isEscaped: isEscaped) }
     @inline(__always)
     var isEmpty: Bool { start == end }
     @inline(__always)
@@ -31,7 +31,7 @@ private let backslash = UInt8(ascii: "\\")
 /// A borrow or a carry can mark the next higher byte wrongly. A borrow or a carry comes only from a byte that
 /// is marked correctly, so the lowest mark is always correct. Callers use only the lowest mark.
 @inline(__always)
-func nonPlainMarks(_ word: UInt64) -> UInt64 {
+func nonPlainByteTopBits(_ word: UInt64) -> UInt64 {
     let ones: UInt64 = 0x0101_0101_0101_0101
     let quoteOrControl = (word ^ (ones &* 0x02)) &- (ones &* 0x21)
     let escape = (word ^ (ones &* UInt64(backslash))) &- ones
@@ -49,10 +49,10 @@ extension JSONText {
         let start = position &+ 1
         var plainEnd = start
         if start &+ 16 <= count {
-            var marks = nonPlainMarks(eightBytes(start))
+            var marks = nonPlainByteTopBits(eightBytes(start))
             if marks == 0 {
                 plainEnd = start &+ 8
-                marks = nonPlainMarks(eightBytes(plainEnd))
+                marks = nonPlainByteTopBits(eightBytes(plainEnd))
             }
             plainEnd = plainEnd &+ (marks.trailingZeroBitCount &>> 3)
             if marks != 0, byte(plainEnd) == quote {
@@ -67,7 +67,7 @@ extension JSONText {
     private func endOfPlainBytes(_ start: Int) -> Int {
         var position = start
         while position &+ 8 <= count {
-            let marks = nonPlainMarks(eightBytes(position))
+            let marks = nonPlainByteTopBits(eightBytes(position))
             if marks != 0 { return position &+ (marks.trailingZeroBitCount &>> 3) }
             position &+= 8
         }
@@ -94,13 +94,13 @@ extension JSONText {
                 return string
             case backslash:
                 string.isEscaped = true
-                position = try readEscape(position, field)
+                position = try skipEscape(position, field)
             case 0..<0x20:
                 throw Fault(.controlCharacter, field, at: position)
             case 0x7F:
                 position &+= 1
             default:
-                position = try readMultibyteCharacter(position, field)
+                position = try skipMultibyteCharacter(position, field)
             }
             string.isPlain = false
             position = endOfPlainBytes(position)
@@ -109,7 +109,7 @@ extension JSONText {
     }
 
     /// Reads one escape, beginning at its backslash. A pair of surrogates is one escape.
-    private func readEscape(_ position: Int, _ field: Field) throws(Fault) -> Int {
+    private func skipEscape(_ position: Int, _ field: Field) throws(Fault) -> Int {
         guard position &+ 1 < count else { throw Fault(.truncated, field, at: count) }
         switch byte(position &+ 1) {
         case quote, backslash, UInt8(ascii: "/"), UInt8(ascii: "b"), UInt8(ascii: "f"), UInt8(ascii: "n"),
@@ -143,8 +143,11 @@ extension JSONText {
 
     /// Reads one character of two to four bytes (Unicode, table 3-7, "Well-Formed UTF-8 Byte Sequences").
     @inline(__always)
-    private func readMultibyteCharacter(_ position: Int, _ field: Field) throws(Fault) -> Int {
-        let length = UTF8Sequence.length(UnsafeRawBufferPointer(start: base, count: count), at: position)
+    private func skipMultibyteCharacter(_ position: Int, _ field: Field) throws(Fault) -> Int {
+        let length = UTF8Sequence.multibyteLength(
+            UnsafeRawBufferPointer(start: base, count: count),
+            at: position
+        )
         guard length > 0 else { throw Fault(.invalidUTF8, field, at: position) }
         return position &+ length
     }
@@ -154,7 +157,7 @@ enum UTF8Sequence {
     /// Returns the length of the well-formed character of more than one byte at `position`, or 0 if there is
     /// none (Unicode, table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF).
     @inline(__always)
-    static func length(_ bytes: UnsafeRawBufferPointer, at position: Int) -> Int {
+    static func multibyteLength(_ bytes: UnsafeRawBufferPointer, at position: Int) -> Int {
         let remainingCount = bytes.count &- position
         guard remainingCount >= 2 else { return 0 }
         let second = bytes[position &+ 1]

@@ -18,11 +18,11 @@ extension JSONText {
                 // In ASCII, "}" and "]" are two above their opening brackets.
                 let isEmpty = peek(position) == first &+ 2
                 if !isEmpty {
-                    if isObject { position = try readKey(position, field) }
+                    if isObject { position = try skipKeyAndColon(position, field) }
                     continue
                 }
             } else {
-                position = try readScalar(position, field)
+                position = try skipScalar(position, field)
             }
             while true {
                 guard levelCount > 0 else { return position }
@@ -34,7 +34,7 @@ extension JSONText {
                 let isObject = objectBits & 1 == 1
                 if next == UInt8(ascii: ",") {
                     position = skipWhitespace(position &+ 1)
-                    if isObject { position = try readKey(position, field) }
+                    if isObject { position = try skipKeyAndColon(position, field) }
                     break
                 }
                 guard next == (isObject ? UInt8(ascii: "}") : UInt8(ascii: "]")) else {
@@ -49,14 +49,14 @@ extension JSONText {
 
     /// Reads a key and its colon and returns the position of the value.
     @inline(__always)
-    private func readKey(_ position: Int, _ field: Field) throws(Fault) -> Int {
+    private func skipKeyAndColon(_ position: Int, _ field: Field) throws(Fault) -> Int {
         guard peek(position) == UInt8(ascii: "\"") else { throw unexpectedByteFault(position, field) }
-        return try readColon(readString(position, field).nextPosition, field)
+        return try skipColon(readString(position, field).nextPosition, field)
     }
 
     /// Reads the colon after a key and returns the position of the value.
     @inline(__always)
-    func readColon(_ start: Int, _ field: Field) throws(Fault) -> Int {
+    func skipColon(_ start: Int, _ field: Field) throws(Fault) -> Int {
         var position = start
         if peek(position) != UInt8(ascii: ":") {
             position = skipWhitespace(position)
@@ -67,7 +67,7 @@ extension JSONText {
 
     /// Reads a value that is not a container.
     @inline(__always)
-    private func readScalar(_ position: Int, _ field: Field) throws(Fault) -> Int {
+    private func skipScalar(_ position: Int, _ field: Field) throws(Fault) -> Int {
         switch peek(position) {
         case UInt8(ascii: "\""): return try readString(position, field).nextPosition
         case UInt8(ascii: "1")...UInt8(ascii: "9"):
@@ -77,14 +77,14 @@ extension JSONText {
             let isWhole = peek(end) != UInt8(ascii: ".") && peek(end) | 0x20 != UInt8(ascii: "e")
             return isWhole ? end : try skipNumber(position, field)
         case UInt8(ascii: "-"), UInt8(ascii: "0"): return try skipNumber(position, field)
-        case UInt8(ascii: "t"): return try readLiteral("true", position, field)
-        case UInt8(ascii: "f"): return try readLiteral("false", position, field)
-        case UInt8(ascii: "n"): return try readLiteral("null", position, field)
+        case UInt8(ascii: "t"): return try skipLiteral("true", position, field)
+        case UInt8(ascii: "f"): return try skipLiteral("false", position, field)
+        case UInt8(ascii: "n"): return try skipLiteral("null", position, field)
         default: throw unexpectedByteFault(position, field)
         }
     }
 
-    func readLiteral(_ word: StaticString, _ position: Int, _ field: Field) throws(Fault) -> Int {
+    func skipLiteral(_ word: StaticString, _ position: Int, _ field: Field) throws(Fault) -> Int {
         for index in 0..<word.utf8CodeUnitCount {
             guard position &+ index < count, byte(position &+ index) == word.utf8Start[index] else {
                 throw unexpectedByteFault(position &+ index, field)

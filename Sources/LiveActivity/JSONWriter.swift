@@ -13,7 +13,7 @@ public struct JSONWriter: ~Copyable {
     private var capacity: Int
     private var count = 0
     /// Whether the next key is the first of its object.
-    private var isFirst = true
+    private var isBeforeFirstKey = true
 
     /// - Parameter capacity: the initial length of the buffer in bytes.
     public init(capacity: Int = 1_024) {
@@ -34,20 +34,20 @@ public struct JSONWriter: ~Copyable {
     /// Discards the text and keeps the buffer.
     public mutating func reset() {
         count = 0
-        isFirst = true
+        isBeforeFirstKey = true
     }
 
     /// Begins the text's object, or an object that is the value of a key.
     @inline(__always)
     public mutating func beginObject() {
         append(UInt8(ascii: "{"))
-        isFirst = true
+        isBeforeFirstKey = true
     }
 
     @inline(__always)
     public mutating func endObject() {
         append(UInt8(ascii: "}"))
-        isFirst = false
+        isBeforeFirstKey = false
     }
 
     /// Writes a key. Its value must follow.
@@ -56,8 +56,8 @@ public struct JSONWriter: ~Copyable {
     public mutating func key(_ name: StaticString) {
         let length = name.utf8CodeUnitCount
         reserve(length + 4)
-        if !isFirst { put(UInt8(ascii: ",")) }
-        isFirst = false
+        if !isBeforeFirstKey { put(UInt8(ascii: ",")) }
+        isBeforeFirstKey = false
         put(UInt8(ascii: "\""))
         // For a name that is known at compile time, the copy becomes a few store instructions. They cost less
         // than a call of `memcpy`.
@@ -128,7 +128,7 @@ public struct JSONWriter: ~Copyable {
             case 0..<0x20:
                 putEscape(byte)
             case 0x80...:
-                let length = UTF8Sequence.length(text, at: position)
+                let length = UTF8Sequence.multibyteLength(text, at: position)
                 if length == 0 {
                     put(0xEF)
                     put(0xBF)
@@ -156,7 +156,7 @@ public struct JSONWriter: ~Copyable {
         while position &+ 8 <= text.count {
             let word = source.loadUnaligned(fromByteOffset: position, as: UInt64.self)
             (base + count).storeBytes(of: word, as: UInt64.self)
-            let marks = nonPlainMarks(UInt64(littleEndian: word))
+            let marks = nonPlainByteTopBits(UInt64(littleEndian: word))
             if marks != 0 {
                 let plainCount = marks.trailingZeroBitCount &>> 3
                 count &+= plainCount

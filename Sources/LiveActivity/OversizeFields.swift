@@ -9,27 +9,28 @@ public struct OversizeFields: Sendable, Equatable {
     /// The maximum length of a field's name, in bytes.
     public static let nameBytesMax = 63
     /// The maximum length of all names of one policy with the commas between them, in bytes.
-    public static let textBytesMax = countMax * (nameBytesMax + 1) - 1
+    public static let nameListBytesMax = countMax * (nameBytesMax + 1) - 1
 
     /// The names as the configuration writes them.
     private let names: [[UInt8]]
     /// The keys of each name's path.
-    private let paths: [[[UInt8]]]
+    private let fieldPaths: [[[UInt8]]]
 
-    /// - Parameter names: as in a policy's `oversize`.
+    /// - Parameter names: as in a policy's `oversize`. The loader of the configuration has checked them, so a wrong name
+    ///   traps.
     public init(_ names: [String]) {
         precondition(
-            names.count <= Self.countMax && names.allSatisfy(Self.isName),
+            names.count <= Self.countMax && names.allSatisfy(Self.isFieldName),
             "the configuration's rule was not applied"
         )
         self.names = names.map { Array($0.utf8) }
-        paths = self.names.map { $0.split(separator: UInt8(ascii: ".")).map { Array($0) } }
+        fieldPaths = self.names.map { $0.split(separator: UInt8(ascii: ".")).map { Array($0) } }
     }
 
     public var isEmpty: Bool { names.isEmpty }
 
     /// Whether a text is a field's name: letters, digits, `_` and `-`, with single dots between keys.
-    public static func isName(_ text: String) -> Bool {
+    public static func isFieldName(_ text: String) -> Bool {
         (1...nameBytesMax).contains(text.utf8.count)
             && text.utf8.allSatisfy { isNameByte($0) || $0 == UInt8(ascii: ".") }
             && text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
@@ -38,8 +39,8 @@ public struct OversizeFields: Sendable, Equatable {
 
     /// Whether the value of the header `dropped` can be a list of names: it is not too long, and has only letters,
     /// digits, `_`, `-`, dots and commas. Causeway itself writes this header.
-    public static func isNameList(_ bytes: UnsafeRawBufferPointer) -> Bool {
-        bytes.count <= textBytesMax
+    public static func isFieldNameList(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        bytes.count <= nameListBytesMax
             && bytes.allSatisfy { isNameByte($0) || $0 == UInt8(ascii: ".") || $0 == separator }
     }
 
@@ -82,7 +83,7 @@ public struct OversizeFields: Sendable, Equatable {
         // An end may have no content state. Then there is nothing to drop.
         guard !command.contentState.isAbsent else { return DropResult(byteCount: count, droppedFieldBits: 0) }
         let statePosition = Int(command.contentState.offset)
-        for (index, path) in paths.enumerated() {
+        for (index, path) in fieldPaths.enumerated() {
             guard command.bodyByteCount - (record.count - count) > command.bodyBytesMax else { break }
             guard
                 let newCount = JSONMemberRemoval.remove(
@@ -99,7 +100,7 @@ public struct OversizeFields: Sendable, Equatable {
     }
 
     /// Returns the names of the dropped fields, separated by commas.
-    public func nameList(of result: DropResult) -> [UInt8] {
+    public func droppedFieldNames(of result: DropResult) -> [UInt8] {
         let droppedIndices = names.indices.filter { result.droppedFieldBits & 1 << UInt8($0) != 0 }
         return Array(droppedIndices.map { names[$0] }.joined(separator: [Self.separator]))
     }

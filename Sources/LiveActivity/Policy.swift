@@ -119,8 +119,8 @@ public struct Policy: Sendable, Equatable {
     public var throttleRecoveryMilliseconds: Int64 = 60_000
     public var expiration = Expiration()
     /// The fields of `content-state` that are dropped, in this order, from a body that is too large: at most
-    /// ``OversizeFields/countMax`` names, each valid according to ``OversizeFields/isName(_:)``. A command whose body
-    /// is still too large is `invalid`.
+    /// ``OversizeFields/countMax`` names, each valid according to ``OversizeFields/isFieldName(_:)``. A command whose
+    /// body is still too large is `invalid`.
     public var oversize: [String] = []
     /// How many seconds after an activity's start Causeway ends it, with its last state; 0: never. If no start is
     /// known, the time counts from the earliest known sign of life. If Apple's system ends the activity instead, the

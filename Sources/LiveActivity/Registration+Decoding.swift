@@ -9,7 +9,7 @@ extension Registration {
         while let field = try members.next(in: text, Field.registrationField) {
             members.position = try fields.decode(field, text, members.position)
         }
-        try text.checkRecordEnd(members.position)
+        try text.requireRecordEnd(members.position)
         return try fields.makeRegistration(start, members)
     }
 }
@@ -23,7 +23,7 @@ private struct RegistrationFields {
     var attributesType = TextRange.absent
     var token = TextRange.absent
     var activity = TextRange.absent
-    var frequentUpdates = false
+    var allowsFrequentUpdates = false
     var supportsChannels = false
     var shownVersion: Version?
     var audiences = ByteRange.absent
@@ -41,7 +41,7 @@ private struct RegistrationFields {
             return try decodeName(field, text, position)
         case .token:
             let digits = try text.readToken(position, field)
-            token = digits.text
+            token = digits.textRange
             return digits.nextPosition
         case .environment:
             let (value, next) = try text.readEnvironment(position, field)
@@ -58,7 +58,7 @@ private struct RegistrationFields {
             return next
         case .frequentUpdates:
             let (value, next) = try text.readBoolean(position, field)
-            frequentUpdates = value
+            allowsFrequentUpdates = value
             return next
         case .channels:
             let (value, next) = try text.readBoolean(position, field)
@@ -79,10 +79,10 @@ private struct RegistrationFields {
     private mutating func decodeName(_ field: Field, _ text: JSONText, _ position: Int) throws(Fault) -> Int {
         let name = try text.readName(position, atMost: Limits.identifierBytesMax, field)
         switch field {
-        case .app: app = name.text
-        case .activity: activity = name.text
-        case .device: device = name.text
-        default: attributesType = name.text
+        case .app: app = name.textRange
+        case .activity: activity = name.textRange
+        case .device: device = name.textRange
+        default: attributesType = name.textRange
         }
         return name.nextPosition
     }
@@ -159,7 +159,7 @@ private struct RegistrationFields {
                 .init(
                     activity: activity,
                     token: token,
-                    frequentUpdates: frequentUpdates,
+                    allowsFrequentUpdates: allowsFrequentUpdates,
                     shownVersion: shownVersion,
                     audiences: audiences,
                     audienceCount: audienceCount

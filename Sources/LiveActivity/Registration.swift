@@ -14,7 +14,7 @@ public struct Registration: Sendable, BitwiseCopyable {
         /// Hexadecimal digits in upper or lower case, never escaped.
         public var token: TextRange
         /// Whether the person allows frequent updates, which widens the budget. False if absent.
-        public var frequentUpdates: Bool
+        public var allowsFrequentUpdates: Bool
         /// The version that the app already displays; nil if the registration names none.
         public var shownVersion: Version?
         /// The array of audience ids, including its brackets. Every element is a valid id. Absent means no audience.

@@ -28,7 +28,7 @@ public enum RestartRecord {
         for key in ["id", "sequence", "expiration"] { remove([key], from: .record, of: &record) }
         remove(["stale-date"], from: .aps, of: &record)
         remove(["alert", "sound"], from: .aps, of: &record)
-        let identifier = LifetimeIdentifier(
+        let identifier = LifetimeCommandIdentifier(
             beganMilliseconds: restartMilliseconds,
             stateVersion: state == nil ? start.version : newestUpdate?.version
         )

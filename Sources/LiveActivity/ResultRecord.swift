@@ -14,8 +14,8 @@ public struct ResultRecord {
     public var channel: (identifier: UnsafeRawBufferPointer, environment: APNsEnvironment)?
     public var device: UnsafeRawBufferPointer?
     public var outcome: Outcome
-    /// The number of older commands that this command replaced and that get no result of their own. Otherwise nearly
-    /// all results of a backlog would be `superseded`.
+    /// The number of older commands that this command replaced and that get no result of their own. If each of them had
+    /// a result, nearly all results of a backlog would be `superseded`.
     public var supersededCount: Int = 0
     /// The HTTP status of APNs' answer; 0 if there was none.
     public var status: UInt16 = 0
@@ -27,7 +27,8 @@ public struct ResultRecord {
     public var apnsIdentifier: (UInt64, UInt64)?
     /// The priority that was sent, 5 or 10; 0 if nothing was sent.
     public var priority: UInt8 = 0
-    /// Whether the command asked for priority 10 and Redis granted 5, because the activity's budget was used up.
+    /// Whether the command asked for priority 10 and Redis granted 5, because the activity's budget was empty, or had only
+    /// the reserve for alerts and ends left.
     public var isDemoted = false
     /// Pushes of priority 10 that the activity's budget allows after this push, including the budget's
     /// reserve; -1 for a start, and if Redis allowed no push.
@@ -47,11 +48,11 @@ public struct ResultRecord {
     public var sourceOffset: Int64
     /// UNIX milliseconds, each -1 if not known. In this order: the record's timestamp in Kafka, its receipt
     /// by the worker, its admission, its last sending, and APNs' answer.
-    public var recordMilliseconds: Int64 = -1
-    public var receivedMilliseconds: Int64 = -1
-    public var admittedMilliseconds: Int64 = -1
-    public var sentMilliseconds: Int64 = -1
-    public var answeredMilliseconds: Int64 = -1
+    public var recordTimestampMilliseconds: Int64 = -1
+    public var receivedAtMilliseconds: Int64 = -1
+    public var admittedAtMilliseconds: Int64 = -1
+    public var sentAtMilliseconds: Int64 = -1
+    public var answeredAtMilliseconds: Int64 = -1
 
     public init(
         outcome: Outcome,
@@ -104,11 +105,11 @@ public struct ResultRecord {
         writer.writeSource(topic: sourceTopic, partition: sourcePartition, offset: sourceOffset)
         writer.key("times")
         writer.beginObject()
-        if recordMilliseconds >= 0 { writer.member("record", recordMilliseconds) }
-        if receivedMilliseconds >= 0 { writer.member("received", receivedMilliseconds) }
-        if admittedMilliseconds >= 0 { writer.member("admitted", admittedMilliseconds) }
-        if sentMilliseconds >= 0 { writer.member("sent", sentMilliseconds) }
-        if answeredMilliseconds >= 0 { writer.member("answered", answeredMilliseconds) }
+        if recordTimestampMilliseconds >= 0 { writer.member("record", recordTimestampMilliseconds) }
+        if receivedAtMilliseconds >= 0 { writer.member("received", receivedAtMilliseconds) }
+        if admittedAtMilliseconds >= 0 { writer.member("admitted", admittedAtMilliseconds) }
+        if sentAtMilliseconds >= 0 { writer.member("sent", sentAtMilliseconds) }
+        if answeredAtMilliseconds >= 0 { writer.member("answered", answeredAtMilliseconds) }
         writer.endObject()
         writer.endObject()
     }

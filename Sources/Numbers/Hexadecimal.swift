@@ -50,7 +50,7 @@ public enum Hexadecimal {
     /// Whether every byte is one of `0`-`9`, `a`-`f`. The loop has no early exit, so that the compiler can
     /// test sixteen bytes at once.
     @inlinable
-    public static func isLowerCase(_ bytes: UnsafeRawBufferPointer) -> Bool {
+    public static func areLowerCaseDigits(_ bytes: UnsafeRawBufferPointer) -> Bool {
         guard let start = bytes.baseAddress else { return true }
         var otherByteFlag: UInt8 = 0
         for offset in 0..<bytes.count {

@@ -28,7 +28,7 @@ public enum Numeral {
 
     /// Formats `dividend / divisor` exactly, without floating point: `1.25`, `-0.000001`, `7`.
     /// - Parameter divisor: a power of ten.
-    public static func exact(_ dividend: Int64, divisor: Int64) -> String {
+    public static func exactQuotient(_ dividend: Int64, divisor: Int64) -> String {
         guard divisor > 1 else { return "\(dividend)" }
         let magnitude = dividend.magnitude
         let whole = "\(dividend < 0 ? "-" : "")\(magnitude / UInt64(divisor))"
@@ -52,9 +52,9 @@ public enum Numeral {
     /// Formats a duration in a unit that fits, from milliseconds to days.
     public static func duration(microseconds: Int64) -> String {
         switch microseconds {
-        case ..<10_000: "\(exact(microseconds / 10, divisor: 100)) ms"
+        case ..<10_000: "\(exactQuotient(microseconds / 10, divisor: 100)) ms"
         case ..<1_000_000: "\(microseconds / 1_000) ms"
-        case ..<60_000_000: "\(exact(microseconds / 10_000, divisor: 100)) s"
+        case ..<60_000_000: "\(exactQuotient(microseconds / 10_000, divisor: 100)) s"
         case ..<3_600_000_000: "\(microseconds / 60_000_000) min \(microseconds / 1_000_000 % 60) s"
         case ..<172_800_000_000: "\(microseconds / 3_600_000_000) h \(microseconds / 60_000_000 % 60) min"
         default: "\(microseconds / 86_400_000_000) days"

@@ -139,7 +139,7 @@ public final class EventLoop {
             dispatch(eventBuffer[index])
         }
         fireTimers()
-        endTurn()
+        runTurnEndHandlers()
     }
 
     private func effectiveWaitMilliseconds(_ waitMilliseconds: Int32) -> Int32 {
@@ -173,7 +173,7 @@ public final class EventLoop {
         }
     }
 
-    private func endTurn() {
+    private func runTurnEndHandlers() {
         for _ in 0..<EventLoop.turnEndPassesMax {
             guard !turnEndHandlers.isEmpty else { return }
             swap(&turnEndHandlers, &runningTurnEndHandlers)

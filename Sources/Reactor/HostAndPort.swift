@@ -4,10 +4,10 @@ public struct HostAndPort: Sendable, Hashable, CustomStringConvertible {
     public enum Fault: Error, Sendable {
         /// The host is empty, is too long, or is neither a name of letters, digits, `.`, `-` and `_` nor an address
         /// (IPv6 in brackets).
-        case host
+        case invalidHost
         /// The port is not a number from 1 to 65535. The text after the last colon is the port, also in an IPv6
         /// address without brackets.
-        case port
+        case invalidPort
     }
 
     /// The longest host name, in bytes (RFC 1035, section 2.3.4).
@@ -31,17 +31,17 @@ public struct HostAndPort: Sendable, Hashable, CustomStringConvertible {
         if let colon = text.lastIndex(of: ":"), !text[colon...].contains("]") {
             let digits = text[text.index(after: colon)...]
             // `UInt16` also reads a plus sign, which no port in a URL has.
-            guard digits.first != "+", let number = UInt16(digits), number > 0 else { throw .port }
+            guard digits.first != "+", let number = UInt16(digits), number > 0 else { throw .invalidPort }
             port = number
             name = text[..<colon]
         }
         if name.hasPrefix("["), name.hasSuffix("]") {
             name = name.dropFirst().dropLast()
-            guard SocketAddress(numeric: String(name), port: port) != nil else { throw .host }
+            guard SocketAddress(numeric: String(name), port: port) != nil else { throw .invalidHost }
         } else if !name.utf8.allSatisfy(Self.isNameByte) {
-            throw .host
+            throw .invalidHost
         }
-        guard (1...Self.hostBytesMax).contains(name.utf8.count) else { throw .host }
+        guard (1...Self.hostBytesMax).contains(name.utf8.count) else { throw .invalidHost }
         host = String(name)
     }
 

@@ -78,7 +78,7 @@ private func truncatedThreadName(_ name: String) -> String {
     return prefix
 }
 
-private final class ThreadBody {
+private final class ClosureBox {
     let run: @Sendable () -> Void
     init(run: @escaping @Sendable () -> Void) { self.run = run }
 }
@@ -91,7 +91,7 @@ func startThread(
     attributes: UnsafePointer<pthread_attr_t>?,
     _ run: @escaping @Sendable () -> Void
 ) -> Int32 {
-    let body = Unmanaged.passRetained(ThreadBody(run: run))
+    let body = Unmanaged.passRetained(ClosureBox(run: run))
     var allSignals = sigset_t()
     var previousSignals = sigset_t()
     sigfillset(&allSignals)
@@ -101,7 +101,7 @@ func startThread(
         attributes,
         { argument in
             guard let argument else { return nil }
-            Unmanaged<ThreadBody>.fromOpaque(argument).takeRetainedValue().run()
+            Unmanaged<ClosureBox>.fromOpaque(argument).takeRetainedValue().run()
             return nil
         },
         body.toOpaque()

@@ -71,11 +71,11 @@ final class Resolver: DescriptorHandler {
             let reason = "\(host): more than \(EventLoop.lookUpsMax) look-ups at once"
             mailbox.post(.failure(ResolveError(code: .tooManyLookUps, reason: reason)), for: identifier)
         } else {
-            startThread(host: host, port: port, identifier: identifier)
+            startLookUpThread(host: host, port: port, identifier: identifier)
         }
     }
 
-    private func startThread(host: String, port: UInt16, identifier: UInt64) {
+    private func startLookUpThread(host: String, port: UInt16, identifier: UInt64) {
         let (mailbox, lookUp) = (mailbox, lookUp)
         var thread = pthread_t()
         let result = Reactor.startThread(&thread, attributes: nil) {

@@ -125,7 +125,7 @@ public struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
         case .ipv4(let address, _):
             return "\(address >> 24).\(address >> 16 & 0xff).\(address >> 8 & 0xff).\(address & 0xff)"
         case .ipv6(let high, let low, _, _):
-            var address = SocketAddress.in6(high: high, low: low)
+            var address = SocketAddress.ipv6Address(high: high, low: low)
             return withUnsafeTemporaryAllocation(of: CChar.self, capacity: Int(INET6_ADDRSTRLEN)) { buffer in
                 guard let base = buffer.baseAddress,
                     inet_ntop(AF_INET6, &address, base, socklen_t(INET6_ADDRSTRLEN)) != nil
@@ -160,7 +160,7 @@ public struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
             raw.sin6_family = sa_family_t(AF_INET6)
             raw.sin6_port = port.bigEndian
             raw.sin6_scope_id = scope
-            raw.sin6_addr = SocketAddress.in6(high: high, low: low)
+            raw.sin6_addr = SocketAddress.ipv6Address(high: high, low: low)
             return SocketAddress.withSockaddrPointer(&raw, body)
         case .unix(let path):
             var raw = sockaddr_un()
@@ -173,7 +173,7 @@ public struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
         }
     }
 
-    private static func in6(high: UInt64, low: UInt64) -> in6_addr {
+    private static func ipv6Address(high: UInt64, low: UInt64) -> in6_addr {
         var address = in6_addr()
         withUnsafeMutableBytes(of: &address) { bytes in
             bytes.storeBytes(of: high.bigEndian, as: UInt64.self)

@@ -47,9 +47,9 @@ extension Stream {
         var error: Int32 = 0
         var length = socklen_t(MemoryLayout<Int32>.size)
         guard getsockopt(transport.descriptor, SOL_SOCKET, SO_ERROR, &error, &length) == 0 else {
-            return finish(connectFailure(errno))
+            return closeAndReport(connectFailure(errno))
         }
-        guard error == 0 else { return finish(connectFailure(error)) }
+        guard error == 0 else { return closeAndReport(connectFailure(error)) }
         if tls == nil {
             becomeOpen()
         } else {
@@ -77,7 +77,7 @@ extension Stream {
             negotiatedProtocol = transport.applicationProtocol
             guard negotiatedProtocol != nil || tls?.expectsApplicationProtocol != true else {
                 let reason = "the peer agreed on no application protocol"
-                return finish(StreamError(code: .handshakeFailed, reason: reason))
+                return closeAndReport(StreamError(code: .handshakeFailed, reason: reason))
             }
             becomeOpen()
         case .wantsRead:
@@ -86,10 +86,10 @@ extension Stream {
         case .wantsWrite:
             readWantsWrite = true
             updateInterest()
-        case .end:
-            finish(StreamError(code: .handshakeFailed, reason: "the peer ended the connection"))
+        case .endOfStream:
+            closeAndReport(StreamError(code: .handshakeFailed, reason: "the peer ended the connection"))
         case .failed:
-            finish(transport.takeHandshakeFailure())
+            closeAndReport(transport.takeHandshakeFailure())
         }
     }
 
@@ -120,11 +120,11 @@ extension Stream {
     func handlePassedDeadline() {
         switch state {
         case .connecting:
-            finish(StreamError(code: .connectTimeout, reason: "connecting took too long"))
+            closeAndReport(StreamError(code: .connectTimeout, reason: "connecting took too long"))
         case .handshaking:
-            finish(StreamError(code: .connectTimeout, reason: "the TLS handshake took too long"))
-        case .finishing:
-            finish(nil)
+            closeAndReport(StreamError(code: .connectTimeout, reason: "the TLS handshake took too long"))
+        case .halfClosed:
+            closeAndReport(nil)
         case .idle, .accepted, .open, .failing, .closed:
             break
         }

@@ -4,7 +4,7 @@ extension Stream {
     private static let fillsPerEventMax = 4
     /// The longest plaintext of a TLS record (RFC 8446 section 5.1). A read with this much room takes a whole
     /// record.
-    static let recordBytesMax = 16 * 1024
+    static let tlsRecordBytesMax = 16 * 1024
 
     /// Stops the delivery of input. Received bytes wait in the kernel, and under TLS also in OpenSSL. When the
     /// kernel's buffer is full, the peer cannot send more.
@@ -17,7 +17,7 @@ extension Stream {
         guard isReadingPaused else { return }
         isReadingPaused = false
         updateInterest()
-        if transport.holdsInput { scheduleContinuation() }
+        if transport.hasBufferedInput { scheduleReadContinuation() }
     }
 
     /// Reads the available input and passes it to the handler. After `fillsPerEventMax` full buffers, the
@@ -25,7 +25,7 @@ extension Stream {
     func readInput() {
         for _ in 0..<Stream.fillsPerEventMax {
             switch state {
-            case .open, .finishing: break
+            case .open, .halfClosed: break
             case .idle, .connecting, .accepted, .handshaking, .failing, .closed: return
             }
             guard !isReadingPaused else { return }
@@ -40,13 +40,13 @@ extension Stream {
             case .wantsWrite:
                 setReadWantsWrite(true)
                 return
-            case .end:
-                return finish(nil)
+            case .endOfStream:
+                return closeAndReport(nil)
             case .failed:
-                return finish(transport.takeFailure())
+                return closeAndReport(transport.takeFailure())
             }
         }
-        scheduleContinuation()
+        scheduleReadContinuation()
     }
 
     /// Fills the shared buffer and passes its content to the handler.
@@ -56,14 +56,14 @@ extension Stream {
         let buffer = loop.readBuffer
         var filledBytes = 0
         var outcome = TransferOutcome.bytes(0)
-        while buffer.count - filledBytes >= Stream.recordBytesMax, case .bytes = outcome {
+        while buffer.count - filledBytes >= Stream.tlsRecordBytesMax, case .bytes = outcome {
             outcome = transport.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[filledBytes...]))
             guard case .bytes(let count) = outcome else { break }
             filledBytes += count
             if transport.isTLS {
                 // A TLS record shorter than the maximum is usually the last one in the socket, so another
                 // read would waste a system call. If the socket has more input, the loop reports it.
-                if count < Stream.recordBytesMax, !transport.holdsInput { outcome = .wantsRead }
+                if count < Stream.tlsRecordBytesMax, !transport.hasBufferedInput { outcome = .wantsRead }
             } else {
                 // A read that does not fill the buffer has emptied the socket.
                 if filledBytes < buffer.count { outcome = .wantsRead }
@@ -77,7 +77,7 @@ extension Stream {
             return outcome
         }
         handler.stream(self, received: UnsafeRawBufferPointer(rebasing: buffer[..<filledBytes]))
-        if let error { finish(error) }
+        if let error { closeAndReport(error) }
         return outcome
     }
 
@@ -103,9 +103,9 @@ extension Stream {
         updateInterest()
     }
 
-    private func scheduleContinuation() {
-        guard continuationTimer == .none else { return }
-        continuationTimer = loop.schedule(
+    private func scheduleReadContinuation() {
+        guard readContinuationTimer == .none else { return }
+        readContinuationTimer = loop.schedule(
             afterMilliseconds: 0,
             handler: self,
             tag: StreamTimer.continuation.rawValue

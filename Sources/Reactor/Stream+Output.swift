@@ -53,10 +53,10 @@ extension Stream {
         writeWantsRead = false
         flush()
         updateInterest()
-        if case .open = state { reportDrained() }
+        if case .open = state { reportIfDrained() }
     }
 
-    func reportDrained() {
+    func reportIfDrained() {
         guard isDrained else { return }
         isAboveHighWater = false
         guard let handler else { return close() }
@@ -68,7 +68,7 @@ extension Stream {
     private var acceptsOutput: Bool {
         switch state {
         case .idle, .connecting, .accepted, .handshaking, .open: !isShutdownRequested
-        case .finishing, .failing, .closed: false
+        case .halfClosed, .failing, .closed: false
         }
     }
 
@@ -86,7 +86,8 @@ extension Stream {
     private func sendOutput() {
         while output.count > 0 {
             let bytes = output.bytes
-            let part = transport.isTLS ? UnsafeRawBufferPointer(rebasing: bytes.prefix(Stream.recordBytesMax)) : bytes
+            let part =
+                transport.isTLS ? UnsafeRawBufferPointer(rebasing: bytes.prefix(Stream.tlsRecordBytesMax)) : bytes
             switch transport.write(part) {
             case .bytes(let count):
                 output.consume(count)
@@ -94,7 +95,7 @@ extension Stream {
                 return blockOutput(untilReadable: false)
             case .wantsRead:
                 return blockOutput(untilReadable: true)
-            case .end, .failed:
+            case .endOfStream, .failed:
                 return fail(transport.takeFailure(), hasUnreadInput: true)
             }
         }
@@ -107,7 +108,7 @@ extension Stream {
     }
 
     private func endOutput() {
-        state = .finishing
+        state = .halfClosed
         transport.shutDownWriting()
         startDeadline(afterMilliseconds: Stream.peerEndTimeoutMilliseconds)
         updateInterest()

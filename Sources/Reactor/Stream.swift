@@ -10,7 +10,7 @@ public protocol StreamHandler: AnyObject {
     /// The waiting output fell below `lowWaterBytes` after it had exceeded `highWaterBytes`.
     func streamDrained(_ stream: Stream)
     /// The stream has ended. The stream makes this call once, as its last call. It does not make this call
-    /// after the owner's `close` or `closeWithoutNotify`.
+    /// after the owner's `close` or `closeWithoutCloseNotify`.
     ///
     /// - Parameter error: nil if the peer ended the stream in an orderly way, or if it did not end its side within
     ///   `peerEndTimeoutMilliseconds` after `shutDownAfterFlush` had ended our side.
@@ -53,11 +53,11 @@ public final class Stream {
         case accepted
         /// The TLS handshake is running. Next: `open`, `failing` or `closed`.
         case handshaking
-        /// Both directions can carry bytes. Next: `finishing`, `failing` or `closed`.
+        /// Both directions can carry bytes. Next: `halfClosed`, `failing` or `closed`.
         case open
         /// All output is sent and our side has ended; the peer may still send bytes. Next: `failing` or
         /// `closed`.
-        case finishing
+        case halfClosed
         /// The stream has failed. The handler gets `streamClosed` at the end of the turn. Next: `closed`.
         case failing(StreamError, hasUnreadInput: Bool)
         /// The stream has ended, and has released its socket, its timers and OpenSSL's state of the connection. No
@@ -88,7 +88,7 @@ public final class Stream {
     var watchedInterest: Interest?
     var isTurnEndScheduled = false
     var deadlineTimer = TimerIdentifier.none
-    var continuationTimer = TimerIdentifier.none
+    var readContinuationTimer = TimerIdentifier.none
 
     /// The remote address; nil before `connect`, and if the client of an accepted connection has none, as on a Unix
     /// socket, or had already disconnected.
@@ -119,7 +119,7 @@ public final class Stream {
 
     deinit {
         loop.cancel(deadlineTimer)
-        loop.cancel(continuationTimer)
+        loop.cancel(readContinuationTimer)
         if watchedInterest != nil { loop.remove(descriptor: transport.descriptor) }
     }
 
@@ -139,7 +139,7 @@ public final class Stream {
             return
         case .open:
             transport.announceEnd()
-        case .idle, .connecting, .accepted, .handshaking, .finishing, .failing:
+        case .idle, .connecting, .accepted, .handshaking, .halfClosed, .failing:
             break
         }
         release()
@@ -147,7 +147,7 @@ public final class Stream {
 
     /// Ends the stream as `close` does, but without close_notify. A TLS peer then sees a truncated
     /// connection.
-    public func closeWithoutNotify() {
+    public func closeWithoutCloseNotify() {
         if case .closed = state { return }
         release()
     }
@@ -155,7 +155,7 @@ public final class Stream {
     // MARK: - Ends
 
     /// Ends the stream and calls `streamClosed`. Called only from the loop.
-    func finish(_ error: StreamError?) {
+    func closeAndReport(_ error: StreamError?) {
         if case .closed = state { return }
         // If the peer ended its side in an orderly way, our side sends close_notify as well.
         if error == nil, case .open = state { transport.announceEnd() }
@@ -174,7 +174,7 @@ public final class Stream {
         switch state {
         case .closed, .failing:
             return
-        case .idle, .connecting, .accepted, .handshaking, .open, .finishing:
+        case .idle, .connecting, .accepted, .handshaking, .open, .halfClosed:
             state = .failing(error, hasUnreadInput: hasUnreadInput)
             output.removeAll()
             scheduleTurnEnd()
@@ -195,9 +195,9 @@ public final class Stream {
 
     private func cancelTimers() {
         loop.cancel(deadlineTimer)
-        loop.cancel(continuationTimer)
+        loop.cancel(readContinuationTimer)
         deadlineTimer = .none
-        continuationTimer = .none
+        readContinuationTimer = .none
     }
 
     // MARK: - Interest
@@ -212,7 +212,7 @@ public final class Stream {
             interest = .writable
         case .handshaking:
             interest = readWantsWrite ? .writable : .readable
-        case .open, .finishing:
+        case .open, .halfClosed:
             if !isReadingPaused || writeWantsRead { interest.insert(.readable) }
             if isOutputBlocked && !writeWantsRead || readWantsWrite { interest.insert(.writable) }
         }
@@ -250,7 +250,7 @@ extension Stream: DescriptorHandler, TurnEndHandler, TimerHandler {
             finishConnecting()
         case .handshaking:
             continueHandshake()
-        case .open, .finishing:
+        case .open, .halfClosed:
             if !events.isDisjoint(with: [.readable, .hangup]) || readWantsWrite { readInput() }
             if isOutputBlocked, events.contains(writeWantsRead ? .readable : .writable) { flushBlockedOutput() }
             if events.contains(.hangup), isReadingPaused { stopWatching() }
@@ -265,12 +265,12 @@ extension Stream: DescriptorHandler, TurnEndHandler, TimerHandler {
         switch state {
         case .accepted:
             becomeOpen()
-        case .open, .finishing:
+        case .open, .halfClosed:
             flush()
-            reportDrained()
+            reportIfDrained()
         case .failing(let error, let hasUnreadInput):
             if hasUnreadInput { deliverRemainingInput() }
-            finish(error)
+            closeAndReport(error)
         case .idle, .connecting, .handshaking, .closed:
             break
         }
@@ -283,7 +283,7 @@ extension Stream: DescriptorHandler, TurnEndHandler, TimerHandler {
             deadlineTimer = .none
             handlePassedDeadline()
         case .continuation:
-            continuationTimer = .none
+            readContinuationTimer = .none
             readInput()
         case nil:
             preconditionFailure("a timer that no stream sets")

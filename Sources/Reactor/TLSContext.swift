@@ -60,9 +60,9 @@ public final class TLSContext: @unchecked Sendable {
         let tls = try TLSContext(isServer: false, applicationProtocols: applicationProtocols)
         try tls.configure(maximumVersion: .tls13)
         SSL_CTX_set_verify(tls.context, SSL_VERIFY_PEER, nil)
-        try tls.trust(caFile)
+        try tls.loadTrustedAuthorities(caFile)
         if let certificateFile {
-            try tls.use(certificateFile: certificateFile, keyFile: keyFile ?? certificateFile)
+            try tls.loadCertificate(certificateFile: certificateFile, keyFile: keyFile ?? certificateFile)
         }
         let offer = tls.applicationProtocols
         // `SSL_CTX_set_alpn_protos` returns 0 for success, unlike the other functions of OpenSSL.
@@ -91,7 +91,7 @@ public final class TLSContext: @unchecked Sendable {
         // Under TLS 1.3 the server sends no tickets, with which a client could resume the TLS session of an earlier
         // connection (RFC 8446, section 2.2). Our clients resume no sessions, so tickets would be wasted bytes.
         SSL_CTX_set_num_tickets(tls.context, 0)
-        try tls.use(certificateFile: certificateFile, keyFile: keyFile)
+        try tls.loadCertificate(certificateFile: certificateFile, keyFile: keyFile)
         if tls.expectsApplicationProtocol {
             // OpenSSL keeps an unretained pointer to this object, and uses the pointer in handshakes. The pointer is
             // then valid, because the stream of each connection keeps the object alive.
@@ -119,7 +119,7 @@ public final class TLSContext: @unchecked Sendable {
 
     private static let readAheadBytes = 32 * 1024
 
-    private func trust(_ caFile: String?) throws(TLSError) {
+    private func loadTrustedAuthorities(_ caFile: String?) throws(TLSError) {
         ERR_clear_error()
         if let caFile {
             guard SSL_CTX_load_verify_file(context, caFile) == 1 else {
@@ -132,7 +132,7 @@ public final class TLSContext: @unchecked Sendable {
         }
     }
 
-    private func use(certificateFile: String, keyFile: String) throws(TLSError) {
+    private func loadCertificate(certificateFile: String, keyFile: String) throws(TLSError) {
         ERR_clear_error()
         guard SSL_CTX_use_certificate_chain_file(context, certificateFile) == 1 else {
             throw TLSError(code: .certificate, subject: certificateFile)
@@ -158,7 +158,7 @@ public final class TLSContext: @unchecked Sendable {
             if isServer {
                 SSL_set_accept_state(session)
             } else {
-                try expect(serverName: serverName, of: session)
+                try setExpectedServerName(serverName, of: session)
                 SSL_set_connect_state(session)
             }
         } catch {
@@ -168,7 +168,7 @@ public final class TLSContext: @unchecked Sendable {
         return session
     }
 
-    private func expect(serverName: String?, of session: OpaquePointer) throws(TLSError) {
+    private func setExpectedServerName(_ serverName: String?, of session: OpaquePointer) throws(TLSError) {
         guard var name = serverName, !name.isEmpty, !name.utf8.contains(0) else {
             throw TLSError(code: .serverName, reason: "a TLS client needs the server's name")
         }
@@ -190,7 +190,7 @@ public final class TLSContext: @unchecked Sendable {
 
     /// Selects the first of our protocols that the client offers. If the client offers none of them, the
     /// handshake fails (RFC 7301 section 3.2).
-    fileprivate func select(
+    fileprivate func selectProtocol(
         from offer: UnsafePointer<UInt8>,
         count: UInt32,
         chosen: UnsafeMutablePointer<UnsafePointer<UInt8>?>,
@@ -225,7 +225,7 @@ private func selectApplicationProtocol(
 ) -> Int32 {
     guard let chosen, let chosenCount, let offer, let argument else { return SSL_TLSEXT_ERR_ALERT_FATAL }
     return Unmanaged<TLSContext>.fromOpaque(argument).takeUnretainedValue()
-        .select(from: offer, count: count, chosen: chosen, chosenCount: chosenCount)
+        .selectProtocol(from: offer, count: count, chosen: chosen, chosenCount: chosenCount)
 }
 
 private func encodeProtocolList(_ applicationProtocols: [String]) throws(TLSError) -> [UInt8] {

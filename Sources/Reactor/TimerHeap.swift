@@ -50,7 +50,7 @@ struct TimerHeap {
     var earliestDeadlineMilliseconds: Int64? { heap.first?.deadlineMilliseconds }
 
     mutating func insert(deadlineMilliseconds: Int64, handler: any TimerHandler, tag: UInt64) -> TimerIdentifier {
-        let slot = takeSlot(handler: handler, tag: tag)
+        let slot = allocateSlot(handler: handler, tag: tag)
         heap.append(Entry(deadlineMilliseconds: deadlineMilliseconds, sequence: nextSequence, slot: slot))
         nextSequence &+= 1
         siftUp(heap.count - 1)
@@ -80,7 +80,7 @@ struct TimerHeap {
 
     // MARK: - Slots
 
-    private mutating func takeSlot(handler: any TimerHandler, tag: UInt64) -> UInt32 {
+    private mutating func allocateSlot(handler: any TimerHandler, tag: UInt64) -> UInt32 {
         if freeSlot != TimerHeap.noSlot {
             let slot = freeSlot
             freeSlot = slots[Int(slot)].position

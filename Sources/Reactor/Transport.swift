@@ -11,7 +11,7 @@ enum TransferOutcome {
     /// first.
     case wantsWrite
     /// The peer ended the stream in an orderly way: end of file, or close_notify under TLS.
-    case end
+    case endOfStream
     /// `Transport.takeFailure()` returns the reason.
     case failed
 }
@@ -72,7 +72,7 @@ struct Transport: ~Copyable {
 
     /// Whether TLS holds bytes from the socket that `read` has not returned. The loop cannot report them,
     /// because the kernel no longer has them.
-    var holdsInput: Bool {
+    var hasBufferedInput: Bool {
         guard let session else { return false }
         return SSL_has_pending(session) == 1
     }
@@ -95,7 +95,7 @@ struct Transport: ~Copyable {
         while true {
             let count = recv(descriptor, buffer.baseAddress, buffer.count, 0)
             if count > 0 { return .bytes(count) }
-            if count == 0 { return .end }
+            if count == 0 { return .endOfStream }
             if errno == EAGAIN { return .wantsRead }
             if errno != EINTR { return fail(errno) }
         }
@@ -122,7 +122,7 @@ struct Transport: ~Copyable {
         switch code {
         case SSL_ERROR_WANT_READ: return .wantsRead
         case SSL_ERROR_WANT_WRITE: return .wantsWrite
-        case SSL_ERROR_ZERO_RETURN: return .end
+        case SSL_ERROR_ZERO_RETURN: return .endOfStream
         default:
             failureErrno = savedErrno
             failureCode = code
@@ -157,8 +157,8 @@ struct Transport: ~Copyable {
         return StreamError(code: .handshakeFailed, reason: failure.reason)
     }
 
-    /// Returns the error of a transfer that ended with `.failed`, or of a write that ended with `.end`. Call this
-    /// function once, before any other use of OpenSSL.
+    /// Returns the error of a transfer that ended with `.failed`, or of a write that ended with `.endOfStream`. Call
+    /// this function once, before any other use of OpenSSL.
     func takeFailure() -> StreamError {
         if failureCode == SSL_ERROR_SSL {
             let isTruncated = openSSLReason(of: ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING

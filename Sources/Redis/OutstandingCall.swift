@@ -17,10 +17,10 @@ struct OutstandingCall: BitwiseCopyable {
     /// In the first call of a command that is written: the number of the command's calls, which share its reply. 0 in
     /// the command's other calls, and in calls that are not written yet. A byte suffices, because a command has at most
     /// ``RedisConnection/callsPerCommandMax`` calls.
-    var batchCount: UInt8
+    var commandCallCount: UInt8
     /// Whether the call was issued after the connection had sent the scripts a second time. If the server lacks the
     /// script even then, the connection ends.
-    var followsReload: Bool
+    var followsScriptReload: Bool
     /// Whether the reply stays unread until the server has answered the WAIT that follows the call.
     var awaitsReplicas: Bool
 }

@@ -9,8 +9,8 @@ public enum RedisTopology: Sendable {
     ///
     /// - Parameter RedisURL: the Sentinels' addresses, and the credentials to log in to them.
     case sentinel(RedisURL)
-    /// Several primaries, each with a part of the keys. The client finds all servers by asking the URL's
-    /// locations.
+    /// Several primaries, each with a part of the keys. The client asks the URL's locations for all servers, and later
+    /// also the servers that it has found.
     case cluster
 }
 

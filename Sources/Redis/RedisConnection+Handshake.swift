@@ -34,7 +34,7 @@ extension RedisConnection {
         loadScripts()
     }
 
-    func handleOwnReply(
+    func handleReplyToOwnCommand(
         _ reply: Reply,
         to kind: OutstandingCallKind,
         from reader: ReplyReader,
@@ -114,6 +114,6 @@ extension RedisConnection {
         guard withCommandText(arguments, { stream.write($0) }) else {
             return disconnect(RedisError(.protocolViolation, "no memory for a command"))
         }
-        appendOutstandingCall(kind, batchCount: 1)
+        appendOutstandingCall(kind, commandCallCount: 1)
     }
 }

@@ -42,7 +42,7 @@ extension RedisConnection {
     func sendWaitIfNeeded() {
         guard !waitCommand.isEmpty, state == .ready, let stream, replicaWatch.beginWaitIfNeeded() else { return }
         waitCommand.withUnsafeBytes { stream.write($0) }
-        appendOutstandingCall(.waitForReplicas, batchCount: 1)
+        appendOutstandingCall(.waitForReplicas, commandCallCount: 1)
     }
 
     /// Whether the next reply must stay unread, because it waits for the reply to WAIT. If the reply to WAIT has
@@ -55,7 +55,8 @@ extension RedisConnection {
         while waitReplySearch.callIndex < outstandingCalls.count {
             let outstandingCall = outstandingCalls[waitReplySearch.callIndex]
             // A call that is not written yet can have no reply.
-            guard outstandingCall.batchCount > 0, let unreadReply = reader.findUnreadReply(at: waitReplySearch.offset)
+            guard outstandingCall.commandCallCount > 0,
+                let unreadReply = reader.findUnreadReply(at: waitReplySearch.offset)
             else {
                 return true
             }
@@ -65,7 +66,7 @@ extension RedisConnection {
                 return false
             }
             waitReplySearch.offset = unreadReply.end
-            waitReplySearch.callIndex += Int(outstandingCall.batchCount)
+            waitReplySearch.callIndex += Int(outstandingCall.commandCallCount)
         }
         return true
     }
@@ -83,14 +84,18 @@ extension RedisConnection {
         hasEnoughReplicas = nil
         let count = reply.kind == .integer ? reply.integer : 0
         let areEnough = reply.kind == .integer && count >= Int64(configuration.requiredReplicaCount)
-        let change = replicaWatch.handleWaitReply(areEnough: areEnough, nowMilliseconds: loop.nowMilliseconds)
+        let change = replicaWatch.handleWaitReply(
+            hasEnoughReplicas: areEnough,
+            nowMilliseconds: loop.nowMilliseconds
+        )
         // Calls that ask for replicas and were issued after this WAIT need another WAIT, at the end of this turn.
         scheduleTurnEnd()
         switch change {
         case .acknowledging?: handler?.redisReportsReplicas(.acknowledging)
         case .missing(let isGivenUp)?:
             let refusal = reply.kind == .error ? RedisError(reply: reply.bytes) : nil
-            handler?.redisReportsReplicas(.missing(acknowledged: Int(clamping: count), isGivenUp: isGivenUp, refusal))
+            handler?
+                .redisReportsReplicas(.missing(acknowledgedCount: Int(clamping: count), isGivenUp: isGivenUp, refusal))
         case nil: break
         }
     }

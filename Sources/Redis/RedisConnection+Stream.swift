@@ -36,17 +36,17 @@ extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
     }
 
     private func handle(_ reply: Reply, from reader: ReplyReader) {
-        guard let call = outstandingCalls.oldest, call.batchCount > 0 else {
+        guard let call = outstandingCalls.oldest, call.commandCallCount > 0 else {
             return disconnect(RedisError(.protocolViolation, "Redis sent a reply without a request"))
         }
         guard call.kind == .call else {
             _ = outstandingCalls.removeOldest()
             if reply.kind == .error { delegate?.serverReturnedError(call, on: self, error: reply.bytes) }
-            return handleOwnReply(reply, to: call.kind, from: reader, handler)
+            return handleReplyToOwnCommand(reply, to: call.kind, from: reader, handler)
         }
-        let count = Int(call.batchCount)
+        let count = Int(call.commandCallCount)
         let roundTripMicroseconds = loop.nowMicroseconds - call.issuedAtMicroseconds
-        handler?.redisReplied(calls: count, roundTripMicroseconds: roundTripMicroseconds)
+        handler?.redisReplied(callCount: count, roundTripMicroseconds: roundTripMicroseconds)
         if reply.kind == .error {
             handleError(reply.bytes, of: call, from: reader)
         } else if call.awaitsReplicas && hasEnoughReplicas != true {
@@ -59,18 +59,18 @@ extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
     /// Fails all calls of a command that the server answered with an error.
     private func handleError(_ text: UnsafeRawBufferPointer, of first: OutstandingCall, from reader: ReplyReader) {
         let error = RedisError(reply: text)
-        if first.batchCount == 1 { delegate?.serverReturnedError(first, on: self, error: text) }
+        if first.commandCallCount == 1 { delegate?.serverReturnedError(first, on: self, error: text) }
         let isScriptMissing = error.code == .noScript
         if isScriptMissing && !hasReloadedScripts { reloadScripts() }
-        for _ in 0..<first.batchCount {
+        for _ in 0..<first.commandCallCount {
             guard completeOldestCall(from: reader) else { return }
             session.handleFailure(error)
         }
         guard reader === self.reader else { return }
-        if error.endsConnection || isScriptMissing && first.followsReload { disconnect(error) }
+        if error.endsConnection || isScriptMissing && first.followsScriptReload { disconnect(error) }
     }
 
-    /// The loop calls this method. It does nothing, because ``obstacle`` limits the output before each call.
+    /// The loop calls this method. It does nothing, because ``issueObstacle`` limits the output before each call.
     public func streamDrained(_ stream: Stream) {}
 
     /// The loop calls this method when the connection's ``Stream`` has ended, or could not connect.
@@ -91,7 +91,7 @@ extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
     public func timerFired(tag: UInt64) {
         switch ConnectionTimer(rawValue: tag) {
         case .reconnect: if state == .pausing { resolve() }
-        case .deadline: checkDeadline()
+        case .deadline: enforceResponseDeadline()
         case nil: preconditionFailure("a timer that no connection sets")
         }
     }

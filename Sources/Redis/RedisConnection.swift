@@ -129,7 +129,7 @@ public final class RedisConnection {
     public var isReady: Bool { state == .ready }
 
     /// The number of calls, and of the connection's own commands, that have no reply yet.
-    public var outstandingCount: Int { outstandingCalls.count }
+    public var outstandingCallCount: Int { outstandingCalls.count }
 
     /// Connects, and connects again after each loss, until `close`. Call it once.
     public func connect() {
@@ -254,17 +254,17 @@ public final class RedisConnection {
 
     /// Sends ASKING, which makes the server accept the next command although the key's slot is still moving
     /// to it. The caller must issue the call at once, so that ASKING applies to it.
-    func prepareAskedCall(keyFingerprint: UInt64) {
+    func sendAsking(keyFingerprint: UInt64) {
         precondition(state == .ready && hasRoomForAskedCall && configuration.callsPerCommandMax == 1)
         stream?.write(UnsafeRawBufferPointer(Self.askingCommand.bytes))
-        appendOutstandingCall(.asking, batchCount: 1)
+        appendOutstandingCall(.asking, commandCallCount: 1)
         nextKeyFingerprint = keyFingerprint
     }
 
     // MARK: - The session's calls
 
     /// Why no call can be issued now; nil if one can be.
-    public var obstacle: IssueOutcome? {
+    public var issueObstacle: IssueOutcome? {
         guard state == .ready, let stream else { return .notReady }
         guard outstandingCalls.count < configuration.outstandingCallsMax,
             stream.pendingOutputBytes < Stream.highWaterBytes
@@ -273,11 +273,11 @@ public final class RedisConnection {
     }
 
     /// Adds one call to those that wait for a reply, and schedules ``RedisSession/flush(on:)`` for the end of
-    /// the turn. There must be no ``obstacle``.
+    /// the turn. There must be no ``issueObstacle``.
     ///
     /// - Parameters:
     ///   - isWritten: whether the session has already written the call as its own command. If false, a later
-    ///     ``write(calls:bytesMax:_:)`` writes it.
+    ///     ``write(callCount:bytesMax:_:)`` writes it.
     ///   - needsReplicas: whether replicas (``RedisConfiguration/requiredReplicaCount``) must acknowledge the call's
     ///     writes before the session gets the reply, unless replicas have been missing for long. If too few
     ///     acknowledge, all calls of the same command fail with ``RedisError/Code/replicasMissing``. Requires
@@ -286,7 +286,7 @@ public final class RedisConnection {
         scheduleTurnEnd()
         appendOutstandingCall(
             .call,
-            batchCount: isWritten ? 1 : 0,
+            commandCallCount: isWritten ? 1 : 0,
             awaitsReplicas: noteIssuedCall(needsReplicas: needsReplicas)
         )
     }
@@ -294,16 +294,16 @@ public final class RedisConnection {
     /// Writes one command.
     ///
     /// - Parameters:
-    ///   - calls: the number of calls in the command. They are the last ones that
+    ///   - callCount: the number of calls in the command. They are the last ones that
     ///     ``appendCall(isWritten:needsReplicas:)`` added. 0 if the command has one call, which the session adds
     ///     next.
     ///   - body: writes into the reserved room, and returns the number of bytes written.
-    public func write(calls: Int, bytesMax: Int, _ body: (UnsafeMutableRawBufferPointer) -> Int) {
+    public func write(callCount: Int, bytesMax: Int, _ body: (UnsafeMutableRawBufferPointer) -> Int) {
         guard let stream else { return }
         stream.commit(body(stream.reserve(bytesMax)))
-        guard calls > 0 else { return }
-        let firstIndex = outstandingCalls.count - calls
-        outstandingCalls[firstIndex].batchCount = UInt8(calls)
+        guard callCount > 0 else { return }
+        let firstIndex = outstandingCalls.count - callCount
+        outstandingCalls[firstIndex].commandCallCount = UInt8(callCount)
         // The calls share one reply. If one of them waits for replicas, all of them must wait.
         guard !waitCommand.isEmpty else { return }
         outstandingCalls[firstIndex].awaitsReplicas = (firstIndex..<outstandingCalls.count)
@@ -335,14 +335,14 @@ public final class RedisConnection {
 
     // MARK: - The deadline
 
-    func appendOutstandingCall(_ kind: OutstandingCallKind, batchCount: UInt8, awaitsReplicas: Bool = false) {
+    func appendOutstandingCall(_ kind: OutstandingCallKind, commandCallCount: UInt8, awaitsReplicas: Bool = false) {
         outstandingCalls.append(
             OutstandingCall(
                 keyFingerprint: nextKeyFingerprint,
                 issuedAtMicroseconds: loop.nowMicroseconds,
                 kind: kind,
-                batchCount: batchCount,
-                followsReload: hasReloadedScripts,
+                commandCallCount: commandCallCount,
+                followsScriptReload: hasReloadedScripts,
                 awaitsReplicas: awaitsReplicas
             )
         )
@@ -357,7 +357,7 @@ public final class RedisConnection {
         )
     }
 
-    func checkDeadline() {
+    func enforceResponseDeadline() {
         deadlineTimer = .none
         guard let oldest = outstandingCalls.oldest else { return }
         let deadlineMilliseconds = configuration.responseDeadlineMilliseconds

@@ -44,7 +44,8 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         case foreignValue
         /// The server's release is too old for the scripts.
         case tooOld
-        /// Any other error. It may be temporary or permanent, so Causeway concludes nothing from it.
+        /// Any other error. It may be temporary or permanent, so the call is made again. As a reply to AUTH it counts as
+        /// `wrongPassword`.
         case unknown
 
         // Events of the connection.
@@ -78,7 +79,7 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
 
     /// Whether the error may concern only some calls, although it is not proven to be their own. Other calls may
     /// succeed meanwhile.
-    public var isUnexplained: Bool {
+    public var mayConcernOnlySomeCalls: Bool {
         switch code {
         case .unknown, .transactionAborted, .clusterEnabled: true
         default: false
@@ -86,7 +87,7 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
     }
 
     /// Whether an operator may have to act, for example change the configuration of the server or of Causeway.
-    public var needsOperator: Bool {
+    public var needsOperatorAction: Bool {
         switch code {
         case .outOfMemory, .misconfigured, .noReplicas, .replicasMissing, .noAuthentication, .wrongPassword,
             .noPermission, .tooOld, .unknown, .protocolViolation, .transactionAborted, .clusterEnabled, .foreignValue:

@@ -29,10 +29,10 @@ public enum RedisWarning: Sendable, Equatable {
 public enum RedisReplicaStatus: Sendable, Equatable {
     /// Too few replicas acknowledged in time. Calls that ask for replicas must wait. After 10 seconds
     /// (``ReplicaWatch``), `isGivenUp` is true: these calls then get their replies without an
-    /// acknowledgement. `acknowledged` is the number of replicas that did acknowledge.
+    /// acknowledgement. `acknowledgedCount` is the number of replicas that did acknowledge.
     ///
     /// - Parameter RedisError: the server's reply to WAIT, if it was an error.
-    case missing(acknowledged: Int, isGivenUp: Bool, RedisError?)
+    case missing(acknowledgedCount: Int, isGivenUp: Bool, RedisError?)
     /// Enough replicas acknowledge again.
     case acknowledging
 }
@@ -52,7 +52,7 @@ public protocol RedisHandler: AnyObject {
     func redisReportsReplicas(_ replicas: RedisReplicaStatus)
     /// A reply to this many calls arrived. The session gets the results after this method returns. The round
     /// trip is as exact as the loop's clock, which the loop normally reads once a turn.
-    func redisReplied(calls: Int, roundTripMicroseconds: Int64)
+    func redisReplied(callCount: Int, roundTripMicroseconds: Int64)
 }
 
 extension RedisHandler {
@@ -60,5 +60,5 @@ extension RedisHandler {
     public func redisReportsReplicas(_ replicas: RedisReplicaStatus) {}
 
     /// Does nothing by default, for handlers that measure no round trips.
-    public func redisReplied(calls: Int, roundTripMicroseconds: Int64) {}
+    public func redisReplied(callCount: Int, roundTripMicroseconds: Int64) {}
 }

@@ -119,8 +119,8 @@ public struct RedisURL: Sendable, CustomStringConvertible {
             return .host(server.host, port: server.port)
         } catch {
             switch error {
-            case .host: throw .host
-            case .port: throw .port
+            case .invalidHost: throw .host
+            case .invalidPort: throw .port
             }
         }
     }

@@ -40,12 +40,12 @@ struct ReplicaWatch {
     /// When a WAIT on this connection first found too few replicas; nil while enough replicas acknowledge, and before
     /// the connection's first WAIT is answered.
     private var missingSinceMilliseconds: Int64?
-    private var waitDueMilliseconds: Int64 = 0
+    private var nextWaitAtMilliseconds: Int64 = 0
 
     /// Whether a call that asks for replicas may be issued. False while replicas are missing and a WAIT is outstanding,
     /// and during the pause after it.
     func acceptsCalls(nowMilliseconds: Int64) -> Bool {
-        state != .missing || (!isWaitOutstanding && nowMilliseconds >= waitDueMilliseconds)
+        state != .missing || (!isWaitOutstanding && nowMilliseconds >= nextWaitAtMilliseconds)
     }
 
     /// Notes that a call that asks for replicas is being issued.
@@ -56,7 +56,7 @@ struct ReplicaWatch {
             needsWait = true
             return true
         }
-        if !isWaitOutstanding, nowMilliseconds >= waitDueMilliseconds { needsWait = true }
+        if !isWaitOutstanding, nowMilliseconds >= nextWaitAtMilliseconds { needsWait = true }
         return false
     }
 
@@ -71,9 +71,9 @@ struct ReplicaWatch {
     /// Handles the reply to WAIT.
     ///
     /// - Returns: what to report; nil if enough replicas acknowledged, now and before.
-    mutating func handleWaitReply(areEnough: Bool, nowMilliseconds: Int64) -> Change? {
+    mutating func handleWaitReply(hasEnoughReplicas: Bool, nowMilliseconds: Int64) -> Change? {
         isWaitOutstanding = false
-        guard !areEnough else {
+        guard !hasEnoughReplicas else {
             let wasAcknowledging = state == .acknowledging
             (state, missingSinceMilliseconds) = (.acknowledging, nil)
             return wasAcknowledging ? nil : .acknowledging
@@ -83,7 +83,7 @@ struct ReplicaWatch {
         missingSinceMilliseconds = sinceMilliseconds
         if nowMilliseconds - sinceMilliseconds >= Self.missingMillisecondsMax { state = .givenUp }
         let isGivenUp = state == .givenUp
-        waitDueMilliseconds =
+        nextWaitAtMilliseconds =
             nowMilliseconds + (isGivenUp ? Self.givenUpPauseMilliseconds : Self.missingPauseMilliseconds)
         return .missing(isGivenUp: isGivenUp)
     }
@@ -96,6 +96,6 @@ struct ReplicaWatch {
     mutating func handleLostConnection() {
         (isWaitOutstanding, needsWait) = (false, false)
         if state == .givenUp { state = .missing }
-        (missingSinceMilliseconds, waitDueMilliseconds) = (nil, 0)
+        (missingSinceMilliseconds, nextWaitAtMilliseconds) = (nil, 0)
     }
 }

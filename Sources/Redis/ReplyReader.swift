@@ -37,10 +37,10 @@ public final class ReplyReader {
     /// Returns nil if memory could not be allocated.
     init?() {
         let callbacks = redisReplyObjectFunctions(
-            createString: takeString,
-            createArray: takeArray,
-            createInteger: takeInteger,
-            createNil: takeNull,
+            createString: appendString,
+            createArray: appendArray,
+            createInteger: appendInteger,
+            createNil: appendNull,
             freeObject: { _ in }
         )
         partialReply = .allocate(capacity: 1)
@@ -79,7 +79,7 @@ public final class ReplyReader {
         // as too many of its bytes have arrived.
         case .incomplete(let bytes): return bytes > Self.stringBytesMax + 64 ? .violation : .incomplete
         case .complete:
-            let reply = partialReply.pointee.completeReply()
+            let reply = partialReply.pointee.parsedReply()
             partialReply.pointee.reset()
             return reply.map { .reply($0) } ?? .violation
         }
@@ -145,7 +145,7 @@ private struct PartialReply {
         return true
     }
 
-    func completeReply() -> Reply? {
+    func parsedReply() -> Reply? {
         guard elementCount > 0 else { return nil }
         return reply(elements[0])
     }
@@ -179,7 +179,7 @@ private func append(
     return partialReply.pointee.append(kind, integer: integer, string: string) ? context : nil
 }
 
-private func takeString(
+private func appendString(
     _ task: UnsafePointer<redisReadTask>?,
     _ bytes: UnsafeMutablePointer<CChar>?,
     _ count: Int
@@ -193,16 +193,16 @@ private func takeString(
     return append(task, kind, string: UnsafeRawBufferPointer(start: bytes, count: count))
 }
 
-private func takeArray(_ task: UnsafePointer<redisReadTask>?, _ count: Int32) -> UnsafeMutableRawPointer? {
+private func appendArray(_ task: UnsafePointer<redisReadTask>?, _ count: Int32) -> UnsafeMutableRawPointer? {
     guard task?.pointee.parent == nil, count >= 0, count <= ReplyReader.elementsMax else { return nil }
     return append(task, .array(count: Int(count)))
 }
 
-private func takeInteger(_ task: UnsafePointer<redisReadTask>?, _ value: Int64) -> UnsafeMutableRawPointer? {
+private func appendInteger(_ task: UnsafePointer<redisReadTask>?, _ value: Int64) -> UnsafeMutableRawPointer? {
     append(task, .integer, integer: value)
 }
 
-private func takeNull(_ task: UnsafePointer<redisReadTask>?) -> UnsafeMutableRawPointer? {
+private func appendNull(_ task: UnsafePointer<redisReadTask>?) -> UnsafeMutableRawPointer? {
     append(task, .null)
 }
 

@@ -55,25 +55,26 @@ public final class SharedHashes {
         if !fields.isEmpty { _ = try send(key, ["HDEL"], fields) }
     }
 
-    /// A condition for a call: the field has the value `value`. If the condition holds, the call also sets the field
-    /// to `newValue`, unless `newValue` is nil.
+    /// A condition for a call: the field has the value `expectedValue`. If the condition holds, the call also sets the
+    /// field to `newValue`, unless `newValue` is nil.
     public struct FieldCondition {
         var field: [UInt8]
-        var value: [UInt8]
+        var expectedValue: [UInt8]
         var newValue: [UInt8]?
 
-        public init(_ field: [UInt8], _ value: [UInt8], newValue: [UInt8]? = nil) {
-            (self.field, self.value, self.newValue) = (field, value, newValue)
+        public init(_ field: [UInt8], _ expectedValue: [UInt8], newValue: [UInt8]? = nil) {
+            (self.field, self.expectedValue, self.newValue) = (field, expectedValue, newValue)
         }
     }
 
     /// Adds fields that the hash does not have, in one atomic step. Existing fields keep their values.
     ///
     /// - Returns: the number of added fields; nil, without any change, if the condition does not hold.
-    public func addFields(_ key: [UInt8], _ fields: HashFields, if condition: FieldCondition? = nil) throws(RedisError)
+    public func addMissingFields(_ key: [UInt8], _ fields: HashFields, if condition: FieldCondition? = nil)
+        throws(RedisError)
         -> Int?
     {
-        let conditionArguments = condition.map { [$0.field, $0.value, $0.newValue ?? []] } ?? [[], [], []]
+        let conditionArguments = condition.map { [$0.field, $0.expectedValue, $0.newValue ?? []] } ?? [[], [], []]
         guard
             case .integer(let count) = try callScript(
                 Self.addFieldsScript,

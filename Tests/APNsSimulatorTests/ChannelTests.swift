@@ -93,7 +93,7 @@ import Testing
             let started = try await fixture.control("POST", "/activities", activities)
             #expect(started.status == 200 && (started.object["registrations"] as? [Object])?.isEmpty == true)
             let row = try await fixture.startByPush("m7", device: "by-push", channel: channel)
-            #expect(row.effects == ["started": 1] && row.hasChannels)
+            #expect(row.effects == ["started": 1] && row.supportsChannels)
             #expect(
                 try await fixture.startByPush("m8", device: "elsewhere", channel: otherChannel).effects == [
                     "started": 1
@@ -203,7 +203,7 @@ import Testing
     }
 
     @Test func `Only a channel that is sent to too often is throttled`() async throws {
-        let rules = ChannelRules(publishBudget: .init(capacity: 2, refillMilliseconds: 60_000))
+        let rules = ChannelRules(publishBudget: .init(capacity: 2, refillIntervalMilliseconds: 60_000))
         try await SimulatorFixture.run(\.channelRules, rules) { fixture in
             let (channel, otherChannel) = (
                 try fixture.createChannel(storesNewestMessage: true),

@@ -119,10 +119,10 @@ import Testing
 
     @Test func `Alerts above the limit are not kept, and share the last number`() {
         var phones = CompactPhones()
-        let numbers = (1...CompactPhones.alertsMax + 2).map { phones.internAlert(Array("\($0)".utf8)) }
+        let numbers = (1...CompactPhones.distinctAlertsMax + 2).map { phones.internAlert(Array("\($0)".utf8)) }
         #expect(numbers.first == 1 && numbers.suffix(3) == [65_535, 65_535, 65_535])
         #expect(numbers[65_533] == 65_534 && phones.internAlert(Array("2".utf8)) == 2)
-        #expect(phones.alertNumbersByText.count == CompactPhones.alertsMax)
+        #expect(phones.alertNumbersByText.count == CompactPhones.distinctAlertsMax)
     }
 
     @Test func `An alert that a phone hears again is counted, whichever state carries it`() throws {
@@ -175,7 +175,7 @@ import Testing
 
     @Test func `A registration has the fields that the worker reads`() throws {
         let fixture = try CrowdFixture(5) { crowd in
-            (crowd.frequentUpdatesEvery, crowd.identifierForm, crowd.timestamp) = (2, .uuid, Self.now)
+            (crowd.frequentUpdatesEveryNthPhone, crowd.identifierForm, crowd.timestamp) = (2, .uuid, Self.now)
         }
         let records = try fixture.model.registrations(from: 3, limit: 9, of: "fan-", app: "app", nowMilliseconds: 17)
         #expect(records.count == 2)

@@ -200,7 +200,7 @@ import Testing
         try await SimulatorFixture.run { fixture in
             var faults = Faults()
             faults.resetShare = 1
-            faults.lostResponsesAreApplied = isApplied
+            faults.unansweredRequestsTakeEffect = isApplied
             let counts = try await outcomes(fixture, faults)
             #expect(counts == ["error 2": 200])
             let expected = #"{"home":\#(isApplied ? 1 : 0),"away":0}"#

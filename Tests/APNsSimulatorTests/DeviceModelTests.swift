@@ -241,7 +241,9 @@ import Testing
     }
 
     @Test func `Pushes of priority 10 over the budget are dropped without an error`() throws {
-        var phone = try ModelledPhone(rules: DeviceRules(updateBudget: .init(capacity: 2, refillMilliseconds: 60_000)))
+        var phone = try ModelledPhone(
+            rules: DeviceRules(updateBudget: .init(capacity: 2, refillIntervalMilliseconds: 60_000))
+        )
         let effects = try (0..<3).map { try phone.push(Step(at: 1, home: $0, priority: 10)).1 }
         #expect(effects == [.shown, .shown, .overBudget])
         #expect(try phone.push(Step(at: 2, home: 7)).1 == .shown)
@@ -259,7 +261,7 @@ import Testing
             try phone.model.rotateToken(
                 ofActivity: "m",
                 app: "app",
-                old: oldTokenState,
+                oldToken: oldTokenState,
                 nowMilliseconds: Self.startSeconds * 1_000
             )
             #expect(phone.push(Step().json, token: token, at: 10) == outcome)
@@ -275,7 +277,7 @@ import Testing
             try phone.model.rotateToken(
                 ofActivity: "m",
                 app: "app",
-                old: .void,
+                oldToken: .void,
                 nowMilliseconds: Self.startSeconds * 1_000
             )
         }
@@ -331,7 +333,9 @@ import Testing
     }
 
     @Test func `A start on a channel gets no token, and a repeated one is noticed`() throws {
-        var phone = try ModelledPhone(rules: DeviceRules(startBudget: .init(capacity: 2, refillMilliseconds: 60_000)))
+        var phone = try ModelledPhone(
+            rules: DeviceRules(startBudget: .init(capacity: 2, refillIntervalMilliseconds: 60_000))
+        )
         let channel = try phone.model.createChannel(
             app: "app",
             storesNewestMessage: true,

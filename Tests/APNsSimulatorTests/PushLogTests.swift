@@ -78,11 +78,11 @@ import Testing
         var text = drain(ends[0])
         try #require(!text.isEmpty && text.last != "\n", "the pipe has taken a part of a line")
         let lostCount = appendedCount - text.count / lineBytes - 1
-        #expect(lostCount > 0 && log.linesLost == lostCount)
+        #expect(lostCount > 0 && log.lostLineCount == lostCount)
         log.append(Array(String(repeating: "x", count: lineBytes - 1).utf8))
         log.flush()
         text += drain(ends[0])
-        #expect(log.linesLost == lostCount)
+        #expect(log.lostLineCount == lostCount)
         let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
         #expect(lines.count == appendedCount - lostCount + 2 && lines.last?.isEmpty == true)
         #expect(lines.dropLast().allSatisfy { $0.count == lineBytes - 1 && Set($0).count == 1 })

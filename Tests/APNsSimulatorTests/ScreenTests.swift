@@ -146,11 +146,11 @@ import Testing
     @Test func `The screen shows a phone that goes offline or loses its app`() throws {
         var fixture = try ScreenFixture()
         _ = try fixture.screens()
-        try fixture.model.goOffline(device: "phone-0", app: "app")
+        try fixture.model.takeOffline(device: "phone-0", app: "app")
         let offlineScreens = try fixture.screens()
         #expect(offlineScreens.number("offline") == 1 && offlineScreens.screens.keys.elementsEqual([0]))
         #expect(offlineScreens.screens[0]?[0] == ScreenState.offline.rawValue)
-        try fixture.model.goOnline(device: "phone-0", app: "app", nowMilliseconds: Self.startSeconds * 1_000)
+        try fixture.model.bringOnline(device: "phone-0", app: "app", nowMilliseconds: Self.startSeconds * 1_000)
         try fixture.model.uninstall(app: "app", device: "phone-1", nowMilliseconds: Self.startSeconds * 1_000)
         let response = try fixture.screens()
         #expect(Set(response.screens.keys) == [0, 1])
@@ -185,10 +185,15 @@ import Testing
 
     @Test func `The number of colour names is limited`() {
         var tints = StateNameTable()
-        for number in 0..<300 { _ = tints.tint(of: Array(#"{"status":"s\#(number)"}"#.utf8)) }
+        for number in 0..<300 { _ = tints.nameNumberAndHash(of: Array(#"{"status":"s\#(number)"}"#.utf8)) }
         #expect(tints.names.count == StateNameTable.namesMax)
-        #expect(tints.tint(of: Array(#"{"status":"new"}"#.utf8)).number == UInt8(StateNameTable.namesMax - 1))
-        #expect(tints.tint(of: Array(#"{"a":1,"b":"first word"}"#.utf8)).number == UInt8(StateNameTable.namesMax - 1))
-        #expect(tints.tint(of: Array("no JSON".utf8)).number == UInt8(StateNameTable.namesMax - 1))
+        #expect(
+            tints.nameNumberAndHash(of: Array(#"{"status":"new"}"#.utf8)).number == UInt8(StateNameTable.namesMax - 1)
+        )
+        #expect(
+            tints.nameNumberAndHash(of: Array(#"{"a":1,"b":"first word"}"#.utf8)).number
+                == UInt8(StateNameTable.namesMax - 1)
+        )
+        #expect(tints.nameNumberAndHash(of: Array("no JSON".utf8)).number == UInt8(StateNameTable.namesMax - 1))
     }
 }

@@ -63,7 +63,7 @@ extension SimulatorFixture {
     /// channel.
     func startByPush(_ match: String, device: String, channel: String) async throws -> StartedPhone {
         try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
-            try devices.install(app: SimulatorFixture.app, device: device, hasChannels: true, nowMilliseconds: now)
+            try devices.install(app: SimulatorFixture.app, device: device, supportsChannels: true, nowMilliseconds: now)
         }
         let token = try await simulator.withDevices { (devices, _) throws(DeviceModel.Fault) in
             try devices.startToken(device: device, attributesType: "MatchAttributes", app: SimulatorFixture.app)
@@ -78,7 +78,7 @@ extension SimulatorFixture {
         let phone = try await control("GET", "/phone?app=\(SimulatorFixture.app)&device=\(device)").object
         return StartedPhone(
             effects: phone["effects"] as? [String: Int] ?? [:],
-            hasChannels: phone["channels"] as? Bool ?? false
+            supportsChannels: phone["channels"] as? Bool ?? false
         )
     }
 
@@ -99,5 +99,5 @@ extension SimulatorFixture {
 
 struct StartedPhone {
     var effects: [String: Int]
-    var hasChannels: Bool
+    var supportsChannels: Bool
 }

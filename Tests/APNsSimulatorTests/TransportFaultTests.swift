@@ -100,7 +100,7 @@ import Testing
             let client = try await client(fixture) {
                 $0.goAwayAfterRequests = 11
                 $0.goAwayUnprocessedRequests = 4
-                $0.goAway.code = 2
+                $0.goAway.errorCode = 2
                 $0.goAway.reason = ""
             }
             let streams = try submit(10, client, fixture)

@@ -100,7 +100,7 @@ import Testing
     @Test func `The error for an app without the capability says what to do`() async throws {
         try await Self.run { simulator, management in
             try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
-                try devices.setBroadcasts(false, app: SimulatorFixture.app, nowMilliseconds: now)
+                try devices.setBroadcastCapability(false, app: SimulatorFixture.app, nowMilliseconds: now)
             }
             let error = await Self.failure { () throws(ChannelError) in _ = try await management.list() }
             #expect(error?.cause == .refused(.featureNotEnabled) && error?.status == 400)

@@ -112,7 +112,7 @@ import Testing
     @Test func `A pool stops at a burst of refusals, and probes`() throws {
         // The pool accepts no push until the first probe is due. This time is so long that the check below comes before
         // the probe, even on a busy machine.
-        let fixture = try PoolFixture { $0.breaker.probeMilliseconds = 1_500 }
+        let fixture = try PoolFixture { $0.breaker.probeDelayMilliseconds = 1_500 }
         fixture.warmUp()
         fixture.server.respond = { _ in .status(400, reason: "DeviceTokenNotForTopic") }
         for tag in 0..<30 { #expect(fixture.submit(UInt64(tag))) }
@@ -160,7 +160,7 @@ import Testing
 
     @Test func `The backoff doubles up to its limit`() {
         var generator = FixedGenerator(value: .max)
-        var backoff = Backoff(baseMilliseconds: 200, maxMilliseconds: 30_000)
+        var backoff = Backoff(baseMilliseconds: 200, windowMillisecondsMax: 30_000)
         #expect(backoff.delayMilliseconds(using: &generator) == 0)
         var delays: [Int64] = []
         for _ in 0..<10 {

@@ -79,7 +79,7 @@ import Testing
         fixture.warmUp()
         fixture.turn(until: { fixture.pool.gauges.awaitsConnectionBudget })
         let waitedMilliseconds = measureMilliseconds(fixture) {
-            fixture.server.connections[0].closeWithoutNotify()
+            fixture.server.connections[0].closeWithoutCloseNotify()
             fixture.turn(until: { !fixture.recorder.closeCauses.isEmpty })
             // A pool without a connection may always open one, so it does not wait for room.
             #expect(!fixture.pool.gauges.awaitsConnectionBudget)
@@ -113,10 +113,10 @@ import Testing
         try #require(fixture.pool.openingSchedule.timer != .none)
         fixture.wantOnlyOneConnection()
         fixture.turn(until: { fixture.pool.openingSchedule.timer == .none })
-        #expect(!fixture.pool.openingSchedule.isUnderWay)
+        #expect(!fixture.pool.openingSchedule.isAttemptUnderWay)
         #expect(fixture.pool.connections.count == 1 && fixture.pool.statistics.connectionsOpened == 1)
         // The pool wants a connection again, and opens one.
-        fixture.server.connections[0].closeWithoutNotify()
+        fixture.server.connections[0].closeWithoutCloseNotify()
         fixture.turn(until: { !fixture.recorder.closeCauses.isEmpty })
         fixture.turn(until: { fixture.pool.gauges.connectionsReady == 1 })
         #expect(fixture.pool.statistics.connectionsOpened == 2)
@@ -138,7 +138,7 @@ import Testing
         fixture.turn(until: { zone.lookUpCount.load(ordering: .acquiring) == 2 })
         fixture.wantOnlyOneConnection()
         zone.permitOne()
-        fixture.turn(until: { !fixture.pool.openingSchedule.isUnderWay })
+        fixture.turn(until: { !fixture.pool.openingSchedule.isAttemptUnderWay })
         #expect(fixture.pool.connections.count == 1 && fixture.pool.statistics.connectionsOpened == 1)
     }
 

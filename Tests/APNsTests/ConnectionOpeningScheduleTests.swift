@@ -24,7 +24,7 @@ import Testing
 
     @Test func `The next connection keeps its distance in time`() throws {
         var schedule = try makeSchedule()
-        schedule.begin(nowMilliseconds: 10_000)
+        schedule.beginAttempt(nowMilliseconds: 10_000)
         let waits = (0..<500).map { _ in schedule.waitMilliseconds(nowMilliseconds: 10_500) }
         // Two openings are 2 s ± 25 % apart. Half a second has passed since the first one.
         #expect(waits.allSatisfy { (1_000...2_000).contains($0) })
@@ -34,7 +34,7 @@ import Testing
 
     @Test func `After failures a pool waits longer, and for a random time`() throws {
         var schedule = try makeSchedule { $0.openSpacingMilliseconds = 0 }
-        schedule.begin(nowMilliseconds: 0)
+        schedule.beginAttempt(nowMilliseconds: 0)
         var longestWaits: [Int64] = []
         for _ in 0..<5 {
             schedule.recordFailure()

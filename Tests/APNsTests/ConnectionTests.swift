@@ -224,7 +224,7 @@ import Testing
     }
 
     @Test func `An idle connection gets a PING`() throws {
-        let fixture = try PoolFixture { $0.pingIdleMilliseconds = 50 }
+        let fixture = try PoolFixture { $0.pingAfterIdleMilliseconds = 50 }
         fixture.warmUp()
         fixture.turn(until: { fixture.server.connections[0].pingCount >= 2 })
         #expect(fixture.recorder.closeCauses.isEmpty)
@@ -241,7 +241,7 @@ import Testing
         }
         for tag in 0..<50 { #expect(fixture.submit(UInt64(tag))) }
         fixture.turn(until: { heldRequestCount == 50 })
-        fixture.server.connections[0].closeWithoutNotify()
+        fixture.server.connections[0].closeWithoutCloseNotify()
         fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
         #expect(fixture.recorder.count(.ambiguous) == 50)
         #expect(fixture.recorder.answeredOnceCount == fixture.recorder.responseCount)
@@ -262,7 +262,7 @@ import Testing
         fixture.server.connections[0].isMute = true
         for tag in 0..<20 { #expect(fixture.submit(UInt64(tag)) == (tag < 6)) }
         fixture.turn(until: { fixture.server.requestCount == 6 })
-        fixture.server.connections[0].closeWithoutNotify()
+        fixture.server.connections[0].closeWithoutCloseNotify()
         fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
         #expect(fixture.recorder.count(.ambiguous) == 5)
         #expect(fixture.recorder.count(.notProcessed) == 1)

@@ -139,7 +139,7 @@ struct ForeignProcess {
         CLinux_posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1)
         var child: pid_t = 0
         var result: Int32 = 0
-        ProgramStart.runExclusively { result = posix_spawn(&child, words[0], &actions, nil, vector, environ) }
+        ProcessStartLock.runExclusively { result = posix_spawn(&child, words[0], &actions, nil, vector, environ) }
         guard result == 0 else { throw SystemError(code: result, operation: "posix_spawn") }
         process = child
     }

@@ -91,7 +91,7 @@ import Testing
             switch tag % 16 {
             case 0xD:
                 #expect(outcome.disposition == .tokenDead && outcome.status == 410)
-                #expect(outcome.timestampMilliseconds == 1_700_000_000_000)
+                #expect(outcome.tokenInvalidAtMilliseconds == 1_700_000_000_000)
             case 0xB: #expect(outcome.disposition == .rejected && outcome.reason == .badTopic)
             default: #expect(outcome.disposition == .accepted)
             }

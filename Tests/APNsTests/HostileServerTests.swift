@@ -320,7 +320,7 @@ import Testing
             $0.backoffMillisecondsMax = 1
             $0.openSpacingMilliseconds = 0
             $0.requestTimeoutMilliseconds = 50
-            $0.breaker.windowPushesMin = 100_000
+            $0.breaker.failureWindowPushesMin = 100_000
         }
         // Answers the first push of every connection, so that the connection accepts pushes in parallel.
         fixture.server.onFrame = { peer, frame in

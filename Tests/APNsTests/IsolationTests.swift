@@ -155,7 +155,7 @@ private final class TroubledApp {
         configuration.requestTimeoutMilliseconds = 60_000
         configuration.settingsTimeoutMilliseconds = 100
         configuration.connectTimeoutMilliseconds = 100
-        configuration.breaker.probeMilliseconds = 60_000
+        configuration.breaker.probeDelayMilliseconds = 60_000
         // The app wants more connections than the budget of the process allows. Its first connection is always
         // allowed.
         configuration.connectionsMax = 4
@@ -180,7 +180,7 @@ private final class TroubledApp {
         case .noAnswers: server.respond = { $0.ordinal == 0 ? .accepted : nil }
         case .endsAtEachPush:
             server.respond = {
-                $0.connection.closeWithoutNotify()
+                $0.connection.closeWithoutCloseNotify()
                 return nil
             }
         case .refusedKey: server.respond = { _ in .status(403, reason: "InvalidProviderToken") }

@@ -124,8 +124,8 @@ import Testing
     /// tries the next key.
     @Test(arguments: [false, true]) func `A refused key is replaced by the next`(isProvenElsewhere: Bool) throws {
         let fixture = try PoolFixture {
-            $0.breaker.forbiddenMax = 1
-            $0.breaker.probeMilliseconds = 20
+            $0.breaker.forbiddenResponsesMax = 1
+            $0.breaker.probeDelayMilliseconds = 20
         }
         let refusal = Reply.status(403, reason: "InvalidProviderToken")
         fixture.server.respond = { _ in refusal }
@@ -155,7 +155,7 @@ import Testing
 
     /// APNs refuses the new key. The trial costs one attempt of one push, and the old key stays in use.
     @Test func `A refused key is dropped`() throws {
-        let fixture = try PoolFixture { $0.breaker.forbiddenMax = 1 }
+        let fixture = try PoolFixture { $0.breaker.forbiddenResponsesMax = 1 }
         fixture.warmUp()
         let firstConnection = fixture.server.connections[0]
         fixture.server.respond = {

@@ -6,11 +6,11 @@ import Testing
 
 /// The number of connections that a pool keeps.
 @Suite(.ownThread) struct PoolSizingTests {
-    private func sizing(min: Int = 1, max: Int = 4, shrinkMilliseconds: Int64 = 3_000) throws -> PoolSizing {
+    private func sizing(min: Int = 1, max: Int = 4, shrinkAfterMilliseconds: Int64 = 3_000) throws -> PoolSizing {
         var configuration = try PoolFixture.configuration(port: 1)
         configuration.connectionsMax = max
         configuration.connectionsMin = min
-        configuration.shrinkMilliseconds = shrinkMilliseconds
+        configuration.shrinkAfterMilliseconds = shrinkAfterMilliseconds
         return PoolSizing(configuration)
     }
 
@@ -27,7 +27,7 @@ import Testing
         interval.inFlightPeak = peak
         for response in 0..<100 {
             interval.countPush(
-                isError: response < errors,
+                isFailure: response < errors,
                 isAnswered: true,
                 roundTripMilliseconds: roundTripMilliseconds
             )
@@ -39,18 +39,18 @@ import Testing
     @Test func `The round trip is measured only from answers`() throws {
         var sizing = try sizing()
         var lostInterval = interval(roundTripMilliseconds: 300)
-        for _ in 0..<10 { lostInterval.countPush(isError: false, isAnswered: false, roundTripMilliseconds: 1) }
+        for _ in 0..<10 { lostInterval.countPush(isFailure: false, isAnswered: false, roundTripMilliseconds: 1) }
         #expect(sizing.end(lostInterval, openConnections: 1, streamsPerConnection: 1_000, nowMilliseconds: 0) == .none)
         // The first interval made 300 ms the usual round trip. So 300 ms do not count as slow in this interval.
         var lateInterval = interval(starvedMilliseconds: 1_000, roundTripMilliseconds: 300)
-        for _ in 0..<10 { lateInterval.countPush(isError: true, isAnswered: false, roundTripMilliseconds: 1_000_000) }
+        for _ in 0..<10 { lateInterval.countPush(isFailure: true, isAnswered: false, roundTripMilliseconds: 1_000_000) }
         #expect(
             sizing.end(lateInterval, openConnections: 1, streamsPerConnection: 1_000, nowMilliseconds: 1_000) == .grow
         )
         // In this interval no push was answered and none failed.
         var silentInterval = PoolSizing.IntervalCounts()
         silentInterval.starvedMilliseconds = 1_000
-        silentInterval.countPush(isError: false, isAnswered: false, roundTripMilliseconds: 1)
+        silentInterval.countPush(isFailure: false, isAnswered: false, roundTripMilliseconds: 1)
         #expect(
             sizing.end(silentInterval, openConnections: 2, streamsPerConnection: 1_000, nowMilliseconds: 2_000) == .grow
         )
@@ -60,7 +60,7 @@ import Testing
         let fixture = try PoolFixture()
         fixture.warmUp()
         fixture.server.respond = {
-            $0.connection.closeWithoutNotify()
+            $0.connection.closeWithoutCloseNotify()
             return nil
         }
         fixture.pool.intervalCounts = PoolSizing.IntervalCounts()
@@ -258,19 +258,19 @@ import Testing
         var budget = RetryBudget()
         var retries = 0
         while budget.permitsRetry {
-            budget.countRetry()
+            budget.drawRetry()
             retries += 1
         }
         #expect(retries == RetryBudget.retriesSavedMax && budget.remainingRatio == 0)
         for _ in 0..<1_000 {
-            budget.countFirstAttempt()
+            budget.refillForFirstAttempt()
             if budget.permitsRetry {
-                budget.countRetry()
+                budget.drawRetry()
                 retries += 1
             }
         }
         #expect(retries == RetryBudget.retriesSavedMax + 100)
-        for _ in 0..<100_000 { budget.countFirstAttempt() }
+        for _ in 0..<100_000 { budget.refillForFirstAttempt() }
         #expect(budget.remainingRatio == 1)
     }
 
@@ -279,22 +279,27 @@ import Testing
         let budget = ConnectionBudget(connectionsMax: 5, connectionsPerAddressMax: 2)
         var countsByAddress: [SocketAddress: Int] = [:]
         for _ in 0..<3 {
-            countsByAddress[try #require(budget.acquire(preferred: [], all: addresses, isNeeded: false)), default: 0] +=
+            countsByAddress[
+                try #require(budget.reserveAddress(preferred: [], all: addresses, isEssential: false)),
+                default: 0
+            ] +=
                 1
         }
         #expect(countsByAddress.values.sorted() == [1, 1, 1])
-        #expect(budget.acquire(preferred: [addresses[1]], all: addresses, isNeeded: false) == addresses[1])
+        #expect(budget.reserveAddress(preferred: [addresses[1]], all: addresses, isEssential: false) == addresses[1])
         // The preferred address already has its two connections, so the budget grants another address.
-        let otherAddress = try #require(budget.acquire(preferred: [addresses[1]], all: addresses, isNeeded: false))
+        let otherAddress = try #require(
+            budget.reserveAddress(preferred: [addresses[1]], all: addresses, isEssential: false)
+        )
         #expect(otherAddress != addresses[1])
-        #expect(budget.acquire(preferred: [], all: addresses, isNeeded: false) == nil)
+        #expect(budget.reserveAddress(preferred: [], all: addresses, isEssential: false) == nil)
         budget.release(addresses[1])
-        #expect(budget.acquire(preferred: [], all: [otherAddress], isNeeded: false) == nil)
-        #expect(budget.acquire(preferred: [], all: addresses, isNeeded: false) != nil)
+        #expect(budget.reserveAddress(preferred: [], all: [otherAddress], isEssential: false) == nil)
+        #expect(budget.reserveAddress(preferred: [], all: addresses, isEssential: false) != nil)
         #expect(budget.connectionCount == 5)
         // A connection that the pool needs is opened at the address with the fewest connections.
-        #expect(budget.acquire(preferred: [], all: addresses, isNeeded: false) == nil)
-        let neededAddress = try #require(budget.acquire(preferred: [], all: addresses, isNeeded: true))
+        #expect(budget.reserveAddress(preferred: [], all: addresses, isEssential: false) == nil)
+        let neededAddress = try #require(budget.reserveAddress(preferred: [], all: addresses, isEssential: true))
         #expect(neededAddress != otherAddress)
         #expect(budget.connectionCount == 6)
     }
@@ -304,7 +309,7 @@ import Testing
     @Test func `A pool grows until the demand is met, and shrinks again`() throws {
         let fixture = try PoolFixture(bodyBytes: 40) {
             $0.connectionsMax = 4
-            $0.shrinkMilliseconds = 10
+            $0.shrinkAfterMilliseconds = 10
         }
         let server = DelayedServer(fixture: fixture)
         fixture.server.streamsMax = 10

@@ -113,7 +113,7 @@ import Testing
             fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
         }
         #expect(try (0..<4).map { try fixture.recorder.only($0).status } == [503, 200, 200, 200])
-        fixture.pool.beginInterval()
+        fixture.pool.beginSizingInterval()
         #expect(fixture.submit(4))
         fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
         #expect(try fixture.recorder.only(4).status == 503, "each interval tries the connection once")
@@ -238,8 +238,8 @@ import Testing
         let fixture = try PoolFixture {
             $0.connectionsMax = 2
             $0.connectionsMin = 2
-            $0.breaker.forbiddenMax = 1
-            $0.breaker.probeMilliseconds = 1
+            $0.breaker.forbiddenResponsesMax = 1
+            $0.breaker.probeDelayMilliseconds = 1
         }
         fixture.warmUp(connections: 2)
         var heldRequest: ServedRequest?
@@ -264,7 +264,7 @@ import Testing
             request.connection.reply(.accepted, stream: request.stream)
             request.connection.goAway(lastStream: request.stream, reason: "Shutdown")
         } else {
-            request.connection.closeWithoutNotify()
+            request.connection.closeWithoutCloseNotify()
         }
         // The pool must report room in the turn in which the connection ends, before it has another connection.
         fixture.turn(until: { !fixture.recorder.closeCauses.isEmpty })

@@ -16,12 +16,12 @@ import Testing
         )
     }
 
-    private func step(
+    private func nextAction(
         _ storedToken: ProviderTokenRenewal.StoredToken?,
         inUse: Int64? = nil,
         refused: Int64? = nil
-    ) -> ProviderTokenRenewal.Step {
-        ProviderTokenRenewal.step(
+    ) -> ProviderTokenRenewal.Action {
+        ProviderTokenRenewal.nextAction(
             storedToken,
             inUseIssuedAtSeconds: inUse,
             refusedIssuedAtSeconds: refused,
@@ -29,12 +29,12 @@ import Testing
         )
     }
 
-    private func stepWithoutLease(
+    private func nextActionWithoutLease(
         _ storedToken: ProviderTokenRenewal.StoredToken?,
         inUse: Int64? = nil,
         refused: Int64? = nil
-    ) -> ProviderTokenRenewal.Step {
-        ProviderTokenRenewal.stepWithoutLease(
+    ) -> ProviderTokenRenewal.Action {
+        ProviderTokenRenewal.nextActionWithoutLease(
             storedToken,
             inUseIssuedAtSeconds: inUse,
             refusedIssuedAtSeconds: refused,
@@ -43,48 +43,49 @@ import Testing
     }
 
     @Test func `A token is renewed after 35 minutes`() {
-        #expect(step(nil) == .renew)
-        #expect(step(storedToken(ageSeconds: 2_100)) == .renew)
+        #expect(nextAction(nil) == .renew)
+        #expect(nextAction(storedToken(ageSeconds: 2_100)) == .renew)
         #expect(
-            step(storedToken(ageSeconds: 2_099)) == .adopt(SharedToken(text: "a.b.c", issuedAtSeconds: now - 2_099))
+            nextAction(storedToken(ageSeconds: 2_099))
+                == .adopt(SharedToken(text: "a.b.c", issuedAtSeconds: now - 2_099))
         )
     }
 
     @Test func `A token in use is kept`() {
-        #expect(step(storedToken(ageSeconds: 60), inUse: now - 60) == .keep)
+        #expect(nextAction(storedToken(ageSeconds: 60), inUse: now - 60) == .keep)
     }
 
     /// Only Redis' time decides when a token is renewed, so that a process with a wrong clock does not sign
     /// one.
     @Test(arguments: [-301, 3_300, 100_000] as [Int64])
     func `A token that the process's own clock does not allow is neither used nor replaced`(age: Int64) {
-        #expect(step(storedToken(ageSeconds: 60, iat: now - age)) == .keep)
-        #expect(stepWithoutLease(storedToken(ageSeconds: 60, iat: now - age)) == .keep)
+        #expect(nextAction(storedToken(ageSeconds: 60, iat: now - age)) == .keep)
+        #expect(nextActionWithoutLease(storedToken(ageSeconds: 60, iat: now - age)) == .keep)
     }
 
     @Test(arguments: [-300, 3_299] as [Int64])
     func `Clocks may differ by five minutes`(age: Int64) {
-        #expect(step(storedToken(ageSeconds: 60, iat: now - age)) != .keep)
+        #expect(nextAction(storedToken(ageSeconds: 60, iat: now - age)) != .keep)
     }
 
     @Test func `A token that was refused is not used again`() {
-        #expect(step(storedToken(ageSeconds: 60), refused: now - 60) == .keep)
-        #expect(step(storedToken(ageSeconds: 60), refused: now - 61) != .keep)
+        #expect(nextAction(storedToken(ageSeconds: 60), refused: now - 60) == .keep)
+        #expect(nextAction(storedToken(ageSeconds: 60), refused: now - 61) != .keep)
         // The token's renewal is due, and another process signs.
-        #expect(stepWithoutLease(storedToken(ageSeconds: 2_500), refused: now - 2_500) == .keep)
-        #expect(stepWithoutLease(storedToken(ageSeconds: 2_500), refused: now - 2_501) != .keep)
+        #expect(nextActionWithoutLease(storedToken(ageSeconds: 2_500), refused: now - 2_500) == .keep)
+        #expect(nextActionWithoutLease(storedToken(ageSeconds: 2_500), refused: now - 2_501) != .keep)
     }
 
     @Test func `A stored token that this process cannot read is not renewed early`() {
-        #expect(step(ProviderTokenRenewal.StoredToken(token: nil, remainingMilliseconds: 3_000_000)) == .keep)
+        #expect(nextAction(ProviderTokenRenewal.StoredToken(token: nil, remainingMilliseconds: 3_000_000)) == .keep)
     }
 
     @Test func `A process without a token uses the old one while another process signs`() {
         let oldToken = storedToken(ageSeconds: 2_500)
         let token = SharedToken(text: "a.b.c", issuedAtSeconds: now - 2_500)
-        #expect(stepWithoutLease(oldToken) == .adopt(token))
-        #expect(stepWithoutLease(oldToken, inUse: now - 2_500) == .keep)
-        #expect(stepWithoutLease(nil) == .keep)
+        #expect(nextActionWithoutLease(oldToken) == .adopt(token))
+        #expect(nextActionWithoutLease(oldToken, inUse: now - 2_500) == .keep)
+        #expect(nextActionWithoutLease(nil) == .keep)
     }
 
     @Test(arguments: [
@@ -131,7 +132,7 @@ import Testing
         let token = try #require(source.signSharedToken(keyIdentifier: "ABC123DEFG", unixSeconds: now))
         #expect(SharedToken(encodedText: token.encodedText) == token)
         #expect(source.currentToken(unixSeconds: now)?.text == token.text)
-        source.dropExpired(try #require(source.currentToken(unixSeconds: now)), unixSeconds: now + 1_300)
+        source.dropRefused(try #require(source.currentToken(unixSeconds: now)), unixSeconds: now + 1_300)
         #expect(source.sharingState.refusedIssuedAtSeconds == now)
         #expect(source.sharingState.inUseIssuedAtSeconds == nil)
     }

@@ -7,7 +7,7 @@ struct RecordedResponse: Equatable {
     var status: UInt16
     var reason: Reason
     var reasonText: String
-    var timestampMilliseconds: Int64
+    var tokenInvalidAtMilliseconds: Int64
     var wasSent: Bool
     var connection: UInt32
     var disposition: ResponseDisposition
@@ -31,7 +31,7 @@ final class PushRecorder: PushHandler {
                     status: response.status,
                     reason: response.reason,
                     reasonText: String(decoding: response.reasonText, as: UTF8.self),
-                    timestampMilliseconds: response.timestampMilliseconds,
+                    tokenInvalidAtMilliseconds: response.tokenInvalidAtMilliseconds,
                     wasSent: response.sentAtMilliseconds > 0,
                     connection: response.connection,
                     disposition: response.disposition,

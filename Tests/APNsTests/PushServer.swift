@@ -125,7 +125,7 @@ final class ServerConnection: StreamHandler, TurnEndHandler {
     }
 
     /// Closes the TCP connection below TLS, so that the client gets no close_notify.
-    func closeWithoutNotify() {
+    func closeWithoutCloseNotify() {
         shutdown(descriptor, Int32(SHUT_RDWR))
     }
 

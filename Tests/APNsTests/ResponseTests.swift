@@ -27,7 +27,7 @@ import Testing
     @Test func `Every reason of the table is recognized over the network`() throws {
         // Most responses are refusals, so the breaker gets high limits. It has tests of its own.
         let fixture = try PoolFixture {
-            $0.breaker.forbiddenMax = 1_000
+            $0.breaker.forbiddenResponsesMax = 1_000
             $0.breaker.suspectResponsesMin = 1_000
         }
         var rowIndex = 0
@@ -52,7 +52,7 @@ import Testing
             #expect(outcome.disposition == expected.expected, "\(expected.reason)")
             let isAccepted = ![403, 429, 500, 503].contains(expected.status) && expected.reason != "IdleTimeout"
             #expect(outcome.acceptsProviderToken == isAccepted, "\(expected.reason)")
-            #expect(outcome.timestampMilliseconds == 1_790_000_000_123)
+            #expect(outcome.tokenInvalidAtMilliseconds == 1_790_000_000_123)
         }
         let knownReasons = Set((Self.table + BroadcastTests.table).map(\.reason))
         #expect(knownReasons.count == Reason.allCases.count - 2)

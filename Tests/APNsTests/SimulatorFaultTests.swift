@@ -46,7 +46,7 @@ import Testing
         Case("GOAWAY with ENHANCE_YOUR_CALM, the last 100 unprocessed", timeout: 5_000) {
             $0.goAwayAfterRequests = 250
             $0.goAwayUnprocessedRequests = 100
-            $0.goAway.code = 11
+            $0.goAway.errorCode = 11
             $0.latencyMilliseconds = 0...20
         } expect: { sent, statistics in
             // The last connections may carry too few requests to get their GOAWAY. Their pushes may then stay
@@ -126,7 +126,7 @@ import Testing
             $0.reasonShares = [.unregistered: 0.1]
         } expect: { sent, statistics in
             #expect(sent.count(.tokenDead) == statistics[.unregistered])
-            #expect(sent.countResponses { $0.status == 410 && $0.timestampMilliseconds > 1_700_000_000_000 } > 100)
+            #expect(sent.countResponses { $0.status == 410 && $0.tokenInvalidAtMilliseconds > 1_700_000_000_000 } > 100)
         },
         Case("unknown reasons") {
             $0.unknownReasonShare = 0.2
@@ -160,7 +160,7 @@ import Testing
         },
         Case("no answers", timeout: 1_000) {
             $0.unansweredShare = 0.05
-            $0.lostResponsesAreApplied = false
+            $0.unansweredRequestsTakeEffect = false
         } expect: { sent, statistics in
             #expect(statistics.requestsUnanswered > 40)
             #expect(sent.count(.ambiguous) >= statistics.requestsUnanswered)

@@ -30,7 +30,7 @@ import Testing
             .withUnsafeBytes { bytes in
                 let command = try Command.decode(bytes)
                 do throws(ContractMismatch) {
-                    try templates.check(command, ofApp: 0, contract, in: bytes)
+                    try templates.checkAndRemember(command, ofApp: 0, contract, in: bytes)
                     return true
                 } catch {
                     return false
@@ -78,7 +78,9 @@ import Testing
         )
         var randomness = SplitMix64(seed: seed)
         var templates = RecentStateTemplates(isNeeded: true)
-        try example.withUnsafeBytes { try templates.check(try Command.decode($0), ofApp: 0, contract, in: $0) }
+        try example.withUnsafeBytes {
+            try templates.checkAndRemember(try Command.decode($0), ofApp: 0, contract, in: $0)
+        }
         var (readCount, unreadCount, refusedCount) = (0, 0, 0)
         for _ in 0..<20_000 {
             var record = example

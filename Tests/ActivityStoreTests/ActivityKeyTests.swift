@@ -37,7 +37,7 @@ import Testing
         }
         server.command("SET", "{app/0c6ef1f2}", "a device's")
         server.command("SET", "{app.two=match-17}", "another's")
-        #expect(caller.turn { caller.store.outstandingCount == 0 })
+        #expect(caller.turn { caller.store.outstandingCallCount == 0 })
         let found = server.command(bytes: [Array("KEYS".utf8), Array(ActivityKey.pattern(app: "app").utf8)])
             .map { String(decoding: ActivityKey.activity(ofKey: $0, app: Array("app".utf8)), as: UTF8.self) }
         #expect(Set(found) == Set(activities))

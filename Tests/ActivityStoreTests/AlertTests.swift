@@ -26,7 +26,7 @@ import Testing
                 requestsHighPriority: alert,
                 mayUseReserve: alert,
                 carriesAlert: alert,
-                carriedAlert: carried.map { .at($0) }
+                carriedAlertVersion: carried.map { .at($0) }
             ),
             registration: token
         )
@@ -87,7 +87,9 @@ import Testing
         // without the alert, so Redis returns the alert again.
         #expect(comparison.admit(makeCommand(101)).heldCommand == heldCommand)
         #expect(comparison.verdict(makeCommand(101, alert: true)) == .noToken)
-        #expect(comparison.verdict(.register(attributesType: nil, registration: token, shows: nil)) == .registered)
+        #expect(
+            comparison.verdict(.register(attributesType: nil, registration: token, shownVersion: nil)) == .registered
+        )
         #expect(comparison.verdict(makeCommand(101, alert: true)) == .send)
         #expect(comparison.admit(makeCommand(101)).heldCommand == heldCommand)
         #expect(comparison.admit(makeCommand(102)).heldCommand == heldCommand)
@@ -102,7 +104,7 @@ import Testing
         #expect(comparison.verdict(makeCommand(101, alert: true)) == .noToken)
         #expect(comparison.verdict(makeHold(101, [2], alert: true)) == .held)
         #expect(comparison.admit(makeCommand(102)).heldCommand == [2])
-        let registrationReply = comparison.admit(.register(attributesType: nil, registration: token, shows: nil))
+        let registrationReply = comparison.admit(.register(attributesType: nil, registration: token, shownVersion: nil))
         #expect(registrationReply.heldCommand == [2])
         // The worker dies after the verdict `send`. The next worker reads command 101 without the alert, so
         // Redis returns the alert again.
@@ -115,10 +117,13 @@ import Testing
     @Test func `A registration does not bring back a command whose alert a newer one carries`() throws {
         let comparison = try makeComparison()
         #expect(comparison.verdict(makeCommand(101, alert: true)) == .noToken)
-        #expect(comparison.admit(.register(attributesType: nil, registration: token, shows: nil)).heldCommand == nil)
+        #expect(
+            comparison.admit(.register(attributesType: nil, registration: token, shownVersion: nil)).heldCommand == nil
+        )
         #expect(comparison.verdict(makeCommand(101, alert: true)) == .send)
         #expect(
-            comparison.admit(.register(attributesType: nil, registration: token, shows: .at(101))).heldCommand == nil
+            comparison.admit(.register(attributesType: nil, registration: token, shownVersion: .at(101))).heldCommand
+                == nil
         )
         comparison.settle(makeSettlement(101))
     }
@@ -195,7 +200,10 @@ import Testing
         comparison.settle(makeSettlement(101, alert: 101))
         comparison.settle(.throttle(version: .at(101), pace: .spaced(0)))
         let newerToken = OwnedToken(token: [7, 7], environment: .production, registeredAtMilliseconds: 9)
-        #expect(comparison.verdict(.register(attributesType: nil, registration: newerToken, shows: nil)) == .registered)
+        #expect(
+            comparison.verdict(.register(attributesType: nil, registration: newerToken, shownVersion: nil))
+                == .registered
+        )
         #expect(comparison.admit(makeCommand(102)).registration == newerToken)
         comparison.settle(makeSettlement(102))
         let unregistration = Operation.unregister(atMilliseconds: 10)

@@ -71,7 +71,7 @@ final class AudienceCaller: AudienceStoreHandler {
     }
 
     func turnUntilIdle() throws {
-        try #require(turn { store.outstandingCount == 0 })
+        try #require(turn { store.outstandingCallCount == 0 })
     }
 
     /// Appends all entries. Repeats the calls that fail.

@@ -64,13 +64,13 @@ import Testing
         (admission.isStart, admission.rangeCount) = (false, 1)
         let granted = try caller.perform(.admit(admission), audience: audience)
         #expect(granted.channels == AudienceChannels(sandbox: channel))
-        var counts = MemberCounts()
+        var counts = OutcomeCounts()
         counts[.delivered] = 3
         let range = try #require(SegmentRange(index: 0, rangeCount: 1))
         let part = BroadcastPart(environment: .sandbox, rangeCount: 1, broadcastCount: 1)
         var calls: [AudienceCaller.Operation] = [
             .finishBroadcast(part, version: admission.version, .failed, ResponseTimes()),
-            .finish(range, version: admission.version, counts, ResponseTimes()),
+            .finishRange(range, version: admission.version, counts, ResponseTimes()),
         ]
         if !isRangeLast { calls.reverse() }
         let firstReply = try caller.perform(calls[0], audience: audience)
@@ -78,7 +78,7 @@ import Testing
         // Redis counts a repeated call only once, so its reply stays the same.
         #expect(try caller.perform(calls[0], audience: audience) == firstReply)
         let lastReply = try caller.perform(calls[1], audience: audience)
-        var broadcasts = MemberCounts()
+        var broadcasts = OutcomeCounts()
         broadcasts[.failed] = 1
         #expect(lastReply.totals == counts && lastReply.broadcasts == broadcasts)
         #expect(try caller.perform(calls[0], audience: audience) == lastReply)
@@ -163,7 +163,7 @@ import Testing
         var entry = scene.entry
         if random.below(40) == 0 { entry.kind = .device }
         entry.environment = random.below(4) == 0 ? .sandbox : .production
-        entry.frequentUpdates = random.below(2) == 0
+        entry.allowsFrequentUpdates = random.below(2) == 0
         return entry
     }
 }
@@ -195,7 +195,7 @@ struct RecordHistory {
         guard random.below(4) > 0, let identifier = ChannelIdentifier("dHN0LXNyY2gtY2hubA==") else {
             return (nil, environment)
         }
-        let storage: ChannelStorage = random.below(2) == 0 ? .none : .newest
+        let storage: ChannelStoragePolicy = random.below(2) == 0 ? .none : .newest
         return (AudienceChannel(environment: environment, storage: storage, identifier: identifier), environment)
     }
 
@@ -211,11 +211,11 @@ struct RecordHistory {
             return .checkpoint(range(), claim: UInt64.max - UInt64(random.below(3)), text: text)
         case 8, 9: return .finishBroadcast(broadcast(), version: version(), random.pick(outcomes), times())
         default:
-            var counts = MemberCounts()
+            var counts = OutcomeCounts()
             for outcome in MemberOutcome.allCases where random.below(2) == 0 {
                 counts[outcome] = random.below(30) == 0 ? .max : UInt32(random.below(1_000))
             }
-            return .finish(range(), version: version(), counts, times())
+            return .finishRange(range(), version: version(), counts, times())
         }
     }
 

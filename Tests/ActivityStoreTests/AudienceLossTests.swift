@@ -20,8 +20,8 @@ import Testing
         return admission
     }
 
-    private func makeDeliveredCounts(_ count: UInt32) -> MemberCounts {
-        var counts = MemberCounts()
+    private func makeDeliveredCounts(_ count: UInt32) -> OutcomeCounts {
+        var counts = OutcomeCounts()
         counts[.delivered] = count
         return counts
     }
@@ -36,7 +36,7 @@ import Testing
         try caller.join(entries)
         let grant = try #require(try caller.perform(.admit(admission())).grant)
         let firstFinishReply = try caller.perform(
-            .finish(ranges[0], version: version, makeDeliveredCounts(100), ResponseTimes())
+            .finishRange(ranges[0], version: version, makeDeliveredCounts(100), ResponseTimes())
         )
         #expect(firstFinishReply.unfinishedPartCount == 1)
         #expect(try caller.perform(.claim(ranges[1], claim: 7)).verdict == .progress)
@@ -53,7 +53,7 @@ import Testing
         // Redis has lost the counts of range 0, and does not know that this range is finished. So one range is left
         // when range 1 is finished, and the reply has no totals.
         #expect(
-            try caller.perform(.finish(ranges[1], version: version, makeDeliveredCounts(200), ResponseTimes()))
+            try caller.perform(.finishRange(ranges[1], version: version, makeDeliveredCounts(200), ResponseTimes()))
                 .unfinishedPartCount == 1
         )
         #expect(try caller.perform(.newest).verdict == .unknown)
@@ -65,10 +65,10 @@ import Testing
         #expect(try caller.perform(.admit(admission())).grant == grant)
         #expect(try caller.perform(.newest).newestVersion == version)
         for (range, count) in zip(ranges, [101, 199] as [UInt32]) {
-            _ = try caller.perform(.finish(range, version: version, makeDeliveredCounts(count), ResponseTimes()))
+            _ = try caller.perform(.finishRange(range, version: version, makeDeliveredCounts(count), ResponseTimes()))
         }
         let repeatedFinishReply = try caller.perform(
-            .finish(ranges[1], version: version, makeDeliveredCounts(199), ResponseTimes())
+            .finishRange(ranges[1], version: version, makeDeliveredCounts(199), ResponseTimes())
         )
         #expect(repeatedFinishReply.unfinishedPartCount == 0 && repeatedFinishReply.totals == makeDeliveredCounts(300))
         #expect(caller.failures.isEmpty)

@@ -30,7 +30,7 @@ import Testing
         let bounds = AudienceScene.bounds(&model)
         for (index, bound) in bounds.enumerated() {
             let page = model.perform(AudienceScene.call(.page(segment: 0, lowerBound: bound))).bytes ?? []
-            #expect(page.count <= PageLimits.bytesMax)
+            #expect(page.count <= PageLimits.bytesBeforeArranging)
             let (nextBound, members) = try AudienceScene.members(ofPage: page)
             #expect(nextBound == (index + 1 < bounds.count ? bounds[index + 1] : nil))
             foundMembers.merge(members) { first, _ in
@@ -97,7 +97,7 @@ struct AudienceScene {
             isLeaving: isLeaving,
             kind: .activity,
             environment: .production,
-            frequentUpdates: false,
+            allowsFrequentUpdates: false,
             changedAtMilliseconds: now,
             identifier: bytes,
             token: isLeaving ? [] : (0..<160).map { _ in random.pick(digits) }

@@ -114,7 +114,8 @@ import Testing
         let header = [MemberPage.Header.formatVersion, 0, 0, 0] + [UInt8](repeating: 0, count: 12)
         let foreignValues: [[UInt8]] = [
             [UInt8](repeating: 7, count: 40), [1, 2, 3],
-            [header[0], MemberPage.Flag.isFull] + header[2...] + [UInt8](repeating: 0, count: PageLimits.bytesMax),
+            [header[0], MemberPage.Flag.isFull] + header[2...]
+                + [UInt8](repeating: 0, count: PageLimits.bytesBeforeArranging),
         ]
         try caller.join([entry])
         for value in foreignValues {
@@ -217,7 +218,7 @@ import Testing
                 let range = try #require(SegmentRange(index: index, rangeCount: count))
                 #expect(try caller.perform(.claim(range, claim: 1)).verdict == .progress)
                 #expect(try caller.perform(.checkpoint(range, claim: 1, text: [1])).verdict == .settled)
-                let reply = try caller.perform(.finish(range, version: version, MemberCounts(), ResponseTimes()))
+                let reply = try caller.perform(.finishRange(range, version: version, OutcomeCounts(), ResponseTimes()))
                 #expect(reply.unfinishedPartCount == count - index - 1)
             }
             #expect(try caller.perform(.settle(version: version)).verdict == .settled)
@@ -235,7 +236,7 @@ import Testing
         #expect(AudienceScene.call(.append(entry)).withBorrowedBytes { caller.store.issue($0) } == .full)
         try caller.turnUntilIdle()
         #expect(caller.replies.count + caller.failures.count == EntryAppendTable.capacity)
-        #expect(caller.replies.count > PageLimits.bytesMax / MemberEntryFormat.bytesMax)
+        #expect(caller.replies.count > PageLimits.bytesBeforeArranging / MemberEntryFormat.bytesMax)
         #expect(caller.failures.values.allSatisfy { $0 == .busy })
         #expect(try caller.members() == AudienceScene.tokens([entry]))
     }

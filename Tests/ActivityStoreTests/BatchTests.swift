@@ -51,8 +51,8 @@ import Testing
             #expect(caller.store.issue(makeUpdate(5), key: key, tag: tag) == .issued)
             expected.append(.admitted(tag, model.perform(key.call(makeUpdate(5), tag: tag))))
         }
-        #expect(caller.store.outstandingCount == calls)
-        #expect(caller.turn { caller.store.outstandingCount == 0 })
+        #expect(caller.store.outstandingCallCount == calls)
+        #expect(caller.turn { caller.store.outstandingCallCount == 0 })
         #expect(caller.events == expected)
         #expect(server.callCount(of: "evalsha") == commands)
         #expect(caller.answeredCallCounts.count == commands && caller.answeredCallCounts.reduce(0, +) == calls)
@@ -67,7 +67,7 @@ import Testing
         for tag in 0..<10 as Range<UInt64> {
             #expect(caller.store.issue(makeUpdate(5), key: .activity("\(tag)"), tag: tag) == .issued)
         }
-        #expect(caller.turn { caller.store.outstandingCount == 0 })
+        #expect(caller.turn { caller.store.outstandingCallCount == 0 })
         #expect(caller.events == (0..<10).map { .admitted($0, OwnedReply(.noToken)) })
         #expect(server.callCount(of: "evalsha") == 10)
         caller.store.close()
@@ -76,7 +76,7 @@ import Testing
     @Test func `Other calls in between keep their order`() throws {
         let (server, caller) = try connectedCaller()
         let key = TestKey.activity("one")
-        let register = Operation.register(attributesType: nil, registration: makeToken(1), shows: nil)
+        let register = Operation.register(attributesType: nil, registration: makeToken(1), shownVersion: nil)
         var sendReply = OwnedReply(.send)
         sendReply.registration = makeToken(1)
         sendReply.priority = 5
@@ -94,7 +94,7 @@ import Testing
         #expect(caller.store.issue(makeSettlement(2), key: key, tag: 6) == .issued)
         #expect(caller.store.issue(makeUpdate(2), key: key, tag: 7) == .issued)
         #expect(caller.store.issue(makeUpdate(1), key: key, tag: 8) == .issued)
-        #expect(caller.turn { caller.store.outstandingCount == 0 })
+        #expect(caller.turn { caller.store.outstandingCallCount == 0 })
         #expect(
             caller.events == [
                 .admitted(1, OwnedReply(.noToken)), .admitted(2, OwnedReply(.noToken)),
@@ -124,7 +124,7 @@ import Testing
                 )
                 #expect(caller.store.issue(call, key: .activity("\(index)"), tag: UInt64(index)) == .issued)
             }
-            #expect(caller.turn { caller.store.outstandingCount == 0 })
+            #expect(caller.turn { caller.store.outstandingCallCount == 0 })
         }
         #expect(server.callCount(of: "evalsha") == 4)
         #expect(caller.events.count == 2 * (CallBatch.pacesMax + 1))
@@ -148,8 +148,8 @@ import Testing
             let register = Operation.register(
                 attributesType: nil,
                 registration: makeToken(1),
-                frequentUpdates: index > 0,
-                shows: nil
+                allowsFrequentUpdates: index > 0,
+                shownVersion: nil
             )
             #expect(caller.store.issue(register, key: key, tag: 0) == .issued)
             #expect(caller.store.issue(makeUpdate(1), key: key, tag: 0) == .issued)
@@ -157,7 +157,7 @@ import Testing
         #expect(
             caller.store.issue(.unregister(atMilliseconds: 2), key: keys[2], tag: 0) == .issued
         )
-        #expect(caller.turn { caller.store.outstandingCount == 0 })
+        #expect(caller.turn { caller.store.outstandingCallCount == 0 })
         caller.events = []
         server.command("CONFIG", "RESETSTAT")
         for (tag, index) in [0, 1, 2, 0, 2, 1, 1].enumerated() {
@@ -171,7 +171,7 @@ import Testing
             )
             #expect(caller.store.issue(update, key: keys[index], tag: UInt64(tag)) == .issued)
         }
-        #expect(caller.turn { caller.store.outstandingCount == 0 })
+        #expect(caller.turn { caller.store.outstandingCallCount == 0 })
         #expect(server.callCount(of: "evalsha") == 1)
         let budgetsLeft = caller.events.map { event in
             if case .replied(_, let reply) = event, reply.verdict == .send { reply.budgetLeft } else { -1 }
@@ -189,7 +189,7 @@ import Testing
         for tag in 0..<8 as Range<UInt64> {
             #expect(caller.store.issue(makeUpdate(5), key: .activity("\(tag)"), tag: tag) == .issued)
         }
-        #expect(caller.turn { caller.store.outstandingCount == 0 })
+        #expect(caller.turn { caller.store.outstandingCallCount == 0 })
         let expected = (0..<8 as Range<UInt64>)
             .map { tag -> StoreCaller.Event in
                 [0, 3, 5, 6].contains(tag) ? .failed(tag, .admit, .foreignValue) : .admitted(tag, OwnedReply(.noToken))
@@ -210,7 +210,7 @@ import Testing
             #expect(caller.store.issue(makeUpdate(5), key: .activity("\(tag)"), tag: tag) == .issued)
         }
         server.kill()
-        #expect(caller.turn { caller.store.outstandingCount == 0 })
+        #expect(caller.turn { caller.store.outstandingCallCount == 0 })
         let expectedFailures = (0..<100 as Range<UInt64>).map { StoreCaller.Event.failed($0, .admit, .stream) }
         #expect(caller.events.filter { if case .failed = $0 { true } else { false } } == expectedFailures)
         try server.start()
@@ -218,7 +218,7 @@ import Testing
         caller.events = []
         // The next call gets only its own reply, because the connection has dropped the calls from before the loss.
         #expect(caller.store.issue(makeUpdate(5), key: .activity("one"), tag: 1) == .issued)
-        #expect(caller.turn { caller.store.outstandingCount == 0 })
+        #expect(caller.turn { caller.store.outstandingCallCount == 0 })
         #expect(caller.events == [.admitted(1, OwnedReply(.noToken))])
         caller.store.close()
     }
@@ -229,7 +229,7 @@ import Testing
         for tag in 0..<20 as Range<UInt64> {
             #expect(caller.store.issue(makeUpdate(5), key: .activity("\(tag)"), tag: tag) == .issued)
         }
-        #expect(caller.turn { caller.store.outstandingCount == 0 })
+        #expect(caller.turn { caller.store.outstandingCallCount == 0 })
         #expect(caller.events == (0..<20).map { .failed($0, .admit, .outOfMemory) })
         #expect(caller.store.isReady)
         #expect(server.command("DBSIZE") == ["0"])
@@ -251,7 +251,7 @@ import Testing
             #expect(caller.store.issue(makeUpdate(5, alert: true), key: key, tag: 1) == .issued)
             #expect(caller.store.issue(held, key: key, tag: 2) == .issued)
         }
-        #expect(caller.turn { caller.store.outstandingCount == 0 })
+        #expect(caller.turn { caller.store.outstandingCallCount == 0 })
         // A reply has room for the longest held command alone, or for the first three of the other four.
         #expect(heldLengths(caller, indices: [0, 1]) == [longestByteCount, nil])
         #expect(heldLengths(caller, indices: [1, 2, 3, 4]) == [10, 60_000, 70_000, nil])
@@ -268,7 +268,7 @@ import Testing
         for index in indices {
             #expect(caller.store.issue(makeUpdate(6), key: .activity("\(index)"), tag: UInt64(index)) == .issued)
         }
-        #expect(caller.turn { caller.store.outstandingCount == 0 })
+        #expect(caller.turn { caller.store.outstandingCallCount == 0 })
         return caller.events.map { event in
             guard case .replied(_, let reply) = event else { return -1 }
             if reply.verdict == .wait && reply.waitMilliseconds == 1 { return nil }

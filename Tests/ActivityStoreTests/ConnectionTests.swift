@@ -179,7 +179,7 @@ import Testing
                     server.kill()
                 }
             }
-            #expect(caller.turn { caller.store.outstandingCount == 0 })
+            #expect(caller.turn { caller.store.outstandingCallCount == 0 })
             #expect(endedTags(caller.events) == Array(tags))
             #expect(caller.events.contains { if case .failed(_, _, .stream) = $0 { true } else { false } })
             try server.start()
@@ -197,11 +197,11 @@ import Testing
         for tag in 0..<2_000 as Range<UInt64> {
             #expect(caller.store.issue(makeUpdate(tag), key: key, tag: tag) == .issued)
             if tag == 1_000 {
-                #expect(caller.turn { caller.store.outstandingCount == 0 })
+                #expect(caller.turn { caller.store.outstandingCallCount == 0 })
                 server.command("SCRIPT", "FLUSH")
             }
         }
-        #expect(caller.turn { caller.store.outstandingCount == 0 })
+        #expect(caller.turn { caller.store.outstandingCallCount == 0 })
         #expect(endedTags(caller.events) == Array(0..<2_000))
         let forgottenCallCount = caller.events.count {
             if case .failed(_, .admit, .noScript) = $0 { true } else { false }
@@ -225,10 +225,10 @@ import Testing
         caller.events = []
         #expect(caller.store.issue(makeUpdate(5), key: key, tag: 1) == .issued)
         #expect(caller.store.issue(makeUpdate(4), key: key, tag: 2) == .issued)
-        #expect(caller.turn { caller.store.outstandingCount == 0 })
+        #expect(caller.turn { caller.store.outstandingCallCount == 0 })
         server.command("FLUSHALL")
         #expect(caller.store.issue(makeUpdate(4), key: key, tag: 3) == .issued)
-        #expect(caller.turn { caller.store.outstandingCount == 0 })
+        #expect(caller.turn { caller.store.outstandingCallCount == 0 })
         #expect(
             caller.events == [
                 .admitted(1, OwnedReply(.noToken)), .admitted(2, OwnedReply(.superseded)),
@@ -277,13 +277,13 @@ import Testing
         let registration = OwnedToken(token: Array("00ff".utf8), environment: .sandbox, registeredAtMilliseconds: 5)
         #expect(
             caller.store.issue(
-                .register(attributesType: nil, registration: registration, shows: nil),
+                .register(attributesType: nil, registration: registration, shownVersion: nil),
                 key: key,
                 tag: 1
             )
                 == .issued
         )
-        #expect(caller.turn { caller.store.outstandingCount == 0 })
+        #expect(caller.turn { caller.store.outstandingCallCount == 0 })
         let hashBefore = server.hash(key.text)
         server.command("CONFIG", "SET", "maxmemory", "1")
         caller.events = []

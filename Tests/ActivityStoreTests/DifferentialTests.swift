@@ -289,16 +289,16 @@ extension ActivityState {
         if start != nil { flags += 64 }
         if retiredToken != nil { flags += 128 }
         let state = version == nil ? "n" : letter
-        let isOwnTimestamp = lastTimestamp == version?.timestamp ?? 0
+        let isOwnTimestamp = lastAssignedTimestamp == version?.timestamp ?? 0
         var record = bytes(pace?.updatesUntilSeconds ?? 0, 4)
         record += bytes(tokenCount + (acceptedAlertVersion == nil ? 0 : 32_768) + (audiences.isEmpty ? 0 : 16_384), 2)
         record += bytes(flags, 1)
         record += bytes(shownDigest ?? 0, 6)
-        record += bytes(Int(state.asciiValue ?? 0) + (hasDrawn ? 128 : 0) - (isOwnTimestamp ? 0 : 64), 1)
+        record += bytes(Int(state.asciiValue ?? 0) + (hasDrawnOnBudget ? 128 : 0) - (isOwnTimestamp ? 0 : 64), 1)
         record += bytes(lastSendMilliseconds, 6)
         record += version.map(bytes) ?? [UInt8](repeating: 0, count: 13)
-        record += bytes(pace?.fullAtMilliseconds ?? 0, 6)
-        record += bytes(isOwnTimestamp ? 0 : lastTimestamp, 5)
+        record += bytes(pace?.budgetFullAtMilliseconds ?? 0, 6)
+        record += bytes(isOwnTimestamp ? 0 : lastAssignedTimestamp, 5)
         record += bytes(registeredAtMilliseconds ?? 0, 6)
         return record
     }
@@ -307,7 +307,7 @@ extension ActivityState {
 extension DeviceState {
     var fields: [String: [UInt8]] {
         var fields: [String: [UInt8]] = [:]
-        if fullAtMilliseconds != 0 { fields["s"] = Array(padded(fullAtMilliseconds, 13).utf8) }
+        if startBudgetFullAtMilliseconds != 0 { fields["s"] = Array(padded(startBudgetFullAtMilliseconds, 13).utf8) }
         if let refundSum = refundedMilliseconds { fields["s"]? += Array(padded(refundSum, 13).utf8) }
         if !leftAudiences.isEmpty {
             fields["l"] = bytes(leftAtMilliseconds, 6) + leftAudiences.flatMap { bytes($0, 8) }

@@ -78,7 +78,7 @@ import Testing
         #expect(caller.store.issue(update, key: key, tag: 1) == .issued)
         #expect(caller.store.issue(settle, key: phone, tag: 2) == .issued)
         fake.send(reply + ":0\r\n")
-        #expect(caller.turn { caller.store.outstandingCount == 0 })
+        #expect(caller.turn { caller.store.outstandingCallCount == 0 })
         #expect(caller.events == [.failed(1, .admit, .foreignValue), .settled(2, false)])
         caller.store.close()
     }
@@ -128,7 +128,7 @@ import Testing
         }
         #expect(caller.store.issue(settle, key: phone, tag: 4) == .issued)
         fake.send("*3\r\n$5\r\nended\r\n-OOM no\r\n$5\r\nwait7\r\n:1\r\n")
-        #expect(caller.turn { caller.store.outstandingCount == 0 })
+        #expect(caller.turn { caller.store.outstandingCallCount == 0 })
         var waitReply = OwnedReply(.wait)
         waitReply.waitMilliseconds = 7
         #expect(
@@ -155,7 +155,7 @@ import Testing
         }
         #expect(caller.store.issue(settle, key: phone, tag: 4) == .issued)
         fake.send("\(reply)\r\n:1\r\n")
-        #expect(caller.turn { caller.store.outstandingCount == 0 })
+        #expect(caller.turn { caller.store.outstandingCallCount == 0 })
         let failures = (1...3 as ClosedRange<UInt64>).map { StoreCaller.Event.failed($0, .admit, code) }
         #expect(caller.events == failures + (ends ? [.lost(code), .failed(4, .settle, code)] : [.settled(4, true)]))
         caller.store.close()
@@ -369,7 +369,7 @@ import Testing
             (.hold(attributesType: "T", version: version, command: [1]), key),
             (.settlement(version: .at(10_000_000_000), outcome: .accepted, digest: 0), key),
             (.hold(attributesType: nil, version: version, command: [1]), device),
-            (.register(attributesType: nil, registration: longToken, shows: nil), key),
+            (.register(attributesType: nil, registration: longToken, shownVersion: nil), key),
             (.takeStartToken(attributesType: "", registration: nil), device),
             (
                 .takeStartToken(
@@ -383,7 +383,7 @@ import Testing
         #expect(caller.store.issue(settle, key: phone, tag: 2) == .issued)
         #expect(caller.store.issue(update, key: key, tag: 3) == .full)
         fake.send("$9\r\nduplicate\r\n")
-        #expect(caller.turn { caller.store.outstandingCount == 1 })
+        #expect(caller.turn { caller.store.outstandingCallCount == 1 })
         #expect(caller.store.issue(update, key: key, tag: 3) == .issued)
         caller.store.close()
     }

@@ -53,14 +53,19 @@ import Testing
         #expect(try inspectActivity().heldCommand == .init(version: .at(100, 7), command: [1, 0], carriesAlert: true))
         #expect(try inspectActivity().lastPush == nil)
 
-        let register = Operation.register(attributesType: nil, registration: token, frequentUpdates: true, shows: nil)
+        let register = Operation.register(
+            attributesType: nil,
+            registration: token,
+            allowsFrequentUpdates: true,
+            shownVersion: nil
+        )
         #expect(comparison.verdict(register) == .registered)
         #expect(comparison.verdict(makeCommand(100, alert: true)) == .send)
         var inspection = try inspectActivity()
         #expect(inspection.token == InspectedToken(token: token.token, environment: .sandbox))
         #expect(inspection.registeredAtMilliseconds == 5 && inspection.allowsFrequentUpdates)
         #expect(inspection.newestVersion?.state == .sending && inspection.shownDigest == nil)
-        #expect(inspection.lastPush == .init(timestamp: 100, atMilliseconds: Self.now))
+        #expect(inspection.lastPush == .init(timestamp: 100, sentAtMilliseconds: Self.now))
         #expect(inspection.updatesUntilMilliseconds == Self.now + 28_800_999)
         let budget = inspection.budget(pace, nowMilliseconds: Self.now)
         #expect(budget.drawsLeft == 4 && budget.bucket == pace.frequentBudget)
@@ -75,8 +80,8 @@ import Testing
                 && inspection.heldCommand == nil
         )
         #expect(inspection.spacingDoublings(pace, nowMilliseconds: Self.now) == 1)
-        #expect(inspection.waitUntilMilliseconds(pace, nowMilliseconds: Self.now) == Self.now + 2_000)
-        #expect(inspection.waitUntilMilliseconds(pace, nowMilliseconds: Self.now + 2_000) == nil)
+        #expect(inspection.spacingEndMilliseconds(pace, nowMilliseconds: Self.now) == Self.now + 2_000)
+        #expect(inspection.spacingEndMilliseconds(pace, nowMilliseconds: Self.now + 2_000) == nil)
         #expect(inspection.spacingDoublings(pace, nowMilliseconds: Self.now + 60_000) == 0)
 
         comparison.advanceClock(3_000)
@@ -102,11 +107,13 @@ import Testing
             )
             #expect(comparison.verdict(hold) == .held)
         }
-        #expect(comparison.verdict(.register(attributesType: "A:B", registration: token, shows: nil)) == .registered)
+        #expect(
+            comparison.verdict(.register(attributesType: "A:B", registration: token, shownVersion: nil)) == .registered
+        )
         let lookUp = Operation.takeStartToken(attributesType: "A:B", startBudget: pace.budget, registration: nil)
-        let draw = comparison.admit(lookUp).draw
+        let drawIdentifier = comparison.admit(lookUp).drawIdentifier
         #expect(comparison.verdict(lookUp) == .tokenFound)
-        comparison.refundStart(pace.budget, draw: draw)
+        comparison.refundStart(pace.budget, drawIdentifier: drawIdentifier)
         let device = try DeviceInspection(fields: readFields(comparison))
         #expect(device.attributesTypeStates.map(\.attributesType) == ["A:B", "Game"])
         #expect(
@@ -128,7 +135,12 @@ import Testing
     @Test func `A foreign value is refused, with the wrong part`() throws {
         let comparison = try ScriptComparison(nowMilliseconds: Self.now)
         #expect(comparison.verdict(.start(version: .at(99), claim: 1)) == .send)
-        let register = Operation.register(attributesType: nil, registration: token, frequentUpdates: true, shows: nil)
+        let register = Operation.register(
+            attributesType: nil,
+            registration: token,
+            allowsFrequentUpdates: true,
+            shownVersion: nil
+        )
         #expect(comparison.verdict(makeCommand(100, alert: true)) == .noToken)
         let hold = Operation.hold(attributesType: nil, version: .at(100, 7), command: [1], carriesAlert: true)
         #expect(comparison.verdict(hold) == .held)

@@ -17,27 +17,28 @@ import Testing
         func reportEvent(_ event: LifetimeEvent) {
             #expect(comparison.admit(.reportLifetimeEvent(event)).verdict == .settled)
         }
-        func checkContinues(_ milliseconds: Int64) -> Bool {
-            comparison.admit(.checkLifetime(beganMilliseconds: milliseconds, state: nil, leaseMilliseconds: 0)).verdict
+        func lifeContinues(_ milliseconds: Int64) -> Bool {
+            comparison.admit(.checkLifetime(beganMilliseconds: milliseconds, stateVersion: nil, leaseMilliseconds: 0))
+                .verdict
                 == .retry
         }
-        #expect(!checkContinues(Self.start))
+        #expect(!lifeContinues(Self.start))
         reportEvent(.alive(atMilliseconds: Self.start + 5, lifetimeMilliseconds: Self.hour))
         reportEvent(.alive(atMilliseconds: Self.start + 9, lifetimeMilliseconds: Self.hour))
-        #expect(checkContinues(Self.start + 5))
+        #expect(lifeContinues(Self.start + 5))
         reportEvent(.alive(atMilliseconds: Self.start + 2, lifetimeMilliseconds: Self.hour))
-        #expect(checkContinues(Self.start + 2))
+        #expect(lifeContinues(Self.start + 2))
         reportEvent(.began(atMilliseconds: Self.start + 7, lifetimeMilliseconds: Self.hour))
         reportEvent(.alive(atMilliseconds: Self.start, lifetimeMilliseconds: Self.hour))
         reportEvent(.began(atMilliseconds: Self.start + 6, lifetimeMilliseconds: Self.hour))
-        #expect(checkContinues(Self.start + 7))
+        #expect(lifeContinues(Self.start + 7))
         reportEvent(.ended(beganMilliseconds: Self.start + 6, restartMilliseconds: 0))
-        #expect(checkContinues(Self.start + 7))
+        #expect(lifeContinues(Self.start + 7))
         reportEvent(.ended(beganMilliseconds: Self.start + 7, restartMilliseconds: Self.start + 9))
         reportEvent(.began(atMilliseconds: Self.start + 7, lifetimeMilliseconds: Self.hour))
         reportEvent(.removed)
         reportEvent(.removed)
-        #expect(!checkContinues(Self.start + 7))
+        #expect(!lifeContinues(Self.start + 7))
     }
 
     /// Compares the script's lives with the model's over random operations. (R11)
@@ -62,7 +63,7 @@ import Testing
                         .began(atMilliseconds: at, lifetimeMilliseconds: lifetime),
                         keeping: keptCommand
                     )
-                case 6: .checkLifetime(beganMilliseconds: at, state: keptCommand?.version, leaseMilliseconds: 0)
+                case 6: .checkLifetime(beganMilliseconds: at, stateVersion: keptCommand?.version, leaseMilliseconds: 0)
                 case 7: .reportLifetimeEvent(.updatedAfterEnd, keeping: keptCommand)
                 default:
                     .reportLifetimeEvent(
@@ -136,8 +137,10 @@ import Testing
         reportEvent(.alive(atMilliseconds: Self.start + 80, lifetimeMilliseconds: Self.hour))
         reportEvent(.updatedAfterEnd, makeKeptCommand(false, 7))
         #expect(
-            comparison.admit(.checkLifetime(beganMilliseconds: Self.start + 70, state: nil, leaseMilliseconds: 0))
-                .verdict
+            comparison.admit(
+                .checkLifetime(beganMilliseconds: Self.start + 70, stateVersion: nil, leaseMilliseconds: 0)
+            )
+            .verdict
                 == .retry
         )
         #expect(life()?.shownUpdate?.record == [7])
@@ -146,7 +149,9 @@ import Testing
         func checkLifetime(_ second: Int64) -> StoreVerdict {
             let state = Version(timestamp: 1_790_000_000 + second, sequence: 0)
             return
-                comparison.admit(.checkLifetime(beganMilliseconds: Self.start + 70, state: state, leaseMilliseconds: 9))
+                comparison.admit(
+                    .checkLifetime(beganMilliseconds: Self.start + 70, stateVersion: state, leaseMilliseconds: 9)
+                )
                 .verdict
         }
         #expect(checkLifetime(6) == .superseded && checkLifetime(7) == .retry)
@@ -186,8 +191,11 @@ import Testing
         }
         #expect(try claim(lease: 0) == ["\(due.text) b \(Self.start) 1"])
         #expect(
-            comparison.admit(.checkLifetime(beganMilliseconds: Self.start, state: nil, leaseMilliseconds: 0), due)
-                .verdict
+            comparison.admit(
+                .checkLifetime(beganMilliseconds: Self.start, stateVersion: nil, leaseMilliseconds: 0),
+                due
+            )
+            .verdict
                 == .retry
         )
         #expect(try claim(lease: 60_000) == ["\(due.text) b \(Self.start) 2"])
@@ -275,7 +283,7 @@ import Testing
                 }
         }
         func checkLifetime(lease: Int64) -> StoreVerdict {
-            comparison.admit(.checkLifetime(beganMilliseconds: Self.start, state: nil, leaseMilliseconds: lease))
+            comparison.admit(.checkLifetime(beganMilliseconds: Self.start, stateVersion: nil, leaseMilliseconds: lease))
                 .verdict
         }
         comparison.admit(.reportLifetimeEvent(.began(atMilliseconds: Self.start, lifetimeMilliseconds: 1)))

@@ -27,7 +27,7 @@ import Testing
     private func makeRegistration(_ text: String = "aa", at: Int64 = 100, in audiences: [UInt8]?, type: String? = nil)
         -> Operation
     {
-        .register(attributesType: type, registration: makeToken(text, at: at), shows: nil, audiences: audiences)
+        .register(attributesType: type, registration: makeToken(text, at: at), shownVersion: nil, audiences: audiences)
     }
 
     private func makeCommand(_ event: Event, _ timestamp: Int64, digest: UInt64 = 1, alert: Bool = false) -> Operation {

@@ -181,8 +181,8 @@ struct OperationHistory {
         case 14..<17:
             return .register(
                 token(),
-                frequentUpdates: pick([true, false, nil]),
-                shows: below(2) == 0 ? version() : nil,
+                allowsFrequentUpdates: pick([true, false, nil]),
+                shownVersion: below(2) == 0 ? version() : nil,
                 source: pick(RegistrationSource.allCases),
                 audiences: audiences()
             )
@@ -200,14 +200,14 @@ struct OperationHistory {
         case 0..<5:
             let registration = below(4) == 0 ? token() : nil
             return .takeStartToken(attributesType: type, startBudget: pick(paces).budget, registration: registration)
-        case 5..<7: return .refundStart(startBudget: pick(paces).budget, draw: draw())
+        case 5..<7: return .refundStart(startBudget: pick(paces).budget, drawIdentifier: draw())
         case 7..<10: return .holdStart(heldStart(type), command: heldCommand())
         case 10..<13:
             return .registerDevice(
                 attributesType: type,
                 token(),
                 below(2) == 0 ? .first(audiences: audiences()) : .following(heldStart(type)),
-                isCarried: below(3) == 0
+                isFromCommand: below(3) == 0
             )
         case 13..<15: return .unregister(atMilliseconds: registrationTime())
         default: return .settleStart(heldStart(type), pick([.accepted, .notShown, .unknown]), retirement: retirement())
@@ -227,7 +227,7 @@ struct OperationHistory {
             requestsHighPriority: below(2) == 0,
             mayUseReserve: below(2) == 0,
             carriesAlert: below(3) == 0,
-            carriedAlert: below(4) == 0 ? version() : nil,
+            carriedAlertVersion: below(4) == 0 ? version() : nil,
             isTooOld: below(4) == 0,
             isReread: below(4) == 0,
             endsNewerLife: below(4) == 0,

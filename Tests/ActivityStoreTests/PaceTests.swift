@@ -48,10 +48,15 @@ import Testing
 
     private let token = OwnedToken(token: [1, 2, 3], environment: .sandbox, registeredAtMilliseconds: 5)
 
-    private func makeRegistration(frequentUpdates: Bool, at: Int64 = 6) -> Operation {
+    private func makeRegistration(allowsFrequentUpdates: Bool, at: Int64 = 6) -> Operation {
         var token = token
         token.registeredAtMilliseconds = at
-        return .register(attributesType: nil, registration: token, frequentUpdates: frequentUpdates, shows: nil)
+        return .register(
+            attributesType: nil,
+            registration: token,
+            allowsFrequentUpdates: allowsFrequentUpdates,
+            shownVersion: nil
+        )
     }
 
     private func makeThrottle(_ timestamp: UInt64, spacing: Int64) -> Operation {
@@ -166,16 +171,16 @@ import Testing
         throws
     {
         let comparison = try makeComparison()
-        #expect(comparison.verdict(makeRegistration(frequentUpdates: true)) == .registered)
+        #expect(comparison.verdict(makeRegistration(allowsFrequentUpdates: true)) == .registered)
         #expect(comparison.admit(makeCommand(100, high: true)).budgetLeft == 4)
         // A token that comes with a command does not say whether the app allows frequent updates.
         #expect(comparison.admit(makeCommand(101, high: true, token: token)).budgetLeft == 3)
         // Redis stores when the budget is full again. Two pushes are missing from the larger budget, so it is full
         // in two seconds. The smaller budget gains a push in ten seconds, so then only one push is missing.
-        #expect(comparison.verdict(makeRegistration(frequentUpdates: false)) == .registered)
+        #expect(comparison.verdict(makeRegistration(allowsFrequentUpdates: false)) == .registered)
         #expect(comparison.admit(makeCommand(102)).budgetLeft == 2)
         // A stale registration does not change the budget.
-        #expect(comparison.verdict(makeRegistration(frequentUpdates: true, at: 4)) == .stale)
+        #expect(comparison.verdict(makeRegistration(allowsFrequentUpdates: true, at: 4)) == .stale)
         #expect(comparison.admit(makeCommand(103)).budgetLeft == 2)
     }
 
@@ -197,7 +202,7 @@ import Testing
             )
         )
         #expect(comparison.verdict(.hold(attributesType: nil, version: .at(100), command: [1])) == .held)
-        #expect(comparison.verdict(makeRegistration(frequentUpdates: false, at: 9)) == .registered)
+        #expect(comparison.verdict(makeRegistration(allowsFrequentUpdates: false, at: 9)) == .registered)
         #expect(comparison.admit(makeCommand(100, high: true)).budgetLeft == 2)
         #expect(comparison.admit(makeCommand(101, high: true)).budgetLeft == 1)
         // The priority of command 102 is lowered, because the budget is used up. When the command is admitted again
@@ -209,7 +214,7 @@ import Testing
 
     @Test func `A start fills the bucket, and resets the spacing`() throws {
         let comparison = try makeComparison()
-        #expect(comparison.verdict(makeRegistration(frequentUpdates: true)) == .registered)
+        #expect(comparison.verdict(makeRegistration(allowsFrequentUpdates: true)) == .registered)
         #expect(comparison.admit(makeCommand(100, .end, high: true)).budgetLeft == 4)
         comparison.settle(makeThrottle(100, spacing: 1_000))
         comparison.settle(Operation.settlement(version: .at(100), outcome: .accepted, digest: 100))
@@ -235,7 +240,7 @@ import Testing
             #expect(comparison.verdict(.start(version: .at(100), claim: 1)) == .send)
         } else {
             // Without a start, the activity's life begins with its registration.
-            #expect(comparison.verdict(makeRegistration(frequentUpdates: false)) == .registered)
+            #expect(comparison.verdict(makeRegistration(allowsFrequentUpdates: false)) == .registered)
         }
         // Redis counts whole seconds: the second in which the eight hours end still belongs to the life.
         comparison.advanceClock(8 * Self.hour)
@@ -264,17 +269,20 @@ import Testing
             comparison.admit(.takeStartToken(attributesType: type, startBudget: budget, registration: nil))
         }
         #expect(takeStartToken("Game").verdict == .noToken)
-        comparison.refundStart(budget, draw: 0)
+        comparison.refundStart(budget, drawIdentifier: 0)
         var draws: [Int64] = []
         for type in ["Game", "Race"] {
-            #expect(comparison.verdict(.register(attributesType: type, registration: token, shows: nil)) == .registered)
+            #expect(
+                comparison.verdict(.register(attributesType: type, registration: token, shownVersion: nil))
+                    == .registered
+            )
             let reply = takeStartToken(type)
             #expect(reply.registration == token)
-            draws.append(reply.draw)
+            draws.append(reply.drawIdentifier)
         }
         comparison.advanceClock(100)
         #expect(takeStartToken("Game").waitMilliseconds == 9_900)
-        comparison.refundStart(budget, draw: draws[1])
+        comparison.refundStart(budget, drawIdentifier: draws[1])
         #expect(takeStartToken("Game").verdict == .tokenFound)
         #expect(takeStartToken("Race").waitMilliseconds == 9_900)
         comparison.advanceClock(9_900)
@@ -298,7 +306,9 @@ import Testing
             let budget = Policy.Bucket.filling(intervalMilliseconds: intervalMilliseconds, pushes: 10_000, reserved: 0)
             var model = StoreModel(nowMilliseconds: 1_760_000_000_000)
             let phone = TestKey.device("phone")
-            _ = model.perform(phone.call(.register(attributesType: "Game", registration: token, shows: nil), tag: 0))
+            _ = model.perform(
+                phone.call(.register(attributesType: "Game", registration: token, shownVersion: nil), tag: 0)
+            )
             var draws: [(at: Int64, name: Int64, isKept: Bool)] = []
             for _ in 0..<2 + random.below(12) {
                 model.nowMilliseconds += [0, 0, 1, Int64(random.below(Int(intervalMilliseconds) * 3))][random.below(4)]
@@ -306,15 +316,15 @@ import Testing
                 if !keptDrawIndices.isEmpty, random.below(2) == 0 {
                     let drawIndex = random.pick(keptDrawIndices)
                     draws[drawIndex].isKept = false
-                    let call = Operation.refundStart(startBudget: budget, draw: draws[drawIndex].name)
+                    let call = Operation.refundStart(startBudget: budget, drawIdentifier: draws[drawIndex].name)
                     _ = model.perform(phone.call(call, tag: 0))
                 } else {
                     let call = Operation.takeStartToken(attributesType: "Game", startBudget: budget, registration: nil)
-                    draws.append((model.nowMilliseconds, model.perform(phone.call(call, tag: 0)).draw, true))
+                    draws.append((model.nowMilliseconds, model.perform(phone.call(call, tag: 0)).drawIdentifier, true))
                 }
                 let fullAt = draws.filter(\.isKept).reduce(Int64(0)) { max($0, $1.at) + intervalMilliseconds }
                 let modelFullAtMilliseconds = max(
-                    model.devices[phone.text]?.fullAtMilliseconds ?? 0,
+                    model.devices[phone.text]?.startBudgetFullAtMilliseconds ?? 0,
                     model.nowMilliseconds
                 )
                 guard modelFullAtMilliseconds >= fullAt else {
@@ -331,31 +341,37 @@ import Testing
         func takeStartToken() -> OwnedReply {
             comparison.admit(.takeStartToken(attributesType: "Game", startBudget: budget, registration: nil))
         }
-        #expect(comparison.verdict(.register(attributesType: "Game", registration: token, shows: nil)) == .registered)
+        #expect(
+            comparison.verdict(.register(attributesType: "Game", registration: token, shownVersion: nil)) == .registered
+        )
         // When all draws are refunded at once, the budget is full again.
-        let initialDraws = [takeStartToken().draw, takeStartToken().draw, takeStartToken().draw]
+        let initialDraws = [
+            takeStartToken().drawIdentifier, takeStartToken().drawIdentifier, takeStartToken().drawIdentifier,
+        ]
         #expect(takeStartToken().verdict == .wait)
-        for draw in initialDraws { comparison.refundStart(budget, draw: draw) }
-        let firstDraw = takeStartToken().draw
-        let secondDraw = takeStartToken().draw
+        for drawIdentifier in initialDraws { comparison.refundStart(budget, drawIdentifier: drawIdentifier) }
+        let firstDraw = takeStartToken().drawIdentifier
+        let secondDraw = takeStartToken().drawIdentifier
         comparison.advanceClock(9_000)
-        comparison.refundStart(budget, draw: firstDraw)
+        comparison.refundStart(budget, drawIdentifier: firstDraw)
         // The budget had regained nine tenths of the first push when the first draw was refunded. The refund
         // gives back the last tenth, so the second push comes back one second earlier.
         #expect(
-            comparison.model.devices[comparison.key.text]?.fullAtMilliseconds == comparison.model.nowMilliseconds
+            comparison.model.devices[comparison.key.text]?.startBudgetFullAtMilliseconds == comparison.model
+                .nowMilliseconds
                 + 10_000
         )
         comparison.advanceClock(9_000)
-        let thirdDraw = takeStartToken().draw
+        let thirdDraw = takeStartToken().drawIdentifier
         comparison.advanceClock(1_500)
         // The second push came back half a second ago, so the refund of its draw changes nothing.
-        comparison.refundStart(budget, draw: secondDraw)
+        comparison.refundStart(budget, drawIdentifier: secondDraw)
         #expect(
-            comparison.model.devices[comparison.key.text]?.fullAtMilliseconds == comparison.model.nowMilliseconds
+            comparison.model.devices[comparison.key.text]?.startBudgetFullAtMilliseconds == comparison.model
+                .nowMilliseconds
                 + 9_500
         )
-        comparison.refundStart(budget, draw: thirdDraw)
-        #expect(takeStartToken().draw > thirdDraw)
+        comparison.refundStart(budget, drawIdentifier: thirdDraw)
+        #expect(takeStartToken().drawIdentifier > thirdDraw)
     }
 }

@@ -49,7 +49,7 @@ import Testing
             writer.writeArgument(claim: 0x0001_2341_4243_4445)
             type.withUnsafeBytes { writer.writeArgument(attributesType: $0) }
             token.withUnsafeBytes { token in
-                writer.writeDeviceArguments(
+                writer.writeDeviceTokenArguments(
                     TokenRegistration(token: token, environment: .production, registeredAtMilliseconds: 12)
                 )
                 writer.writeRetirementArguments(
@@ -57,7 +57,7 @@ import Testing
                 )
             }
             writer.writeArgument(.accepted, .at(1, 2))
-            writer.writeRefundArgument(frequentBucket, draw: 1_760_000_000_017)
+            writer.writeRefundArgument(frequentBucket, drawIdentifier: 1_760_000_000_017)
         }
         let packedToken = [UInt8(ascii: "P")] + [UInt8](repeating: 0x0F, count: 80)
         let texts = [

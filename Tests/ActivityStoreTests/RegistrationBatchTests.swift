@@ -29,7 +29,7 @@ import Testing
         _ text: String = "0af7",
         at: Int64 = 100,
         in audiences: [UInt64]? = nil,
-        shows: Version? = nil,
+        shownVersion: Version? = nil,
         source: RegistrationSource = .record
     ) -> Operation {
         .register(
@@ -39,7 +39,7 @@ import Testing
                 environment: .production,
                 registeredAtMilliseconds: at
             ),
-            shows: shows,
+            shownVersion: shownVersion,
             source: source,
             audiences: audiences?.flatMap { digest in withUnsafeBytes(of: digest.littleEndian) { Array($0) } }
         )
@@ -59,7 +59,7 @@ import Testing
             caller.store.issue(.hold(attributesType: nil, version: .at(5), command: command), key: key, tag: 0)
                 == .issued
         )
-        #expect(caller.turn { caller.store.outstandingCount == 0 })
+        #expect(caller.turn { caller.store.outstandingCallCount == 0 })
         caller.events = []
     }
 
@@ -69,7 +69,7 @@ import Testing
         for (tag, call) in calls.enumerated() {
             #expect(caller.store.issue(call.operation, key: call.key, tag: UInt64(tag)) == .issued)
         }
-        #expect(caller.turn { caller.store.outstandingCount == 0 })
+        #expect(caller.turn { caller.store.outstandingCallCount == 0 })
     }
 
     @Test(arguments: [(1, 1), (64, 1), (65, 2), (129, 3)])
@@ -89,7 +89,7 @@ import Testing
         let calls: [(key: TestKey, operation: Operation)] = [
             (key, makeRegistration(at: 100, in: [1, 2])), (.activity("other"), makeRegistration(at: 100, in: nil)),
             (key, makeRegistration(at: 200, in: [2])), (key, .confirmDepartures(atMilliseconds: 100)),
-            (key, makeRegistration("bb", at: 300, in: [2], shows: .at(5))),
+            (key, makeRegistration("bb", at: 300, in: [2], shownVersion: .at(5))),
             (key, .confirmDepartures(atMilliseconds: 300)),
             (.activity("nobody"), .confirmDepartures(atMilliseconds: 1)),
             (key, makeRegistration("bb", at: 300, in: [2])),

@@ -17,7 +17,7 @@ import Testing
         registeredAtMilliseconds: 1_700_000_000_000
     )
 
-    private var register: Operation { .register(attributesType: nil, registration: token, shows: nil) }
+    private var register: Operation { .register(attributesType: nil, registration: token, shownVersion: nil) }
 
     private var update: Operation {
         .command(event: .update, version: .at(1_700_000_001), digest: 1, spacingMilliseconds: 0, registration: nil)
@@ -116,7 +116,7 @@ import Testing
         let isRefused = pair.caller.turn { pair.caller.events.contains(.failed(1, .admit, .replicasMissing)) }
         #expect(isRefused)
         #expect(pair.caller.events.first == .failed(1, .admit, .replicasMissing))
-        #expect(pair.caller.events.contains(.replicas(.missing(acknowledged: 0, isGivenUp: false, nil))))
+        #expect(pair.caller.events.contains(.replicas(.missing(acknowledgedCount: 0, isGivenUp: false, nil))))
         // The lane sends the next WAIT after a pause. Until then it takes no call that needs replicas.
         #expect(pair.caller.store.issue(register, key: key, tag: 2) == .replicasMissing)
         pair.replica.resume()
@@ -144,7 +144,7 @@ import Testing
         let pair = try makePair(replicas: 1, deadlineMilliseconds: 100_000)
         let caller = pair.caller
         #expect(caller.store.issue(update, key: .activity("a"), tag: 1) == .issued)
-        #expect(caller.turn { caller.store.outstandingCount == 0 })
+        #expect(caller.turn { caller.store.outstandingCallCount == 0 })
         #expect(pair.primary.callCount(of: "wait") == 0)
         #expect(caller.store.issue(update, key: .activity("b"), tag: 2) == .issued)
         for tag in 3..<40 as Range<UInt64> {
@@ -153,7 +153,7 @@ import Testing
         for tag in 40..<60 as Range<UInt64> {
             #expect(caller.store.issue(update, key: .activity("\(tag)"), tag: tag) == .issued)
         }
-        #expect(caller.turn { caller.store.outstandingCount == 0 })
+        #expect(caller.turn { caller.store.outstandingCallCount == 0 })
         let tags = caller.events.compactMap { if case .replied(let tag, _) = $0 { tag } else { nil } }
         #expect(tags == Array(1..<60))
         #expect(pair.primary.callCount(of: "wait") == 1)
@@ -171,11 +171,11 @@ import Testing
         #expect(pair.caller.turn { pair.caller.events.contains(.replied(2, OwnedReply(.noToken))) })
         #expect(performUntilReplied(update, tag: 3, pair.caller)?.verdict == .send)
         #expect(performUntilReplied(register, tag: 4, pair.caller)?.verdict == .registered)
-        #expect(pair.caller.events.contains(.replicas(.missing(acknowledged: 0, isGivenUp: true, nil))))
+        #expect(pair.caller.events.contains(.replicas(.missing(acknowledgedCount: 0, isGivenUp: true, nil))))
         #expect(pair.caller.loop.nowMilliseconds - beganMilliseconds >= ReplicaWatch.missingMillisecondsMax)
         // The lane has given up on the replica, so from now on no call waits for it.
         #expect(pair.caller.store.issue(register, key: key, tag: 5) == .issued)
-        #expect(pair.caller.turn { pair.caller.store.outstandingCount == 0 })
+        #expect(pair.caller.turn { pair.caller.store.outstandingCallCount == 0 })
         #expect(pair.caller.events.last == .replied(5, OwnedReply(.registered)))
         pair.replica.resume()
         pair.caller.store.close()
@@ -198,7 +198,7 @@ import Testing
             if case .failed(let tag, _, .stream) = $0 { tag } else { nil }
         }
         #expect(failedTags == Array(0..<20))
-        #expect(pair.caller.store.outstandingCount == 0)
+        #expect(pair.caller.store.outstandingCallCount == 0)
         pair.replica.resume()
         try pair.primary.start()
         #expect(pair.caller.turnUntilReady())
@@ -220,7 +220,7 @@ import Testing
         #expect(
             caller.events == [
                 .failed(1, .admit, .replicasMissing),
-                .replicas(.missing(acknowledged: 0, isGivenUp: false, refusal)),
+                .replicas(.missing(acknowledgedCount: 0, isGivenUp: false, refusal)),
             ]
         )
         caller.store.close()
@@ -243,7 +243,7 @@ import Testing
                 caller.turn {
                     seenEarly = seenEarly || (!caller.events.isEmpty && fake.unsentByteCount > 0)
                     fake.sendNextByte()
-                    return caller.store.outstandingCount == 0
+                    return caller.store.outstandingCallCount == 0
                 }
             )
             #expect(!seenEarly)
@@ -269,7 +269,7 @@ import Testing
             }
             #expect(caller.store.issue(confirm, key: key, tag: 1) == .issued)
             #expect(caller.store.issue(register, key: key, tag: 2) == .issued)
-            #expect(caller.turn { caller.store.outstandingCount == 0 })
+            #expect(caller.turn { caller.store.outstandingCallCount == 0 })
             let expected: [StoreCaller.Event] =
                 count == "1"
                 ? [.replied(1, OwnedReply(.settled)), .replied(2, OwnedReply(.registered))]
@@ -301,7 +301,7 @@ import Testing
         func isWithheld() -> Bool { watch.noteIssuedCall(nowMilliseconds: now) }
         func beginWaitIfNeeded() -> Bool { watch.beginWaitIfNeeded() }
         func handleWaitReply(areEnough: Bool) -> ReplicaWatch.Change? {
-            watch.handleWaitReply(areEnough: areEnough, nowMilliseconds: now)
+            watch.handleWaitReply(hasEnoughReplicas: areEnough, nowMilliseconds: now)
         }
         func handleLostConnection() { watch.handleLostConnection() }
     }

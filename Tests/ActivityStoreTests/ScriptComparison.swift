@@ -41,7 +41,9 @@ final class ScriptComparison {
             return OwnedReply(.stale)
         }
         var expected = model.perform(key.call(call, tag: 1))
-        if !isTimed { (expected.waitMilliseconds, expected.draw) = clockDependentTimes(reply, as: expected.verdict) }
+        if !isTimed {
+            (expected.waitMilliseconds, expected.drawIdentifier) = clockDependentTimes(reply, as: expected.verdict)
+        }
         #expect(reply == expected)
         return reply
     }
@@ -49,7 +51,7 @@ final class ScriptComparison {
     /// Returns the two times that depend on the server's clock. The first is the reply's wait, or 0 if the verdict is
     /// not `wait`. The second is the reply's draw, or 0 if the verdict is not `tokenFound`.
     private func clockDependentTimes(_ reply: OwnedReply, as verdict: StoreVerdict) -> (Int64, Int64) {
-        (verdict == .wait ? reply.waitMilliseconds : 0, verdict == .tokenFound ? reply.draw : 0)
+        (verdict == .wait ? reply.waitMilliseconds : 0, verdict == .tokenFound ? reply.drawIdentifier : 0)
     }
 
     func verdict(_ call: Operation) -> StoreVerdict { admit(call).verdict }
@@ -62,8 +64,8 @@ final class ScriptComparison {
         return reply.hasRetiredToken
     }
 
-    func refundStart(_ budget: Policy.Bucket, draw: Int64) {
-        settle(.refundStart(startBudget: budget, draw: draw))
+    func refundStart(_ budget: Policy.Bucket, drawIdentifier: Int64) {
+        settle(.refundStart(startBudget: budget, drawIdentifier: drawIdentifier))
     }
 
     private func prepareCall() {

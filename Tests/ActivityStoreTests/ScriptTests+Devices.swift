@@ -16,9 +16,12 @@ extension ScriptTests {
         #expect(comparison.verdict(.hold(attributesType: game, version: version(102), command: [2])) == .held)
         #expect(comparison.verdict(.hold(attributesType: game, version: version(101), command: [3])) == .superseded)
         #expect(
-            comparison.admit(.register(attributesType: race, registration: token("cc"), shows: nil)).heldCommand == nil
+            comparison.admit(.register(attributesType: race, registration: token("cc"), shownVersion: nil)).heldCommand
+                == nil
         )
-        let registrationReply = comparison.admit(.register(attributesType: game, registration: token("aa"), shows: nil))
+        let registrationReply = comparison.admit(
+            .register(attributesType: game, registration: token("aa"), shownVersion: nil)
+        )
         #expect(registrationReply.heldCommand == [2])
         #expect(comparison.admit(.takeStartToken(attributesType: game, registration: nil)).registration == token("aa"))
         #expect(comparison.verdict(.hold(attributesType: game, version: version(103), command: [3])) == .retry)
@@ -26,7 +29,8 @@ extension ScriptTests {
             Operation.settlement(attributesType: game, version: version(102), outcome: .accepted, digest: 0)
         )
         #expect(
-            comparison.admit(.register(attributesType: game, registration: token("aa"), shows: nil)).heldCommand == nil
+            comparison.admit(.register(attributesType: game, registration: token("aa"), shownVersion: nil)).heldCommand
+                == nil
         )
         #expect(
             comparison.admit(.takeStartToken(attributesType: race, registration: token("dd", at: 300))).registration
@@ -50,7 +54,9 @@ extension ScriptTests {
         let comparison = try ScriptComparison(.device("phone"))
         let type = "GameAttributes"
         func register(_ text: String, at milliseconds: Int64) -> OwnedReply {
-            comparison.admit(.register(attributesType: type, registration: token(text, at: milliseconds), shows: nil))
+            comparison.admit(
+                .register(attributesType: type, registration: token(text, at: milliseconds), shownVersion: nil)
+            )
         }
         #expect(comparison.verdict(.hold(attributesType: type, version: version(100), command: [1])) == .held)
         #expect(register("aa", at: 200).heldCommand == [1])
@@ -101,8 +107,8 @@ extension ScriptTests {
             let register = Operation.register(
                 attributesType: type,
                 registration: token("aa"),
-                frequentUpdates: nil,
-                shows: nil,
+                allowsFrequentUpdates: nil,
+                shownVersion: nil,
                 after: after
             )
             return comparison.admit(register).heldCommand.map { String(decoding: $0, as: UTF8.self) }

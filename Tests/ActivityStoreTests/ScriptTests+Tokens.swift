@@ -18,7 +18,7 @@ extension ScriptTests {
     }
 
     private func makeRegistration(carrying text: String, at: Int64) -> Operation {
-        .register(token(text, at: at), frequentUpdates: nil, shows: nil, source: .command, audiences: nil)
+        .register(token(text, at: at), allowsFrequentUpdates: nil, shownVersion: nil, source: .command, audiences: nil)
     }
 
     @Test func `A token that comes again counts from its first time`() throws {
@@ -60,8 +60,8 @@ extension ScriptTests {
         let comparison = try ScriptComparison(nowMilliseconds: present * 1_000)
         let repeatedRegistration = Operation.register(
             token("aa", at: 50),
-            frequentUpdates: nil,
-            shows: nil,
+            allowsFrequentUpdates: nil,
+            shownVersion: nil,
             source: .reread,
             audiences: nil
         )
@@ -131,8 +131,8 @@ extension ScriptTests {
         #expect(comparison.verdict(.hold(version: version(100), command: [1], carriesAlert: false)) == .held)
         let repeatedRegistration = Operation.register(
             token("aa", at: 50),
-            frequentUpdates: nil,
-            shows: nil,
+            allowsFrequentUpdates: nil,
+            shownVersion: nil,
             source: .reread,
             audiences: nil
         )
@@ -210,7 +210,7 @@ extension ScriptTests {
         let repeatedRegistration = Operation.register(
             attributesType: "T",
             registration: token("aa", at: 3_500),
-            shows: nil,
+            shownVersion: nil,
             source: .command
         )
         #expect(comparison.verdict(repeatedRegistration) == .stale)
@@ -219,7 +219,7 @@ extension ScriptTests {
         let registrationReply = Operation.register(
             attributesType: "T",
             registration: token("aa", at: 6_000),
-            shows: nil
+            shownVersion: nil
         )
         #expect(comparison.verdict(registrationReply) == .registered)
         #expect(comparison.admit(makeTokenLookup("aa", at: 7_000)).registration == token("aa", at: 6_000))

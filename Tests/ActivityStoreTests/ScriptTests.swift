@@ -49,8 +49,8 @@ import Testing
         OwnedToken(token: Array(text.utf8), environment: .production, registeredAtMilliseconds: at)
     }
 
-    func makeRegistration(_ text: String, at: Int64 = 100, shows: Version? = nil) -> Operation {
-        .register(attributesType: nil, registration: token(text, at: at), shows: shows, audiences: [])
+    func makeRegistration(_ text: String, at: Int64 = 100, shownVersion: Version? = nil) -> Operation {
+        .register(attributesType: nil, registration: token(text, at: at), shownVersion: shownVersion, audiences: [])
     }
 
     func acceptedSettlement(_ timestamp: Int64, _ sequence: UInt64 = 0, digest: UInt64 = 1) -> Operation {
@@ -104,7 +104,7 @@ import Testing
             tag: 7
         )
         #expect(newerOutcome == .issued)
-        #expect(comparison.caller.turn { comparison.caller.store.outstandingCount == 0 })
+        #expect(comparison.caller.turn { comparison.caller.store.outstandingCallCount == 0 })
         let end = comparison.caller.loop.nowMilliseconds + repeatedReply.waitMilliseconds + 5
         #expect(comparison.caller.turn { comparison.caller.loop.nowMilliseconds >= end })
         #expect(
@@ -115,7 +115,7 @@ import Testing
             )
                 == .issued
         )
-        #expect(comparison.caller.turn { comparison.caller.store.outstandingCount == 0 })
+        #expect(comparison.caller.turn { comparison.caller.store.outstandingCallCount == 0 })
         guard case .replied(8, let sendReply)? = comparison.caller.events.last else { return #expect(Bool(false)) }
         #expect(sendReply.verdict == .send && sendReply.timestamp == 101)
     }
@@ -181,7 +181,7 @@ import Testing
         let comparison = try ScriptComparison()
         #expect(comparison.verdict(command(.update, 100)) == .noToken)
         #expect(comparison.verdict(.hold(attributesType: nil, version: version(100), command: [1])) == .held)
-        #expect(comparison.admit(makeRegistration("aa", shows: version(100))).heldCommand == nil)
+        #expect(comparison.admit(makeRegistration("aa", shownVersion: version(100))).heldCommand == nil)
         #expect(comparison.verdict(command(.update, 100)) == .duplicate)
     }
 
@@ -267,7 +267,7 @@ import Testing
         comparison.settle(acceptedSettlement(103), .activity("never admitted"))
         #expect(comparison.server.command("DBSIZE") == ["1"])
         let device = TestKey.device("phone")
-        _ = comparison.admit(.register(attributesType: "T", registration: token("aa"), shows: nil), device)
+        _ = comparison.admit(.register(attributesType: "T", registration: token("aa"), shownVersion: nil), device)
         #expect(readExpiry(device) > 89 * 24 * 3_600_000)
     }
 
@@ -281,7 +281,8 @@ import Testing
         #expect(comparison.verdict(start(1_760_000_000)) == .send)
         comparison.settle(acceptedSettlement(1_760_000_000))
         #expect(
-            comparison.verdict(.register(attributesType: nil, registration: registeredToken, shows: nil)) == .registered
+            comparison.verdict(.register(attributesType: nil, registration: registeredToken, shownVersion: nil))
+                == .registered
         )
         // With this update the value has its usual parts: the token, the accepted alert and the start. It has no held
         // command and no 429. With a 429 (7 bytes), the allocator would give the value a block that is 32 bytes larger.

@@ -82,8 +82,8 @@ final class StoreCaller: ActivityStoreHandler {
         lossReasons.append("\(reason)")
         record(.lost(reason.code))
     }
-    func redisReplied(calls: Int, roundTripMicroseconds: Int64) {
-        answeredCallCounts.append(calls)
+    func redisReplied(callCount: Int, roundTripMicroseconds: Int64) {
+        answeredCallCounts.append(callCount)
         roundTripMicrosecondsMax = max(roundTripMicrosecondsMax, roundTripMicroseconds)
     }
     func redisReportsReplicas(_ replicas: RedisReplicaStatus) { record(.replicas(replicas)) }
@@ -118,7 +118,7 @@ struct PushRequest {
     var requestsHighPriority: Bool
     var mayUseReserve: Bool
     var carriesAlert: Bool
-    var carriedAlert: Version?
+    var carriedAlertVersion: Version?
     var isTooOld = false
     var isReread = false
     var endsNewerLife = false
@@ -145,7 +145,7 @@ extension Operation {
                 requestsHighPriority: request.requestsHighPriority,
                 mayUseReserve: request.mayUseReserve,
                 carriesAlert: request.carriesAlert,
-                carriedAlert: request.carriedAlert,
+                carriedAlertVersion: request.carriedAlertVersion,
                 isTooOld: request.isTooOld,
                 isReread: request.isReread,
                 endsNewerLife: request.endsNewerLife,
@@ -168,8 +168,8 @@ extension Operation {
     static func register(
         attributesType: String?,
         registration: OwnedToken,
-        frequentUpdates: Bool? = false,
-        shows: Version?,
+        allowsFrequentUpdates: Bool? = false,
+        shownVersion: Version?,
         after: HeldStart<[UInt8]>? = nil,
         source: RegistrationSource = .record,
         audiences: [UInt8]? = nil
@@ -177,8 +177,8 @@ extension Operation {
         guard let attributesType else {
             return .register(
                 registration,
-                frequentUpdates: frequentUpdates,
-                shows: shows,
+                allowsFrequentUpdates: allowsFrequentUpdates,
+                shownVersion: shownVersion,
                 source: source,
                 audiences: audiences
             )
@@ -187,7 +187,7 @@ extension Operation {
             attributesType: Array(attributesType.utf8),
             registration,
             after.map { .following($0) } ?? .first(audiences: audiences),
-            isCarried: source == .command
+            isFromCommand: source == .command
         )
     }
 

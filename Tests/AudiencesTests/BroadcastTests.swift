@@ -10,7 +10,7 @@ import Testing
 
     private func channel(
         _ identifier: String = BroadcastTests.identifier,
-        storage: ChannelStorage = .newest
+        storage: ChannelStoragePolicy = .newest
     ) throws -> AudienceChannel {
         AudienceChannel(
             environment: .production,
@@ -73,7 +73,7 @@ import Testing
         #expect(sent.count == 5 && sent.last?.content == 40)
         #expect((1...40).count { outcome(of: $0, in: harness) == "superseded" } == 35)
         #expect(harness.core.recordsInProgress == 0 && harness.committableOffset == 40)
-        harness.advanceClock(milliseconds: ChannelPace.idleMilliseconds + 1_000)
+        harness.advanceClock(milliseconds: ChannelPace.idleMillisecondsMax + 1_000)
         #expect(harness.core.channels.count == 0)
     }
 
@@ -235,7 +235,7 @@ import Testing
         harness.appendCommand(2, channel: try channel())
         harness.advanceClock(milliseconds: 5_000)
         #expect(harness.send().isEmpty)
-        harness.core.channelKnown(
+        harness.core.channelProvided(
             appIndex: 0,
             audience: RoundHarness.digest,
             try channel("bmV3"),
@@ -284,7 +284,7 @@ import Testing
         harness.appendCommand(1, channel: try channel())
         harness.performPendingWork()
         #expect(harness.send().map(\.member) == [Self.identifier])
-        harness.core.channelKnown(
+        harness.core.channelProvided(
             appIndex: 0,
             audience: RoundHarness.digest,
             try channel("bmV3"),
@@ -366,8 +366,8 @@ import Testing
         harness.appendCommand(1, channel: try channel())
         harness.performPendingWork()
         let pool = PoolIdentifier(appIndex: 0, environment: .production)
-        let offered = harness.core.nextPush(pool, pushesInFlightMax: 10, now: harness.moment)
-        harness.core.pushReturned(try #require(offered))
+        let offered = harness.core.takeNextPush(pool, pushesInFlightMax: 10, now: harness.moment)
+        harness.core.pushNotSent(try #require(offered))
         let inFlight = harness.core.pushesInFlight(of: pool)
         #expect(inFlight == 0)
         #expect(harness.sendAndAcceptPushes().map(\.content) == [1])

@@ -11,7 +11,7 @@ import Testing
         ChannelRule(patterns: patterns, environments: [.production])
     }
 
-    private func channel(_ storage: ChannelStorage = .newest) throws -> AudienceChannel {
+    private func channel(_ storage: ChannelStoragePolicy = .newest) throws -> AudienceChannel {
         let identifier = try #require(ChannelIdentifier("Y2hhbm5lbA=="))
         return AudienceChannel(environment: .production, storage: storage, identifier: identifier)
     }
@@ -61,7 +61,7 @@ import Testing
                 .ended(storedUntilMilliseconds: (now + 60) * 1_000)
             ]
         )
-        let storageEndSeconds = now + ChannelStorage.storedSecondsMax
+        let storageEndSeconds = now + ChannelStoragePolicy.storedSecondsMax
         #expect(
             channelNeeds(.end, nil, try channel(), expiration: now + 86_400) == [
                 .ended(storedUntilMilliseconds: storageEndSeconds * 1_000)

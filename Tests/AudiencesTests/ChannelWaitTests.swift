@@ -20,7 +20,7 @@ import Testing
     /// Writes the channel to the audience's record and notifies the core, as the `ChannelKeeper` does.
     private func create(_ channel: AudienceChannel, _ harness: RoundHarness) {
         harness.store.setChannel(channel, in: channel.environment, of: RoundHarness.digest, app: RoundHarness.app)
-        harness.core.channelKnown(appIndex: 0, audience: RoundHarness.digest, channel, now: harness.moment)
+        harness.core.channelProvided(appIndex: 0, audience: RoundHarness.digest, channel, now: harness.moment)
         harness.performPendingWork()
     }
 
@@ -48,7 +48,7 @@ import Testing
         create(try channel(), harness)
         #expect(harness.instructions.contains { $0.channel?.environment == .production })
         #expect(harness.instructions.allSatisfy { $0.channelAbsence == nil && $0.grant.broadcastCount <= 1 })
-        #expect(harness.core.commandsAwaitingChannel == 0)
+        #expect(harness.core.commandsAwaitingChannelCount == 0)
     }
 
     @Test func `A start waits for the channel and names it`() throws {
@@ -90,7 +90,7 @@ import Testing
         harness.advanceClock(milliseconds: 1)
         #expect(!harness.instructions.isEmpty)
         #expect(harness.instructions.allSatisfy { $0.channel == nil && $0.channelAbsence == .notInTime })
-        #expect(harness.core.commandsAwaitingChannel == 0)
+        #expect(harness.core.commandsAwaitingChannelCount == 0)
     }
 
     @Test func `A channel that comes too late is used by the next command`() throws {
@@ -146,7 +146,7 @@ import Testing
 
     @Test func `Commands beyond the limit do not wait`() {
         let harness = harness(.production)
-        harness.core.commandsAwaitingChannel = Audiences.commandsAwaitingChannelMax
+        harness.core.commandsAwaitingChannelCount = Audiences.commandsAwaitingChannelMax
         handOver(1, to: harness)
         #expect(!harness.instructions.isEmpty)
         #expect(harness.instructions.allSatisfy { $0.channelAbsence == .notAwaited })

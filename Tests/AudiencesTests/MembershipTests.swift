@@ -54,7 +54,7 @@ import Testing
         #expect(harness.membershipChangeCounts == [0, 0, 0])
         harness.performPendingWork()
         harness.now += 1
-        harness.register(name, record: 2, wasMemberOfAll: true)
+        harness.register(name, record: 2, wasMemberOfAllAudiences: true)
         harness.performPendingWork()
         harness.now += 1
         harness.register(name, record: 3, isLeaving: true)

@@ -24,8 +24,8 @@ import Testing
         }
     }
 
-    private func endings(_ harness: RoundHarness) -> [HandoverEnding] {
-        var endings: [HandoverEnding] = []
+    private func endings(_ harness: RoundHarness) -> [HandoverResult] {
+        var endings: [HandoverResult] = []
         while let command = harness.core.nextReturnedCommand() { endings.append(command.ending) }
         return endings
     }

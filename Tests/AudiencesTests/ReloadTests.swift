@@ -31,11 +31,11 @@ import Testing
         let harness = RoundHarness()
         harness.core.apply(settings("default", retryMillisecondsMax: 150))
         #expect(harness.core.configuration.retryMillisecondsMax == 150)
-        let shortPauseMilliseconds = harness.core.retryPauseMilliseconds(attempts: 20)
+        let shortPauseMilliseconds = harness.core.retryPauseMilliseconds(failedAttemptCount: 20)
         #expect(shortPauseMilliseconds <= 150)
         harness.core.apply(settings("default"))
         #expect(harness.core.configuration.retryMillisecondsMax == 60_000)
-        let longPauseMilliseconds = harness.core.retryPauseMilliseconds(attempts: 20)
+        let longPauseMilliseconds = harness.core.retryPauseMilliseconds(failedAttemptCount: 20)
         #expect(longPauseMilliseconds >= 30_000)
     }
 }

@@ -14,7 +14,7 @@ import Testing
     private func audience(_ number: Int) -> String { "match-\(number)" }
 
     @Test func `Each outcome of a member and each change of a membership has a counter`() {
-        #expect(MemberCounts().counts.count == MemberOutcome.allCases.count)
+        #expect(OutcomeCounts().counts.count == MemberOutcome.allCases.count)
         #expect(AppQueues().memberOutcomeCounts.count == MemberOutcome.allCases.count)
         #expect(AppQueues().membershipChangeCounts.count == MembershipChangeKind.allCases.count)
     }
@@ -98,7 +98,7 @@ import Testing
     func `A version that is passed over after a crash continues later`(hasParked: Bool) throws {
         let lap = UInt64(1) << 40
         let parked = lap + UInt64(SimulatedNames.location(of: Self.names[2]).ordinal)
-        var counts = MemberCounts()
+        var counts = OutcomeCounts()
         counts[.delivered] = 4
         var checkpoint = Checkpoint(watermark: 2 * lap, newestSettledVersion: Version(timestamp: 0, sequence: 0))
         checkpoint.entries = [1, 2]
@@ -205,7 +205,7 @@ import Testing
         }
         #expect(harness.core.timers.limit == 2 * (4 + 4 + 8 + 8 + 4))
         #expect(harness.core.channels.count == 1)
-        harness.advanceClock(milliseconds: ChannelPace.idleMilliseconds)
+        harness.advanceClock(milliseconds: ChannelPace.idleMillisecondsMax)
         #expect(harness.core.channels.count == 0, "the current entry was kept")
     }
 

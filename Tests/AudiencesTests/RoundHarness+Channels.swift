@@ -56,8 +56,8 @@ extension RoundHarness {
                                 layout: layout,
                                 partition: 0,
                                 offset: Int64(number),
-                                recordMilliseconds: -1,
-                                receivedMilliseconds: now,
+                                recordTimestampMilliseconds: -1,
+                                receivedAtMilliseconds: now,
                                 trace: none
                             )
                         )
@@ -78,13 +78,13 @@ extension RoundHarness {
             grant: AudienceGrant(
                 timestamp: timestamp,
                 priority: 10,
-                frequentPriority: 10,
+                frequentUpdatesPriority: 10,
                 isDemoted: false,
                 rangeCount: 1
             ),
             partition: 0,
             offset: Int64(number),
-            admittedMilliseconds: now,
+            admittedAtMilliseconds: now,
             startChannels: channels
         )
         log.append(SimulatedFanout(value: Array(value.utf8), instruction: instruction))

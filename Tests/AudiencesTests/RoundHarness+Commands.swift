@@ -29,7 +29,7 @@ extension RoundHarness {
         let grant = AudienceGrant(
             timestamp: grantedTimestamp ?? timestamp,
             priority: 5,
-            frequentPriority: 10,
+            frequentUpdatesPriority: 10,
             isDemoted: false,
             rangeCount: 1,
             broadcastCount: broadcastCount
@@ -40,7 +40,7 @@ extension RoundHarness {
             grant: grant,
             partition: 0,
             offset: Int64(number),
-            admittedMilliseconds: now
+            admittedAtMilliseconds: now
         )
         log.append(SimulatedFanout(value: value, instruction: instruction))
         readLog()

@@ -46,7 +46,7 @@ final class RoundHarness {
         store: AudienceStoreModel = AudienceStoreModel(nowMilliseconds: 1_790_000_000_000, pageBytesMax: pageBytesMax),
         seed: UInt64 = 1,
         pagesMax: Int = 256,
-        pageBytesMax: Int = 256 * PageSlot.bytesMax,
+        pageBytesMax: Int = 256 * PageSlot.expectedBytesMax,
         recordsMax: Int = 16_384,
         recordBytesMax: Int = 64 << 20,
         ledgerWindowOffsets: Int = 1 << 16,
@@ -58,8 +58,8 @@ final class RoundHarness {
         core = Self.makeCore(seed: seed) {
             $0.pagesMax = pagesMax
             $0.pageBytesMax = pageBytesMax
-            $0.recordsMax = recordsMax
-            $0.recordBytesMax = recordBytesMax
+            $0.fanoutRecordsMax = recordsMax
+            $0.fanoutRecordBytesMax = recordBytesMax
             $0.ledgerWindowOffsets = ledgerWindowOffsets
             $0.membershipChangesMax = membershipChangesMax
             $0.commandsMax = commandsMax
@@ -97,7 +97,7 @@ final class RoundHarness {
             isLeaving: false,
             kind: kind,
             environment: environment,
-            frequentUpdates: false,
+            allowsFrequentUpdates: false,
             supportsChannels: supportsChannels,
             changedAtMilliseconds: now,
             identifier: Array(name.utf8),
@@ -126,7 +126,7 @@ final class RoundHarness {
         _ name: String,
         record: UInt32 = 1,
         shows: Version? = nil,
-        wasMemberOfAll: Bool = false,
+        wasMemberOfAllAudiences: Bool = false,
         isLeaving: Bool = false
     ) {
         let token = String(repeating: "0", count: 60) + String(1_000 + namesByToken.count)
@@ -139,14 +139,14 @@ final class RoundHarness {
                     let incoming = IncomingMembershipChange(
                         member: ChangingMember(record: record, appIndex: 0, kind: .activity),
                         identifier: UnsafeRawBufferPointer(name),
-                        joins: AudienceList(isLeaving ? none : digests),
-                        wasMemberOfAll: wasMemberOfAll,
-                        departures: AudienceList(isLeaving ? digests : none),
+                        joinedAudiences: AudienceList(isLeaving ? none : digests),
+                        wasMemberOfAllAudiences: wasMemberOfAllAudiences,
+                        leftAudiences: AudienceList(isLeaving ? digests : none),
                         leftAtMilliseconds: isLeaving ? now : 0,
                         token: UnsafeRawBufferPointer(token),
                         environment: .production,
                         registeredAtMilliseconds: now,
-                        frequentUpdates: false,
+                        allowsFrequentUpdates: false,
                         shownVersion: shows
                     )
                     core.receive(membershipChange: incoming, now: moment)
@@ -166,7 +166,12 @@ final class RoundHarness {
     func resume(_ progress: PartitionProgress?) {
         guard let progress else { return }
         _ = progress.metadata.withUnsafeBytes {
-            core.resume(partitionIndex, at: progress.committableOffset, metadata: $0, logEndOffset: Int64(log.count))
+            core.restoreSettledOffsets(
+                partitionIndex,
+                at: progress.committableOffset,
+                metadata: $0,
+                logEndOffset: Int64(log.count)
+            )
         }
         nextOffset = Int(progress.committableOffset)
     }
@@ -257,7 +262,8 @@ final class RoundHarness {
     func send(atMost count: Int = .max, appIndex: UInt16 = 0, pushesInFlightMax: Int = 1_000) -> [SentPush] {
         let pool = PoolIdentifier(appIndex: appIndex, environment: .production)
         var sent: [SentPush] = []
-        while sent.count < count, let push = core.nextPush(pool, pushesInFlightMax: pushesInFlightMax, now: moment) {
+        while sent.count < count, let push = core.takeNextPush(pool, pushesInFlightMax: pushesInFlightMax, now: moment)
+        {
             let text = String(decoding: push.body, as: UTF8.self)
             let token = String(decoding: push.address, as: UTF8.self)
             let sentPush = SentPush(
@@ -273,7 +279,7 @@ final class RoundHarness {
         return sent
     }
 
-    /// Gives all unanswered pushes the same answer.
+    /// Gives all unanswered pushes the same answer, and performs the work that follows.
     func answerPushes(_ disposition: PushResult.Disposition = .accepted, reason: String = "", advice: StaticString = "")
     {
         let pushes = unansweredPushes
@@ -289,8 +295,8 @@ final class RoundHarness {
                         reason: reason,
                         advice: advice,
                         invalidAtMilliseconds: -1,
-                        sentMilliseconds: now,
-                        answeredMilliseconds: now
+                        sentAtMilliseconds: now,
+                        answeredAtMilliseconds: now
                     ),
                     now: moment
                 )

@@ -83,8 +83,8 @@ import Testing
         // one byte longer.
         let base = try bodyByteCount(filled(0))
         let identifier = try #require(ChannelIdentifier(Self.identifier))
-        let onChannel = Limits.bodyBytesMax - base - StartAddress.channel(identifier).byteCount + 1
-        let onToken = Limits.bodyBytesMax - base - StartAddress.token.byteCount + 1
+        let onChannel = Limits.bodyBytesMax - base - StartedActivityAddress.channel(identifier).byteCount + 1
+        let onToken = Limits.bodyBytesMax - base - StartedActivityAddress.token.byteCount + 1
         #expect(try addresses(filled(onChannel), on: production)["new"] == channel)
         #expect(try addresses(filled(onChannel + 1), on: production)["new"] == token)
         #expect(try addresses(filled(onToken), on: production)["new"] == token)

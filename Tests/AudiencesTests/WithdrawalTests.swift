@@ -9,7 +9,7 @@ import Testing
 @Suite struct WithdrawalTests {
     private struct Return: Equatable {
         var record: UInt32
-        var ending: HandoverEnding
+        var ending: HandoverResult
     }
 
     private func takeReturns(_ harness: RoundHarness) -> [Return] {
@@ -30,7 +30,7 @@ import Testing
 
     @Test func `If only the carrier of an alert is withdrawn, the alert's command is sent itself`() throws {
         let harness = harnessWithCarriedAlert()
-        harness.core.withdraw { $0 == 2 }
+        harness.core.withdrawWaitingCommands { $0 == 2 }
         #expect(takeReturns(harness) == [Return(record: 2, ending: .withdrawn)])
         harness.performPendingWork()
         #expect(takeReturns(harness) == [Return(record: 1, ending: .fannedOut)])
@@ -42,7 +42,7 @@ import Testing
     @Test func `The alert's command waits in its carrier's place`() {
         let harness = harnessWithCarriedAlert()
         harness.handOver(3, .start, expiration: harness.now / 1_000 + 3_600)
-        harness.core.withdraw { $0 == 2 }
+        harness.core.withdrawWaitingCommands { $0 == 2 }
         #expect(takeReturns(harness) == [Return(record: 2, ending: .withdrawn)])
         harness.performPendingWork()
         harness.advanceClock(milliseconds: 60_000)
@@ -52,7 +52,7 @@ import Testing
 
     @Test func `A command and the carrier of its alert are withdrawn together`() {
         let harness = harnessWithCarriedAlert()
-        harness.core.withdraw { _ in true }
+        harness.core.withdrawWaitingCommands { _ in true }
         let returns = takeReturns(harness)
         #expect(Set(returns.map(\.record)) == [1, 2] && returns.allSatisfy { $0.ending == .withdrawn })
         harness.performPendingWork()
@@ -61,7 +61,7 @@ import Testing
 
     @Test func `A carrier whose partition stays keeps the alert`() throws {
         let harness = harnessWithCarriedAlert()
-        harness.core.withdraw { $0 == 1 }
+        harness.core.withdrawWaitingCommands { $0 == 1 }
         #expect(takeReturns(harness) == [])
         harness.performPendingWork()
         let endings = takeReturns(harness)

@@ -83,9 +83,11 @@ enum WorkerCodec {
                 result.isLifetimeCommand = true
                 (result.budgetLeft, result.attempts, result.sentTimestamp) = (14, 2, 1_790_000_000)
                 result.apnsIdentifier = (0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210)
-                (result.recordMilliseconds, result.receivedMilliseconds) = (1_790_000_000_001, 1_790_000_000_002)
-                (result.admittedMilliseconds, result.sentMilliseconds) = (1_790_000_000_003, 1_790_000_000_004)
-                result.answeredMilliseconds = 1_790_000_000_999
+                (result.recordTimestampMilliseconds, result.receivedAtMilliseconds) = (
+                    1_790_000_000_001, 1_790_000_000_002
+                )
+                (result.admittedAtMilliseconds, result.sentAtMilliseconds) = (1_790_000_000_003, 1_790_000_000_004)
+                result.answeredAtMilliseconds = 1_790_000_000_999
                 return written { result.write(to: &$0) }
             }
         }
@@ -121,8 +123,8 @@ enum WorkerCodec {
         withName { name in withText("lineups,odds") { dropped in body(name, dropped) } }
     }
 
-    private static var counts: MemberCounts {
-        var counts = MemberCounts()
+    private static var counts: OutcomeCounts {
+        var counts = OutcomeCounts()
         (counts[.delivered], counts[.unregistered]) = (247_484, 48)
         return counts
     }
@@ -149,7 +151,7 @@ enum WorkerCodec {
                 rangeCount: 4
             )
             (result.broadcasts, result.channelAbsence, result.isDemoted) = (counts, .notInTime, true)
-            (result.isAlertExpired, result.recordMilliseconds, result.admittedMilliseconds) = (true, 1, 2)
+            (result.isAlertExpired, result.recordTimestampMilliseconds, result.admittedAtMilliseconds) = (true, 1, 2)
             result.droppedFieldNames = dropped
             return written { result.write(to: &$0) }
         }

@@ -14,7 +14,7 @@ struct CapacityTests {
         let plan = try CapacityPlan(demand: demand)
         func records(_ mebibytes: Int64) -> Int {
             let budget = try? MemoryBudget(
-                totalBytes: (mebibytes << 20) / 100 * MemoryBudget.controlGroupPercent,
+                totalBytes: (mebibytes << 20) / 100 * MemoryBudget.usableControlGroupPercent,
                 laneCount: Int(cores),
                 connectionsMax: Int(cores * pools * plan.connectionsPerPool)
             )
@@ -36,12 +36,12 @@ struct CapacityTests {
         #expect(plan.pushesPerSecond == 150_000)
         // 150,000 commands and pushes x (1.5 + 10.5) µs take 180 hundredths of a core. Each of the 3 workers
         // takes 10 more for its wake-ups.
-        #expect(plan.pods == 3 && plan.coresHundredths == 180 + 3 * 10)
+        #expect(plan.pods == 3 && plan.busyCoresHundredths == 180 + 3 * 10)
         #expect(plan.pushesInFlight == 9_000 && plan.connectionsNeeded == 18)
         #expect(plan.redisCallsPerSecond == 300_000 && plan.redisNodesForCalls == 8)
         // 9,000,000 activities x 330 B, with 50 % more for Redis' overhead, are 4,455,000,000 B.
         #expect(plan.redisMebibytes == 4_249)
-        #expect(plan.kafkaInBytesPerSecond == 150_000 * 456)
+        #expect(plan.kafkaCommandBytesPerSecond == 150_000 * 456)
     }
 
     @Test func `Kafka's disk space is rounded up once`() throws {
@@ -66,8 +66,8 @@ struct CapacityTests {
 
     @Test func `The costs add up to the season that they were measured in`() {
         let costs = MeasuredCosts()
-        let workNanoseconds = 718_800 * costs.nanosecondsPerCommand + 162_090 * costs.nanosecondsPerPush
-        let wakingNanoseconds = 60 * costs.wakingCoresHundredths * 10_000_000
+        let workNanoseconds = 718_800 * costs.cpuNanosecondsPerCommand + 162_090 * costs.cpuNanosecondsPerPush
+        let wakingNanoseconds = 60 * costs.wakeupCoresHundredths * 10_000_000
         // The measured season took 8.71 s of CPU time in a minute. The costs are rounded to a hundredth of a
         // core, which is 0.6 s in a minute.
         #expect((8_110_000_000...9_310_000_000).contains(workNanoseconds + wakingNanoseconds))
@@ -82,11 +82,11 @@ struct CapacityTests {
                     plan.pods >= previousPlan.pods && plan.redisNodes >= previousPlan.redisNodes
                         && plan.partitions >= previousPlan.partitions
                 )
-                #expect(plan.coresHundredths >= previousPlan.coresHundredths)
+                #expect(plan.busyCoresHundredths >= previousPlan.busyCoresHundredths)
             }
             // If one pod fails, the other pods carry the load with their cores at most 50 % busy, as planned.
             // Every pod has the same number of partitions.
-            #expect((plan.pods - 1) * 4 * 50 >= plan.coresHundredths - plan.costs.wakingCoresHundredths)
+            #expect((plan.pods - 1) * 4 * 50 >= plan.busyCoresHundredths - plan.costs.wakeupCoresHundredths)
             #expect(plan.connections >= plan.connectionsNeeded)
             #expect(plan.partitions % plan.pods == 0 && plan.partitions >= plan.lanes)
             previousPlan = plan
@@ -114,7 +114,7 @@ struct CapacityTests {
         case "updates-per-minute": demand.updatesPerMinute = 0
         case "activities": demand.activities = .max
         case "pools": demand.fleet.pools = 511
-        case "busy-percent": demand.fleet.busyPercent = 100
+        case "busy-percent": demand.fleet.laneBusyPercentMax = 100
         default: demand.commandsPerPushHundredths = 99
         }
         let error = #expect(throws: CapacityError.self) { try CapacityPlan(demand: demand) }

@@ -12,9 +12,9 @@ import Testing
         let queues = ChannelRequestQueues()
         for _ in 0..<ChannelRequestQueues.permitsMax + 1 { queues.add(request("slow")) }
         queues.add(request("other"))
-        #expect(queues.nextReadyRequest() == request("slow"))
-        #expect(queues.nextReadyRequest() == request("other"))
-        #expect(queues.nextReadyRequest() == nil)
+        #expect(queues.takeNextReadyRequest() == request("slow"))
+        #expect(queues.takeNextReadyRequest() == request("other"))
+        #expect(queues.takeNextReadyRequest() == nil)
     }
 
     @Test func `The requests of one audience run one after the other, in order`() {
@@ -24,20 +24,20 @@ import Testing
         ]
         for request in requests { queues.add(request) }
         for request in requests {
-            #expect(queues.nextReadyRequest() == request)
-            #expect(queues.nextReadyRequest() == nil)
+            #expect(queues.takeNextReadyRequest() == request)
+            #expect(queues.takeNextReadyRequest() == nil)
             queues.end(request)
         }
-        #expect(queues.nextReadyRequest() == nil)
+        #expect(queues.takeNextReadyRequest() == nil)
     }
 
     @Test func `An audience with many requests takes turns with the others`() {
         let queues = ChannelRequestQueues()
         for audience in ["many", "many", "few"] { queues.add(request(audience)) }
-        #expect(queues.nextReadyRequest() == request("many"))
+        #expect(queues.takeNextReadyRequest() == request("many"))
         queues.end(request("many"))
-        #expect(queues.nextReadyRequest() == request("few"))
-        #expect(queues.nextReadyRequest() == request("many"))
+        #expect(queues.takeNextReadyRequest() == request("few"))
+        #expect(queues.takeNextReadyRequest() == request("many"))
     }
 
     @Test func `No more slots are given than there are`() {

@@ -10,8 +10,8 @@ import Testing
         partition: 7,
         offset: 1 << 40,
         count: 3,
-        recordMilliseconds: 1_790_000_000_001,
-        receivedMilliseconds: 1_790_000_000_002,
+        recordTimestampMilliseconds: 1_790_000_000_001,
+        receivedAtMilliseconds: 1_790_000_000_002,
         attempts: 4,
         earlierResultCount: 1,
         supersededCount: 12,
@@ -22,7 +22,7 @@ import Testing
         alertVersion: Version(timestamp: 1_790_000_000, sequence: .max),
         priorityWithoutAlert: 5,
         isAlertExpired: true,
-        serviceFaults: 9,
+        serviceFaultCount: 9,
         pauseEndMilliseconds: 1_790_000_300_000
     )
 
@@ -37,10 +37,10 @@ import Testing
     @Test(arguments: [1_790_000_000_000_000_000, .max, .min])
     func `A record with any time is read again`(milliseconds: Int64) throws {
         var deferral = Self.deferral
-        (deferral.recordMilliseconds, deferral.registeredAtMilliseconds) = (milliseconds, milliseconds)
+        (deferral.recordTimestampMilliseconds, deferral.registeredAtMilliseconds) = (milliseconds, milliseconds)
         let read = try #require(DeferredHeaders.parseDeferral(DeferredHeaders.stateText(of: deferral)))
-        #expect(read.receivedMilliseconds == deferral.receivedMilliseconds && read.claim == deferral.claim)
-        #expect((read.recordMilliseconds < 0) == (milliseconds < 0))
+        #expect(read.receivedAtMilliseconds == deferral.receivedAtMilliseconds && read.claim == deferral.claim)
+        #expect((read.recordTimestampMilliseconds < 0) == (milliseconds < 0))
     }
 
     @Test func `Headers that no lane has written are refused`() {

@@ -10,15 +10,15 @@ import Testing
             grant: AudienceGrant(
                 timestamp: 1_790_000_001,
                 priority: 5,
-                frequentPriority: 10,
+                frequentUpdatesPriority: 10,
                 isDemoted: true,
                 rangeCount: UInt16(range.count)
             ),
             partition: 7,
             offset: 1 << 40,
-            recordMilliseconds: 1_790_000_000_001,
-            receivedMilliseconds: 1_790_000_000_002,
-            admittedMilliseconds: 1_790_000_000_003,
+            recordTimestampMilliseconds: 1_790_000_000_001,
+            receivedAtMilliseconds: 1_790_000_000_002,
+            admittedAtMilliseconds: 1_790_000_000_003,
             alertVersion: Version(timestamp: 1_790_000_000, sequence: .max),
             isAlertExpired: true
         )
@@ -27,7 +27,9 @@ import Testing
     private static func plain() throws -> FanoutInstruction {
         var instruction = try instruction(range: (0, 1))
         instruction.grant.isDemoted = false
-        (instruction.recordMilliseconds, instruction.alertVersion, instruction.isAlertExpired) = (-1, nil, false)
+        (instruction.recordTimestampMilliseconds, instruction.alertVersion, instruction.isAlertExpired) = (
+            -1, nil, false
+        )
         return instruction
     }
 
@@ -39,8 +41,11 @@ import Testing
         }
     }
 
-    @Test(arguments: [APNsEnvironment.production, .sandbox], [ChannelStorage.none, .newest])
-    func `Headers keep what the sender of a broadcast needs`(environment: APNsEnvironment, storage: ChannelStorage)
+    @Test(arguments: [APNsEnvironment.production, .sandbox], [ChannelStoragePolicy.none, .newest])
+    func `Headers keep what the sender of a broadcast needs`(
+        environment: APNsEnvironment,
+        storage: ChannelStoragePolicy
+    )
         throws
     {
         let identifier = try #require(ChannelIdentifier("dHN0LXNyY2gtY2hubA=="))

@@ -58,7 +58,7 @@ import Testing
         for number in 0..<4 { _ = table.insert(partition(Int32(number)), lane: number % 2) }
         #expect(table.countRecordsBehind(of: 0) == 0, "nothing is known")
         for (number, high) in [(0, 10), (1, 100), (2, 50), (3, 6)] as [(Int32, Int64)] {
-            let reportedEntry = table.setHighWatermark(high, of: partition(number))
+            let reportedEntry = table.setHighWatermarkIfChanged(high, of: partition(number))
             #expect(reportedEntry?.lane == Int(number) % 2)
         }
         #expect(table.countRecordsBehind(of: 0) == 0, "nothing was dealt: the positions are not known")
@@ -78,14 +78,14 @@ import Testing
         _ = table.insert(partition(0), lane: 0)
         table.noteDealtRecord(0, 0, offset: 9)
         // Offset 10 is a transaction's marker, and at offset 11 an open transaction begins.
-        #expect(table.setHighWatermark(20, of: partition(0))?.highWatermark == 20)
+        #expect(table.setHighWatermarkIfChanged(20, of: partition(0))?.highWatermark == 20)
         #expect(table.countRecordsBehind(of: 0) == 10)
         table.noteLogEnd(of: partition(0), offset: 11)
-        #expect(table.setHighWatermark(20, of: partition(0))?.highWatermark == 10, "what its lane is told")
+        #expect(table.setHighWatermarkIfChanged(20, of: partition(0))?.highWatermark == 10, "what its lane is told")
         #expect(table.countRecordsBehind(of: 0) == 0 && table.findPartitionsBehind(of: 0).isEmpty)
-        #expect(table.setHighWatermark(30, of: partition(0)) == nil, "told already")
+        #expect(table.setHighWatermarkIfChanged(30, of: partition(0)) == nil, "told already")
         table.noteDealtRecord(0, 0, offset: 11)
-        #expect(table.setHighWatermark(30, of: partition(0))?.highWatermark == 30)
+        #expect(table.setHighWatermarkIfChanged(30, of: partition(0))?.highWatermark == 30)
         #expect(table.countRecordsBehind(of: 0) == 18)
     }
 
@@ -94,10 +94,10 @@ import Testing
         for number in Int32(0)..<4 {
             _ = table.insert(partition(number), lane: 0)
             table.noteDealtRecord(0, number, offset: 0)
-            _ = table.setHighWatermark(.max, of: partition(number))
+            _ = table.setHighWatermarkIfChanged(.max, of: partition(number))
         }
         #expect(table.countRecordsBehind(of: 0) == .max)
-        for number in Int32(0)..<4 { _ = table.setHighWatermark(.min, of: partition(number)) }
+        for number in Int32(0)..<4 { _ = table.setHighWatermarkIfChanged(.min, of: partition(number)) }
         #expect(table.countRecordsBehind(of: 0) == 0)
         for offset in [Int64.min, -1, .max] { table.noteLogEnd(of: partition(0), offset: offset) }
         #expect(table[partition(0)]?.logEndOffset == -1)
@@ -108,12 +108,14 @@ import Testing
     @Test func `A high watermark is reported once`() {
         var table = AssignmentTable()
         var reports: [Bool] = []
-        func setHighWatermark(_ high: Int64) { reports.append(table.setHighWatermark(high, of: partition(0)) != nil) }
-        setHighWatermark(1)
+        func setHighWatermarkIfChanged(_ high: Int64) {
+            reports.append(table.setHighWatermarkIfChanged(high, of: partition(0)) != nil)
+        }
+        setHighWatermarkIfChanged(1)
         _ = table.insert(partition(0), lane: 0)
-        for high in [1, 1, 2] as [Int64] { setHighWatermark(high) }
+        for high in [1, 1, 2] as [Int64] { setHighWatermarkIfChanged(high) }
         _ = table.insert(partition(0), lane: 0)
-        setHighWatermark(2)
+        setHighWatermarkIfChanged(2)
         #expect(
             reports == [false, true, false, true, true],
             "nobody's; new; known; new; unknown to another assignment"

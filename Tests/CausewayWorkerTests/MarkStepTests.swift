@@ -35,36 +35,37 @@ import Testing
     }
 
     @Test func `For an empty primary everything is read again`() {
-        #expect(step(status(), ("a", nil)) == .reread([0], from: nil, isEmptied: true))
-        #expect(step(status(), ("a", "a 100 -"), ("b", nil)) == .reread([1], from: nil, isEmptied: true))
-        #expect(step(status(), ("a", nil), isFirstCheck: true) == .reread([0], from: nil, isEmptied: true))
+        #expect(step(status(), ("a", nil)) == .reread([0], from: nil, isPrimaryEmptied: true))
+        #expect(step(status(), ("a", "a 100 -"), ("b", nil)) == .reread([1], from: nil, isPrimaryEmptied: true))
+        #expect(step(status(), ("a", nil), isFirstCheck: true) == .reread([0], from: nil, isPrimaryEmptied: true))
         // A mark that cannot be read counts as missing.
-        #expect(step(status(), ("a", "a -1 -")) == .reread([0], from: nil, isEmptied: true))
+        #expect(step(status(), ("a", "a -1 -")) == .reread([0], from: nil, isPrimaryEmptied: true))
     }
 
     @Test func `For a new server process the possibly missing records are read again`() {
-        #expect(step(status(), ("b", "a 90 -")) == .reread([0], from: 90, isEmptied: false))
-        #expect(step(status(), ("b", "a 90 -"), ("d", "c 80 -")) == .reread([0, 1], from: 80, isEmptied: false))
-        #expect(step(status(), ("b", "a 90 -"), ("c", nil)) == .reread([0, 1], from: nil, isEmptied: true))
+        #expect(step(status(), ("b", "a 90 -")) == .reread([0], from: 90, isPrimaryEmptied: false))
+        #expect(step(status(), ("b", "a 90 -"), ("d", "c 80 -")) == .reread([0, 1], from: 80, isPrimaryEmptied: false))
+        #expect(step(status(), ("b", "a 90 -"), ("c", nil)) == .reread([0, 1], from: nil, isPrimaryEmptied: true))
     }
 
     /// The Redis user may have no right to read the run id.
     @Test func `A primary without a run id counts as unchanged`() {
         #expect(step(status(), ("", "a 100 -")) == .keep)
         #expect(step(status(), ("a", "- 100 -")) == .keep)
-        #expect(step(status(), ("", nil)) == .reread([0], from: nil, isEmptied: true))
+        #expect(step(status(), ("", nil)) == .reread([0], from: nil, isPrimaryEmptied: true))
     }
 
     @Test func `A group that is new to a partition misses no records`() {
         #expect(step(status(startOffset: 0), ("a", nil), isFirstCheck: true) == .writeFirst([0]))
         // The first check wrote a mark. If the mark is missing at a later check, Redis has lost it.
-        #expect(step(status(startOffset: 0), ("a", nil)) == .reread([0], from: nil, isEmptied: true))
+        #expect(step(status(startOffset: 0), ("a", nil)) == .reread([0], from: nil, isPrimaryEmptied: true))
         #expect(
-            step(status(startOffset: nil), ("a", nil), isFirstCheck: true) == .reread([0], from: nil, isEmptied: true)
+            step(status(startOffset: nil), ("a", nil), isFirstCheck: true)
+                == .reread([0], from: nil, isPrimaryEmptied: true)
         )
         // A partition that is already being read again is not new to the group, so a missing mark is a loss.
         let again = status(startOffset: 0, (1, false))
-        #expect(step(again, ("a", nil), isFirstCheck: true) == .reread([0], from: nil, isEmptied: true))
+        #expect(step(again, ("a", nil), isFirstCheck: true) == .reread([0], from: nil, isPrimaryEmptied: true))
     }
 
     @Test func `A reading in progress is completed once`() {
@@ -74,16 +75,16 @@ import Testing
     }
 
     @Test func `A reading begins again after another loss`() {
-        #expect(step(status((26, false)), ("a", nil)) == .reread([0], from: nil, isEmptied: true))
-        #expect(step(status((26, false)), ("b", "a 90 1a")) == .reread([0], from: 90, isEmptied: false))
-        #expect(step(status((26, true)), ("b", "a - 1a")) == .reread([0], from: nil, isEmptied: false))
+        #expect(step(status((26, false)), ("a", nil)) == .reread([0], from: nil, isPrimaryEmptied: true))
+        #expect(step(status((26, false)), ("b", "a 90 1a")) == .reread([0], from: 90, isPrimaryEmptied: false))
+        #expect(step(status((26, true)), ("b", "a - 1a")) == .reread([0], from: nil, isPrimaryEmptied: false))
     }
 
     /// The worker that began the reading has ended or lost the partition. This worker therefore begins the
     /// reading again.
     @Test func `A reading that another worker began is begun again`() {
-        #expect(step(status(), ("a", "a - 1a"), isFirstCheck: true) == .reread([0], from: nil, isEmptied: false))
-        #expect(step(status((3, true)), ("a", "a 90 1a")) == .reread([0], from: 90, isEmptied: false))
+        #expect(step(status(), ("a", "a - 1a"), isFirstCheck: true) == .reread([0], from: nil, isPrimaryEmptied: false))
+        #expect(step(status((3, true)), ("a", "a 90 1a")) == .reread([0], from: 90, isPrimaryEmptied: false))
     }
 
     @Test func `A mark is read as it was written`() {

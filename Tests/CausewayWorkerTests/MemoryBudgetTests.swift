@@ -17,7 +17,8 @@ struct MemoryBudgetTests {
     private func sum(_ budget: MemoryBudget) -> Int64 {
         MemoryBudget.processFixedBytes + budget.connectionsBytes + budget.consumerQueueBytes + budget.fetchBytes
             + budget.producerQueueBytes + budget.laneCount
-            * (MemoryBudget.laneFixedBytes + budget.inboxBytes + budget.audienceBytes + budget.laneBytes)
+            * (MemoryBudget.laneFixedBytes + budget.inboxBytesPerLane + budget.audienceBytesPerLane
+                + budget.deliveryBytesPerLane)
     }
 
     @Test(
@@ -36,7 +37,7 @@ struct MemoryBudgetTests {
         let small = try budget(256, lanes: 2, connections: 8)
         let records = small.recordsMax(configured: 131_072)
         #expect((1_000..<131_072).contains(records))
-        #expect(Int64(records * Delivery.bytesPerRecord + small.usedBlockBytesMax) <= small.laneBytes)
+        #expect(Int64(records * Delivery.bytesPerRecord + small.usedBlockBytesMax) <= small.deliveryBytesPerLane)
     }
 
     @Test func `Each record needs places in the ring of delivery reports`() throws {
@@ -45,7 +46,7 @@ struct MemoryBudgetTests {
             let records = budget.recordsMax(configured: .max)
             let ring = try LaneMailbox(recordsMax: records).deliveryReports
             let bytes = records * Delivery.bytesPerRecord + ring.capacity * MemoryLayout<DeliveryReport>.stride
-            #expect(bytes <= Int(budget.laneBytes / 2), "\(mebibytes)")
+            #expect(bytes <= Int(budget.deliveryBytesPerLane / 2), "\(mebibytes)")
         }
     }
 

@@ -102,7 +102,7 @@ import Testing
             try WorkerSetup(configuration: configuration, logger: logger, version: "0")
         }
         let producer = try setup.makeProducer()
-        defer { _ = producer.close(deadlineMilliseconds: 1_000) }
+        defer { _ = producer.close(timeoutMilliseconds: 1_000) }
         var laneSetup = try setup.makeLaneSetup(producer)
         // With the windows' default sizes, the ledgers of this many partitions would need 0.5 GiB.
         laneSetup.delivery.ledgerWindowOffsets = 64

@@ -20,8 +20,8 @@ struct ReconciliationTests {
         return entry
     }
 
-    private static func intent(_ number: Int) -> ChannelIntent {
-        ChannelIntent(
+    private static func intent(_ number: Int) -> ChannelCreationIntent {
+        ChannelCreationIntent(
             identifier: "\(number)",
             audience: "m\(number)",
             createdAtMilliseconds: now - 600_000,
@@ -32,7 +32,7 @@ struct ReconciliationTests {
     private func reconciliation(
         listed: [String],
         entries: [ChannelEntry] = [],
-        intents: [ChannelIntent] = [],
+        intents: [ChannelCreationIntent] = [],
         foreign: Set<String> = [],
         isUnderWay: Bool = false,
         deletesUnknown: Bool = false
@@ -55,7 +55,7 @@ struct ReconciliationTests {
             emptyReconciliation
                 == reconciliation(listed: ["a", "b"], entries: [Self.entry("x", "a"), Self.entry("y", "b")])
         )
-        emptyReconciliation.unknownChannels = ["z"]
+        emptyReconciliation.possiblyForeignChannels = ["z"]
         #expect(emptyReconciliation == reconciliation(listed: ["z"], foreign: ["z"]))
     }
 
@@ -66,8 +66,8 @@ struct ReconciliationTests {
             intents: [Self.intent(1)]
         )
         #expect(
-            reconciliation.orphanChannels == ["o"] && reconciliation.resolvedIntents == [Self.intent(1)]
-                && reconciliation.unknownChannels.isEmpty
+            reconciliation.channelsToDelete == ["o"] && reconciliation.resolvedIntents == [Self.intent(1)]
+                && reconciliation.possiblyForeignChannels.isEmpty
                 && !reconciliation.hasCreationUnderWay
         )
     }
@@ -78,7 +78,7 @@ struct ReconciliationTests {
             entries: [Self.entry("x", "a")],
             intents: [Self.intent(1), Self.intent(2)]
         )
-        #expect(reconciliation.orphanChannels.isEmpty && reconciliation.resolvedIntents.count == 2)
+        #expect(reconciliation.channelsToDelete.isEmpty && reconciliation.resolvedIntents.count == 2)
     }
 
     @Test func `A young attempt is not resolved, because APNs may still carry it out`() {
@@ -96,8 +96,8 @@ struct ReconciliationTests {
             intents: [Self.intent(1)]
         )
         #expect(comparison.lostEntries.map(\.channel) == ["a"])
-        comparison.dropEntryChanges()
-        #expect(comparison.lostEntries.isEmpty && comparison.orphanChannels == ["o"])
+        comparison.clearEntryResults()
+        #expect(comparison.lostEntries.isEmpty && comparison.channelsToDelete == ["o"])
     }
 
     /// The outcome of two creations is unknown. APNs lists three unknown channels. At most two of them are ours, but
@@ -106,29 +106,34 @@ struct ReconciliationTests {
         let intents = [Self.intent(1), Self.intent(2)]
         let keepingReconciliation = reconciliation(listed: ["o", "p", "q"], intents: intents)
         #expect(
-            keepingReconciliation.orphanChannels.isEmpty && keepingReconciliation.unknownChannels == ["o", "p", "q"]
+            keepingReconciliation.channelsToDelete.isEmpty
+                && keepingReconciliation.possiblyForeignChannels == ["o", "p", "q"]
         )
         #expect(keepingReconciliation.resolvedIntents.isEmpty && keepingReconciliation.newForeignChannels.isEmpty)
         let deletingReconciliation = reconciliation(listed: ["o", "p", "q"], intents: intents, deletesUnknown: true)
         #expect(
-            deletingReconciliation.orphanChannels == ["o", "p", "q"]
-                && deletingReconciliation.resolvedIntents == intents && deletingReconciliation.unknownChannels.isEmpty
+            deletingReconciliation.channelsToDelete == ["o", "p", "q"]
+                && deletingReconciliation.resolvedIntents == intents
+                && deletingReconciliation.possiblyForeignChannels.isEmpty
         )
     }
 
     @Test func `Unknown channels without an attempt belong to others`() {
         let first = reconciliation(listed: ["z"])
-        #expect(first.newForeignChannels == ["z"] && first.unknownChannels == ["z"] && first.orphanChannels.isEmpty)
+        #expect(
+            first.newForeignChannels == ["z"] && first.possiblyForeignChannels == ["z"]
+                && first.channelsToDelete.isEmpty
+        )
         // A channel that was once found foreign never counts as ours. Only an operator can have the channel deleted.
         let laterReconciliation = reconciliation(listed: ["z", "o"], intents: [Self.intent(1)], foreign: ["z"])
-        #expect(laterReconciliation.orphanChannels == ["o"] && laterReconciliation.unknownChannels == ["z"])
-        #expect(reconciliation(listed: ["z"], foreign: ["z"], deletesUnknown: true).orphanChannels == ["z"])
+        #expect(laterReconciliation.channelsToDelete == ["o"] && laterReconciliation.possiblyForeignChannels == ["z"])
+        #expect(reconciliation(listed: ["z"], foreign: ["z"], deletesUnknown: true).channelsToDelete == ["z"])
     }
 
     @Test func `No unknown channel is touched while one is being created`() {
         let reconciliation = reconciliation(listed: ["o"], intents: [Self.intent(1)], isUnderWay: true)
         #expect(
-            reconciliation.hasCreationUnderWay && reconciliation.orphanChannels.isEmpty
+            reconciliation.hasCreationUnderWay && reconciliation.channelsToDelete.isEmpty
                 && reconciliation.resolvedIntents.isEmpty
                 && reconciliation.newForeignChannels.isEmpty
         )

@@ -84,7 +84,7 @@ import Testing
             try shapes.replacing("MatchAttributes", with: "OtherAttributes")
                 .write(toFile: otherShapes, atomically: true, encoding: .utf8)
             // Each reloadable key of an app needs a value here that differs from the one in the running configuration.
-            let values: [String: KeyValue] = [
+            let values: [String: ConfigurationValue] = [
                 "policy": .text("other"), "shapes.file": .text(otherShapes), "shapes.mode": .text("warn"),
             ]
             let keys = ConfigurationSchema.appKeys.filter(\.isReloadable)
@@ -175,7 +175,7 @@ import Testing
             let configuration = try configuration(keyFile: keyFile)
             let registry = try setup(configuration).registry
             let log = SharedLimitedLog(logger: logger, events: registry.events)
-            let source = try WorkerSetup.makeSigner(key)
+            let source = try WorkerSetup.makeTokenSource(key)
             let next = try String(contentsOfFile: self.writeKey("second", in: directory), encoding: .utf8)
             try next.write(toFile: keyFile, atomically: true, encoding: .utf8)
             var watch = KeyFileWatcher([key: source], apps: configuration.apps, registry: registry, log: log)
@@ -198,7 +198,7 @@ import Testing
         try withKey { _, keyFile in
             let setup = try setup(configuration(keyFile: keyFile, lanes: lanes, apps: apps))
             let producer = try setup.makeProducer()
-            defer { _ = producer.close(deadlineMilliseconds: 1_000) }
+            defer { _ = producer.close(timeoutMilliseconds: 1_000) }
             let pools = try setup.makeLaneSetup(producer).pools
             #expect(pools.count == apps * 2, "one for each environment")
             let connectionBudget = try #require(pools.first).configuration.connectionBudget

@@ -55,7 +55,7 @@ private final class AudienceScene {
                     isLeaving: false,
                     kind: number < 100 ? .device : .activity,
                     environment: number % 4 == 0 ? .sandbox : .production,
-                    frequentUpdates: number % 2 == 0,
+                    allowsFrequentUpdates: number % 2 == 0,
                     supportsChannels: number % 2 == 0,
                     changedAtMilliseconds: now,
                     identifier: identifier,
@@ -93,8 +93,8 @@ private final class AudienceScene {
         _ = try writer.perform(.settle(version: version))
     }
 
-    private static func counts(delivered: UInt32, superseded: UInt32 = 0) -> MemberCounts {
-        var counts = MemberCounts()
+    private static func counts(delivered: UInt32, superseded: UInt32 = 0) -> OutcomeCounts {
+        var counts = OutcomeCounts()
         counts[.delivered] = delivered
         counts[.superseded] = superseded
         return counts
@@ -106,7 +106,7 @@ private final class AudienceScene {
         for index in 0..<4 {
             let times = ResponseTimes(firstResponseMilliseconds: 5_000, lastResponseMilliseconds: 8_000)
             let counts = Self.counts(delivered: 240, superseded: UInt32(index))
-            _ = try writer.perform(.finish(range(index), version: version, counts, times))
+            _ = try writer.perform(.finishRange(range(index), version: version, counts, times))
         }
     }
 
@@ -131,7 +131,7 @@ private final class AudienceScene {
             _ = try writer.perform(.claim(range, claim: 1))
             _ = try writer.perform(.checkpoint(range, claim: 1, text: try #require(checkpoint.encode())))
         }
-        _ = try writer.perform(.finish(range(0), version: Self.newerVersion, Self.counts(delivered: 248), times))
+        _ = try writer.perform(.finishRange(range(0), version: Self.newerVersion, Self.counts(delivered: 248), times))
     }
 
     /// Writes a channel into the audience's record, as the keeper of channels does.
@@ -266,13 +266,13 @@ struct InspectAudienceTests {
         let part = try AudienceCensus(of: segments, pagesMax: 100, queries)
         #expect(!part.isComplete && part.pagesRead == 100 && part.membersRead < 991)
         #expect((700...1_300).contains(part.estimatedMemberCount), "\(part.estimatedMemberCount)")
-        #expect(part.membersBySegment.count { $0 > 0 } > 80)
+        #expect(part.memberCountsBySegment.count { $0 > 0 } > 80)
         let all = try AudienceCensus(of: segments, pagesMax: nil, queries)
         #expect(all.membersRead == 991 && all.unreadableCount == 0)
         let directory = String(decoding: segments.directoryKey(segment: 7), as: UTF8.self)
         try RedisCommandLine(port: stage.port).ask("SET", directory, "other")
         let rest = try AudienceCensus(of: segments, pagesMax: nil, queries)
-        #expect(rest.unreadableCount == 1 && rest.membersRead == 991 - all.membersBySegment[7])
+        #expect(rest.unreadableCount == 1 && rest.membersRead == 991 - all.memberCountsBySegment[7])
     }
 
     @Test func `An unknown audience, and options that exclude each other`() throws {

@@ -76,7 +76,7 @@ struct InspectTextTests {
         ]
         let report = DeviceReport(
             try DeviceInspection(fields: fields),
-            app: InspectedApp(bundleIdentifier: "com.example.match", policyName: "sports", policies: []),
+            app: InspectedApp(bundleIdentifier: "com.example.match", defaultPolicyName: "sports", policies: []),
             device: "phone-7",
             policy: Policy(name: "sports"),
             nowMilliseconds: Self.now
@@ -89,7 +89,7 @@ struct InspectTextTests {
             #"{"attributesType":"RideAttributes","environment":"production","held":[],"registeredAt":1789999910000,"#
                 + #""sha256":"88d4266fd4e6"}"#,
         ]
-        #expect(report.json["tokens"]?.line == "[\(tokens.joined(separator: ","))]")
+        #expect(report.json["tokens"]?.oneLineJSON == "[\(tokens.joined(separator: ","))]")
     }
 
     @Test func `The newest version and its state`() {
@@ -182,7 +182,7 @@ struct InspectTextTests {
         #expect(
             line("life") {
                 $0.updatesUntilMilliseconds = Self.now + 28_740_000
-                $0.lifetimeEndsMilliseconds = Self.now + 28_140_000
+                $0.lifetimeEndsAtMilliseconds = Self.now + 28_140_000
             } == "began 1 min ago (14:12:20); its lifetime ends at 22:02:20"
         )
         #expect(
@@ -238,15 +238,15 @@ struct InspectTextTests {
         overview.addUnreadable()
         #expect(overview.activityCount == 31)
         #expect(overview.activitiesWithTokenCount == 15)
-        #expect(overview.throttledCount == 3)
-        #expect(overview.heldCount == 1)
-        #expect(overview.endedCount == 4)
-        #expect(overview.outOfBudgetCount == 10)
+        #expect(overview.throttledActivityCount == 3)
+        #expect(overview.activitiesWithHeldCommandCount == 1)
+        #expect(overview.endedActivityCount == 4)
+        #expect(overview.outOfBudgetActivityCount == 10)
         #expect(
             overview.busiestActivities.map(\.activity)
                 == ["a15", "a14", "a13", "a12", "a11", "a27", "a10", "a26", "a9", "a25"]
         )
-        let app = InspectedApp(bundleIdentifier: "com.example.match", policyName: "sports", policies: [])
+        let app = InspectedApp(bundleIdentifier: "com.example.match", defaultPolicyName: "sports", policies: [])
         let lines = overview.lines(
             app: app,
             policy: Policy(name: "sports"),
@@ -266,7 +266,7 @@ struct InspectTextTests {
     @Test func `Keys of an app, written and parsed`() {
         let app = InspectedApp(
             bundleIdentifier: "com.example.match",
-            policyName: "b",
+            defaultPolicyName: "b",
             policies: [Policy(name: "a"), Policy(name: "b")]
         )
         #expect(app.activityKey("x:{y}") == Array("{com.example.match=x:{y}}".utf8))
@@ -282,7 +282,7 @@ struct InspectTextTests {
 
     @Test func `JSON is printed unchanged`() {
         let text = #"{"a":[1,2.5,true,null,"x/y"],"b":{"c":-9007199254740993}}"#
-        #expect(JSONValue(parsing: text.utf8)?.line == text)
+        #expect(JSONValue(parsing: text.utf8)?.oneLineJSON == text)
         #expect(JSONValue(parsing: "nonsense".utf8) == nil)
     }
 }

@@ -36,12 +36,12 @@ import Testing
 
     @Test func `A sender whose brokers do not answer names all records as failed`() throws {
         let producer = try Producer(properties: [("bootstrap.servers", "127.0.0.1:1")])
-        var sender = try RecordSender(producer: producer, topic: "commands", rate: nil)
+        var sender = try RecordSender(producer: producer, topic: "commands", recordsPerSecond: nil)
         for tag in [7, 0, 3] as [UInt64] {
-            let isTaken = sender.send([1], key: nil, copy: nil, tag: tag) { false }
+            let isTaken = sender.send([1], key: nil, origin: nil, tag: tag) { false }
             #expect(isTaken)
         }
-        let tally = sender.finish(flushTimeoutMilliseconds: 0)
+        let tally = sender.flushAndClose(flushTimeoutMilliseconds: 0)
         #expect(tally.sentCount == 3 && tally.acknowledgedCount == 0 && tally.failedCount == 3)
         #expect(tally.failedTags == [3, 7])
         #expect(tally.failureReason == "no answer within 0 s")

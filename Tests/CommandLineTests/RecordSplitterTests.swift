@@ -12,7 +12,7 @@ struct RecordSplitterTests {
         var splitter = RecordSplitter()
         var records: [String] = []
         let keep = { (record: InputRecord) in
-            records.append("\(record.line):\(String(decoding: record.bytes, as: UTF8.self))")
+            records.append("\(record.lineNumber):\(String(decoding: record.bytes, as: UTF8.self))")
         }
         var rest = Array(text.utf8)[...]
         while !rest.isEmpty {

@@ -39,9 +39,9 @@ struct ReplayDeciderTests {
     ) throws -> ReplayVerdict {
         let decider = ReplayDecider(
             nowMilliseconds: Self.now * 1_000,
-            redisMilliseconds: Self.now * 1_000,
+            redisNowMilliseconds: Self.now * 1_000,
             includesStarts: includesStarts,
-            hasRestarts: false
+            restartsActivities: false
         )
         let unknown = ActivityState(try ActivityInspection(value: []))
         let activity = model.activities[StoreModel.key(Self.subject)] ?? unknown
@@ -51,7 +51,7 @@ struct ReplayDeciderTests {
                 return decider.verdict(
                     on: command,
                     of: bytes,
-                    recordMilliseconds: Self.now * 1_000,
+                    recordTimestampMilliseconds: Self.now * 1_000,
                     policy: policy,
                     activity: activity,
                     followsStart: followsStart
@@ -71,7 +71,7 @@ struct ReplayDeciderTests {
 
     private mutating func register() {
         let token = TokenRegistration(token: Array("0af7".utf8), environment: .sandbox, registeredAtMilliseconds: 5)
-        perform(.register(token, frequentUpdates: nil, shows: nil, source: .record, audiences: nil))
+        perform(.register(token, allowsFrequentUpdates: nil, shownVersion: nil, source: .record, audiences: nil))
     }
 
     private mutating func admit(_ record: [UInt8]) throws -> StateAdmission<[UInt8]> {
@@ -80,10 +80,10 @@ struct ReplayDeciderTests {
             return ReplayDecider.admission(
                 of: command,
                 bytes,
-                recordMilliseconds: 0,
+                recordTimestampMilliseconds: 0,
                 pace: policy.pace,
                 dropsAlert: false,
-                hasRestarts: false,
+                restartsActivities: false,
                 // Uses the command's own time as the time of the replay, so no command is too old.
                 nowSeconds: command.version.timestamp
             )

@@ -121,7 +121,7 @@ final class ReplayScene: ConsumerHandler {
         var acknowledged = 0
         _ = producer.flush(timeoutMilliseconds: 60_000) { _, error, _ in if error == 0 { acknowledged += 1 } }
         #expect(acknowledged == records.count)
-        _ = producer.close(deadlineMilliseconds: 5_000)
+        _ = producer.close(timeoutMilliseconds: 5_000)
     }
 
     /// Commits offsets of the workers' group, by partition.
@@ -148,7 +148,7 @@ final class ReplayScene: ConsumerHandler {
         }
         #expect(consumer.commitStored() == nil)
         assignedPartitions = []
-        _ = consumer.close(deadlineMilliseconds: 5_000)
+        _ = consumer.close(timeoutMilliseconds: 5_000)
     }
 
     func partitionsAssigned(_ partitions: [TopicPartition]) { assignedPartitions = partitions }
@@ -157,7 +157,7 @@ final class ReplayScene: ConsumerHandler {
     /// Returns a partition's high watermark: the number of records that were ever written to the partition.
     func count(of topic: String = ReplayScene.commands, partition: Int32 = 0) throws -> Int64 {
         let reader = try PartitionReader(properties: [("bootstrap.servers", broker.bootstrapServers)], topic: topic)
-        defer { _ = reader.close(deadlineMilliseconds: 5_000) }
+        defer { _ = reader.close(timeoutMilliseconds: 5_000) }
         return try reader.fetchWatermarks(of: partition, timeoutMilliseconds: 60_000).high
     }
 
@@ -169,7 +169,7 @@ final class ReplayScene: ConsumerHandler {
             properties: [("bootstrap.servers", broker.bootstrapServers), ("fetch.wait.max.ms", "10")],
             topic: Self.commands
         )
-        defer { _ = reader.close(deadlineMilliseconds: 5_000) }
+        defer { _ = reader.close(timeoutMilliseconds: 5_000) }
         var found: [(key: String, value: String, replayed: String?, milliseconds: Int64)] = []
         func text(_ bytes: UnsafeRawBufferPointer?) -> String {
             bytes.map { String(decoding: $0, as: UTF8.self) } ?? ""
@@ -195,7 +195,10 @@ final class ReplayScene: ConsumerHandler {
 
     func register(_ activity: String) throws {
         let token = TokenRegistration(token: Array("0af7".utf8), environment: .sandbox, registeredAtMilliseconds: 5)
-        try perform(activity, .register(token, frequentUpdates: nil, shows: nil, source: .record, audiences: nil))
+        try perform(
+            activity,
+            .register(token, allowsFrequentUpdates: nil, shownVersion: nil, source: .record, audiences: nil)
+        )
     }
 
     func admit(_ activity: String, at timestamp: Int64, digest: UInt64 = 3, alert: Bool = false) throws -> StoreVerdict

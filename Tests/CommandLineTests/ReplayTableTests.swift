@@ -56,7 +56,7 @@ struct ReplayTableTests {
     }
 
     @Test func `The table is bounded: new activities are left out, newer commands are known by their versions`() {
-        var table = ReplayTable(bytesMax: 2 * (ReplayTable.entryBytes + 7 + 100))
+        var table = ReplayTable(bytesMax: 2 * (ReplayTable.entryOverheadBytes + 7 + 100))
         var dropReasons: [ReplayReason] = []
         for name in ["{app=a}", "{app=b}", "{app=c}"] {
             table.insert(candidate(.update, 1, bytes: 100), of: Array(name.utf8), appIndex: 0) {

@@ -102,7 +102,7 @@ struct ReplayTests {
     @Test func `A command that Kafka refuses is settled as before, and is reported`() throws {
         let (scene, _) = try scene()
         // Error 10 is MSG_SIZE_TOO_LARGE. After this error librdkafka does not repeat a produce request.
-        scene.broker.fail(.produce, with: [10, 10, 10, 10])
+        scene.broker.failNextRequests(.produce, with: [10, 10, 10, 10])
         let run = try scene.replay("send", "--from", "1h", "--activity", "failed", "--execute")
         #expect(run.exitCode == 1)
         #expect(run.output.contains("1 sent, 0 acknowledged, 1 failed"))
@@ -122,7 +122,7 @@ struct ReplayTests {
         let count = 2 * ReplaySender.failuresMax
         try scene.produce(commandsWithTokens(count, of: scene))
         try scene.commit([0: Int64(count)])
-        scene.broker.fail(.produce, with: [Int32](repeating: 10, count: count))
+        scene.broker.failNextRequests(.produce, with: [Int32](repeating: 10, count: count))
         let run = try scene.replay("send", "--from", "1h", "--rate", "100", "--execute", "--json")
         #expect(run.exitCode == 1)
         #expect(run.errors.contains("stopped while sending"))

@@ -131,7 +131,7 @@ struct SendTests {
     @Test func `A broker that refuses: failed, with the reason, exit code 1`() throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("t", partitions: 1)
-        broker.fail(.produce, with: [Int32](repeating: 87, count: 20))  // INVALID_RECORD
+        broker.failNextRequests(.produce, with: [Int32](repeating: 87, count: 20))  // INVALID_RECORD
         let run = try ProgramRun.run(
             "send",
             "-b",

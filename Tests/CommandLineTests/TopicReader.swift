@@ -29,7 +29,7 @@ final class TopicReader: ConsumerHandler {
     }
 
     deinit {
-        _ = consumer?.close(deadlineMilliseconds: 5_000)
+        _ = consumer?.close(timeoutMilliseconds: 5_000)
     }
 
     func partitionsAssigned(_ partitions: [TopicPartition]) {}

@@ -49,7 +49,7 @@ struct WorkerStartTests {
     private func writeConfiguration(_ directory: TemporaryDirectory, http: String = "{port: 0}", more: String = "")
         throws -> String
     {
-        let key = try SimulatorDirectory(path: directory.path("apns")).ownKey().file
+        let key = try SimulatorDirectory(path: directory.path("apns")).ensureOwnKey().file
         try directory.write(
             """
             log: {format: text}

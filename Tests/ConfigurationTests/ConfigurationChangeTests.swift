@@ -22,7 +22,7 @@ struct ConfigurationChangeTests {
         let runningConfiguration = try load(smallestFile)
         for key in ConfigurationSchema.keys {
             var newConfiguration = runningConfiguration
-            guard let value = otherValue(than: key.display(runningConfiguration), for: key.valueKind, of: key.name)
+            guard let value = otherValue(than: key.yamlText(runningConfiguration), for: key.valueKind, of: key.name)
             else {
                 Issue.record("\(key.name): no other value")
                 continue
@@ -45,7 +45,7 @@ struct ConfigurationChangeTests {
         func expect<Root>(_ key: SchemaKey<Root>, _ name: String, of path: WritableKeyPath<WorkerConfiguration, Root>) {
             guard
                 let value = otherValue(
-                    than: key.display(runningConfiguration[keyPath: path]),
+                    than: key.yamlText(runningConfiguration[keyPath: path]),
                     for: key.valueKind,
                     of: key.name
                 )
@@ -76,7 +76,9 @@ struct ConfigurationChangeTests {
         "\(WorkerSetup.makeDeliveryConfiguration(configuration).reloadableSettings)"
     }
 
-    private func otherValue(than shown: String?, for valueKind: KeyValueKind, of name: String) -> KeyValue? {
+    private func otherValue(than shown: String?, for valueKind: ConfigurationValueKind, of name: String)
+        -> ConfigurationValue?
+    {
         switch valueKind {
         case .text: .text("other")
         case .integer(let range): [range.lowerBound, range.upperBound].first { "\($0)" != shown }.map { .integer($0) }

@@ -42,17 +42,17 @@ struct ConfigurationPageTests {
                 #
                 # Second.
                 # Our choice.
-                # Default 9464. Range 1 to 9999. Reloadable.
+                # Default: 9464. Range 1 to 9999. Reloadable.
                 port: 9464
 
                 # An address.
-                # Default none: nothing is sent.
+                # Default: none; if unset: nothing is sent.
                 url:
 
             # Properties.
             #   a: 1
             #   b: 2
-            # Default {}.
+            # Default: {}.
             three: {}
 
 
@@ -63,7 +63,7 @@ struct ConfigurationPageTests {
             apps:
               match:
                 # A list.
-                # Default [production, sandbox]. One or more of production, sandbox.
+                # Default: [production, sandbox]. One or more of production, sandbox.
                 environments: [production, sandbox]
 
             """
@@ -91,7 +91,7 @@ struct ConfigurationPageTests {
             rows == [
                 "| `one.address` | A host \\| name. | required |  | from the next start |",
                 "| `one.two.port` | First. Second. Our choice. | 9464 | 1 to 9999 | at once |",
-                "| `one.two.url` | An address. | none: nothing is sent |  | from the next start |",
+                "| `one.two.url` | An address. | none; if unset: nothing is sent |  | from the next start |",
                 "| `three` | Properties. | {} |  | from the next start |",
                 "| `apps.<app>.environments` | A list. | [production, sandbox] | production, sandbox | from the next start |",
             ]
@@ -111,7 +111,7 @@ struct ConfigurationPageTests {
         #expect(address["default"] == nil)
         let port = try member(["one", "two", "port"], of: schema)
         #expect([port["minimum"] as? Int, port["maximum"] as? Int, port["default"] as? Int] == [1, 9_999, 9_464])
-        #expect(port["description"] as? String == "First. Second. Our choice. Default 9464.")
+        #expect(port["description"] as? String == "First. Second. Our choice. Default: 9464.")
         let apps = try member(["apps"], of: schema)
         #expect((apps["patternProperties"] as? [String: Any])?.keys.map(\.self) == ["^[a-z0-9]{1,32}$"])
         #expect([apps["minProperties"] as? Int, apps["maxProperties"] as? Int] == [1, 255])

@@ -74,7 +74,7 @@ struct DocumentedKeysTests {
         let configuration = try load(documentedFile())
         func check<Root>(_ keys: [SchemaKey<Root>], _ root: Root, _ defaults: Root) {
             for key in keys {
-                #expect(key.display(root) == key.example ?? key.display(defaults), "\(key.name)")
+                #expect(key.yamlText(root) == key.example ?? key.yamlText(defaults), "\(key.name)")
                 #expect(key.isRequired || key.isSame(root, defaults), "\(key.name)")
             }
         }
@@ -132,9 +132,9 @@ struct DocumentedKeysTests {
         func check<Root>(_ keys: [SchemaKey<Root>], _ root: Root) {
             for key in keys {
                 if case .integer(let range) = key.valueKind {
-                    #expect(key.display(root).flatMap(Int.init).map(range.contains) == true, "\(key.name)")
+                    #expect(key.yamlText(root).flatMap(Int.init).map(range.contains) == true, "\(key.name)")
                 }
-                if key.valueKind == .text, let shown = key.example ?? key.display(root) {
+                if key.valueKind == .text, let shown = key.example ?? key.yamlText(root) {
                     #expect(key.rule.fault(shown) == nil, "\(key.name)")
                 }
             }

@@ -31,11 +31,11 @@ struct PolicyTests {
             }
             let policies = try load(text + "}\n").policies
             #expect(policies.map(\.name) == ["default", "odd"])
-            #expect(key.display(policies[1]) == "\(value)", "\(key.name)")
-            #expect(key.display(policies[1]) != key.display(Policy(name: "x")), "\(key.name)")
+            #expect(key.yamlText(policies[1]) == "\(value)", "\(key.name)")
+            #expect(key.yamlText(policies[1]) != key.yamlText(Policy(name: "x")), "\(key.name)")
             for other in ConfigurationSchema.policyKeys
             where other.name != key.name && !other.name.hasSuffix("reservedForAlerts") {
-                #expect(other.display(policies[1]) == other.display(Policy(name: "x")), "\(key.name), \(other.name)")
+                #expect(other.yamlText(policies[1]) == other.yamlText(Policy(name: "x")), "\(key.name), \(other.name)")
             }
             #expect(policies[0].startBudget.pushes == 7)
         }

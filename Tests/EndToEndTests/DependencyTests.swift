@@ -17,7 +17,7 @@ struct DependencyTests {
             let (kafkaRelay, apnsRelay) = (try TCPRelay(), try TCPRelay())
             let run = try ExampleRun(["ride"], broker: broker) { text, deployment in
                 try broker.takeDown()
-                try deployment.takeRedisAway()
+                try deployment.stopRedis()
                 return text.replacingOccurrences(of: deployment.bootstrapServers, with: "127.0.0.1:\(kafkaRelay.port)")
                     .replacingOccurrences(of: "port: \(deployment.simulator.apnsPort)", with: "port: \(apnsRelay.port)")
             }
@@ -91,7 +91,7 @@ struct DependencyTests {
             #expect(outcomes.last != "superseded", "\(outcomes)")
             try run.awaitMetrics("no lag") { $0.hasAllDependencies && $0.sum("causeway_consumer_lag_records") == 0 }
 
-            try run.deployment.takeRedisAway()
+            try run.deployment.stopRedis()
             try updates.floodOnePartition(activities: 0..<50)
             // Another partition may have lag too, because a record is read again if its commit did not reach
             // Kafka in time. So the condition looks at each partition, and not at the sum.

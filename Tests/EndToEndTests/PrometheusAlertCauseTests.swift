@@ -15,7 +15,7 @@ struct PrometheusAlertCauseTests {
             try updates.sendOne()
             history.add(try run.awaitSteadyState("Redis") { $0.hasAllDependencies }, minutes: 15)
             history.expect()
-            try run.deployment.takeRedisAway()
+            try run.deployment.stopRedis()
             try run.awaitMetrics("Redis gone") { $0.sum("causeway_redis_ready") == 0 }
             #expect(try run.status(of: "/readyz") == 200)
             #expect(try run.status(of: "/livez") == 200)
@@ -178,7 +178,7 @@ struct PrometheusAlertCauseTests {
 
             let unknownKeyDirectory = try SimulatorDirectory(path: nil)
             defer { unknownKeyDirectory.removeIfTemporary() }
-            let unknownKey = try String(contentsOfFile: unknownKeyDirectory.ownKey().file, encoding: .utf8)
+            let unknownKey = try String(contentsOfFile: unknownKeyDirectory.ensureOwnKey().file, encoding: .utf8)
             try unknownKey.write(toFile: file, atomically: true, encoding: .utf8)
             try run.deployment.killAndRestartWorker()
             let openScrape = try run.awaitSteadyState(

@@ -116,7 +116,7 @@ final class OffsetPastEndCommitter: ConsumerHandler {
             topics: [CommandProducer.commandsTopicName],
             handler: member
         )
-        defer { _ = consumer.close(deadlineMilliseconds: 5_000) }
+        defer { _ = consumer.close(timeoutMilliseconds: 5_000) }
         let first = TopicPartition(topic: TopicIdentifier(index: 0), partition: 0)
         consumer.setWakeup(descriptor: wakeup.writeDescriptor)
         while !member.assignedPartitions.contains(first) {

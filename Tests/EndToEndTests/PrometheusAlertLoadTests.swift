@@ -18,7 +18,7 @@ struct PrometheusAlertLoadTests {
                 minutes: 15
             )
             history.expect()
-            try run.deployment.takeRedisAway()
+            try run.deployment.stopRedis()
             try updates.floodOnePartition(activities: 0..<1_200)
             let someScrape = try run.awaitSteadyState("a lag", alerting: [.redisAway, .lagGrows]) {
                 ($0.sum("causeway_consumer_lag_records") ?? 0) >= 1_200

@@ -65,7 +65,7 @@ struct ProviderTokenTests {
 
             let unknownKeyDirectory = try SimulatorDirectory(path: nil)
             defer { unknownKeyDirectory.removeIfTemporary() }
-            let unknownKey = try String(contentsOfFile: unknownKeyDirectory.ownKey().file, encoding: .utf8)
+            let unknownKey = try String(contentsOfFile: unknownKeyDirectory.ensureOwnKey().file, encoding: .utf8)
             try unknownKey.write(toFile: file, atomically: true, encoding: .utf8)
             try updates.send(untilLogHas: "APNs refuses it: invalidProviderToken")
 

@@ -30,7 +30,7 @@ struct ReadinessTests {
             let run = try ExampleRun(["ride"]) { text, deployment in
                 let unknownKeyDirectory = try SimulatorDirectory(path: nil)
                 defer { unknownKeyDirectory.removeIfTemporary() }
-                try String(contentsOfFile: unknownKeyDirectory.ownKey().file, encoding: .utf8)
+                try String(contentsOfFile: unknownKeyDirectory.ensureOwnKey().file, encoding: .utf8)
                     .write(toFile: deployment.simulator.keyFile, atomically: true, encoding: .utf8)
                 return text
             }

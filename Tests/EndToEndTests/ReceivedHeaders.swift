@@ -60,7 +60,7 @@ final class ReceivedHeaders: ConsumerHandler {
     }
 
     func close() {
-        _ = consumer?.close(deadlineMilliseconds: 1_000)
+        _ = consumer?.close(timeoutMilliseconds: 1_000)
         consumer = nil
     }
 

@@ -66,7 +66,7 @@ final class ReceivedResults: ConsumerHandler {
     }
 
     func close() {
-        _ = consumer?.close(deadlineMilliseconds: 1_000)
+        _ = consumer?.close(timeoutMilliseconds: 1_000)
         consumer = nil
     }
 

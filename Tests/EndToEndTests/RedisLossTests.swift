@@ -47,7 +47,7 @@ struct RedisLossTests {
     @Test func `After a restart of Redis with its data, no push is repeated`() async throws {
         try await Self.withRegisteredPhones { run, registeredPhones in
             try run.awaitMarks()
-            try run.deployment.takeRedisAway()
+            try run.deployment.stopRedis()
             try run.deployment.restartRedis()
             try run.awaitMetrics("a loss that was noticed") {
                 ($0.sum("causeway_redis_losses_total", ["cause": "replaced"]) ?? 0) >= 1

@@ -24,7 +24,7 @@ struct ClientTests {
             for count in [0, 1, 100_000, 32 << 20] {
                 let body = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 31) }
                 var client = Self.client(server.port)
-                client.responseBytesMax = 32 << 20
+                client.responseBodyBytesMax = 32 << 20
                 let response = try client.request("PUT", body: body)
                 #expect(response.status == 200 && response.body == body)
             }
@@ -51,12 +51,12 @@ struct ClientTests {
     @Test func `The size of an answer is limited`() async throws {
         try await TestServer.run { server in
             var client = Self.client(server.port, "/12345")
-            client.responseBytesMax = 5
+            client.responseBodyBytesMax = 5
             #expect(throws: HTTPClientError.self) { try client.request() }
-            client.responseBytesMax = 6
+            client.responseBodyBytesMax = 6
             let wholeResponse = try client.request()
             #expect(wholeResponse.body.count == 6)
-            client.responseBytesMax = 0
+            client.responseBodyBytesMax = 0
             client.readsOnlyStatus = true
             let status = try client.request()
             #expect(status == HTTPClient.Response(status: 200, body: []))
@@ -110,7 +110,7 @@ struct ClientTests {
             let error = #expect(throws: HTTPClientError.self) { try client.request() }
             #expect(error?.cause == (isInterrupted ? .interrupted : .timedOut))
             // An interruption may come before the client sends its request, so the server may get no request.
-            if !isInterrupted { try await keptExchanges.next().respond(.plain(200)) }
+            if !isInterrupted { try await keptExchanges.next().respond(.statusOnly(200)) }
         }
     }
 

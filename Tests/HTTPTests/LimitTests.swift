@@ -41,7 +41,7 @@ struct LimitTests {
                 waitingExchanges.append(try await exchanges.next())
             }
             #expect(try server.connect().readToEnd() == "")
-            for exchange in waitingExchanges { exchange.respond(.plain(200)) }
+            for exchange in waitingExchanges { exchange.respond(.statusOnly(200)) }
             for client in clients { #expect(try client.readResponse().status == 200) }
         }
     }
@@ -59,7 +59,7 @@ struct LimitTests {
             // The client has closed its connection. Its request still counts, because the handler keeps the exchange.
             disconnectedClient = nil
             #expect(try server.connect().get("/").status == 503)
-            exchange.respond(.plain(200))
+            exchange.respond(.statusOnly(200))
         }
     }
 
@@ -114,7 +114,7 @@ struct LimitTests {
             client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
             #expect(client.readToEnd().hasPrefix("HTTP/1.1 503 "))
             keptExchange.withLock { exchange in
-                exchange?.respond(.plain(200))
+                exchange?.respond(.statusOnly(200))
                 exchange = nil
             }
         }
@@ -149,7 +149,7 @@ struct LimitTests {
             let secondClient = try server.connect()
             secondClient.send(putRequest)
             #expect(secondClient.readToEnd().hasPrefix("HTTP/1.1 503 "))
-            exchange?.respond(.plain(200))
+            exchange?.respond(.statusOnly(200))
             exchange = nil
             #expect(try firstClient.readResponse().status == 200)
             firstClient.send(putRequest)

@@ -114,7 +114,7 @@ struct ServerTests {
             disconnectedClient.withLock { $0?.send("GET /4 HTTP/1.1\r\nHost: a\r\n\r\n") }
             let exchange = try await exchanges.next()
             disconnectedClient.withLock { $0 = nil }
-            exchange.respond(.plain(200))
+            exchange.respond(.statusOnly(200))
         }
     }
 

@@ -28,7 +28,7 @@ struct StreamTests {
     ) async throws {
         let streams = AsyncQueue<HTTPResponseStream>()
         let responder: TestServer.Responder = { exchange in
-            guard let stream = exchange.openStream(eventStreamHead) else { return .plain(503) }
+            guard let stream = exchange.openStream(eventStreamHead) else { return .statusOnly(503) }
             streams.send(stream)
             return nil
         }
@@ -69,7 +69,7 @@ struct StreamTests {
         }
     }
 
-    /// A stream ends when its client closes. The server then accepts another stream.
+    /// The server allows one stream. Its place is free again when the client has closed the connection.
     @Test func `The server notices that a client has left`() async throws {
         try await Self.run { server, streams in
             var client: RawHTTPClient? = try server.connect()
@@ -152,7 +152,7 @@ struct StreamTests {
     /// The server ends after a handler's thread has counted its stream, and before the thread announces the stream.
     @Test func `A stream that is announced after the server's end has ended`() throws {
         let inbox = try HTTPServerInbox(limits: Self.limits())
-        #expect(inbox.beginStream())
+        #expect(inbox.reserveStream())
         let stream = HTTPResponseStream(head: Self.eventStreamHead, inbox: inbox, connectionNumber: 1)
         inbox.close()
         inbox.post(.streamBegan(stream, connectionNumber: 1))

@@ -47,7 +47,7 @@ struct TestServer: Sendable {
         init(_ responder: @escaping Responder) { self.responder = responder }
 
         func respond(to exchange: HTTPExchange) -> HTTPResponse? { responder(exchange) }
-        func refusal(status: Int) -> HTTPResponse { .plain(status) }
+        func refusal(status: Int) -> HTTPResponse { .statusOnly(status) }
     }
 }
 

@@ -60,7 +60,7 @@ import Testing
         #expect(log.errors.contains { $0.name == "_ALL_BROKERS_DOWN" && $0.isRetriable })
         #expect(log.lines.contains { $0.contains("FAIL") })
         #expect(log.isOnOneThread)
-        #expect(producer.close(deadlineMilliseconds: eventLimitMilliseconds) == .closed)
+        #expect(producer.close(timeoutMilliseconds: eventLimitMilliseconds) == .closed)
     }
 
     @Test func `The consumer logs on the polling thread`() throws {
@@ -85,6 +85,6 @@ import Testing
         }
         #expect(log.lines.contains { $0.hasPrefix("7 ") })
         #expect(log.isOnOneThread)
-        #expect(consumer.close(deadlineMilliseconds: eventLimitMilliseconds) == .closed)
+        #expect(consumer.close(timeoutMilliseconds: eventLimitMilliseconds) == .closed)
     }
 }

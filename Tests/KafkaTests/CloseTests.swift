@@ -19,7 +19,7 @@ import Testing
         try broker.takeDown()
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
         let startMilliseconds = monotonicMilliseconds()
-        #expect(reader.close(deadlineMilliseconds: 300) == .unfinished)
+        #expect(reader.close(timeoutMilliseconds: 300) == .unfinished)
         // Without a deadline, the close would wait forever for the assignment.
         #expect((300..<60_000).contains(monotonicMilliseconds() - startMilliseconds))
         #expect(reader.assignedEvents.isEmpty)
@@ -31,10 +31,10 @@ import Testing
         // consumer, its cooperative-sticky assignor would abort the process. So `close` does not begin to leave.
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)
-        broker.fail(.syncGroup, with: Array(repeating: 14, count: 1_000))
+        broker.failNextRequests(.syncGroup, with: Array(repeating: 14, count: 1_000))
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
         #expect(await reader.run { !$0.consumer.memberIdentifier.isEmpty })
-        #expect(reader.close(deadlineMilliseconds: 200) == .unfinished)
+        #expect(reader.close(timeoutMilliseconds: 200) == .unfinished)
     }
 
     @Test func `A record that is still held leaves the close unfinished`() async throws {
@@ -49,7 +49,7 @@ import Testing
             return
         }
         let startMilliseconds = monotonicMilliseconds()
-        #expect(reader.close(deadlineMilliseconds: 500) == .unfinished)
+        #expect(reader.close(timeoutMilliseconds: 500) == .unfinished)
         // Without a deadline, the close would wait forever for the record that the test holds.
         #expect(monotonicMilliseconds() - startMilliseconds < 60_000)
         #expect(heldMessage.offset == 1)
@@ -63,7 +63,7 @@ import Testing
         try broker.createTopic("commands", partitions: 1)
         try broker.takeDown()
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
-        #expect(reader.close(deadlineMilliseconds: 0) == .unfinished)
+        #expect(reader.close(timeoutMilliseconds: 0) == .unfinished)
         #expect(await !reader.isWoken(withinMilliseconds: 2_000))
     }
 

@@ -17,7 +17,7 @@ import Testing
     private func consumerError(_ properties: [(name: String, value: String)], topics: [String] = ["t"]) -> KafkaError? {
         do throws(KafkaError) {
             let consumer = try Consumer(properties: properties, topics: topics, handler: IgnoringHandler())
-            _ = consumer.close(deadlineMilliseconds: 0)
+            _ = consumer.close(timeoutMilliseconds: 0)
             return nil
         } catch {
             return error
@@ -27,7 +27,7 @@ import Testing
     private func producerError(_ properties: [(name: String, value: String)]) -> KafkaError? {
         do throws(KafkaError) {
             let producer = try Producer(properties: properties)
-            #expect(producer.close(deadlineMilliseconds: eventLimitMilliseconds) == .closed)
+            #expect(producer.close(timeoutMilliseconds: eventLimitMilliseconds) == .closed)
             return nil
         } catch {
             return error

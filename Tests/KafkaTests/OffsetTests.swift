@@ -50,7 +50,7 @@ import Testing
         #expect(await firstConsumer.run { $0.receivedRecords.count == 10 })
         #expect(firstConsumer.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 7) == nil)
         let rebalanceInProgress: Int32 = 27
-        broker.fail(.offsetCommit, with: [rebalanceInProgress, rebalanceInProgress])
+        broker.failNextRequests(.offsetCommit, with: [rebalanceInProgress, rebalanceInProgress])
         #expect(firstConsumer.close() == .closed)
 
         try await Self.expectTheNextMember(of: broker, toRead: [7, 8, 9])
@@ -76,7 +76,7 @@ import Testing
     @Test func `A partition that the coordinator refuses does not look like one without an offset`() async throws {
         let (broker, producer, reader) = try await Self.makeGroupWithReader()
         #expect(try reader.consumer.fetchCommittedOffsets(of: [Self.partition]).map { try $0.get() } == [3])
-        broker.fail(.offsetFetch, with: [Self.topicAuthorizationFailed])
+        broker.failNextRequests(.offsetFetch, with: [Self.topicAuthorizationFailed])
         #expect {
             _ = try reader.consumer.fetchCommittedOffsets(of: [Self.partition]).map { try $0.get() }
         } throws: { error in
@@ -93,18 +93,18 @@ import Testing
             properties: [("bootstrap.servers", broker.bootstrapServers), ("group.id", "g")]
                 + Self.oldProtocolProperties,
             topic: "commands",
-            partitions: 1
+            partitionCount: 1
         )
         #expect(
             try positions.readPositions(timeoutMilliseconds: 10_000) == [.init(committedOffset: 3, logEndOffset: 10)]
         )
-        broker.fail(.offsetFetch, with: [Self.topicAuthorizationFailed])
+        broker.failNextRequests(.offsetFetch, with: [Self.topicAuthorizationFailed])
         #expect {
             _ = try positions.readPositions(timeoutMilliseconds: 10_000)
         } throws: { error in
             (error as? KafkaError)?.code == Self.topicAuthorizationFailed && "\(error)".contains("commands [0]")
         }
-        positions.close(deadlineMilliseconds: 5_000)
+        positions.close(timeoutMilliseconds: 5_000)
         #expect(reader.close() == .closed)
         producer.close()
     }

@@ -26,7 +26,7 @@ struct PartitionReaderTests {
             if error == 0 { acknowledgedCount += 1 }
         }
         #expect(isFlushed && acknowledgedCount == records.count)
-        _ = producer.close(deadlineMilliseconds: 5_000)
+        _ = producer.close(timeoutMilliseconds: 5_000)
     }
 
     private func reader(_ broker: EmbeddedBroker, topic: String = "t") throws -> PartitionReader {
@@ -45,7 +45,7 @@ struct PartitionReaderTests {
         try broker.createTopic("t", partitions: 1)
         try produce(broker, (0..<50).map { (key: "k", value: "v\($0)") })
         let reader = try reader(broker)
-        defer { _ = reader.close(deadlineMilliseconds: 5_000) }
+        defer { _ = reader.close(timeoutMilliseconds: 5_000) }
         #expect(try reader.fetchPartitionCount(timeoutMilliseconds: 60_000) == 1)
         let watermarks = try reader.fetchWatermarks(of: 0, timeoutMilliseconds: 60_000)
         #expect((watermarks.low, watermarks.high) == (0, 50))
@@ -64,7 +64,7 @@ struct PartitionReaderTests {
         try broker.createTopic("t", partitions: 1)
         try produce(broker, (0..<10).map { (key: "k", value: "v\($0)") })
         let reader = try reader(broker)
-        defer { _ = reader.close(deadlineMilliseconds: 5_000) }
+        defer { _ = reader.close(timeoutMilliseconds: 5_000) }
         var seenOffsets: [Int64] = []
         #expect(
             try reader.read(0, offsets: 2..<8, until: { seenOffsets.count == 3 }, { seenOffsets.append($0.offset) })
@@ -85,7 +85,7 @@ struct PartitionReaderTests {
         let keys = (0..<20).map { "activity-\($0)" }
         try produce(broker, keys.map { (key: $0, value: $0) })
         let reader = try reader(broker)
-        defer { _ = reader.close(deadlineMilliseconds: 5_000) }
+        defer { _ = reader.close(timeoutMilliseconds: 5_000) }
         let partitions = try reader.fetchPartitionCount(timeoutMilliseconds: 60_000)
         #expect(partitions == Int32(count))
         var foundCount = 0
@@ -111,11 +111,11 @@ struct PartitionReaderTests {
         } throws: {
             "\($0)".contains("missing: ")
         }
-        _ = reader.close(deadlineMilliseconds: 5_000)
+        _ = reader.close(timeoutMilliseconds: 5_000)
         let alone = try PartitionReader(properties: [("bootstrap.servers", "127.0.0.1:1")], topic: "t")
         #expect(throws: KafkaError.self) { try alone.fetchPartitionCount(timeoutMilliseconds: 300) }
         #expect(throws: KafkaError.self) { try alone.fetchWatermarks(of: 0, timeoutMilliseconds: 300) }
-        _ = alone.close(deadlineMilliseconds: 5_000)
+        _ = alone.close(timeoutMilliseconds: 5_000)
     }
 
     @Test func `The time limit ends a reading without an answer`() throws {
@@ -123,7 +123,7 @@ struct PartitionReaderTests {
         try broker.createTopic("t", partitions: 1)
         try produce(broker, [(key: "k", value: "v")])
         let reader = try reader(broker)
-        defer { _ = reader.close(deadlineMilliseconds: 5_000) }
+        defer { _ = reader.close(timeoutMilliseconds: 5_000) }
         #expect(try reader.fetchWatermarks(of: 0, timeoutMilliseconds: 60_000).high == 1)
         try broker.takeDown()
         let startMilliseconds = monotonicMilliseconds()

@@ -161,7 +161,7 @@ import Testing
         reader.consumer.pause([Self.partition])
         // Error 25 means unknown member: the group no longer knows this consumer, which has therefore lost its
         // partitions.
-        broker.fail(.heartbeat, with: [25])
+        broker.failNextRequests(.heartbeat, with: [25])
         #expect(await reader.run { $0.revokedEvents.count == 1 })
         #expect(reader.revokedEvents.first?.areLost == true)
         #expect(reader.consumer.pausedPartitions.isEmpty)

@@ -57,7 +57,7 @@ import Testing
         let topic = try producer.producer.makeTopic("results")
         // The errors mean in this order: connection closed, request timed out, not the leader. The client
         // repeats the request after each error.
-        broker.fail(.produce, with: [-195, 7, 6])
+        broker.failNextRequests(.produce, with: [-195, 7, 6])
         #expect(producer.send(topic, value: [1], opaque: 5).isQueued)
         #expect(await producer.awaitReports(1))
         #expect(producer.reports == [DeliveryReport(opaque: 5, error: 0, persistence: .persisted)])
@@ -70,7 +70,7 @@ import Testing
         let producer = try TestProducer(broker)
         let topic = try producer.producer.makeTopic("results")
         // Error 29 means that the producer is not authorized for the topic.
-        broker.fail(.produce, with: [29])
+        broker.failNextRequests(.produce, with: [29])
         #expect(producer.send(topic, value: [1], opaque: 9).isQueued)
         #expect(await producer.awaitReports(1))
         #expect(producer.reports.map(\.error) == [29])
@@ -97,7 +97,7 @@ import Testing
         #expect(producer.producer.fatalError == nil)
         // Error 45 means that a sequence number is out of order. Client and broker disagree about the oldest
         // request in flight, so the error is fatal.
-        broker.fail(.produce, with: [45])
+        broker.failNextRequests(.produce, with: [45])
         #expect(producer.send(topic, value: [1], opaque: 1).isQueued)
         #expect(await producer.awaitReports(1))
         let fatalError = try #require(producer.producer.fatalError)

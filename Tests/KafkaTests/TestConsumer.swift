@@ -62,7 +62,7 @@ final class TestConsumer: CustomStringConvertible {
     }
 
     deinit {
-        _ = consumer.close(deadlineMilliseconds: 0)
+        _ = consumer.close(timeoutMilliseconds: 0)
     }
 
     /// Whether the client writes to the wake-up descriptor within this time. Discards earlier bytes first.
@@ -132,7 +132,7 @@ final class TestConsumer: CustomStringConvertible {
         return true
     }
 
-    func close(deadlineMilliseconds: Int64 = eventLimitMilliseconds) -> CloseOutcome {
-        consumer.close(deadlineMilliseconds: deadlineMilliseconds)
+    func close(timeoutMilliseconds: Int64 = eventLimitMilliseconds) -> CloseOutcome {
+        consumer.close(timeoutMilliseconds: timeoutMilliseconds)
     }
 }

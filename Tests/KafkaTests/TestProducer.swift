@@ -24,7 +24,7 @@ final class TestProducer {
     }
 
     deinit {
-        _ = producer.close(deadlineMilliseconds: 0)
+        _ = producer.close(timeoutMilliseconds: 0)
     }
 
     func awaitReports(_ count: Int) async -> Bool {
@@ -67,7 +67,7 @@ final class TestProducer {
     }
 
     func close() {
-        #expect(producer.close(deadlineMilliseconds: eventLimitMilliseconds) == .closed)
+        #expect(producer.close(timeoutMilliseconds: eventLimitMilliseconds) == .closed)
     }
 }
 

@@ -32,7 +32,7 @@ import Testing
         try broker.createTopic("commands", partitions: 4)
         try broker.createTopic("other", partitions: 1)
         let administrator = try TopicAdministrator(properties: [("bootstrap.servers", broker.bootstrapServers)])
-        defer { _ = administrator.close(deadlineMilliseconds: 5_000) }
+        defer { _ = administrator.close(timeoutMilliseconds: 5_000) }
         func counts(_ names: [String]) throws(KafkaError) -> [String: Int] {
             try administrator.fetchPartitionCounts(of: names, timeoutMilliseconds: 60_000)
         }

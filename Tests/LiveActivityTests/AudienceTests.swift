@@ -68,7 +68,8 @@ struct AudienceTests {
         defer { target.deallocate() }
         return Array(template.utf8)
             .withUnsafeBytes { template in
-                Array(device.utf8).withUnsafeBytes { DeviceTemplate.expand(template, device: $0, into: target) }
+                Array(device.utf8)
+                    .withUnsafeBytes { ActivityIdentifierTemplate.expand(template, device: $0, into: target) }
             }
             .map { String(decoding: target[..<$0], as: UTF8.self) }
     }
@@ -88,7 +89,7 @@ struct AudienceTests {
         let bytes: [UInt8] = [2, 1, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 1]
         try bytes.withUnsafeBytes {
             let departures = try #require(AudienceDepartures($0))
-            #expect(departures.atMilliseconds == 258)
+            #expect(departures.leftAtMilliseconds == 258)
             #expect(Array(departures.audiences) == [AudienceDigest(value: 0x0100_0000_0000_0007)])
         }
     }

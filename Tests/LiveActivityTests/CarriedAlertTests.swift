@@ -60,7 +60,7 @@ struct CarriedAlertTests {
         body.withUnsafeBytes { body in
             Array(alert.utf8)
                 .withUnsafeBytes { alert in
-                    let count = Body.byteCount(body, layout, carryingAlertOf: alert.count)
+                    let count = Body.byteCount(body, layout, carryingAlertBytes: alert.count)
                     var target = [UInt8](repeating: 0xAA, count: count)
                     let layout = target.withUnsafeMutableBytes { Body.write(body, layout, carrying: alert, into: $0) }
                     return (target, layout)

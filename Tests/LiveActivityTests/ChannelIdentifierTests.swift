@@ -27,7 +27,7 @@ import Testing
     }
 
     @Test func `Storage is Apple's number`() {
-        #expect(ChannelStorage.none.rawValue == 0 && ChannelStorage.newest.rawValue == 1)
-        #expect(ChannelStorage.allCases.map { String(describing: $0.name) } == ["none", "newest"])
+        #expect(ChannelStoragePolicy.none.rawValue == 0 && ChannelStoragePolicy.newest.rawValue == 1)
+        #expect(ChannelStoragePolicy.allCases.map { String(describing: $0.name) } == ["none", "newest"])
     }
 }

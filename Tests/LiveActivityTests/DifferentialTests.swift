@@ -115,7 +115,7 @@ extension Grammar {
         let record = Record(text)
         do throws(Fault) {
             let text = try JSONText(record.bytes)
-            try text.checkRecordEnd(text.skipValue(text.skipWhitespace(0), depth: 0, .record))
+            try text.requireRecordEnd(text.skipValue(text.skipWhitespace(0), depth: 0, .record))
             return nil
         } catch {
             return error

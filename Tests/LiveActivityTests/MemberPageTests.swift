@@ -17,7 +17,7 @@ struct MemberPageTests {
             var entry = MemberEntry.joining(identifier, token: String(repeating: "a7", count: 4 + index * 16))
             entry.kind = index % 2 == 0 ? .activity : .device
             entry.environment = index % 3 == 0 ? .sandbox : .production
-            entry.frequentUpdates = index % 4 == 0
+            entry.allowsFrequentUpdates = index % 4 == 0
             entry.supportsChannels = index % 4 == 1
             entry.changedAtMilliseconds = Int64(index) << 45
             entries.append(entry)
@@ -248,7 +248,7 @@ extension MemberEntry<[UInt8]> {
             isLeaving: false,
             kind: .activity,
             environment: .production,
-            frequentUpdates: false,
+            allowsFrequentUpdates: false,
             changedAtMilliseconds: at,
             identifier: bytes,
             token: Array(token.utf8)
@@ -272,7 +272,7 @@ extension MemberEntry<[UInt8]> {
                         isLeaving: isLeaving,
                         kind: kind,
                         environment: environment,
-                        frequentUpdates: frequentUpdates,
+                        allowsFrequentUpdates: allowsFrequentUpdates,
                         supportsChannels: supportsChannels,
                         changedAtMilliseconds: changedAtMilliseconds,
                         identifier: identifier,
@@ -315,7 +315,7 @@ private struct DecodedMember: Equatable {
     var position: UInt32
     var kind: StoreSubjectKind
     var environment: APNsEnvironment
-    var frequentUpdates: Bool
+    var allowsFrequentUpdates: Bool
     var supportsChannels: Bool
     var changedAtMilliseconds: Int64
     var identifier: [UInt8]
@@ -325,7 +325,7 @@ private struct DecodedMember: Equatable {
         position = member.position
         kind = member.kind
         environment = member.environment
-        frequentUpdates = member.frequentUpdates
+        allowsFrequentUpdates = member.allowsFrequentUpdates
         supportsChannels = member.supportsChannels
         changedAtMilliseconds = member.changedAtMilliseconds
         identifier = Self.written(Limits.identifierBytesMax) { member.writeIdentifier(to: $0) }
@@ -336,7 +336,7 @@ private struct DecodedMember: Equatable {
         position = entry.location.position
         kind = entry.kind
         environment = entry.environment
-        frequentUpdates = entry.frequentUpdates
+        allowsFrequentUpdates = entry.allowsFrequentUpdates
         supportsChannels = entry.supportsChannels
         changedAtMilliseconds = min(entry.changedAtMilliseconds, MemberEntryFormat.millisecondsMax)
         identifier = entry.identifier

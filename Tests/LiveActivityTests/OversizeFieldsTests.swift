@@ -24,7 +24,7 @@ struct OversizeFieldsTests {
         let result = target.withUnsafeMutableBytes { fields.drop(from: record.bytes, of: command, into: $0) }
         return (
             String(decoding: target[..<result.byteCount], as: UTF8.self),
-            String(decoding: fields.nameList(of: result), as: UTF8.self)
+            String(decoding: fields.droppedFieldNames(of: result), as: UTF8.self)
         )
     }
 
@@ -114,7 +114,7 @@ struct OversizeFieldsTests {
         (String(repeating: "a", count: 64), false),
     ])
     func `Names are letters, digits and a few signs`(name: String, isName: Bool) {
-        #expect(OversizeFields.isName(name) == isName)
+        #expect(OversizeFields.isFieldName(name) == isName)
     }
 
     // MARK: - Against Foundation

@@ -4,8 +4,8 @@ import Testing
 
 @Suite("Results of a command to an audience")
 struct RangeResultTests {
-    private static func counts(_ counts: [MemberOutcome: UInt32]) -> MemberCounts {
-        var members = MemberCounts()
+    private static func counts(_ counts: [MemberOutcome: UInt32]) -> OutcomeCounts {
+        var members = OutcomeCounts()
         for (outcome, count) in counts { members[outcome] = count }
         return members
     }
@@ -63,7 +63,7 @@ struct RangeResultTests {
         let range = try #require(SegmentRange(index: 0, rangeCount: 1))
         let object = try Self.withName(identifier: nil) { name in
             try writtenObject { writer in
-                RangeResultRecord(command: name, range: range, members: MemberCounts(), times: ResponseTimes())
+                RangeResultRecord(command: name, range: range, members: OutcomeCounts(), times: ResponseTimes())
                     .write(to: &writer)
             }
         }
@@ -91,8 +91,8 @@ struct RangeResultTests {
                 timestamp: 1_790_000_000,
                 rangeCount: 256
             )
-            result.recordMilliseconds = 1_790_000_000_001
-            result.admittedMilliseconds = 1_790_000_000_005
+            result.recordTimestampMilliseconds = 1_790_000_000_001
+            result.admittedAtMilliseconds = 1_790_000_000_005
             (result.isDemoted, result.isAlertExpired) = (true, true)
             return try writtenObject { result.write(to: &$0) }
         }

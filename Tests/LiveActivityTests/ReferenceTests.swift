@@ -81,7 +81,7 @@ struct ReferenceTests {
     /// required ones.
     private func expect(_ format: RecordFormat, _ variant: String, full: [[String: Any]], least: [String: Any]) throws {
         let shape = try #require(format.variants.first { $0.name == variant }).shape
-        let described = shape.paths()
+        let described = shape.fieldPaths()
         #expect(full.reduce(into: []) { $0.formUnion(Self.paths($1)) } == Set(described.map(\.path)))
         #expect(Self.paths(least) == Set(described.filter(\.isRequired).map(\.path)))
         let schema = try SchemaValidator(format.schema)
@@ -103,8 +103,8 @@ struct ReferenceTests {
             (least.apnsIdentifier, least.priority, least.isDemoted, least.budgetLeft) = ((1, 2), 5, true, 0)
             least.droppedFieldNames = texts[5]!
             (least.policy, least.attempts, least.sentTimestamp) = (texts[5], 2, 1_790_000_000)
-            (least.recordMilliseconds, least.receivedMilliseconds, least.admittedMilliseconds) = (1, 2, 3)
-            (least.sentMilliseconds, least.answeredMilliseconds) = (4, 5)
+            (least.recordTimestampMilliseconds, least.receivedAtMilliseconds, least.admittedAtMilliseconds) = (1, 2, 3)
+            (least.sentAtMilliseconds, least.answeredAtMilliseconds) = (4, 5)
             return (try writtenObject { least.write(to: &$0) }, leastObject)
         }
         try expect(.result, "commandResult", full: [full], least: least)
@@ -126,8 +126,8 @@ struct ReferenceTests {
         }
     }
 
-    private static var everyCount: MemberCounts {
-        var counts = MemberCounts()
+    private static var everyCount: OutcomeCounts {
+        var counts = OutcomeCounts()
         for outcome in MemberOutcome.allCases { counts[outcome] = 1 }
         return counts
     }
@@ -138,7 +138,7 @@ struct ReferenceTests {
         let range = try #require(SegmentRange(index: 3, rangeCount: 16))
         let dropped = Record("lineups")
         try withName(audience: "m1") { name in
-            func record(_ counts: MemberCounts, _ times: ResponseTimes) throws -> [String: Any] {
+            func record(_ counts: OutcomeCounts, _ times: ResponseTimes) throws -> [String: Any] {
                 try writtenObject {
                     RangeResultRecord(command: name, range: range, members: counts, times: times).write(to: &$0)
                 }
@@ -147,11 +147,11 @@ struct ReferenceTests {
                 .result,
                 "rangeResult",
                 full: [record(Self.everyCount, Self.everyTime)],
-                least: record(MemberCounts(), ResponseTimes())
+                least: record(OutcomeCounts(), ResponseTimes())
             )
             var result = AudienceResultRecord(
                 command: name,
-                members: MemberCounts(),
+                members: OutcomeCounts(),
                 times: ResponseTimes(),
                 timestamp: 1_790_000_000,
                 rangeCount: 256
@@ -159,7 +159,9 @@ struct ReferenceTests {
             let least = try writtenObject { result.write(to: &$0) }
             (result.members, result.broadcasts, result.times) = (Self.everyCount, Self.everyCount, Self.everyTime)
             (result.channelAbsence, result.isDemoted, result.isAlertExpired) = (.refused, true, true)
-            (result.recordMilliseconds, result.admittedMilliseconds, result.droppedFieldNames) = (1, 2, dropped.bytes)
+            (result.recordTimestampMilliseconds, result.admittedAtMilliseconds, result.droppedFieldNames) = (
+                1, 2, dropped.bytes
+            )
             try expect(.result, "audienceResult", full: [writtenObject { result.write(to: &$0) }], least: least)
         }
     }
@@ -203,7 +205,7 @@ struct ReferenceTests {
                     return try writtenObject { invalidation.write(to: &$0) }
                 }
             }
-        let described = RecordFormat.invalidation.variants[0].shape.paths()
+        let described = RecordFormat.invalidation.variants[0].shape.fieldPaths()
         #expect(records.reduce(into: []) { $0.formUnion(Self.paths($1)) } == Set(described.map(\.path)))
         let schema = try SchemaValidator(RecordFormat.invalidation.schema)
         for record in records {

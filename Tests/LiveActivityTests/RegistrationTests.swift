@@ -16,7 +16,7 @@ struct RegistrationTests {
         }
         #expect(record.string(activity.activity) == "m1:7f")
         #expect(record.string(activity.token) == RecordText.token)
-        #expect(activity.frequentUpdates)
+        #expect(activity.allowsFrequentUpdates)
         #expect(activity.shownVersion == Version(timestamp: 1_790_000_000, sequence: 7))
         #expect(record.string(activity.audiences) == #"["m1","world-cup"]"#)
         #expect(activity.audienceCount == 2)
@@ -96,7 +96,7 @@ struct RegistrationTests {
             Issue.record("not an activity's")
             return
         }
-        #expect(activity.frequentUpdates == frequent)
+        #expect(activity.allowsFrequentUpdates == frequent)
         #expect(activity.shownVersion == shows)
         #expect(activity.audienceCount == audiences)
     }

@@ -46,7 +46,7 @@ struct SchemaTests {
         switch (results.fault, results.isValid) {
         case (nil, true), (_?, false), (_?, nil): return
         case (nil, nil) where FoundationDeviation.hasNumberBeyondDouble(text): return
-        case (let fault?, true) where SchemaDifference.explaining(fault, text) != nil: return
+        case (let fault?, true) where RuleBeyondSchema.explaining(fault, text) != nil: return
         default: Issue.record("\(String(describing: results.fault)): \(String(decoding: text, as: UTF8.self))")
         }
     }
@@ -182,7 +182,7 @@ struct SchemaTests {
             .toAudience.with("channel", "true"), .start.with("aps.input-push-token", "1"),
             .start.with("aps.input-push-channel", #""c""#),
         ]
-        for (path, _) in RecordFormat.command.variants[0].shape.paths() {
+        for (path, _) in RecordFormat.command.variants[0].shape.fieldPaths() {
             for value in values {
                 for record in commands {
                     let text = Array(record.with(path, value).text.utf8)
@@ -190,7 +190,7 @@ struct SchemaTests {
                 }
             }
         }
-        for (path, _) in RecordFormat.registration.variants[0].shape.paths() {
+        for (path, _) in RecordFormat.registration.variants[0].shape.fieldPaths() {
             for value in values {
                 for record in [RecordText.registration, .pushToStart] {
                     let text = Array(record.with(path, value).text.utf8)
@@ -202,7 +202,7 @@ struct SchemaTests {
 
     @Test func `The schemas name every field that the decoders read, and no other`() {
         let described = Set(
-            [RecordFormat.command, .registration].flatMap { $0.variants[0].shape.paths().map(\.path) }
+            [RecordFormat.command, .registration].flatMap { $0.variants[0].shape.fieldPaths().map(\.path) }
         )
         // No producer writes these fields: the record itself, two keys that only Causeway writes, and the body.
         let others: Set<Field> = [.record, .alertTimestamp, .alertSequence, .body]

@@ -156,11 +156,11 @@ struct WrittenRecordTests {
             result.policy = texts[5]
             result.attempts = 2
             result.sentTimestamp = 1_790_000_000
-            result.recordMilliseconds = 1
-            result.receivedMilliseconds = 2
-            result.admittedMilliseconds = 3
-            result.sentMilliseconds = 4
-            result.answeredMilliseconds = 5
+            result.recordTimestampMilliseconds = 1
+            result.receivedAtMilliseconds = 2
+            result.admittedAtMilliseconds = 3
+            result.sentAtMilliseconds = 4
+            result.answeredAtMilliseconds = 5
             return try writtenObject { result.write(to: &$0) }
         }
         let expected: [String: Any] = [

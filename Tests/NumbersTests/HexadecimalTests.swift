@@ -32,7 +32,7 @@ import Testing
                 text[position] = byte
                 let isDigit = (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
                 let isLetter = (UInt8(ascii: "a")...UInt8(ascii: "f")).contains(byte)
-                let isTaken = text.withUnsafeBytes { Hexadecimal.isLowerCase($0) }
+                let isTaken = text.withUnsafeBytes { Hexadecimal.areLowerCaseDigits($0) }
                 if isTaken != (isDigit || isLetter) { Issue.record("byte \(byte) at \(position)") }
             }
             text[position] = UInt8(ascii: "f")

@@ -16,7 +16,7 @@ import Testing
         (7, 1, "7"), (.min, 1_000, "-9223372036854775.808"), (5_000, 1_000, "5"),
     ])
     func `Decimals are exact`(_ dividend: Int64, _ divisor: Int64, _ text: String) {
-        #expect(Numeral.exact(dividend, divisor: divisor) == text)
+        #expect(Numeral.exactQuotient(dividend, divisor: divisor) == text)
     }
 
     @Test(arguments: [

@@ -36,7 +36,7 @@ struct CatalogTests {
     @Test func `Every promised metric exists`() {
         let names = Set(
             MetricCatalog.definitions.map {
-                $0.labels.isEmpty ? $0.name : "\($0.name){\($0.labels.joined(separator: ","))}"
+                $0.labelNames.isEmpty ? $0.name : "\($0.name){\($0.labelNames.joined(separator: ","))}"
             }
         )
         let missing = Self.promisedMetrics.split(whereSeparator: \.isWhitespace).filter { !names.contains(String($0)) }
@@ -53,7 +53,7 @@ struct CatalogTests {
                 #expect(definition.name.hasSuffix("_seconds"), "\(definition.name)")
             }
             #expect(!definition.help.isEmpty && !definition.meaning.isEmpty && !definition.help.contains("\n"))
-            for label in definition.labels { #expect(label.wholeMatch(of: /[a-z][a-z0-9_]*/) != nil, "\(label)") }
+            for label in definition.labelNames { #expect(label.wholeMatch(of: /[a-z][a-z0-9_]*/) != nil, "\(label)") }
         }
     }
 

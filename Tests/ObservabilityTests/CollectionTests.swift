@@ -62,19 +62,19 @@ struct CollectionTests {
         let histogram = registry.totals(nowMilliseconds: 1).histogram(.freshness, 1)
         var expected = [Int64](repeating: 0, count: 16)
         expected[bucket] = 1
-        #expect(histogram.counts == expected)
+        #expect(histogram.bucketCounts == expected)
         #expect(histogram.sum == max(0, microseconds))
         #expect(registry.totals(nowMilliseconds: 1).histogram(.freshness, 0).count == 0)
     }
 
     @Test func `Quantiles lie in their bucket`() {
-        let histogram = HistogramReading(bounds: [10, 20, 40], counts: [50, 40, 9, 1], sum: 0)
+        let histogram = HistogramReading(bounds: [10, 20, 40], bucketCounts: [50, 40, 9, 1], sum: 0)
         #expect(histogram.quantile(percent: 50) == 10)
         #expect(histogram.quantile(percent: 90) == 20)
         #expect(histogram.quantile(percent: 99) == 40)
         #expect(histogram.quantile(percent: 100) == 40)
-        #expect(HistogramReading(bounds: [10], counts: [0, 0], sum: 0).quantile(percent: 50) == nil)
-        #expect(HistogramReading(bounds: [100], counts: [4, 0], sum: 0).quantile(percent: 50) == 50)
+        #expect(HistogramReading(bounds: [10], bucketCounts: [0, 0], sum: 0).quantile(percent: 50) == nil)
+        #expect(HistogramReading(bounds: [100], bucketCounts: [4, 0], sum: 0).quantile(percent: 50) == 50)
     }
 
     @Test func `Publication is due every quarter second`() {
@@ -98,14 +98,14 @@ struct CollectionTests {
 
     @Test func `The lane's and the Kafka thread's values of a partition are merged`() {
         let readings = [
-            PartitionReading(topic: 0, partition: 3, oldestUnsettledMilliseconds: 1_200, settledWatermark: 77),
-            PartitionReading(topic: 0, partition: 1, oldestUnsettledMilliseconds: 0, settledWatermark: 5),
-            PartitionReading(topic: 0, partition: 3, lag: 40),
+            PartitionReading(topicIndex: 0, partition: 3, oldestUnsettledAgeMilliseconds: 1_200, settledWatermark: 77),
+            PartitionReading(topicIndex: 0, partition: 1, oldestUnsettledAgeMilliseconds: 0, settledWatermark: 5),
+            PartitionReading(topicIndex: 0, partition: 3, lag: 40),
         ]
         .mergedByPartition()
         #expect(readings.map(\.partition) == [1, 3])
         #expect(
-            readings[1].oldestUnsettledMilliseconds == 1_200 && readings[1].settledWatermark == 77
+            readings[1].oldestUnsettledAgeMilliseconds == 1_200 && readings[1].settledWatermark == 77
                 && readings[1].lag == 40
         )
         #expect(readings[0].lag == -1)
@@ -134,7 +134,7 @@ struct CollectionTests {
                     // Two counters that are equal at every publication.
                     lane.add(.recordsReceived, 0)
                     lane.add(.recordsReceived, 1)
-                    lane.publish([PartitionReading(topic: 0, partition: Int32(round & 7))], at: Int64(round))
+                    lane.publish([PartitionReading(topicIndex: 0, partition: Int32(round & 7))], at: Int64(round))
                 }
             }
             .value

@@ -12,7 +12,9 @@ struct DiagnosisTests {
         var worker = HealthyWorker()
         worker.publish(
             at: 0,
-            kafkaPartitions: partitions.map { PartitionReading(topic: $0.topic, partition: $0.partition, lag: 0) }
+            kafkaPartitions: partitions.map {
+                PartitionReading(topicIndex: $0.topicIndex, partition: $0.partition, lag: 0)
+            }
         )
         let before = worker.registry.totals(nowMilliseconds: 0)
         change(&worker)
@@ -151,11 +153,23 @@ struct DiagnosisTests {
 
     @Test func `The lag and the age are named`() {
         let old = [
-            PartitionReading(topic: 1, partition: 7, oldestUnsettledMilliseconds: 61_000, settledWatermark: 1, lag: 10)
+            PartitionReading(
+                topicIndex: 1,
+                partition: 7,
+                oldestUnsettledAgeMilliseconds: 61_000,
+                settledWatermark: 1,
+                lag: 10
+            )
         ]
         #expect(Self.alerts({ _ in }, partitions: old) == ["CausewayCommandsStale"])
         let far = [
-            PartitionReading(topic: 0, partition: 7, oldestUnsettledMilliseconds: 10, settledWatermark: 1, lag: 5_000)
+            PartitionReading(
+                topicIndex: 0,
+                partition: 7,
+                oldestUnsettledAgeMilliseconds: 10,
+                settledWatermark: 1,
+                lag: 5_000
+            )
         ]
         #expect(Self.alerts({ _ in }, partitions: far) == ["CausewayLagGrows"])
     }
@@ -164,7 +178,13 @@ struct DiagnosisTests {
     /// the round shows trouble.
     @Test func `Rounds are judged by their age`() {
         let unsettled = [
-            PartitionReading(topic: 3, partition: 7, oldestUnsettledMilliseconds: 600_000, settledWatermark: 1, lag: 0)
+            PartitionReading(
+                topicIndex: 3,
+                partition: 7,
+                oldestUnsettledAgeMilliseconds: 600_000,
+                settledWatermark: 1,
+                lag: 0
+            )
         ]
         #expect(Self.alerts({ _ in }, partitions: unsettled) == [])
         #expect(Self.alerts { $0.firstLane.set(.audienceOldestRangeAge, 1, to: 600_000) } == [])

@@ -57,7 +57,7 @@ struct EndpointTests {
             #expect(try RawHTTPClient(port: port).sendAndRead("GET /livez HTTP/1.1\r\nHost: a\r\n\r\n").status == 200)
             let ready = try RawHTTPClient(port: port).sendAndRead("GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n")
             #expect(ready.status == 503 && ready.body.hasSuffix("not ok\n"))
-            for thread in registry.threads { thread.noteTurn(nowMilliseconds: Clock.monotonicMilliseconds - 16_000) }
+            for thread in registry.threads { thread.recordTurn(nowMilliseconds: Clock.monotonicMilliseconds - 16_000) }
             #expect(try RawHTTPClient(port: port).sendAndRead("GET /livez HTTP/1.1\r\nHost: a\r\n\r\n").status == 503)
         }
     }

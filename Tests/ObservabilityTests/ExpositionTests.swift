@@ -28,9 +28,14 @@ struct ExpositionTests {
         worker.publish(
             at: 1_000,
             lanePartitions: [
-                PartitionReading(topic: 0, partition: 3, oldestUnsettledMilliseconds: 1_500, settledWatermark: 9)
+                PartitionReading(
+                    topicIndex: 0,
+                    partition: 3,
+                    oldestUnsettledAgeMilliseconds: 1_500,
+                    settledWatermark: 9
+                )
             ],
-            kafkaPartitions: [PartitionReading(topic: 0, partition: 3, lag: 12)]
+            kafkaPartitions: [PartitionReading(topicIndex: 0, partition: 3, lag: 12)]
         )
         let text = Self.text(of: worker, at: 1_100)
         #expect(text.hasSuffix("\n"))

@@ -15,14 +15,14 @@ struct HealthTests {
         // At the start a thread has 30 s for its first turn.
         #expect(isLive(at: 0, up: 0))
         #expect(!isLive(at: 30_000, up: 30_000))
-        registry.lanes[0].noteTurn(nowMilliseconds: 30_000)
+        registry.lanes[0].recordTurn(nowMilliseconds: 30_000)
         #expect(!isLive(at: 30_000, up: 30_000))
-        registry.kafka.noteTurn(nowMilliseconds: 30_000)
+        registry.kafka.recordTurn(nowMilliseconds: 30_000)
         #expect(isLive(at: 44_999, up: 44_999))
         #expect(!isLive(at: 45_000, up: 45_000))
         // A thread that has announced a pause may be silent until the pause's end.
         registry.kafka.announceBlocking(untilMilliseconds: 60_000)
-        registry.lanes[0].noteTurn(nowMilliseconds: 70_000)
+        registry.lanes[0].recordTurn(nowMilliseconds: 70_000)
         #expect(isLive(at: 74_999, up: 74_999))
         #expect(!isLive(at: 75_000, up: 75_000))
     }
@@ -42,7 +42,7 @@ struct HealthTests {
         condition.groupMembership = membership
         condition.areKeysLoaded = keys
         condition.isDraining = draining
-        condition.partitionsAssigned = assigned
+        condition.assignedPartitionCount = assigned
         condition.hasReachedKafka = hasReachedKafka || kafka
         condition.isKafkaUnreachable = hasReachedKafka && !kafka
         condition.isTopicMissing = isTopicMissing

@@ -31,7 +31,7 @@ struct HealthyWorker: ~Copyable {
         kafka.set(.partitionsAssigned, to: 4)
         registry.condition.change {
             $0.groupMembership = .member
-            $0.partitionsAssigned = 4
+            $0.assignedPartitionCount = 4
             $0.areKeysLoaded = true
         }
     }

@@ -151,7 +151,7 @@ final class CollectorScene {
         try? await eventuallyInTask("the counters") { isMet(counters) }
         run.cancel()
         await run.value
-        await exporter.giveUp()
+        await exporter.dropRemainingTraces()
         try #require(isMet(counters), "\(counters.failureCounts) \(counters.dropCounts)")
     }
 

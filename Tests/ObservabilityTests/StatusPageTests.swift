@@ -29,7 +29,12 @@ struct StatusPageTests {
         worker.publish(
             at: 60_000,
             lanePartitions: [
-                PartitionReading(topic: 0, partition: 3, oldestUnsettledMilliseconds: 1_500, settledWatermark: 9)
+                PartitionReading(
+                    topicIndex: 0,
+                    partition: 3,
+                    oldestUnsettledAgeMilliseconds: 1_500,
+                    settledWatermark: 9
+                )
             ]
         )
         return worker.report(before: before, at: 60_000)

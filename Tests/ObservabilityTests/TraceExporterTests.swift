@@ -40,15 +40,15 @@ struct TraceExporterTests {
         // More traces than fit into one batch.
         for _ in 0..<700 { scene.rings[0].push(Fixture.trace) }
         for _ in 0..<3 { scene.rings[1].push(Fixture.trace) }
-        await exporter.finish()
+        await exporter.exportRemainingTraces()
         #expect(Self.droppedRecords(in: scene.log) == 703)
         #expect(scene.log.lines.first?.metadata["kind"] == "traces-refused")
         #expect(scene.counters.failureCounts[Int(TracePostFailure.unconnected.rawValue)] == 1)
         // After a second signal to stop, the exporter waits for no answer.
         scene.rings[1].push(Fixture.trace)
-        await exporter.giveUp()
+        await exporter.dropRemainingTraces()
         #expect(Self.droppedRecords(in: scene.log) == 704)
-        await exporter.giveUp()
+        await exporter.dropRemainingTraces()
         #expect(Self.droppedRecords(in: scene.log) == 704)
         #expect(
             scene.counters.dropCounts[Int(TraceDropReason.stopped.rawValue)] == 704
@@ -69,7 +69,7 @@ struct TraceExporterTests {
         await run.value
         // A request that begins after the second signal also ends at once.
         scene.rings[0].push(Fixture.trace)
-        await exporter.finish()
+        await exporter.exportRemainingTraces()
         // If the exporter had waited, the failure would count as late.
         #expect(scene.counters.failureCounts[Int(TracePostFailure.late.rawValue)] == 0)
         #expect(scene.counters.dropCounts[Int(TraceDropReason.stopped.rawValue)] == 2)
@@ -153,10 +153,10 @@ struct TraceExporterTests {
         let (exporter, rings) = (try scene.exporter(), scene.rings)
         for _ in 0..<TraceExporter.tracesPerRequestMax * 3 { rings[0].push(Fixture.trace) }
         rings[1].push(Fixture.trace)
-        #expect(await exporter.nextBatch()?.traces.count == TraceExporter.tracesPerRequestMax)
+        #expect(await exporter.popNextBatch()?.traces.count == TraceExporter.tracesPerRequestMax)
         #expect(rings[1].pop() != nil, "the first batch was the first ring's")
         rings[1].push(Fixture.trace)
-        _ = await exporter.nextBatch()
+        _ = await exporter.popNextBatch()
         #expect(rings[1].pop() == nil, "the second began with the second ring")
     }
 

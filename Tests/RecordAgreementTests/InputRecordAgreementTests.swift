@@ -24,7 +24,7 @@ enum ValidationDifference: CaseIterable {
 
 /// Compares the worker's core, `causeway check`, the schemas and the library for app servers (`CausewayRecords`).
 /// Worker and check must agree on each record. The schema accepts each record that they accept. It accepts others only
-/// for a reason in `SchemaDifference`, or because only the configuration has the names of apps and policies. The
+/// for a reason in `RuleBeyondSchema`, or because only the configuration has the names of apps and policies. The
 /// library reads what the worker accepts, and writes it with the same content, except for `ServerLibraryDifference`.
 /// The library's validation refuses what the worker refuses, except for `ValidationDifference`, and nothing else.
 @Suite("The readers of commands and registrations agree", .ownThread)
@@ -88,7 +88,7 @@ struct InputRecordAgreementTests {
             let value = try #require(FoundationValue(ServerLibrary.writeOwnFields(Data(command))))
             written.formUnion(Self.paths(value))
         }
-        let described = Set(RecordFormat.command.variants.flatMap { $0.shape.paths() }.map(\.path))
+        let described = Set(RecordFormat.command.variants.flatMap { $0.shape.fieldPaths() }.map(\.path))
         #expect(described.subtracting(written).isEmpty)
     }
 
@@ -120,7 +120,7 @@ struct InputRecordAgreementTests {
         for _ in 0..<Self.mutationCount {
             let text = mutator.next()
             let refusal = WorkerCore.refusal(of: text, on: kind.topic)
-            let faults = recordCheck.faults(of: InputRecord(bytes: text, line: 1), kind: kind)
+            let faults = recordCheck.faults(of: InputRecord(bytes: text, lineNumber: 1), kind: kind)
             #expect((refusal == nil) == faults.isEmpty, "\(utf8Text(text)): \(refusal ?? "taken"), \(faults)")
             if refusal == nil { counts.acceptedByWorker += 1 }
             if faults.isEmpty { counts.acceptedByCheck += 1 }
@@ -157,8 +157,8 @@ struct InputRecordAgreementTests {
     /// Returns why the schema accepts what the worker refuses; nil if no known reason explains it.
     private func schemaDifference(_ refusal: String, _ text: [UInt8], _ kind: RecordCheck.Kind) -> String? {
         if let fault = decodingFault(text, kind) {
-            if let knownDifference = SchemaDifference.explaining(fault, text) { return "\(knownDifference)" }
-            return fault.code == .timestampInFuture ? "\(SchemaDifference.clock)" : nil
+            if let knownDifference = RuleBeyondSchema.explaining(fault, text) { return "\(knownDifference)" }
+            return fault.code == .timestampInFuture ? "\(RuleBeyondSchema.clock)" : nil
         }
         // Only the configuration has the names of apps and policies.
         return refusal.hasPrefix("unknownApp") || refusal.hasPrefix("unknownPolicy")

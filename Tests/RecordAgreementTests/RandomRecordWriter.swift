@@ -75,9 +75,11 @@ struct RandomRecordWriter {
         if randomBool() { result.droppedFieldNames = randomBytes(droppedFields) }
         if randomBool() { result.policy = randomBytes(policies) }
         (result.attempts, result.sentTimestamp) = (randomNumber(0...3), randomBool() ? 1_790_000_000 : -1)
-        (result.recordMilliseconds, result.receivedMilliseconds) = (randomMilliseconds(), randomMilliseconds())
-        (result.admittedMilliseconds, result.sentMilliseconds) = (randomMilliseconds(), randomMilliseconds())
-        result.answeredMilliseconds = randomMilliseconds()
+        (result.recordTimestampMilliseconds, result.receivedAtMilliseconds) = (
+            randomMilliseconds(), randomMilliseconds()
+        )
+        (result.admittedAtMilliseconds, result.sentAtMilliseconds) = (randomMilliseconds(), randomMilliseconds())
+        result.answeredAtMilliseconds = randomMilliseconds()
         return jsonBytes { result.write(to: &$0) }
     }
 
@@ -92,8 +94,8 @@ struct RandomRecordWriter {
         )
     }
 
-    private mutating func memberCounts() -> MemberCounts {
-        var counts = MemberCounts()
+    private mutating func memberCounts() -> OutcomeCounts {
+        var counts = OutcomeCounts()
         for outcome in MemberOutcome.allCases where randomBool() {
             counts[outcome] = UInt32(randomNumber(0...1_000_000))
         }
@@ -129,7 +131,9 @@ struct RandomRecordWriter {
         if randomBool() { result.channelAbsence = randomCase(ChannelAbsence.self) }
         (result.isSuperseded, result.isDemoted, result.isAlertExpired) = (randomBool(), randomBool(), randomBool())
         if randomBool() { result.droppedFieldNames = randomBytes(droppedFields) }
-        (result.recordMilliseconds, result.admittedMilliseconds) = (randomMilliseconds(), randomMilliseconds())
+        (result.recordTimestampMilliseconds, result.admittedAtMilliseconds) = (
+            randomMilliseconds(), randomMilliseconds()
+        )
         return jsonBytes { result.write(to: &$0) }
     }
 
@@ -137,7 +141,7 @@ struct RandomRecordWriter {
         guard let identifier = ChannelIdentifier(Self.channels[randomNumber(0...1)]) else { return [] }
         let channel = AudienceChannel(
             environment: randomCase(APNsEnvironment.self),
-            storage: randomCase(ChannelStorage.self),
+            storage: randomCase(ChannelStoragePolicy.self),
             identifier: identifier
         )
         var result = BroadcastResultRecord(

@@ -18,7 +18,7 @@ enum ServerLibrary {
     /// Returns the command as the library writes it from its properties alone. ``rewrite(_:_:)`` also writes what the
     /// library received and has no property for.
     static func writeOwnFields(_ value: Data) throws -> Data {
-        try LiveActivityCommand<JSONValue>(value: value).ownFields().text()
+        try LiveActivityCommand<JSONValue>(value: value).propertiesJSON().text()
     }
 
     /// Returns the fields for which the library would refuse to send the record.

@@ -52,7 +52,7 @@ public final class RedisProcess {
         var pointers = arguments.map { strdup($0) } + [nil]
         defer { for pointer in pointers { free(pointer) } }
         var (status, startedIdentifier) = (Int32(0), pid_t(0))
-        ProgramStart.runExclusively {
+        ProcessStartLock.runExclusively {
             status = posix_spawnp(&startedIdentifier, Self.program, &fileActions, nil, &pointers, environ)
         }
         processIdentifier = startedIdentifier

@@ -114,13 +114,15 @@ import Testing
         let caller = try AudienceCaller(configuration)
         let ranges = try (0..<2).map { try #require(SegmentRange(index: $0, rangeCount: 2)) }
         let version = Version(timestamp: 1_790_000_000, sequence: 0)
-        var counts = MemberCounts()
+        var counts = OutcomeCounts()
         counts[.delivered] = 7
         #expect(caller.turn { caller.store.isReady })
         caller.joinMore(2_000)
         #expect(caller.turn { caller.waitingCount == 0 })
         _ = try caller.ask(.claim(ranges[0], claim: 1))
-        #expect(try caller.ask(.finish(ranges[1], version: version, counts, ResponseTimes())).unfinishedPartCount == 1)
+        #expect(
+            try caller.ask(.finishRange(ranges[1], version: version, counts, ResponseTimes())).unfinishedPartCount == 1
+        )
         let directory = try caller.ask(.directory(segment: 3)).bytes
         let page = try caller.ask(.page(segment: 3, lowerBound: 0)).bytes
         #expect(page?.isEmpty == false)
@@ -131,7 +133,7 @@ import Testing
         #expect(try caller.ask(.directory(segment: 3)).bytes == directory)
         #expect(try caller.ask(.checkpoint(ranges[0], claim: 1, text: [5])).verdict == .settled)
         #expect(try caller.ask(.claim(ranges[0], claim: 2)).bytes == [5])
-        let finishReply = try caller.ask(.finish(ranges[0], version: version, counts, ResponseTimes()))
+        let finishReply = try caller.ask(.finishRange(ranges[0], version: version, counts, ResponseTimes()))
         #expect(finishReply.totals?[.delivered] == 14)
         #expect(caller.repeatedFailures[.moved] ?? 0 > 0)
         caller.joinMore(500)
@@ -257,7 +259,7 @@ private final class AudienceCaller: AudienceStoreHandler {
             isLeaving: false,
             kind: .activity,
             environment: .production,
-            frequentUpdates: false,
+            allowsFrequentUpdates: false,
             changedAtMilliseconds: now,
             identifier: identifier,
             token: [UInt8](repeating: UInt8(ascii: "a"), count: 160)

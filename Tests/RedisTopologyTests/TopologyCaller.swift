@@ -146,7 +146,7 @@ final class TopologyCaller {
     private func issue(_ call: PendingCall) -> IssueOutcome {
         let operation: StoreCall<[UInt8]>.Operation =
             if call.isRegistration {
-                .register(Self.token, frequentUpdates: nil, shows: nil, source: .record, audiences: nil)
+                .register(Self.token, allowsFrequentUpdates: nil, shownVersion: nil, source: .record, audiences: nil)
             } else {
                 .admitStart(version: Version(timestamp: 1_700_000_000, sequence: 0), claim: call.claim)
             }

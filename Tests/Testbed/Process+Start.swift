@@ -4,5 +4,5 @@ import Reactor
 extension Process {
     /// Runs the program like `run()`, but not while this process takes down an embedded Kafka broker. The program would
     /// for a moment have a copy of the broker's listening socket, and so keep the port in use.
-    public func start() throws { try ProgramStart.runExclusively(run) }
+    public func start() throws { try ProcessStartLock.runExclusively(run) }
 }

@@ -126,7 +126,7 @@ struct FrameReader: ~Copyable {
             awaitsFirstFrame = false
         }
         if headerBlockStream != 0 || header.type == FrameType.continuation {
-            return try addToHeaderBlock(header, payload)
+            return try continueHeaderBlock(header, payload)
         }
         var frame = Frame(
             type: header.type,
@@ -162,9 +162,9 @@ struct FrameReader: ~Copyable {
         switch header.type {
         case FrameType.resetStream:
             try requireNonzeroStream(header)
-            try requireSize(header.payloadBytes == 4)
+            try requireValidSize(header.payloadBytes == 4)
         case FrameType.windowUpdate:
-            try requireSize(header.payloadBytes == 4)
+            try requireValidSize(header.payloadBytes == 4)
         case FrameType.priority:
             // Do not check the length. The caller ignores the frame, and a wrong length is only an error of
             // the stream (RFC 9113, section 6.3).
@@ -172,13 +172,13 @@ struct FrameReader: ~Copyable {
         case FrameType.settings:
             try requireStreamZero(header)
             let isAcknowledgement = header.flags & FrameFlags.acknowledgement != 0
-            try requireSize(isAcknowledgement ? header.payloadBytes == 0 : header.payloadBytes.isMultiple(of: 6))
+            try requireValidSize(isAcknowledgement ? header.payloadBytes == 0 : header.payloadBytes.isMultiple(of: 6))
         case FrameType.ping:
             try requireStreamZero(header)
-            try requireSize(header.payloadBytes == 8)
+            try requireValidSize(header.payloadBytes == 8)
         case FrameType.goAway:
             try requireStreamZero(header)
-            try requireSize(header.payloadBytes >= 8)
+            try requireValidSize(header.payloadBytes >= 8)
         default:
             break
         }
@@ -196,7 +196,7 @@ struct FrameReader: ~Copyable {
         }
     }
 
-    private func requireSize(_ isValid: Bool) throws(ConnectionFault) {
+    private func requireValidSize(_ isValid: Bool) throws(ConnectionFault) {
         guard isValid else { throw ConnectionFault(.frameSizeError, "a frame of the wrong length (RFC 9113, 6)") }
     }
 
@@ -225,10 +225,10 @@ struct FrameReader: ~Copyable {
         headerBlockFlags = header.flags
         headerBlockBytes = 0
         continuationCount = 0
-        try append(part)
+        try appendToHeaderBlock(part)
     }
 
-    private mutating func addToHeaderBlock(
+    private mutating func continueHeaderBlock(
         _ header: FrameHeader,
         _ part: UnsafeRawBufferPointer
     ) throws(ConnectionFault) -> Frame? {
@@ -239,7 +239,7 @@ struct FrameReader: ~Copyable {
         guard continuationCount <= Self.continuationsMax else {
             throw ConnectionFault(.enhanceYourCalm, "a header block in too many parts (RFC 9113, 10.5.1)")
         }
-        try append(part)
+        try appendToHeaderBlock(part)
         guard header.flags & FrameFlags.endHeaders != 0 else { return nil }
         let stream = headerBlockStream
         headerBlockStream = 0
@@ -252,7 +252,7 @@ struct FrameReader: ~Copyable {
         )
     }
 
-    private mutating func append(_ part: UnsafeRawBufferPointer) throws(ConnectionFault) {
+    private mutating func appendToHeaderBlock(_ part: UnsafeRawBufferPointer) throws(ConnectionFault) {
         guard part.count <= headerBlock.count - headerBlockBytes else {
             throw ConnectionFault(.enhanceYourCalm, "a header block that is too long (RFC 9113, 10.5.1)")
         }

@@ -68,17 +68,17 @@ struct HeaderEncoder: ~Copyable {
     /// the size (RFC 7541, section 4.2). The smallest size is never above the size that the last request used.
     private var pendingTableBytes: (least: Int, last: Int)?
 
-    /// The constant pieces of a block. `frontPiece` is the piece before the path's value. `priority5Piece` and
-    /// `priority10Piece` begin after that value and end with the name `apns-expiration`, each for one priority.
-    /// `identifierNamePiece` is the name `apns-id`.
-    private var frontPiece: [UInt8] = []
-    private var priority5Piece: [UInt8] = []
-    private var priority10Piece: [UInt8] = []
-    private var identifierNamePiece: [UInt8] = []
-    /// Whether blocks of priority 5 (`canCopyPriority5`) and of priority 10 (`canCopyPriority10`) may use the
-    /// constant pieces.
-    private var canCopyPriority5 = false
-    private var canCopyPriority10 = false
+    /// The constant pieces of a block. `fieldsBeforePath` is the piece before the path's value.
+    /// `priority5FieldsAfterPath` and `priority10FieldsAfterPath` begin after that value and end with the name
+    /// `apns-expiration`, each for one priority. `encodedIdentifierName` is the name `apns-id`.
+    private var fieldsBeforePath: [UInt8] = []
+    private var priority5FieldsAfterPath: [UInt8] = []
+    private var priority10FieldsAfterPath: [UInt8] = []
+    private var encodedIdentifierName: [UInt8] = []
+    /// Whether blocks of priority 5 (`canReusePriority5Fields`) and of priority 10 (`canReusePriority10Fields`) may use
+    /// the constant pieces.
+    private var canReusePriority5Fields = false
+    private var canReusePriority10Fields = false
 
     init(profile: PushProfile, authority: String) {
         var fieldValues = [[UInt8]](repeating: [], count: Field.allCases.count)
@@ -107,8 +107,8 @@ struct HeaderEncoder: ~Copyable {
                 pathPrefix.count + PushRequest.deviceTokenBytesMax,
                 broadcastPath.count + PushRequest.channelIdentifierBytesMax
             )
-        canCopyPriority5 = false
-        canCopyPriority10 = false
+        canReusePriority5Fields = false
+        canReusePriority10Fields = false
     }
 
     /// Applies the peer's SETTINGS_HEADER_TABLE_SIZE.
@@ -116,8 +116,8 @@ struct HeaderEncoder: ~Copyable {
         let size = Int(min(bytes, UInt32(Self.tableBytesMax)))
         guard size != tableBytesAllowed || pendingTableBytes != nil else { return }
         pendingTableBytes = (least: min(size, pendingTableBytes?.least ?? tableBytesAllowed), last: size)
-        canCopyPriority5 = false
-        canCopyPriority10 = false
+        canReusePriority5Fields = false
+        canReusePriority10Fields = false
     }
 
     /// Writes the header block of one push to a device.
@@ -132,14 +132,14 @@ struct HeaderEncoder: ~Copyable {
         identifier: (UInt64, UInt64)
     ) -> Int {
         precondition(deviceToken.count <= PushRequest.deviceTokenBytesMax)
-        guard priority == 10 ? canCopyPriority10 : canCopyPriority5 else {
+        guard priority == 10 ? canReusePriority10Fields : canReusePriority5Fields else {
             return writeFieldByField(to: output, deviceToken, priority: priority, expiration, identifier)
         }
-        var end = Self.append(frontPiece, to: output)
+        var end = Self.append(fieldsBeforePath, to: output)
         end = appendPath(deviceToken, to: end)
-        end = Self.append(priority == 10 ? priority10Piece : priority5Piece, to: end)
-        end = Self.appendNumber(expiration, to: end)
-        end = Self.append(identifierNamePiece, to: end)
+        end = Self.append(priority == 10 ? priority10FieldsAfterPath : priority5FieldsAfterPath, to: end)
+        end = Self.appendDecimal(expiration, to: end)
+        end = Self.append(encodedIdentifierName, to: end)
         end = Self.appendIdentifier(identifier, to: end)
         return end - output
     }
@@ -156,7 +156,7 @@ struct HeaderEncoder: ~Copyable {
         return end + deviceToken.count
     }
 
-    private static func appendNumber(_ number: Int64, to start: UnsafeMutableRawPointer) -> UnsafeMutableRawPointer {
+    private static func appendDecimal(_ number: Int64, to start: UnsafeMutableRawPointer) -> UnsafeMutableRawPointer {
         let count = Decimal.write(UInt64(number), to: start + 1)
         start.storeBytes(of: UInt8(truncatingIfNeeded: count), as: UInt8.self)
         return start + 1 + count
@@ -222,21 +222,21 @@ struct HeaderEncoder: ~Copyable {
     ) -> Int {
         let priorityField = priority == 10 ? Field.priority10 : Field.priority5
         var block = takeTableSizeUpdates()
-        block += makeFrontPiece()
+        block += encodeFieldsBeforePath()
         addPath(deviceToken, to: &block)
-        block += makePriorityPiece(priorityField)
+        block += encodeFieldsAfterPath(priorityField)
         withUnsafeTemporaryAllocation(byteCount: 64, alignment: 1) { text in
             guard let start = text.baseAddress else { return }
-            block += UnsafeRawBufferPointer(start: start, count: Self.appendNumber(expiration, to: start) - start)
+            block += UnsafeRawBufferPointer(start: start, count: Self.appendDecimal(expiration, to: start) - start)
         }
         recordInsertion(.expiration)
-        block += makeNamePiece(.identifier)
+        block += encodeName(.identifier)
         withUnsafeTemporaryAllocation(byteCount: 64, alignment: 1) { text in
             guard let start = text.baseAddress else { return }
             block += UnsafeRawBufferPointer(start: start, count: Self.appendIdentifier(identifier, to: start) - start)
         }
         recordInsertion(.identifier)
-        rebuildPieces()
+        rebuildReusableFields()
         precondition(block.count <= blockBytesMax)
         UnsafeMutableRawBufferPointer(start: output, count: block.count).copyBytes(from: block)
         return block.count
@@ -244,19 +244,19 @@ struct HeaderEncoder: ~Copyable {
 
     /// Builds the constant pieces again. Each priority (5 or 10) has a piece only when the fields of its
     /// blocks no longer change the table.
-    private mutating func rebuildPieces() {
-        canCopyPriority5 = !usesTable || insertionOrdinals[Field.priority5.rawValue] >= 0
-        canCopyPriority10 = !usesTable || insertionOrdinals[Field.priority10.rawValue] >= 0
-        frontPiece = makeFrontPiece()
+    private mutating func rebuildReusableFields() {
+        canReusePriority5Fields = !usesTable || insertionOrdinals[Field.priority5.rawValue] >= 0
+        canReusePriority10Fields = !usesTable || insertionOrdinals[Field.priority10.rawValue] >= 0
+        fieldsBeforePath = encodeFieldsBeforePath()
         // The path follows this piece, as a literal that is never indexed. The index of the name `:path` is a part of
         // the piece.
-        Self.addInteger(Self.pathStaticIndex, flags: Self.neverIndexedPattern, prefixBits: 4, to: &frontPiece)
-        priority5Piece = canCopyPriority5 ? makePriorityPiece(.priority5) : []
-        priority10Piece = canCopyPriority10 ? makePriorityPiece(.priority10) : []
-        identifierNamePiece = makeNamePiece(.identifier)
+        Self.addInteger(Self.pathStaticIndex, flags: Self.neverIndexedPattern, prefixBits: 4, to: &fieldsBeforePath)
+        priority5FieldsAfterPath = canReusePriority5Fields ? encodeFieldsAfterPath(.priority5) : []
+        priority10FieldsAfterPath = canReusePriority10Fields ? encodeFieldsAfterPath(.priority10) : []
+        encodedIdentifierName = encodeName(.identifier)
     }
 
-    private mutating func makeFrontPiece() -> [UInt8] {
+    private mutating func encodeFieldsBeforePath() -> [UInt8] {
         var piece: [UInt8] = []
         Self.addInteger(Self.postStaticIndex, flags: Self.indexedFieldPattern, prefixBits: 7, to: &piece)
         Self.addInteger(Self.httpsStaticIndex, flags: Self.indexedFieldPattern, prefixBits: 7, to: &piece)
@@ -264,14 +264,14 @@ struct HeaderEncoder: ~Copyable {
         return piece
     }
 
-    private mutating func makePriorityPiece(_ priority: Field) -> [UInt8] {
+    private mutating func encodeFieldsAfterPath(_ priority: Field) -> [UInt8] {
         var piece: [UInt8] = []
         Self.addInteger(Field.authorization.staticIndex, flags: Self.neverIndexedPattern, prefixBits: 4, to: &piece)
         Self.append(text: authorization, to: &piece)
         append(.pushType, to: &piece)
         append(.topic, to: &piece)
         append(priority, to: &piece)
-        return piece + makeNamePiece(.expiration)
+        return piece + encodeName(.expiration)
     }
 
     private func addPath(_ deviceToken: UnsafeRawBufferPointer, to block: inout [UInt8]) {
@@ -287,7 +287,7 @@ struct HeaderEncoder: ~Copyable {
         if insertionOrdinals[field.rawValue] >= 0 {
             Self.addInteger(tableIndex(field), flags: Self.indexedFieldPattern, prefixBits: 7, to: &block)
         } else {
-            block += makeNamePiece(field)
+            block += encodeName(field)
             Self.append(text: fieldValues[field.rawValue], to: &block)
             recordInsertion(field)
         }
@@ -295,7 +295,7 @@ struct HeaderEncoder: ~Copyable {
 
     /// Returns the representation byte and the name of a literal. The byte makes the peer add the field to the table,
     /// if the encoder adds entries and the table does not have the field.
-    private func makeNamePiece(_ field: Field) -> [UInt8] {
+    private func encodeName(_ field: Field) -> [UInt8] {
         var piece: [UInt8] = []
         let isInTable = insertionOrdinals[field.rawValue] >= 0
         let index = isInTable ? tableIndex(field) : field.staticIndex

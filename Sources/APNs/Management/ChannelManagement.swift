@@ -163,7 +163,7 @@ public final class ChannelManagement: Sendable {
     private var channelsPath: String { "/1/apps/\(bundleIdentifier)/channels" }
 
     private func makeRequest(_ method: ManagementRequest.Method, _ channel: String) -> ManagementRequest {
-        ManagementRequest(method: method, path: channelsPath, fields: [("apns-channel-id", channel)])
+        ManagementRequest(method: method, path: channelsPath, headerFields: [("apns-channel-id", channel)])
     }
 
     private func malformedResponseError(_ response: ManagementResponse, _ text: String) -> ChannelError {
@@ -206,7 +206,7 @@ public final class ChannelManagement: Sendable {
             await withCheckedContinuation { continuation in
                 queue.async { [endpoint, makeAuthorization] in
                     continuation.resume(
-                        returning: Self.exchange(request, endpoint, makeAuthorization, cancellationWakeup)
+                        returning: Self.performBlocking(request, endpoint, makeAuthorization, cancellationWakeup)
                     )
                 }
             }
@@ -222,7 +222,7 @@ public final class ChannelManagement: Sendable {
         }
     }
 
-    private static func exchange(
+    private static func performBlocking(
         _ request: ManagementRequest,
         _ endpoint: ManagementEndpoint,
         _ makeAuthorization: @Sendable () -> String?,

@@ -11,7 +11,7 @@ struct ManagementRequest: Sendable {
     var method: Method
     var path: String
     /// The header fields besides those that every request has. Names are in lower case.
-    var fields: [(name: String, value: String)] = []
+    var headerFields: [(name: String, value: String)] = []
     var body: [UInt8] = []
 }
 
@@ -215,7 +215,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
             (":method", request.method.rawValue), (":scheme", "https"), (":authority", endpoint.authority),
             (":path", request.path), ("authorization", authorization),
         ]
-        fields += request.fields
+        fields += request.headerFields
         if !request.body.isEmpty { fields.append(("content-type", "application/json")) }
         let endStreamFlag = request.body.isEmpty ? FrameFlags.endStream : FrameFlags.none
         writeFrame(
@@ -243,7 +243,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         // Trailers have no status, and informational responses (1xx) come before the final response. So
         // neither sets the response's status.
         if response.status == 0, status >= 200 { response.status = status }
-        if frame.flags & FrameFlags.endStream != 0 { finish() }
+        if frame.flags & FrameFlags.endStream != 0 { finishResponse() }
     }
 
     private func dataReceived(_ frame: Frame) throws(ConnectionFault) {
@@ -254,7 +254,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         guard response.body.count <= Self.responseBodyBytesMax else {
             return end("\(endpoint.authority) answered with more than \(Self.responseBodyBytesMax) bytes")
         }
-        if frame.flags & FrameFlags.endStream != 0 { return finish() }
+        if frame.flags & FrameFlags.endStream != 0 { return finishResponse() }
         windowBytesUsed += frame.flowControlledBytes
         // Open the windows again whenever 16,384 bytes have arrived, well before the connection's window of 65,535
         // bytes is used up.
@@ -266,7 +266,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         windowBytesUsed = 0
     }
 
-    private func finish() {
+    private func finishResponse() {
         guard response.status > 0 else { return end("\(endpoint.authority) answered without a status") }
         end(.success(response))
     }

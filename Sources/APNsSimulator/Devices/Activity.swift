@@ -106,7 +106,7 @@ public struct Alert: Sendable {
 /// One Live Activity on one phone.
 struct Activity {
     /// How many alerts of one activity are kept. Later alerts are only counted.
-    static let alertsMax = 1_000
+    static let keptAlertsMax = 1_000
 
     let phoneIndex: Int
     let typeIndex: Int
@@ -137,7 +137,7 @@ struct Activity {
     var suspiciousDates = 0
     /// How many pushes with content had the same timestamp as the shown content. The content of each such push replaced
     /// the shown content.
-    var equalTimestamps = 0
+    var equalTimestampPushes = 0
     /// How often older content replaced newer content. A real phone never does that, so a number above 0 is a
     /// defect of the simulator.
     var timestampRegressions = 0
@@ -186,7 +186,7 @@ struct Activity {
     /// Shows content on the Lock Screen. Reuses the memory of the previous content.
     mutating func show(_ contentState: UnsafeRawBufferPointer, timestamp: Int64, nowMilliseconds: Int64) {
         if timestamp < shownTimestamp { timestampRegressions += 1 }
-        if timestamp == shownTimestamp { equalTimestamps += 1 }
+        if timestamp == shownTimestamp { equalTimestampPushes += 1 }
         shownContentState.removeAll(keepingCapacity: true)
         shownContentState.append(contentsOf: contentState)
         shownTimestamp = timestamp
@@ -203,7 +203,7 @@ struct Activity {
     mutating func end(atMilliseconds: Int64, dismissalMilliseconds: Int64?) {
         guard isActive else { return }
         let latest = min(
-            atMilliseconds + DeviceRules.endedVisibleMilliseconds,
+            atMilliseconds + DeviceRules.endedVisibleMillisecondsMax,
             startedAtMilliseconds + DeviceRules.visibleMillisecondsMax
         )
         let dismissal = min(dismissalMilliseconds ?? latest, latest)

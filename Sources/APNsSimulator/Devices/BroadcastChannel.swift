@@ -10,7 +10,7 @@ public struct ChannelRules: Sendable, Equatable {
 
     public init(
         channelsPerApp: Int = ChannelRules.channelsPerAppMax,
-        publishBudget: DeviceRules.Budget? = DeviceRules.Budget(capacity: 2, refillMilliseconds: 1_000)
+        publishBudget: DeviceRules.Budget? = DeviceRules.Budget(capacity: 2, refillIntervalMilliseconds: 1_000)
     ) {
         self.channelsPerApp = min(max(0, channelsPerApp), Self.channelsPerAppMax)
         self.publishBudget = publishBudget
@@ -88,7 +88,7 @@ struct ChannelTable {
     }
 
     /// Returns the identifiers of an app's open channels, oldest first.
-    func identifiers(appIndex: Int) -> [String] {
+    func openIdentifiers(appIndex: Int) -> [String] {
         channels.lazy.filter { $0.appIndex == appIndex && $0.deletedAtMilliseconds == nil }.map(\.identifier)
     }
 

@@ -27,7 +27,7 @@ public struct CompactCrowd: Sendable, Equatable {
     public var audiences: [String] = []
     public var environment = Environment.sandbox
     /// One in this many phones has frequent updates switched on; 0: none.
-    public var frequentUpdatesEvery = 0
+    public var frequentUpdatesEveryNthPhone = 0
     public var identifierForm = IdentifierForm.numbered
     /// The timestamp of the content that the activities show at first, UNIX seconds. With 0, the registrations do not
     /// say what the activities show.
@@ -42,7 +42,7 @@ public struct CompactCrowd: Sendable, Equatable {
     /// Returns the id of a phone's activity.
     ///
     /// - Parameter number: 0..<``count``.
-    public func identifier(_ number: Int) -> String {
+    public func activityIdentifier(_ number: Int) -> String {
         switch identifierForm {
         case .numbered: return "\(name)\(number)"
         case .uuid:
@@ -55,7 +55,7 @@ public struct CompactCrowd: Sendable, Equatable {
     }
 
     public func hasFrequentUpdates(_ number: Int) -> Bool {
-        frequentUpdatesEvery > 0 && number % frequentUpdatesEvery == 0
+        frequentUpdatesEveryNthPhone > 0 && number % frequentUpdatesEveryNthPhone == 0
     }
 
     /// Returns the update token of a phone's activity, 160 hexadecimal digits.
@@ -74,13 +74,13 @@ public struct CompactCrowd: Sendable, Equatable {
         generation: Int = 0,
         registeredAtMilliseconds: Int64
     ) -> RegistrationRecord {
-        let identifier = identifier(number)
+        let activityIdentifier = activityIdentifier(number)
         var writer = JSONWriter()
         writer.object { writer in
             writer.member("app", app)
             writer.member("environment", environment.rawValue)
             writer.member("registeredAt", registeredAtMilliseconds)
-            writer.member("activity", identifier)
+            writer.member("activity", activityIdentifier)
             writer.member("token", token(number, generation: generation))
             if !audiences.isEmpty {
                 writer.member("audiences", array: { writer in for audience in audiences { writer.string(audience) } })
@@ -90,7 +90,7 @@ public struct CompactCrowd: Sendable, Equatable {
                 writer.member("shows", object: { writer in writer.member("timestamp", timestamp) })
             }
         }
-        return RegistrationRecord(key: identifier, value: writer.bytes)
+        return RegistrationRecord(key: activityIdentifier, value: writer.bytes)
     }
 
     /// The first eight bytes of every token of the crowd. They show to which crowd a token belongs.

@@ -19,7 +19,7 @@ struct CompactPhone: BitwiseCopyable {
     /// Pushes that APNs refused with 410, because their token was no longer valid.
     var refusedPushes: UInt16 = 0
     /// The number of tokens that the activity had before the current one, modulo 256.
-    var generation: UInt8 = 0
+    var tokenGeneration: UInt8 = 0
     var activityState = CompactActivityState.active
     /// The numbers of the last four different alerts that the phone got (``CompactPhones/internAlert(_:)``);
     /// 0: none.
@@ -44,10 +44,10 @@ struct CompactPhones {
     static let crowdsMax = 64
     static let phonesMax = 20_000_000
     /// The most content states that are counted separately. All further states count as the last of these.
-    static let statesMax = 100_000
+    static let distinctStatesMax = 100_000
     /// The most alerts that are told apart, because a phone keeps their numbers in 16 bits. All further alerts count as
     /// the last of these.
-    static let alertsMax = 65_535
+    static let distinctAlertsMax = 65_535
     /// The most decoded bodies in the cache. A few are enough, because an audience gets few different bodies
     /// at a time.
     private static let decodedBodiesMax = 8
@@ -58,7 +58,7 @@ struct CompactPhones {
         var phones: [CompactPhone]
         /// When tokens of the crowd last became invalid, UNIX milliseconds. An answer 410 gives this time for
         /// every invalid token of the crowd.
-        var retiredAtMilliseconds: Int64 = 0
+        var tokensRetiredAtMilliseconds: Int64 = 0
         var effects = EffectCounts()
         var priority10Pushes = 0
     }
@@ -150,18 +150,18 @@ struct CompactPhones {
     mutating func internState(_ content: [UInt8], timestamp: Int64) -> UInt32 {
         let key = StateKey(timestamp: timestamp, content: content)
         if let known = stateIndicesByKey[key] { return known }
-        guard states.count < Self.statesMax else { return UInt32(states.count - 1) }
+        guard states.count < Self.distinctStatesMax else { return UInt32(states.count - 1) }
         let number = UInt32(states.count)
         states.append(State(timestamp: timestamp, content: content))
         stateIndicesByKey[key] = number
         return number
     }
 
-    /// Returns the number of an alert. Equal texts have the same number. All texts after the first `alertsMax` ones
-    /// have the last number.
+    /// Returns the number of an alert. Equal texts have the same number. All texts after the first `distinctAlertsMax`
+    /// ones have the last number.
     mutating func internAlert(_ text: [UInt8]) -> UInt16 {
         if let known = alertNumbersByText[text] { return known }
-        guard alertNumbersByText.count < Self.alertsMax else { return UInt16(Self.alertsMax) }
+        guard alertNumbersByText.count < Self.distinctAlertsMax else { return UInt16(Self.distinctAlertsMax) }
         let number = UInt16(alertNumbersByText.count + 1)
         alertNumbersByText[text] = number
         return number

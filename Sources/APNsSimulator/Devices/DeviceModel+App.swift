@@ -74,7 +74,7 @@ extension DeviceModel {
         apps.append(
             App(
                 bundleIdentifier: bundleIdentifier,
-                bundleBytes: Array(bundleIdentifier.utf8),
+                bundleIdentifierUTF8: Array(bundleIdentifier.utf8),
                 teamIdentifier: teamIdentifier
             )
         )
@@ -98,7 +98,7 @@ extension DeviceModel {
         device: String,
         environment: Environment? = nil,
         hasFrequentUpdates: Bool = false,
-        hasChannels: Bool = false,
+        supportsChannels: Bool = false,
         audiences: [String] = [],
         nowMilliseconds: Int64
     ) throws(Fault) {
@@ -114,7 +114,7 @@ extension DeviceModel {
                 device: device,
                 environment: ownEnvironment,
                 hasFrequentUpdates: hasFrequentUpdates,
-                hasChannels: hasChannels,
+                supportsChannels: supportsChannels,
                 audiences: audiences,
                 startBudget: BudgetBucket(rules.startBudget, nowMilliseconds: nowMilliseconds)
             )
@@ -159,14 +159,14 @@ extension DeviceModel {
             )
         }
         if let channel { return subscribe(index, to: channel) }
-        postToken(of: index, nowMilliseconds: nowMilliseconds)
+        issueAndPostToken(of: index, nowMilliseconds: nowMilliseconds)
     }
 
     /// Gives an activity a new update token, which the app posts.
     public mutating func rotateToken(
         ofActivity identifier: String,
         app: String,
-        old: ReplacedTokenBehavior,
+        oldToken: ReplacedTokenBehavior,
         nowMilliseconds: Int64
     ) throws(Fault) {
         let index = try activityIndex(identifier, appIndex: try appIndex(app))
@@ -174,8 +174,8 @@ extension DeviceModel {
         guard activities[index].isActive, let token = activities[index].tokenIndex else {
             throw .activityIsOver(identifier)
         }
-        guard postToken(of: index, nowMilliseconds: nowMilliseconds) else { throw .tooMany("tokens") }
-        tokens.setState(stateOfReplacedToken(old, nowMilliseconds: nowMilliseconds), of: token)
+        guard issueAndPostToken(of: index, nowMilliseconds: nowMilliseconds) else { throw .tooMany("tokens") }
+        tokens.setState(stateOfReplacedToken(oldToken, nowMilliseconds: nowMilliseconds), of: token)
     }
 
     /// Gives a phone a new push-to-start token, which the app posts.
@@ -183,7 +183,7 @@ extension DeviceModel {
         device: String,
         attributesType: String,
         app: String,
-        old: ReplacedTokenBehavior,
+        oldToken: ReplacedTokenBehavior,
         nowMilliseconds: Int64
     ) throws(Fault) {
         let appIndex = try appIndex(app)
@@ -194,7 +194,7 @@ extension DeviceModel {
         else { throw .unknownDevice(device) }
         guard let token = issueStartToken(phone: phone, type: type) else { throw .tooMany("tokens") }
         tokens.setState(
-            stateOfReplacedToken(old, nowMilliseconds: nowMilliseconds),
+            stateOfReplacedToken(oldToken, nowMilliseconds: nowMilliseconds),
             of: phones[phone].startTokenIndices[position]
         )
         phones[phone].startTokenIndices[position] = token
@@ -322,7 +322,7 @@ extension DeviceModel {
                     array: { writer in for audience in phoneRecord.audiences { writer.string(audience) } }
                 )
             }
-            if phoneRecord.hasChannels { writer.member("channels", true) }
+            if phoneRecord.supportsChannels { writer.member("channels", true) }
         }
         registrations.append(RegistrationRecord(key: phoneRecord.device, value: writer.bytes))
     }
@@ -332,7 +332,7 @@ extension DeviceModel {
     ///
     /// - Returns: whether there was a token.
     @discardableResult
-    mutating func postToken(of index: Int, nowMilliseconds: Int64) -> Bool {
+    mutating func issueAndPostToken(of index: Int, nowMilliseconds: Int64) -> Bool {
         let phone = phones[activities[index].phoneIndex]
         guard
             let token = tokens.issue(

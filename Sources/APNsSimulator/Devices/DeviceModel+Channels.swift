@@ -75,7 +75,7 @@ extension DeviceModel {
     /// Takes a phone offline. Pushes to its tokens are then dropped, even if their expiration is in the
     /// future. (Apple's APNs drops only pushes with expiration 0.) A channel with storage policy 1 keeps its
     /// newest message for the phone.
-    public mutating func goOffline(device: String, app: String) throws(Fault) {
+    public mutating func takeOffline(device: String, app: String) throws(Fault) {
         let phone = try phoneIndex(device, appIndex: try appIndex(app))
         phones[phone].isOnline = false
         markChanged(phone: phone)
@@ -83,7 +83,7 @@ extension DeviceModel {
 
     /// Brings a phone back online. Each of its activities on a channel then gets the message that the channel has
     /// stored, unless the activity got it before or the message has expired.
-    public mutating func goOnline(device: String, app: String, nowMilliseconds: Int64) throws(Fault) {
+    public mutating func bringOnline(device: String, app: String, nowMilliseconds: Int64) throws(Fault) {
         let phone = try phoneIndex(device, appIndex: try appIndex(app))
         guard !phones[phone].isOnline else { return }
         phones[phone].isOnline = true
@@ -100,11 +100,11 @@ extension DeviceModel {
 
     /// Turns an app's capability for broadcasts on or off. If it is turned off, all channels of the app are
     /// deleted.
-    public mutating func setBroadcasts(_ isEnabled: Bool, app: String, nowMilliseconds: Int64) throws(Fault) {
+    public mutating func setBroadcastCapability(_ isEnabled: Bool, app: String, nowMilliseconds: Int64) throws(Fault) {
         let appIndex = try appIndex(app)
         apps[appIndex].mayBroadcast = isEnabled
         guard !isEnabled else { return }
-        for identifier in channels.identifiers(appIndex: appIndex) {
+        for identifier in channels.openIdentifiers(appIndex: appIndex) {
             guard let index = channels.find(identifier, appIndex: appIndex) else { continue }
             channels.delete(index, nowMilliseconds: nowMilliseconds)
         }
@@ -169,7 +169,7 @@ extension DeviceModel {
 
     /// Returns the identifiers of an app's open channels, oldest first.
     public func channelIdentifiers(app: String) throws(Fault) -> [String] {
-        channels.identifiers(appIndex: try appIndex(app))
+        channels.openIdentifiers(appIndex: try appIndex(app))
     }
 
     /// Writes all channels of an app as JSON, including deleted ones, in the order of their creation.

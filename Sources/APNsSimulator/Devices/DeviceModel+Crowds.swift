@@ -27,7 +27,7 @@ extension DeviceModel {
     {
         let crowd = try crowdIndex(name, app: app, numbers)
         for number in numbers { compactPhones.crowds[crowd].phones[number].activityState = .gone }
-        compactPhones.crowds[crowd].retiredAtMilliseconds = nowMilliseconds
+        compactPhones.crowds[crowd].tokensRetiredAtMilliseconds = nowMilliseconds
     }
 
     /// Gives the activities of some phones a new update token. `registrations` returns the new tokens.
@@ -35,8 +35,8 @@ extension DeviceModel {
         throws(Fault)
     {
         let crowd = try crowdIndex(name, app: app, numbers)
-        for number in numbers { compactPhones.crowds[crowd].phones[number].generation &+= 1 }
-        compactPhones.crowds[crowd].retiredAtMilliseconds = nowMilliseconds
+        for number in numbers { compactPhones.crowds[crowd].phones[number].tokenGeneration &+= 1 }
+        compactPhones.crowds[crowd].tokensRetiredAtMilliseconds = nowMilliseconds
     }
 
     /// Returns the registrations that the apps of some phones post, with the current tokens.
@@ -57,7 +57,7 @@ extension DeviceModel {
             .map { number in
                 crowd.definition.registration(
                     number,
-                    generation: Int(crowd.phones[number].generation),
+                    generation: Int(crowd.phones[number].tokenGeneration),
                     registeredAtMilliseconds: nowMilliseconds
                 )
             }
@@ -97,10 +97,10 @@ extension DeviceModel {
             return (TokenCheckResult(reason: .deviceTokenNotForTopic), compactToken)
         }
         let phone = compactPhones.crowds[crowd].phones[number]
-        guard phone.activityState == .active, phone.generation == generation else {
+        guard phone.activityState == .active, phone.tokenGeneration == generation else {
             compactPhones.crowds[crowd].phones[number].refusedPushes += phone.refusedPushes < .max ? 1 : 0
-            let at = compactPhones.crowds[crowd].retiredAtMilliseconds
-            return (TokenCheckResult(reason: .expiredToken, retiredAtMilliseconds: at), compactToken)
+            let at = compactPhones.crowds[crowd].tokensRetiredAtMilliseconds
+            return (TokenCheckResult(reason: .expiredToken, tokenRetiredAtMilliseconds: at), compactToken)
         }
         return (TokenCheckResult(reason: .success), compactToken)
     }
@@ -151,7 +151,7 @@ extension DeviceModel {
         if decodedBody.alert != 0 { _ = phone.countAlert(decodedBody.alert) }
         guard decodedBody.event == .end else { return .shown }
         phone.activityState = .ended
-        compactPhones.crowds[crowd].retiredAtMilliseconds = nowMilliseconds
+        compactPhones.crowds[crowd].tokensRetiredAtMilliseconds = nowMilliseconds
         return .ended
     }
 
@@ -173,7 +173,7 @@ extension DeviceModel {
             writer.member("priority10", crowd.priority10Pushes)
             writer.member("pushesMax", tally.pushesMax)
             writer.member("unreached", tally.unreachedPhones)
-            writer.member("reversed", tally.phonesWithReversedPush)
+            writer.member("reversed", tally.phonesWithOutdatedPush)
             writer.member("repeatedPushes", tally.repeatedPushes)
             writer.member("refused", tally.refusedPushes)
             writer.member("alerts", tally.alerts)
@@ -211,7 +211,7 @@ private struct CompactTally {
     var (endedPhones, gonePhones, unreachedPhones) = (0, 0, 0)
     var (pushes, pushesMax, repeatedPushes, refusedPushes, alerts) = (0, 0, 0, 0, 0)
     /// Phones that got a push older than the content that they showed.
-    var phonesWithReversedPush = 0
+    var phonesWithOutdatedPush = 0
     /// Phones that got a repeated alert: one equal to one of the last four different alerts of the phone.
     var phonesAlertedTwice = 0
     var phonesByState: [UInt32: Int] = [:]
@@ -227,7 +227,7 @@ private struct CompactTally {
             if phone.pushes == 0 { unreachedPhones += 1 }
             pushes += Int(phone.pushes)
             pushesMax = max(pushesMax, Int(phone.pushes))
-            if phone.outdatedPushes > 0 { phonesWithReversedPush += 1 }
+            if phone.outdatedPushes > 0 { phonesWithOutdatedPush += 1 }
             repeatedPushes += Int(phone.repeatedPushes)
             refusedPushes += Int(phone.refusedPushes)
             alerts += Int(phone.alerts)

@@ -2,7 +2,7 @@
 struct TokenCheckResult {
     var reason: Reason
     /// For a 410: when the token became invalid, UNIX milliseconds.
-    var retiredAtMilliseconds: Int64 = 0
+    var tokenRetiredAtMilliseconds: Int64 = 0
 }
 
 extension DeviceModel {
@@ -26,7 +26,7 @@ extension DeviceModel {
         if entry.state == .otherEnvironment { return (TokenCheckResult(reason: .badDeviceToken), index) }
         guard entry.appIndex == appIndex else { return (TokenCheckResult(reason: .deviceTokenNotForTopic), index) }
         if case .retired(let reason, let at) = entry.state, nowMilliseconds >= at + graceMilliseconds(reason) {
-            return (TokenCheckResult(reason: reason, retiredAtMilliseconds: at), index)
+            return (TokenCheckResult(reason: reason, tokenRetiredAtMilliseconds: at), index)
         }
         return (TokenCheckResult(reason: .success), index)
     }
@@ -198,7 +198,7 @@ extension DeviceModel {
             activities[index].repeatedAlerts += 1
             countRepeatedAlert(of: earlier)
         }
-        guard activities[index].alerts.count < Activity.alertsMax else { return }
+        guard activities[index].alerts.count < Activity.keptAlertsMax else { return }
         activities[index].alerts
             .append(
                 Alert(rangAtMilliseconds: nowMilliseconds, priority: priority, timestamp: timestamp, json: Array(alert))
@@ -237,21 +237,25 @@ extension DeviceModel {
         )
         if let problem { return record(.undecodable, for: owner, problem: problem) }
         var channel: Int?
-        if let channelIndex = payload.channelIndex {
+        if let channelIndex = payload.inputPushChannelIndex {
             let identifier = tape[channelIndex].kind == .string ? tape.string(channelIndex) : ""
             channel = channels.find(identifier, appIndex: phones[phone].appIndex)
             if channel == nil {
-                return record(
-                    .unknownChannel,
-                    for: owner,
-                    problem: "input-push-channel is not registered: \(identifier)"
-                )
+                let problem = "input-push-channel is not registered: \(identifier)"
+                return record(.unknownChannel, for: owner, problem: problem)
             }
         }
         guard activities.count < Self.activitiesMax,
             phones[phone].startBudget.draw(from: rules.startBudget, nowMilliseconds: nowMilliseconds)
         else { return record(.overBudget, for: owner) }
-        if hasStarted(payload, tape, attributes: attributes, on: phone, type: type, nowMilliseconds: nowMilliseconds) {
+        if isDuplicateStart(
+            payload,
+            tape,
+            attributes: attributes,
+            on: phone,
+            type: type,
+            nowMilliseconds: nowMilliseconds
+        ) {
             phones[phone].duplicateStarts += 1
             senderFaults.duplicateStarts += 1
         }
@@ -268,14 +272,14 @@ extension DeviceModel {
             nowMilliseconds: nowMilliseconds
         )
         activities[index].suspiciousDates += suspiciousDates
-        begin(index, payload, tape, on: channel, priority: priority, nowMilliseconds: nowMilliseconds)
+        completeStart(index, payload, tape, on: channel, priority: priority, nowMilliseconds: nowMilliseconds)
         activities[index].effects[.started] += 1
         return record(.started, for: owner)
     }
 
     /// Applies the rest of a start by push to the new activity: dates, relevance and alert. Then subscribes
     /// the activity to its channel or issues its update token.
-    private mutating func begin(
+    private mutating func completeStart(
         _ index: Int,
         _ payload: PushPayload,
         _ tape: borrowing JSONTape,
@@ -298,7 +302,7 @@ extension DeviceModel {
         if let channel {
             subscribe(index, to: channel)
         } else {
-            postToken(of: index, nowMilliseconds: nowMilliseconds)
+            issueAndPostToken(of: index, nowMilliseconds: nowMilliseconds)
         }
     }
 
@@ -321,15 +325,15 @@ extension DeviceModel {
 
     /// The most seconds between the timestamps of a start and of its repetition. They can differ because
     /// admission raises the timestamp of a command above the last timestamp that was sent (R11).
-    private static let repeatedStartSecondsMax: Int64 = 5
+    private static let duplicateStartSecondsMax: Int64 = 5
 
     /// Whether an active activity of the phone began with the same start: equal attributes and alert, and
-    /// timestamps at most `repeatedStartSecondsMax` apart.
+    /// timestamps at most `duplicateStartSecondsMax` apart.
     ///
     /// A push does not name its activity, and an app may start two activities with equal attributes. So a
     /// start with another alert or a later timestamp counts as another start. The content state is not
     /// compared, because a repeated start may carry a newer state.
-    private mutating func hasStarted(
+    private mutating func isDuplicateStart(
         _ payload: PushPayload,
         _ tape: borrowing JSONTape,
         attributes: Int,
@@ -347,7 +351,7 @@ extension DeviceModel {
             else { continue }
             // A payload may have any timestamp, so the difference may not fit.
             let (seconds, isTooLarge) = start.timestamp.subtractingReportingOverflow(payload.timestamp)
-            guard !isTooLarge, seconds.magnitude <= Self.repeatedStartSecondsMax else { continue }
+            guard !isTooLarge, seconds.magnitude <= Self.duplicateStartSecondsMax else { continue }
             if isSame(tape, at: attributes, activities[index].attributes, &otherTape),
                 isSame(tape, at: alert, start.json, &otherTape)
             {

@@ -37,7 +37,7 @@ extension DeviceModel {
         /// Alerts that repeated an earlier alert of the same activity.
         public var repeatedAlerts = 0
         public var suspiciousDates = 0
-        public var equalTimestamps = 0
+        public var equalTimestampPushes = 0
         public var timestampRegressions = 0
         /// The highest number of priority 10 pushes to one activity.
         public var priority10PushesMax = 0
@@ -114,7 +114,7 @@ extension DeviceModel {
     public mutating func summary(nowMilliseconds: Int64) -> Summary {
         var summary = Summary()
         summary.phones = phones.count
-        summary.registrations = registrations.count
+        summary.registrations = registrations.postedCount
         summary.effects[.acceptedForDeadToken] = pushesToVoidTokens
         for index in activities.indices {
             advance(index, nowMilliseconds: nowMilliseconds)
@@ -134,7 +134,7 @@ extension DeviceModel {
             summary.alerts += activities[index].alertCount
             summary.repeatedAlerts += activities[index].repeatedAlerts
             summary.suspiciousDates += activities[index].suspiciousDates
-            summary.equalTimestamps += activities[index].equalTimestamps
+            summary.equalTimestampPushes += activities[index].equalTimestampPushes
             summary.timestampRegressions += activities[index].timestampRegressions
             summary.priority10PushesMax = max(summary.priority10PushesMax, activities[index].pace.priority10Pushes)
             if let distance = activities[index].pace.shortestGapMilliseconds {
@@ -150,7 +150,7 @@ extension DeviceModel {
 
     /// Returns at most `limit` registrations from a cursor on; nil if the cursor is invalid.
     public func registrations(since cursor: Int, limit: Int) -> [RegistrationRecord]? {
-        registrations.page(since: cursor, limit: limit).map(Array.init)
+        registrations.records(since: cursor, limit: limit).map(Array.init)
     }
 
     /// Writes an activity as JSON. If several activities have this id, writes the youngest.
@@ -190,7 +190,7 @@ extension DeviceModel {
             writer.member("environment", phone.environment.rawValue)
             writer.member("frequentUpdates", phone.hasFrequentUpdates)
             writer.member("installed", phone.isInstalled)
-            writer.member("channels", phone.hasChannels)
+            writer.member("channels", phone.supportsChannels)
             writer.member("online", phone.isOnline)
             writer.member(
                 "pushToStartTokens",
@@ -299,7 +299,7 @@ extension DeviceModel {
                 writer.member("leastDistanceMilliseconds", distance)
             }
             writer.member("suspiciousDates", activity.suspiciousDates)
-            writer.member("equalTimestamps", activity.equalTimestamps)
+            writer.member("equalTimestamps", activity.equalTimestampPushes)
             writer.member("regressions", activity.timestampRegressions)
             if let problem = activity.lastProblem { writer.member("lastProblem", problem) }
             writer.member("alertCount", activity.alertCount)

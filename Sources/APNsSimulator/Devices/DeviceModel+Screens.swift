@@ -34,7 +34,7 @@ extension DeviceModel {
         let phoneCount = min(phones.count, Self.screensMax)
         var counts = [Int](repeating: 0, count: 6)
         for phone in 0..<phoneCount {
-            counts[Int(screenState(of: phone, nowMilliseconds: nowMilliseconds).rawValue)] += 1
+            counts[Int(refreshScreenState(of: phone, nowMilliseconds: nowMilliseconds).rawValue)] += 1
         }
         var screens: [UInt8] = []
         for phone in 0..<phoneCount where phones[phone].lastChangeNumber > since { append(phone, to: &screens) }
@@ -71,7 +71,7 @@ extension DeviceModel {
     }
 
     mutating func countRepeatedAlert(of earlier: Alert) {
-        if lostResponseTimes.mayInclude(atMilliseconds: earlier.rangAtMilliseconds) {
+        if lostResponseTimes.mayIncludeResponse(atMilliseconds: earlier.rangAtMilliseconds) {
             senderFaults.doubtfulAlertRepeats += 1
         } else {
             senderFaults.certainAlertRepeats += 1
@@ -80,15 +80,15 @@ extension DeviceModel {
 
     /// Returns the activity that the phone shows: the youngest on its Lock Screen. If none is on the Lock
     /// Screen, returns the youngest of all.
-    private func frontActivity(of phone: Int) -> Int? {
+    private func shownActivityIndex(of phone: Int) -> Int? {
         phones[phone].activityIndices.last { activities[$0].isVisible } ?? phones[phone].activityIndices.last
     }
 
     /// Returns the state of a phone's screen now. If the last request saw another state, marks the phone as
     /// changed.
-    private mutating func screenState(of phone: Int, nowMilliseconds: Int64) -> ScreenState {
+    private mutating func refreshScreenState(of phone: Int, nowMilliseconds: Int64) -> ScreenState {
         var state = ScreenState.empty
-        if let front = frontActivity(of: phone) {
+        if let front = shownActivityIndex(of: phone) {
             advance(front, nowMilliseconds: nowMilliseconds)
             switch activities[front].state {
             case .active:
@@ -109,8 +109,8 @@ extension DeviceModel {
 
     private mutating func append(_ phone: Int, to screens: inout [UInt8]) {
         var (state, alerts, tint, shade) = (phones[phone].reportedState.rawValue, UInt8(0), UInt8(0), UInt8(0))
-        if let front = frontActivity(of: phone) {
-            let (number, hash) = stateNameTable.tint(of: activities[front].shownContentState)
+        if let front = shownActivityIndex(of: phone) {
+            let (number, hash) = stateNameTable.nameNumberAndHash(of: activities[front].shownContentState)
             if activities[front].pace.lastPriority == 10 { state |= Self.priority10Bit }
             alerts = UInt8(truncatingIfNeeded: activities[front].alertCount)
             (tint, shade) = (number, UInt8(truncatingIfNeeded: hash))
@@ -127,7 +127,7 @@ extension DeviceModel {
             writer.member("device", phone.device)
             writer.member("app", apps[phone.appIndex].bundleIdentifier)
             writer.member("state", phone.reportedState.name)
-            guard let front = frontActivity(of: number) else { return }
+            guard let front = shownActivityIndex(of: number) else { return }
             let activity = activities[front]
             writer.member("activity", activity.identifier)
             writer.member("attributes", json: activity.attributes)

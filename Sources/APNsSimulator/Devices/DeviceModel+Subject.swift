@@ -22,7 +22,7 @@ extension DeviceModel {
     func subject(ofToken token: UnsafeRawBufferPointer, effect: PushEffect?) -> PushSubject? {
         if let (crowd, number, _) = compactPhones.find(token) {
             let definition = compactPhones.crowds[crowd].definition
-            return PushSubject(app: definition.app, device: nil, activity: definition.identifier(number))
+            return PushSubject(app: definition.app, device: nil, activity: definition.activityIdentifier(number))
         }
         guard let index = tokens.find(token) else { return nil }
         let app = apps[tokens.entries[index].appIndex].bundleIdentifier

@@ -24,7 +24,7 @@ public struct DeviceModel: ~Copyable {
     struct App {
         var bundleIdentifier: String
         /// The bundle identifier as bytes, because every push compares its topic with it.
-        var bundleBytes: [UInt8]
+        var bundleIdentifierUTF8: [UInt8]
         /// The only team whose keys may push to the app. Nil: every team whose key the service knows may push
         /// to it.
         var teamIdentifier: String?
@@ -43,7 +43,7 @@ public struct DeviceModel: ~Copyable {
         var isInstalled = true
         /// Whether the phone runs iOS 18 or newer and its app supports channels. The registrations of the phone's
         /// push-to-start tokens say so.
-        var hasChannels = false
+        var supportsChannels = false
         /// The audiences that the app posts with its push-to-start tokens, and with the tokens of activities
         /// that a push has started.
         var audiences: [String] = []
@@ -125,12 +125,12 @@ public struct DeviceModel: ~Copyable {
 
     /// The number of registrations posted so far. A reader with this number as its cursor has seen all of
     /// them.
-    public var registrationCount: Int { registrations.count }
+    public var registrationCount: Int { registrations.postedCount }
 
     /// Returns the index of the app with this bundle id; nil if there is none.
     func appIndex(bundle: UnsafeRawBufferPointer) -> Int? {
         for index in apps.indices
-        where apps[index].bundleBytes.withUnsafeBytes({ isEqual($0, bundle) }) {
+        where apps[index].bundleIdentifierUTF8.withUnsafeBytes({ isEqual($0, bundle) }) {
             return index
         }
         return nil

@@ -2,14 +2,14 @@
 /// others are constants.
 public struct DeviceRules: Sendable, Equatable {
     /// A limit on the rate of pushes. `capacity` pushes are accepted at once. After each
-    /// `refillMilliseconds`, one more is accepted, up to `capacity`.
+    /// `refillIntervalMilliseconds`, one more is accepted, up to `capacity`.
     public struct Budget: Sendable, Equatable {
         public var capacity: Int
-        public var refillMilliseconds: Int64
+        public var refillIntervalMilliseconds: Int64
 
-        public init(capacity: Int, refillMilliseconds: Int64) {
+        public init(capacity: Int, refillIntervalMilliseconds: Int64) {
             self.capacity = max(0, capacity)
-            self.refillMilliseconds = max(1, refillMilliseconds)
+            self.refillIntervalMilliseconds = max(1, refillIntervalMilliseconds)
         }
     }
 
@@ -35,7 +35,7 @@ public struct DeviceRules: Sendable, Equatable {
     /// The system ends an activity after 8 h.
     static let activeMillisecondsMax: Int64 = 8 * 3_600_000
     /// An ended activity stays on the Lock Screen for at most 4 h.
-    static let endedVisibleMilliseconds: Int64 = 4 * 3_600_000
+    static let endedVisibleMillisecondsMax: Int64 = 4 * 3_600_000
     /// No activity stays on the Lock Screen longer than 12 h.
     static let visibleMillisecondsMax: Int64 = 12 * 3_600_000
     /// How far an update's timestamp may be ahead of the phone's clock. An update further ahead is dropped.
@@ -55,10 +55,10 @@ struct BudgetBucket {
     /// Takes one push from the budget. Returns false if none is left. Without a budget, always returns true.
     mutating func draw(from budget: DeviceRules.Budget?, nowMilliseconds: Int64) -> Bool {
         guard let budget else { return true }
-        let intervals = max(0, nowMilliseconds - refilledAtMilliseconds) / budget.refillMilliseconds
+        let intervals = max(0, nowMilliseconds - refilledAtMilliseconds) / budget.refillIntervalMilliseconds
         if intervals > 0 {
             pushesLeft = Int(min(Int64(budget.capacity), Int64(pushesLeft) + min(intervals, Int64(budget.capacity))))
-            refilledAtMilliseconds += intervals * budget.refillMilliseconds
+            refilledAtMilliseconds += intervals * budget.refillIntervalMilliseconds
         }
         guard pushesLeft > 0 else { return false }
         pushesLeft -= 1

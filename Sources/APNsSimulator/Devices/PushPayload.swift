@@ -29,7 +29,7 @@ struct PushPayload {
     var relevanceScore: Double?
     /// The index, on the tape, of the broadcast channel's id in a start. An activity on a channel gets no
     /// update token.
-    var channelIndex: Int?
+    var inputPushChannelIndex: Int?
 
     /// Reads a body into the tape and finds its parts.
     init(_ body: UnsafeRawBufferPointer, tape: inout JSONTape) throws(Fault) {
@@ -66,7 +66,7 @@ struct PushPayload {
             case 15:
                 if isEqual(key, "attributes-type") { attributesTypeIndex = attributesTypeIndex ?? value }
                 if isEqual(key, "relevance-score") { relevanceScore = relevanceScore ?? tape.double(value) }
-            case 18: if isEqual(key, "input-push-channel") { channelIndex = channelIndex ?? value }
+            case 18: if isEqual(key, "input-push-channel") { inputPushChannelIndex = inputPushChannelIndex ?? value }
             default: break
             }
             index = Int(tape[value].nextIndex)

@@ -23,7 +23,7 @@ struct RegistrationLog {
     private var droppedCount = 0
 
     /// The number of records that were ever posted.
-    var count: Int { droppedCount + records.count }
+    var postedCount: Int { droppedCount + records.count }
 
     mutating func append(_ record: RegistrationRecord) {
         if records.count == Self.recordsMax {
@@ -35,8 +35,8 @@ struct RegistrationLog {
 
     /// Returns at most `limit` records from a cursor on. Returns nil if some of them were dropped, or if the
     /// cursor is higher than the number of records that were ever posted.
-    func page(since cursor: Int, limit: Int) -> ArraySlice<RegistrationRecord>? {
-        guard cursor >= droppedCount, cursor <= count, limit >= 0 else { return nil }
+    func records(since cursor: Int, limit: Int) -> ArraySlice<RegistrationRecord>? {
+        guard cursor >= droppedCount, cursor <= postedCount, limit >= 0 else { return nil }
         return records[(cursor - droppedCount)...].prefix(limit)
     }
 }

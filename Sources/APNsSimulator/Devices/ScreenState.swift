@@ -46,7 +46,7 @@ struct LostResponseTimes {
         times.append(atMilliseconds)
     }
 
-    func mayInclude(atMilliseconds: Int64) -> Bool {
+    func mayIncludeResponse(atMilliseconds: Int64) -> Bool {
         times.contains { $0 - Self.lookbackMilliseconds <= atMilliseconds && atMilliseconds <= $0 }
     }
 }
@@ -74,7 +74,7 @@ struct StateNameTable: ~Copyable {
     private var tape = JSONTape()
 
     /// Returns the number of a content's name, and a hash of the content.
-    mutating func tint(of content: [UInt8]) -> (number: UInt8, hash: UInt64) {
+    mutating func nameNumberAndHash(of content: [UInt8]) -> (number: UInt8, hash: UInt64) {
         let hash = content.withUnsafeBytes { Self.hash($0) }
         if let number = numbersByHash[hash] { return (number, hash) }
         if numbersByHash.count >= Self.contentsMax { numbersByHash.removeAll(keepingCapacity: true) }

@@ -89,7 +89,7 @@ extension Shape {
             guard kind == .string else { return fail(.wrongType) }
             if !hasForm(tape.string(index), expected.kind) { fail(.wrongForm) }
         case .bool:
-            if kind != .yes, kind != .no { fail(.wrongType) }
+            if kind != .trueLiteral, kind != .falseLiteral { fail(.wrongType) }
         case .date:
             guard kind == .number else { return fail(.wrongType) }
             guard let seconds = tape.double(index) else { return fail(.numberDoesNotFit) }

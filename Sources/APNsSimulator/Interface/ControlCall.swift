@@ -55,7 +55,7 @@ struct ControlCall: Sendable {
 
 /// Access to the properties of the JSON object in a request. Errors name the property.
 extension JSONTape {
-    func text(_ name: StaticString, of object: Int) throws(SimulatorError) -> String {
+    func requiredText(_ name: StaticString, of object: Int) throws(SimulatorError) -> String {
         guard let value = try optionalText(name, of: object) else {
             throw SimulatorError(.invalidRequest, "\(name) is missing")
         }
@@ -68,7 +68,7 @@ extension JSONTape {
         return string(index)
     }
 
-    func optionalNumber(_ name: StaticString, of object: Int) throws(SimulatorError) -> Int64? {
+    func optionalInt64(_ name: StaticString, of object: Int) throws(SimulatorError) -> Int64? {
         guard let index = member(name, of: object), self[index].kind != .null else { return nil }
         guard let value = integer(index) else { throw SimulatorError(.invalidRequest, "\(name) is not a whole number") }
         return value
@@ -79,7 +79,7 @@ extension JSONTape {
         _ name: StaticString,
         of object: Int
     ) throws(SimulatorError) -> Number? {
-        guard let value = try optionalNumber(name, of: object) else { return nil }
+        guard let value = try optionalInt64(name, of: object) else { return nil }
         guard let number = Number(exactly: value) else { throw SimulatorError(.invalidRequest, "\(name) does not fit") }
         return number
     }
@@ -101,8 +101,8 @@ extension JSONTape {
     func optionalFlag(_ name: StaticString, of object: Int) throws(SimulatorError) -> Bool? {
         guard let index = member(name, of: object), self[index].kind != .null else { return nil }
         switch self[index].kind {
-        case .yes: return true
-        case .no: return false
+        case .trueLiteral: return true
+        case .falseLiteral: return false
         default: throw SimulatorError(.invalidRequest, "\(name) is not true or false")
         }
     }

@@ -10,7 +10,7 @@ extension ControlHandler {
 
     func createChannel(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         let (app, storage) = try call.readBody { tape throws(SimulatorError) in
-            (try tape.text("app", of: 0), try tape.optionalText("storage", of: 0) ?? "newest")
+            (try tape.requiredText("app", of: 0), try tape.optionalText("storage", of: 0) ?? "newest")
         }
         guard storage == "newest" || storage == "none" else {
             throw SimulatorError(.invalidRequest, "storage is not none or newest")
@@ -23,7 +23,7 @@ extension ControlHandler {
 
     func deleteChannel(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         let (app, channel) = try call.readBody { tape throws(SimulatorError) in
-            (try tape.text("app", of: 0), try tape.text("channel", of: 0))
+            (try tape.requiredText("app", of: 0), try tape.requiredText("channel", of: 0))
         }
         try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
             try devices.deleteChannel(channel, app: app, nowMilliseconds: now)
@@ -31,29 +31,29 @@ extension ControlHandler {
         return Self.jsonObject { _ in }
     }
 
-    func setBroadcasts(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
+    func setBroadcastCapability(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         let (app, isEnabled) = try call.readBody { tape throws(SimulatorError) in
-            (try tape.text("app", of: 0), try tape.optionalFlag("enabled", of: 0))
+            (try tape.requiredText("app", of: 0), try tape.optionalFlag("enabled", of: 0))
         }
         guard let isEnabled else { throw SimulatorError(.invalidRequest, "enabled is missing") }
         try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
-            try devices.setBroadcasts(isEnabled, app: app, nowMilliseconds: now)
+            try devices.setBroadcastCapability(isEnabled, app: app, nowMilliseconds: now)
         }
         return Self.jsonObject { _ in }
     }
 
-    func goOffline(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
+    func takeOffline(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         let (app, names) = try Self.readDevices(call)
         try await simulator.withDevices { (devices, _) throws(DeviceModel.Fault) in
-            for name in names { try devices.goOffline(device: name, app: app) }
+            for name in names { try devices.takeOffline(device: name, app: app) }
         }
         return Self.jsonObject { $0.member("devices", names.count) }
     }
 
-    func goOnline(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
+    func bringOnline(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         let (app, names) = try Self.readDevices(call)
         try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
-            for name in names { try devices.goOnline(device: name, app: app, nowMilliseconds: now) }
+            for name in names { try devices.bringOnline(device: name, app: app, nowMilliseconds: now) }
         }
         return Self.jsonObject { $0.member("devices", names.count) }
     }
@@ -63,7 +63,7 @@ extension ControlHandler {
             guard let names = try tape.optionalTexts("devices", of: 0) else {
                 throw SimulatorError(.invalidRequest, "devices is missing")
             }
-            return (try tape.text("app", of: 0), names)
+            return (try tape.requiredText("app", of: 0), names)
         }
     }
 }

@@ -14,7 +14,11 @@ extension ControlHandler {
             guard let count: Int = try tape.optionalInteger("count", of: 0),
                 (1...CompactCrowd.phonesMax).contains(count)
             else { throw SimulatorError(.invalidRequest, "count is not 1 to \(CompactCrowd.phonesMax)") }
-            var crowd = CompactCrowd(app: try tape.text("app", of: 0), name: try tape.text("name", of: 0), count: count)
+            var crowd = CompactCrowd(
+                app: try tape.requiredText("app", of: 0),
+                name: try tape.requiredText("name", of: 0),
+                count: count
+            )
             crowd.audiences = try tape.optionalTexts("audiences", of: 0) ?? []
             if let word = try tape.optionalText("environment", of: 0) {
                 guard let environment = Environment(rawValue: word) else {
@@ -28,11 +32,11 @@ extension ControlHandler {
                 }
                 crowd.identifierForm = identifiers
             }
-            crowd.frequentUpdatesEvery = try tape.optionalInteger("frequentEvery", of: 0) ?? 0
-            guard crowd.frequentUpdatesEvery >= 0 else {
+            crowd.frequentUpdatesEveryNthPhone = try tape.optionalInteger("frequentEvery", of: 0) ?? 0
+            guard crowd.frequentUpdatesEveryNthPhone >= 0 else {
                 throw SimulatorError(.invalidRequest, "frequentEvery is below 0")
             }
-            crowd.timestamp = try tape.optionalNumber("timestamp", of: 0) ?? 0
+            crowd.timestamp = try tape.optionalInt64("timestamp", of: 0) ?? 0
             return crowd
         }
         try await simulator.withDevices { (devices, _) throws(DeviceModel.Fault) in try devices.create(crowd) }
@@ -91,7 +95,7 @@ extension ControlHandler {
                 (0...CompactCrowd.phonesMax).contains(count),
                 (0...CompactCrowd.phonesMax).contains(from)
             else { throw SimulatorError(.invalidRequest, "from or count is not 0 to \(CompactCrowd.phonesMax)") }
-            return (try tape.text("app", of: 0), try tape.text("name", of: 0), from..<from + count)
+            return (try tape.requiredText("app", of: 0), try tape.requiredText("name", of: 0), from..<from + count)
         }
     }
 }

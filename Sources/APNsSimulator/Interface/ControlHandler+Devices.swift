@@ -16,7 +16,7 @@ extension ControlHandler {
                     element = Int(tape[element].nextIndex)
                 }
             }
-            return (try tape.text("app", of: 0), try tape.optionalText("teamId", of: 0), types)
+            return (try tape.requiredText("app", of: 0), try tape.optionalText("teamId", of: 0), types)
         }
         try await simulator.withDevices { (devices, _) throws(DeviceModel.Fault) in
             try devices.declare(app: app, teamIdentifier: team, types: types)
@@ -29,7 +29,7 @@ extension ControlHandler {
         at index: Int
     ) throws(SimulatorError) -> DeviceModel.TypeDeclaration {
         guard tape[index].kind == .object else { throw SimulatorError(.invalidRequest, "attributesTypes: not objects") }
-        let name = try tape.text("name", of: index)
+        let name = try tape.requiredText("name", of: index)
         return DeviceModel.TypeDeclaration(
             name: name,
             attributes: try readShape("attributes", tape, of: index),
@@ -62,10 +62,10 @@ extension ControlHandler {
             }
             let names = try Self.readNames("devices", prefix: "prefix", tape)
             return (
-                try tape.text("app", of: 0), names, environment,
+                try tape.requiredText("app", of: 0), names, environment,
                 (
                     hasFrequentUpdates: try tape.optionalFlag("frequentUpdates", of: 0) ?? false,
-                    hasChannels: try tape.optionalFlag("channels", of: 0) ?? false,
+                    supportsChannels: try tape.optionalFlag("channels", of: 0) ?? false,
                     audiences: try tape.optionalTexts("audiences", of: 0) ?? []
                 )
             )
@@ -77,7 +77,7 @@ extension ControlHandler {
                     device: name,
                     environment: environment,
                     hasFrequentUpdates: phone.hasFrequentUpdates,
-                    hasChannels: phone.hasChannels,
+                    supportsChannels: phone.supportsChannels,
                     audiences: phone.audiences,
                     nowMilliseconds: now
                 )
@@ -97,7 +97,7 @@ extension ControlHandler {
         _ tape: borrowing JSONTape
     ) throws(SimulatorError) -> [String] {
         if let names = try tape.optionalTexts(list, of: 0) { return names }
-        guard let count = try tape.optionalNumber("count", of: 0), (1...Int64(itemsPerCallMax)).contains(count) else {
+        guard let count = try tape.optionalInt64("count", of: 0), (1...Int64(itemsPerCallMax)).contains(count) else {
             throw SimulatorError(.invalidRequest, "\(list), or count from 1 to \(itemsPerCallMax), is missing")
         }
         let prefix = try tape.optionalText(prefix, of: 0) ?? ""
@@ -106,7 +106,7 @@ extension ControlHandler {
 
     func startActivities(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         let (app, starts) = try call.readBody { tape throws(SimulatorError) in
-            (try tape.text("app", of: 0), try Self.readStarts(tape))
+            (try tape.requiredText("app", of: 0), try Self.readStarts(tape))
         }
         let records = try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
             let countBefore = devices.registrationCount
@@ -138,7 +138,9 @@ extension ControlHandler {
             guard tape[element].kind == .object else {
                 throw SimulatorError(.invalidRequest, "activities: not objects")
             }
-            let (activity, device) = (try tape.text("activity", of: element), try tape.text("device", of: element))
+            let (activity, device) = (
+                try tape.requiredText("activity", of: element), try tape.requiredText("device", of: element)
+            )
             starts.append(try readStart(tape, at: element, activity: activity, device: device))
             element = Int(tape[element].nextIndex)
         }
@@ -160,7 +162,7 @@ extension ControlHandler {
         let attributes = tape.optionalJSON("attributes", of: index) ?? tape.optionalJSON("attributes", of: 0)
         let content = tape.optionalJSON("contentState", of: index) ?? tape.optionalJSON("contentState", of: 0)
         let (ownTimestamp, commonTimestamp) = (
-            try tape.optionalNumber("timestamp", of: index), try tape.optionalNumber("timestamp", of: 0)
+            try tape.optionalInt64("timestamp", of: index), try tape.optionalInt64("timestamp", of: 0)
         )
         let (ownAudiences, commonAudiences) = (
             try tape.optionalTexts("audiences", of: index), try tape.optionalTexts("audiences", of: 0)
@@ -233,13 +235,13 @@ extension ControlHandler {
                 throw SimulatorError(.invalidRequest, "oldToken is not retired or void")
             }
             return (
-                try tape.text("app", of: 0), try tape.optionalText("activity", of: 0),
+                try tape.requiredText("app", of: 0), try tape.optionalText("activity", of: 0),
                 try tape.optionalText("device", of: 0), try tape.optionalText("attributesType", of: 0), old
             )
         }
         if let activity {
             try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
-                try devices.rotateToken(ofActivity: activity, app: app, old: old, nowMilliseconds: now)
+                try devices.rotateToken(ofActivity: activity, app: app, oldToken: old, nowMilliseconds: now)
             }
         } else if let device, let type {
             try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
@@ -247,7 +249,7 @@ extension ControlHandler {
                     device: device,
                     attributesType: type,
                     app: app,
-                    old: old,
+                    oldToken: old,
                     nowMilliseconds: now
                 )
             }
@@ -259,7 +261,7 @@ extension ControlHandler {
 
     func dismiss(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         let (app, activity) = try call.readBody { tape throws(SimulatorError) in
-            (try tape.text("app", of: 0), try tape.text("activity", of: 0))
+            (try tape.requiredText("app", of: 0), try tape.requiredText("activity", of: 0))
         }
         try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
             try devices.dismiss(activity: activity, app: app, nowMilliseconds: now)
@@ -269,7 +271,7 @@ extension ControlHandler {
 
     func uninstall(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         let (app, device) = try call.readBody { tape throws(SimulatorError) in
-            (try tape.text("app", of: 0), try tape.text("device", of: 0))
+            (try tape.requiredText("app", of: 0), try tape.requiredText("device", of: 0))
         }
         try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
             try devices.uninstall(app: app, device: device, nowMilliseconds: now)

@@ -56,7 +56,7 @@ extension GoAway {
         graceMilliseconds: StaticString
     ) throws(SimulatorError) {
         self.init()
-        self.code = try tape.optionalInteger(code, of: 0) ?? self.code
+        self.errorCode = try tape.optionalInteger(code, of: 0) ?? self.errorCode
         self.reason = try tape.optionalText(reason, of: 0) ?? self.reason
         self.graceMilliseconds = try tape.optionalInteger(graceMilliseconds, of: 0) ?? 0
     }
@@ -84,7 +84,7 @@ extension Faults {
         latencyMilliseconds = lower...max(lower, upper)
         lateMilliseconds = try tape.optionalInteger("lateMilliseconds", of: 0) ?? lateMilliseconds
         resetCode = try tape.optionalInteger("resetCode", of: 0) ?? resetCode
-        lostResponsesAreApplied = try tape.optionalFlag("lostAnswersAreApplied", of: 0) ?? true
+        unansweredRequestsTakeEffect = try tape.optionalFlag("lostAnswersAreApplied", of: 0) ?? true
         faultyRequests = try tape.optionalInteger("faultyRequests", of: 0)
         goAwayAfterRequests = try tape.optionalInteger("goAwayAfterRequests", of: 0) ?? 0
         goAwayUnprocessedRequests = try tape.optionalInteger("goAwayUnprocessed", of: 0) ?? 0
@@ -148,12 +148,12 @@ extension Faults {
         writer.member("resetShare", resetShare)
         writer.member("resetCode", resetCode)
         writer.member("unansweredShare", unansweredShare)
-        writer.member("lostAnswersAreApplied", lostResponsesAreApplied)
+        writer.member("lostAnswersAreApplied", unansweredRequestsTakeEffect)
         if let faultyRequests { writer.member("faultyRequests", faultyRequests) }
         writer.member("informationalShare", informationalShare)
         writer.member("goAwayAfterRequests", goAwayAfterRequests)
         writer.member("goAwayUnprocessed", goAwayUnprocessedRequests)
-        writer.member("goAwayCode", goAway.code)
+        writer.member("goAwayCode", goAway.errorCode)
         writer.member("goAwayReason", goAway.reason)
         writer.member("goAwayGraceMilliseconds", goAway.graceMilliseconds)
         writer.member("cutAfterRequests", cutAfterRequests)

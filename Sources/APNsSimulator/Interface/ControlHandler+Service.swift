@@ -21,7 +21,7 @@ extension ControlHandler {
                 let contentState = tape[value].kind == .null ? nil : Array(tape.json(value))
                 expected.append((tape.string(key), contentState))
             }
-            return (try tape.text("app", of: 0), expected)
+            return (try tape.requiredText("app", of: 0), expected)
         }
         let comparison = try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
             try devices.compare(app: app, expected: expected, nowMilliseconds: now)
@@ -68,7 +68,7 @@ extension ControlHandler {
             writer.member("duplicateStarts", summary.duplicateStarts)
             writer.member("repeatedAlerts", summary.repeatedAlerts)
             writer.member("suspiciousDates", summary.suspiciousDates)
-            writer.member("equalTimestamps", summary.equalTimestamps)
+            writer.member("equalTimestamps", summary.equalTimestampPushes)
             writer.member("regressions", summary.timestampRegressions)
             writer.member("priority10PushesMax", summary.priority10PushesMax)
             if let distance = summary.shortestGapMilliseconds {
@@ -121,7 +121,7 @@ extension ControlHandler {
 
     func advanceClock(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         let milliseconds = try call.readBody { tape throws(SimulatorError) in
-            try tape.optionalNumber("advanceMilliseconds", of: 0)
+            try tape.optionalInt64("advanceMilliseconds", of: 0)
         }
         guard let milliseconds, milliseconds >= 0 else {
             throw SimulatorError(.invalidRequest, "advanceMilliseconds is not a whole number from 0")

@@ -42,8 +42,9 @@ import Reactor
 /// - `GET /crowd/registrations?app&name&from&limit`. Gives `registrations`: `key`, `value`; `next`.
 /// - `POST /crowd/dismiss`, `POST /crowd/rotate`. Takes `app`, `name`, `from`, `count`. Gives `phones`.
 /// - `GET`, `PUT`, `DELETE /faults`. Takes the fields of `Faults`. The latency is `latencyMillisecondsMin` and
-///   `latencyMillisecondsMax`, `lostResponsesAreApplied` is `lostAnswersAreApplied`, `reasonShares` is an object with
-///   Apple's reasons as keys, `goAway` is `goAwayCode`, `goAwayReason` and `goAwayGraceMilliseconds`. Gives the faults.
+///   `latencyMillisecondsMax`, `unansweredRequestsTakeEffect` is `lostAnswersAreApplied`, `reasonShares` is an object
+///   with Apple's reasons as keys, `goAway` is `goAwayCode`, `goAwayReason` and `goAwayGraceMilliseconds`. Gives the
+///   faults.
 /// - `GET`, `PUT`, `DELETE /management/faults`. Does the same for the service that manages channels.
 /// - `GET /channels?app`. Gives `channels`, including deleted ones: `channel`, `storage`, `createdAt`,
 ///   `deletedAt`, `subscribers`, `broadcasts`, `stored`, `leastDistanceMilliseconds`.
@@ -52,7 +53,7 @@ import Reactor
 /// - `POST /channels/delete`. Deletes a channel as another program would. Takes `app`, `channel`.
 /// - `POST /broadcasts`. Takes `app`, `enabled`: the capability for broadcasts. `false` deletes the app's
 ///   channels.
-/// - `POST /goaway`. Takes nothing, or the fields of `GoAway`: `code`, `reason`, `lastStream`,
+/// - `POST /goaway`. Takes nothing, or the fields of `GoAway`: `code` (the `errorCode`), `reason`, `lastStream`,
 ///   `graceMilliseconds`.
 /// - `POST /cut`. Takes nothing: closes all connections without GOAWAY and close_notify.
 /// - `POST /silence`. Takes nothing, or `stopsReading`: leaves all connections half open.
@@ -134,8 +135,8 @@ private final class ControlCalls: HTTPRequestHandler {
     func refusal(status: Int) -> HTTPResponse {
         let error =
             switch status {
-            case 413, 431, 503: SimulatorError(.limitReached, HTTPResponse.phrase(of: status))
-            default: SimulatorError(.invalidRequest, HTTPResponse.phrase(of: status))
+            case 413, 431, 503: SimulatorError(.limitReached, HTTPResponse.reasonPhrase(of: status))
+            default: SimulatorError(.invalidRequest, HTTPResponse.reasonPhrase(of: status))
             }
         return ControlHandler.errorResponse(status, error)
     }
@@ -187,8 +188,8 @@ struct ControlHandler: Sendable {
         case ("GET", "/crowd/registrations"): try await listCrowdRegistrations(call)
         case ("POST", "/crowd/dismiss"): try await dismissInCrowd(call)
         case ("POST", "/crowd/rotate"): try await rotateInCrowd(call)
-        case ("POST", "/offline"): try await goOffline(call)
-        case ("POST", "/online"): try await goOnline(call)
+        case ("POST", "/offline"): try await takeOffline(call)
+        case ("POST", "/online"): try await bringOnline(call)
         case ("GET", "/summary"): try await summarize()
         case ("GET", "/stats"): try await getStatistics()
         case ("GET", "/faults"): try await getFaults()
@@ -208,7 +209,7 @@ struct ControlHandler: Sendable {
         case ("GET", "/channels"): try await listChannels(call)
         case ("POST", "/channels"): try await createChannel(call)
         case ("POST", "/channels/delete"): try await deleteChannel(call)
-        case ("POST", "/broadcasts"): try await setBroadcasts(call)
+        case ("POST", "/broadcasts"): try await setBroadcastCapability(call)
         case ("GET", "/management/faults"): try await getFaults(ofManagement: true)
         case ("PUT", "/management/faults"): try await putFaults(call, ofManagement: true)
         case ("DELETE", "/management/faults"): try await clearFaults(ofManagement: true)

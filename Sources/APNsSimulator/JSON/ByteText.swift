@@ -24,7 +24,7 @@ func isUTF8(_ text: UnsafeRawBufferPointer) -> Bool {
             offset += 8
             continue
         }
-        let length = characterLength(text, at: offset)
+        let length = characterByteCount(text, at: offset)
         guard length > 0 else { return false }
         offset += length
     }
@@ -32,7 +32,7 @@ func isUTF8(_ text: UnsafeRawBufferPointer) -> Bool {
 }
 
 /// Returns the number of bytes of the well-formed character at an offset; 0 if there is none.
-private func characterLength(_ text: UnsafeRawBufferPointer, at offset: Int) -> Int {
+private func characterByteCount(_ text: UnsafeRawBufferPointer, at offset: Int) -> Int {
     let lead = text[offset]
     let length: Int
     var second: ClosedRange<UInt8> = 0x80...0xBF

@@ -60,14 +60,14 @@ extension JSONTape {
 
     /// Whether a string's value is exactly these UTF-8 bytes.
     func stringEquals(_ index: Int, _ expected: UnsafeRawBufferPointer) -> Bool {
-        guard self[index].isEscaped else { return isEqual(bytes(index), expected) }
+        guard self[index].hasEscapes else { return isEqual(bytes(index), expected) }
         return string(index).utf8.elementsEqual(expected)
     }
 
     /// Returns a string's value, with escapes resolved.
     func string(_ index: Int) -> String {
         let raw = bytes(index)
-        guard self[index].isEscaped else { return String(decoding: raw, as: UTF8.self) }
+        guard self[index].hasEscapes else { return String(decoding: raw, as: UTF8.self) }
         var units: [UInt8] = []
         units.reserveCapacity(raw.count)
         var offset = 0

@@ -11,13 +11,13 @@ struct JSONTape: ~Copyable {
     static let textBytesMax = 64 * 1_024 * 1_024
 
     enum Kind: UInt8 {
-        case object, array, string, number, yes, no, null
+        case object, array, string, number, trueLiteral, falseLiteral, null
     }
 
     struct Value {
         var kind: Kind
         /// Whether the string contains a backslash. Such a string cannot be compared byte by byte.
-        var isEscaped: Bool
+        var hasEscapes: Bool
         /// The offsets of the value's first byte, and of the byte after its last. A string's quotes are not
         /// part of it.
         var start: UInt32
@@ -119,7 +119,7 @@ struct JSONScanner {
                 depth += 1
                 guard depth <= JSONTape.depthMax else { throw .tooDeep }
                 openContainerNumber = UInt32(truncatingIfNeeded: tape.count)
-                if try !isClosing(kind: tape[Int(openContainerNumber) - 1].kind) {
+                if try !isNextByteClosing(kind: tape[Int(openContainerNumber) - 1].kind) {
                     if tape[Int(openContainerNumber) - 1].kind == .object { try readKey(into: &tape) }
                     continue
                 }
@@ -131,7 +131,7 @@ struct JSONScanner {
             while openContainerNumber != 0 {
                 skipSpace()
                 let container = tape[Int(openContainerNumber) - 1].kind
-                let byte = try take()
+                let byte = try readByte()
                 if byte == UInt8(ascii: ",") {
                     skipSpace()
                     if container == .object { try readKey(into: &tape) }
@@ -156,13 +156,13 @@ struct JSONScanner {
         }
     }
 
-    private mutating func take() throws(JSONTape.Fault) -> UInt8 {
+    private mutating func readByte() throws(JSONTape.Fault) -> UInt8 {
         guard offset < text.count else { throw .unexpectedEnd }
         offset += 1
         return text[offset - 1]
     }
 
-    private mutating func isClosing(kind: JSONTape.Kind) throws(JSONTape.Fault) -> Bool {
+    private mutating func isNextByteClosing(kind: JSONTape.Kind) throws(JSONTape.Fault) -> Bool {
         skipSpace()
         guard offset < text.count else { throw .unexpectedEnd }
         return text[offset] == (kind == .object ? UInt8(ascii: "}") : UInt8(ascii: "]"))
@@ -182,13 +182,13 @@ struct JSONScanner {
         case UInt8(ascii: "{"), UInt8(ascii: "["):
             let kind: JSONTape.Kind = text[offset] == UInt8(ascii: "{") ? .object : .array
             let start = UInt32(truncatingIfNeeded: offset)
-            tape.append(.init(kind: kind, isEscaped: false, start: start, end: 0, nextIndex: parent))
+            tape.append(.init(kind: kind, hasEscapes: false, start: start, end: 0, nextIndex: parent))
             offset += 1
             return true
         case UInt8(ascii: "\""): try readString(into: &tape)
-        case UInt8(ascii: "t"): try readWord("true", kind: .yes, into: &tape)
-        case UInt8(ascii: "f"): try readWord("false", kind: .no, into: &tape)
-        case UInt8(ascii: "n"): try readWord("null", kind: .null, into: &tape)
+        case UInt8(ascii: "t"): try readLiteral("true", kind: .trueLiteral, into: &tape)
+        case UInt8(ascii: "f"): try readLiteral("false", kind: .falseLiteral, into: &tape)
+        case UInt8(ascii: "n"): try readLiteral("null", kind: .null, into: &tape)
         default: try readNumber(into: &tape)
         }
         return false
@@ -199,20 +199,20 @@ struct JSONScanner {
         guard text[offset] == UInt8(ascii: "\"") else { throw .unexpectedByte(offset: offset) }
         try readString(into: &tape)
         skipSpace()
-        guard try take() == UInt8(ascii: ":") else { throw .unexpectedByte(offset: offset - 1) }
+        guard try readByte() == UInt8(ascii: ":") else { throw .unexpectedByte(offset: offset - 1) }
     }
 
     private mutating func append(
         _ kind: JSONTape.Kind,
         from start: Int,
         to end: Int,
-        isEscaped: Bool,
+        hasEscapes: Bool,
         in tape: inout JSONTape
     ) {
         tape.append(
             .init(
                 kind: kind,
-                isEscaped: isEscaped,
+                hasEscapes: hasEscapes,
                 start: UInt32(truncatingIfNeeded: start),
                 end: UInt32(truncatingIfNeeded: end),
                 nextIndex: UInt32(truncatingIfNeeded: tape.count + 1)
@@ -220,33 +220,33 @@ struct JSONScanner {
         )
     }
 
-    private mutating func readWord(
+    private mutating func readLiteral(
         _ word: StaticString,
         kind: JSONTape.Kind,
         into tape: inout JSONTape
     ) throws(JSONTape.Fault) {
         let start = offset
-        for index in 0..<word.utf8CodeUnitCount where try take() != word.utf8Start[index] {
+        for index in 0..<word.utf8CodeUnitCount where try readByte() != word.utf8Start[index] {
             throw .unexpectedByte(offset: offset - 1)
         }
-        append(kind, from: start, to: offset, isEscaped: false, in: &tape)
+        append(kind, from: start, to: offset, hasEscapes: false, in: &tape)
     }
 
     private mutating func readString(into tape: inout JSONTape) throws(JSONTape.Fault) {
         offset += 1
         let start = offset
-        var isEscaped = false
+        var hasEscapes = false
         while offset < text.count {
             let byte = text[offset]
             if byte == UInt8(ascii: "\"") {
-                append(.string, from: start, to: offset, isEscaped: isEscaped, in: &tape)
+                append(.string, from: start, to: offset, hasEscapes: hasEscapes, in: &tape)
                 offset += 1
                 return
             }
             guard byte >= 0x20 else { throw .unexpectedByte(offset: offset) }
             offset += 1
             if byte == UInt8(ascii: "\\") {
-                isEscaped = true
+                hasEscapes = true
                 try readEscape()
             }
         }
@@ -255,14 +255,14 @@ struct JSONScanner {
 
     /// Reads an escape. Throws for a surrogate without its other half, as Foundation does.
     private mutating func readEscape() throws(JSONTape.Fault) {
-        switch try take() {
+        switch try readByte() {
         case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"), UInt8(ascii: "b"), UInt8(ascii: "f"),
             UInt8(ascii: "n"), UInt8(ascii: "r"), UInt8(ascii: "t"):
             return
         case UInt8(ascii: "u"):
             let unit = try readHexUnit()
             guard unit & 0xF800 == 0xD800 else { return }
-            guard unit < 0xDC00, try take() == UInt8(ascii: "\\"), try take() == UInt8(ascii: "u"),
+            guard unit < 0xDC00, try readByte() == UInt8(ascii: "\\"), try readByte() == UInt8(ascii: "u"),
                 try readHexUnit() & 0xFC00 == 0xDC00
             else { throw .unexpectedByte(offset: offset - 1) }
         default:
@@ -273,7 +273,7 @@ struct JSONScanner {
     private mutating func readHexUnit() throws(JSONTape.Fault) -> UInt16 {
         var unit: UInt16 = 0
         for _ in 0..<4 {
-            guard let digit = hexDigitValue(try take()) else { throw .unexpectedByte(offset: offset - 1) }
+            guard let digit = hexDigitValue(try readByte()) else { throw .unexpectedByte(offset: offset - 1) }
             unit = unit << 4 | UInt16(digit)
         }
         return unit
@@ -282,7 +282,7 @@ struct JSONScanner {
     private mutating func readNumber(into tape: inout JSONTape) throws(JSONTape.Fault) {
         let start = offset
         if text[offset] == UInt8(ascii: "-") { offset += 1 }
-        let first = try take()
+        let first = try readByte()
         switch first {
         case UInt8(ascii: "0"): break
         case UInt8(ascii: "1")...UInt8(ascii: "9"): skipDigits()
@@ -299,7 +299,7 @@ struct JSONScanner {
             }
             try readDigits()
         }
-        append(.number, from: start, to: offset, isEscaped: false, in: &tape)
+        append(.number, from: start, to: offset, hasEscapes: false, in: &tape)
     }
 
     private mutating func skipDigits() {
@@ -307,7 +307,7 @@ struct JSONScanner {
     }
 
     private mutating func readDigits() throws(JSONTape.Fault) {
-        guard try take() &- UInt8(ascii: "0") < 10 else { throw .unexpectedByte(offset: offset - 1) }
+        guard try readByte() &- UInt8(ascii: "0") < 10 else { throw .unexpectedByte(offset: offset - 1) }
         skipDigits()
     }
 }

@@ -13,8 +13,8 @@ enum ChannelRequestHandler {
         guard channelReason == .success else { return channelReason }
         guard head.isPriorityValid || head.priority == 1 else { return .badPriority }
         guard head.seenFields.contains(.expiration), head.isExpirationValid else { return .badExpirationDate }
-        guard slot.pointee.bodyBytes > 0 else { return .payloadEmpty }
-        guard slot.pointee.bodyBytes <= ChannelRules.bodyBytesMax else { return .payloadTooLarge }
+        guard slot.pointee.bodyBytesReceived > 0 else { return .payloadEmpty }
+        guard slot.pointee.bodyBytesReceived <= ChannelRules.bodyBytesMax else { return .payloadTooLarge }
         return isObject(body(slot), tape: &tape) ? .success : .badRequestPayload
     }
 
@@ -30,8 +30,8 @@ enum ChannelRequestHandler {
         guard commonReason == .success else { return commonReason }
         if head.path == .channelList { return .success }
         guard head.method == .post else { return validateChannel(head) }
-        guard slot.pointee.bodyBytes > 0 else { return .payloadEmpty }
-        guard slot.pointee.bodyBytes <= ChannelRules.bodyBytesMax else { return .payloadTooLarge }
+        guard slot.pointee.bodyBytesReceived > 0 else { return .payloadEmpty }
+        guard slot.pointee.bodyBytesReceived <= ChannelRules.bodyBytesMax else { return .payloadTooLarge }
         guard isObject(body(slot), tape: &tape) else { return .badRequestPayload }
         return validateCreation(tape)
     }
@@ -39,11 +39,11 @@ enum ChannelRequestHandler {
     private static func validateCommonFields(_ head: RequestHead) -> Reason {
         // For channels, Apple lists no `DuplicateHeaders`, so use the general reason.
         if head.hasDuplicateField { return .badRequestParams }
-        switch head.authorization {
+        switch head.authorizationOutcome {
         case .success: break
         // For channels, Apple lists neither of these reasons, so use the general one.
         case .unrelatedKeyIdInToken, .badEnvironmentKeyIdInToken: return .invalidProviderToken
-        default: return head.authorization
+        default: return head.authorizationOutcome
         }
         return head.isIdentifierValid ? .success : .badMessageId
     }
@@ -71,7 +71,10 @@ enum ChannelRequestHandler {
     }
 
     private static func body(_ slot: UnsafeMutablePointer<RequestSlot>) -> UnsafeRawBufferPointer {
-        slot.pointee.memory.prefix(min(slot.pointee.bodyBytes, RequestMemory.body.count), of: RequestMemory.body)
+        slot.pointee.memory.prefix(
+            min(slot.pointee.bodyBytesReceived, RequestMemory.body.count),
+            of: RequestMemory.body
+        )
     }
 
     /// Returns the app whose bundle id is in the path; nil if there is none or the team may not push to it.
@@ -81,7 +84,7 @@ enum ChannelRequestHandler {
         teamIdentifier: String,
         model: borrowing DeviceModel
     ) -> Int? {
-        let bundle = slot.pointee.memory.prefix(slot.pointee.head.bundleBytes, of: RequestMemory.bundle)
+        let bundle = slot.pointee.memory.prefix(slot.pointee.head.bundleIdentifierBytes, of: RequestMemory.bundle)
         guard let appIndex = model.appIndex(bundle: bundle),
             model.mayPush(team: teamIdentifier, to: appIndex)
         else { return nil }
@@ -129,7 +132,7 @@ enum ChannelRequestHandler {
         guard model.apps[appIndex].mayBroadcast else { return .featureNotEnabled }
         let head = slot.pointee.head
         if head.path == .channelList {
-            slot.pointee.managementBody = channelListJSON(model.channels.identifiers(appIndex: appIndex))
+            slot.pointee.managementResponseBody = channelListJSON(model.channels.openIdentifiers(appIndex: appIndex))
             return .success
         }
         if head.method == .post {
@@ -147,7 +150,7 @@ enum ChannelRequestHandler {
                 writer.member("message-storage-policy", model.channels[index].storesNewestMessage ? 1 : 0)
                 writer.member("push-type", "LiveActivity")
             }
-            slot.pointee.managementBody = writer.bytes
+            slot.pointee.managementResponseBody = writer.bytes
         }
         return .success
     }

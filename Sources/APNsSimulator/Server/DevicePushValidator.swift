@@ -16,7 +16,7 @@ enum DevicePushValidator {
         case .device, .deviceTokenMalformed: break
         }
         if head.hasDuplicateField { return .duplicateHeaders }
-        guard head.authorization == .success else { return head.authorization }
+        guard head.authorizationOutcome == .success else { return head.authorizationOutcome }
         guard head.isIdentifierValid else { return .badMessageId }
         guard head.isLiveActivity else { return .invalidPushType }
         guard head.isPriorityValid else { return .badPriority }
@@ -24,8 +24,8 @@ enum DevicePushValidator {
         guard head.isCollapseIdentifierValid else { return .badCollapseId }
         guard head.seenFields.contains(.topic) else { return .missingTopic }
         guard isTopic(slot.pointee.memory.prefix(head.topicBytes, of: RequestMemory.topic)) else { return .badTopic }
-        guard slot.pointee.bodyBytes > 0 else { return .payloadEmpty }
-        guard slot.pointee.bodyBytes <= bodyBytesMax else { return .payloadTooLarge }
+        guard slot.pointee.bodyBytesReceived > 0 else { return .payloadEmpty }
+        guard slot.pointee.bodyBytesReceived <= bodyBytesMax else { return .payloadTooLarge }
         guard head.path == .device else { return .badDeviceToken }
         return .success
     }

@@ -41,7 +41,7 @@ public struct Faults: Sendable, Equatable {
     public var unansweredShare = 0.0
     /// Whether a request takes effect even if its stream is reset or it is never answered: a push then reaches its
     /// phone.
-    public var lostResponsesAreApplied = true
+    public var unansweredRequestsTakeEffect = true
     /// The shares apply only to this many valid requests on each thread, counted from the time when the faults are set.
     /// Later requests are processed normally. Nil: no limit. ``informationalShare`` always applies.
     public var faultyRequests: Int?
@@ -161,7 +161,7 @@ enum UndocumentedResponse {
 /// What the service does with a valid request. Faults choose other cases than `processed`.
 enum RequestHandling {
     case processed
-    case late
+    case answeredLate
     case rejected(Reason)
     case undocumented(UndocumentedResponse)
     case refused
@@ -205,7 +205,7 @@ struct FaultSampler {
             (faults.tooManyRequestsShare, .rejected(.tooManyRequests)),
             (faults.refusedShare, .refused), (faults.resetShare, .reset), (faults.unansweredShare, .unanswered),
             (faults.unknownReasonShare, .undocumented(.unknownReason)), (faults.notJSONShare, .undocumented(.notJSON)),
-            (faults.lateShare, .late),
+            (faults.lateShare, .answeredLate),
         ]
         for reason in Reason.allCases { shares.append((faults.reasonShares[reason] ?? 0, .rejected(reason))) }
         var thresholds: [(upTo: UInt64, handling: RequestHandling)] = []
@@ -227,7 +227,7 @@ struct FaultSampler {
         return .processed
     }
 
-    func isInformationalFirst(_ random: inout SplitMix64) -> Bool {
+    func sampleInformationalFirst(_ random: inout SplitMix64) -> Bool {
         informationalThreshold > 0 && random.next() >> 32 < informationalThreshold
     }
 

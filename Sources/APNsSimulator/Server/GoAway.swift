@@ -1,7 +1,7 @@
 /// A GOAWAY frame (RFC 9113 §6.8) for the connections of a service.
 public struct GoAway: Sendable, Equatable {
     /// The error code: 0 is NO_ERROR, others are in RFC 9113 §7. Any 32 bits are accepted.
-    public var code: UInt32 = 0
+    public var errorCode: UInt32 = 0
     /// The `reason` in the debug data, usually a word of Apple's table; empty: no debug data.
     public var reason = "Shutdown"
     /// The last stream that is or will be answered: 0, or a client's stream, which is odd. Nil: the last one

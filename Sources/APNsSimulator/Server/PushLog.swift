@@ -9,7 +9,7 @@ final class PushLogFile: Sendable {
     /// Creates or overwrites the file. Only its owner may read it, because it shows who got which content.
     init(path: String) throws(SimulatorError) {
         let file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0o600)
-        guard file >= 0, Self.protect(file) else {
+        guard file >= 0, Self.restrictAccessToOwner(file) else {
             let reason = String(cString: strerror(errno))
             if file >= 0 { close(file) }
             throw SimulatorError(.invalidConfiguration, "pushLog: \(path): \(reason)")
@@ -18,7 +18,7 @@ final class PushLogFile: Sendable {
     }
 
     /// Sets the mode of a file that existed before. A pipe or device, such as `/dev/stdout`, keeps its own.
-    private static func protect(_ file: Int32) -> Bool {
+    private static func restrictAccessToOwner(_ file: Int32) -> Bool {
         var status = stat()
         guard fstat(file, &status) == 0 else { return false }
         return status.st_mode & S_IFMT != S_IFREG || fchmod(file, 0o600) == 0
@@ -67,7 +67,7 @@ final class PushLog: TurnEndHandler {
     private var hasPartialLine = false
     /// Lines that could not be written, for example because the disk was full. If lines are lost, the log
     /// proves nothing.
-    private(set) var linesLost = 0
+    private(set) var lostLineCount = 0
 
     init(file: PushLogFile, loop: EventLoop) {
         self.file = file
@@ -86,7 +86,7 @@ final class PushLog: TurnEndHandler {
         nowMilliseconds: Int64
     ) {
         let (memory, head) = (slot.pointee.memory, slot.pointee.head)
-        let body = memory.prefix(min(slot.pointee.bodyBytes, RequestMemory.body.count), of: RequestMemory.body)
+        let body = memory.prefix(min(slot.pointee.bodyBytesReceived, RequestMemory.body.count), of: RequestMemory.body)
         let payload = try? PushPayload(body, tape: &tape)
         var writer = JSONWriter()
         writer.object { writer in
@@ -95,7 +95,7 @@ final class PushLog: TurnEndHandler {
             if !outcome.reason.isEmpty { writer.member("reason", outcome.reason) }
             subject?.write(to: &writer)
             if head.path == .broadcast {
-                let bundle = memory.prefix(head.bundleBytes, of: RequestMemory.bundle)
+                let bundle = memory.prefix(head.bundleIdentifierBytes, of: RequestMemory.bundle)
                 let channel = memory.prefix(head.channelBytes, of: RequestMemory.channel)
                 writer.member("app", String(decoding: bundle, as: UTF8.self))
                 writer.member("channel", String(decoding: channel, as: UTF8.self))
@@ -167,7 +167,7 @@ final class PushLog: TurnEndHandler {
         }
         let rest = buffer[writtenBytes...]
         let partialLineBytes = hasPartialLine ? rest.prefix { $0 != UInt8(ascii: "\n") }.count + 1 : 0
-        linesLost += rest.dropFirst(partialLineBytes).count { $0 == UInt8(ascii: "\n") }
+        lostLineCount += rest.dropFirst(partialLineBytes).count { $0 == UInt8(ascii: "\n") }
         buffer.removeSubrange((writtenBytes + partialLineBytes)...)
         buffer.removeFirst(writtenBytes)
     }

@@ -1,7 +1,7 @@
 import Glibc
 
-/// The contents of a request's header section. Each field is checked when it arrives. Values that later
-/// checks need are kept in `RequestMemory`.
+/// The contents of a request's header section. Each field is checked when it arrives. The texts that later checks need
+/// are in `RequestMemory`; here are only their lengths.
 struct RequestHead {
     /// The fields that may occur only once.
     struct FieldSet: OptionSet {
@@ -43,7 +43,7 @@ struct RequestHead {
     var hasDuplicateField = false
     var method = Method.other
     var path = Path.unknown
-    var authorization = Reason.missingProviderToken
+    var authorizationOutcome = Reason.missingProviderToken
     var isLiveActivity = false
     var isPriorityValid = true
     var isExpirationValid = true
@@ -59,7 +59,7 @@ struct RequestHead {
     var topicBytes = 0
     /// The length of `apns-id`, or of `apns-request-id` in a request for channels; 0 without a valid one.
     var identifierBytes = 0
-    var bundleBytes = 0
+    var bundleIdentifierBytes = 0
     var channelBytes = 0
 
     /// Whether the request sends to a channel or manages channels.
@@ -79,24 +79,24 @@ struct RequestHead {
         case 7:
             if isEqual(name, ":method") {
                 setMethod(value)
-            } else if isEqual(name, "apns-id"), recordFirst(.identifier) {
+            } else if isEqual(name, "apns-id"), recordIfFirst(.identifier) {
                 isIdentifierValid = Self.isUUID(value)
                 if isIdentifierValid { identifierBytes = memory.store(value, in: RequestMemory.identifier) }
             }
         case 10:
             // A value that is too long for the memory cannot be a topic. It is stored as an empty topic.
-            if isEqual(name, "apns-topic"), recordFirst(.topic) {
+            if isEqual(name, "apns-topic"), recordIfFirst(.topic) {
                 topicBytes = memory.store(value, in: RequestMemory.topic)
             }
         case 13:
-            if isEqual(name, "authorization") { return recordFirst(.authorization) }
-            if isEqual(name, "apns-priority"), recordFirst(.priority) { setPriority(value) }
+            if isEqual(name, "authorization") { return recordIfFirst(.authorization) }
+            if isEqual(name, "apns-priority"), recordIfFirst(.priority) { setPriority(value) }
         case 14:
-            if isEqual(name, "apns-push-type"), recordFirst(.pushType) {
+            if isEqual(name, "apns-push-type"), recordIfFirst(.pushType) {
                 isLiveActivity = isEqual(value, "liveactivity")
             }
         case 15:
-            if isEqual(name, "apns-expiration"), recordFirst(.expiration) {
+            if isEqual(name, "apns-expiration"), recordIfFirst(.expiration) {
                 let seconds = unsignedDecimal(value)
                 isExpirationValid = seconds != nil
                 expiration = seconds ?? -1
@@ -104,7 +104,7 @@ struct RequestHead {
                 addChannelField(name: name, value: value, memory: memory)
             }
         case 16:
-            if isEqual(name, "apns-collapse-id"), recordFirst(.collapseIdentifier) {
+            if isEqual(name, "apns-collapse-id"), recordIfFirst(.collapseIdentifier) {
                 isCollapseIdentifierValid = value.count <= Self.collapseIdentifierBytesMax
             }
         default: break
@@ -112,7 +112,7 @@ struct RequestHead {
         return false
     }
 
-    private mutating func recordFirst(_ field: FieldSet) -> Bool {
+    private mutating func recordIfFirst(_ field: FieldSet) -> Bool {
         guard seenFields.insert(field).inserted else {
             hasDuplicateField = true
             return false
@@ -146,10 +146,10 @@ struct RequestHead {
         value: UnsafeRawBufferPointer,
         memory: RequestMemory
     ) {
-        if isEqual(name, "apns-channel-id"), recordFirst(.channel) {
+        if isEqual(name, "apns-channel-id"), recordIfFirst(.channel) {
             isChannelValid = Self.isBase64(value)
             if isChannelValid { channelBytes = memory.store(value, in: RequestMemory.channel) }
-        } else if isEqual(name, "apns-request-id"), recordFirst(.requestIdentifier) {
+        } else if isEqual(name, "apns-request-id"), recordIfFirst(.requestIdentifier) {
             isIdentifierValid = Self.isUUID(value)
             if isIdentifierValid { identifierBytes = memory.store(value, in: RequestMemory.identifier) }
         }
@@ -200,7 +200,7 @@ struct RequestHead {
     private mutating func setBundle(_ bundle: UnsafeRawBufferPointer, path: Path, memory: RequestMemory) {
         guard !bundle.isEmpty, !bundle.contains(UInt8(ascii: "/")) else { return }
         // A bundle id that is too long for the memory is stored as an empty one, which belongs to no app.
-        bundleBytes = memory.store(bundle, in: RequestMemory.bundle)
+        bundleIdentifierBytes = memory.store(bundle, in: RequestMemory.bundle)
         self.path = path
     }
 
@@ -254,7 +254,7 @@ struct RequestMemory {
     static let topic = 5_376..<5_632
     static let identifier = 5_632..<5_696
     /// The response's body. A description or list of channels is stored elsewhere, in
-    /// `RequestSlot.managementBody`.
+    /// `RequestSlot.managementResponseBody`.
     static let response = 5_696..<5_824
     static let bundle = 5_824..<6_080
     static let channel = 6_080..<6_144

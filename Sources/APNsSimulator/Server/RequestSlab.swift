@@ -3,7 +3,7 @@ struct RequestSlot {
     let memory: RequestMemory
     var head = RequestHead()
     /// The number of received bytes of the body. Bytes over the limit are counted, but not kept.
-    var bodyBytes = 0
+    var bodyBytesReceived = 0
     var streamIdentifier: Int32 = 0
     /// Grows by one when the slot is released. A delayed response keeps the number of its request. If the numbers
     /// differ when the response is due, the slot belongs to another request, and the response is not sent.
@@ -18,7 +18,7 @@ struct RequestSlot {
     var successStatus = SuccessStatus.ok
     /// The body of a response that describes or lists channels. A list may be longer than the request's
     /// memory.
-    var managementBody: [UInt8] = []
+    var managementResponseBody: [UInt8] = []
     /// The response that Apple does not document, if a fault demands one; else nil.
     var undocumentedResponse: UndocumentedResponse?
     /// For a 410: the `timestamp` in the response, UNIX milliseconds: when the token became invalid, or the present
@@ -65,14 +65,14 @@ struct RequestSlab: ~Copyable {
     mutating func release(_ slot: UnsafeMutablePointer<RequestSlot>) {
         precondition(slotsInUse > 0)
         slot.pointee.head = RequestHead()
-        slot.pointee.bodyBytes = 0
+        slot.pointee.bodyBytesReceived = 0
         slot.pointee.generation &+= 1
         slot.pointee.connection = nil
         slot.pointee.responseBytes = 0
         slot.pointee.responseBytesSent = 0
         slot.pointee.undocumentedResponse = nil
         slot.pointee.successStatus = .ok
-        if !slot.pointee.managementBody.isEmpty { slot.pointee.managementBody = [] }
+        if !slot.pointee.managementResponseBody.isEmpty { slot.pointee.managementResponseBody = [] }
         slot.pointee.tokenRetiredAtMilliseconds = 0
         slot.pointee.previousSlot = nil
         slot.pointee.nextSlot = firstFree
@@ -148,7 +148,7 @@ struct ResponseQueue {
 enum SuccessStatus: UInt8, CaseIterable {
     case ok, created, deleted
 
-    var number: Int {
+    var statusCode: Int {
         switch self {
         case .ok: 200
         case .created: 201

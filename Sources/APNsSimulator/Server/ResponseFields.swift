@@ -8,26 +8,26 @@ final class ResponseFields {
     private static let fieldsMax = 3
 
     private let fields = UnsafeMutablePointer<nghttp2_nv>.allocate(capacity: ResponseFields.fieldsMax)
-    private let statuses: [nghttp2_nv]
-    private let successStatuses: [nghttp2_nv]
-    private let earlyHints = ResponseFields.field(
+    private let statusFields: [nghttp2_nv]
+    private let successStatusFields: [nghttp2_nv]
+    private let earlyHintsStatusField = ResponseFields.field(
         ResponseFields.bytes(":status"),
         ResponseFields.bytes("103"),
         isIndexed: false
     )
-    private let identifierName = ResponseFields.bytes("apns-id")
-    private let uniqueIdentifierName = ResponseFields.bytes("apns-unique-id")
-    private let requestIdentifierName = ResponseFields.bytes("apns-request-id")
-    private let channelName = ResponseFields.bytes("apns-channel-id")
+    private let identifierFieldName = ResponseFields.bytes("apns-id")
+    private let uniqueIdentifierFieldName = ResponseFields.bytes("apns-unique-id")
+    private let requestIdentifierFieldName = ResponseFields.bytes("apns-request-id")
+    private let channelFieldName = ResponseFields.bytes("apns-channel-id")
 
     init() {
         fields.initialize(repeating: nghttp2_nv(), count: Self.fieldsMax)
         let name = Self.bytes(":status")
-        statuses = Reason.allCases.map { reason in
+        statusFields = Reason.allCases.map { reason in
             Self.field(name, Self.bytes(Self.statusText(reason.status)), isIndexed: true)
         }
-        successStatuses = SuccessStatus.allCases.map { status in
-            Self.field(name, Self.bytes(Self.statusText(status.number)), isIndexed: true)
+        successStatusFields = SuccessStatus.allCases.map { status in
+            Self.field(name, Self.bytes(Self.statusText(status.statusCode)), isIndexed: true)
         }
     }
 
@@ -41,10 +41,10 @@ final class ResponseFields {
         identifier: UnsafeRawBufferPointer,
         uniqueIdentifier: UnsafeRawBufferPointer?
     ) -> UnsafeMutableBufferPointer<nghttp2_nv> {
-        fields[0] = statuses[Int(reason.rawValue)]
-        fields[1] = Self.field(identifierName, identifier, isIndexed: false)
+        fields[0] = statusFields[Int(reason.rawValue)]
+        fields[1] = Self.field(identifierFieldName, identifier, isIndexed: false)
         guard let uniqueIdentifier else { return UnsafeMutableBufferPointer(start: fields, count: 2) }
-        fields[2] = Self.field(uniqueIdentifierName, uniqueIdentifier, isIndexed: false)
+        fields[2] = Self.field(uniqueIdentifierFieldName, uniqueIdentifier, isIndexed: false)
         return UnsafeMutableBufferPointer(start: fields, count: 3)
     }
 
@@ -56,18 +56,18 @@ final class ResponseFields {
         channel: UnsafeRawBufferPointer
     ) -> UnsafeMutableBufferPointer<nghttp2_nv> {
         fields[0] =
-            reason == .success ? successStatuses[Int(status.rawValue)] : statuses[Int(reason.rawValue)]
-        fields[1] = Self.field(requestIdentifierName, requestIdentifier, isIndexed: false)
+            reason == .success ? successStatusFields[Int(status.rawValue)] : statusFields[Int(reason.rawValue)]
+        fields[1] = Self.field(requestIdentifierFieldName, requestIdentifier, isIndexed: false)
         guard reason == .success, status == .created else {
             return UnsafeMutableBufferPointer(start: fields, count: 2)
         }
-        fields[2] = Self.field(channelName, channel, isIndexed: false)
+        fields[2] = Self.field(channelFieldName, channel, isIndexed: false)
         return UnsafeMutableBufferPointer(start: fields, count: 3)
     }
 
     /// Returns the fields of a 103 (RFC 8297), which precedes the response. Valid until the next call.
     func makeInformationalFields() -> UnsafeMutableBufferPointer<nghttp2_nv> {
-        fields[0] = earlyHints
+        fields[0] = earlyHintsStatusField
         return UnsafeMutableBufferPointer(start: fields, count: 1)
     }
 

@@ -1,6 +1,6 @@
 extension ServerConnection {
     /// Carries out a broadcast or a request to the management service.
-    func processChannel(
+    func processChannelRequest(
         _ slot: UnsafeMutablePointer<RequestSlot>,
         teamIdentifier: String,
         nowMilliseconds: Int64

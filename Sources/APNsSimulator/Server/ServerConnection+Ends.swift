@@ -57,12 +57,12 @@ extension ServerConnection {
     }
 
     /// Closes the connection without GOAWAY and without TLS's close_notify.
-    func closeWithoutNotify() {
+    func closeWithoutCloseNotify() {
         guard state != .closed else { return }
         owner.statistics.connectionsCut += 1
         recordLostResponses()
         releaseSession()
-        stream?.closeWithoutNotify()
+        stream?.closeWithoutCloseNotify()
         stream = nil
         owner.remove(self)
     }
@@ -98,7 +98,7 @@ extension ServerConnection {
             session,
             UInt8(NGHTTP2_FLAG_NONE.rawValue),
             last,
-            goAway.code,
+            goAway.errorCode,
             data,
             data.count
         )

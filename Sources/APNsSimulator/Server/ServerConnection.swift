@@ -79,7 +79,7 @@ final class ServerConnection {
 
     func checkAuthorization(_ value: UnsafeRawBufferPointer, of slot: UnsafeMutablePointer<RequestSlot>) {
         let countBefore = authentication.verificationCount
-        slot.pointee.head.authorization = authentication.authenticate(
+        slot.pointee.head.authorizationOutcome = authentication.authenticate(
             value,
             keys: owner.setup.keys,
             environment: owner.setup.environment,
@@ -121,10 +121,10 @@ final class ServerConnection {
     private func handleValidRequest(_ slot: UnsafeMutablePointer<RequestSlot>) {
         let handling = owner.sampleHandling(service)
         switch handling {
-        case .processed, .late:
+        case .processed, .answeredLate:
             let (reason, effect) = processRequest(slot)
             owner.log(slot, PushOutcome(reason, effect: effect))
-            if case .late = handling {
+            if case .answeredLate = handling {
                 respond(slot, reason, afterMilliseconds: Int64(faults.lateMilliseconds))
             } else {
                 respond(slot, reason)
@@ -143,7 +143,7 @@ final class ServerConnection {
             owner.statistics.streamsRefused += 1
             resetStream(slot, NGHTTP2_REFUSED_STREAM.rawValue)
         case .reset:
-            owner.log(slot, PushOutcome("reset", effect: effectOfLostResponse(slot)))
+            owner.log(slot, PushOutcome("reset", effect: processWithLostResponse(slot)))
             owner.statistics.streamsReset += 1
             resetStream(slot, faults.resetCode)
         case .unanswered:
@@ -152,22 +152,23 @@ final class ServerConnection {
     }
 
     private func leaveUnanswered(_ slot: UnsafeMutablePointer<RequestSlot>, isValid: Bool) {
-        owner.log(slot, PushOutcome("unanswered", effect: isValid ? effectOfLostResponse(slot) : nil))
+        owner.log(slot, PushOutcome("unanswered", effect: isValid ? processWithLostResponse(slot) : nil))
         owner.statistics.requestsUnanswered += 1
     }
 
-    private func effectOfLostResponse(_ slot: UnsafeMutablePointer<RequestSlot>) -> PushEffect? {
-        faults.lostResponsesAreApplied ? processRequest(slot).effect : nil
+    private func processWithLostResponse(_ slot: UnsafeMutablePointer<RequestSlot>) -> PushEffect? {
+        faults.unansweredRequestsTakeEffect ? processRequest(slot).effect : nil
     }
 
-    /// Carries out a valid request. A broadcast, or another request about channels, goes to `processChannel`. For a
-    /// push to a device, checks the device token and the topic as APNs does. Delivers an accepted push to the phone.
+    /// Carries out a valid request. A broadcast, or another request about channels, goes to `processChannelRequest`.
+    /// For a push to a device, checks the device token and the topic as APNs does. Delivers an accepted push to the
+    /// phone.
     private func processRequest(_ slot: UnsafeMutablePointer<RequestSlot>) -> (reason: Reason, effect: PushEffect?) {
         guard let key = authentication.keyIndex else { return (.missingProviderToken, nil) }
         let now = owner.simulatedMilliseconds
         let team = owner.setup.keys[key].teamIdentifier
         if slot.pointee.head.concernsChannels {
-            return (processChannel(slot, teamIdentifier: team, nowMilliseconds: now), nil)
+            return (processChannelRequest(slot, teamIdentifier: team, nowMilliseconds: now), nil)
         }
         let priority = slot.pointee.head.priority
         let (checkResult, effect) = owner.setup.sharedModel.withModel { model -> (TokenCheckResult, PushEffect?) in
@@ -178,7 +179,7 @@ final class ServerConnection {
                 nowMilliseconds: now
             )
             guard checkResult.reason == .success else { return (checkResult, nil) }
-            let body = slot.pointee.memory.prefix(slot.pointee.bodyBytes, of: RequestMemory.body)
+            let body = slot.pointee.memory.prefix(slot.pointee.bodyBytesReceived, of: RequestMemory.body)
             let effect = model.deliver(
                 body,
                 token: token,
@@ -188,7 +189,7 @@ final class ServerConnection {
             )
             return (checkResult, effect)
         }
-        slot.pointee.tokenRetiredAtMilliseconds = checkResult.retiredAtMilliseconds
+        slot.pointee.tokenRetiredAtMilliseconds = checkResult.tokenRetiredAtMilliseconds
         if checkResult.reason == .success {
             if priority == 10 { owner.statistics.priority10Pushes += 1 } else { owner.statistics.priority5Pushes += 1 }
         }
@@ -205,7 +206,7 @@ final class ServerConnection {
     ) {
         slot.pointee.reason = reason
         // A response with a reason must not describe channels.
-        if reason != .success { slot.pointee.managementBody = [] }
+        if reason != .success { slot.pointee.managementResponseBody = [] }
         if slot.pointee.undocumentedResponse == nil { owner.statistics[reason] += 1 }
         let latency = latencyMilliseconds ?? owner.sampleLatencyMilliseconds(service)
         if latency == 0 || !owner.scheduleResponse(slot, afterMilliseconds: latency) { submitResponse(slot) }
@@ -219,7 +220,7 @@ final class ServerConnection {
 
     private func submitResponse(_ slot: UnsafeMutablePointer<RequestSlot>) {
         guard let session else { return }
-        if owner.isInformationalFirst(service) {
+        if owner.sampleInformationalFirst(service) {
             let head = owner.responseFields.makeInformationalFields()
             let flags = UInt8(NGHTTP2_FLAG_NONE.rawValue)
             let stream = slot.pointee.streamIdentifier
@@ -253,7 +254,7 @@ final class ServerConnection {
             channel: slot.pointee.memory.prefix(head.channelBytes, of: RequestMemory.channel)
         )
         if slot.pointee.reason != .success { writeResponseBody(slot) }
-        if slot.pointee.reason == .success, slot.pointee.managementBody.isEmpty {
+        if slot.pointee.reason == .success, slot.pointee.managementResponseBody.isEmpty {
             nghttp2_submit_response(session, slot.pointee.streamIdentifier, fields.baseAddress, fields.count, nil)
         } else {
             submitResponseWithBody(slot, fields, session)
@@ -361,7 +362,7 @@ extension ServerConnection: StreamHandler {
         guard count >= 0 else { return close() }
         if isCutDue {
             owner.announceRegistrations()
-            return closeWithoutNotify()
+            return closeWithoutCloseNotify()
         }
         send()
         owner.announceRegistrations()

@@ -21,7 +21,8 @@ struct ServiceSetup: @unchecked Sendable {
 final class Mailbox: Sendable {
     typealias Work = @Sendable (ServerLoop) -> Void
 
-    /// The most queued work. Calls of the control interface and accepted connections need far less.
+    /// The maximum number of queued work items (R4). Calls of the control interface and accepted connections need far
+    /// fewer.
     private static let workMax = 65_536
 
     private struct State {
@@ -132,9 +133,9 @@ final class ServerLoop {
             : managementFaultSampler.sampleLatencyMilliseconds(&random)
     }
 
-    func isInformationalFirst(_ service: Service) -> Bool {
+    func sampleInformationalFirst(_ service: Service) -> Bool {
         service == .push
-            ? faultSampler.isInformationalFirst(&random) : managementFaultSampler.isInformationalFirst(&random)
+            ? faultSampler.sampleInformationalFirst(&random) : managementFaultSampler.sampleInformationalFirst(&random)
     }
 
     /// Listens on an address. Distributes connections over the threads, round robin.
@@ -187,7 +188,7 @@ final class ServerLoop {
     /// Returns the counts so far. First ends the count of a second that is over, so that `requestsLastSecond` is right.
     func currentStatistics() -> ServiceStatistics {
         statistics.advance(nowMilliseconds: loop.wallMilliseconds)
-        statistics.pushLogLinesLost = pushLog?.linesLost ?? 0
+        statistics.pushLogLinesLost = pushLog?.lostLineCount ?? 0
         return statistics
     }
 
@@ -211,7 +212,7 @@ final class ServerLoop {
     }
 
     func cutAllConnections() {
-        for connection in Array(connections.values) { connection.closeWithoutNotify() }
+        for connection in Array(connections.values) { connection.closeWithoutCloseNotify() }
     }
 
     func silenceAllConnections(stopsReading: Bool) {

@@ -1,6 +1,7 @@
 /// The counts of one thread or of all threads of the simulator, since the start or the last reset.
 public struct ServiceStatistics: Sendable {
-    /// Complete requests to the push service, including those with faults.
+    /// Requests to the push service that arrived completely, also invalid ones and those that a configured fault refuses,
+    /// resets or leaves unanswered.
     public internal(set) var requests = 0
     /// The number of accepted pushes to devices with `apns-priority` 5. `priority10Pushes` counts those with 10.
     public internal(set) var priority5Pushes = 0

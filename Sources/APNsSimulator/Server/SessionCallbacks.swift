@@ -94,15 +94,15 @@ private func dataChunkReceived(
     _ userData: UnsafeMutableRawPointer?
 ) -> Int32 {
     guard let slot = slot(session, stream) else { return 0 }
-    let receivedBytes = slot.pointee.bodyBytes
-    slot.pointee.bodyBytes = receivedBytes + count
+    let receivedBytes = slot.pointee.bodyBytesReceived
+    slot.pointee.bodyBytesReceived = receivedBytes + count
     let body = slot.pointee.memory[RequestMemory.body]
     let keptBytes = min(count, max(0, body.count - receivedBytes))
     if keptBytes > 0 {
         UnsafeMutableRawBufferPointer(rebasing: body[receivedBytes..<receivedBytes + keptBytes])
             .copyMemory(from: UnsafeRawBufferPointer(start: data, count: keptBytes))
     }
-    if slot.pointee.bodyBytes > bodyBytesReceivedMax {
+    if slot.pointee.bodyBytesReceived > bodyBytesReceivedMax {
         nghttp2_submit_rst_stream(
             session,
             UInt8(NGHTTP2_FLAG_NONE.rawValue),
@@ -155,14 +155,16 @@ func readResponseBody(
     guard let buffer, let flags, let slot = source?.pointee.ptr?.assumingMemoryBound(to: RequestSlot.self) else {
         return Int(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue)
     }
-    if !slot.pointee.managementBody.isEmpty {
-        return slot.pointee.managementBody.withUnsafeBytes { send($0, of: slot, to: buffer, length, flags) }
+    if !slot.pointee.managementResponseBody.isEmpty {
+        return slot.pointee.managementResponseBody.withUnsafeBytes {
+            copyResponse($0, of: slot, to: buffer, length, flags)
+        }
     }
     let response = slot.pointee.memory.prefix(slot.pointee.responseBytes, of: RequestMemory.response)
-    return send(response, of: slot, to: buffer, length, flags)
+    return copyResponse(response, of: slot, to: buffer, length, flags)
 }
 
-private func send(
+private func copyResponse(
     _ response: UnsafeRawBufferPointer,
     of slot: UnsafeMutablePointer<RequestSlot>,
     to buffer: UnsafeMutablePointer<UInt8>,

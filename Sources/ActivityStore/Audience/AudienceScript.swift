@@ -25,8 +25,8 @@ enum AudienceScript: Int, CaseIterable {
 
     private static let constants: [(name: String, value: Int64)] = [
         // Pages.
-        ("PAGE_BYTES_MAX", Int64(PageLimits.bytesMax)),
-        ("PAGE_BYTES_AFTER_COMPACTION", Int64(PageLimits.bytesMaxAfterCompaction(of: PageLimits.bytesMax))),
+        ("PAGE_BYTES_MAX", Int64(PageLimits.bytesBeforeArranging)),
+        ("PAGE_BYTES_AFTER_COMPACTION", Int64(PageLimits.bytesBeforeSplit(of: PageLimits.bytesBeforeArranging))),
         ("PAGE_BYTES_BEFORE_FULL", Int64(PageLimits.bytesBeforeFull)),
         ("PAGE_RENEWAL_SECONDS", PageLimits.renewalIntervalSeconds),
         ("PAGE_ACTIVITY_LIFETIME", PageLimits.activityExpiryMilliseconds),
@@ -50,7 +50,7 @@ enum AudienceScript: Int, CaseIterable {
         ("ACTIVITY_LIFETIME_MILLISECONDS", StoreLimits.activityExpiryMilliseconds),
         ("TIMESTAMP_MAX", Limits.timestampMax),
         ("FANOUTS_MAX", Int64(AudienceRecordLimits.fanOutsMax)),
-        ("RANGE_COUNT_FIXED", AudienceRecordLimits.rangeCountFixedMilliseconds),
-        ("BODY_KEPT", AudienceRecordLimits.bodyKeptMilliseconds),
+        ("RANGE_COUNT_FIXED", AudienceRecordLimits.rangeCountKeptMillisecondsMax),
+        ("BODY_KEPT", AudienceRecordLimits.joinerBodyAgeMillisecondsMax),
     ]
 }

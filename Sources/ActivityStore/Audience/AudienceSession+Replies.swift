@@ -16,13 +16,13 @@ extension AudienceSession {
         guard let call = calls.oldest else { return }
         switch call.kind {
         case .lookUp, .arrange:
-            guard let directory = reply.bytesOrEmpty else { return handleViolation(on: connection) }
+            guard let directory = reply.bytesOrEmpty else { return handleProtocolViolation(on: connection) }
             connection.resetReconnectPause()
             _ = calls.removeOldest()
             entryAppender.handleDirectory(directory, call.appendSlot)
         default:
             guard let result = parseReply(reply, of: call.kind, from: reader) else {
-                return handleViolation(on: connection)
+                return handleProtocolViolation(on: connection)
             }
             connection.resetReconnectPause()
             _ = calls.removeOldest()
@@ -42,7 +42,7 @@ extension AudienceSession {
             // A handler or an error reply may have closed the connection. Then all remaining calls have
             // failed already.
             guard connection.completeOldestCall(from: reader) else { return }
-            guard hasAllElements else { return handleViolation(on: connection) }
+            guard hasAllElements else { return handleProtocolViolation(on: connection) }
             let element = reader.element(index)
             if element.kind == .error {
                 let error = RedisError(reply: element.bytes)
@@ -52,7 +52,7 @@ extension AudienceSession {
                 connection.resetReconnectPause()
                 if let call = calls.removeOldest() { entryAppender.handleAppendOutcome(call.appendSlot, outcome) }
             } else {
-                return handleViolation(on: connection)
+                return handleProtocolViolation(on: connection)
             }
         }
     }
@@ -77,7 +77,7 @@ extension AudienceSession {
                     at: 0,
                     from: reader
                 )
-            else { return handleViolation(on: connection) }
+            else { return handleProtocolViolation(on: connection) }
             connection.resetReconnectPause()
             if let call = calls.removeOldest() { entryAppender.handler?.audienceReplied(tag: call.tag, result) }
         }
@@ -85,7 +85,7 @@ extension AudienceSession {
 
     /// Ends the connection, because the oldest call cannot have this reply. Later replies might be given to
     /// the wrong calls too.
-    private func handleViolation(on connection: RedisConnection) {
+    private func handleProtocolViolation(on connection: RedisConnection) {
         let error = RedisError(.protocolViolation, "a reply of Redis does not fit its call")
         handleFailure(error)
         connection.disconnect(error)
@@ -118,7 +118,8 @@ extension AudienceSession {
         let count = reply.elementCount
         guard count == 6 || count == 8, reader.element(0).isWord("send"),
             let timestamp = reader.readInteger(1, in: 0...Limits.timestampMax),
-            let priority = reader.readInteger(2, in: 5...10), let frequentPriority = reader.readInteger(3, in: 5...10),
+            let priority = reader.readInteger(2, in: 5...10),
+            let frequentUpdatesPriority = reader.readInteger(3, in: 5...10),
             let demoted = reader.readInteger(4, in: 0...1),
             let rangeCount = reader.readInteger(5, in: 1...Int64(MemberLocation.segmentCount)),
             SegmentRange(index: 0, rangeCount: Int(rangeCount)) != nil
@@ -127,7 +128,7 @@ extension AudienceSession {
         result.grant = AudienceGrant(
             timestamp: timestamp,
             priority: UInt8(priority),
-            frequentPriority: UInt8(frequentPriority),
+            frequentUpdatesPriority: UInt8(frequentUpdatesPriority),
             isDemoted: demoted == 1,
             rangeCount: UInt16(rangeCount)
         )
@@ -200,7 +201,7 @@ extension AudienceSession {
             result.totals = totals
             result.times = times
             if hasBroadcasts {
-                result.broadcasts = StoredBroadcast.read(
+                result.broadcasts = StoredBroadcast.readCounts(
                     UnsafeRawBufferPointer(rebasing: bytes[StoredCounts.byteCount...])
                 )
             }

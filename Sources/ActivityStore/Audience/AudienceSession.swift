@@ -49,7 +49,7 @@ final class AudienceSession: RedisSession {
 
     /// Collects an append's entry for a Redis command that is written at the end of the turn at the latest.
     func collectEntry(_ slot: UInt16, on connection: RedisConnection) -> IssueOutcome {
-        if let obstacle = connection.obstacle { return obstacle }
+        if let issueObstacle = connection.issueObstacle { return issueObstacle }
         flushCheckpoints(on: connection)
         collectedSlots.initializeElement(at: collectedSlotCount, to: slot)
         collectedSlotCount += 1
@@ -72,7 +72,7 @@ final class AudienceSession: RedisSession {
         let bytesMax =
             ScriptPrefixes.bytesPerPrefix + 3 * overhead
             + count * (AudienceStoreKey.bytesMax + MemberEntryFormat.bytesMax + 2 * overhead)
-        connection.write(calls: count, bytesMax: bytesMax) { room in
+        connection.write(callCount: count, bytesMax: bytesMax) { room in
             var writer = RedisCommandWriter(room, argumentCount: ScriptPrefixes.argumentCount + 1 + 2 * count)
             writer.writeVerbatim(connection.scriptPrefixes[AudienceScript.append.rawValue])
             writer.writeArgument(number: count)
@@ -89,11 +89,11 @@ final class AudienceSession: RedisSession {
 
     /// Runs the script `arrange`, which makes or rearranges the page of an append.
     func arrangePage(ofAppend slot: UInt16, on connection: RedisConnection) -> IssueOutcome {
-        if let obstacle = connection.obstacle { return obstacle }
+        if let issueObstacle = connection.issueObstacle { return issueObstacle }
         let hashTag = entryAppender.appendTable.hashTag(slot)
         let bounds = entryAppender.appendTable[slot].bounds
         let isDevice = entryAppender.appendTable[slot].isDevice
-        let keyCount = bounds.middle == nil ? 2 : 3
+        let keyCount = bounds.splitPosition == nil ? 2 : 3
         write(
             AudienceSessionCall(tag: 0, kind: .arrange, appendSlot: slot),
             argumentCount: ScriptPrefixes.argumentCount + 1 + keyCount + 4,
@@ -107,10 +107,14 @@ final class AudienceSession: RedisSession {
                 $0.writeByte(AudienceStoreKey.directoryLetter)
             }
             writer.writePageKey(hashTag, bounds.lower)
-            if let middle = bounds.middle { writer.writePageKey(hashTag, middle) }
+            if let splitPosition = bounds.splitPosition { writer.writePageKey(hashTag, splitPosition) }
             writer.writeArgument(bound: bounds.lower)
             writer.writeArgument(bound: bounds.nextLower)
-            if let middle = bounds.middle { writer.writeArgument(bound: middle) } else { writer.writeEmptyArgument() }
+            if let splitPosition = bounds.splitPosition {
+                writer.writeArgument(bound: splitPosition)
+            } else {
+                writer.writeEmptyArgument()
+            }
             writer.writeArgument(letter: UInt8(ascii: isDevice ? "1" : "0"))
         }
         return .issued
@@ -127,7 +131,7 @@ final class AudienceSession: RedisSession {
         key: Bytes,
         on connection: RedisConnection
     ) -> IssueOutcome {
-        if let obstacle = connection.obstacle { return obstacle }
+        if let issueObstacle = connection.issueObstacle { return issueObstacle }
         flushAppends(on: connection)
         if !checkpoints.hasRoom(for: text, of: key) { flushCheckpoints(on: connection) }
         checkpoints.append(key, range, claim: claim, text: text)
@@ -140,7 +144,8 @@ final class AudienceSession: RedisSession {
     private func flushCheckpoints(on connection: RedisConnection) {
         let count = checkpoints.count
         guard count > 0 else { return }
-        connection.write(calls: count, bytesMax: ScriptPrefixes.bytesPerPrefix + checkpoints.commandBytesMax) { room in
+        connection.write(callCount: count, bytesMax: ScriptPrefixes.bytesPerPrefix + checkpoints.commandBytesMax) {
+            room in
             var writer = RedisCommandWriter(
                 room,
                 argumentCount: ScriptPrefixes.argumentCount + checkpoints.argumentCount
@@ -156,7 +161,7 @@ final class AudienceSession: RedisSession {
 
     /// Reads a page or a directory.
     func get(_ key: Bytes, _ call: AudienceSessionCall, on connection: RedisConnection) -> IssueOutcome {
-        if let obstacle = connection.obstacle { return obstacle }
+        if let issueObstacle = connection.issueObstacle { return issueObstacle }
         write(call, argumentCount: 2, bytesMax: key.count, on: connection) { writer in
             writer.writeArgument(count: 3) { $0.writeVerbatim(Bytes("GET" as StaticString)) }
             writer.writeArgument(key)
@@ -166,8 +171,8 @@ final class AudienceSession: RedisSession {
 
     /// Writes a Redis command that runs the script `audience` for one call about the audience's record. Checkpoints are
     /// not written here but by `collectCheckpoint`, directories and pages by `get`, and appends by the `EntryAppender`.
-    func perform(_ call: AudienceCall<Bytes>, key: Bytes, on connection: RedisConnection) -> IssueOutcome {
-        if let obstacle = connection.obstacle { return obstacle }
+    func issueRecordCall(_ call: AudienceCall<Bytes>, key: Bytes, on connection: RedisConnection) -> IssueOutcome {
+        if let issueObstacle = connection.issueObstacle { return issueObstacle }
         let (kind, argumentCount, argumentBytesMax) = call.operation.recordCallLayout
         write(
             AudienceSessionCall(tag: call.tag, kind: kind),
@@ -193,7 +198,7 @@ final class AudienceSession: RedisSession {
     ) {
         flush(on: connection)
         let overhead = (argumentCount + 1) * RedisCommandWriter.argumentOverheadBytes
-        connection.write(calls: 0, bytesMax: bytesMax + overhead) { room in
+        connection.write(callCount: 0, bytesMax: bytesMax + overhead) { room in
             var writer = RedisCommandWriter(room, argumentCount: argumentCount)
             arguments(&writer)
             return writer.count

@@ -36,7 +36,7 @@ public struct AudienceStoreCounters: Sendable {
 public final class AudienceStore {
     let redis: RedisClient
     private let entryAppender: EntryAppender
-    private let key = UnsafeMutableRawBufferPointer.allocate(byteCount: AudienceStoreKey.bytesMax, alignment: 8)
+    private let keyBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: AudienceStoreKey.bytesMax, alignment: 8)
 
     /// Makes a store without connections; ``connect()`` opens them.
     ///
@@ -51,7 +51,7 @@ public final class AudienceStore {
     }
 
     deinit {
-        key.deallocate()
+        keyBuffer.deallocate()
     }
 
     /// Connects and stays connected until `close`. Call it once.
@@ -72,7 +72,7 @@ public final class AudienceStore {
 
     /// The number of calls that have no reply yet. Includes the calls that the store itself makes to read directories
     /// and to rearrange pages, and the connections' own commands.
-    public var outstandingCount: Int { redis.outstandingCount }
+    public var outstandingCallCount: Int { redis.outstandingCallCount }
 
     /// Writes a call, or collects it for a Redis command that is written at the end of the turn at the latest.
     ///
@@ -84,30 +84,33 @@ public final class AudienceStore {
         case .append(let entry):
             return entryAppender.beginAppend(tag: call.tag, app: call.app, call.audience, entry)
         case .directory(let segment), .page(let segment, _):
-            guard var count = AudienceStoreKey.write(app: call.app, call.audience, segment: segment, to: key) else {
+            guard var count = AudienceStoreKey.write(app: call.app, call.audience, segment: segment, to: keyBuffer)
+            else {
                 return .outOfBounds
             }
             if case .page(_, let lowerBound) = call.operation {
                 let suffix = AudienceStoreKey.pageSuffix(lowerBound)
-                for index in suffix.indices { key[count + index] = suffix[index] }
+                for index in suffix.indices { keyBuffer[count + index] = suffix[index] }
                 count += AudienceStoreKey.pageSuffixBytes
                 return issueGet(.page, tag: call.tag, keyBytes: count)
             }
-            key[count] = AudienceStoreKey.directoryLetter
+            keyBuffer[count] = AudienceStoreKey.directoryLetter
             return issueGet(.directory, tag: call.tag, keyBytes: count + 1)
         default:
-            guard let count = AudienceStoreKey.write(app: call.app, call.audience, to: key) else { return .outOfBounds }
-            let key = UnsafeRawBufferPointer(rebasing: key[..<count])
+            guard let count = AudienceStoreKey.write(app: call.app, call.audience, to: keyBuffer) else {
+                return .outOfBounds
+            }
+            let key = UnsafeRawBufferPointer(rebasing: keyBuffer[..<count])
             guard let (session, connection) = redis.audienceSession(for: key) else { return .notReady }
             guard case .checkpoint(let range, let claim, let text) = call.operation else {
-                return session.perform(call, key: key, on: connection)
+                return session.issueRecordCall(call, key: key, on: connection)
             }
             return session.collectCheckpoint(range, claim: claim, text: text, tag: call.tag, key: key, on: connection)
         }
     }
 
     private func issueGet(_ kind: AudienceCallKind, tag: UInt64, keyBytes: Int) -> IssueOutcome {
-        let key = UnsafeRawBufferPointer(rebasing: key[..<keyBytes])
+        let key = UnsafeRawBufferPointer(rebasing: keyBuffer[..<keyBytes])
         guard let (session, connection) = redis.audienceSession(for: key) else { return .notReady }
         return session.get(key, AudienceSessionCall(tag: tag, kind: kind), on: connection)
     }
@@ -129,7 +132,7 @@ extension AudienceCall<UnsafeRawBufferPointer>.Operation {
         case .admit(let admission):
             admission.version.isStorable && admission.body.count <= Limits.recordBytesMax
                 && SegmentRange(index: 0, rangeCount: Int(admission.rangeCount)) != nil
-        case .settle(let version), .finish(_, let version, _, _), .finishBroadcast(_, let version, _, _):
+        case .settle(let version), .finishRange(_, let version, _, _), .finishBroadcast(_, let version, _, _):
             version.isStorable
         case .checkpoint(_, _, let text): text.count <= AudienceLimits.checkpointBytesMax
         case .newest, .claim, .directory, .page, .append: true

@@ -86,7 +86,7 @@ struct PageBounds: Equatable, BitwiseCopyable {
     var nextLower: UInt32
 
     /// The position at which the upper page begins if this page is split; nil if the page has only one position.
-    var middle: UInt32? {
+    var splitPosition: UInt32? {
         let end = nextLower == 0 ? MemberLocation.positionsPerSegment : UInt64(nextLower)
         guard end > UInt64(lower) + 1 else { return nil }
         return UInt32(UInt64(lower) + (end - UInt64(lower)) / 2)

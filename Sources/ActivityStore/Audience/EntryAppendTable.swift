@@ -1,13 +1,13 @@
 import LiveActivity
 
-/// The appends under way, each with its entry (of a member that joins or leaves) and the step that Redis performs now.
+/// The appends under way, each with its entry (of a member that joins or leaves) and the phase that it is in now.
 /// The memory is allocated once.
 struct EntryAppendTable: ~Copyable {
     /// The maximum number of appends under way. The appends of a turn leave together, so a lane adds at most this many
     /// entries in one round trip. The table allocates 0.7 MiB for them.
     static let capacity = 1_024
 
-    enum Step: BitwiseCopyable {
+    enum Phase: BitwiseCopyable {
         case free
         /// The entry is being added to its page.
         case appending
@@ -16,12 +16,12 @@ struct EntryAppendTable: ~Copyable {
         /// The page is being made, or rearranged so that it takes the entry.
         case arranging
         /// The entry was added and its caller has the reply. The page is being rearranged, or its expiry renewed.
-        case arrangingAfterwards
+        case arrangingAfterReply
     }
 
     struct EntryAppend: BitwiseCopyable {
         var tag: UInt64
-        var step: Step
+        var phase: Phase
         var hashTagByteCount: UInt16
         var entryByteCount: UInt16
         var position: UInt32
@@ -42,7 +42,7 @@ struct EntryAppendTable: ~Copyable {
         appends.initialize(
             repeating: EntryAppend(
                 tag: 0,
-                step: .free,
+                phase: .free,
                 hashTagByteCount: 0,
                 entryByteCount: 0,
                 position: 0,
@@ -93,7 +93,7 @@ struct EntryAppendTable: ~Copyable {
         freeSlotCount -= 1
         appends[Int(slot)] = EntryAppend(
             tag: tag,
-            step: .appending,
+            phase: .appending,
             hashTagByteCount: UInt16(hashTagByteCount),
             entryByteCount: UInt16(entryByteCount),
             position: entry.location.position,
@@ -105,8 +105,8 @@ struct EntryAppendTable: ~Copyable {
     }
 
     mutating func remove(_ slot: UInt16) {
-        precondition(appends[Int(slot)].step != .free, "an append was removed that does not exist")
-        appends[Int(slot)].step = .free
+        precondition(appends[Int(slot)].phase != .free, "an append was removed that does not exist")
+        appends[Int(slot)].phase = .free
         freeSlots[freeSlotCount] = slot
         freeSlotCount += 1
     }
@@ -127,8 +127,8 @@ struct EntryAppendTable: ~Copyable {
         let bounds = appends[Int(slot)].bounds
         return appends.indices.contains { other in
             guard other != Int(slot), appends[other].bounds == bounds else { return false }
-            switch appends[other].step {
-            case .arranging, .arrangingAfterwards: return hashTag(UInt16(other)).elementsEqual(hashTag(slot))
+            switch appends[other].phase {
+            case .arranging, .arrangingAfterReply: return hashTag(UInt16(other)).elementsEqual(hashTag(slot))
             case .free, .appending, .lookingUp: return false
             }
         }

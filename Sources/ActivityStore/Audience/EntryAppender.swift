@@ -23,12 +23,12 @@ final class EntryAppender: RedisHandler {
     private(set) var appendTable = EntryAppendTable()
     private var directoryCache = DirectoryCache()
     private(set) var counters = AudienceStoreCounters()
-    private let key = UnsafeMutableRawBufferPointer.allocate(byteCount: AudienceStoreKey.bytesMax, alignment: 8)
+    private let keyBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: AudienceStoreKey.bytesMax, alignment: 8)
 
     init(handler: any AudienceStoreHandler) { self.handler = handler }
 
     deinit {
-        key.deallocate()
+        keyBuffer.deallocate()
     }
 
     func redisReady() { handler?.audienceStoreReady() }
@@ -55,7 +55,7 @@ final class EntryAppender: RedisHandler {
     }
 
     private func issueAppend(_ slot: UInt16) -> IssueOutcome {
-        appendTable[slot].step = .appending
+        appendTable[slot].phase = .appending
         appendTable[slot].bounds = directoryCache.pageBounds(
             of: appendTable[slot].position,
             hashTag: appendTable.hashTag(slot)
@@ -67,15 +67,15 @@ final class EntryAppender: RedisHandler {
     func handleAppendOutcome(_ slot: UInt16, _ outcome: AppendOutcome) {
         switch outcome {
         case .refused:
-            appendTable[slot].step = .lookingUp
+            appendTable[slot].phase = .lookingUp
             failUnlessIssued(slot, issueLookUp(slot))
         case .added:
             reportAppended(slot)
-        case .addedToBeArranged:
+        case .addedNeedsArranging:
             // The handler may close the store, which fails all outstanding calls. This append has no
             // outstanding call until `arrange` is called, so it is not reported a second time.
             let isBeingArranged = appendTable.isArranging(pageOf: slot)
-            appendTable[slot].step = .arrangingAfterwards
+            appendTable[slot].phase = .arrangingAfterReply
             handler?.audienceReplied(tag: appendTable[slot].tag, AudienceReply(.appended))
             if isBeingArranged || issuePageArrangement(slot) != .issued { appendTable.remove(slot) }
         }
@@ -94,15 +94,15 @@ final class EntryAppender: RedisHandler {
             return failAppend(slot, RedisError(.foreignValue, "the value is not a directory of Causeway"))
         }
         let entryAppend = appendTable[slot]
-        if entryAppend.step != .lookingUp { counters.arrangedPageCount &+= 1 }
-        if entryAppend.step == .arrangingAfterwards { return appendTable.remove(slot) }
+        if entryAppend.phase != .lookingUp { counters.arrangedPageCount &+= 1 }
+        if entryAppend.phase == .arrangingAfterReply { return appendTable.remove(slot) }
         appendTable[slot].directoryCount += 1
         guard entryAppend.directoryCount < Self.directoriesMax else {
             return failAppend(slot, RedisError(.busy, "the directory of the member's page has changed too often"))
         }
         let bounds = directoryCache.pageBounds(of: entryAppend.position, hashTag: hashTag)
-        if entryAppend.step == .lookingUp && (bounds == entryAppend.bounds || directory.isEmpty) {
-            appendTable[slot].step = .arranging
+        if entryAppend.phase == .lookingUp && (bounds == entryAppend.bounds || directory.isEmpty) {
+            appendTable[slot].phase = .arranging
             appendTable[slot].bounds = bounds
             failUnlessIssued(slot, issuePageArrangement(slot))
         } else {
@@ -127,7 +127,7 @@ final class EntryAppender: RedisHandler {
     func failAppend(_ slot: UInt16, _ error: RedisError) {
         let entryAppend = appendTable[slot]
         appendTable.remove(slot)
-        if entryAppend.step != .arrangingAfterwards { handler?.audienceCallFailed(tag: entryAppend.tag, error: error) }
+        if entryAppend.phase != .arrangingAfterReply { handler?.audienceCallFailed(tag: entryAppend.tag, error: error) }
     }
 
     private func reportAppended(_ slot: UInt16) {
@@ -140,17 +140,17 @@ final class EntryAppender: RedisHandler {
 
     private func directoryKey(_ slot: UInt16) -> UnsafeRawBufferPointer {
         let hashTag = appendTable.hashTag(slot)
-        key.copyMemory(from: hashTag)
-        key[hashTag.count] = AudienceStoreKey.directoryLetter
-        return UnsafeRawBufferPointer(rebasing: key[...hashTag.count])
+        keyBuffer.copyMemory(from: hashTag)
+        keyBuffer[hashTag.count] = AudienceStoreKey.directoryLetter
+        return UnsafeRawBufferPointer(rebasing: keyBuffer[...hashTag.count])
     }
 
     private func pageKey(_ slot: UInt16) -> UnsafeRawBufferPointer {
         let hashTag = appendTable.hashTag(slot)
-        key.copyMemory(from: hashTag)
+        keyBuffer.copyMemory(from: hashTag)
         let suffix = AudienceStoreKey.pageSuffix(appendTable[slot].bounds.lower)
-        for index in suffix.indices { key[hashTag.count + index] = suffix[index] }
-        return UnsafeRawBufferPointer(rebasing: key[..<(hashTag.count + AudienceStoreKey.pageSuffixBytes)])
+        for index in suffix.indices { keyBuffer[hashTag.count + index] = suffix[index] }
+        return UnsafeRawBufferPointer(rebasing: keyBuffer[..<(hashTag.count + AudienceStoreKey.pageSuffixBytes)])
     }
 }
 
@@ -158,5 +158,5 @@ final class EntryAppender: RedisHandler {
 enum AppendOutcome: Int64 {
     case refused
     case added
-    case addedToBeArranged
+    case addedNeedsArranging
 }

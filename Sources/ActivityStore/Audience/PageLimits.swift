@@ -16,10 +16,10 @@ enum PageLimits {
     static let stringOverheadBytes = 6
     /// The length above which a page is rearranged, in bytes. With a higher limit, a round would have fewer pages to
     /// read. But splitting a page of this length already stops the server for 0.4 ms.
-    static let bytesMax = 4 * largeGrowthBytes - stringOverheadBytes
+    static let bytesBeforeArranging = 4 * largeGrowthBytes - stringOverheadBytes
     /// Returns the length above which a page is split, measured after outdated entries were dropped. With a limit near
-    /// `bytesMax`, a page that is not split would soon be too long again.
-    static func bytesMaxAfterCompaction(of bytesMax: Int) -> Int { bytesMax * 7 / 10 }
+    /// `bytesBeforeArranging`, a page that is not split would soon be too long again.
+    static func bytesBeforeSplit(of bytesMax: Int) -> Int { bytesMax * 7 / 10 }
     /// The length above which a page takes no more entries until it is rearranged (R4). A page becomes this long only
     /// if no worker could rearrange it earlier, or if it cannot be split.
     static let bytesBeforeFull = 6 * largeGrowthBytes

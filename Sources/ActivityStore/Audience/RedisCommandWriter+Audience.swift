@@ -11,7 +11,7 @@ extension AudienceCall<UnsafeRawBufferPointer>.Operation {
         case .settle: (.settle, 2, 32)
         case .newest: (.newest, 1, 8)
         case .claim: (.claim, 3, 32)
-        case .finish: (.finish, 4, 96)
+        case .finishRange: (.finish, 4, 96)
         case .finishBroadcast: (.finish, 5, 104)
         case .checkpoint, .directory, .page, .append: preconditionFailure("the script does not perform this operation")
         }
@@ -33,7 +33,7 @@ extension RedisCommandWriter {
             writeArgument(letter: UInt8(ascii: "c"))
             writeArgument(range)
             writeArgument(number: claim, bytes: 8)
-        case .finish(let range, let version, let counts, let times):
+        case .finishRange(let range, let version, let counts, let times):
             writeArgument(letter: UInt8(ascii: "f"))
             writeArgument(count: StoredVersion.byteCount + 2) {
                 $0.writeStoredVersion(version)
@@ -48,7 +48,7 @@ extension RedisCommandWriter {
                 $0.writeNumber(UInt64(part.rangeCount), bytes: 2)
             }
             writeArgument(number: UInt64(StoredBroadcast.index(of: part.environment)), bytes: 2)
-            var counts = MemberCounts()
+            var counts = OutcomeCounts()
             counts[outcome] = 1
             writeArgument(count: StoredCounts.byteCount) { $0.writeCounts(counts, times) }
             writeArgument(number: Int(part.broadcastCount))
@@ -110,7 +110,7 @@ extension RedisCommandWriter {
         writeBytes(StoredVersion.byteCount) { StoredVersion.write(version, to: $0) }
     }
 
-    private mutating func writeCounts(_ counts: MemberCounts, _ times: ResponseTimes) {
+    private mutating func writeCounts(_ counts: OutcomeCounts, _ times: ResponseTimes) {
         for outcome in MemberOutcome.allCases {
             writeNumber(UInt64(counts[outcome]), bytes: StoredCounts.countByteCount)
         }
@@ -134,8 +134,8 @@ enum StoredBroadcast {
     /// version's ranges.
     static let byteCount = MemberOutcome.allCases.count
 
-    static func read(_ bytes: UnsafeRawBufferPointer) -> MemberCounts {
-        var counts = MemberCounts()
+    static func readCounts(_ bytes: UnsafeRawBufferPointer) -> OutcomeCounts {
+        var counts = OutcomeCounts()
         for (outcome, count) in zip(MemberOutcome.allCases, bytes) { counts[outcome] = UInt32(count) }
         return counts
     }
@@ -154,9 +154,9 @@ enum StoredCounts {
     }
 
     /// Reads counts and times; nil if the length is wrong.
-    static func read(_ bytes: UnsafeRawBufferPointer) -> (MemberCounts, ResponseTimes)? {
+    static func read(_ bytes: UnsafeRawBufferPointer) -> (OutcomeCounts, ResponseTimes)? {
         guard bytes.count == byteCount else { return nil }
-        var counts = MemberCounts()
+        var counts = OutcomeCounts()
         var offset = 0
         for outcome in MemberOutcome.allCases {
             counts[outcome] = UInt32(truncatingIfNeeded: LittleEndian.read(bytes[offset..<(offset + countByteCount)]))

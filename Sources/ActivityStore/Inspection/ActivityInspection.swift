@@ -31,7 +31,7 @@ public struct ActivityInspection: Sendable, Equatable {
         /// The last assigned `aps.timestamp`, UNIX seconds. If a worker read a record with the activity's token again
         /// in a later second, it is that second.
         public var timestamp: Int64
-        public var atMilliseconds: Int64
+        public var sentAtMilliseconds: Int64
     }
 
     public struct HeldCommand: Sendable, Equatable {
@@ -61,7 +61,7 @@ public struct ActivityInspection: Sendable, Equatable {
     public private(set) var lastPush: LastPush?
     /// The last assigned `aps.timestamp`; the next version gets a later one. After Redis lost data: the second in which
     /// a worker read a record with the activity's token again. 0 without either.
-    private(set) var lastTimestamp: Int64 = 0
+    private(set) var lastAssignedTimestamp: Int64 = 0
     /// 48 bits of the digest of the state that the activity shows; nil while the state is not known.
     public private(set) var shownDigest: UInt64?
     public private(set) var heldCommand: HeldCommand?
@@ -75,7 +75,7 @@ public struct ActivityInspection: Sendable, Equatable {
     /// no value, or knows only an unregistration.
     public private(set) var updatesUntilMilliseconds: Int64?
     /// When the bucket of priority 10 will be full.
-    private var fullAtMilliseconds: Int64 = 0
+    private var budgetFullAtMilliseconds: Int64 = 0
     private var recordedDoublings: Int64 = 0
     private var throttledAtMilliseconds: Int64?
 
@@ -113,16 +113,18 @@ public struct ActivityInspection: Sendable, Equatable {
         let sentAtMilliseconds = try record.readBinaryMilliseconds()
         let timestamp = try record.readBinarySeconds()
         let version = Version(timestamp: timestamp, sequence: try record.readNumber(bytes: 8))
-        fullAtMilliseconds = try record.readBinaryMilliseconds()
+        budgetFullAtMilliseconds = try record.readBinaryMilliseconds()
         let isOwnTimestamp = stateByte & StoredRecord.StateBit.isOwnTimestamp != 0
         var assignedTimestamp = try record.readPart(record.name, count: StoredRecord.secondsBytes)
         if isOwnTimestamp {
-            lastTimestamp = sentAtMilliseconds > 0 ? timestamp : 0
+            lastAssignedTimestamp = sentAtMilliseconds > 0 ? timestamp : 0
         } else {
-            lastTimestamp = try assignedTimestamp.readBinarySeconds()
+            lastAssignedTimestamp = try assignedTimestamp.readBinarySeconds()
         }
-        if sentAtMilliseconds > 0 { lastPush = LastPush(timestamp: lastTimestamp, atMilliseconds: sentAtMilliseconds) }
-        let stateLetter = stateByte & ~StoredRecord.StateBit.hasDrawn | StoredRecord.StateBit.isOwnTimestamp
+        if sentAtMilliseconds > 0 {
+            lastPush = LastPush(timestamp: lastAssignedTimestamp, sentAtMilliseconds: sentAtMilliseconds)
+        }
+        let stateLetter = stateByte & ~StoredRecord.StateBit.hasDrawnOnBudget | StoredRecord.StateBit.isOwnTimestamp
         let letter = stateLetter | 0x20
         if stateLetter != UInt8(ascii: "n") {
             guard let state = VersionState(letter: letter) else { throw record.error }
@@ -198,16 +200,16 @@ public struct ActivityInspection: Sendable, Equatable {
     }
 
     /// Returns the time at which the spacing allows the next push; nil: now.
-    public func waitUntilMilliseconds(_ pace: Policy.Pace, nowMilliseconds now: Int64) -> Int64? {
-        guard let lastPush, lastPush.atMilliseconds <= now else { return nil }
-        let untilMilliseconds = lastPush.atMilliseconds &+ spacingMilliseconds(pace, nowMilliseconds: now)
+    public func spacingEndMilliseconds(_ pace: Policy.Pace, nowMilliseconds now: Int64) -> Int64? {
+        guard let lastPush, lastPush.sentAtMilliseconds <= now else { return nil }
+        let untilMilliseconds = lastPush.sentAtMilliseconds &+ spacingMilliseconds(pace, nowMilliseconds: now)
         return untilMilliseconds > now ? untilMilliseconds : nil
     }
 
     /// Returns what is left now of the bucket of priority 10.
     public func budget(_ pace: Policy.Pace, nowMilliseconds now: Int64) -> InspectedBudget {
         let bucket = allowsFrequentUpdates ? pace.frequentBudget : pace.budget
-        return InspectedBudget(bucket, fullAtMilliseconds: fullAtMilliseconds, nowMilliseconds: now)
+        return InspectedBudget(bucket, fullAtMilliseconds: budgetFullAtMilliseconds, nowMilliseconds: now)
     }
 }
 

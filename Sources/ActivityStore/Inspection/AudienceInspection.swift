@@ -16,7 +16,7 @@ public struct AudienceInspection: Sendable, Equatable {
         public let isEnd: Bool
         public let isStart: Bool
         public let grant: AudienceGrant
-        public let atMilliseconds: Int64
+        public let admittedAtMilliseconds: Int64
         /// Until when the version's body is valid for members that join, UNIX seconds.
         public let expiration: Int64
     }
@@ -29,7 +29,7 @@ public struct AudienceInspection: Sendable, Equatable {
         /// The indexes of the finished ranges.
         public internal(set) var finishedRanges: Set<Int> = []
         /// The sum over the finished ranges.
-        public internal(set) var counts = MemberCounts()
+        public internal(set) var counts = OutcomeCounts()
         public internal(set) var times = ResponseTimes()
 
         /// Whether all ranges and all broadcasts are finished.
@@ -59,8 +59,8 @@ public struct AudienceInspection: Sendable, Equatable {
     public private(set) var fanOuts: [FanOut] = []
     /// The last checkpoints, in the order of the ranges.
     public private(set) var rangeCheckpoints: [RangeCheckpoint] = []
-    private var fullAtMilliseconds: Int64 = 0
-    private var frequentFullAtMilliseconds: Int64 = 0
+    private var budgetFullAtMilliseconds: Int64 = 0
+    private var frequentBudgetFullAtMilliseconds: Int64 = 0
 
     /// - Parameter fields: the fields of the audience's hash.
     public init(fields: [(field: [UInt8], value: [UInt8])]) throws(InspectionError) {
@@ -75,8 +75,8 @@ public struct AudienceInspection: Sendable, Equatable {
         if var part = part("a") { admittedVersion = try AdmittedVersion(&part) }
         if var part = part("s"), !part.isEmpty { newestStart = try part.readBinaryVersion() }
         if var part = part("f") {
-            fullAtMilliseconds = try part.readBinaryMilliseconds()
-            frequentFullAtMilliseconds = try part.readBinaryMilliseconds()
+            budgetFullAtMilliseconds = try part.readBinaryMilliseconds()
+            frequentBudgetFullAtMilliseconds = try part.readBinaryMilliseconds()
         }
         if var part = part("l") {
             while !part.isEmpty { fanOuts.append(try FanOut(&part, values)) }
@@ -102,8 +102,12 @@ public struct AudienceInspection: Sendable, Equatable {
         nowMilliseconds now: Int64
     ) -> (budget: InspectedBudget, frequentBudget: InspectedBudget) {
         (
-            InspectedBudget(pace.budget, fullAtMilliseconds: fullAtMilliseconds, nowMilliseconds: now),
-            InspectedBudget(pace.frequentBudget, fullAtMilliseconds: frequentFullAtMilliseconds, nowMilliseconds: now)
+            InspectedBudget(pace.budget, fullAtMilliseconds: budgetFullAtMilliseconds, nowMilliseconds: now),
+            InspectedBudget(
+                pace.frequentBudget,
+                fullAtMilliseconds: frequentBudgetFullAtMilliseconds,
+                nowMilliseconds: now
+            )
         )
     }
 }
@@ -130,11 +134,11 @@ extension AudienceInspection.AdmittedVersion {
         grant = AudienceGrant(
             timestamp: try part.readBinarySeconds(),
             priority: try part.readByte(),
-            frequentPriority: try part.readByte(),
+            frequentUpdatesPriority: try part.readByte(),
             isDemoted: flags & 4 != 0,
             rangeCount: UInt16(try part.readNumber(bytes: 2))
         )
-        atMilliseconds = try part.readBinaryMilliseconds()
+        admittedAtMilliseconds = try part.readBinaryMilliseconds()
         expiration = Int64(bitPattern: try part.readNumber(bytes: 8))
     }
 }
@@ -161,7 +165,7 @@ extension AudienceInspection.FanOut {
             guard let part = values[field]?.withUnsafeBytes({ StoredCounts.read($0) }) else { continue }
             finishedRanges.insert(index)
             counts.add(part.0)
-            times.add(part.1)
+            times.merge(part.1)
         }
     }
 }

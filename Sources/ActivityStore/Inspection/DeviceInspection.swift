@@ -20,12 +20,12 @@ public struct DeviceInspection: Sendable, Equatable {
 
     /// The tokens and held starts, sorted by attributes type.
     public private(set) var attributesTypeStates: [AttributesTypeState] = []
-    private var fullAtMilliseconds: Int64 = 0
+    private var startBudgetFullAtMilliseconds: Int64 = 0
 
     /// - Parameter fields: the reply to HGETALL, in pairs. Unknown fields are ignored.
     public init(fields: [(field: [UInt8], value: [UInt8])]) throws(InspectionError) {
         let hash = InspectedHash(fields)
-        if var record = hash.field("s") { fullAtMilliseconds = try record.readDecimalMilliseconds() }
+        if var record = hash.field("s") { startBudgetFullAtMilliseconds = try record.readDecimalMilliseconds() }
         for type in hash.attributesTypes() {
             var typeState = AttributesTypeState(attributesType: type)
             (typeState.registeredAtMilliseconds, typeState.token) = try hash.readToken(suffix: ":\(type)")
@@ -50,6 +50,6 @@ public struct DeviceInspection: Sendable, Equatable {
 
     /// Returns what is left now of the bucket of starts.
     public func startBudget(_ bucket: Policy.Bucket, nowMilliseconds now: Int64) -> InspectedBudget {
-        InspectedBudget(bucket, fullAtMilliseconds: fullAtMilliseconds, nowMilliseconds: now)
+        InspectedBudget(bucket, fullAtMilliseconds: startBudgetFullAtMilliseconds, nowMilliseconds: now)
     }
 }

@@ -6,7 +6,7 @@ public struct ActivityPace: Hashable, Sendable {
     public internal(set) var beganAtMilliseconds: Int64
     /// When the bucket of priority 10 will be full again if nothing is drawn. A time in the past means that the
     /// bucket is full.
-    public internal(set) var fullAtMilliseconds: Int64 = 0
+    public internal(set) var budgetFullAtMilliseconds: Int64 = 0
     /// Whether the last registration that mentioned frequent updates allowed them. False after a start, until a
     /// registration allows them.
     public internal(set) var allowsFrequentUpdates = false

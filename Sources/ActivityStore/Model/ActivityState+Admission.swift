@@ -14,7 +14,7 @@ extension ActivityState {
             retiredToken?.isSameToken(as: registration) != true, storeTokenIfNewer(registration)
         {
             expiryChange = .renewed
-            if call.isReread, isFirstToken { lastTimestamp = max(lastTimestamp, now / 1_000) }
+            if call.isReread, isFirstToken { lastAssignedTimestamp = max(lastAssignedTimestamp, now / 1_000) }
             beginLife(at: now)
         }
         if let verdict = findRefusal(call) { return (makeRefusalReply(call, verdict), expiryChange) }
@@ -22,7 +22,7 @@ extension ActivityState {
         if !call.isEnd, pace?.hasUpdatePeriodEnded(at: now) ?? false { return (StoreReply(.tooOld), expiryChange) }
 
         let isSameCommand = version == call.version && isEnded == call.isEnd
-        if let alert = call.carriedAlert, let acceptedAlertVersion, alert <= acceptedAlertVersion {
+        if let alert = call.carriedAlertVersion, let acceptedAlertVersion, alert <= acceptedAlertVersion {
             return (StoreReply<[UInt8]>(.alertAlreadyAccepted), expiryChange)
         }
         let isHeldAgain = isSameCommand && holdsNewestVersion
@@ -34,19 +34,19 @@ extension ActivityState {
         beginLife(at: now)
         if !call.isEnd, audiences.currentDigests.isEmpty, shownDigest == Self.storedDigest(call.digest) {
             heldCommand = nil
-            advance(to: call, .settled)
+            setNewestVersion(to: call, .settled)
             return (StoreReply(.unchanged), .renewed)
         }
         guard let token else {
             if isSameCommand && !holdsNewestVersion { return (StoreReply(.noToken), expiryChange) }
-            advance(to: call, isSameCommand ? .held : .waiting)
+            setNewestVersion(to: call, isSameCommand ? .held : .waiting)
             return (StoreReply<[UInt8]>(isSameCommand ? .held : .noToken), .renewed)
         }
         let sinceLastSendMilliseconds = now - lastSendMilliseconds
         let waitMilliseconds = (pace?.spacingMilliseconds(call.pace, at: now) ?? 0) - sinceLastSendMilliseconds
         if sinceLastSendMilliseconds >= 0 && waitMilliseconds > 0 {
             if !isSameCommand {
-                advance(to: call, .waiting)
+                setNewestVersion(to: call, .waiting)
                 expiryChange = .renewed
             }
             var reply = StoreReply<[UInt8]>(.wait)
@@ -55,13 +55,13 @@ extension ActivityState {
         }
         if !isSameCommand || versionState != .sending { assignTimestamp(call.version) }
         let previousHeldCommand = heldCommand
-        advance(to: call, .sending)
+        setNewestVersion(to: call, .sending)
         if heldCommand != previousHeldCommand { expiryChange = .renewed }
         if lastSendMilliseconds / 1_000_000 != now / 1_000_000 { expiryChange = .renewed }
         lastSendMilliseconds = now
         shownDigest = nil
         var reply = StoreReply<[UInt8]>(.send)
-        reply.timestamp = lastTimestamp
+        reply.timestamp = lastAssignedTimestamp
         reply.registration = token
         draw(call, now: now, into: &reply)
         return (reply, expiryChange)
@@ -102,16 +102,19 @@ extension ActivityState {
     private mutating func draw(_ call: StateAdmission<[UInt8]>, now: Int64, into reply: inout StoreReply<[UInt8]>) {
         guard let pace else { return }
         let bucket = pace.bucket(call.pace)
-        var remainingPushes = bucket.pushesLeft(fullAt: pace.fullAtMilliseconds, now: now)
+        var remainingPushes = bucket.pushesLeft(fullAt: pace.budgetFullAtMilliseconds, now: now)
         reply.priority = 5
         if call.requestsHighPriority {
-            if hasDrawn {
+            if hasDrawnOnBudget {
                 reply.priority = 10
             } else if remainingPushes > (call.mayUseReserve ? 0 : bucket.reservedForAlerts) {
                 reply.priority = 10
                 remainingPushes -= 1
-                hasDrawn = true
-                self.pace?.fullAtMilliseconds = bucket.fullAtAfterDraw(fullAt: pace.fullAtMilliseconds, now: now)
+                hasDrawnOnBudget = true
+                self.pace?.budgetFullAtMilliseconds = bucket.fullAtAfterDraw(
+                    fullAt: pace.budgetFullAtMilliseconds,
+                    now: now
+                )
             } else {
                 reply.isDemoted = true
             }
@@ -127,13 +130,13 @@ extension ActivityState {
     ) -> (StoreReply<[UInt8]>, ExpiryChange) {
         let isRecordedAgain = start.map { $0.version == version && $0.isRecordedAgain } ?? false
         if let start, !isRecordedAgain {
-            if start.version == version { return repeatStart(start, claim: claim, previousClaim: previousClaim) }
+            if start.version == version { return admitRepeatedStart(start, claim: claim, previousClaim: previousClaim) }
             if start.version > version { return (StoreReply(.superseded), .unchanged) }
         }
         if let newest = self.version, newest >= version, !isRecordedAgain || newest != version || isEnded {
             if newest == version && versionState.isSettled && !isEnded { return (StoreReply(.duplicate), .unchanged) }
             let isAfterLastTimestamp =
-                isRecordedAgain ? version.timestamp >= lastTimestamp : version.timestamp > lastTimestamp
+                isRecordedAgain ? version.timestamp >= lastAssignedTimestamp : version.timestamp > lastAssignedTimestamp
             if isEnded || token != nil || !isAfterLastTimestamp {
                 return (StoreReply(.superseded), .unchanged)
             }
@@ -148,9 +151,9 @@ extension ActivityState {
         assignTimestamp(version)
         lastSendMilliseconds = now
         shownDigest = nil
-        hasDrawn = false
+        hasDrawnOnBudget = false
         pace = ActivityPace(beganAtMilliseconds: now)
-        let start = Start(version: version, isSettled: false, timestamp: lastTimestamp, claim: claim)
+        let start = Start(version: version, isSettled: false, timestamp: lastAssignedTimestamp, claim: claim)
         self.start = start
         return (makeSendReply(start), .renewed)
     }
@@ -163,13 +166,19 @@ extension ActivityState {
         if isNewest {
             acceptedAlertVersion = nil
             shownDigest = nil
-            hasDrawn = false
+            hasDrawnOnBudget = false
             versionState = .settled
             self.version = version
             isEnded = false
-            lastTimestamp = max(lastTimestamp, version.timestamp)
+            lastAssignedTimestamp = max(lastAssignedTimestamp, version.timestamp)
         }
-        start = Start(version: version, isSettled: false, isRecordedAgain: true, timestamp: lastTimestamp, claim: 0)
+        start = Start(
+            version: version,
+            isSettled: false,
+            isRecordedAgain: true,
+            timestamp: lastAssignedTimestamp,
+            claim: 0
+        )
         return (StoreReply(.settled), .renewed)
     }
 
@@ -177,7 +186,7 @@ extension ActivityState {
     /// - The call is for the record that got the verdict, because the reply was lost.
     /// - This record was deferred. The call then names the record's previous claim.
     /// - The call is for another record of the start.
-    private mutating func repeatStart(
+    private mutating func admitRepeatedStart(
         _ start: Start,
         claim: UInt64,
         previousClaim: UInt64?
@@ -198,10 +207,10 @@ extension ActivityState {
     }
 
     /// Makes the command the newest version. Drops a held older command that has no alert.
-    private mutating func advance(to call: StateAdmission<[UInt8]>, _ versionState: VersionState) {
+    private mutating func setNewestVersion(to call: StateAdmission<[UInt8]>, _ versionState: VersionState) {
         if version != call.version || isEnded != call.isEnd {
             if let heldCommand, !heldCommand.carriesAlert { self.heldCommand = nil }
-            hasDrawn = false
+            hasDrawnOnBudget = false
         }
         version = call.version
         isEnded = call.isEnd
@@ -210,8 +219,8 @@ extension ActivityState {
 
     /// Assigns the version's own timestamp, or one second above the last assigned one if its own is not higher.
     private mutating func assignTimestamp(_ version: Version) {
-        let nextTimestamp = min(lastTimestamp + 1, Limits.timestampMax)
-        lastTimestamp =
-            version.timestamp > lastTimestamp ? version.timestamp : nextTimestamp
+        let nextTimestamp = min(lastAssignedTimestamp + 1, Limits.timestampMax)
+        lastAssignedTimestamp =
+            version.timestamp > lastAssignedTimestamp ? version.timestamp : nextTimestamp
     }
 }

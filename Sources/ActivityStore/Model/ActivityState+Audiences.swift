@@ -20,7 +20,7 @@ extension ActivityState {
 
     /// Leaves all audiences, because APNs accepted the activity's end. Raises the registration's time by a millisecond.
     /// So if the registration is read again, it is stale, and does not bring the activity back into the audiences.
-    mutating func leaveAtEnd() {
+    mutating func leaveAudiencesAtEnd() {
         guard !audiences.currentDigests.isEmpty else { return }
         let raisedMilliseconds = min((registeredAtMilliseconds ?? 0) + 1, StoredTime.millisecondsMax)
         registeredAtMilliseconds = raisedMilliseconds

@@ -11,8 +11,8 @@ extension ActivityState {
         version = inspection.newestVersion?.version
         versionState = inspection.newestVersion.map { VersionState($0.state) } ?? .waiting
         isEnded = inspection.newestVersion?.isEnd ?? false
-        lastTimestamp = inspection.lastTimestamp
-        lastSendMilliseconds = inspection.lastPush?.atMilliseconds ?? 0
+        lastAssignedTimestamp = inspection.lastAssignedTimestamp
+        lastSendMilliseconds = inspection.lastPush?.sentAtMilliseconds ?? 0
         shownDigest = inspection.shownDigest
         registeredAtMilliseconds = inspection.registeredAtMilliseconds
         token = inspection.token.map {

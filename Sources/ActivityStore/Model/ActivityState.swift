@@ -28,8 +28,9 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         /// Whether a record of the start was read again after a loss of data, and Redis has admitted none since.
         public var isRecordedAgain = false
         public var timestamp: Int64
-        /// The claim of the record that got the send verdict. Nil after APNs has accepted the start: then every record
-        /// of the start gets `duplicate`. Also nil in a state that was made from an inspection.
+        /// The claim of the record that got the send verdict; 0 if `isRecordedAgain`, because no record has got it. Nil
+        /// after APNs has accepted the start: then every record of the start gets `duplicate`. Also nil in a state that
+        /// was made from an inspection.
         public var claim: UInt64?
     }
 
@@ -38,8 +39,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     /// Whether the newest version is an end.
     public internal(set) var isEnded = false
     /// Whether the newest version has drawn on the bucket of priority 10.
-    public internal(set) var hasDrawn = false
-    public internal(set) var lastTimestamp: Int64 = 0
+    public internal(set) var hasDrawnOnBudget = false
+    public internal(set) var lastAssignedTimestamp: Int64 = 0
     /// The time of the last send verdict; 0: none yet.
     public internal(set) var lastSendMilliseconds: Int64 = 0
     public internal(set) var shownDigest: UInt64?
@@ -71,8 +72,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
 
     mutating func register(
         _ registration: TokenRegistration<[UInt8]>,
-        frequentUpdates: Bool?,
-        shows: Version?,
+        allowsFrequentUpdates: Bool?,
+        shownVersion: Version?,
         source: RegistrationSource,
         audiences list: [UInt8]?,
         now: Int64
@@ -96,16 +97,16 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         {
             return (reply, .unchanged)
         }
-        reply.wasMemberOfAll = audiences.isInAll(of: list)
+        reply.wasMemberOfAllAudiences = audiences.isInAll(of: list)
         if let list, !changeAudiences(to: list) { return (StoreReply(.full), .unchanged) }
         _ = storeTokenIfNewer(registration)
-        if source == .reread { lastTimestamp = max(lastTimestamp, now / 1_000) }
+        if source == .reread { lastAssignedTimestamp = max(lastAssignedTimestamp, now / 1_000) }
         beginLife(at: now)
-        if let frequentUpdates { pace?.allowsFrequentUpdates = frequentUpdates }
+        if let allowsFrequentUpdates { pace?.allowsFrequentUpdates = allowsFrequentUpdates }
         reply.verdict = .registered
         if list != nil { reply.departures = departures }
         guard let heldCommand, holdsNewestVersion else { return (reply, .renewed) }
-        if let shows, shows >= heldCommand.version {
+        if let shownVersion, shownVersion >= heldCommand.version {
             if versionState == .held { versionState = .settled }
             self.heldCommand = nil
         } else if reply.departures == nil {
@@ -139,16 +140,16 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
                 expiryChange = .renewed
             }
             var reply = StoreReply<[UInt8]>(.settled)
-            reply.hasRetiredToken = retirement.map { retire(by: $0) } ?? false
+            reply.hasRetiredToken = retirement.map { retireToken(by: $0) } ?? false
             if settlement == .accepted, self.version == version, isEnded, !audiences.currentDigests.isEmpty {
                 expiryChange = .renewed
-                leaveAtEnd()
+                leaveAudiencesAtEnd()
             }
             reply.departures = departures
             return (reply, reply.hasRetiredToken ? .renewed : expiryChange)
         case .retire(_, let retirement):
             var reply = StoreReply<[UInt8]>(.settled)
-            reply.hasRetiredToken = retire(by: retirement)
+            reply.hasRetiredToken = retireToken(by: retirement)
             reply.departures = departures
             return (reply, reply.hasRetiredToken ? .renewed : .unchanged)
         default:
@@ -179,7 +180,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
 
     /// Retires the token and makes its registration stale. Returns false if the activity has another token or none, or
     /// if the token was registered at `retirement.invalidAtMilliseconds` or later.
-    private mutating func retire(by retirement: TokenRetirement<[UInt8]>) -> Bool {
+    private mutating func retireToken(by retirement: TokenRetirement<[UInt8]>) -> Bool {
         guard let token, token.isRetired(by: retirement) else { return false }
         retiredToken = RetiredToken(token)
         self.token = nil
@@ -202,7 +203,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         }
     }
 
-    /// Begins the activity's life, with the first command or registration that names the activity.
+    /// Begins the activity's life if none has begun: with the first command that is not refused, or the first token that is
+    /// stored. A new start begins another life (`admitStart`).
     mutating func beginLife(at now: Int64) {
         if pace == nil { pace = ActivityPace(beganAtMilliseconds: now) }
     }

@@ -21,8 +21,8 @@ extension AudienceCall.Operation {
         case .newest: .newest
         case .claim(let range, let claim): .claim(range, claim: claim)
         case .checkpoint(let range, let claim, let text): .checkpoint(range, claim: claim, text: transform(text))
-        case .finish(let range, let version, let counts, let times):
-            .finish(range, version: version, counts, times)
+        case .finishRange(let range, let version, let counts, let times):
+            .finishRange(range, version: version, counts, times)
         case .finishBroadcast(let part, let version, let outcome, let times):
             .finishBroadcast(part, version: version, outcome, times)
         case .directory(let segment): .directory(segment: segment)
@@ -61,7 +61,7 @@ extension MemberEntry {
             isLeaving: isLeaving,
             kind: kind,
             environment: environment,
-            frequentUpdates: frequentUpdates,
+            allowsFrequentUpdates: allowsFrequentUpdates,
             supportsChannels: supportsChannels,
             changedAtMilliseconds: changedAtMilliseconds,
             identifier: identifier,

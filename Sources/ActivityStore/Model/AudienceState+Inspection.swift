@@ -15,7 +15,7 @@ extension AudienceState {
                 isStart: $0.isStart,
                 grant: $0.grant,
                 // With this time no command waits for the spacing, so `wait` never hides another verdict.
-                atMilliseconds: 0,
+                admittedAtMilliseconds: 0,
                 body: [],
                 expiration: $0.expiration
             )

@@ -15,7 +15,7 @@ package struct AudienceState: Sendable {
         var isEnd: Bool
         var isStart: Bool
         var grant: AudienceGrant
-        var atMilliseconds: Int64
+        var admittedAtMilliseconds: Int64
         var body: [UInt8]
         var expiration: Int64
     }
@@ -25,17 +25,17 @@ package struct AudienceState: Sendable {
         var version: Version
         var rangeCount: UInt16
         var broadcastCount: UInt8 = 0
-        var atMilliseconds: Int64
+        var admittedAtMilliseconds: Int64
         var finishedBroadcasts: [APNsEnvironment: (MemberOutcome, ResponseTimes)] = [:]
-        var broadcasts = MemberCounts()
+        var broadcastCounts = OutcomeCounts()
         /// The counts and times of the finished ranges, by index; empty once the totals are known.
-        var finishedRanges: [UInt16: (MemberCounts, ResponseTimes)] = [:]
-        var totals: (MemberCounts, ResponseTimes)?
+        var finishedRanges: [UInt16: (OutcomeCounts, ResponseTimes)] = [:]
+        var totals: (OutcomeCounts, ResponseTimes)?
     }
 
     private struct RangeState: Sendable {
         var claim: UInt64
-        var progress: [UInt8]
+        var checkpointText: [UInt8]
     }
 
     var newestVersion: NewestVersion?
@@ -45,8 +45,8 @@ package struct AudienceState: Sendable {
     private(set) var channels = AudienceChannels()
     private(set) var fanOuts: [FanOut] = []
     private var ranges: [SegmentRange: RangeState] = [:]
-    private var fullAtMilliseconds: Int64 = 0
-    private var frequentFullAtMilliseconds: Int64 = 0
+    private var budgetFullAtMilliseconds: Int64 = 0
+    private var frequentBudgetFullAtMilliseconds: Int64 = 0
     /// When the record expires, server milliseconds; nil: nothing is stored for the audience.
     private(set) var expiresAtMilliseconds: Int64?
 
@@ -69,7 +69,7 @@ package struct AudienceState: Sendable {
         case .newest: return makeNewestReply(now: now)
         case .claim(let range, let claim): return claimRange(range, claim: claim, now: now)
         case .checkpoint(let range, let claim, let text): return checkpoint(range, claim: claim, text, now: now)
-        case .finish(let range, let version, let counts, let times):
+        case .finishRange(let range, let version, let counts, let times):
             return finishRange(range, version, counts, times, now: now)
         case .finishBroadcast(let part, let version, let outcome, let times):
             return finishBroadcast(part, version, outcome, times, now: now)
@@ -93,7 +93,7 @@ package struct AudienceState: Sendable {
         if let newestVersion {
             if let verdict = findRefusal(call, newestVersion) { return AudienceReply(verdict) }
             if let admittedVersion, isRepeat(call, admittedVersion) {
-                return repeatAdmission(admittedVersion, now: now)
+                return admitRepeatedCommand(admittedVersion, now: now)
             }
         }
         if !call.isStart, !call.isEnd, newestVersion?.isSettled ?? false, admittedVersion?.digest == call.digest {
@@ -102,9 +102,9 @@ package struct AudienceState: Sendable {
             return AudienceReply(.unchanged)
         }
         if !call.isStart, let admittedVersion {
-            let waitMilliseconds = admittedVersion.atMilliseconds + call.pace.spacingMilliseconds - now
+            let waitMilliseconds = admittedVersion.admittedAtMilliseconds + call.pace.spacingMilliseconds - now
             // If the clock was set back, the spacing does not apply.
-            if waitMilliseconds > 0 && now >= admittedVersion.atMilliseconds {
+            if waitMilliseconds > 0 && now >= admittedVersion.admittedAtMilliseconds {
                 var reply = AudienceReply<[UInt8]>(.wait)
                 reply.waitMilliseconds = waitMilliseconds
                 return reply
@@ -119,7 +119,7 @@ package struct AudienceState: Sendable {
             isEnd: call.isEnd,
             isStart: call.isStart,
             grant: grant,
-            atMilliseconds: now,
+            admittedAtMilliseconds: now,
             body: call.isStart ? [] : call.body,
             expiration: call.expiration
         )
@@ -129,7 +129,7 @@ package struct AudienceState: Sendable {
                 version: call.version,
                 rangeCount: grant.rangeCount,
                 broadcastCount: broadcastCount(isStart: call.isStart),
-                atMilliseconds: now
+                admittedAtMilliseconds: now
             )
         )
         renewExpiry(now)
@@ -140,7 +140,8 @@ package struct AudienceState: Sendable {
     /// start activities.
     private func broadcastCount(isStart: Bool) -> UInt8 { isStart ? 0 : UInt8(channels.count) }
 
-    private mutating func repeatAdmission(_ admittedVersion: AdmittedVersion, now: Int64) -> AudienceReply<[UInt8]> {
+    private mutating func admitRepeatedCommand(_ admittedVersion: AdmittedVersion, now: Int64) -> AudienceReply<[UInt8]>
+    {
         let broadcastCount = broadcastCount(isStart: admittedVersion.isStart)
         let fanOut = fanOuts.firstIndex {
             $0.version == admittedVersion.version && $0.rangeCount == admittedVersion.grant.rangeCount
@@ -173,20 +174,20 @@ package struct AudienceState: Sendable {
     }
 
     private mutating func grant(to call: AudienceAdmission<[UInt8]>, now: Int64) -> AudienceGrant {
-        let lastTimestamp = admittedVersion?.grant.timestamp ?? 0
+        let lastAssignedTimestamp = admittedVersion?.grant.timestamp ?? 0
         var grant = AudienceGrant(
-            timestamp: max(call.version.timestamp, min(lastTimestamp + 1, Limits.timestampMax)),
+            timestamp: max(call.version.timestamp, min(lastAssignedTimestamp + 1, Limits.timestampMax)),
             priority: 5,
-            frequentPriority: 5,
+            frequentUpdatesPriority: 5,
             isDemoted: false,
             rangeCount: chooseRangeCount(call, now: now)
         )
         if call.requestsHighPriority {
-            if draw(call.pace.budget, &fullAtMilliseconds, call, now: now) { grant.priority = 10 }
-            if draw(call.pace.frequentBudget, &frequentFullAtMilliseconds, call, now: now) {
-                grant.frequentPriority = 10
+            if draw(call.pace.budget, &budgetFullAtMilliseconds, call, now: now) { grant.priority = 10 }
+            if draw(call.pace.frequentBudget, &frequentBudgetFullAtMilliseconds, call, now: now) {
+                grant.frequentUpdatesPriority = 10
             }
-            grant.isDemoted = grant.priority == 5 || grant.frequentPriority == 5
+            grant.isDemoted = grant.priority == 5 || grant.frequentUpdatesPriority == 5
         }
         return grant
     }
@@ -208,11 +209,11 @@ package struct AudienceState: Sendable {
     /// ranges. If the number changes, deletes the checkpoints of the old ranges.
     private mutating func chooseRangeCount(_ call: AudienceAdmission<[UInt8]>, now: Int64) -> UInt16 {
         let fanOutUnderWay = fanOuts.last {
-            $0.totals == nil && now - $0.atMilliseconds < AudienceRecordLimits.rangeCountFixedMilliseconds
+            $0.totals == nil && now - $0.admittedAtMilliseconds < AudienceRecordLimits.rangeCountKeptMillisecondsMax
         }
         let count = fanOutUnderWay?.rangeCount ?? call.rangeCount
         if let admittedVersion, admittedVersion.grant.rangeCount != count {
-            for range in ranges.keys where range.rangeCount != count { ranges[range]?.progress = [] }
+            for range in ranges.keys where range.rangeCount != count { ranges[range]?.checkpointText = [] }
         }
         return count
     }
@@ -226,7 +227,7 @@ package struct AudienceState: Sendable {
 
     private func makeNewestReply(now: Int64) -> AudienceReply<[UInt8]> {
         guard let admittedVersion, !admittedVersion.isStart, now / 1_000 <= admittedVersion.expiration,
-            now - admittedVersion.atMilliseconds <= AudienceRecordLimits.bodyKeptMilliseconds
+            now - admittedVersion.admittedAtMilliseconds <= AudienceRecordLimits.joinerBodyAgeMillisecondsMax
         else { return AudienceReply(.unknown) }
         var reply = AudienceReply<[UInt8]>(.send)
         reply.newestVersion = admittedVersion.version
@@ -246,8 +247,8 @@ package struct AudienceState: Sendable {
     private mutating func claimRange(_ range: SegmentRange, claim: UInt64, now: Int64) -> AudienceReply<[UInt8]> {
         var reply = AudienceReply<[UInt8]>(.progress)
         reply.newestVersion = newestForActivities
-        reply.bytes = ranges[range]?.progress ?? []
-        ranges[range] = RangeState(claim: claim, progress: ranges[range]?.progress ?? [])
+        reply.bytes = ranges[range]?.checkpointText ?? []
+        ranges[range] = RangeState(claim: claim, checkpointText: ranges[range]?.checkpointText ?? [])
         renewExpiry(now)
         return reply
     }
@@ -265,7 +266,7 @@ package struct AudienceState: Sendable {
             return reply
         }
         guard state.claim == claim else { return reply }
-        ranges[range] = RangeState(claim: claim, progress: text)
+        ranges[range] = RangeState(claim: claim, checkpointText: text)
         renewExpiry(now)
         reply.verdict = .settled
         return reply
@@ -274,7 +275,7 @@ package struct AudienceState: Sendable {
     private mutating func finishRange(
         _ range: SegmentRange,
         _ version: Version,
-        _ counts: MemberCounts,
+        _ counts: OutcomeCounts,
         _ times: ResponseTimes,
         now: Int64
     ) -> AudienceReply<[UInt8]> {
@@ -306,7 +307,7 @@ package struct AudienceState: Sendable {
         if let index = fanOuts.firstIndex(where: { $0.version == version && $0.rangeCount == rangeCount }) {
             return index
         }
-        appendFanOut(FanOut(version: version, rangeCount: rangeCount, atMilliseconds: now))
+        appendFanOut(FanOut(version: version, rangeCount: rangeCount, admittedAtMilliseconds: now))
         return fanOuts.count - 1
     }
 
@@ -319,7 +320,7 @@ package struct AudienceState: Sendable {
         if let (totals, times) = fanOuts[index].totals {
             reply.totals = totals
             reply.times = times
-            reply.broadcasts = fanOuts[index].broadcasts
+            reply.broadcasts = fanOuts[index].broadcastCounts
         } else {
             reply.unfinishedPartCount = left
         }
@@ -334,15 +335,15 @@ package struct AudienceState: Sendable {
 
 extension AudienceState.FanOut {
     mutating func computeTotals() {
-        var counts = MemberCounts()
+        var counts = OutcomeCounts()
         var times = ResponseTimes()
         for (part, partTimes) in finishedRanges.values {
             counts.add(part)
-            times.add(partTimes)
+            times.merge(partTimes)
         }
         for (outcome, partTimes) in finishedBroadcasts.values {
-            broadcasts[outcome] += 1
-            times.add(partTimes)
+            broadcastCounts[outcome] += 1
+            times.merge(partTimes)
         }
         totals = (counts, times)
         finishedRanges = [:]

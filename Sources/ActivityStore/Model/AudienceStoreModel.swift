@@ -27,7 +27,7 @@ public struct AudienceStoreModel: Sendable {
     ///   lower limit, a few members fill many pages.
     public init(nowMilliseconds: Int64, pageBytesMax: Int? = nil) {
         self.nowMilliseconds = nowMilliseconds
-        self.pageBytesMax = pageBytesMax ?? PageLimits.bytesMax
+        self.pageBytesMax = pageBytesMax ?? PageLimits.bytesBeforeArranging
     }
 
     public mutating func perform(_ call: AudienceCall<[UInt8]>) -> AudienceReply<[UInt8]> {

@@ -27,7 +27,7 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
     /// The tokens and held starts, by attributes type.
     public internal(set) var statesByAttributesType: [String: AttributesTypeState] = [:]
     /// When the bucket of starts will be full again. A time in the past means that the bucket is full.
-    public internal(set) var fullAtMilliseconds: Int64 = 0
+    public internal(set) var startBudgetFullAtMilliseconds: Int64 = 0
     /// The sum of all refunds to the bucket of starts; nil: there was no refund.
     public internal(set) var refundedMilliseconds: Int64?
     public internal(set) var expiresAtMilliseconds: Int64?
@@ -60,11 +60,11 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         _ type: String,
         _ registration: TokenRegistration<[UInt8]>,
         _ step: DeviceRegistrationStep<[UInt8]>,
-        isCarried: Bool
+        isFromCommand: Bool
     ) -> (StoreReply<[UInt8]>, ExpiryChange) {
         let list = step.audiences
         var registration = registration
-        if isCarried {
+        if isFromCommand {
             if let token = statesByAttributesType[type]?.token, token.isSameToken(as: registration) {
                 registration = token
             } else if let retiredToken = statesByAttributesType[type]?.retiredToken,
@@ -75,14 +75,14 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         }
         let registeredAtMilliseconds = statesByAttributesType[type]?.registeredAtMilliseconds
         let isReplaced =
-            list == nil && !isCarried && registration.registeredAtMilliseconds == registeredAtMilliseconds
+            list == nil && !isFromCommand && registration.registeredAtMilliseconds == registeredAtMilliseconds
             && statesByAttributesType[type]?.token?.isSameToken(as: registration) != true
-        let isNewer = registration.registeredAtMilliseconds >= registeredAtMilliseconds ?? 0 && !isReplaced
+        let isCurrent = registration.registeredAtMilliseconds >= registeredAtMilliseconds ?? 0 && !isReplaced
         let previousAudiences = statesByAttributesType[type]?.audiences ?? []
-        if isNewer, let list, !changeAudiences(of: type, to: list, at: registration.registeredAtMilliseconds) {
+        if isCurrent, let list, !changeAudiences(of: type, to: list, at: registration.registeredAtMilliseconds) {
             return (StoreReply(.full), .unchanged)
         }
-        let isStored = isNewer && storeTokenIfNewer(type, registration)
+        let isStored = isCurrent && storeTokenIfNewer(type, registration)
         var reply = StoreReply<[UInt8]>(.stale)
         if list != nil { reply.departures = departures }
         // Even if the registration is stale, the reply has a start that waits. The worker then sends this start with
@@ -92,8 +92,8 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         let nextStart = nextHeldStart(statesByAttributesType[type]?.heldStarts ?? [], after: step.heldStart)
         guard isStored || nextStart != nil else { return (reply, .unchanged) }
         reply.verdict = .registered
-        if isNewer, let list {
-            reply.wasMemberOfAll = MemberAudiences.isInAll(
+        if isCurrent, let list {
+            reply.wasMemberOfAllAudiences = MemberAudiences.isInAll(
                 MemberAudiences.decodeDigests(list),
                 current: previousAudiences
             )
@@ -139,16 +139,17 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
             expiryChange = .renewed
         }
         guard let token = statesByAttributesType[type]?.token else { return (StoreReply(.noToken), expiryChange) }
-        if bucket.pushesLeft(fullAt: fullAtMilliseconds, now: now) == 0 {
+        if bucket.pushesLeft(fullAt: startBudgetFullAtMilliseconds, now: now) == 0 {
             var reply = StoreReply<[UInt8]>(.wait)
-            reply.waitMilliseconds = fullAtMilliseconds - now - Int64(bucket.pushes - 1) * bucket.intervalMilliseconds
+            reply.waitMilliseconds =
+                startBudgetFullAtMilliseconds - now - Int64(bucket.pushes - 1) * bucket.intervalMilliseconds
             return (reply, expiryChange)
         }
-        fullAtMilliseconds = bucket.fullAtAfterDraw(fullAt: fullAtMilliseconds, now: now)
+        startBudgetFullAtMilliseconds = bucket.fullAtAfterDraw(fullAt: startBudgetFullAtMilliseconds, now: now)
         var reply = StoreReply<[UInt8]>(.tokenFound)
         reply.registration = token
-        reply.draw = min(
-            fullAtMilliseconds + (refundedMilliseconds ?? 0),
+        reply.drawIdentifier = min(
+            startBudgetFullAtMilliseconds + (refundedMilliseconds ?? 0),
             StoredTime.millisecondsMax
         )
         return (reply, .renewed)
@@ -156,11 +157,13 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
 
     /// Refunds the part of a draw that time has not refilled yet. So the bucket is never fuller than without
     /// the draw.
-    mutating func refundStart(_ bucket: Policy.Bucket, draw: Int64, now: Int64) -> (StoreReply<[UInt8]>, ExpiryChange) {
+    mutating func refundStart(_ bucket: Policy.Bucket, drawIdentifier: Int64, now: Int64) -> (
+        StoreReply<[UInt8]>, ExpiryChange
+    ) {
         let previouslyRefundedMilliseconds = refundedMilliseconds ?? 0
-        let refundMilliseconds = min(bucket.intervalMilliseconds, draw - previouslyRefundedMilliseconds - now)
-        if fullAtMilliseconds > 0, refundMilliseconds > 0 {
-            fullAtMilliseconds = max(0, fullAtMilliseconds - refundMilliseconds)
+        let refundMilliseconds = min(bucket.intervalMilliseconds, drawIdentifier - previouslyRefundedMilliseconds - now)
+        if startBudgetFullAtMilliseconds > 0, refundMilliseconds > 0 {
+            startBudgetFullAtMilliseconds = max(0, startBudgetFullAtMilliseconds - refundMilliseconds)
             refundedMilliseconds = min(previouslyRefundedMilliseconds + refundMilliseconds, StoredTime.millisecondsMax)
         }
         return (StoreReply(.settled), .unchanged)

@@ -30,7 +30,7 @@ struct SegmentState: Sendable {
             pages[bound] = PageState(lowerBound: bound, nextBound: next)
             arrange(bound, holdsDevices: entry.isDevice, now: now)
         }
-        if pages[bound]?.append(entry, bytesMax: pageBytesMax, now: now) == .addedToBeArranged {
+        if pages[bound]?.append(entry, bytesMax: pageBytesMax, now: now) == .addedNeedsArranging {
             arrange(bound, holdsDevices: entry.isDevice, now: now)
         }
     }
@@ -43,10 +43,10 @@ struct SegmentState: Sendable {
         page.renewExpiry(now: now)
         if page.byteCount > pageBytesMax {
             page.dropOutdatedEntries(now: now)
-            if page.byteCount > PageLimits.bytesMaxAfterCompaction(of: pageBytesMax), let middle = page.middle {
-                let upperPage = page.split(at: middle)
-                pages[middle] = upperPage
-                lowerBounds = (lowerBounds + [middle]).sorted()
+            if page.byteCount > PageLimits.bytesBeforeSplit(of: pageBytesMax), let splitPosition = page.splitPosition {
+                let upperPage = page.split(at: splitPosition)
+                pages[splitPosition] = upperPage
+                lowerBounds = (lowerBounds + [splitPosition]).sorted()
             }
         }
         pages[bound] = page
@@ -87,12 +87,12 @@ struct PageState: Sendable {
     mutating func append(_ entry: StoredEntry, bytesMax: Int, now: Int64) -> AppendOutcome {
         entries.append(entry)
         let count = byteCount
-        if count > bytesMax { return .addedToBeArranged }
+        if count > bytesMax { return .addedNeedsArranging }
         let next = PageLimits.capacity(for: count)
         // The script reserves a larger capacity only if the page fills more than half of it.
         if count > capacity, count > next / 2 { capacity = next }
         let needsRenewal = now / 1_000 - renewedAtSeconds >= PageLimits.renewalIntervalSeconds
-        return needsRenewal || entry.isDevice && !holdsDevices ? .addedToBeArranged : .added
+        return needsRenewal || entry.isDevice && !holdsDevices ? .addedNeedsArranging : .added
     }
 
     mutating func renewExpiry(now: Int64) {
@@ -117,12 +117,14 @@ struct PageState: Sendable {
         entries = entries.indices.filter { newestEntryIndices[entries[$0].identity] == $0 }.map { entries[$0] }
             .filter { now - $0.changedAtMilliseconds <= $0.ageMillisecondsMax }
         // The entries below the middle come first. In each half they keep the order in which they came.
-        if let middle { entries = entries.filter { $0.position < middle } + entries.filter { $0.position >= middle } }
+        if let splitPosition {
+            entries = entries.filter { $0.position < splitPosition } + entries.filter { $0.position >= splitPosition }
+        }
         capacity = PageLimits.capacity(for: byteCount)
     }
 
     /// The position at which the page is split; nil if the page has only one position.
-    var middle: UInt32? {
+    var splitPosition: UInt32? {
         let end = nextBound == 0 ? MemberLocation.positionsPerSegment : UInt64(nextBound)
         let positionCount = end - UInt64(lowerBound)
         return positionCount > 1 ? UInt32(UInt64(lowerBound) + positionCount / 2) : nil

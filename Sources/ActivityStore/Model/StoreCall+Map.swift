@@ -25,11 +25,11 @@ extension StoreCall.Operation {
         case .recordStart(let version): .recordStart(version: version)
         case .hold(let version, let command, let carriesAlert):
             .hold(version: version, command: transform(command), carriesAlert: carriesAlert)
-        case .register(let registration, let frequentUpdates, let shows, let source, let audiences):
+        case .register(let registration, let allowsFrequentUpdates, let shownVersion, let source, let audiences):
             .register(
                 registration.map(transform),
-                frequentUpdates: frequentUpdates,
-                shows: shows,
+                allowsFrequentUpdates: allowsFrequentUpdates,
+                shownVersion: shownVersion,
                 source: source,
                 audiences: audiences.map(transform)
             )
@@ -45,21 +45,22 @@ extension StoreCall.Operation {
                 registration: registration?.map(transform)
             )
         case .holdStart(let start, let command): .holdStart(start.map(transform), command: transform(command))
-        case .registerDevice(let type, let registration, let step, let isCarried):
+        case .registerDevice(let type, let registration, let step, let isFromCommand):
             .registerDevice(
                 attributesType: transform(type),
                 registration.map(transform),
                 step.map(transform),
-                isCarried: isCarried
+                isFromCommand: isFromCommand
             )
         case .settleStart(let start, let settlement, let retirement):
             .settleStart(start.map(transform), settlement, retirement: retirement?.map(transform))
-        case .refundStart(let startBudget, let draw): .refundStart(startBudget: startBudget, draw: draw)
+        case .refundStart(let startBudget, let drawIdentifier):
+            .refundStart(startBudget: startBudget, drawIdentifier: drawIdentifier)
         case .unregister(let atMilliseconds): .unregister(atMilliseconds: atMilliseconds)
         case .confirmDepartures(let atMilliseconds): .confirmDepartures(atMilliseconds: atMilliseconds)
         case .reportLifetimeEvent(let event, let kept): .reportLifetimeEvent(event, keeping: kept?.map(transform))
         case .checkLifetime(let beganMilliseconds, let state, let lease):
-            .checkLifetime(beganMilliseconds: beganMilliseconds, state: state, leaseMilliseconds: lease)
+            .checkLifetime(beganMilliseconds: beganMilliseconds, stateVersion: state, leaseMilliseconds: lease)
         }
     }
 }
@@ -74,7 +75,7 @@ extension StateAdmission {
             requestsHighPriority: requestsHighPriority,
             mayUseReserve: mayUseReserve,
             carriesAlert: carriesAlert,
-            carriedAlert: carriedAlert,
+            carriedAlertVersion: carriedAlertVersion,
             isTooOld: isTooOld,
             isReread: isReread,
             endsNewerLife: endsNewerLife,
@@ -136,13 +137,13 @@ extension StoreReply {
         reply.waitMilliseconds = waitMilliseconds
         reply.timestamp = timestamp
         reply.registration = registration?.map(transform)
-        reply.draw = draw
+        reply.drawIdentifier = drawIdentifier
         reply.priority = priority
         reply.isDemoted = isDemoted
         reply.budgetLeft = budgetLeft
         reply.heldCommand = heldCommand.map(transform)
         reply.hasRetiredToken = hasRetiredToken
-        reply.wasMemberOfAll = wasMemberOfAll
+        reply.wasMemberOfAllAudiences = wasMemberOfAllAudiences
         reply.wasNotShown = wasNotShown
         reply.departures = departures.map(transform)
         return reply

@@ -38,7 +38,7 @@ public struct StoreModel: Sendable {
             return StoreReply(.settled)
         case .checkLifetime(let beganMilliseconds, let state, _):
             return StoreReply(
-                TimetableEntry.checkContinues(&lives[key], from: beganMilliseconds, showing: state)
+                TimetableEntry.lifeContinues(&lives[key], from: beganMilliseconds, showing: state)
                     ? .retry : .superseded
             )
         default: break
@@ -71,11 +71,11 @@ public struct StoreModel: Sendable {
         case .recordStart(let version): (reply, expiryChange) = activity.recordStart(version, now: now)
         case .hold(let version, let command, let carriesAlert):
             (reply, expiryChange) = activity.hold(version, command, carriesAlert: carriesAlert)
-        case .register(let registration, let frequentUpdates, let shows, let source, let audiences):
+        case .register(let registration, let allowsFrequentUpdates, let shownVersion, let source, let audiences):
             (reply, expiryChange) = activity.register(
                 registration,
-                frequentUpdates: frequentUpdates,
-                shows: shows,
+                allowsFrequentUpdates: allowsFrequentUpdates,
+                shownVersion: shownVersion,
                 source: source,
                 audiences: audiences,
                 now: now
@@ -109,13 +109,13 @@ public struct StoreModel: Sendable {
             (reply, expiryChange) = device.takeStartToken(text(type), startBudget, registration, now: now)
         case .holdStart(let start, let command):
             (reply, expiryChange) = device.hold(start, command, startsMax: heldStartsMax)
-        case .registerDevice(let type, let registration, let step, let isCarried):
-            (reply, expiryChange) = device.register(text(type), registration, step, isCarried: isCarried)
+        case .registerDevice(let type, let registration, let step, let isFromCommand):
+            (reply, expiryChange) = device.register(text(type), registration, step, isFromCommand: isFromCommand)
         case .confirmDepartures(let at): (reply, expiryChange) = device.confirmDepartures(at: at)
         case .unregister(let at): (reply, expiryChange) = device.unregister(device.registeredAttributesTypes, at: at)
         case .settleStart(let start, _, let retirement): (reply, expiryChange) = device.settle(start, retirement)
-        case .refundStart(let startBudget, let draw):
-            (reply, expiryChange) = device.refundStart(startBudget, draw: draw, now: now)
+        case .refundStart(let startBudget, let drawIdentifier):
+            (reply, expiryChange) = device.refundStart(startBudget, drawIdentifier: drawIdentifier, now: now)
         case .admit, .admitStart, .recordStart, .hold, .register, .retire, .settle, .throttle, .reopen,
             .reportLifetimeEvent,
             .checkLifetime:

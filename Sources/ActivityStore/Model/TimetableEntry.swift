@@ -7,7 +7,7 @@ public struct TimetableEntry: Sendable, Equatable {
         /// A start began the life, so the time of its beginning is exact.
         case started = "b"
         /// No start is known. The life counts from the earliest record that shows the activity alive.
-        case seen = "a"
+        case seenAlive = "a"
         /// The life has ended, and the activity must be started again.
         case restarting = "r"
     }
@@ -48,9 +48,11 @@ public struct TimetableEntry: Sendable, Equatable {
             }
             life?.become(.started, at: at, due: at + lifetime)
         case .alive(let at, let lifetime):
-            if let life, life.kind != .seen || at >= life.beganMilliseconds { break }
-            if life == nil { life = TimetableEntry(beganMilliseconds: at, dueMilliseconds: at + lifetime, kind: .seen) }
-            life?.become(.seen, at: at, due: at + lifetime)
+            if let life, life.kind != .seenAlive || at >= life.beganMilliseconds { break }
+            if life == nil {
+                life = TimetableEntry(beganMilliseconds: at, dueMilliseconds: at + lifetime, kind: .seenAlive)
+            }
+            life?.become(.seenAlive, at: at, due: at + lifetime)
         }
         if let kept { life?.keep(kept) }
     }
@@ -58,7 +60,7 @@ public struct TimetableEntry: Sendable, Equatable {
     /// Whether the life that began at `beganMilliseconds` still continues. `state` is the state that the new start
     /// would show. If the life keeps a newer state, returns false and makes the life due at once. The script also
     /// postpones the next claim; the model has no claims.
-    static func checkContinues(_ life: inout TimetableEntry?, from beganMilliseconds: Int64, showing state: Version?)
+    static func lifeContinues(_ life: inout TimetableEntry?, from beganMilliseconds: Int64, showing state: Version?)
         -> Bool
     {
         guard let knownLife = life, knownLife.beganMilliseconds == beganMilliseconds else { return false }

@@ -46,7 +46,7 @@ enum StoredRecord {
     static let digestOffset = 7
     static let stateOffset = 13
     static let versionOffset = 20
-    static let fullAtOffset = 33
+    static let budgetFullAtOffset = 33
     static let assignedTimestampOffset = 39
     static let registeredAtOffset = 44
     static let tokenOffset = 50
@@ -65,7 +65,7 @@ enum StoredRecord {
     /// Bits of byte 14, the state of the newest version.
     enum StateBit {
         /// Whether the newest version has drawn on the bucket of priority 10. No ASCII letter has this bit.
-        static let hasDrawn: UInt8 = 128
+        static let hasDrawnOnBudget: UInt8 = 128
         /// A bit that every ASCII letter has. If it is set, the last assigned timestamp is the newest version's
         /// own. If the script has cleared it, the last assigned timestamp is in bytes 40–44.
         static let isOwnTimestamp: UInt8 = 64

@@ -11,7 +11,7 @@ enum TokenText {
     /// The maximum length of the token's part in the field `t`, where it follows the registration's time. The rest
     /// of the token is in the field `u`. So with a token of the usual 160 digits neither field has more than 64
     /// bytes. A hash whose other fields are as short keeps Redis' compact encoding (`hash-max-listpack-value`).
-    static let headBytesMax = 64 - StoredTime.digitCount
+    static let firstFieldBytesMax = 64 - StoredTime.digitCount
     /// The maximum length of a stored token: a letter, and ``StoreLimits/tokenBytesMax`` bytes that cannot be packed.
     static let bytesMax = StoreLimits.tokenBytesMax + 1
 

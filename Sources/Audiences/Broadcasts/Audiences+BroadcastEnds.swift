@@ -41,7 +41,7 @@ extension Audiences {
         if let totals = reply.flatMap(AudienceTotals.init) {
             broadcasts[broadcast].totals = totals
             broadcasts[broadcast].unacknowledgedCount += 1
-            productions.append(AudienceProduction(kind: .broadcastTotals, index: broadcast))
+            productions.append(AudienceProduction(kind: .commandResultAfterBroadcast, index: broadcast))
         }
         broadcastAcknowledged(broadcast, now: now)
     }
@@ -103,8 +103,8 @@ extension Audiences {
 
     private mutating func free(broadcast: UInt32) {
         let appIndex = Int(channels[broadcasts[broadcast].channel].key.appIndex)
-        countBytes(-broadcasts[broadcast].occupiedBytes, ofApp: appIndex)
-        queues[appIndex].recordCount -= 1
+        addRecordBytes(-broadcasts[broadcast].occupiedBytes, ofApp: appIndex)
+        appQueues[appIndex].recordCount -= 1
         broadcasts[broadcast].freeBytes()
         broadcasts.free(broadcast)
     }
@@ -112,7 +112,7 @@ extension Audiences {
     // MARK: - Channels and partitions
 
     /// Frees the channel's slot if no broadcast needs it, and if the channel was idle for
-    /// ``ChannelPace/idleMilliseconds`` or its partition is being revoked or was released.
+    /// ``ChannelPace/idleMillisecondsMax`` or its partition is being revoked or was released.
     /// - Returns: whether the channel was freed.
     mutating func removeIfFinished(channel: UInt32, now: Moment) -> Bool {
         let slot = channels[channel]
@@ -163,13 +163,13 @@ extension Audiences {
 
     func idleEndMilliseconds(of channel: UInt32) -> Int64 {
         let pauseEndMilliseconds = channels[channel].pausedUntilMilliseconds
-        return pauseEndMilliseconds > .max - ChannelPace.idleMilliseconds
-            ? .max : max(0, pauseEndMilliseconds) + ChannelPace.idleMilliseconds
+        return pauseEndMilliseconds > .max - ChannelPace.idleMillisecondsMax
+            ? .max : max(0, pauseEndMilliseconds) + ChannelPace.idleMillisecondsMax
     }
 
     /// Stops the broadcasts to the channels of a partition that is being revoked or released, and drops the
     /// states that wait. The partition's next owner reads their records again.
-    mutating func stopChannels(of index: UInt32, as phase: ChannelSlot.Phase, now: Moment) {
+    mutating func stopChannels(ofPartition index: UInt32, as phase: ChannelSlot.Phase, now: Moment) {
         guard let assignmentEpoch = partitions[index]?.pointee.assignmentEpoch else { return }
         for channel in 0..<channels.indexBound where channels.isInUse(channel) {
             guard channels[channel].partition == index, channels[channel].assignmentEpoch == assignmentEpoch else {
@@ -192,17 +192,17 @@ extension Audiences {
         let key = channels[channel].key
         let (appIndex, environment) = (Int(key.appIndex), Int(key.environment.rawValue))
         var predecessor = UInt32.max
-        var current = queues[appIndex].firstReadyChannel[environment]
+        var current = appQueues[appIndex].firstReadyChannel[environment]
         while current != channel, current != .max { (predecessor, current) = (current, channels[current].nextInQueue) }
         precondition(current == channel, "a queued channel is in its app's queue")
         let next = channels[channel].nextInQueue
         if predecessor == .max {
-            queues[appIndex].firstReadyChannel[environment] = next
+            appQueues[appIndex].firstReadyChannel[environment] = next
         } else {
             channels[predecessor].nextInQueue = next
         }
-        if queues[appIndex].lastReadyChannel[environment] == channel {
-            queues[appIndex].lastReadyChannel[environment] = predecessor
+        if appQueues[appIndex].lastReadyChannel[environment] == channel {
+            appQueues[appIndex].lastReadyChannel[environment] = predecessor
         }
         channels[channel].isQueued = false
     }
@@ -228,7 +228,7 @@ extension Audiences {
         }
     }
 
-    mutating func composeBroadcastTotals(_ broadcast: UInt32) -> ComposedRecord {
+    mutating func composeCommandResultAfterBroadcast(_ broadcast: UInt32) -> ComposedRecord {
         let slot = broadcasts[broadcast]
         return composeTotals(
             slot.totals,

@@ -9,10 +9,10 @@ extension Audiences {
     /// so this wait is longer.
     static var replacementChannelWaitMilliseconds: Int64 { 65_000 }
 
-    mutating func broadcastAnswered(_ broadcast: UInt32, _ result: PushResult, now: Moment) {
+    mutating func broadcastPushAnswered(_ broadcast: UInt32, _ result: PushResult, now: Moment) {
         let channel = broadcasts[broadcast].channel
         let (appIndex, environment) = poolIndices(ofChannel: channel)
-        queues[appIndex].pushesInFlight[environment] -= 1
+        appQueues[appIndex].pushesInFlight[environment] -= 1
         channels[channel].broadcastUnderWay = .max
         recordResponse(result, of: broadcast)
         guard channels[channel].phase != .released else { return dropBroadcast(broadcast, now: now) }
@@ -22,7 +22,7 @@ extension Audiences {
                 channels[channel].spacingMilliseconds
             )
             finishBroadcast(broadcast, .delivered, now: now)
-        case .rejected where noteMissingStorage(of: channel, from: result.reason):
+        case .rejected where recordMissingStorage(of: channel, from: result.reason):
             retryLater(broadcast, pauseMilliseconds: 0, now: now)
         // If the producer manages the channel, only the producer may create a new one. For an end, a new channel
         // would have no subscribers, and nothing would delete it. So in both cases the broadcast fails.
@@ -32,7 +32,7 @@ extension Audiences {
         case .channelGone:
             // While the push was under way, the keeper or a newer record may have named another channel. That
             // channel is not lost.
-            if channels[channel].pushedChannel == channels[channel].apnsChannel.identifier {
+            if channels[channel].lastPushedChannel == channels[channel].apnsChannel.identifier {
                 awaitReplacementChannel(channel, now: now)
             }
             retryLater(broadcast, pauseMilliseconds: 0, now: now)
@@ -55,14 +55,16 @@ extension Audiences {
         slot.pointee.reason.free()
         slot.pointee.reason = HeapBytes(copying: UnsafeRawBufferPointer(rebasing: result.reason.prefix(64)))
         if slot.pointee.times.firstResponseMilliseconds < 0 {
-            slot.pointee.times.firstResponseMilliseconds = result.answeredMilliseconds
+            slot.pointee.times.firstResponseMilliseconds = result.answeredAtMilliseconds
         }
-        slot.pointee.times.lastResponseMilliseconds = result.answeredMilliseconds
+        slot.pointee.times.lastResponseMilliseconds = result.answeredAtMilliseconds
     }
 
     private mutating func retryPauseMilliseconds(of broadcast: UInt32, _ result: PushResult) -> Int64 {
-        let attempts = broadcasts[broadcast].attempts
-        let pauseMilliseconds = retryPauseMilliseconds(attempts: attempts < .max ? attempts + 1 : .max)
+        let failedAttemptCount = broadcasts[broadcast].failedAttemptCount
+        let pauseMilliseconds = retryPauseMilliseconds(
+            failedAttemptCount: failedAttemptCount < .max ? failedAttemptCount + 1 : .max
+        )
         return result.isRetryPermitted
             ? pauseMilliseconds
             : max(pauseMilliseconds, randomness.jittered(configuration.retryBudgetPauseMilliseconds))
@@ -74,7 +76,7 @@ extension Audiences {
         let channel = broadcasts[broadcast].channel
         let earliestMilliseconds = now.monotonicMilliseconds + pauseMilliseconds
         channels[channel].pausedUntilMilliseconds = max(channels[channel].pausedUntilMilliseconds, earliestMilliseconds)
-        broadcasts[broadcast].attempts = min(broadcasts[broadcast].attempts, .max - 1) + 1
+        broadcasts[broadcast].failedAttemptCount = min(broadcasts[broadcast].failedAttemptCount, .max - 1) + 1
         broadcasts[broadcast].stage = .waiting
         guard channels[channel].phase == .running else { return dropBroadcast(broadcast, now: now) }
         let newer = channels[channel].waitingBroadcast
@@ -112,7 +114,7 @@ extension Audiences {
 
     /// Takes an audience's channel from the keeper. The audience's waiting broadcasts in the channel's environment go
     /// to this channel, and a command that waits only for this channel continues.
-    public mutating func channelKnown(
+    public mutating func channelProvided(
         appIndex: UInt16,
         audience: AudienceDigest,
         _ knownChannel: AudienceChannel,

@@ -34,7 +34,7 @@ extension Audiences {
         )
         guard hasRoomForBroadcast(key, at: record.offset, of: record.partition, now: now) else {
             return partition.pointee.passedOverRecords
-                .insert(record.offset, of: appIndex, admittedMilliseconds: instruction.admittedMilliseconds)
+                .insert(record.offset, of: appIndex, admittedAtMilliseconds: instruction.admittedAtMilliseconds)
         }
         partition.pointee.passedOverRecords.remove(record.offset)
         partition.pointee.unsettledRecordCount += 1
@@ -58,7 +58,7 @@ extension Audiences {
             broadcasts[last].nextBroadcast = broadcast
         }
         channels[channel].newestBroadcast = broadcast
-        enqueue(broadcast, in: channel, target, now: now)
+        replaceWaitingBroadcast(broadcast, in: channel, target, now: now)
     }
 
     private mutating func addChannel(
@@ -88,14 +88,14 @@ extension Audiences {
     private mutating func addBroadcast(_ record: FanoutRecord, to channel: UInt32) -> UInt32 {
         let appIndex = Int(channels[channel].key.appIndex)
         let broadcast = broadcasts.allocate(BroadcastSlot(channel: channel, record: record))
-        queues[appIndex].recordCount += 1
-        countBytes(broadcasts[broadcast].occupiedBytes, ofApp: appIndex)
+        appQueues[appIndex].recordCount += 1
+        addRecordBytes(broadcasts[broadcast].occupiedBytes, ofApp: appIndex)
         return broadcast
     }
 
     /// Makes the broadcast the one that waits in its channel. If the channel already had a newer version, the broadcast
     /// ends as superseded. If the channel already had a broadcast of the same command, this one only settles.
-    private mutating func enqueue(
+    private mutating func replaceWaitingBroadcast(
         _ broadcast: UInt32,
         in channel: UInt32,
         _ target: AudienceChannel,
@@ -104,7 +104,7 @@ extension Audiences {
         let slot = channels[channel]
         let record = broadcasts[broadcast].record
         var timestamp = record.instruction.grant.timestamp
-        let (version, admitted) = (record.version, record.instruction.admittedMilliseconds)
+        let (version, admitted) = (record.version, record.instruction.admittedAtMilliseconds)
         if timestamp <= slot.newestTimestamp {
             guard version > slot.newestVersion, admitted > slot.newestAdmittedMilliseconds else {
                 guard timestamp == slot.newestTimestamp, version <= slot.newestVersion else {
@@ -151,8 +151,8 @@ extension Audiences {
     mutating func supersedeBroadcast(_ older: UInt32, by newer: UInt32, now: Moment) {
         let (replaced, record) = (broadcasts[older].record, broadcasts[newer].record)
         let isManagedByProducer = channels[broadcasts[newer].channel].isManagedByProducer
-        guard replaced.hasAlert, !record.hasAlert, !replaced.isAlertOld(now: now),
-            Body.byteCount(record.body.bytes, record.layout, carryingAlertOf: Int(replaced.layout.alert.count))
+        guard replaced.hasAlert, !record.hasAlert, !replaced.isAlertTooOld(now: now),
+            Body.byteCount(record.body.bytes, record.layout, carryingAlertBytes: Int(replaced.layout.alert.count))
                 <= (isManagedByProducer ? Limits.broadcastBodyBytesMax : Limits.bodyBytesMax)
         else {
             // Any alert of the older broadcast is dropped too, even one that it carries for a still older
@@ -178,16 +178,16 @@ extension Audiences {
 
     private mutating func replaceBody(of broadcast: UInt32, by body: HeapBytes, _ layout: Body.Layout) {
         let appIndex = Int(channels[broadcasts[broadcast].channel].key.appIndex)
-        countBytes(body.count - broadcasts[broadcast].record.body.count, ofApp: appIndex)
+        addRecordBytes(body.count - broadcasts[broadcast].record.body.count, ofApp: appIndex)
         broadcasts[broadcast].record.body.free()
         broadcasts[broadcast].record.body = body
         broadcasts[broadcast].record.layout = layout
     }
 
     /// Removes an alert that is too old. The state is sent without it.
-    mutating func removeOldAlert(forBroadcast broadcast: UInt32, now: Moment) {
+    mutating func removeAlertIfOld(forBroadcast broadcast: UInt32, now: Moment) {
         let record = broadcasts[broadcast].record
-        guard record.hasAlert, record.isAlertOld(now: now) else { return }
+        guard record.hasAlert, record.isAlertTooOld(now: now) else { return }
         let (body, layout) = Self.bodyWithoutAlert(record.body.bytes, record.layout)
         replaceBody(of: broadcast, by: body, layout)
     }
@@ -199,7 +199,7 @@ extension Audiences {
     mutating func advance(channel: UInt32, now: Moment) {
         let waiting = channels[channel].waitingBroadcast
         if waiting != .max, channels[channel].phase == .running,
-            expirySeconds(of: broadcasts[waiting].record) < now.wallSeconds
+            expiresAtSeconds(of: broadcasts[waiting].record) < now.wallSeconds
         {
             channels[channel].waitingBroadcast = .max
             finishBroadcast(waiting, .expired, now: now)
@@ -215,11 +215,11 @@ extension Audiences {
         if dueMilliseconds <= now.monotonicMilliseconds { dueMilliseconds = .max }
         if slot.waitingBroadcast != .max {
             let waitMilliseconds =
-                (expirySeconds(of: broadcasts[slot.waitingBroadcast].record) + 1) * 1_000 - now.wallMilliseconds
+                (expiresAtSeconds(of: broadcasts[slot.waitingBroadcast].record) + 1) * 1_000 - now.wallMilliseconds
             dueMilliseconds = min(dueMilliseconds, now.monotonicMilliseconds + max(1, waitMilliseconds))
         }
-        guard dueMilliseconds < slot.timerMilliseconds else { return }
-        channels[channel].timerMilliseconds = dueMilliseconds
+        guard dueMilliseconds < slot.timerDueMilliseconds else { return }
+        channels[channel].timerDueMilliseconds = dueMilliseconds
         startTimer(.channel, channel, dueMilliseconds: dueMilliseconds)
     }
 
@@ -228,13 +228,13 @@ extension Audiences {
         let (appIndex, environment) = poolIndices(ofChannel: channel)
         channels[channel].isQueued = true
         channels[channel].nextInQueue = .max
-        let last = queues[appIndex].lastReadyChannel[environment]
+        let last = appQueues[appIndex].lastReadyChannel[environment]
         if last == .max {
-            queues[appIndex].firstReadyChannel[environment] = channel
+            appQueues[appIndex].firstReadyChannel[environment] = channel
         } else {
             channels[last].nextInQueue = channel
         }
-        queues[appIndex].lastReadyChannel[environment] = channel
+        appQueues[appIndex].lastReadyChannel[environment] = channel
     }
 
     func poolIndices(ofChannel channel: UInt32) -> (appIndex: Int, environment: Int) {
@@ -243,11 +243,11 @@ extension Audiences {
     }
 
     private mutating func popReadyChannel(_ appIndex: Int, _ environment: Int) -> UInt32? {
-        let channel = queues[appIndex].firstReadyChannel[environment]
+        let channel = appQueues[appIndex].firstReadyChannel[environment]
         guard channel != .max else { return nil }
         let next = channels[channel].nextInQueue
-        queues[appIndex].firstReadyChannel[environment] = next
-        if next == .max { queues[appIndex].lastReadyChannel[environment] = .max }
+        appQueues[appIndex].firstReadyChannel[environment] = next
+        if next == .max { appQueues[appIndex].lastReadyChannel[environment] = .max }
         channels[channel].isQueued = false
         return channel
     }
@@ -260,11 +260,11 @@ extension Audiences {
             let canSend =
                 slot.phase == .running && slot.waitingBroadcast != .max && slot.broadcastUnderWay == .max
                 && slot.nextPushMilliseconds <= now.monotonicMilliseconds
-            guard canSend, expirySeconds(of: broadcasts[slot.waitingBroadcast].record) >= now.wallSeconds else {
+            guard canSend, expiresAtSeconds(of: broadcasts[slot.waitingBroadcast].record) >= now.wallSeconds else {
                 advance(channel: channel, now: now)
                 continue
             }
-            guard permitsRetry || broadcasts[slot.waitingBroadcast].attempts == 0 else {
+            guard permitsRetry || broadcasts[slot.waitingBroadcast].failedAttemptCount == 0 else {
                 let pauseMilliseconds = randomness.jittered(configuration.retryBudgetPauseMilliseconds)
                 channels[channel].pausedUntilMilliseconds = now.monotonicMilliseconds + pauseMilliseconds
                 advance(channel: channel, now: now)
@@ -277,14 +277,14 @@ extension Audiences {
 
     private mutating func offerPush(_ channel: UInt32, now: Moment) -> AudiencePush {
         let broadcast = channels[channel].waitingBroadcast
-        removeOldAlert(forBroadcast: broadcast, now: now)
+        removeAlertIfOld(forBroadcast: broadcast, now: now)
         channels[channel].waitingBroadcast = .max
         channels[channel].broadcastUnderWay = broadcast
         channels[channel].previousPauseUntilMilliseconds = channels[channel].pausedUntilMilliseconds
         channels[channel].pausedUntilMilliseconds = now.monotonicMilliseconds + channels[channel].spacingMilliseconds
         broadcasts[broadcast].stage = .underWay
         let target = channels[channel].apnsChannel
-        channels[channel].pushedChannel = target.identifier
+        channels[channel].lastPushedChannel = target.identifier
         let address = target.identifier.withBytes { identifier in
             addressBuffer.copyMemory(from: identifier)
             return UnsafeRawBufferPointer(rebasing: addressBuffer[..<identifier.count])
@@ -303,16 +303,16 @@ extension Audiences {
                 ? 0
                 : sentExpirationSeconds(of: slot.record, from: now.wallSeconds),
             apnsIdentifier: randomness.nextUUID(),
-            isRetry: slot.attempts > 0
+            isRetry: slot.failedAttemptCount > 0
         )
     }
 
     /// Takes back the broadcast that was offered last, because it found no free stream. Its channel waits in
     /// its app's queue again.
-    mutating func broadcastReturned(_ broadcast: UInt32) {
+    mutating func broadcastPushNotSent(_ broadcast: UInt32) {
         let channel = broadcasts[broadcast].channel
         let (appIndex, environment) = poolIndices(ofChannel: channel)
-        queues[appIndex].pushesInFlight[environment] -= 1
+        appQueues[appIndex].pushesInFlight[environment] -= 1
         channels[channel].broadcastUnderWay = .max
         channels[channel].waitingBroadcast = broadcast
         channels[channel].pausedUntilMilliseconds = channels[channel].previousPauseUntilMilliseconds

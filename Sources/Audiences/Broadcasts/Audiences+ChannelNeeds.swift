@@ -54,6 +54,6 @@ extension Audiences {
             policy: slot.policy,
             from: now.wallSeconds
         )
-        return min(expiration, now.wallSeconds + ChannelStorage.storedSecondsMax) * 1_000
+        return min(expiration, now.wallSeconds + ChannelStoragePolicy.storedSecondsMax) * 1_000
     }
 }

@@ -23,12 +23,11 @@ struct BroadcastSlot: BitwiseCopyable {
     /// The channel's next broadcast in the order of arrival; `.max`: this is the last one.
     var nextBroadcast: UInt32 = .max
     var stage = Stage.waiting
-    /// The older broadcast whose alert this one carries.
+    /// The older broadcast whose alert this one carries, and which ends together with this one; `.max`: none.
     var rider: UInt32 = .max
     var record: FanoutRecord
 
-    /// The number of failed attempts to push the broadcast.
-    var attempts: UInt8 = 0
+    var failedAttemptCount: UInt8 = 0
     var outcome = MemberOutcome.delivered
     /// The status of APNs' last answer.
     var status: UInt16 = 0
@@ -87,7 +86,7 @@ struct ChannelSlot: BitwiseCopyable {
     var broadcastUnderWay: UInt32 = .max
     /// The channel to which the last push went; ``apnsChannel`` may have changed since. If APNs answers that the
     /// channel does not exist, it means this one. Nil before the first push.
-    var pushedChannel: ChannelIdentifier?
+    var lastPushedChannel: ChannelIdentifier?
     /// The highest `aps.timestamp` of the channel's versions so far. Each newer version is sent with a higher one.
     var newestTimestamp: Int64 = 0
     /// The highest version so far; after an end, the highest possible version, so that no update follows the end.
@@ -111,7 +110,7 @@ struct ChannelSlot: BitwiseCopyable {
     var isQueued = false
     var nextInQueue: UInt32 = .max
     /// When the channel's timer fires (monotonic milliseconds); `.max` if none is set.
-    var timerMilliseconds: Int64 = .max
+    var timerDueMilliseconds: Int64 = .max
 
     /// When a push may be sent next (monotonic milliseconds).
     var nextPushMilliseconds: Int64 { max(pausedUntilMilliseconds, replacementAwaitedUntilMilliseconds) }
@@ -126,7 +125,7 @@ enum ChannelPace {
     /// How long an idle channel is kept after the pause that follows its last push, so that the core recognizes a
     /// Kafka record that is read again. The channel is freed earlier if a new channel needs its slot, or if its
     /// partition is revoked.
-    static let idleMilliseconds: Int64 = 300_000
+    static let idleMillisecondsMax: Int64 = 300_000
 
     static func doubledSpacingMilliseconds(_ spacing: Int64) -> Int64 { min(spacing * 2, spacingMillisecondsMax) }
     static func halvedSpacingMilliseconds(_ spacing: Int64) -> Int64 { max(spacing / 2, spacingMillisecondsMin) }

@@ -129,7 +129,7 @@ extension Audiences {
 
     mutating func admissionReplied(_ command: UInt32, _ reply: Reply, now: Moment) {
         let audience = commands[command].audience
-        commands[command].admittedMilliseconds = now.wallMilliseconds
+        commands[command].admittedAtMilliseconds = now.wallMilliseconds
         switch reply.verdict {
         case .send:
             guard var grant = reply.grant, SegmentRange(index: 0, rangeCount: Int(grant.rangeCount)) != nil,

@@ -56,14 +56,14 @@ extension Audiences {
         commands[command].awaitedEnvironmentBits = missing
         commands[command].channelWaitEndMilliseconds = dueMilliseconds
         commands[command].hasAwaitedChannel = true
-        commandsAwaitingChannel += 1
+        commandsAwaitingChannelCount += 1
         startTimer(.channelWait, command, dueMilliseconds: dueMilliseconds)
         return true
     }
 
     private mutating func mayAwaitChannel(_ key: AudienceKey, now: Moment) -> Bool {
         removeOldChannelWaitPauses(now: now)
-        guard commandsAwaitingChannel < Self.commandsAwaitingChannelMax,
+        guard commandsAwaitingChannelCount < Self.commandsAwaitingChannelMax,
             channelWaitPauseEndMilliseconds.count < Self.channelWaitPausesMax
         else {
             return false
@@ -122,7 +122,7 @@ extension Audiences {
     }
 
     private mutating func admitAgain(_ command: UInt32) {
-        commandsAwaitingChannel -= 1
+        commandsAwaitingChannelCount -= 1
         commands[command].stage = .admitting
         storeQueue.append(AudienceTicket(.admit, index: command))
     }

@@ -35,8 +35,8 @@ extension Audiences {
                 droppedFields: HeapBytes(copying: incoming.droppedFields),
                 partition: incoming.partition,
                 offset: incoming.offset,
-                recordMilliseconds: incoming.recordMilliseconds,
-                receivedMilliseconds: incoming.receivedMilliseconds
+                recordTimestampMilliseconds: incoming.recordTimestampMilliseconds,
+                receivedAtMilliseconds: incoming.receivedAtMilliseconds
             )
         )
         enqueue(command)
@@ -69,15 +69,17 @@ extension Audiences {
     /// If a carrier is withdrawn but its rider is not, the rider waits in the carrier's place: the next owner of the
     /// carrier's partition does not know the alert.
     ///
-    /// - Parameter isRevoked: whether a record's partition is being revoked. Must be false for a record of an earlier
-    ///   assignment of its partition: after a new assignment, the record is read again, and may already be settled as a
-    ///   duplicate of this one.
-    public mutating func withdraw(where isRevoked: (_ record: UInt32) -> Bool) {
+    /// - Parameter isPartitionRevoked: whether a record's partition is being revoked. Must be false for a record of an
+    ///   earlier assignment of its partition: after a new assignment, the record is read again, and may already be
+    ///   settled as a duplicate of this one.
+    public mutating func withdrawWaitingCommands(where isPartitionRevoked: (_ record: UInt32) -> Bool) {
         for command in 0..<commands.indexBound
-        where commands.isInUse(command) && commands[command].stage == .waiting && isRevoked(commands[command].record) {
+        where commands.isInUse(command) && commands[command].stage == .waiting
+            && isPartitionRevoked(commands[command].record)
+        {
             let audience = commands[command].audience
             let rider = commands[command].rider
-            if rider != .max, !isRevoked(commands[rider].record) {
+            if rider != .max, !isPartitionRevoked(commands[rider].record) {
                 commands[command].rider = .max
                 put(rider, inPlaceOf: command, of: audience)
                 awaitBatchEnd(audience)
@@ -90,7 +92,7 @@ extension Audiences {
     }
 
     /// Removes and returns the next command that goes back to `Delivery`: it has an outcome, is fanned out or was
-    /// withdrawn (``HandoverEnding``). Nil if there is none.
+    /// withdrawn (``HandoverResult``). Nil if there is none.
     public mutating func nextReturnedCommand() -> ReturnedCommand? { returnedCommands.popFirst() }
 
     private mutating func addAudience(_ key: AudienceKey, _ incoming: IncomingCommand) -> UInt32 {
@@ -111,7 +113,7 @@ extension Audiences {
         on body: UnsafeRawBufferPointer,
         _ layout: Body.Layout
     ) -> (HeapBytes, Body.Layout) {
-        let newBody = HeapBytes(count: Body.byteCount(body, layout, carryingAlertOf: alert.count))
+        let newBody = HeapBytes(count: Body.byteCount(body, layout, carryingAlertBytes: alert.count))
         return (newBody, Body.write(body, layout, carrying: alert, into: newBody.mutableBytes))
     }
 
@@ -152,12 +154,12 @@ extension Audiences {
                 finishCommand(command, .outcome(.expired))
                 continue
             }
-            removeOldAlert(of: command, now: now)
+            removeAlertIfOld(of: command, now: now)
             audiences[audience].currentCommand = command
             if audiences[audience].channelEnvironment == nil {
                 requestSamplePages(command)
             } else {
-                admitToChannel(command)
+                admitToProducerChannel(command)
             }
         }
         removeIfIdle(audience)
@@ -173,11 +175,12 @@ extension Audiences {
             )
     }
 
-    private mutating func removeOldAlert(of command: UInt32, now: Moment) {
+    private mutating func removeAlertIfOld(of command: UInt32, now: Moment) {
         guard commands[command].hasAlert, commands[command].event != .start else { return }
         let version = commands[command].alertVersion ?? commands[command].version
         let alertSeconds = policies[commands[command].policy].alertSeconds
-        guard AgeRules.isAlertOld(timestamp: version.timestamp, alertSeconds: alertSeconds, now: now.wallSeconds) else {
+        guard AgeRules.isAlertTooOld(timestamp: version.timestamp, alertSeconds: alertSeconds, now: now.wallSeconds)
+        else {
             return
         }
         let (body, layout) = Self.bodyWithoutAlert(commands[command].body.bytes, commands[command].layout)
@@ -191,7 +194,7 @@ extension Audiences {
     /// Ends the current command of an audience and begins the next one.
     mutating func finishCurrentCommand(
         _ command: UInt32,
-        _ ending: HandoverEnding,
+        _ ending: HandoverResult,
         reason: StaticString = "",
         now: Moment
     ) {
@@ -208,7 +211,7 @@ extension Audiences {
     /// Ends a command: queues its ending for the core for single activities (``nextReturnedCommand()``), and frees it.
     /// If the command carries a rider's alert, the rider ends first: as withdrawn if the command is withdrawn,
     /// otherwise as superseded. The command must not be in the audience's list any more.
-    mutating func finishCommand(_ command: UInt32, _ ending: HandoverEnding, reason: StaticString = "") {
+    mutating func finishCommand(_ command: UInt32, _ ending: HandoverResult, reason: StaticString = "") {
         let slot = commands[command]
         if slot.rider != .max {
             finishCommand(slot.rider, ending == .withdrawn ? .withdrawn : .outcome(.superseded))
@@ -218,7 +221,7 @@ extension Audiences {
                 record: slot.record,
                 ending: ending,
                 reason: reason,
-                admittedMilliseconds: slot.admittedMilliseconds
+                admittedAtMilliseconds: slot.admittedAtMilliseconds
             )
         )
         slot.freeBytes()

@@ -9,7 +9,7 @@ import LiveActivity
 /// not involved.
 extension Audiences {
     /// Admits a command to a producer's channel. Such a channel has no members, so the core does not ask for its size.
-    mutating func admitToChannel(_ command: UInt32) {
+    mutating func admitToProducerChannel(_ command: UInt32) {
         commands[command].stage = .admitting
         storeQueue.append(AudienceTicket(.admit, index: command))
     }
@@ -40,7 +40,7 @@ extension Audiences {
     ///
     /// On a channel without storage APNs accepts only the expiration 0, and otherwise answers
     /// `BadExpirationDate`. The core then sends the state again with expiration 0.
-    mutating func noteMissingStorage(of channel: UInt32, from reason: UnsafeRawBufferPointer) -> Bool {
+    mutating func recordMissingStorage(of channel: UInt32, from reason: UnsafeRawBufferPointer) -> Bool {
         guard channels[channel].isManagedByProducer, channels[channel].apnsChannel.storage == .newest,
             reason.elementsEqual("BadExpirationDate".utf8)
         else { return false }

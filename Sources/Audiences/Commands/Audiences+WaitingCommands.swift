@@ -32,13 +32,13 @@ extension Audiences {
             finishCommand(command, .outcome(.duplicate))
         } else if commands[older].event == .end, commands[newer].event == .update {
             keepBoth(end: older, update: newer, waiting: waiting, of: audience)
-        } else if older == command, let end = endBefore(waiting, newerThan: older, of: audience) {
+        } else if older == command, let end = findEndBefore(waiting, newerThan: older, of: audience) {
             // The alert of an update that is older than the end belongs to the life that the end ends.
             supersedeCommand(older, by: end)
         } else {
             if older == waiting { put(newer, inPlaceOf: older, of: audience) }
             supersedeCommand(older, by: newer)
-            if commands[newer].event == .end { supersedeNeighbors(of: newer, of: audience) }
+            if commands[newer].event == .end { supersedeOlderNeighbors(of: newer, of: audience) }
         }
     }
 
@@ -60,7 +60,7 @@ extension Audiences {
     }
 
     /// Returns the end that waits directly before `waiting`, if it is newer than `command`.
-    private func endBefore(_ waiting: UInt32, newerThan command: UInt32, of audience: UInt32) -> UInt32? {
+    private func findEndBefore(_ waiting: UInt32, newerThan command: UInt32, of audience: UInt32) -> UInt32? {
         let end = predecessor(of: waiting, of: audience)
         guard end != .max, commands[end].event == .end, commands[end].version > commands[command].version else {
             return nil
@@ -70,7 +70,7 @@ extension Audiences {
 
     /// Called after an end has got the place of an older command. Supersedes the older updates and ends that wait
     /// directly before and behind the end.
-    private mutating func supersedeNeighbors(of end: UInt32, of audience: UInt32) {
+    private mutating func supersedeOlderNeighbors(of end: UInt32, of audience: UInt32) {
         func isReplaced(_ neighbor: UInt32) -> Bool {
             neighbor != .max && commands[neighbor].event != .start && commands[neighbor].version < commands[end].version
         }
@@ -90,7 +90,7 @@ extension Audiences {
             Body.byteCount(
                 commands[newer].body.bytes,
                 commands[newer].layout,
-                carryingAlertOf: commands[older].alert.count
+                carryingAlertBytes: commands[older].alert.count
             ) <= bodyBytesMax(of: commands[newer].audience)
         else { return finishCommand(older, .outcome(.superseded)) }
         let (body, layout) = Self.bodyWithAlert(

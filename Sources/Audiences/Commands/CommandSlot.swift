@@ -50,9 +50,9 @@ struct CommandSlot: BitwiseCopyable {
     var fanoutValue = HeapBytes.none
     var partition: Int32
     var offset: Int64
-    var recordMilliseconds: Int64
-    var receivedMilliseconds: Int64
-    var admittedMilliseconds: Int64 = -1
+    var recordTimestampMilliseconds: Int64
+    var receivedAtMilliseconds: Int64
+    var admittedAtMilliseconds: Int64 = -1
     var grant: AudienceGrant?
     /// The audience's channels at the time of the admission, or the channel that the command names instead.
     var channels = AudienceChannels()

@@ -19,7 +19,7 @@ public struct AudienceProduction: Sendable, Equatable, BitwiseCopyable {
         case broadcastResult
         /// The result of a command over all its ranges and broadcasts, if a broadcast was the last of them to
         /// end.
-        case broadcastTotals
+        case commandResultAfterBroadcast
     }
 
     public var kind: Kind

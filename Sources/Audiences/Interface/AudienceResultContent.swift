@@ -6,14 +6,14 @@ public struct AudienceResultContent: Sendable, BitwiseCopyable {
     public var outcome: RoundOutcome
     /// The timestamp of the command's record, and when APNs last answered one of its pushes. UNIX milliseconds; -1 if
     /// there is none.
-    public var recordMilliseconds: Int64
+    public var recordTimestampMilliseconds: Int64
     public var lastResponseMilliseconds: Int64
     /// The partition and offset of the result's fan-out record. The result over all ranges and broadcasts has
     /// those of the record that ended last. The partition is -1 if the lane has released it.
     public var partition: Int32
     public var offset: Int64
     /// When the fan-out record was received. UNIX milliseconds.
-    public var receivedMilliseconds: Int64
+    public var receivedAtMilliseconds: Int64
     public var event: Event
     public var priority: UInt8
     /// The number of members in the counts, over all outcomes.
@@ -27,7 +27,8 @@ extension Audiences {
             switch production.kind {
             case .fanout: audiences[commands[production.index].audience].appIndex
             case .rangeResult, .commandResult: rounds[versions[production.index].round].appIndex
-            case .broadcastResult, .broadcastTotals: channels[broadcasts[production.index].channel].key.appIndex
+            case .broadcastResult, .commandResultAfterBroadcast:
+                channels[broadcasts[production.index].channel].key.appIndex
             case .memberResult, .invalidation: refusedMembers[production.index].appIndex
             case .start: pages[PageMemberIndex(rawValue: production.index).page].appIndex
             }
@@ -44,7 +45,7 @@ extension Audiences {
         case .commandResult:
             let slot = versions[production.index]
             return resultContent(slot.record, slot.totals.members, slot.totals.times, isSuperseded: slot.isSuperseded)
-        case .broadcastTotals:
+        case .commandResultAfterBroadcast:
             let slot = broadcasts[production.index]
             let isSuperseded = slot.outcome == .superseded
             return resultContent(slot.record, slot.totals.members, slot.totals.times, isSuperseded: isSuperseded)
@@ -54,18 +55,18 @@ extension Audiences {
 
     private func resultContent(
         _ record: FanoutRecord,
-        _ members: MemberCounts,
+        _ members: OutcomeCounts,
         _ times: ResponseTimes,
         isSuperseded: Bool
     ) -> AudienceResultContent {
         AudienceResultContent(
             outcome: isSuperseded ? .superseded : members.outcome,
-            recordMilliseconds: record.instruction.recordMilliseconds,
+            recordTimestampMilliseconds: record.instruction.recordTimestampMilliseconds,
             lastResponseMilliseconds: times.lastResponseMilliseconds,
             partition: partitions.partition(record.partition, assignmentEpoch: record.assignmentEpoch)?.pointee.number
                 ?? -1,
             offset: record.offset,
-            receivedMilliseconds: record.receivedMilliseconds,
+            receivedAtMilliseconds: record.receivedAtMilliseconds,
             event: record.event,
             priority: record.instruction.grant.priority,
             memberCount: UInt32(clamping: members.total)

@@ -15,15 +15,15 @@ public struct AudiencesConfiguration: Sendable {
     /// returned. At least 1.
     public var commandsMax = 4_096
     /// The maximum number of fan-out records in memory, from receipt to settlement. At least 1.
-    public var recordsMax = 16_384
+    public var fanoutRecordsMax = 16_384
     /// The limit for the bytes of these fan-out records (slots, bodies and texts). The last record that is taken, and
     /// bodies with carried alerts, may exceed it. At least 1.
-    public var recordBytesMax = 64 << 20
+    public var fanoutRecordBytesMax = 64 << 20
     /// The maximum number of pages in memory over all apps, and the maximum of their bytes. Each app may use only its
     /// part, so an app whose host is unavailable does not block the others. A part is at least eight pages, so the
     /// parts of many apps exceed these numbers. Tags name a page with 16 bits, so `pagesMax` must be below 65,535.
     public var pagesMax = 1_024
-    public var pageBytesMax = 64 * PageSlot.bytesMax
+    public var pageBytesMax = 64 * PageSlot.expectedBytesMax
     /// The limit for the number of parked members and pushes in flight together, because each push in flight may end
     /// with a parked member. Must exceed a lane's pushes in flight, and be at least 64.
     public var parkedMembersMax = 16_384
@@ -93,7 +93,8 @@ public struct AudiencesConfiguration: Sendable {
         precondition(!apps.isEmpty && apps.count <= Int(UInt8.max))
         precondition((1...DeliveryConfiguration.policiesMax).contains(policies.count))
         precondition(
-            commandsMax > 0 && recordsMax > 0 && recordBytesMax > 0 && parkedMembersMax >= 64 && refusedMembersMax > 0
+            commandsMax > 0 && fanoutRecordsMax > 0 && fanoutRecordBytesMax > 0 && parkedMembersMax >= 64
+                && refusedMembersMax > 0
         )
         precondition(membershipChangesMax > 0 && startsMax > 0)
         precondition(pagesMax > 0 && pagesMax < Int(UInt16.max) && pageBytesMax > 0)
@@ -108,7 +109,7 @@ public struct AudiencesConfiguration: Sendable {
     /// eight pages of the maximum size.
     var pagesPerAppMax: Int { max(Self.pagesPerAppMin, pagesMax / apps.count) }
     var pageBytesPerAppMax: Int {
-        max(Self.pagesPerAppMin * PageSlot.bytesMax, pageBytesMax / apps.count)
+        max(Self.pagesPerAppMin * PageSlot.expectedBytesMax, pageBytesMax / apps.count)
     }
     private static let pagesPerAppMin = 8
 }

@@ -14,7 +14,7 @@ public struct IncomingCommand {
     /// Whether the command itself requests a broadcast channel for its audience.
     public var requestsChannel: Bool
     public var event: Event
-    /// For a start: the ``DeviceTemplate`` for the ids of the activities that it begins. Else empty.
+    /// For a start: the ``ActivityIdentifierTemplate`` for the ids of the activities that it begins. Else empty.
     public var activityTemplate: UnsafeRawBufferPointer
     public var version: Version
     /// The priority for APNs: 5 or 10.
@@ -35,8 +35,8 @@ public struct IncomingCommand {
     public var offset: Int64
     /// The record's timestamp (-1 if it has none), and when the worker received the record. UNIX
     /// milliseconds.
-    public var recordMilliseconds: Int64
-    public var receivedMilliseconds: Int64
+    public var recordTimestampMilliseconds: Int64
+    public var receivedAtMilliseconds: Int64
     /// The trace, kept for the fan-out records; empty for none.
     public var trace: UnsafeRawBufferPointer
     /// The names of the fields that were dropped because the body was too large, kept for the fan-out
@@ -62,8 +62,8 @@ public struct IncomingCommand {
         layout: Body.Layout,
         partition: Int32,
         offset: Int64,
-        recordMilliseconds: Int64,
-        receivedMilliseconds: Int64,
+        recordTimestampMilliseconds: Int64,
+        receivedAtMilliseconds: Int64,
         trace: UnsafeRawBufferPointer,
         droppedFields: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0)
     ) {
@@ -85,8 +85,8 @@ public struct IncomingCommand {
         self.layout = layout
         self.partition = partition
         self.offset = offset
-        self.recordMilliseconds = recordMilliseconds
-        self.receivedMilliseconds = receivedMilliseconds
+        self.recordTimestampMilliseconds = recordTimestampMilliseconds
+        self.receivedAtMilliseconds = receivedAtMilliseconds
         self.trace = trace
         self.droppedFields = droppedFields
     }
@@ -95,9 +95,9 @@ public struct IncomingCommand {
 /// A command to an audience or a channel that is returned to the core for single activities.
 public struct ReturnedCommand: Sendable, BitwiseCopyable {
     public var record: UInt32
-    public var ending: HandoverEnding
+    public var ending: HandoverResult
     /// The reason for the command's result; empty for none.
     public var reason: StaticString
     /// When the store last answered the command's admission, UNIX milliseconds; -1 if it has not answered.
-    public var admittedMilliseconds: Int64
+    public var admittedAtMilliseconds: Int64
 }

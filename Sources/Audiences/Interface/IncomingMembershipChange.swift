@@ -9,12 +9,12 @@ public struct IncomingMembershipChange {
     public var member: ChangingMember
     /// The id of the activity or device.
     public var identifier: UnsafeRawBufferPointer
-    public var joins: AudienceList
-    /// Whether the member was already in every audience of `joins`. The change then brings only a new token
+    public var joinedAudiences: AudienceList
+    /// Whether the member was already in every audience of `joinedAudiences`. The change then brings only a new token
     /// or other new data.
-    public var wasMemberOfAll: Bool
-    public var departures: AudienceList
-    /// When the member left `departures`, UNIX milliseconds. An entry that the member registered after this
+    public var wasMemberOfAllAudiences: Bool
+    public var leftAudiences: AudienceList
+    /// When the member left `leftAudiences`, UNIX milliseconds. An entry that the member registered after this
     /// time stays valid.
     public var leftAtMilliseconds: Int64
     /// The registered token for the audiences that the member joins: hexadecimal digits.
@@ -22,7 +22,7 @@ public struct IncomingMembershipChange {
     public var environment: APNsEnvironment
     /// When the token was registered, UNIX milliseconds.
     public var registeredAtMilliseconds: Int64
-    public var frequentUpdates: Bool
+    public var allowsFrequentUpdates: Bool
     /// For a device: whether its activities may begin on a broadcast channel.
     public var supportsChannels: Bool
     /// The version that the activity already shows, as its registration says; nil: it does not say. When the
@@ -32,27 +32,27 @@ public struct IncomingMembershipChange {
     public init(
         member: ChangingMember,
         identifier: UnsafeRawBufferPointer,
-        joins: AudienceList,
-        wasMemberOfAll: Bool = false,
-        departures: AudienceList,
+        joinedAudiences: AudienceList,
+        wasMemberOfAllAudiences: Bool = false,
+        leftAudiences: AudienceList,
         leftAtMilliseconds: Int64,
         token: UnsafeRawBufferPointer,
         environment: APNsEnvironment,
         registeredAtMilliseconds: Int64,
-        frequentUpdates: Bool,
+        allowsFrequentUpdates: Bool,
         supportsChannels: Bool = false,
         shownVersion: Version?
     ) {
         self.member = member
         self.identifier = identifier
-        self.joins = joins
-        self.wasMemberOfAll = wasMemberOfAll
-        self.departures = departures
+        self.joinedAudiences = joinedAudiences
+        self.wasMemberOfAllAudiences = wasMemberOfAllAudiences
+        self.leftAudiences = leftAudiences
         self.leftAtMilliseconds = leftAtMilliseconds
         self.token = token
         self.environment = environment
         self.registeredAtMilliseconds = registeredAtMilliseconds
-        self.frequentUpdates = frequentUpdates
+        self.allowsFrequentUpdates = allowsFrequentUpdates
         self.supportsChannels = supportsChannels
         self.shownVersion = shownVersion
     }

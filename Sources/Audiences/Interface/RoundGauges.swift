@@ -26,13 +26,13 @@ extension Audiences {
     /// Returns how many members have had their turn since the worker started, by `MemberOutcome.rawValue`. A member
     /// counts once each time that a round passes it, even if several versions were under way.
     public func memberOutcomeCounts(of appIndex: Int) -> InlineArray<6, UInt64> {
-        queues[appIndex].memberOutcomeCounts
+        appQueues[appIndex].memberOutcomeCounts
     }
 
     /// Returns the number of changes that audiences have acknowledged since the worker started, by
     /// `MembershipChangeKind.rawValue`.
     public func membershipChangeCounts(of appIndex: Int) -> InlineArray<3, UInt64> {
-        queues[appIndex].membershipChangeCounts
+        appQueues[appIndex].membershipChangeCounts
     }
 
     /// Adds the present numbers of each app. `oldestRoundWaitingSinceMilliseconds` also includes the records that were
@@ -44,7 +44,7 @@ extension Audiences {
                 let appIndex = Int(record.appIndex)
                 gauges[appIndex].oldestRoundWaitingSinceMilliseconds = min(
                     gauges[appIndex].oldestRoundWaitingSinceMilliseconds ?? .max,
-                    record.admittedMilliseconds
+                    record.admittedAtMilliseconds
                 )
             }
         }
@@ -54,10 +54,10 @@ extension Audiences {
             let oldest = rounds[round].oldestVersion
             guard oldest != .max else { continue }
             gauges[appIndex].roundCount += 1
-            let admittedMilliseconds = versions[oldest].record.instruction.admittedMilliseconds
+            let admittedAtMilliseconds = versions[oldest].record.instruction.admittedAtMilliseconds
             gauges[appIndex].oldestVersionAdmittedMilliseconds = min(
                 gauges[appIndex].oldestVersionAdmittedMilliseconds ?? .max,
-                admittedMilliseconds
+                admittedAtMilliseconds
             )
             if let sinceMilliseconds = unreachedMembersSinceMilliseconds(round) {
                 gauges[appIndex].oldestRoundWaitingSinceMilliseconds = min(
@@ -72,7 +72,8 @@ extension Audiences {
     /// round sends nothing (`closing`, `draining`, `abandoned`). Parked members do not count.
     private func unreachedMembersSinceMilliseconds(_ round: UInt32) -> Int64? {
         switch rounds[round].phase {
-        case .claiming, .awaitingVersions: versions[rounds[round].oldestVersion].record.instruction.admittedMilliseconds
+        case .claiming, .awaitingVersions:
+            versions[rounds[round].oldestVersion].record.instruction.admittedAtMilliseconds
         case .restoring, .running, .lost:
             hasReachedAllMembers(round) ? nil : rounds[round].unreachedMembersSinceMilliseconds
         case .closing, .draining, .abandoned: nil
@@ -85,6 +86,6 @@ extension Audiences {
     /// members wait stays as it is. Otherwise it is the time at which the new version's command was admitted.
     mutating func updateUnreachedMembersSince(_ round: UInt32, by version: UInt32) {
         guard hasReachedAllMembers(round) else { return }
-        rounds[round].unreachedMembersSinceMilliseconds = versions[version].record.instruction.admittedMilliseconds
+        rounds[round].unreachedMembersSinceMilliseconds = versions[version].record.instruction.admittedAtMilliseconds
     }
 }

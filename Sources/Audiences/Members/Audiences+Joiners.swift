@@ -12,13 +12,13 @@ import Numbers
 extension Audiences {
     /// How long a registration stays unsettled at most while its member waits for the push. If APNs is unavailable for
     /// longer, the partition's committed offset must not wait for it (R10).
-    private static var settlementDelayMilliseconds: Int64 { 1_000 }
+    private static var settlementDelayMillisecondsMax: Int64 { 1_000 }
     /// How long the core tries to send the push. Then it frees the member's slot for other members, and the member gets
     /// no state before the audience's next command or its own next registration.
     private static var joinerPushMillisecondsMax: Int64 { 60_000 }
     /// A state that the store returned longer ago than this is requested again before it is sent. Otherwise the member
     /// could get an old state if the push has waited long for its pool (R20).
-    private static var stateMaxAgeMilliseconds: Int64 { 1_000 }
+    private static var stateAgeMillisecondsMax: Int64 { 1_000 }
 
     /// Begins to show an activity the newest of the states of the audiences that it has joined. Ends the change at once
     /// if the member has joined no audience, is a device, has no token, or belongs to an environment without a pool.
@@ -27,8 +27,8 @@ extension Audiences {
         guard slot.member.kind == .activity, slot.joinedAudienceCount > 0, slot.token.count > 0,
             hasPool(slot.environment, appIndex: slot.member.appIndex)
         else { return endMembershipChange(change) }
-        membershipChanges[change].dueMilliseconds = slot.notifiedMilliseconds + Self.settlementDelayMilliseconds
-        scheduleMembershipChange(change)
+        membershipChanges[change].dueMilliseconds = slot.notifiedMilliseconds + Self.settlementDelayMillisecondsMax
+        startMembershipChangeTimer(change)
         requestNewestStates(change)
     }
 
@@ -36,13 +36,13 @@ extension Audiences {
     /// way, the work ends after its reply or answer. The member may have left. If it has not, the later change shows it
     /// the newest state.
     mutating func overrideByLaterChange(_ change: UInt32) {
-        membershipChanges[change].isOverridden = true
+        membershipChanges[change].hasLaterChange = true
         switch membershipChanges[change].stage {
         case .awaitingPush:
             removeFromJoinerQueue(change)
             endMembershipChange(change)
         case .backingOff: endMembershipChange(change)
-        case .queued, .notifying, .asking, .underWay: break
+        case .queued, .notifying, .requestingStates, .underWay: break
         }
     }
 
@@ -50,7 +50,7 @@ extension Audiences {
 
     private mutating func requestNewestStates(_ change: UInt32) {
         releaseState(of: change)
-        membershipChanges[change].stage = .asking
+        membershipChanges[change].stage = .requestingStates
         membershipChanges[change].repliedAudienceCount = 0
         requestStateOfNextAudience(change)
     }
@@ -58,13 +58,13 @@ extension Audiences {
     private mutating func requestStateOfNextAudience(_ change: UInt32) {
         let slot = membershipChanges[change]
         let key = AudienceKey(appIndex: slot.member.appIndex, digest: slot.joinedAudience(slot.repliedAudienceCount))
-        membershipChanges[change].nextChange = .max
+        membershipChanges[change].nextInQueue = .max
         guard let request = newestStateRequestsByKey[key] else {
             let request = newestStateRequests.allocate(NewestStateRequest(key, for: change))
             newestStateRequestsByKey[key] = request
             return storeQueue.append(AudienceTicket(.newestState, index: request))
         }
-        membershipChanges[change].nextChange = newestStateRequests[request].firstLaterChange
+        membershipChanges[change].nextInQueue = newestStateRequests[request].firstLaterChange
         newestStateRequests[request].firstLaterChange = change
     }
 
@@ -85,8 +85,8 @@ extension Audiences {
         if let state { newestStates[state].referenceCount += 1 }
         var change = slot.firstChange
         while change != .max {
-            let next = membershipChanges[change].nextChange
-            membershipChanges[change].nextChange = .max
+            let next = membershipChanges[change].nextInQueue
+            membershipChanges[change].nextInQueue = .max
             membershipChanges[change].repliedAudienceCount += 1
             if let state, let version = reply?.newestVersion {
                 chooseStateIfNewer(state, version, to: change, now: now)
@@ -122,16 +122,18 @@ extension Audiences {
         let slot = membershipChanges[change]
         if let shownVersion = slot.shownVersion, version <= shownVersion { return }
         membershipChanges[change].stateMilliseconds = now.monotonicMilliseconds
-        if slot.state != .max, newestStates[slot.state].timestamp >= newestStates[state].timestamp { return }
+        if slot.newestState != .max, newestStates[slot.newestState].timestamp >= newestStates[state].timestamp {
+            return
+        }
         releaseState(of: change)
-        membershipChanges[change].state = state
+        membershipChanges[change].newestState = state
         newestStates[state].referenceCount += 1
     }
 
     mutating func releaseState(of change: UInt32) {
-        let state = membershipChanges[change].state
+        let state = membershipChanges[change].newestState
         guard state != .max else { return }
-        membershipChanges[change].state = .max
+        membershipChanges[change].newestState = .max
         releaseReference(of: state)
     }
 
@@ -145,18 +147,18 @@ extension Audiences {
     // MARK: - Pushes
 
     private mutating func queueJoiner(_ change: UInt32, now: Moment) {
-        guard membershipChanges[change].state != .max, !mustGiveUp(change, at: now.monotonicMilliseconds) else {
+        guard membershipChanges[change].newestState != .max, !mustGiveUp(change, at: now.monotonicMilliseconds) else {
             return endMembershipChange(change)
         }
         membershipChanges[change].stage = .awaitingPush
         let (appIndex, environment) = poolIndices(ofJoiner: change)
-        let last = queues[appIndex].lastJoiner[environment]
+        let last = appQueues[appIndex].lastJoiner[environment]
         if last == .max {
-            queues[appIndex].firstJoiner[environment] = change
+            appQueues[appIndex].firstJoiner[environment] = change
         } else {
-            membershipChanges[last].nextChange = change
+            membershipChanges[last].nextInQueue = change
         }
-        queues[appIndex].lastJoiner[environment] = change
+        appQueues[appIndex].lastJoiner[environment] = change
     }
 
     private func poolIndices(ofJoiner change: UInt32) -> (appIndex: Int, environment: Int) {
@@ -167,16 +169,16 @@ extension Audiences {
     /// Returns the push to the next member in a pool's queue; nil if none can be sent.
     mutating func nextJoinerPush(_ pool: PoolIdentifier, permitsRetry: Bool, now: Moment) -> AudiencePush? {
         let (appIndex, environment) = (Int(pool.appIndex), Int(pool.environment.rawValue))
-        while case let change = queues[appIndex].firstJoiner[environment], change != .max {
+        while case let change = appQueues[appIndex].firstJoiner[environment], change != .max {
             let slot = membershipChanges[change]
-            queues[appIndex].firstJoiner[environment] = slot.nextChange
-            if slot.nextChange == .max { queues[appIndex].lastJoiner[environment] = .max }
-            membershipChanges[change].nextChange = .max
-            if slot.stateMilliseconds < now.monotonicMilliseconds - Self.stateMaxAgeMilliseconds {
+            appQueues[appIndex].firstJoiner[environment] = slot.nextInQueue
+            if slot.nextInQueue == .max { appQueues[appIndex].lastJoiner[environment] = .max }
+            membershipChanges[change].nextInQueue = .max
+            if slot.stateMilliseconds < now.monotonicMilliseconds - Self.stateAgeMillisecondsMax {
                 requestNewestStates(change)
-            } else if AgeRules.isExpired(newestStates[slot.state].expiration, now: now.wallSeconds) {
+            } else if AgeRules.isExpired(newestStates[slot.newestState].expiration, now: now.wallSeconds) {
                 endMembershipChange(change)
-            } else if slot.attempts > 0, !permitsRetry {
+            } else if slot.failedAttemptCount > 0, !permitsRetry {
                 backOff(change, for: randomness.jittered(configuration.retryBudgetPauseMilliseconds), now: now)
             } else {
                 return offerJoinerPush(change)
@@ -188,7 +190,7 @@ extension Audiences {
     private mutating func offerJoinerPush(_ change: UInt32) -> AudiencePush {
         membershipChanges[change].stage = .underWay
         let slot = membershipChanges[change]
-        let state = newestStates[slot.state]
+        let state = newestStates[slot.newestState]
         offeredPush = OfferedPush(tag: PushTag(joiner: change).rawValue, sendPosition: 0)
         return AudiencePush(
             tag: PushTag(joiner: change).rawValue,
@@ -197,30 +199,30 @@ extension Audiences {
             priority: state.isEnd ? 10 : 5,
             expiration: state.expiration,
             apnsIdentifier: randomness.nextUUID(),
-            isRetry: slot.attempts > 0
+            isRetry: slot.failedAttemptCount > 0
         )
     }
 
     /// Makes the member the first of its queue again, because its push found no stream.
-    mutating func joinerReturned(_ change: UInt32) {
+    mutating func joinerPushNotSent(_ change: UInt32) {
         let (appIndex, environment) = poolIndices(ofJoiner: change)
         membershipChanges[change].stage = .awaitingPush
-        membershipChanges[change].nextChange = queues[appIndex].firstJoiner[environment]
-        queues[appIndex].firstJoiner[environment] = change
-        if queues[appIndex].lastJoiner[environment] == .max {
-            queues[appIndex].lastJoiner[environment] = change
+        membershipChanges[change].nextInQueue = appQueues[appIndex].firstJoiner[environment]
+        appQueues[appIndex].firstJoiner[environment] = change
+        if appQueues[appIndex].lastJoiner[environment] == .max {
+            appQueues[appIndex].lastJoiner[environment] = change
         }
-        queues[appIndex].pushesInFlight[environment] -= 1
+        appQueues[appIndex].pushesInFlight[environment] -= 1
     }
 
-    mutating func joinerAnswered(_ change: UInt32, _ result: PushResult, now: Moment) {
+    mutating func joinerPushAnswered(_ change: UInt32, _ result: PushResult, now: Moment) {
         let (appIndex, environment) = poolIndices(ofJoiner: change)
-        queues[appIndex].pushesInFlight[environment] -= 1
+        appQueues[appIndex].pushesInFlight[environment] -= 1
         switch result.disposition {
         case .accepted, .rejected, .channelGone: endMembershipChange(change)
-        case .topicSuspect where result.acceptsOtherTokens: endMembershipChange(change)
+        case .topicSuspect where result.isTokenRefusalTrusted: endMembershipChange(change)
         case .tokenDead: joinerTokenRefused(change, result, now: now)
-        case .tokenSuspect where result.acceptsOtherTokens: joinerTokenRefused(change, result, now: now)
+        case .tokenSuspect where result.isTokenRefusalTrusted: joinerTokenRefused(change, result, now: now)
         case .retryNow, .retryLater, .limited, .ambiguous, .tokenSuspect, .topicSuspect:
             retryJoinerPush(change, isPermitted: result.isRetryPermitted, now: now)
         }
@@ -228,9 +230,11 @@ extension Audiences {
 
     private mutating func retryJoinerPush(_ change: UInt32, isPermitted: Bool, now: Moment) {
         returnMember(change)
-        let attempts = membershipChanges[change].attempts < .max ? membershipChanges[change].attempts + 1 : .max
-        membershipChanges[change].attempts = attempts
-        var pauseMilliseconds = retryPauseMilliseconds(attempts: attempts)
+        let failedAttemptCount =
+            membershipChanges[change].failedAttemptCount < .max
+            ? membershipChanges[change].failedAttemptCount + 1 : .max
+        membershipChanges[change].failedAttemptCount = failedAttemptCount
+        var pauseMilliseconds = retryPauseMilliseconds(failedAttemptCount: failedAttemptCount)
         if !isPermitted {
             pauseMilliseconds = max(pauseMilliseconds, randomness.jittered(configuration.retryBudgetPauseMilliseconds))
         }
@@ -244,13 +248,13 @@ extension Audiences {
         guard !mustGiveUp(change, at: membershipChanges[change].dueMilliseconds) else {
             return endMembershipChange(change)
         }
-        scheduleMembershipChange(change)
+        startMembershipChangeTimer(change)
     }
 
     /// Whether the core gives up the push to this member, for one of three reasons: a later change of the
     /// member has come, the time for the push is over, or APNs delays the push while other members need slots.
     private func mustGiveUp(_ change: UInt32, at milliseconds: Int64) -> Bool {
-        membershipChanges[change].isOverridden
+        membershipChanges[change].hasLaterChange
             || milliseconds > membershipChanges[change].notifiedMilliseconds + Self.joinerPushMillisecondsMax
             || membershipChanges.count > membershipChanges.limit / 2 && isBlockedByAPNs(change, at: milliseconds)
     }
@@ -262,8 +266,8 @@ extension Audiences {
     /// its position, so only this push brings it the newest state.
     private func isBlockedByAPNs(_ change: UInt32, at milliseconds: Int64) -> Bool {
         let (appIndex, environment) = poolIndices(ofJoiner: change)
-        return membershipChanges[change].attempts > 0
-            || isUnavailable(APNsEnvironment.allCases[environment], appIndex: appIndex, at: milliseconds)
+        return membershipChanges[change].failedAttemptCount > 0
+            || isPoolUnavailable(APNsEnvironment.allCases[environment], appIndex: appIndex, at: milliseconds)
     }
 
     private mutating func joinerTokenRefused(_ change: UInt32, _ result: PushResult, now: Moment) {
@@ -276,23 +280,23 @@ extension Audiences {
         guard !isRegisteredLater, !refusedMembers.isFull else {
             return retryJoinerPush(change, isPermitted: result.isRetryPermitted, now: now)
         }
-        addRefusedJoiner(slot, of: newestStates[slot.state].audience, result, now: now)
+        addRefusedJoiner(slot, of: newestStates[slot.newestState].audience, result, now: now)
         endMembershipChange(change)
     }
 
     // MARK: - Time
 
-    private mutating func scheduleMembershipChange(_ change: UInt32) {
+    private mutating func startMembershipChangeTimer(_ change: UInt32) {
         let dueMilliseconds = membershipChanges[change].dueMilliseconds
-        guard dueMilliseconds < membershipChanges[change].timerMilliseconds else { return }
-        membershipChanges[change].timerMilliseconds = dueMilliseconds
+        guard dueMilliseconds < membershipChanges[change].timerDueMilliseconds else { return }
+        membershipChanges[change].timerDueMilliseconds = dueMilliseconds
         startTimer(.membershipChange, change, dueMilliseconds: dueMilliseconds)
     }
 
     mutating func membershipChangeTimerFired(_ change: UInt32, now: Moment) {
-        membershipChanges[change].timerMilliseconds = .max
+        membershipChanges[change].timerDueMilliseconds = .max
         if now.monotonicMilliseconds >= membershipChanges[change].notifiedMilliseconds
-            + Self.settlementDelayMilliseconds
+            + Self.settlementDelayMillisecondsMax
         {
             returnMember(change)
         }
@@ -302,30 +306,30 @@ extension Audiences {
         case .awaitingPush where mustGiveUp(change, at: now.monotonicMilliseconds):
             removeFromJoinerQueue(change)
             return endMembershipChange(change)
-        case .awaitingPush, .asking, .underWay:
+        case .awaitingPush, .requestingStates, .underWay:
             // The member waits for its pool, the store or APNs. The core checks the member again when the time
             // for its push has passed.
             membershipChanges[change].dueMilliseconds =
                 membershipChanges[change].notifiedMilliseconds + Self.joinerPushMillisecondsMax + 1
         case .queued, .notifying, .backingOff: break
         }
-        if membershipChanges[change].dueMilliseconds > now.monotonicMilliseconds { scheduleMembershipChange(change) }
+        if membershipChanges[change].dueMilliseconds > now.monotonicMilliseconds { startMembershipChangeTimer(change) }
     }
 
     private mutating func removeFromJoinerQueue(_ change: UInt32) {
         let (appIndex, environment) = poolIndices(ofJoiner: change)
         var predecessor = UInt32.max
-        var current = queues[appIndex].firstJoiner[environment]
+        var current = appQueues[appIndex].firstJoiner[environment]
         while current != change, current != .max {
-            (predecessor, current) = (current, membershipChanges[current].nextChange)
+            (predecessor, current) = (current, membershipChanges[current].nextInQueue)
         }
         precondition(current == change, "a member that is ready is in its pool's queue")
-        let next = membershipChanges[change].nextChange
+        let next = membershipChanges[change].nextInQueue
         if predecessor == .max {
-            queues[appIndex].firstJoiner[environment] = next
+            appQueues[appIndex].firstJoiner[environment] = next
         } else {
-            membershipChanges[predecessor].nextChange = next
+            membershipChanges[predecessor].nextInQueue = next
         }
-        if next == .max { queues[appIndex].lastJoiner[environment] = predecessor }
+        if next == .max { appQueues[appIndex].lastJoiner[environment] = predecessor }
     }
 }

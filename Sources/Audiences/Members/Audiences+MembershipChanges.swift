@@ -20,15 +20,16 @@ extension Audiences {
             return notifyNextAudience(change, now: now)
         }
         switch membershipChanges[previousChange].stage {
-        case .queued, .notifying: membershipChanges[previousChange].successor = change
-        case .asking, .awaitingPush, .underWay, .backingOff:
+        case .queued, .notifying: membershipChanges[previousChange].nextChangeOfMember = change
+        case .requestingStates, .awaitingPush, .underWay, .backingOff:
             overrideByLaterChange(previousChange)
             notifyNextAudience(change, now: now)
         }
     }
 
-    /// Returns the next member whose audiences have all acknowledged or permanently refused its change; nil if there is
-    /// none. A member that joined may first wait for its push, at most a second.
+    /// Returns the next member whose registration may be settled; nil if there is none. All its audiences have acknowledged
+    /// or permanently refused the change. If the member joined an audience, APNs has also answered the push that shows
+    /// the newest state, or a second has passed (`settlementDelayMillisecondsMax`).
     public mutating func nextReturnedMember() -> ChangingMember? { returnedMembers.popFirst() }
 
     private mutating func notifyNextAudience(_ change: UInt32, now: Moment) {
@@ -37,7 +38,7 @@ extension Audiences {
             return storeQueue.append(AudienceTicket(.changeMember, index: change))
         }
         membershipChanges[change].notifiedMilliseconds = now.monotonicMilliseconds
-        let successor = membershipChanges[change].successor
+        let successor = membershipChanges[change].nextChangeOfMember
         guard successor != .max else { return showNewestStates(change, now: now) }
         endMembershipChange(change)
         notifyNextAudience(successor, now: now)

@@ -32,23 +32,23 @@ extension Audiences {
                 environment: content.environment,
                 kind: kind,
                 status: result.status,
-                attempts: UInt16(content.attempts) + 1,
+                attempts: UInt16(content.failedAttemptCount) + 1,
                 invalidAtMilliseconds: hasInvalidationTime ? result.invalidAtMilliseconds : now.wallMilliseconds,
                 hasInvalidationTime: hasInvalidationTime,
-                sentMilliseconds: result.sentMilliseconds,
-                answeredMilliseconds: result.answeredMilliseconds,
+                sentAtMilliseconds: result.sentAtMilliseconds,
+                answeredAtMilliseconds: result.answeredAtMilliseconds,
                 registeredAtMilliseconds: registeredAtMilliseconds,
                 unacknowledgedCount: isDead ? (isActivity ? 4 : 3) : 1
             )
         )
         setTexts(of: refusedMember, tag, reason: result.reason)
-        rounds[round].pendingMemberCount += 1
+        rounds[round].membersAwaitingStoreCount += 1
         if !tag.isParked { pages[tag.page].setProgress(tag.member, MemberProgress.refused.rawValue) }
         productions.append(AudienceProduction(kind: .memberResult, index: refusedMember))
         guard isDead else { return }
         productions.append(AudienceProduction(kind: .invalidation, index: refusedMember))
         storeQueue.append(AudienceTicket(.removeMember, index: refusedMember))
-        if isActivity { activityQueue.append(refusedMember) }
+        if isActivity { activityStoreQueue.append(refusedMember) }
     }
 
     /// Records that the token of a member which has just joined is dead. The member leaves the audience. It
@@ -71,11 +71,11 @@ extension Audiences {
                 environment: member.environment,
                 kind: .activity,
                 status: result.status,
-                attempts: UInt16(member.attempts) + 1,
+                attempts: UInt16(member.failedAttemptCount) + 1,
                 invalidAtMilliseconds: hasInvalidationTime ? result.invalidAtMilliseconds : now.wallMilliseconds,
                 hasInvalidationTime: hasInvalidationTime,
-                sentMilliseconds: result.sentMilliseconds,
-                answeredMilliseconds: result.answeredMilliseconds,
+                sentAtMilliseconds: result.sentAtMilliseconds,
+                answeredAtMilliseconds: result.answeredAtMilliseconds,
                 registeredAtMilliseconds: member.registeredAtMilliseconds,
                 unacknowledgedCount: 3
             )
@@ -94,7 +94,7 @@ extension Audiences {
             )
         productions.append(AudienceProduction(kind: .invalidation, index: refusedMember))
         storeQueue.append(AudienceTicket(.removeMember, index: refusedMember))
-        activityQueue.append(refusedMember)
+        activityStoreQueue.append(refusedMember)
     }
 
     private func kind(of tag: PushTag) -> StoreSubjectKind {
@@ -137,12 +137,12 @@ extension Audiences {
         refusedMembers.free(refusedMember)
         // A refused member that has just joined belongs to no round.
         guard round != .max else { return }
-        rounds[round].pendingMemberCount -= 1
+        rounds[round].membersAwaitingStoreCount -= 1
         let tag = PushTag(rawValue: rawTag)
         if rounds[round].phase == .abandoned {
             if !tag.isParked {
-                pages[tag.page].unfinishedCount -= 1
-                if pages[tag.page].unfinishedCount == 0 { freePage(tag.page) }
+                pages[tag.page].unfinishedMemberCount -= 1
+                if pages[tag.page].unfinishedMemberCount == 0 { freePage(tag.page) }
             }
             return removeIfFinished(round, now: now)
         }
@@ -153,11 +153,11 @@ extension Audiences {
 
     /// Passes the next call to the activity store to `body`; nil if there is none now. The call retires a
     /// dead token in the activity's own record, which single commands use.
-    public mutating func withNextActivityCall<Result>(
+    public mutating func withNextActivityStoreCall<Result>(
         now: Moment,
         _ body: (StoreCall<UnsafeRawBufferPointer>) -> Result
     ) -> Result? {
-        guard let refusedMember = activityQueue.next(now: now) else { return nil }
+        guard let refusedMember = activityStoreQueue.next(now: now) else { return nil }
         let slot = refusedMembers[refusedMember]
         let app = bundleIdentifiers[slot.appIndex]
         return slot.withTexts { identifier, token, _ in
@@ -177,35 +177,35 @@ extension Audiences {
     }
 
     /// Whether the tag of a reply from the activity store belongs to a call of this core.
-    public static func isActivityCall(tag: UInt64) -> Bool { tag & PushTag.marker != 0 }
+    public static func isActivityStoreCall(tag: UInt64) -> Bool { tag & PushTag.marker != 0 }
 
-    public mutating func activityCallTaken() {
-        precondition(activityQueue.removeFirst() != nil, "no call waits")
+    public mutating func activityStoreCallTaken() {
+        precondition(activityStoreQueue.removeFirst() != nil, "no call waits")
     }
 
-    public mutating func activityCallPostponed() {
-        guard let refusedMember = activityQueue.removeFirst() else { preconditionFailure("no call waits") }
-        activityQueue.append(refusedMember)
+    public mutating func activityStoreCallPostponed() {
+        guard let refusedMember = activityStoreQueue.removeFirst() else { preconditionFailure("no call waits") }
+        activityStoreQueue.append(refusedMember)
     }
 
     /// Drops the next call, because it exceeds the store's limits.
-    public mutating func activityCallRefused(now: Moment) {
-        guard let refusedMember = activityQueue.removeFirst() else { preconditionFailure("no call waits") }
+    public mutating func activityStoreCallRefused(now: Moment) {
+        guard let refusedMember = activityStoreQueue.removeFirst() else { preconditionFailure("no call waits") }
         refusedMemberAcknowledged(refusedMember, now: now)
     }
 
-    public mutating func activityReplied(tag: UInt64, now: Moment) {
+    public mutating func activityStoreReplied(tag: UInt64, now: Moment) {
         refusedMemberAcknowledged(UInt32(truncatingIfNeeded: tag), now: now)
     }
 
-    public mutating func activityFailed(tag: UInt64, _ failure: StoreFailure, now: Moment) {
+    public mutating func activityStoreFailed(tag: UInt64, _ failure: StoreFailure, now: Moment) {
         let refusedMember = UInt32(truncatingIfNeeded: tag)
         switch failure {
-        case .unanswered: activityQueue.append(refusedMember)
+        case .unanswered: activityStoreQueue.append(refusedMember)
         case .busy:
-            activityQueue.pause(now: now)
-            activityQueue.append(refusedMember)
-        case .unexplained: activityQueue.setAside(refusedMember, now: now)
+            activityStoreQueue.pause(now: now)
+            activityStoreQueue.append(refusedMember)
+        case .unexplained: activityStoreQueue.setAside(refusedMember, now: now)
         case .refused: refusedMemberAcknowledged(refusedMember, now: now)
         }
     }

@@ -3,10 +3,10 @@ import LiveActivity
 
 /// A change of a member's audiences. For a member that joins, also the state that it will be shown.
 ///
-/// `queued` → `notifying` → (`asking` → `awaitingPush` → `underWay`) → finished. From `awaitingPush`, the change goes
-/// back to `asking` if its state is too old. From `awaitingPush` and `underWay`, it may go to `backingOff`, and then to
-/// `asking`. If a later change of the same member comes, this change ends as soon as its audiences are notified and
-/// none of its calls and pushes is under way.
+/// `queued` → `notifying` → (`requestingStates` → `awaitingPush` → `underWay`) → finished. From `awaitingPush`, the
+/// change goes back to `requestingStates` if its state is too old. From `awaitingPush` and `underWay`, it may go to
+/// `backingOff`, and then to `requestingStates`. If a later change of the same member comes, this change ends as soon
+/// as its audiences are notified and none of its calls and pushes is under way.
 struct MembershipChangeSlot: BitwiseCopyable {
     enum Stage: UInt8, BitwiseCopyable {
         /// The change waits until the audiences know an earlier change of the same member. An audience keeps
@@ -15,7 +15,7 @@ struct MembershipChangeSlot: BitwiseCopyable {
         /// The audiences get their entries, one after the other.
         case notifying
         /// The core requests the newest state of each joined audience, one after the other.
-        case asking
+        case requestingStates
         /// The member waits in its pool's queue for a push.
         case awaitingPush
         case underWay
@@ -26,12 +26,12 @@ struct MembershipChangeSlot: BitwiseCopyable {
 
     let member: ChangingMember
     let environment: APNsEnvironment
-    let frequentUpdates: Bool
+    let allowsFrequentUpdates: Bool
     let supportsChannels: Bool
     let registeredAtMilliseconds: Int64
     let leftAtMilliseconds: Int64
     let shownVersion: Version?
-    private let wasMemberOfAll: Bool
+    private let wasMemberOfAllAudiences: Bool
     /// One block of memory with the member's id, the digits of its token, the digests of the audiences that it leaves,
     /// and the digests of the audiences that it joins. So a change needs only one allocation.
     private let packedFields: HeapBytes
@@ -41,7 +41,7 @@ struct MembershipChangeSlot: BitwiseCopyable {
 
     var stage = Stage.queued
     /// The next change of the same member.
-    var successor: UInt32 = .max
+    var nextChangeOfMember: UInt32 = .max
     /// How many audiences have acknowledged or permanently refused the change.
     var notifiedAudienceCount = 0
     /// The number of joined audiences for which the store has replied to the request for the newest state, or has
@@ -49,40 +49,40 @@ struct MembershipChangeSlot: BitwiseCopyable {
     var repliedAudienceCount = 0
     /// The next member in the same queue. The members of a queue wait for the same reply of the store, or for a push in
     /// the same pool.
-    var nextChange: UInt32 = .max
+    var nextInQueue: UInt32 = .max
     /// The slot in `newestStates` of the state that the member will be shown.
-    var state: UInt32 = .max
+    var newestState: UInt32 = .max
     /// When the store last replied with a state for the member. Monotonic milliseconds.
     var stateMilliseconds: Int64 = .min
-    var attempts: UInt8 = 0
+    var failedAttemptCount: UInt8 = 0
     /// Whether the member was returned to the core for single activities.
     var isReturned = false
     /// Whether a later change of the member has arrived.
-    var isOverridden = false
+    var hasLaterChange = false
     /// When every audience had been notified. Monotonic milliseconds.
     var notifiedMilliseconds: Int64 = .max
     var dueMilliseconds: Int64 = .max
     /// When the timer for this slot fires (monotonic milliseconds); `.max` if none is set.
-    var timerMilliseconds: Int64 = .max
+    var timerDueMilliseconds: Int64 = .max
 
     init(_ incoming: IncomingMembershipChange) {
         member = incoming.member
         environment = incoming.environment
-        frequentUpdates = incoming.frequentUpdates
+        allowsFrequentUpdates = incoming.allowsFrequentUpdates
         supportsChannels = incoming.supportsChannels
         registeredAtMilliseconds = incoming.registeredAtMilliseconds
         leftAtMilliseconds = incoming.leftAtMilliseconds
         shownVersion = incoming.shownVersion
-        wasMemberOfAll = incoming.wasMemberOfAll
+        wasMemberOfAllAudiences = incoming.wasMemberOfAllAudiences
         identifierByteCount = incoming.identifier.count
         tokenByteCount = incoming.token.count
         // An audience that the member both leaves and joins gets no entry about the leave, unless the member left
         // later than it registered.
-        let departures = incoming.departures.filter { left in
-            incoming.leftAtMilliseconds > incoming.registeredAtMilliseconds || !incoming.joins.contains(left)
+        let leftAudiences = incoming.leftAudiences.filter { left in
+            incoming.leftAtMilliseconds > incoming.registeredAtMilliseconds || !incoming.joinedAudiences.contains(left)
         }
-        leftAudienceCount = departures.count
-        let audiences = departures + incoming.joins
+        leftAudienceCount = leftAudiences.count
+        let audiences = leftAudiences + incoming.joinedAudiences
         packedFields = HeapBytes(
             count: identifierByteCount + tokenByteCount + audiences.count * AudienceList.digestBytes
         )
@@ -116,19 +116,19 @@ struct MembershipChangeSlot: BitwiseCopyable {
 
     /// The change that the next audience learns: the member left, joined, or was updated (it has a new token or other
     /// new data).
-    var nextChangeKind: MembershipChangeKind {
-        notifiedAudienceCount < leftAudienceCount ? .left : wasMemberOfAll ? .updated : .joined
+    var changeKindForNextAudience: MembershipChangeKind {
+        notifiedAudienceCount < leftAudienceCount ? .left : wasMemberOfAllAudiences ? .updated : .joined
     }
 
     /// The member's entry for the next audience.
-    var nextEntry: MemberEntry<UnsafeRawBufferPointer> {
+    var entryForNextAudience: MemberEntry<UnsafeRawBufferPointer> {
         let isLeaving = notifiedAudienceCount < leftAudienceCount
         return MemberEntry(
             location: MemberLocation(of: identifier),
             isLeaving: isLeaving,
             kind: member.kind,
             environment: environment,
-            frequentUpdates: frequentUpdates,
+            allowsFrequentUpdates: allowsFrequentUpdates,
             supportsChannels: supportsChannels,
             changedAtMilliseconds: isLeaving ? leftAtMilliseconds : registeredAtMilliseconds,
             identifier: identifier,

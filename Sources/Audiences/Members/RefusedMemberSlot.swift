@@ -20,8 +20,8 @@ struct RefusedMemberSlot: BitwiseCopyable {
     var invalidAtMilliseconds: Int64
     /// Whether APNs named the time since when the token is invalid.
     var hasInvalidationTime: Bool
-    var sentMilliseconds: Int64
-    var answeredMilliseconds: Int64
+    var sentAtMilliseconds: Int64
+    var answeredAtMilliseconds: Int64
     /// When the member's token was registered. UNIX milliseconds.
     var registeredAtMilliseconds: Int64
     /// Calls and productions that are not acknowledged yet.
@@ -46,8 +46,8 @@ struct RefusedMemberSlot: BitwiseCopyable {
         attempts: UInt16,
         invalidAtMilliseconds: Int64,
         hasInvalidationTime: Bool,
-        sentMilliseconds: Int64,
-        answeredMilliseconds: Int64,
+        sentAtMilliseconds: Int64,
+        answeredAtMilliseconds: Int64,
         registeredAtMilliseconds: Int64,
         unacknowledgedCount: UInt8
     ) {
@@ -63,8 +63,8 @@ struct RefusedMemberSlot: BitwiseCopyable {
         self.attempts = attempts
         self.invalidAtMilliseconds = invalidAtMilliseconds
         self.hasInvalidationTime = hasInvalidationTime
-        self.sentMilliseconds = sentMilliseconds
-        self.answeredMilliseconds = answeredMilliseconds
+        self.sentAtMilliseconds = sentAtMilliseconds
+        self.answeredAtMilliseconds = answeredAtMilliseconds
         self.registeredAtMilliseconds = registeredAtMilliseconds
         self.unacknowledgedCount = unacknowledgedCount
     }

@@ -18,9 +18,9 @@ extension Audiences {
             return
         }
         guard hasRoomToPark else { return wake(round, at: now.monotonicMilliseconds + Self.parkingPauseMilliseconds) }
-        guard mayTakePage(for: round) else { return awaitPage(round) }
+        guard mayTakePage(for: round) else { return enqueueRoundAwaitingPage(round) }
         let page = addPage(round, start: position)
-        pages[page].isOfParkedMembers = true
+        pages[page].needsOnlyParkedMembers = true
         rounds[round].firstPage = page
         rounds[round].lastPage = page
     }
@@ -47,7 +47,7 @@ extension Audiences {
     /// or may have another token.
     ///
     /// - Returns: false if no page is free now.
-    mutating func readParkedMember(_ member: UInt32) -> Bool {
+    mutating func requestPageOfParkedMember(_ member: UInt32) -> Bool {
         let round = parkedMembers[member].round
         // The round's own pages must not block this member: those pages may be waiting for it.
         if !hasFreePage(of: round) { giveUpReadAhead(of: round) }
@@ -55,7 +55,7 @@ extension Audiences {
         defer { offerFreePages(Int(rounds[round].appIndex)) }
         parkedMembers[member].isUnderWay = true
         // The round is not freed while this count is above 0, so the round exists until the reply comes.
-        rounds[round].pendingMemberCount += 1
+        rounds[round].membersAwaitingStoreCount += 1
         let page = addPage(round, start: parkedMembers[member].position)
         pages[page].parkedMember = member
         return true
@@ -72,7 +72,7 @@ extension Audiences {
             isMember = true
         }
         freePage(page)
-        rounds[round].pendingMemberCount -= 1
+        rounds[round].membersAwaitingStoreCount -= 1
         if isMember || rounds[round].phase != .running {
             parkAgain(member, pauseMilliseconds: 0, now: now)
         } else {

@@ -27,7 +27,9 @@ extension Audiences {
         while rounds[round].pageCount < Self.pagesPerRoundMax {
             let precedingPage = pageToContinue(of: round, end: end)
             guard precedingPage != nil || mayReadNextSegment(round, end: end) else { return }
-            guard isFirstInQueue ? hasFreePage(of: round) : mayTakePage(for: round) else { return awaitPage(round) }
+            guard isFirstInQueue ? hasFreePage(of: round) : mayTakePage(for: round) else {
+                return enqueueRoundAwaitingPage(round)
+            }
             isFirstInQueue = false
             if let precedingPage { continuePage(precedingPage, of: round) } else { readSegment(of: round) }
         }
@@ -63,13 +65,13 @@ extension Audiences {
     func mayTakePage(for round: UInt32) -> Bool {
         guard hasFreePage(of: round) else { return false }
         // A round with pages lets the waiting rounds take the free page first.
-        return queues[Int(rounds[round].appIndex)].firstRoundAwaitingPage == .max || rounds[round].firstPage == .max
+        return appQueues[Int(rounds[round].appIndex)].firstRoundAwaitingPage == .max || rounds[round].firstPage == .max
     }
 
     func hasFreePage(of round: UInt32) -> Bool {
-        let appQueues = queues[Int(rounds[round].appIndex)]
-        return appQueues.pageCount < configuration.pagesPerAppMax && !pages.isFull
-            && appQueues.pageBytes + rounds[round].expectedPageBytes <= configuration.pageBytesPerAppMax
+        let queues = appQueues[Int(rounds[round].appIndex)]
+        return queues.pageCount < configuration.pagesPerAppMax && !pages.isFull
+            && queues.pageBytes + rounds[round].expectedPageBytes <= configuration.pageBytesPerAppMax
     }
 
     private mutating func readSegment(of round: UInt32) {
@@ -97,19 +99,19 @@ extension Audiences {
                 round: round,
                 appIndex: appIndex,
                 startPosition: start,
-                phase: isKnown ? .askingPage : .askingDirectory,
+                phase: isKnown ? .requestingPage : .requestingDirectory,
                 expectedBytes: expectedBytes
             )
         )
-        queues[Int(appIndex)].pageCount += 1
-        queues[Int(appIndex)].pageBytes += expectedBytes
+        appQueues[Int(appIndex)].pageCount += 1
+        appQueues[Int(appIndex)].pageBytes += expectedBytes
         rounds[round].pageCount += 1
         requestPage(page)
         return page
     }
 
     private mutating func requestPage(_ page: UInt32) {
-        pageReads.append(AudienceTicket(pages[page].phase == .askingPage ? .page : .directory, index: page))
+        pageReads.append(AudienceTicket(pages[page].phase == .requestingPage ? .page : .directory, index: page))
     }
 
     func segment(of page: UInt32) -> UInt8 {
@@ -138,10 +140,10 @@ extension Audiences {
         guard let coveringBound, coveringBound != pages[page].missingBound,
             pages[page].directoryReadCount < Self.directoryReadsMax
         else {
-            return makeEmptyPage(page, upTo: followingBound, now: now)
+            return leavePageEmpty(page, upTo: followingBound, now: now)
         }
         pages[page].lowerBound = coveringBound
-        pages[page].phase = .askingPage
+        pages[page].phase = .requestingPage
         requestPage(page)
     }
 
@@ -166,9 +168,9 @@ extension Audiences {
     /// Corrects the app's sum of page bytes: the page occupies its real bytes now, not the expected ones.
     ///
     /// A page that is larger than expected is kept. The app requests no other page until there is room again.
-    private mutating func correctPageBytes(_ page: UInt32) {
+    private mutating func correctPageByteTotal(_ page: UInt32) {
         let bytes = pages[page].block.mutableBytes.count
-        queues[Int(pages[page].appIndex)].pageBytes += bytes - pages[page].occupiedBytes
+        appQueues[Int(pages[page].appIndex)].pageBytes += bytes - pages[page].occupiedBytes
         pages[page].occupiedBytes = bytes
         let round = pages[page].round
         rounds[round].largestPageBytes = max(rounds[round].largestPageBytes ?? 0, bytes)
@@ -176,13 +178,13 @@ extension Audiences {
 
     private mutating func requestDirectory(for page: UInt32, isMissing: Bool = true) {
         pages[page].missingBound = isMissing ? pages[page].lowerBound : nil
-        pages[page].phase = .askingDirectory
+        pages[page].phase = .requestingDirectory
         requestPage(page)
     }
 
     /// Leaves the page empty, because the store has no readable page for its first position. The round continues at the
     /// next page, or at the end of the segment.
-    private mutating func makeEmptyPage(_ page: UInt32, upTo bound: UInt32?, now: Moment) {
+    private mutating func leavePageEmpty(_ page: UInt32, upTo bound: UInt32?, now: Moment) {
         makeReady(page, upTo: bound, now: now)
     }
 
@@ -192,13 +194,13 @@ extension Audiences {
         pages[page].needsContinuation = bound != nil
         pages[page].phase = .ready
         pages[page].readMilliseconds = now.monotonicMilliseconds
-        correctPageBytes(page)
+        correctPageByteTotal(page)
         let appIndex = Int(pages[page].appIndex)
         // If the page is smaller than expected, waiting rounds may get a page now.
         defer { offerFreePages(appIndex) }
         let round = pages[page].round
         if pages[page].parkedMember != .max { return parkedMemberReceived(page, now: now) }
-        if pages[page].isOfParkedMembers { return restoreParkedMembers(page, of: round, now: now) }
+        if pages[page].needsOnlyParkedMembers { return restoreParkedMembers(page, of: round, now: now) }
         advance(round, now: now)
     }
 
@@ -224,14 +226,14 @@ extension Audiences {
             detachFirstPage(of: round)
             if continues { readNextPage(from: slot.endPosition, of: round, inPlaceOf: page) } else { freePage(page) }
         }
-        finishVersions(of: round)
+        completeVersions(of: round)
         prefetchPages(of: round)
     }
 
     /// Whether every member of the page that must get a push has its outcome or is parked.
     private func isDone(_ page: UInt32, of round: UInt32) -> Bool {
         let slot = pages[page]
-        guard slot.phase == .ready, slot.unfinishedCount == 0 else { return false }
+        guard slot.phase == .ready, slot.unfinishedMemberCount == 0 else { return false }
         return slot.sendIndex == slot.memberCount || slot.position(Int(slot.sendIndex)) >= readEndPosition(of: round)
     }
 
@@ -312,7 +314,7 @@ extension Audiences {
                 pages[page].phase = .discarded
                 // The round may be freed before the reply comes, so the page must not name it any more.
                 pages[page].round = .max
-            } else if pages[page].unfinishedCount == 0 {
+            } else if pages[page].unfinishedMemberCount == 0 {
                 releasePage(page)
             } else {
                 pages[page].phase = .discarded
@@ -332,8 +334,8 @@ extension Audiences {
     /// If a waiting round no longer wants a page, the next round gets it. Otherwise the page would stay
     /// unused, and if no other page became free, nothing would wake the waiting rounds.
     mutating func offerFreePages(_ appIndex: Int) {
-        let last = queues[appIndex].lastRoundAwaitingPage
-        while case let first = queues[appIndex].firstRoundAwaitingPage, first != .max, hasFreePage(of: first),
+        let last = appQueues[appIndex].lastRoundAwaitingPage
+        while case let first = appQueues[appIndex].firstRoundAwaitingPage, first != .max, hasFreePage(of: first),
             let waitingRound = popRoundAwaitingPage(appIndex)
         {
             if rounds[waitingRound].phase == .restoring {
@@ -348,8 +350,8 @@ extension Audiences {
     private mutating func releasePage(_ page: UInt32) {
         let slot = pages[page]
         if slot.round != .max { rounds[slot.round].pageCount -= 1 }
-        queues[Int(slot.appIndex)].pageCount -= 1
-        queues[Int(slot.appIndex)].pageBytes -= slot.occupiedBytes
+        appQueues[Int(slot.appIndex)].pageCount -= 1
+        appQueues[Int(slot.appIndex)].pageBytes -= slot.occupiedBytes
         slot.freeBytes()
         pages.free(page)
     }

@@ -8,20 +8,20 @@ import Delivery
 struct PageReadBatch: ~Copyable {
     /// The longest time that a request waits for others. With this wait and shared checkpoints, a round of 1,000,000
     /// members causes 2,100 instead of 7,800 reads of the server's socket (Measurements.md).
-    static var waitMilliseconds: Int64 { 20 }
+    static var waitMillisecondsMax: Int64 { 20 }
     /// The requests leave at once if there are at most this many pages in use for each request.
     private static var pagesPerRequestMax: Int { 4 }
 
     private var tickets: IndexQueue<AudienceTicket>
     /// The time of the last check, and the time when the oldest request has waited long enough. Monotonic
     /// milliseconds.
-    private var nowMilliseconds: Int64 = .min
+    private var lastCheckMilliseconds: Int64 = .min
     private var dueMilliseconds: Int64 = .max
 
     init(limit: Int) { tickets = IndexQueue(limit: limit) }
 
     mutating func append(_ ticket: AudienceTicket) {
-        if tickets.isEmpty { dueMilliseconds = nowMilliseconds &+ Self.waitMilliseconds }
+        if tickets.isEmpty { dueMilliseconds = lastCheckMilliseconds &+ Self.waitMillisecondsMax }
         tickets.append(ticket)
     }
 
@@ -33,11 +33,11 @@ struct PageReadBatch: ~Copyable {
 
     /// Whether the requests leave now.
     ///
-    /// - Parameter pages: the number of pages in use, including those that are being requested.
-    mutating func mustSend(pages: Int, now: Moment) -> Bool {
-        nowMilliseconds = now.monotonicMilliseconds
+    /// - Parameter pagesInUse: the number of pages in use, including those that are being requested.
+    mutating func mustSend(pagesInUse: Int, now: Moment) -> Bool {
+        lastCheckMilliseconds = now.monotonicMilliseconds
         guard !tickets.isEmpty else { return false }
-        return tickets.count * Self.pagesPerRequestMax >= pages || dueMilliseconds <= nowMilliseconds
+        return tickets.count * Self.pagesPerRequestMax >= pagesInUse || dueMilliseconds <= lastCheckMilliseconds
     }
 
     mutating func popFirst() -> AudienceTicket? { tickets.popFirst() }
@@ -46,7 +46,7 @@ struct PageReadBatch: ~Copyable {
 extension Audiences {
     /// Sends the collected requests, if they must leave now.
     mutating func sendPageReadsIfDue(now: Moment) {
-        guard pageReads.mustSend(pages: pages.count, now: now) else { return }
+        guard pageReads.mustSend(pagesInUse: pages.count, now: now) else { return }
         while let ticket = pageReads.popFirst() { storeQueue.append(ticket) }
     }
 }

@@ -4,10 +4,10 @@ import LiveActivity
 struct PageSlot: BitwiseCopyable {
     /// The most bytes that a page is expected to occupy before it is read. A page that was rearranged in time has about
     /// 32 KiB at most, and the data about its members takes a few KiB. A longer page occupies more.
-    static let bytesMax = 48 << 10
+    static let expectedBytesMax = 48 << 10
     enum Phase: UInt8, BitwiseCopyable {
-        case askingDirectory
-        case askingPage
+        case requestingDirectory
+        case requestingPage
         case ready
         /// The round no longer needs the page. It is freed when the store replies. If it was ready, it is freed when no
         /// push, start or recording of a refusal is under way for any of its members.
@@ -21,7 +21,7 @@ struct PageSlot: BitwiseCopyable {
     var phase: Phase
     /// Whether the page is read because the last owner had parked members at its first position. The round
     /// then needs only these members.
-    var isOfParkedMembers = false
+    var needsOnlyParkedMembers = false
     /// The parked member for which the page is read; it may have left. `.max`: the page is read for its
     /// round.
     var parkedMember: UInt32 = .max
@@ -56,7 +56,7 @@ struct PageSlot: BitwiseCopyable {
     var sendIndex: UInt16 = 0
     /// The number of members whose push or start is under way, or whose refusal is being recorded. Parked members
     /// are not counted.
-    var unfinishedCount: UInt16 = 0
+    var unfinishedMemberCount: UInt16 = 0
 
     init(round: UInt32, appIndex: UInt16, startPosition: UInt64, phase: Phase, expectedBytes: Int) {
         self.round = round

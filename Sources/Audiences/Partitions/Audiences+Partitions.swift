@@ -22,13 +22,14 @@ extension Audiences {
     ///     ignored.
     /// - Returns: how many records are skipped; nil if the metadata was refused, or if the lane does not have the
     ///   partition.
-    public mutating func resume(
+    public mutating func restoreSettledOffsets(
         _ index: UInt32,
         at committedOffset: Int64,
         metadata: UnsafeRawBufferPointer,
         logEndOffset: Int64
     ) -> Int? {
-        partitions[index]?.pointee.ledger.resume(at: committedOffset, metadata: metadata, logEndOffset: logEndOffset)
+        partitions[index]?.pointee.ledger
+            .restoreSettledOffsets(at: committedOffset, metadata: metadata, logEndOffset: logEndOffset)
     }
 
     /// Returns the state to commit for a partition; nil before the first record, and if the lane does not have the
@@ -70,7 +71,7 @@ extension Audiences {
         guard let partition = partitions[index], partition.pointee.phase == .assigned else { return }
         partition.pointee.phase = .revoking
         forEachRound(of: index) { $0.drain($1, now: now) }
-        stopChannels(of: index, as: .draining, now: now)
+        stopChannels(ofPartition: index, as: .draining, now: now)
     }
 
     /// Whether none of the partition's records is in memory and unsettled, so that the shell may release the
@@ -83,7 +84,7 @@ extension Audiences {
         guard let partition = partitions[index] else { return }
         partition.pointee.phase = .revoking
         forEachRound(of: index) { $0.abandon($1, now: now) }
-        stopChannels(of: index, as: .released, now: now)
+        stopChannels(ofPartition: index, as: .released, now: now)
         partitions.release(index)
     }
 

@@ -66,17 +66,17 @@ extension Audiences {
 
     /// Whether an app uses less than `factor` times the free room, in records and in bytes.
     private func usesLess(_ appIndex: Int, thanFreeRoomTimes factor: Double) -> Bool {
-        let freeRecords = Double(configuration.recordsMax - versions.count - broadcasts.count)
-        let freeBytes = Double(configuration.recordBytesMax - recordBytes)
-        return Double(queues[appIndex].recordCount) < freeRecords * factor
-            && Double(queues[appIndex].recordBytes) < freeBytes * factor
+        let freeRecords = Double(configuration.fanoutRecordsMax - versions.count - broadcasts.count)
+        let freeBytes = Double(configuration.fanoutRecordBytesMax - recordBytes)
+        return Double(appQueues[appIndex].recordCount) < freeRecords * factor
+            && Double(appQueues[appIndex].recordBytes) < freeBytes * factor
     }
 
     /// Passes over a record for which there is no room: leaves it unsettled. It is read again when there is room.
     mutating func passOver(_ record: IncomingRecord, _ instruction: FanoutInstruction, _ key: RoundKey, now: Moment) {
         let offset = record.offset
         partitions[record.partition]?.pointee.passedOverRecords
-            .insert(offset, of: key.appIndex, admittedMilliseconds: instruction.admittedMilliseconds)
+            .insert(offset, of: key.appIndex, admittedAtMilliseconds: instruction.admittedAtMilliseconds)
         guard let round = roundsByKey[key] else { return }
         rounds[round].passedOverOffset = min(rounds[round].passedOverOffset, offset)
         stopAwaitingPassedOver(round, now: now)

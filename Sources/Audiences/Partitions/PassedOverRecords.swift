@@ -9,7 +9,7 @@ struct PassedOverRecords: ~Copyable {
         var offset: Int64
         /// When the command of the app's first passed-over record was admitted, for the app's ``RoundGauges``. UNIX
         /// milliseconds.
-        var admittedMilliseconds: Int64
+        var admittedAtMilliseconds: Int64
     }
 
     private let windowOffsets: Int
@@ -47,12 +47,12 @@ struct PassedOverRecords: ~Copyable {
         lowestRecords.filter { hasRoom($0.appIndex) }.map(\.offset).min()
     }
 
-    mutating func insert(_ offset: Int64, of appIndex: UInt16, admittedMilliseconds: Int64) {
+    mutating func insert(_ offset: Int64, of appIndex: UInt16, admittedAtMilliseconds: Int64) {
         if let index = lowestRecords.firstIndex(where: { $0.appIndex == appIndex }) {
             lowestRecords[index].offset = min(lowestRecords[index].offset, offset)
         } else {
             lowestRecords.append(
-                LowestRecord(appIndex: appIndex, offset: offset, admittedMilliseconds: admittedMilliseconds)
+                LowestRecord(appIndex: appIndex, offset: offset, admittedAtMilliseconds: admittedAtMilliseconds)
             )
         }
         guard !contains(offset) else { return }

@@ -14,7 +14,7 @@ extension Audiences {
         of round: UInt32,
         page: UInt32 = .max,
         member: Int = 0,
-        attempts: UInt8 = 0,
+        failedAttemptCount: UInt8 = 0,
         pauseMilliseconds: Int64,
         now: Moment
     ) {
@@ -28,7 +28,7 @@ extension Audiences {
                 position: position,
                 page: page,
                 member: UInt16(truncatingIfNeeded: member),
-                attempts: attempts,
+                failedAttemptCount: failedAttemptCount,
                 readMilliseconds: readMilliseconds,
                 dueMilliseconds: now.monotonicMilliseconds + pauseMilliseconds
             )
@@ -73,7 +73,8 @@ extension Audiences {
         while member != .max {
             let slot = parkedMembers.address(of: member)
             if !slot.pointee.isUnderWay, slot.pointee.environment == environment {
-                if slot.pointee.dueMilliseconds <= now.monotonicMilliseconds, permitsRetry || slot.pointee.attempts == 0
+                if slot.pointee.dueMilliseconds <= now.monotonicMilliseconds,
+                    permitsRetry || slot.pointee.failedAttemptCount == 0
                 {
                     return member
                 }
@@ -136,7 +137,7 @@ extension Audiences {
         while member != .max {
             let slot = parkedMembers[member]
             if !slot.isUnderWay, slot.position < start,
-                !needsCarriedAlert(slot.position, isLimited: slot.isLimited, of: round, now: now)
+                !needsCarriedAlert(slot.position, wasRateLimited: slot.wasRateLimited, of: round, now: now)
             {
                 finishParkedMember(member, .superseded)
             }
@@ -147,10 +148,10 @@ extension Audiences {
     /// Whether a member must get the newest version at once, although the version reaches it later, in its turn. True
     /// if the version carries an older version's alert for this position: in its turn, the member would get no alert.
     /// False if APNs answered the member's last attempt with 429.
-    func needsCarriedAlert(_ position: UInt64, isLimited: Bool, of round: UInt32, now: Moment) -> Bool {
+    func needsCarriedAlert(_ position: UInt64, wasRateLimited: Bool, of round: UInt32, now: Moment) -> Bool {
         let newest = rounds[round].newestVersion
-        return newest != .max && !isLimited && versions[newest].carriesAlert(to: position)
-            && !isAlertOld(newest, now: now)
+        return newest != .max && !wasRateLimited && versions[newest].carriesAlert(to: position)
+            && !isAlertTooOld(newest, now: now)
     }
 
     /// Gives parked members their outcome if the newest version has expired, or if they waited only for an
@@ -165,7 +166,9 @@ extension Audiences {
             let slot = parkedMembers[member]
             if slot.isUnderWay {
             } else if slot.position < start {
-                if hasExpired || !needsCarriedAlert(slot.position, isLimited: slot.isLimited, of: round, now: now) {
+                if hasExpired
+                    || !needsCarriedAlert(slot.position, wasRateLimited: slot.wasRateLimited, of: round, now: now)
+                {
                     finishParkedMember(member, .superseded)
                 }
             } else if hasExpired {
@@ -182,8 +185,8 @@ extension Audiences {
 
     /// Returns a random time between a half and the whole of a pause that doubles with each attempt, up to
     /// ``AudiencesConfiguration/retryMillisecondsMax``.
-    mutating func retryPauseMilliseconds(attempts: UInt8) -> Int64 {
-        let doubled = configuration.retryBaseMilliseconds << min(Int64(attempts), 24)
+    mutating func retryPauseMilliseconds(failedAttemptCount: UInt8) -> Int64 {
+        let doubled = configuration.retryBaseMilliseconds << min(Int64(failedAttemptCount), 24)
         return randomness.jittered(min(configuration.retryMillisecondsMax, doubled))
     }
 }

@@ -22,7 +22,7 @@ extension Audiences {
 
     /// If a member was read longer ago than this, it is read again before its push: by now it may have left, or
     /// have another token.
-    static var memberMaxAgeMilliseconds: Int64 { 1_000 }
+    static var memberAgeMillisecondsMax: Int64 { 1_000 }
 
     /// Returns how many of a pool's streams may be used for audiences: all, or nine tenths while single
     /// commands wait for a stream. (R22)
@@ -33,17 +33,17 @@ extension Audiences {
     /// Returns how many pushes of audiences (to members and channels) a pool has in flight. Pushes of single commands
     /// are not counted.
     public func pushesInFlight(of pool: PoolIdentifier) -> Int {
-        queues[Int(pool.appIndex)].pushesInFlight[Int(pool.environment.rawValue)]
+        appQueues[Int(pool.appIndex)].pushesInFlight[Int(pool.environment.rawValue)]
     }
 
-    /// Returns the next push of a pool. The caller must send it now, or give it back with ``pushReturned(_:)``. Nil if
+    /// Returns the next push of a pool. The caller must send it now, or give it back with ``pushNotSent(_:)``. Nil if
     /// there is no push now, if `pushesInFlightMax` is reached, or if each round's next member needs the app's other
     /// pool.
     ///
     /// - Parameters:
     ///   - permitsRetry: whether the pool may retry pushes now. First attempts are always permitted.
     ///   - pushesInFlightMax: the value of ``pushesInFlightMax(streams:areSingleCommandsWaiting:)``.
-    public mutating func nextPush(
+    public mutating func takeNextPush(
         _ pool: PoolIdentifier,
         permitsRetry: Bool = true,
         pushesInFlightMax: Int,
@@ -51,32 +51,32 @@ extension Audiences {
     ) -> AudiencePush? {
         let appIndex = Int(pool.appIndex)
         let environment = Int(pool.environment.rawValue)
-        queues[appIndex].pushRequestedMilliseconds[environment] = now.monotonicMilliseconds
-        guard queues[appIndex].pushesInFlight[environment] < pushesInFlightMax else { return nil }
-        if queues[appIndex].firstReadyChannel[environment] != .max,
+        appQueues[appIndex].pushRequestedMilliseconds[environment] = now.monotonicMilliseconds
+        guard appQueues[appIndex].pushesInFlight[environment] < pushesInFlightMax else { return nil }
+        if appQueues[appIndex].firstReadyChannel[environment] != .max,
             let push = nextBroadcast(pool, permitsRetry: permitsRetry, now: now)
         {
-            queues[appIndex].pushesInFlight[environment] += 1
+            appQueues[appIndex].pushesInFlight[environment] += 1
             return push
         }
         if let push = nextJoinerPush(pool, permitsRetry: permitsRetry, now: now) {
-            queues[appIndex].pushesInFlight[environment] += 1
+            appQueues[appIndex].pushesInFlight[environment] += 1
             return push
         }
         var blockedCount = 0
-        while blockedCount < queues[appIndex].roundCount {
-            let round = queues[appIndex].firstRound
+        while blockedCount < appQueues[appIndex].roundCount {
+            let round = appQueues[appIndex].firstRound
             switch offerNextPush(of: round, pool.environment, permitsRetry: permitsRetry, now: now) {
             case .push(let push):
-                queues[appIndex].pushesInFlight[environment] += 1
+                appQueues[appIndex].pushesInFlight[environment] += 1
                 rounds[round].membersInFlight += 1
                 rounds[round].mustQueueFirst = false
                 countConsecutivePush(appIndex)
                 return push
             case .blocked:
-                moveToEndOfQueue(appIndex)
+                moveFirstRoundToEnd(appIndex)
                 blockedCount += 1
-            case .nothing: dequeueFirst(appIndex)
+            case .nothing: dequeueFirstRound(appIndex)
             }
         }
         return nil
@@ -102,11 +102,11 @@ extension Audiences {
         while rounds[round].parkedDueMilliseconds[Int(environment.rawValue)] <= now.monotonicMilliseconds,
             let member = nextDueParkedMember(of: round, environment, permitsRetry: permitsRetry, now: now)
         {
-            guard parkedMembers[member].readMilliseconds < now.monotonicMilliseconds - Self.memberMaxAgeMilliseconds
+            guard parkedMembers[member].readMilliseconds < now.monotonicMilliseconds - Self.memberAgeMillisecondsMax
             else {
                 return .push(offerPushToParkedMember(member, now: now))
             }
-            guard readParkedMember(member) else { return .blocked }
+            guard requestPageOfParkedMember(member) else { return .blocked }
         }
         // If a parked member is still due here, it needs the other pool, or this pool permits no retries now.
         let hasDueParkedMember =
@@ -132,7 +132,7 @@ extension Audiences {
 
     /// Whether one more member could be parked even if all pushes in flight end with a parked member.
     var hasRoomToPark: Bool {
-        let pushesInFlight = queues.reduce(0) { $0 + $1.pushesInFlight[0] + $1.pushesInFlight[1] }
+        let pushesInFlight = appQueues.reduce(0) { $0 + $1.pushesInFlight[0] + $1.pushesInFlight[1] }
         return parkedMembers.count + pushesInFlight + Self.membersPerPositionMax < parkedMembers.limit
     }
 
@@ -144,7 +144,7 @@ extension Audiences {
             else {
                 return .nothing
             }
-            guard isFresh(next.page, now: now) else {
+            guard isPageFresh(next.page, now: now) else {
                 rounds[round].mustQueueFirst = true
                 refreshPages(of: round)
                 return .nothing
@@ -163,7 +163,7 @@ extension Audiences {
                 continue
             }
             guard content.environment == environment else {
-                guard isUnavailable(content.environment, of: round, now: now) else { return .blocked }
+                guard isPoolUnavailable(content.environment, of: round, now: now) else { return .blocked }
                 guard rounds[round].parkedMemberCount < Self.parkedMembersPerRoundThreshold else { return .nothing }
                 park(
                     content,
@@ -187,17 +187,17 @@ extension Audiences {
         return environment == .production ? app.hasProduction : app.hasSandbox
     }
 
-    func isFresh(_ page: UInt32, now: Moment) -> Bool {
-        pages[page].readMilliseconds >= now.monotonicMilliseconds - Self.memberMaxAgeMilliseconds
+    func isPageFresh(_ page: UInt32, now: Moment) -> Bool {
+        pages[page].readMilliseconds >= now.monotonicMilliseconds - Self.memberAgeMillisecondsMax
     }
 
-    func isUnavailable(_ environment: APNsEnvironment, of round: UInt32, now: Moment) -> Bool {
-        isUnavailable(environment, appIndex: Int(rounds[round].appIndex), at: now.monotonicMilliseconds)
+    func isPoolUnavailable(_ environment: APNsEnvironment, of round: UInt32, now: Moment) -> Bool {
+        isPoolUnavailable(environment, appIndex: Int(rounds[round].appIndex), at: now.monotonicMilliseconds)
     }
 
     /// Whether an app's pool has requested no push for more than a second, or has never requested one.
-    func isUnavailable(_ environment: APNsEnvironment, appIndex: Int, at milliseconds: Int64) -> Bool {
-        queues[appIndex].pushRequestedMilliseconds[Int(environment.rawValue)] < milliseconds
+    func isPoolUnavailable(_ environment: APNsEnvironment, appIndex: Int, at milliseconds: Int64) -> Bool {
+        appQueues[appIndex].pushRequestedMilliseconds[Int(environment.rawValue)] < milliseconds
             - Self.unavailableAfterMilliseconds
     }
 
@@ -212,12 +212,12 @@ extension Audiences {
         offeredPush = OfferedPush(tag: tag, sendPosition: rounds[round].sendPosition)
         let progress = content.environment == .sandbox ? MemberProgress.inFlightToSandbox : .inFlight
         advancePast(next, progress.rawValue, version)
-        pages[next.page].unfinishedCount += 1
+        pages[next.page].unfinishedMemberCount += 1
         let digitCount = content.writeToken(to: addressBuffer)
         return makePush(
             tag: tag,
             digitCount: digitCount,
-            frequentUpdates: content.frequentUpdates,
+            allowsFrequentUpdates: content.allowsFrequentUpdates,
             version: version,
             at: next.position,
             isRetry: false,
@@ -238,10 +238,10 @@ extension Audiences {
         return makePush(
             tag: PushTag(parkedMember: member).rawValue,
             digitCount: digitCount,
-            frequentUpdates: slot.frequentUpdates,
+            allowsFrequentUpdates: slot.allowsFrequentUpdates,
             version: version,
             at: slot.position,
-            isRetry: slot.attempts > 0,
+            isRetry: slot.failedAttemptCount > 0,
             now: now
         )
     }
@@ -249,7 +249,7 @@ extension Audiences {
     private mutating func makePush(
         tag: UInt64,
         digitCount: Int,
-        frequentUpdates: Bool,
+        allowsFrequentUpdates: Bool,
         version: UInt32,
         at position: UInt64,
         isRetry: Bool,
@@ -262,21 +262,21 @@ extension Audiences {
             tag: tag,
             address: UnsafeRawBufferPointer(rebasing: addressBuffer[..<digitCount]),
             body: body,
-            priority: frequentUpdates ? grant.frequentPriority : grant.priority,
+            priority: allowsFrequentUpdates ? grant.frequentUpdatesPriority : grant.priority,
             expiration: sentExpirationSeconds(of: slot.pointee.record, from: now.wallSeconds),
             apnsIdentifier: randomness.nextUUID(),
             isRetry: isRetry
         )
     }
 
-    /// Takes back the push that ``nextPush(_:permitsRetry:pushesInFlightMax:now:)`` returned last, because no
+    /// Takes back the push that ``takeNextPush(_:permitsRetry:pushesInFlightMax:now:)`` returned last, because no
     /// stream was free. The core offers it again later.
-    public mutating func pushReturned(_ push: AudiencePush) {
+    public mutating func pushNotSent(_ push: AudiencePush) {
         precondition(offeredPush.tag == push.tag, "only the push that was offered last can be returned")
         offeredPush.tag = 0
         let tag = PushTag(rawValue: push.tag)
-        guard !tag.isJoiner else { return joinerReturned(tag.joiner) }
-        guard !tag.isBroadcast else { return broadcastReturned(tag.broadcast) }
+        guard !tag.isJoiner else { return joinerPushNotSent(tag.joiner) }
+        guard !tag.isBroadcast else { return broadcastPushNotSent(tag.broadcast) }
         let round: UInt32
         let environment: APNsEnvironment
         if tag.isParked {
@@ -291,7 +291,7 @@ extension Audiences {
             round = pages[tag.page].round
             environment = pages[tag.page].member(tag.member)?.environment ?? .production
             pages[tag.page].sendIndex -= 1
-            pages[tag.page].unfinishedCount -= 1
+            pages[tag.page].unfinishedMemberCount -= 1
             pages[tag.page].setProgress(tag.member, MemberProgress.unsent.rawValue)
             rounds[round].sendPosition = offeredPush.sendPosition
         }
@@ -300,7 +300,7 @@ extension Audiences {
     }
 
     mutating func decrementPushesInFlight(_ round: UInt32, _ environment: APNsEnvironment) {
-        queues[Int(rounds[round].appIndex)].pushesInFlight[Int(environment.rawValue)] -= 1
+        appQueues[Int(rounds[round].appIndex)].pushesInFlight[Int(environment.rawValue)] -= 1
         rounds[round].membersInFlight -= 1
     }
 }

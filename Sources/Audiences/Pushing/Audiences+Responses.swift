@@ -17,8 +17,8 @@ extension Audiences {
     /// the load only delay its push.
     public mutating func pushAnswered(tag rawTag: UInt64, _ result: PushResult, now: Moment) {
         let tag = PushTag(rawValue: rawTag)
-        guard !tag.isJoiner else { return joinerAnswered(tag.joiner, result, now: now) }
-        guard !tag.isBroadcast else { return broadcastAnswered(tag.broadcast, result, now: now) }
+        guard !tag.isJoiner else { return joinerPushAnswered(tag.joiner, result, now: now) }
+        guard !tag.isBroadcast else { return broadcastPushAnswered(tag.broadcast, result, now: now) }
         let round = tag.isParked ? parkedMembers[tag.parkedMember].round : pages[tag.page].round
         guard let content = AnsweredPush(tag, pages: pages, parkedMembers: parkedMembers) else {
             preconditionFailure("the answered push belongs to a member")
@@ -31,8 +31,8 @@ extension Audiences {
         case .tokenDead: tokenRefused(tag, content, result, now: now)
         // APNs has accepted other tokens of this pool lately, so this token is the cause. If APNs has accepted none,
         // the environment or the topic may be wrong, and the core sends the push again later.
-        case .tokenSuspect where result.acceptsOtherTokens: tokenRefused(tag, content, result, now: now)
-        case .topicSuspect where result.acceptsOtherTokens: recordRefusal(tag, content, .failed, result, now: now)
+        case .tokenSuspect where result.isTokenRefusalTrusted: tokenRefused(tag, content, result, now: now)
+        case .topicSuspect where result.isTokenRefusalTrusted: recordRefusal(tag, content, .failed, result, now: now)
         case .rejected, .channelGone: recordRefusal(tag, content, .failed, result, now: now)
         case .retryNow, .retryLater, .limited, .ambiguous, .tokenSuspect, .topicSuspect:
             retryLater(tag, content, result, now: now)
@@ -45,7 +45,7 @@ extension Audiences {
         let position: UInt64
         let version: UInt32
         let environment: APNsEnvironment
-        let attempts: UInt8
+        let failedAttemptCount: UInt8
 
         init?(_ tag: PushTag, pages: borrowing Slab<PageSlot>, parkedMembers: borrowing Slab<ParkedMember>) {
             if tag.isParked {
@@ -53,7 +53,7 @@ extension Audiences {
                 position = slot.pointee.position
                 version = slot.pointee.version
                 environment = slot.pointee.environment
-                attempts = slot.pointee.attempts
+                failedAttemptCount = slot.pointee.failedAttemptCount
             } else {
                 let page = pages.address(of: tag.page)
                 switch MemberProgress(rawValue: page.pointee.progress(tag.member)) {
@@ -63,7 +63,7 @@ extension Audiences {
                 }
                 position = page.pointee.position(tag.member)
                 version = page.pointee.version(tag.member)
-                attempts = 0
+                failedAttemptCount = 0
             }
         }
     }
@@ -72,11 +72,11 @@ extension Audiences {
         let slot = versions.mutableAddress(of: version)
         guard result.status != 0 else { return }
         if slot.pointee.times.firstResponseMilliseconds < 0 {
-            slot.pointee.times.firstResponseMilliseconds = result.answeredMilliseconds
+            slot.pointee.times.firstResponseMilliseconds = result.answeredAtMilliseconds
         }
         slot.pointee.times.lastResponseMilliseconds = max(
             slot.pointee.times.lastResponseMilliseconds,
-            result.answeredMilliseconds
+            result.answeredAtMilliseconds
         )
     }
 
@@ -90,14 +90,14 @@ extension Audiences {
         }
         let page = pages.mutableAddress(of: tag.page)
         page.pointee.setProgress(tag.member, MemberProgress.done(outcome))
-        page.pointee.unfinishedCount -= 1
+        page.pointee.unfinishedMemberCount -= 1
         pagePushEnded(tag.page, now: now)
     }
 
     /// Called when a push or a start of one of the page's members has ended, or when its refusal has been recorded.
     private mutating func pagePushEnded(_ page: UInt32, now: Moment) {
         let slot = pages.address(of: page)
-        guard slot.pointee.unfinishedCount == 0 else { return }
+        guard slot.pointee.unfinishedMemberCount == 0 else { return }
         let round = slot.pointee.round
         if slot.pointee.phase == .discarded { freePage(page) }
         guard rounds[round].firstPage == page || rounds[round].phase != .running else { return }
@@ -110,40 +110,40 @@ extension Audiences {
         if tag.isParked {
             parkedMembers[tag.parkedMember].isUnderWay = false
         } else {
-            pages[tag.page].unfinishedCount -= 1
-            if pages[tag.page].unfinishedCount == 0 { freePage(tag.page) }
+            pages[tag.page].unfinishedMemberCount -= 1
+            if pages[tag.page].unfinishedMemberCount == 0 { freePage(tag.page) }
         }
         removeIfFinished(round, now: now)
     }
 
     /// Whether a member whose push failed for a temporary reason needs no retry, because the newest version
     /// reaches it later anyway.
-    func newestVersionReachesLater(_ position: UInt64, isLimited: Bool, of round: UInt32, now: Moment) -> Bool {
+    func newestVersionReachesLater(_ position: UInt64, wasRateLimited: Bool, of round: UInt32, now: Moment) -> Bool {
         let newest = rounds[round].newestVersion
         guard newest != .max, position < versions[newest].startPosition else { return false }
-        return !needsCarriedAlert(position, isLimited: isLimited, of: round, now: now)
+        return !needsCarriedAlert(position, wasRateLimited: wasRateLimited, of: round, now: now)
     }
 
     private mutating func retryLater(_ tag: PushTag, _ content: AnsweredPush, _ result: PushResult, now: Moment) {
         let round = tag.isParked ? parkedMembers[tag.parkedMember].round : pages[tag.page].round
-        let isLimited = result.disposition == .limited
-        if newestVersionReachesLater(content.position, isLimited: isLimited, of: round, now: now) {
+        let wasRateLimited = result.disposition == .limited
+        if newestVersionReachesLater(content.position, wasRateLimited: wasRateLimited, of: round, now: now) {
             return finishMember(tag, .superseded, now: now)
         }
-        let attempts = content.attempts < .max ? content.attempts + 1 : .max
-        var pauseMilliseconds = retryPauseMilliseconds(attempts: attempts)
-        if result.disposition == .retryNow, attempts <= Self.immediateRetriesMax, result.isRetryPermitted {
+        let failedAttemptCount = content.failedAttemptCount < .max ? content.failedAttemptCount + 1 : .max
+        var pauseMilliseconds = retryPauseMilliseconds(failedAttemptCount: failedAttemptCount)
+        if result.disposition == .retryNow, failedAttemptCount <= Self.immediateRetriesMax, result.isRetryPermitted {
             pauseMilliseconds = 0
         }
-        if isLimited {
+        if wasRateLimited {
             pauseMilliseconds = max(pauseMilliseconds, randomness.jittered(configuration.retryBudgetPauseMilliseconds))
         }
         if !result.isRetryPermitted {
             pauseMilliseconds = max(pauseMilliseconds, randomness.jittered(configuration.retryBudgetPauseMilliseconds))
         }
         if tag.isParked {
-            parkedMembers[tag.parkedMember].attempts = attempts
-            parkedMembers[tag.parkedMember].isLimited = isLimited
+            parkedMembers[tag.parkedMember].failedAttemptCount = failedAttemptCount
+            parkedMembers[tag.parkedMember].wasRateLimited = wasRateLimited
             parkAgain(tag.parkedMember, pauseMilliseconds: pauseMilliseconds, now: now)
         } else if let member = pages[tag.page].member(tag.member) {
             park(
@@ -152,13 +152,13 @@ extension Audiences {
                 of: round,
                 page: tag.page,
                 member: tag.member,
-                attempts: attempts,
+                failedAttemptCount: failedAttemptCount,
                 pauseMilliseconds: pauseMilliseconds,
                 now: now
             )
-            parkedMembers[rounds[round].firstParkedMember].isLimited = isLimited
+            parkedMembers[rounds[round].firstParkedMember].wasRateLimited = wasRateLimited
             pages[tag.page].setProgress(tag.member, MemberProgress.parked.rawValue)
-            pages[tag.page].unfinishedCount -= 1
+            pages[tag.page].unfinishedMemberCount -= 1
             pagePushEnded(tag.page, now: now)
         }
         advance(round, now: now)

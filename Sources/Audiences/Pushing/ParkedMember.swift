@@ -16,18 +16,18 @@ struct ParkedMember: BitwiseCopyable {
     var member: UInt16
     var environment: APNsEnvironment
     var kind: StoreSubjectKind
-    var frequentUpdates: Bool
-    var attempts: UInt8
+    var allowsFrequentUpdates: Bool
+    var failedAttemptCount: UInt8
     /// Whether a push to the member is in flight, the member is being read again, or its refused push is being
     /// recorded.
     var isUnderWay = false
     /// Whether APNs answered the last attempt with 429. Then the member gets no carried alert outside its turn.
-    var isLimited = false
+    var wasRateLimited = false
     /// The version of the push in flight, or of the refused push that is being recorded; `.max`: there is none.
     var version: UInt32 = .max
     /// When the next attempt is due. Monotonic milliseconds.
     var dueMilliseconds: Int64
-    /// When the member was read. Monotonic milliseconds. After ``Audiences/memberMaxAgeMilliseconds`` it is read again.
+    /// When the member was read. Monotonic milliseconds. After ``Audiences/memberAgeMillisecondsMax`` it is read again.
     var readMilliseconds: Int64
     /// When the member's token was registered. UNIX milliseconds. Compared with the time from which APNs calls a token
     /// dead.
@@ -44,7 +44,7 @@ struct ParkedMember: BitwiseCopyable {
         position: UInt64,
         page: UInt32,
         member: UInt16,
-        attempts: UInt8,
+        failedAttemptCount: UInt8,
         readMilliseconds: Int64,
         dueMilliseconds: Int64
     ) {
@@ -53,12 +53,12 @@ struct ParkedMember: BitwiseCopyable {
         self.position = position
         self.page = page
         self.member = member
-        self.attempts = attempts
+        self.failedAttemptCount = failedAttemptCount
         self.dueMilliseconds = dueMilliseconds
         self.readMilliseconds = readMilliseconds
         environment = content.environment
         kind = content.kind
-        frequentUpdates = content.frequentUpdates
+        allowsFrequentUpdates = content.allowsFrequentUpdates
         registeredAtMilliseconds = content.changedAtMilliseconds
         copyTexts(of: content)
     }
@@ -76,7 +76,7 @@ struct ParkedMember: BitwiseCopyable {
     mutating func update(from content: PageMember, readMilliseconds: Int64) {
         self.readMilliseconds = readMilliseconds
         environment = content.environment
-        frequentUpdates = content.frequentUpdates
+        allowsFrequentUpdates = content.allowsFrequentUpdates
         registeredAtMilliseconds = content.changedAtMilliseconds
         copyTexts(of: content)
     }

@@ -18,7 +18,7 @@ struct AppQueues: BitwiseCopyable {
     var recordCount = 0
     var recordBytes = 0
     /// By environment: pushes of this core in flight, and when the shell last asked for a push (monotonic
-    /// milliseconds). See ``Audiences/isUnavailable(_:of:now:)``.
+    /// milliseconds). See ``Audiences/isPoolUnavailable(_:of:now:)``.
     var pushesInFlight: InlineArray<2, Int> = .init(repeating: 0)
     var pushRequestedMilliseconds: InlineArray<2, Int64> = .init(repeating: .min)
     /// By environment: the first and the last member in the queue of those that have joined and wait for a state.
@@ -45,86 +45,86 @@ extension Audiences {
         rounds[round].nextInQueue = .max
         rounds[round].consecutivePushes = 0
         let appIndex = Int(rounds[round].appIndex)
-        queues[appIndex].roundCount += 1
-        let (first, last) = (queues[appIndex].firstRound, queues[appIndex].lastRound)
+        appQueues[appIndex].roundCount += 1
+        let (first, last) = (appQueues[appIndex].firstRound, appQueues[appIndex].lastRound)
         if last == .max {
-            (queues[appIndex].firstRound, queues[appIndex].lastRound) = (round, round)
+            (appQueues[appIndex].firstRound, appQueues[appIndex].lastRound) = (round, round)
         } else if rounds[round].mustQueueFirst {
             rounds[round].nextInQueue = first
-            queues[appIndex].firstRound = round
+            appQueues[appIndex].firstRound = round
         } else {
             rounds[last].nextInQueue = round
-            queues[appIndex].lastRound = round
+            appQueues[appIndex].lastRound = round
         }
     }
 
-    mutating func dequeueFirst(_ appIndex: Int) {
-        let round = queues[appIndex].firstRound
+    mutating func dequeueFirstRound(_ appIndex: Int) {
+        let round = appQueues[appIndex].firstRound
         let next = rounds[round].nextInQueue
         rounds[round].isQueued = false
-        queues[appIndex].firstRound = next
-        if next == .max { queues[appIndex].lastRound = .max }
-        queues[appIndex].roundCount -= 1
+        appQueues[appIndex].firstRound = next
+        if next == .max { appQueues[appIndex].lastRound = .max }
+        appQueues[appIndex].roundCount -= 1
     }
 
     /// Moves the first round of an app's queue to the end. The round loses its priority (`mustQueueFirst`), and may
     /// again send `consecutivePushesMax` pushes in its next turn.
-    mutating func moveToEndOfQueue(_ appIndex: Int) {
-        let round = queues[appIndex].firstRound
-        dequeueFirst(appIndex)
+    mutating func moveFirstRoundToEnd(_ appIndex: Int) {
+        let round = appQueues[appIndex].firstRound
+        dequeueFirstRound(appIndex)
         rounds[round].mustQueueFirst = false
         enqueueRound(round)
     }
 
     mutating func countConsecutivePush(_ appIndex: Int) {
-        let round = queues[appIndex].firstRound
+        let round = appQueues[appIndex].firstRound
         rounds[round].consecutivePushes += 1
-        if rounds[round].consecutivePushes >= Self.consecutivePushesMax { moveToEndOfQueue(appIndex) }
+        if rounds[round].consecutivePushes >= Self.consecutivePushesMax { moveFirstRoundToEnd(appIndex) }
     }
 
     /// Removes a round that is being freed from every queue that has it.
     mutating func removeFromQueues(_ round: UInt32) {
         let appIndex = Int(rounds[round].appIndex)
         if rounds[round].isQueued {
-            for _ in 0..<queues[appIndex].roundCount {
-                if queues[appIndex].firstRound == round {
-                    dequeueFirst(appIndex)
+            for _ in 0..<appQueues[appIndex].roundCount {
+                if appQueues[appIndex].firstRound == round {
+                    dequeueFirstRound(appIndex)
                 } else {
-                    moveToEndOfQueue(appIndex)
+                    moveFirstRoundToEnd(appIndex)
                 }
             }
         }
         guard rounds[round].awaitsPage else { return }
-        var waiting = queues[appIndex].firstRoundAwaitingPage
-        queues[appIndex].firstRoundAwaitingPage = .max
-        queues[appIndex].lastRoundAwaitingPage = .max
+        var waiting = appQueues[appIndex].firstRoundAwaitingPage
+        appQueues[appIndex].firstRoundAwaitingPage = .max
+        appQueues[appIndex].lastRoundAwaitingPage = .max
         while waiting != .max {
             let next = rounds[waiting].nextAwaitingPage
             rounds[waiting].awaitsPage = false
-            if waiting != round { awaitPage(waiting) }
+            if waiting != round { enqueueRoundAwaitingPage(waiting) }
             waiting = next
         }
     }
 
-    mutating func awaitPage(_ round: UInt32) {
+    mutating func enqueueRoundAwaitingPage(_ round: UInt32) {
         guard !rounds[round].awaitsPage else { return }
         rounds[round].awaitsPage = true
         rounds[round].nextAwaitingPage = .max
         let appIndex = Int(rounds[round].appIndex)
-        let last = queues[appIndex].lastRoundAwaitingPage
+        let last = appQueues[appIndex].lastRoundAwaitingPage
         if last == .max {
-            queues[appIndex].firstRoundAwaitingPage = round
+            appQueues[appIndex].firstRoundAwaitingPage = round
         } else {
             rounds[last].nextAwaitingPage = round
         }
-        queues[appIndex].lastRoundAwaitingPage = round
+        appQueues[appIndex].lastRoundAwaitingPage = round
     }
 
     mutating func popRoundAwaitingPage(_ appIndex: Int) -> UInt32? {
-        let round = queues[appIndex].firstRoundAwaitingPage
+        let round = appQueues[appIndex].firstRoundAwaitingPage
         guard round != .max else { return nil }
-        queues[appIndex].firstRoundAwaitingPage = rounds[round].nextAwaitingPage
-        if queues[appIndex].firstRoundAwaitingPage == .max { queues[appIndex].lastRoundAwaitingPage = .max }
+        appQueues[appIndex].firstRoundAwaitingPage = rounds[round].nextAwaitingPage
+        if appQueues[appIndex].firstRoundAwaitingPage == .max { appQueues[appIndex].lastRoundAwaitingPage = .max }
         rounds[round].awaitsPage = false
         return round
     }

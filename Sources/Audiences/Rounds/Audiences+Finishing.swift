@@ -11,7 +11,7 @@ extension Audiences {
         under sentVersion: UInt32,
         of round: UInt32
     ) {
-        queues[Int(rounds[round].appIndex)].memberOutcomeCounts[Int(outcome.rawValue)] &+= 1
+        appQueues[Int(rounds[round].appIndex)].memberOutcomeCounts[Int(outcome.rawValue)] &+= 1
         var version = rounds[round].oldestVersion
         while version != .max {
             let slot = versions.mutableAddress(of: version)
@@ -25,7 +25,7 @@ extension Audiences {
 
     /// Marks each version that has nothing left to do as `awaitingCheckpoint`: all members of its window (the positions
     /// that it must pass) have their outcomes, or its window is empty and no push to a parked member is under way.
-    mutating func finishVersions(of round: UInt32) {
+    mutating func completeVersions(of round: UInt32) {
         guard rounds[round].phase == .running || rounds[round].phase == .draining else { return }
         let (watermark, lowestParkedPosition) = (rounds[round].watermark, rounds[round].lowestParkedPosition)
         var version = rounds[round].oldestVersion
@@ -67,7 +67,7 @@ extension Audiences {
             if versions[version].stage == .awaitingCheckpoint,
                 versions[version].completedAtRevision <= rounds[round].recordedRevision
             {
-                finishVersion(version)
+                beginFinishing(version)
             }
             version = next
         }
@@ -82,7 +82,7 @@ extension Audiences {
         return false
     }
 
-    private mutating func finishVersion(_ version: UInt32) {
+    private mutating func beginFinishing(_ version: UInt32) {
         versions[version].stage = .finishing
         versions[version].unacknowledgedCount = 2
         productions.append(AudienceProduction(kind: .rangeResult, index: version))
@@ -95,7 +95,7 @@ extension Audiences {
         rounds[round].lateVersionCount += 1
         versions[version].isLate = true
         versions[version].isSuperseded = true
-        finishVersion(version)
+        beginFinishing(version)
     }
 
     /// Called when the store has added the counts of a range, or has refused the call. If all ranges and broadcasts of
@@ -175,8 +175,8 @@ extension Audiences {
     }
 
     private mutating func freeVersion(_ version: UInt32) {
-        countBytes(-versions[version].occupiedBytes, of: version)
-        queues[Int(rounds[versions[version].round].appIndex)].recordCount -= 1
+        addRecordBytes(-versions[version].occupiedBytes, of: version)
+        appQueues[Int(rounds[versions[version].round].appIndex)].recordCount -= 1
         versions[version].freeBytes()
         versions.free(version)
     }

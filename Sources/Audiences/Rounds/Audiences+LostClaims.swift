@@ -63,7 +63,7 @@ extension Audiences {
     /// This method returns true only a limited number of times for a round. Each failed attempt to connect to a
     /// Redis server is reported as a loss. Without the limit, one unavailable server would keep the rounds on
     /// all other servers waiting.
-    func hasLostMembers(_ reply: Reply?, _ round: UInt32) -> Bool {
+    func mayHaveLostMembers(_ reply: Reply?, _ round: UInt32) -> Bool {
         guard reply?.bytes?.isEmpty ?? true, rounds[round].memberWaitCount < Self.memberWaitsMax else {
             return false
         }
@@ -83,9 +83,9 @@ extension Audiences {
         advance(round, now: now)
     }
 
-    /// The maximum number of times that a round waits for its members before it begins. ``hasLostMembers(_:_:)`` says
-    /// why there is a limit. A wait ends when a poll of the store (about one a second) finds that audiences need not
-    /// wait.
+    /// The maximum number of times that a round waits for its members before it begins. ``mayHaveLostMembers(_:_:)``
+    /// says why there is a limit. A wait ends when a poll of the store (about one a second) finds that audiences need
+    /// not wait.
     private static var memberWaitsMax: UInt8 { 8 }
 
     /// The longest time that a round waits for its members. Without this limit, a round would wait forever if
@@ -101,8 +101,9 @@ extension Audiences {
         guard slot.nextClaimMilliseconds <= now.monotonicMilliseconds else {
             return wake(round, at: slot.nextClaimMilliseconds)
         }
-        // If the round has lost only its claim, and no members, `membersLostSinceMilliseconds` is `.min`. The wait then
-        // counts from `nextClaimMilliseconds`.
+        // If the round has lost only its claim, `membersLostSinceMilliseconds` is `.min`. It still waits while all
+        // audiences must wait for members (`membersLastCompleteMilliseconds` is `.min` too), and this wait counts from
+        // `nextClaimMilliseconds`.
         let waitBeganMilliseconds = max(slot.membersLostSinceMilliseconds, slot.nextClaimMilliseconds)
         let isWaitOver = now.monotonicMilliseconds - waitBeganMilliseconds >= Self.membersWaitMillisecondsMax
         guard slot.membersLostSinceMilliseconds < membersLastCompleteMilliseconds || isWaitOver else {
@@ -113,7 +114,7 @@ extension Audiences {
         removeParkedMembers(of: round)
         var version = slot.oldestVersion
         while version != .max {
-            countBytes(-versions[version].alternateBody.count, of: version)
+            addRecordBytes(-versions[version].alternateBody.count, of: version)
             versions[version].resetForClaim(alertSeconds: policies[versions[version].record.policy].alertSeconds)
             version = versions[version].nextVersion
         }

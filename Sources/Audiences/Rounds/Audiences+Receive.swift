@@ -138,7 +138,7 @@ extension Audiences {
             partition: record.partition,
             assignmentEpoch: assignmentEpoch,
             offset: record.offset,
-            receivedMilliseconds: now.wallMilliseconds,
+            receivedAtMilliseconds: now.wallMilliseconds,
             instruction: instruction,
             version: command.version,
             event: command.event,
@@ -176,20 +176,20 @@ extension Audiences {
         if command.event == .start {
             versions[version].dictionaryWithoutAddress = Self.dictionaryWithoutAddress(of: versions[version])
         }
-        queues[Int(key.appIndex)].recordCount += 1
-        countBytes(versions[version].occupiedBytes, of: version)
+        appQueues[Int(key.appIndex)].recordCount += 1
+        addRecordBytes(versions[version].occupiedBytes, of: version)
         return version
     }
 
     /// Adds to two numbers: the bytes of all records in memory, and those of the version's app. A negative number
     /// subtracts.
-    mutating func countBytes(_ bytes: Int, of version: UInt32) {
-        countBytes(bytes, ofApp: Int(rounds[versions[version].round].appIndex))
+    mutating func addRecordBytes(_ bytes: Int, of version: UInt32) {
+        addRecordBytes(bytes, ofApp: Int(rounds[versions[version].round].appIndex))
     }
 
-    mutating func countBytes(_ bytes: Int, ofApp appIndex: Int) {
+    mutating func addRecordBytes(_ bytes: Int, ofApp appIndex: Int) {
         recordBytes += bytes
-        queues[appIndex].recordBytes += bytes
+        appQueues[appIndex].recordBytes += bytes
     }
 
     private mutating func addRound(

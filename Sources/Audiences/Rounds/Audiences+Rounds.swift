@@ -7,7 +7,7 @@ extension Audiences {
     mutating func claimReplied(_ round: UInt32, _ reply: Reply?, now: Moment) {
         rounds[round].isCallOutstanding = false
         guard rounds[round].phase == .claiming else { return removeIfFinished(round, now: now) }
-        if hasLostMembers(reply, round) { return awaitMembers(round, now: now) }
+        if mayHaveLostMembers(reply, round) { return awaitMembers(round, now: now) }
         noteNewestAdmitted(reply?.newestVersion, of: round, now: now)
         rounds[round].checkpointRequestedMilliseconds = now.monotonicMilliseconds
         rounds[round].phase = .running
@@ -53,8 +53,9 @@ extension Audiences {
         return checkpoint.entries.filter { $0.version > rounds[round].newestSettledVersion }
     }
 
-    /// Drops the versions' entries in the last owner's checkpoint. A version whose record arrives later then does not
-    /// continue where the last owner stopped. The positions of the parked members stay.
+    /// Frees this worker's copy of the versions' entries in the last owner's checkpoint; Redis keeps the checkpoint. A
+    /// version whose record arrives later then does not continue where the last owner stopped. The positions of the
+    /// parked members stay.
     mutating func forgetRestoredCheckpoint(_ round: UInt32) {
         rounds[round].restoredCheckpoint.text.free()
         rounds[round].restoredCheckpoint.text = .none
@@ -208,7 +209,9 @@ extension Audiences {
 
     /// Whether no push or start is under way, no refused member is being recorded, and no parked member is being read
     /// again. Then no outcome is missing in the round's last checkpoint.
-    func isIdle(_ round: UInt32) -> Bool { rounds[round].membersInFlight == 0 && rounds[round].pendingMemberCount == 0 }
+    func isIdle(_ round: UInt32) -> Bool {
+        rounds[round].membersInFlight == 0 && rounds[round].membersAwaitingStoreCount == 0
+    }
 
     private mutating func setTimer(_ round: UInt32, now: Moment) {
         let slot = rounds[round]
@@ -229,7 +232,7 @@ extension Audiences {
         }
         if slot.newestVersion != .max {
             let waitMilliseconds =
-                (expirySeconds(of: versions[slot.newestVersion].record) + 1) * 1_000 - now.wallMilliseconds
+                (expiresAtSeconds(of: versions[slot.newestVersion].record) + 1) * 1_000 - now.wallMilliseconds
             if waitMilliseconds > 0 {
                 dueMilliseconds = min(dueMilliseconds, now.monotonicMilliseconds + waitMilliseconds)
             }
@@ -239,8 +242,8 @@ extension Audiences {
 
     /// Makes sure that the round is checked again at this monotonic time or earlier.
     mutating func wake(_ round: UInt32, at milliseconds: Int64) {
-        guard milliseconds < rounds[round].timerMilliseconds else { return }
-        rounds[round].timerMilliseconds = milliseconds
+        guard milliseconds < rounds[round].timerDueMilliseconds else { return }
+        rounds[round].timerDueMilliseconds = milliseconds
         startTimer(.round, round, dueMilliseconds: milliseconds)
     }
 

@@ -21,9 +21,9 @@ extension Audiences {
     /// is available again.
     ///
     /// At most one older version stays open: the one whose alert the newest version carries.
-    mutating func closeOlderVersionsWhileUnavailable(of round: UInt32, now: Moment) {
+    mutating func closeOlderVersionsIfPoolsUnavailable(of round: UInt32, now: Moment) {
         guard rounds[round].stalledSinceMilliseconds <= now.monotonicMilliseconds - Self.stalledMillisecondsMax,
-            APNsEnvironment.allCases.allSatisfy({ isUnavailable($0, of: round, now: now) })
+            APNsEnvironment.allCases.allSatisfy({ isPoolUnavailable($0, of: round, now: now) })
         else { return }
         let newest = rounds[round].newestVersion
         var version = rounds[round].oldestVersion

@@ -86,7 +86,7 @@ extension Audiences {
         carryAlert(to: version, of: round, now: now)
         closeUnsentVersions(of: round, start: start)
         limitOpenVersions(of: round)
-        closeOlderVersionsWhileUnavailable(of: round, now: now)
+        closeOlderVersionsIfPoolsUnavailable(of: round, now: now)
         supersedeParkedMembers(to: version, of: round, now: now)
     }
 
@@ -158,12 +158,12 @@ extension Audiences {
             return
         }
         let newer = versions[version]
-        guard end > lowestUnfinishedPosition(of: round), !isAlertOld(older, now: now),
-            Body.byteCount(newer.record.body.bytes, newer.record.layout, carryingAlertOf: alert.count)
+        guard end > lowestUnfinishedPosition(of: round), !isAlertTooOld(older, now: now),
+            Body.byteCount(newer.record.body.bytes, newer.record.layout, carryingAlertBytes: alert.count)
                 <= Limits.bodyBytesMax
         else { return }
         let (body, layout) = Self.bodyWithAlert(alert, on: newer.record.body.bytes, newer.record.layout)
-        countBytes(body.count, of: version)
+        addRecordBytes(body.count, of: version)
         versions[version].alternateBody = body
         versions[version].carriedAlertRange = layout.alert
         (versions[version].alertFirstPosition, versions[version].alertEndPosition) = (start, end)
@@ -189,8 +189,8 @@ extension Audiences {
     }
 
     /// Whether the alert that a version has or carries is too old to be sent.
-    func isAlertOld(_ version: UInt32, now: Moment) -> Bool {
-        versions.address(of: version).pointee.record.isAlertOld(now: now)
+    func isAlertTooOld(_ version: UInt32, now: Moment) -> Bool {
+        versions.address(of: version).pointee.record.isAlertTooOld(now: now)
     }
 
     /// Returns the version to send at a position: the newest one that took over at this position or below it.
@@ -212,19 +212,21 @@ extension Audiences {
     mutating func body(of version: UInt32, at position: UInt64, now: Moment) -> UnsafeRawBufferPointer {
         let slot = versions.mutableAddress(of: version)
         if slot.pointee.carriesAlert {
-            let carriesAlert = slot.pointee.carriesAlert(to: position) && !isAlertOld(version, now: now)
+            let carriesAlert = slot.pointee.carriesAlert(to: position) && !isAlertTooOld(version, now: now)
             return carriesAlert ? slot.pointee.alternateBody.bytes : slot.pointee.record.body.bytes
         }
-        guard slot.pointee.record.hasAlert, isAlertOld(version, now: now) else { return slot.pointee.record.body.bytes }
+        guard slot.pointee.record.hasAlert, isAlertTooOld(version, now: now) else {
+            return slot.pointee.record.body.bytes
+        }
         if slot.pointee.alternateBody.isNone {
             slot.pointee.alternateBody =
                 Self.bodyWithoutAlert(slot.pointee.record.body.bytes, slot.pointee.record.layout).0
-            countBytes(slot.pointee.alternateBody.count, of: version)
+            addRecordBytes(slot.pointee.alternateBody.count, of: version)
         }
         return slot.pointee.alternateBody.bytes
     }
 
     func isExpired(_ version: UInt32, now: Moment) -> Bool {
-        expirySeconds(of: versions.address(of: version).pointee.record) < now.wallSeconds
+        expiresAtSeconds(of: versions.address(of: version).pointee.record) < now.wallSeconds
     }
 }

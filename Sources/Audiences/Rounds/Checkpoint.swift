@@ -17,7 +17,7 @@ struct Checkpoint: Equatable {
         var startPosition: UInt64
         /// How many positions the version passes if it was closed early; nil: as many as the range has.
         var positionCount: UInt64?
-        var counts = MemberCounts()
+        var counts = OutcomeCounts()
         var times = ResponseTimes()
     }
 

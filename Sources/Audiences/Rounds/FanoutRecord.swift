@@ -8,7 +8,7 @@ struct FanoutRecord: BitwiseCopyable {
     var assignmentEpoch: UInt32
     var offset: Int64
     /// When the record was received, UNIX milliseconds.
-    var receivedMilliseconds: Int64
+    var receivedAtMilliseconds: Int64
     var instruction: FanoutInstruction
     var version: Version
     var event: Event
@@ -32,8 +32,8 @@ struct FanoutRecord: BitwiseCopyable {
     var occupiedBytes: Int { body.count + identifier.count + trace.count + droppedFields.count }
 
     /// Whether the alert is too old to be sent.
-    func isAlertOld(now: Moment) -> Bool {
-        AgeRules.isAlertOld(timestamp: alertVersion.timestamp, alertSeconds: alertSeconds, now: now.wallSeconds)
+    func isAlertTooOld(now: Moment) -> Bool {
+        AgeRules.isAlertTooOld(timestamp: alertVersion.timestamp, alertSeconds: alertSeconds, now: now.wallSeconds)
     }
 
     func freeBytes() {
@@ -59,17 +59,17 @@ extension Audiences {
     ///
     /// It is the time until which APNs would have kept a push that was sent at the admission. A single
     /// command that waits for APNs expires in the same way.
-    func expirySeconds(of record: FanoutRecord) -> Int64 {
-        sentExpirationSeconds(of: record, from: max(0, record.instruction.admittedMilliseconds / 1_000))
+    func expiresAtSeconds(of record: FanoutRecord) -> Int64 {
+        sentExpirationSeconds(of: record, from: max(0, record.instruction.admittedAtMilliseconds / 1_000))
     }
 }
 
 /// The counts of a command over all its ranges and broadcasts. The store returns them in its reply to the call that
 /// adds the last range or broadcast.
 struct AudienceTotals: BitwiseCopyable {
-    var members = MemberCounts()
+    var members = OutcomeCounts()
     var times = ResponseTimes()
-    var broadcasts = MemberCounts()
+    var broadcasts = OutcomeCounts()
 }
 
 extension AudienceTotals {

@@ -48,14 +48,14 @@ struct RoundSlot: BitwiseCopyable {
     /// How often the round was lost since a claim was kept for long. The count ends at 7, because the pause before a
     /// claim then grows no further.
     var lossCount: UInt8 = 0
-    /// When the round is, or was, claimed again after its last loss (monotonic milliseconds); `.max`: it was never lost.
+    /// When the round is, or was, claimed again after its last loss, monotonic milliseconds; `.max`: it was never lost.
     var nextClaimMilliseconds: Int64 = .max
     /// When the core found that the store had lost the round with its members, or may lack its members
     /// (monotonic milliseconds); `.min`: it has not found this.
     var membersLostSinceMilliseconds = Int64.min
     /// How many times the round has waited because the reply to a claim showed that the store may lack members. A wait
     /// after the reply to a checkpoint is not counted. When the longest wait is over, this is set to its maximum. See
-    /// ``Audiences/hasLostMembers(_:_:)``.
+    /// ``Audiences/mayHaveLostMembers(_:_:)``.
     var memberWaitCount: UInt8 = 0
     /// The number of positions in one lap, which is one pass through the range's members. Positions never fall: a
     /// version that begins in the middle of a lap ends in the middle of the next one. (R28)
@@ -87,7 +87,7 @@ struct RoundSlot: BitwiseCopyable {
     /// The position from which the next page is read.
     var readPosition: UInt64 = 0
     /// Since when the round sends nothing although newer versions come (monotonic milliseconds); `.max`: not known.
-    /// See ``Audiences/closeOlderVersionsWhileUnavailable(of:now:)``.
+    /// See ``Audiences/closeOlderVersionsIfPoolsUnavailable(of:now:)``.
     var stalledSinceMilliseconds: Int64 = .max
     /// Since when at least one member of the round waits for its turn: the admission time of the command that began
     /// the wait (UNIX milliseconds). Has a meaning only while a member waits. A metric shows it (``RoundGauges``).
@@ -105,8 +105,8 @@ struct RoundSlot: BitwiseCopyable {
     /// The bytes that the round's next page is expected to occupy. Members are spread evenly over segments,
     /// so the pages of one round have similar lengths; those of a small audience differ by a few members.
     var expectedPageBytes: Int {
-        guard let largestPageBytes else { return PageSlot.bytesMax }
-        return min(PageSlot.bytesMax, largestPageBytes + largestPageBytes / 2 + 1_024)
+        guard let largestPageBytes else { return PageSlot.expectedBytesMax }
+        return min(PageSlot.expectedBytesMax, largestPageBytes + largestPageBytes / 2 + 1_024)
     }
     var awaitsPage = false
 
@@ -114,7 +114,7 @@ struct RoundSlot: BitwiseCopyable {
     var membersInFlight: UInt32 = 0
     /// The number of refused members whose results are being recorded, plus the number of parked members that
     /// are being read again.
-    var pendingMemberCount: UInt32 = 0
+    var membersAwaitingStoreCount: UInt32 = 0
     var firstParkedMember: UInt32 = .max
     var parkedMemberCount: UInt32 = 0
     /// The lowest position of a parked member; `.max`: none is parked. The round stops one lap above it, because the
@@ -153,7 +153,7 @@ struct RoundSlot: BitwiseCopyable {
     var isCallOutstanding = false
     /// When the round's timer fires (monotonic milliseconds); `.max` if none is set. An entry of the ``TimerQueue``
     /// with another time is stale.
-    var timerMilliseconds: Int64 = .max
+    var timerDueMilliseconds: Int64 = .max
 
     /// The key under which the store keeps the round's claim and checkpoint. A range may have a round of starts and a
     /// round of updates at the same time, so each has its own key. The number is `STARTS!!` in ASCII.

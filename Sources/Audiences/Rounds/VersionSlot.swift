@@ -49,7 +49,7 @@ struct VersionSlot: BitwiseCopyable {
     /// `endPosition`.
     var startPosition: UInt64 = 0
     var endPosition: UInt64 = 0
-    var counts = MemberCounts()
+    var counts = OutcomeCounts()
     var times = ResponseTimes()
     var totals = AudienceTotals()
     /// The value of ``RoundSlot/revision`` when the version became `awaitingCheckpoint`. The version's result is not
@@ -78,7 +78,7 @@ struct VersionSlot: BitwiseCopyable {
         record.alertVersion = record.instruction.alertVersion ?? record.version
         record.alertSeconds = alertSeconds
         (startPosition, endPosition) = (0, 0)
-        counts = MemberCounts()
+        counts = OutcomeCounts()
         times = ResponseTimes()
         isSuperseded = false
     }

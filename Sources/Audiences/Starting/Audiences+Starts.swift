@@ -21,10 +21,10 @@ extension Audiences {
     private mutating func startMembersOfPages(of round: UInt32, now: Moment) {
         let end = readEndPosition(of: round)
         while let next = nextMember(of: round, end: end) {
-            guard startsUnderWay < configuration.startsMax else {
+            guard unacknowledgedStartCount < configuration.startsMax else {
                 return wake(round, at: now.monotonicMilliseconds + Self.startsPauseMilliseconds)
             }
-            guard isFresh(next.page, now: now) else { return refreshPages(of: round) }
+            guard isPageFresh(next.page, now: now) else { return refreshPages(of: round) }
             let version = version(at: next.position, of: round)
             guard let content = pages[next.page].member(next.member), content.kind == .device else {
                 advancePast(next, MemberProgress.otherKind.rawValue, version)
@@ -43,9 +43,9 @@ extension Audiences {
 
     private mutating func queueStart(_ next: NextMember, _ version: UInt32) {
         advancePast(next, MemberProgress.inFlight.rawValue, version)
-        pages[next.page].unfinishedCount += 1
+        pages[next.page].unfinishedMemberCount += 1
         rounds[pages[next.page].round].membersInFlight += 1
-        startsUnderWay += 1
+        unacknowledgedStartCount += 1
         let index = PageMemberIndex(page: next.page, member: next.member)
         productions.append(AudienceProduction(kind: .start, index: index.rawValue))
     }
@@ -53,7 +53,7 @@ extension Audiences {
     mutating func startProduced(_ rawIndex: UInt32, isTooLarge: Bool, now: Moment) {
         let index = PageMemberIndex(rawValue: rawIndex)
         let round = pages[index.page].round
-        startsUnderWay -= 1
+        unacknowledgedStartCount -= 1
         rounds[round].membersInFlight -= 1
         let tag = PushTag(page: index.page, member: index.member)
         guard rounds[round].phase != .abandoned else { return releaseAbandonedMember(tag, of: round, now: now) }
@@ -71,7 +71,7 @@ extension Audiences {
             let deviceBuffer = UnsafeMutableRawBufferPointer(rebasing: room[..<Limits.identifierBytesMax])
             let activityBuffer = UnsafeMutableRawBufferPointer(rebasing: room[Limits.identifierBytesMax...])
             let device = UnsafeRawBufferPointer(rebasing: deviceBuffer[..<member.writeIdentifier(to: deviceBuffer)])
-            return DeviceTemplate.expand(template, device: device, into: activityBuffer)
+            return ActivityIdentifierTemplate.expand(template, device: device, into: activityBuffer)
                 .map { body(device, UnsafeRawBufferPointer(rebasing: activityBuffer[..<$0])) }
         }
     }
@@ -129,7 +129,7 @@ struct PageMemberIndex {
 
 extension Audiences {
     /// Returns the part of Apple's dictionary that is the same for all devices of a start to an audience with
-    /// channels. The core completes it for each device with the device's ``StartAddress``.
+    /// channels. The core completes it for each device with the device's ``StartedActivityAddress``.
     ///
     /// The result is empty if the audience has no channel. It is also empty if the start names a channel
     /// itself: then its producer manages the channel.
@@ -137,7 +137,7 @@ extension Audiences {
         let dictionary = slot.record.layout.aps.bytes(in: slot.record.body.bytes)
         guard slot.record.instruction.startChannels.count > 0, !dictionary.isEmpty else { return .none }
         return withUnsafeTemporaryAllocation(byteCount: dictionary.count, alignment: 1) { room in
-            StartAddress.copyWithoutAddress(dictionary, into: room)
+            StartedActivityAddress.copyWithoutAddress(dictionary, into: room)
                 .map { HeapBytes(copying: UnsafeRawBufferPointer(rebasing: room[..<$0])) } ?? .none
         }
     }
@@ -151,7 +151,7 @@ extension Audiences {
     ///
     /// The dictionary stays unchanged in three cases: its producer names a channel in it, the audience has no
     /// channel in the device's environment, or the body has no room for either.
-    static func address(of member: PageMember, _ slot: VersionSlot) -> StartAddress? {
+    static func address(of member: PageMember, _ slot: VersionSlot) -> StartedActivityAddress? {
         guard !slot.dictionaryWithoutAddress.isNone,
             let channel = slot.record.instruction.startChannels[member.environment]
         else {
@@ -160,8 +160,8 @@ extension Audiences {
         let bytesLeft =
             Limits.bodyBytesMax
             - (slot.record.body.count - Int(slot.record.layout.aps.count) + slot.dictionaryWithoutAddress.count)
-        let onChannel = StartAddress.channel(channel.identifier)
+        let onChannel = StartedActivityAddress.channel(channel.identifier)
         if member.supportsChannels, onChannel.byteCount <= bytesLeft { return onChannel }
-        return StartAddress.token.byteCount <= bytesLeft ? .token : nil
+        return StartedActivityAddress.token.byteCount <= bytesLeft ? .token : nil
     }
 }

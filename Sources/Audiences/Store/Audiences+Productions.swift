@@ -19,7 +19,7 @@ extension Audiences {
         // If the broker has refused a result as too large, it never takes the result. So the core treats it
         // as acknowledged.
         case .rangeResult, .commandResult: versionAcknowledged(production.index, now: now)
-        case .broadcastResult, .broadcastTotals: broadcastAcknowledged(production.index, now: now)
+        case .broadcastResult, .commandResultAfterBroadcast: broadcastAcknowledged(production.index, now: now)
         case .memberResult, .invalidation: refusedMemberAcknowledged(production.index, now: now)
         case .start: startProduced(production.index, isTooLarge: report == .tooLarge, now: now)
         }
@@ -34,7 +34,7 @@ extension Audiences {
         case .rangeResult: return composeRangeResult(production.index)
         case .commandResult: return composeCommandResult(production.index)
         case .broadcastResult: return composeBroadcastResult(production.index)
-        case .broadcastTotals: return composeBroadcastTotals(production.index)
+        case .commandResultAfterBroadcast: return composeCommandResultAfterBroadcast(production.index)
         case .start: return composeStart(production.index)
         case .memberResult, .invalidation: return composeRefusedMember(production)
         }
@@ -57,9 +57,9 @@ extension Audiences {
             grant: grant,
             partition: command.partition,
             offset: command.offset,
-            recordMilliseconds: command.recordMilliseconds,
-            receivedMilliseconds: command.receivedMilliseconds,
-            admittedMilliseconds: command.admittedMilliseconds,
+            recordTimestampMilliseconds: command.recordTimestampMilliseconds,
+            receivedAtMilliseconds: command.receivedAtMilliseconds,
+            admittedAtMilliseconds: command.admittedAtMilliseconds,
             alertVersion: command.alertVersion,
             isAlertExpired: command.isAlertExpired,
             startChannels: command.event == .start ? command.channels : AudienceChannels(),
@@ -127,8 +127,8 @@ extension Audiences {
             result.isDemoted = record.instruction.grant.isDemoted
             result.isAlertExpired = record.instruction.isAlertExpired
             result.droppedFieldNames = record.droppedFields.bytes
-            result.recordMilliseconds = record.instruction.recordMilliseconds
-            result.admittedMilliseconds = record.instruction.admittedMilliseconds
+            result.recordTimestampMilliseconds = record.instruction.recordTimestampMilliseconds
+            result.admittedAtMilliseconds = record.instruction.admittedAtMilliseconds
             result.write(to: &writer)
         }
     }
@@ -197,10 +197,10 @@ extension Audiences {
             result.attempts = Int(refusedMember.attempts)
             result.reason = reason.isEmpty ? nil : reason
             result.sentTimestamp = version.record.instruction.grant.timestamp
-            result.recordMilliseconds = version.record.instruction.recordMilliseconds
-            result.admittedMilliseconds = version.record.instruction.admittedMilliseconds
-            result.sentMilliseconds = refusedMember.sentMilliseconds
-            result.answeredMilliseconds = refusedMember.answeredMilliseconds
+            result.recordTimestampMilliseconds = version.record.instruction.recordTimestampMilliseconds
+            result.admittedAtMilliseconds = version.record.instruction.admittedAtMilliseconds
+            result.sentAtMilliseconds = refusedMember.sentAtMilliseconds
+            result.answeredAtMilliseconds = refusedMember.answeredAtMilliseconds
             result.write(to: &writer)
         }
     }

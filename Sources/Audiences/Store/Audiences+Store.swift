@@ -104,7 +104,7 @@ extension Audiences {
                     ticket,
                     slot.appIndex,
                     slot.digest,
-                    .finish(slot.range, version: version.record.version, version.counts, version.times)
+                    .finishRange(slot.range, version: version.record.version, version.counts, version.times)
                 )
             )
         case .finishBroadcast:
@@ -125,7 +125,7 @@ extension Audiences {
                     isLeaving: true,
                     kind: slot.kind,
                     environment: slot.environment,
-                    frequentUpdates: false,
+                    allowsFrequentUpdates: false,
                     changedAtMilliseconds: slot.registeredAtMilliseconds,
                     identifier: identifier,
                     token: UnsafeRawBufferPointer(start: nil, count: 0)
@@ -139,7 +139,7 @@ extension Audiences {
                     ticket,
                     slot.member.appIndex,
                     slot.audiences[slot.notifiedAudienceCount],
-                    .append(slot.nextEntry)
+                    .append(slot.entryForNextAudience)
                 )
             )
         case .newestState:
@@ -210,7 +210,7 @@ extension Audiences {
         case .changeMember:
             if reply != nil {
                 countMembershipChange(
-                    membershipChanges[index].nextChangeKind,
+                    membershipChanges[index].changeKindForNextAudience,
                     of: membershipChanges[index].member.appIndex
                 )
             }
@@ -221,7 +221,7 @@ extension Audiences {
 
     /// Counts a change of a member's audiences for the member's app, after the audience has acknowledged the change.
     private mutating func countMembershipChange(_ change: MembershipChangeKind, of appIndex: UInt16) {
-        queues[Int(appIndex)].membershipChangeCounts[Int(change.rawValue)] &+= 1
+        appQueues[Int(appIndex)].membershipChangeCounts[Int(change.rawValue)] &+= 1
     }
 
     private static var refusedCallReason: StaticString { "Redis refused the admission" }

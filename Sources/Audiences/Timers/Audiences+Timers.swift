@@ -16,10 +16,10 @@ extension Audiences {
         let (index, dueMilliseconds) = (entry.index, entry.dueMilliseconds)
         return switch entry.owner {
         case .audience: audiences.isInUse(index) && audiences[index].pausedUntilMilliseconds == dueMilliseconds
-        case .round: rounds.isInUse(index) && rounds[index].timerMilliseconds == dueMilliseconds
+        case .round: rounds.isInUse(index) && rounds[index].timerDueMilliseconds == dueMilliseconds
         case .membershipChange:
-            membershipChanges.isInUse(index) && membershipChanges[index].timerMilliseconds == dueMilliseconds
-        case .channel: channels.isInUse(index) && channels[index].timerMilliseconds == dueMilliseconds
+            membershipChanges.isInUse(index) && membershipChanges[index].timerDueMilliseconds == dueMilliseconds
+        case .channel: channels.isInUse(index) && channels[index].timerDueMilliseconds == dueMilliseconds
         case .channelWait:
             commands.isInUse(index) && commands[index].stage == .awaitingChannel
                 && commands[index].channelWaitEndMilliseconds == dueMilliseconds

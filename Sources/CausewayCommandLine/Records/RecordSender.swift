@@ -1,18 +1,18 @@
 import Glibc
 import Kafka
 
-/// The header and the time of a record that is a copy of another record.
-package struct RecordCopy {
+/// The record of which another record is a copy. The copy gets a header with its place, and its time.
+package struct RecordOrigin {
     /// The name of the header. Its value is the place of the original record: `topic/partition/offset`.
     package static let headerName: StaticString = "replayed"
 
-    package var source: [UInt8]
+    package var positionText: [UInt8]
     /// The time of the original record, UNIX milliseconds. The copy keeps this time, because a worker takes it as the
     /// time at which the command's token was registered. 0: the copy gets the present time.
     package var timestampMilliseconds: Int64
 
     package init(topic: String, partition: Int32, offset: Int64, timestampMilliseconds: Int64) {
-        source = Array("\(topic)/\(partition)/\(offset)".utf8)
+        positionText = Array("\(topic)/\(partition)/\(offset)".utf8)
         // A record without a time has -1.
         self.timestampMilliseconds = max(0, timestampMilliseconds)
     }
@@ -30,8 +30,8 @@ package struct RecordSender {
         /// The tags of the records that were sent with a tag and have no report yet.
         private var unreportedTags: Set<UInt64> = []
         /// Why records failed: the reason of the first failure, or "no answer" if the time for the flush ended. If no
-        /// broker has answered and there is a `brokerMonitor`, `finish` puts the monitor's reason here. Nil: no record
-        /// failed.
+        /// broker has answered and there is a `brokerMonitor`, `flushAndClose` puts the monitor's reason here. Nil: no
+        /// record failed.
         package var failureReason: String?
 
         /// Counts a record that the producer has taken.
@@ -93,37 +93,37 @@ package struct RecordSender {
     package private(set) var tally = Tally()
 
     /// - Parameters:
-    ///   - producer: the producer to use. ``finish(flushTimeoutMilliseconds:)`` closes it. If this initializer throws,
-    ///     the initializer has closed it.
+    ///   - producer: the producer to use. ``flushAndClose(flushTimeoutMilliseconds:)`` closes it. If this initializer
+    ///     throws, the initializer has closed it.
     ///   - brokerMonitor: the producer's log handler, which prints a message if no broker answers; nil: no message.
     package init(
         producer: Producer,
         topic: String,
-        rate: Double?,
+        recordsPerSecond: Double?,
         brokerMonitor: BrokerMonitor? = nil
     ) throws(KafkaError) {
         do throws(KafkaError) {
             self.topic = try producer.makeTopic(topic)
         } catch {
-            _ = producer.close(deadlineMilliseconds: Self.closeTimeoutMilliseconds)
+            _ = producer.close(timeoutMilliseconds: Self.closeTimeoutMilliseconds)
             throw error
         }
         self.producer = producer
-        rateLimit = RecordRateLimit(recordsPerSecond: rate)
+        rateLimit = RecordRateLimit(recordsPerSecond: recordsPerSecond)
         self.brokerMonitor = brokerMonitor
     }
 
     /// Writes a record, after waiting for the rate limit and for room in the producer's queue.
     package mutating func send(_ record: [UInt8]) {
-        _ = waitForTurn { false }
-        _ = send(record, key: RecordKey.key(of: record), copy: nil, tag: 0) { false }
+        _ = waitForRateLimit { false }
+        _ = send(record, key: RecordKey.key(of: record), origin: nil, tag: 0) { false }
     }
 
     /// Waits until the rate limit allows another record.
     ///
     /// - Parameter isCancelled: checked while waiting.
     /// - Returns: false if `isCancelled` returned true first.
-    package mutating func waitForTurn(until isCancelled: () -> Bool) -> Bool {
+    package mutating func waitForRateLimit(until isCancelled: () -> Bool) -> Bool {
         while !isCancelled() {
             let seconds = rateLimit.secondsUntilNext(sentCount: tally.sentCount, elapsedSeconds: elapsedSeconds)
             takeDeliveryReports()
@@ -136,7 +136,7 @@ package struct RecordSender {
     /// Writes a record, after waiting for room in the producer's queue. Does not wait for the rate limit.
     ///
     /// - Parameters:
-    ///   - copy: the original if the record is a copy; else nil.
+    ///   - origin: the original record if the record is a copy; else nil.
     ///   - tag: a number that `Tally.failedTags` contains if the record fails; 0: none.
     ///   - isCancelled: checked while there is no room. If it returns true, the record is not written.
     /// - Returns: false if `isCancelled` returned true before there was room; the record was not written. True also if
@@ -144,12 +144,12 @@ package struct RecordSender {
     package mutating func send(
         _ record: [UInt8],
         key: [UInt8]?,
-        copy: RecordCopy?,
+        origin: RecordOrigin?,
         tag: UInt64,
         until isCancelled: () -> Bool
     ) -> Bool {
         while true {
-            switch produce(record, key: key, copy: copy, tag: tag) {
+            switch produce(record, key: key, origin: origin, tag: tag) {
             case .queued:
                 tally.countQueuedRecord(tag: tag)
                 takeDeliveryReports()
@@ -167,7 +167,7 @@ package struct RecordSender {
 
     /// Waits for outstanding acknowledgements, and closes the producer. A record that is not acknowledged in
     /// time is reported as failed, although a broker may have it.
-    package mutating func finish(flushTimeoutMilliseconds: Int64 = flushTimeoutMilliseconds) -> Tally {
+    package mutating func flushAndClose(flushTimeoutMilliseconds: Int64 = flushTimeoutMilliseconds) -> Tally {
         flush(flushTimeoutMilliseconds)
         // If no broker has answered, librdkafka reports a timeout for each record. The monitor knows the
         // cause, so its message replaces the reason.
@@ -177,7 +177,7 @@ package struct RecordSender {
             tally.failureReason = failure
         }
         tally.countUnreportedRecords("no answer within \(flushTimeoutMilliseconds / 1_000) s")
-        _ = producer.close(deadlineMilliseconds: Self.closeTimeoutMilliseconds)
+        _ = producer.close(timeoutMilliseconds: Self.closeTimeoutMilliseconds)
         return tally
     }
 
@@ -210,24 +210,24 @@ package struct RecordSender {
         var error: Int32
     }
 
-    private func produce(_ record: [UInt8], key: [UInt8]?, copy: RecordCopy?, tag: UInt64) -> ProduceOutcome {
+    private func produce(_ record: [UInt8], key: [UInt8]?, origin: RecordOrigin?, tag: UInt64) -> ProduceOutcome {
         func withKey(_ body: (UnsafeRawBufferPointer?) -> ProduceOutcome) -> ProduceOutcome {
             guard let key else { return body(nil) }
             return key.withUnsafeBytes { body($0) }
         }
         return record.withUnsafeBytes { value in
             withKey { key in
-                guard let copy else {
+                guard let origin else {
                     return producer.produce(topic: topic, key: key, value: value, opaque: tag)
                 }
                 var headers = ProducedHeaders(capacity: 1)
-                copy.source.withUnsafeBytes { headers.append(RecordCopy.headerName, $0) }
+                origin.positionText.withUnsafeBytes { headers.append(RecordOrigin.headerName, $0) }
                 return producer.produce(
                     topic: topic,
                     key: key,
                     value: value,
                     headers: headers,
-                    timestampMilliseconds: copy.timestampMilliseconds,
+                    timestampMilliseconds: origin.timestampMilliseconds,
                     opaque: tag
                 )
             }

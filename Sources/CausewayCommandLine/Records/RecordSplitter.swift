@@ -2,7 +2,7 @@
 package struct InputRecord: Equatable {
     package var bytes: [UInt8]
     /// The line of the record's first byte, counted from 1.
-    package var line: Int
+    package var lineNumber: Int
 }
 
 /// Cuts the bytes of an input into JSON records: one per line, spread over several lines, or several on one line.
@@ -16,10 +16,10 @@ package struct RecordSplitter {
     static let recordBytesMax = 1 << 20
 
     private var record: [UInt8] = []
-    private var recordLine = 0
-    private var line = 1
+    private var recordLineNumber = 0
+    private var lineNumber = 1
     private var isLineStart = true
-    private var depth = 0
+    private var bracketDepth = 0
     private var isInString = false
     private var isEscaped = false
 
@@ -34,9 +34,9 @@ package struct RecordSplitter {
                 record.append(byte)
                 advance(byte)
             }
-            let isComplete = !record.isEmpty && depth == 0 && (Self.isOpening(record[0]) || isLineStart)
+            let isComplete = !record.isEmpty && bracketDepth == 0 && (Self.isOpening(record[0]) || isLineStart)
             if isComplete || record.count >= Self.recordBytesMax { try endRecord(body) }
-            if isLineStart { line += 1 }
+            if isLineStart { lineNumber += 1 }
         }
     }
 
@@ -47,8 +47,8 @@ package struct RecordSplitter {
 
     private mutating func beginRecord(with byte: UInt8) {
         record.append(byte)
-        recordLine = line
-        depth = Self.isOpening(byte) ? 1 : 0
+        recordLineNumber = lineNumber
+        bracketDepth = Self.isOpening(byte) ? 1 : 0
         isInString = false
         isEscaped = false
     }
@@ -68,9 +68,9 @@ package struct RecordSplitter {
         case _ where isInString:
             break
         case UInt8(ascii: "{"), UInt8(ascii: "["):
-            if Self.isOpening(record[0]) { depth += 1 }
+            if Self.isOpening(record[0]) { bracketDepth += 1 }
         case UInt8(ascii: "}"), UInt8(ascii: "]"):
-            depth = max(0, depth - 1)
+            bracketDepth = max(0, bracketDepth - 1)
         default:
             break
         }
@@ -79,9 +79,9 @@ package struct RecordSplitter {
     private mutating func endRecord(_ body: (InputRecord) throws -> Void) rethrows {
         while let last = record.last, Self.isBlank(last) { record.removeLast() }
         guard !record.isEmpty else { return }
-        let completeRecord = InputRecord(bytes: record, line: recordLine)
+        let completeRecord = InputRecord(bytes: record, lineNumber: recordLineNumber)
         record.removeAll(keepingCapacity: true)
-        depth = 0
+        bracketDepth = 0
         try body(completeRecord)
     }
 

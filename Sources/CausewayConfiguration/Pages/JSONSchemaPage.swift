@@ -39,7 +39,7 @@ struct JSONSchemaPage {
     /// Whether the file must name an entry of this section: the section needs more entries than those that exist
     /// without the file.
     private func isRequired(_ section: NamedSection) -> Bool {
-        section.memberCounts.lowerBound > section.predefinedMembers.count
+        section.memberCountRange.lowerBound > section.predefinedMembers.count
     }
 
     private func members(of section: PageSection) -> [DocumentValue.Member] {
@@ -73,8 +73,10 @@ struct JSONSchemaPage {
             let memberPatterns = section.members.map { DocumentValue.Member(pattern, value(of: $0.member)) }
             members += [.init("patternProperties", .object(memberPatterns)), .init("additionalProperties", false)]
         }
-        if isRequired { members.append(.init("minProperties", .number(UInt64(namedSection.memberCounts.lowerBound)))) }
-        return members + [.init("maxProperties", .number(UInt64(namedSection.memberCounts.upperBound)))]
+        if isRequired {
+            members.append(.init("minProperties", .number(UInt64(namedSection.memberCountRange.lowerBound))))
+        }
+        return members + [.init("maxProperties", .number(UInt64(namedSection.memberCountRange.upperBound)))]
     }
 
     private func schema(of key: KeyDescription) -> DocumentValue {
@@ -83,7 +85,7 @@ struct JSONSchemaPage {
         if !isForChart, case .value(let value) = key.defaultValue {
             members.append(.init("default", Self.documentValue(value)))
         }
-        let defaultSentence = key.defaultText.map { "Default \($0)." } ?? "Required."
+        let defaultSentence = key.defaultText.map { "Default: \($0)." } ?? "Required."
         members.append(.init("description", .text("\(key.explanation) \(defaultSentence)")))
         return .object(members)
     }
@@ -120,7 +122,7 @@ struct JSONSchemaPage {
         }
     }
 
-    private static func documentValue(_ value: KeyValue) -> DocumentValue {
+    private static func documentValue(_ value: ConfigurationValue) -> DocumentValue {
         switch value {
         case .text(let text): .text(text)
         case .integer(let number): .number(UInt64(number))

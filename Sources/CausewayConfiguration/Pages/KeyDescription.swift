@@ -5,7 +5,7 @@ struct KeyDescription: Sendable {
         /// The key is required: without it, the worker does not start. `Config/causeway.yaml` shows
         /// `example`.
         case required(example: String)
-        case value(KeyValue)
+        case value(ConfigurationValue)
         /// The key has no default. `meaningWhenUnset` says what applies while the key is unset; nil if `meaning`
         /// says it.
         case unset(meaningWhenUnset: String?)
@@ -13,7 +13,7 @@ struct KeyDescription: Sendable {
 
     /// The whole name, with `*` for a name that the operator chooses: `apps.*.keyId`.
     let name: String
-    let valueKind: KeyValueKind
+    let valueKind: ConfigurationValueKind
     let meaning: String
     let defaultValue: Default
     /// The source of the default, such as Apple's documentation.
@@ -62,8 +62,8 @@ struct KeyDescription: Sendable {
     var defaultText: String? {
         switch defaultValue {
         case .required: nil
-        case .value(let value): value.display
-        case .unset(let meaningWhenUnset): meaningWhenUnset.map { "none: \($0)" } ?? "none"
+        case .value(let value): value.yamlText
+        case .unset(let meaningWhenUnset): meaningWhenUnset.map { "none; if unset: \($0)" } ?? "none"
         }
     }
 }

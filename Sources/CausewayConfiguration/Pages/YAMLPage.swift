@@ -30,7 +30,7 @@ enum YAMLPage {
         let value =
             switch key.defaultValue {
             case .required(let example): example
-            case .value(let value): value.display ?? ""
+            case .value(let value): value.yamlText ?? ""
             case .unset: ""
             }
         return comment(key.meaning, indentation: indentation)
@@ -42,7 +42,7 @@ enum YAMLPage {
 
     /// Returns sentences about the default, the allowed values, and the time when a change applies.
     private static func constraintText(of key: KeyDescription) -> String {
-        var sentences = [key.defaultText.map { "Default \($0)." } ?? "Required."]
+        var sentences = [key.defaultText.map { "Default: \($0)." } ?? "Required."]
         switch key.valueKind {
         case .integer(let range): sentences.append("Range \(range.lowerBound) to \(range.upperBound).")
         case .choice(let choices): sentences.append("One of \(choices.joined(separator: ", ")).")

@@ -1,4 +1,4 @@
-/// Finds parts of the schema by name: the `KeyValueKind` of a key, the keys of a section, the environment
+/// Finds parts of the schema by name: the `ConfigurationValueKind` of a key, the keys of a section, the environment
 /// variable of a key.
 enum ConfigurationNames {
     static let variablePrefix = "CAUSEWAY_"

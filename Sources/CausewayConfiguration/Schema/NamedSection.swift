@@ -5,7 +5,7 @@ enum NamedSection: String, CaseIterable {
     case apps, policies
 
     /// The allowed numbers of apps or policies.
-    var memberCounts: ClosedRange<Int> {
+    var memberCountRange: ClosedRange<Int> {
         switch self {
         // `DeliveryConfiguration` and `AudiencesConfiguration` refuse more apps.
         case .apps: 1...255
@@ -46,7 +46,7 @@ enum NamedSection: String, CaseIterable {
     }
 
     /// The keys of each app or policy.
-    var keyValueKinds: [(name: String, valueKind: KeyValueKind)] {
+    var keyValueKinds: [(name: String, valueKind: ConfigurationValueKind)] {
         switch self {
         case .apps: ConfigurationSchema.appKeys.map { ($0.name, $0.valueKind) }
         case .policies: ConfigurationSchema.policyKeys.map { ($0.name, $0.valueKind) }

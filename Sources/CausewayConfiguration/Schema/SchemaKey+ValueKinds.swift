@@ -4,18 +4,18 @@ extension SchemaKey {
     typealias Path<Property> = WritableKeyPath<Root, Property> & Sendable
 
     /// - Parameters:
-    ///   - decode: converts a value of the kind `KeyValueKind` to the property's value. If it returns nil, the property
-    ///     keeps its value.
-    ///   - encode: converts the property's value to a value of the kind `KeyValueKind`. It returns nil if the property
-    ///     is unset.
+    ///   - decode: converts a value of the kind `ConfigurationValueKind` to the property's value. If it returns nil,
+    ///     the property keeps its value.
+    ///   - encode: converts the property's value to a value of the kind `ConfigurationValueKind`. It returns nil if the
+    ///     property is unset.
     private init<Property: Equatable & SendableMetatype>(
         _ name: String,
         _ path: any Path<Property>,
-        _ valueKind: KeyValueKind,
+        _ valueKind: ConfigurationValueKind,
         _ rule: ConfigurationRule,
         _ meaning: String,
-        decode: @escaping @Sendable (KeyValue) -> Property?,
-        encode: @escaping @Sendable (Property) -> KeyValue?
+        decode: @escaping @Sendable (ConfigurationValue) -> Property?,
+        encode: @escaping @Sendable (Property) -> ConfigurationValue?
     ) {
         self.init(
             name: name,
@@ -27,7 +27,7 @@ extension SchemaKey {
             },
             value: { encode($0[keyPath: path]) },
             isSame: { $0[keyPath: path] == $1[keyPath: path] },
-            copy: { $0[keyPath: path] = $1[keyPath: path] }
+            copyValue: { $0[keyPath: path] = $1[keyPath: path] }
         )
     }
 

@@ -1,5 +1,5 @@
 /// The kind of value that a key takes. It decides how the value is read and what messages say about it.
-enum KeyValueKind: Sendable, Equatable {
+enum ConfigurationValueKind: Sendable, Equatable {
     case text
     case integer(ClosedRange<Int>)
     case choice([String])
@@ -11,8 +11,8 @@ enum KeyValueKind: Sendable, Equatable {
     case properties
 }
 
-/// A value of a key, of the kind that its `KeyValueKind` says.
-enum KeyValue: Sendable {
+/// A value of a key, of the kind that its `ConfigurationValueKind` says.
+enum ConfigurationValue: Sendable {
     case text(String)
     case integer(Int)
     case chosen([String])
@@ -24,7 +24,7 @@ enum KeyValue: Sendable {
     }
 
     /// The value as the YAML file writes it. Nil for a map with properties, because they may be secret.
-    var display: String? {
+    var yamlText: String? {
         switch self {
         case .text(let text): text
         case .integer(let number): "\(number)"
@@ -43,18 +43,18 @@ struct SchemaKey<Root: Sendable>: Sendable {
     /// The whole name, such as `kafka.topics.commands`. For a key of each app or policy: the name below the app or
     /// policy, such as `channels.storage`.
     let name: String
-    let valueKind: KeyValueKind
+    let valueKind: ConfigurationValueKind
     let rule: ConfigurationRule
     /// The meaning of the key. `Config/causeway.yaml` keeps the line breaks of this text.
     let meaning: String
     // The next four are closures, because keys of properties with different types are in one list.
-    let assign: @Sendable (inout Root, KeyValue) -> Void
+    let assign: @Sendable (inout Root, ConfigurationValue) -> Void
     /// The value in `Root`; nil if unset.
-    let value: @Sendable (Root) -> KeyValue?
+    let value: @Sendable (Root) -> ConfigurationValue?
     /// Whether two configurations have the same value of this key.
     let isSame: @Sendable (Root, Root) -> Bool
     /// Sets the value of this key in the first configuration to the value in the second.
-    let copy: @Sendable (inout Root, Root) -> Void
+    let copyValue: @Sendable (inout Root, Root) -> Void
 
     /// The value that `Config/causeway.yaml` shows for a required key. Nil if the key has a default, or may
     /// be unset.
@@ -76,7 +76,7 @@ struct SchemaKey<Root: Sendable>: Sendable {
     var isRequired: Bool { example != nil }
 
     /// The value in `root`, as the file would write it; nil if unset.
-    func display(_ root: Root) -> String? { value(root)?.display }
+    func yamlText(_ root: Root) -> String? { value(root)?.yamlText }
 }
 
 /// Functions that return the same key with one more attribute.

@@ -222,7 +222,7 @@ final class BacklogRun {
         defer { reader.close() }
         let commands = feed.phones * commandsPerActivity
         try wait(Self.waitMillisecondsMax, "results") { () throws(LabError) in
-            while try reader.drain(limit: Demo.resultsPerPoll) {}
+            while try reader.drain(limit: Demo.resultsPerDrainMax) {}
             return reader.tally.commands == commands
         }
         let tally = reader.tally

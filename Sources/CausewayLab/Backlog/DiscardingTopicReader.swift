@@ -58,7 +58,7 @@ final class DiscardingTopicReader: ConsumerHandler {
     }
 
     func close() {
-        _ = consumer?.close(deadlineMilliseconds: Self.closeTimeoutMilliseconds)
+        _ = consumer?.close(timeoutMilliseconds: Self.closeTimeoutMilliseconds)
         consumer = nil
     }
 

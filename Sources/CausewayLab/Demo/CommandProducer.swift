@@ -25,7 +25,7 @@ final class CommandProducer {
             commandsTopic = try producer.makeTopic(Self.commandsTopicName)
             registrationsTopic = try producer.makeTopic(Self.registrationsTopicName)
         } catch {
-            _ = producer.close(deadlineMilliseconds: 0)
+            _ = producer.close(timeoutMilliseconds: 0)
             throw LabError("the demo cannot write to Kafka: \(error)")
         }
     }
@@ -61,6 +61,6 @@ final class CommandProducer {
     }
 
     func close() {
-        _ = producer.close(deadlineMilliseconds: 1_000)
+        _ = producer.close(timeoutMilliseconds: 1_000)
     }
 }

@@ -33,7 +33,7 @@ extension Demo {
         figures.commandsInAll = feed.commandsInAll
         figures.results = reader.tally.commands
         figures.late = pageProgress.lateCommands.lateCount(results: reader.tally.commands, nowMilliseconds: now)
-        figures.lateAfterSeconds = Int(LateCommands.lateAfterMilliseconds / 1_000)
+        figures.lateAfterSeconds = Int(LateCommandCounter.lateAfterMilliseconds / 1_000)
         figures.budgetPushes = options.policy.frequentBudget.pushes
         figures.budgetRefillPerHour = options.policy.frequentBudget.refillPerHour
         figures.matchesOver = feed.matchesOver
@@ -79,7 +79,7 @@ extension Demo {
         try carryOutPageActions()
         while pageState.disturbances.isOn(.takeRedisAway) {
             try checkInterruptionAndProcesses()
-            Self.pause(milliseconds: Self.loopPauseMilliseconds)
+            Self.pause()
             try carryOutPageActions()
         }
     }
@@ -112,7 +112,7 @@ extension Demo {
 /// The state that a demo keeps between two reports to its page.
 struct DemoPageProgress {
     var figures = LivePageFigures()
-    var lateCommands = LateCommands()
+    var lateCommands = LateCommandCounter()
     var nextReportMilliseconds: Int64 = 0
     private var freshness = RecentFreshness()
 

@@ -32,8 +32,8 @@ struct DemoOptions {
 final class Demo {
     static let loopPauseMilliseconds: Int64 = 5
     /// The most commands, and the most results, of one pass of the loop. So each kind of work gets its turn.
-    static let commandsPerLoop = 4_000
-    static let resultsPerPoll = 8_000
+    static let commandsPerPassMax = 4_000
+    static let resultsPerDrainMax = 8_000
     static let checkIntervalMilliseconds: Int64 = 250
     /// The longest wait for progress: for the end of a step before the season, for another result after the season's
     /// last command, and for another record of a backlog.
@@ -108,13 +108,13 @@ final class Demo {
         var lines = LineCounter(path: evidence.resultsFile)
         let deadline = Clock.monotonicMilliseconds + Self.finalStateMillisecondsMax
         while true {
-            let hasMore = try reader.drain(limit: Self.resultsPerPoll)
+            let hasMore = try reader.drain(limit: Self.resultsPerDrainMax)
             if !hasMore, try lines.countLines() >= reader.resultRecords { return }
             guard Clock.monotonicMilliseconds < deadline else {
                 throw LabError("the last of \(reader.resultRecords) results did not reach \(evidence.resultsFile)")
             }
             try checkInterruptionAndProcesses()
-            Self.pause(milliseconds: Self.loopPauseMilliseconds)
+            Self.pause()
         }
     }
 
@@ -192,7 +192,7 @@ final class Demo {
             beforePage: { () throws(LabError) in
                 try checkInterruptionAndProcesses()
                 reportProgress(.beginning, reader)
-                _ = try reader.drain(limit: Self.resultsPerPoll)
+                _ = try reader.drain(limit: Self.resultsPerDrainMax)
                 commandProducer.takeDeliveryReports()
             },
             stallError: { stallError($0, reader, commandProducer) }
@@ -210,7 +210,7 @@ final class Demo {
             try checkInterruptionAndProcesses()
             reportProgress(.beginning, reader)
             commandProducer.takeDeliveryReports()
-            if try !reader.drain(limit: Self.resultsPerPoll) { Self.pause(milliseconds: Self.loopPauseMilliseconds) }
+            if try !reader.drain(limit: Self.resultsPerDrainMax) { Self.pause() }
             guard Clock.monotonicMilliseconds < deadline else {
                 throw stallError("Waited \(Self.stallMillisecondsMax / 1_000) s until \(what)", reader, commandProducer)
             }
@@ -236,12 +236,12 @@ final class Demo {
             }
             let hasRoom = try feed.advance(
                 to: now - beganMilliseconds,
-                limit: Self.commandsPerLoop,
+                limit: Self.commandsPerPassMax,
                 topic: commandProducer.commandsTopic,
                 producer: commandProducer.producer
             )
             commandProducer.takeDeliveryReports()
-            let hasMore = try reader.drain(limit: Self.resultsPerPoll)
+            let hasMore = try reader.drain(limit: Self.resultsPerDrainMax)
             if reader.tally.commands > lastProgress.commands || !feed.isFinished {
                 lastProgress = (reader.tally.commands, now)
             }
@@ -258,7 +258,7 @@ final class Demo {
                 progressDisplay.show(progress, nowMilliseconds: now)
             }
             if hasRoom, hasMore { continue }
-            Self.pause(milliseconds: Self.loopPauseMilliseconds)
+            Self.pause()
         }
     }
 
@@ -272,7 +272,7 @@ final class Demo {
             try deployment.killAndRestartWorker()
         case .redisStops:
             progressDisplay.printLine("Taking Redis away.")
-            try deployment.takeRedisAway()
+            try deployment.stopRedis()
         case .redisRestarts:
             progressDisplay.printLine("Giving Redis back.")
             try deployment.restartRedis()
@@ -318,8 +318,8 @@ final class Demo {
         guard let worker = deployment.worker, let usage = ProcessUsage(identifier: worker.identifier) else {
             throw LabError("the worker has ended")
         }
-        let own = ProcessUsage(identifier: getpid()).map { [DemoFigures.Part(name: "demo", usage: $0)] } ?? []
-        let otherUsages = deployment.processUsages() + own
+        let ownUsage = ProcessUsage(identifier: getpid()).map { DemoFigures.NamedProcessUsage(name: "demo", usage: $0) }
+        let otherUsages = deployment.processUsages() + [ownUsage].compactMap { $0 }
         let summary = try phones.readSummary()
         let tally = reader.tally
         let pushes = try countPushes(of: tally, phones)
@@ -380,7 +380,7 @@ final class Demo {
             if comparison.wrongPhones.isEmpty || Clock.monotonicMilliseconds >= deadline { return comparison }
             try checkInterruptionAndProcesses()
             reportProgress(.settling, reader)
-            _ = try reader.drain(limit: Self.resultsPerPoll)
+            _ = try reader.drain(limit: Self.resultsPerDrainMax)
             Self.pause(milliseconds: Self.checkIntervalMilliseconds)
         }
     }
@@ -396,5 +396,5 @@ final class Demo {
         try deployment.checkProcesses()
     }
 
-    static func pause(milliseconds: Int64) { usleep(UInt32(milliseconds) * 1_000) }
+    static func pause(milliseconds: Int64 = loopPauseMilliseconds) { usleep(UInt32(milliseconds) * 1_000) }
 }

@@ -30,7 +30,7 @@ struct DemoFigures: Codable, Equatable, RunFigures {
         var result: String
     }
 
-    struct Part: Codable, Equatable {
+    struct NamedProcessUsage: Codable, Equatable {
         var name: String
         var usage: ProcessUsage
     }
@@ -97,7 +97,7 @@ struct DemoFigures: Codable, Equatable, RunFigures {
     var freshness: Freshness?
     var worker: ProcessUsage
     /// The cost of the demo itself and of all parts except the worker.
-    var others: [Part]
+    var others: [NamedProcessUsage]
     var scores: [Score]
     var phonesWithFinalScore: Int
     /// How often a phone got a state older than the one that it showed.

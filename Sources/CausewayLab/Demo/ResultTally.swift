@@ -101,7 +101,7 @@ struct ResultTally {
 
     private mutating func addRound(_ result: ResultSummary, isFreshnessCounted: Bool) {
         pushes += result.membersDelivered
-        lastAnswerMilliseconds = max(lastAnswerMilliseconds, result.responseMilliseconds)
+        lastAnswerMilliseconds = max(lastAnswerMilliseconds, result.answeredAtMilliseconds)
         // Count the duration only if this version reached all members. If a newer version overtook it, some
         // members got only the newer one.
         guard result.roundOutcome == .delivered else { return }
@@ -117,13 +117,15 @@ struct ResultTally {
         pushes += 1
         if result.priority == 10 { pushesAtPriority10 += 1 }
         if result.isDemoted { demotions += 1 }
-        lastAnswerMilliseconds = max(lastAnswerMilliseconds, result.responseMilliseconds)
+        lastAnswerMilliseconds = max(lastAnswerMilliseconds, result.answeredAtMilliseconds)
         retries += max(0, result.attempts - 1)
         addFreshness(result, isFreshnessCounted)
     }
 
     private mutating func addFreshness(_ result: ResultSummary, _ isFreshnessCounted: Bool) {
-        guard isFreshnessCounted, result.recordMilliseconds > 0, result.responseMilliseconds > 0 else { return }
-        freshness.add(milliseconds: result.responseMilliseconds - result.recordMilliseconds)
+        guard isFreshnessCounted, result.recordTimestampMilliseconds > 0, result.answeredAtMilliseconds > 0 else {
+            return
+        }
+        freshness.add(milliseconds: result.answeredAtMilliseconds - result.recordTimestampMilliseconds)
     }
 }

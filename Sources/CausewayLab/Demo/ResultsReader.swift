@@ -65,7 +65,7 @@ final class ResultsReader: ConsumerHandler {
     }
 
     func close() {
-        _ = consumer?.close(deadlineMilliseconds: 1_000)
+        _ = consumer?.close(timeoutMilliseconds: 1_000)
         consumer = nil
     }
 

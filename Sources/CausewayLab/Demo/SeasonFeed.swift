@@ -208,6 +208,6 @@ struct SeasonFeed {
 
     private static func paddedNumber(_ follower: Int) -> String {
         let digits = String(follower)
-        return String(repeating: "0", count: max(0, CommandTemplate.followerDigits - digits.count)) + digits
+        return String(repeating: "0", count: max(0, CommandTemplate.followerDigitCount - digits.count)) + digits
     }
 }

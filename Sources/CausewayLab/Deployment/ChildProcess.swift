@@ -124,7 +124,7 @@ final class ChildProcess {
         var environment: [UnsafeMutablePointer<CChar>?] = passedVariables.map { strdup($0) } + [nil]
         defer { for variable in environment { free(variable) } }
         var code: Int32 = 0
-        ProgramStart.runExclusively {
+        ProcessStartLock.runExclusively {
             code = posix_spawn(&identifier, launcherPath, &actions, &attributes, &argumentPointers, &environment)
         }
         guard code == 0 else { throw LabError(arguments.joined(separator: " "), errno: code) }

@@ -3,21 +3,21 @@ import HTTP
 /// Sends HTTP requests on loopback, to the simulator's control interface or to a worker's `/metrics`, and waits for
 /// each response.
 struct ControlClient {
-    static let responseBytesMax = 256 << 20
+    static let responseBodyBytesMax = 256 << 20
     static let timeoutMilliseconds = 120_000
 
     let port: UInt16
     /// The server's name in errors.
     var serverName = "the simulator"
 
-    /// - Throws: an error if no complete HTTP response of at most `responseBytesMax` arrives within the time limit. A
-    ///   response with any status is returned.
+    /// - Throws: an error if no complete HTTP response of at most `responseBodyBytesMax` arrives within the time limit.
+    ///   A response with any status is returned.
     func request(_ method: String, _ target: String, body: [UInt8] = []) throws(LabError) -> HTTPClient.Response {
         var client = HTTPClient(
             address: HTTPAddress(host: "127.0.0.1", port: port, path: target),
             timeoutMilliseconds: Self.timeoutMilliseconds
         )
-        client.responseBytesMax = Self.responseBytesMax
+        client.responseBodyBytesMax = Self.responseBodyBytesMax
         do {
             return try client.request(method, body: body)
         } catch {

@@ -22,7 +22,7 @@ extension Deployment {
     }
 
     /// Stops Redis after it has written its data to disk. So after ``restartRedis()`` nothing is lost.
-    func takeRedisAway() throws(LabError) {
+    func stopRedis() throws(LabError) {
         guard let partIndex = parts.firstIndex(where: { $0.name == Self.redisName }) else { return }
         let redis = parts.remove(at: partIndex)
         _ = Self.redisReply(port: redisPort, to: "SHUTDOWN SAVE")
@@ -46,7 +46,7 @@ extension Deployment {
         guard Self.redisReply(port: redisPort, to: command) == "+OK" else { throw LabError("Redis refused \(command)") }
     }
 
-    /// Kills Redis and starts an empty one on the same port. An earlier ``takeRedisAway()`` may have left a file with
+    /// Kills Redis and starts an empty one on the same port. An earlier ``stopRedis()`` may have left a file with
     /// data, so the file is removed first.
     func replaceRedis() throws(LabError) {
         guard let partIndex = parts.firstIndex(where: { $0.name == Self.redisName }) else { return }

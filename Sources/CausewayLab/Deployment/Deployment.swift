@@ -142,9 +142,9 @@ final class Deployment {
         }
     }
 
-    func processUsages() -> [DemoFigures.Part] {
+    func processUsages() -> [DemoFigures.NamedProcessUsage] {
         parts.compactMap { part in
-            ProcessUsage(identifier: part.identifier).map { DemoFigures.Part(name: part.name, usage: $0) }
+            ProcessUsage(identifier: part.identifier).map { DemoFigures.NamedProcessUsage(name: part.name, usage: $0) }
         }
     }
 

@@ -51,8 +51,8 @@ struct WorkerConfigurationText {
     var apns: Settings
     var hosts: [Host]
     /// The signing key of apps without their own key.
-    var teamIdentifier = SimulatorDirectory.ownIdentifier
-    var keyIdentifier = SimulatorDirectory.ownIdentifier
+    var teamIdentifier = SimulatorDirectory.ownTeamAndKeyIdentifier
+    var keyIdentifier = SimulatorDirectory.ownTeamAndKeyIdentifier
     var keyFile = ""
     var apps: [App]
     /// Keys of the policy `default`, which every app uses.

@@ -80,8 +80,8 @@ struct FanoutCommand: ParsableCommand {
             throw ValidationError("--workers \(workers) needs --broker: the embedded broker's groups have one member")
         }
         guard (0...256).contains(lanes) else { throw ValidationError("--lanes must be 0 to 256") }
-        guard (0...SingleCommandLoad.rateMax).contains(beside) else {
-            throw ValidationError("--beside must be 0 to \(SingleCommandLoad.rateMax)")
+        guard (0...SingleCommandLoad.commandsPerSecondMax).contains(beside) else {
+            throw ValidationError("--beside must be 0 to \(SingleCommandLoad.commandsPerSecondMax)")
         }
         guard (0...10_000_000).contains(h2loadPushes) else {
             throw ValidationError("--h2load-pushes must be 0 to 10000000")
@@ -117,7 +117,7 @@ struct FanoutCommand: ParsableCommand {
             members: members,
             overtakeAtPercent: overtakeAt,
             h2loadPushes: h2loadPushes,
-            besidePerSecond: beside,
+            singleCommandsPerSecond: beside,
             on: deployment,
             interruption: interruption
         )

@@ -9,7 +9,7 @@ struct FanoutCrowd {
     static let audience = "final"
     /// One in this many members permits frequent updates. When Redis admits a command, it grants these members one
     /// priority and all others another one. So the run has pushes of two priorities.
-    private static let frequentUpdatesEvery = 4
+    private static let frequentUpdatesEveryNthPhone = 4
 
     /// The simulator's answer about what its phones show.
     struct CrowdReport {
@@ -37,7 +37,7 @@ struct FanoutCrowd {
         var crowd = CompactCrowd(app: FanoutDeployment.app, name: name, count: members)
         crowd.audiences = audiences
         crowd.environment = .sandbox
-        crowd.frequentUpdatesEvery = Self.frequentUpdatesEvery
+        crowd.frequentUpdatesEveryNthPhone = Self.frequentUpdatesEveryNthPhone
         crowd.identifierForm = .uuid
         crowd.timestamp = timestamp
         compactCrowd = crowd
@@ -51,7 +51,8 @@ struct FanoutCrowd {
             [
                 "app": compactCrowd.app, "name": compactCrowd.name, "count": compactCrowd.count,
                 "audiences": compactCrowd.audiences,
-                "environment": compactCrowd.environment.rawValue, "frequentEvery": compactCrowd.frequentUpdatesEvery,
+                "environment": compactCrowd.environment.rawValue,
+                "frequentEvery": compactCrowd.frequentUpdatesEveryNthPhone,
                 "identifiers": compactCrowd.identifierForm.rawValue, "timestamp": compactCrowd.timestamp,
             ]
         )

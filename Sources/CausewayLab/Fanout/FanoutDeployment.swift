@@ -16,7 +16,7 @@ final class FanoutDeployment {
     private static let drainMillisecondsMax: Int64 = 60_000
     /// How many streams the simulator permits on a connection before the first provider token. h2load opens 500 at
     /// once, and does not wait for the simulator's SETTINGS.
-    private static let earlyStreams = 1_000
+    private static let streamsBeforeFirstToken = 1_000
 
     let base: Deployment
     private let programs: ProgramPaths
@@ -55,7 +55,8 @@ final class FanoutDeployment {
         let process = try ChildProcess(
             name: "simulator",
             command: [
-                programs.lab, "simulator", "--directory", base.directory, "--early-streams", String(Self.earlyStreams),
+                programs.lab, "simulator", "--directory", base.directory, "--early-streams",
+                String(Self.streamsBeforeFirstToken),
             ],
             logFile: base.path("simulator.log"),
             output: .pipe

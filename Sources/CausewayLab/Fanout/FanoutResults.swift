@@ -23,7 +23,7 @@ final class FanoutResults: ConsumerHandler {
     /// The number of result records for the audience's commands. Records that cannot be read count too.
     private(set) var resultRecords = 0
     /// The single commands to phones outside the audience; nil: there are none.
-    var singleCommands: SingleCommandLoad?
+    var singleCommandLoad: SingleCommandLoad?
     /// The results of whole commands, by the command's id.
     private(set) var outcomes: [String: CommandOutcome] = [:]
     /// The sums over the ranges' results, by the command's id and the members' outcome.
@@ -69,7 +69,7 @@ final class FanoutResults: ConsumerHandler {
             return
         }
         guard result["audience"] != nil else {
-            singleCommands?.countResult(command, outcome: outcome, times: result["times"] as? [String: Int64] ?? [:])
+            singleCommandLoad?.countResult(command, outcome: outcome, times: result["times"] as? [String: Int64] ?? [:])
             return
         }
         resultRecords += 1
@@ -83,7 +83,7 @@ final class FanoutResults: ConsumerHandler {
 
     /// Whether the ranges' counts add up to the command's counts, and the command's counts to the number of
     /// members.
-    func doCountsAddUp(_ command: String, members: Int) -> Bool {
+    func memberCountsAddUp(_ command: String, members: Int) -> Bool {
         guard let outcome = outcomes[command], let memberCountsOfRanges = memberCountsOfRanges[command] else {
             return false
         }
@@ -91,7 +91,7 @@ final class FanoutResults: ConsumerHandler {
     }
 
     func close() {
-        _ = consumer?.close(deadlineMilliseconds: 1_000)
+        _ = consumer?.close(timeoutMilliseconds: 1_000)
         consumer = nil
     }
 

@@ -36,7 +36,7 @@ final class FanoutRun {
         members: Int,
         overtakeAtPercent: Int?,
         h2loadPushes: Int,
-        besidePerSecond: Int,
+        singleCommandsPerSecond: Int,
         on deployment: FanoutDeployment,
         interruption: Interruption
     ) throws(LabError) {
@@ -55,8 +55,8 @@ final class FanoutRun {
         )
         commandProducer = try CommandProducer(bootstrapServers: deployment.base.bootstrapServers)
         results = try FanoutResults(bootstrapServers: deployment.base.bootstrapServers)
-        if besidePerSecond > 0 {
-            results.singleCommands = SingleCommandLoad(commandsPerSecond: besidePerSecond, client: client)
+        if singleCommandsPerSecond > 0 {
+            results.singleCommandLoad = SingleCommandLoad(commandsPerSecond: singleCommandsPerSecond, client: client)
         }
     }
 
@@ -89,17 +89,17 @@ final class FanoutRun {
             joinSeconds: Double(joinCost.milliseconds) / 1_000,
             redisMicrosecondsPerJoin: Double(joinCost.redisCPUMicroseconds) / Double(members),
             redisBytesPerMember: Double(bytes) / Double(members),
-            seconds: Double(crowdReport.lastPushMilliseconds - round.recordMilliseconds) / 1_000,
+            seconds: Double(crowdReport.lastPushMilliseconds - round.recordTimestampMilliseconds) / 1_000,
             pushes: crowdReport.pushes,
             workerCPUMicrosecondsPerPush: Double(round.workerCPUMicroseconds) / Double(max(1, crowdReport.pushes)),
             redisCPUMicrosecondsPerPush: Double(round.redisCPUMicroseconds) / Double(max(1, crowdReport.pushes)),
             h2loadMicrosecondsPerPush: h2loadCosts.isEmpty ? nil : h2loadCosts.reduce(0, +) / Double(h2loadCosts.count),
             workerPeakMemoryBytes: round.workerPeakMemoryBytes,
-            singleBefore: results.singleCommands?.freshness(.before),
-            singleDuring: results.singleCommands?.freshness(.during),
+            singleBefore: results.singleCommandLoad?.freshness(.before),
+            singleDuring: results.singleCommandLoad?.freshness(.during),
             resultRecords: results.resultRecords - round.resultRecordsBefore,
             outcomes: round.commands.map { results.outcomes[$0.identifier]?.outcome ?? "no result" },
-            resultsAddUp: round.commands.allSatisfy { results.doCountsAddUp($0.identifier, members: members) },
+            resultsAddUp: round.commands.allSatisfy { results.memberCountsAddUp($0.identifier, members: members) },
             wrong: members - crowdReport.phonesShowing,
             reversed: crowdReport.reversedPhones,
             alertedTwice: crowdReport.phonesAlertedTwice,
@@ -143,7 +143,7 @@ final class FanoutRun {
             }
             commandProducer.takeDeliveryReports()
             guard writtenCount == target else { return false }
-            settledCount = settledRegistrations(written: writtenCount)
+            settledCount = registrationProgress(written: writtenCount)
             if !areKeysChecked, settledCount == writtenCount {
                 areKeysChecked = true
                 try checkAudienceKeys()
@@ -162,7 +162,7 @@ final class FanoutRun {
 
     /// Returns `written` if the workers have settled all written registrations. If not, returns a lower
     /// number: how many the workers have received.
-    private func settledRegistrations(written: Int) -> Int {
+    private func registrationProgress(written: Int) -> Int {
         if deployment.metrics.hasSettled(registrations: written) { return written }
         return min(deployment.metrics.registrationsReceived, written - 1)
     }
@@ -180,30 +180,30 @@ final class FanoutRun {
     /// Measures the single commands without a fan-out. Their phones register after the members of the
     /// audience, because the joining is measured without them.
     private func measureSingleCommands() throws(LabError) {
-        guard let singleCommands = results.singleCommands else { return }
-        try singleCommands.crowd.createPhones()
+        guard let singleCommandLoad = results.singleCommandLoad else { return }
+        try singleCommandLoad.crowd.createPhones()
         let now = Clock.wallMilliseconds
-        for number in 0..<singleCommands.crowd.compactCrowd.count {
-            let record = singleCommands.crowd.makeRegistration(number, registeredAtMilliseconds: now)
+        for number in 0..<singleCommandLoad.crowd.compactCrowd.count {
+            let record = singleCommandLoad.crowd.makeRegistration(number, registeredAtMilliseconds: now)
             while try !commandProducer.produceRegistration(key: record.key, value: record.value) {
                 commandProducer.takeDeliveryReports()
             }
         }
-        let registered = members + singleCommands.crowd.compactCrowd.count
+        let registered = members + singleCommandLoad.crowd.compactCrowd.count
         try wait("other phones to register") { () throws(LabError) in
-            settledRegistrations(written: registered) == registered
+            registrationProgress(written: registered) == registered
         }
-        let end = Clock.monotonicMilliseconds + SingleCommandLoad.millisecondsBeforeRound
-        results.singleCommands?.begin(.before, atMilliseconds: Clock.monotonicMilliseconds)
+        let end = Clock.monotonicMilliseconds + SingleCommandLoad.beforeFanoutMilliseconds
+        results.singleCommandLoad?.begin(.before, atMilliseconds: Clock.monotonicMilliseconds)
         try wait("single commands alone") { () throws(LabError) in Clock.monotonicMilliseconds >= end }
         try endSingleCommands()
     }
 
     /// Stops the single commands and waits for their results.
     private func endSingleCommands() throws(LabError) {
-        results.singleCommands?.begin(nil, atMilliseconds: Clock.monotonicMilliseconds)
+        results.singleCommandLoad?.begin(nil, atMilliseconds: Clock.monotonicMilliseconds)
         try wait("the single commands' results") { () throws(LabError) in
-            results.singleCommands.map { $0.resultCount >= $0.writtenCommands } ?? true
+            results.singleCommandLoad.map { $0.resultCount >= $0.writtenCommands } ?? true
         }
     }
 
@@ -213,7 +213,7 @@ final class FanoutRun {
         var commands: [AudienceUpdate]
         var newestCommand: AudienceUpdate
         /// When the last command's record was written, UNIX milliseconds.
-        var recordMilliseconds: Int64
+        var recordTimestampMilliseconds: Int64
         var workerCount: Int
         var resultRecordsBefore: Int
         var workerCPUMicroseconds: Int64
@@ -223,7 +223,7 @@ final class FanoutRun {
 
     private func fanOut() throws(LabError) -> Round {
         try results.drain()
-        results.singleCommands?.begin(.during, atMilliseconds: Clock.monotonicMilliseconds)
+        results.singleCommandLoad?.begin(.during, atMilliseconds: Clock.monotonicMilliseconds)
         let accepted = try phones.readAcceptedCounts().pushes
         for worker in deployment.workers { try ProcessCPUTime.resetPeakMemory(of: worker.identifier) }
         let (workersBefore, redisBefore) = (workerCPUMicroseconds, redisCPUMicroseconds)
@@ -231,7 +231,7 @@ final class FanoutRun {
         var round = Round(
             commands: [first],
             newestCommand: first,
-            recordMilliseconds: try sendCommand(first),
+            recordTimestampMilliseconds: try sendCommand(first),
             workerCount: deployment.workers.count,
             resultRecordsBefore: results.resultRecords,
             workerCPUMicroseconds: 0,
@@ -240,12 +240,12 @@ final class FanoutRun {
         )
         if let overtakeAtPercent {
             let target = (members * overtakeAtPercent + 99) / 100
-            try awaitPushes(target, since: accepted)
+            try awaitPushes(target, acceptedBefore: accepted)
             let second = AudienceUpdate(number: 2, timestamp: max(first.timestamp, Clock.wallMilliseconds / 1_000))
-            round.recordMilliseconds = try sendCommand(second)
+            round.recordTimestampMilliseconds = try sendCommand(second)
             (round.commands, round.newestCommand) = ([first, second], second)
         }
-        try awaitPushes(members, since: accepted)
+        try awaitPushes(members, acceptedBefore: accepted)
         try wait("every phone to show the newest state") { () throws(LabError) in
             try crowd.readReport(about: round.newestCommand.contentState).phonesShowing == members
         }
@@ -260,7 +260,7 @@ final class FanoutRun {
         return round
     }
 
-    private func awaitPushes(_ count: Int, since accepted: Int) throws(LabError) {
+    private func awaitPushes(_ count: Int, acceptedBefore accepted: Int) throws(LabError) {
         var pushes = 0
         let isReached = { [self] () throws(LabError) -> Bool in
             pushes = try phones.readAcceptedCounts().pushes - accepted
@@ -328,8 +328,8 @@ final class FanoutRun {
         if let signal = interruption.pendingSignal { throw LabError("interrupted (signal \(signal))") }
         try deployment.checkProcesses()
         commandProducer.takeDeliveryReports()
-        try results.singleCommands?
-            .write(
+        try results.singleCommandLoad?
+            .writeDueCommands(
                 to: commandProducer,
                 atMilliseconds: Clock.monotonicMilliseconds,
                 wallMilliseconds: Clock.wallMilliseconds

@@ -20,13 +20,13 @@ struct SingleCommandLoad {
         var p99Milliseconds: Int64
     }
 
-    static let rateMax = 20_000
+    static let commandsPerSecondMax = 20_000
     /// How long the phase without a fan-out lasts.
-    static let millisecondsBeforeRound: Int64 = 10_000
+    static let beforeFanoutMilliseconds: Int64 = 10_000
     static let crowdName = "beside-"
     /// Seconds between two commands of an activity: more than the spacing of the default policy. Otherwise the
     /// freshness would include the wait for the spacing.
-    private static let secondsBetweenCommands = 2
+    private static let commandIntervalSecondsPerActivity = 2
 
     let crowd: FanoutCrowd
     private let commandsPerSecond: Int
@@ -40,7 +40,7 @@ struct SingleCommandLoad {
     init(commandsPerSecond: Int, client: ControlClient) {
         self.commandsPerSecond = commandsPerSecond
         crowd = FanoutCrowd(
-            members: commandsPerSecond * Self.secondsBetweenCommands,
+            members: commandsPerSecond * Self.commandIntervalSecondsPerActivity,
             name: Self.crowdName,
             contentTimestamp: 0,
             audiences: [],
@@ -55,13 +55,17 @@ struct SingleCommandLoad {
     }
 
     /// Writes the commands that are due. If the producer's queue is full, the next call tries again.
-    mutating func write(to commandProducer: CommandProducer, atMilliseconds now: Int64, wallMilliseconds: Int64)
+    mutating func writeDueCommands(
+        to commandProducer: CommandProducer,
+        atMilliseconds now: Int64,
+        wallMilliseconds: Int64
+    )
         throws(LabError)
     {
         guard let phase else { return }
         let dueCommands = Int((now - phaseStartMilliseconds) * Int64(commandsPerSecond) / 1_000)
         while commandsWrittenInPhase < dueCommands {
-            let activity = crowd.compactCrowd.identifier(writtenCommands % crowd.compactCrowd.count)
+            let activity = crowd.compactCrowd.activityIdentifier(writtenCommands % crowd.compactCrowd.count)
             let value = Self.record(phase, writtenCommands, activity: activity, timestamp: wallMilliseconds / 1_000)
             switch commandProducer.produceCommand(key: activity, value: value) {
             case .queued: break

@@ -69,7 +69,7 @@ struct LivePageFigures: Encodable, Equatable, Sendable {
 ///
 /// The count is a lower bound: the commands that were written before the time limit, minus all results. Some
 /// of these results may be those of newer commands.
-struct LateCommands {
+struct LateCommandCounter {
     static let lateAfterMilliseconds: Int64 = 30_000
     private static let sampleIntervalMilliseconds: Int64 = 250
     private static let samplesMax = Int(lateAfterMilliseconds / sampleIntervalMilliseconds) + 2

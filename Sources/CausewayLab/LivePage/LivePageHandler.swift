@@ -22,23 +22,23 @@ final class LivePageHandler: HTTPRequestHandler {
 
     func respond(to exchange: HTTPExchange) -> HTTPResponse? {
         let head = exchange.head
-        guard Self.isLocal(head.fields["host"]) else { return .plain(403) }
+        guard Self.isLocal(head.fields["host"]) else { return .statusOnly(403) }
         switch (head.method, head.path) {
         case ("GET", "/events"): return openEventStream(exchange)
         case ("GET", "/history"):
-            guard let number = head.query["phone"].flatMap({ Int($0) }), number >= 0 else { return .plain(400) }
+            guard let number = head.query["phone"].flatMap({ Int($0) }), number >= 0 else { return .statusOnly(400) }
             return phoneHistoryResponder.enqueue(exchange, about: number)
         case ("POST", "/press"): return press(head)
         case ("GET", let path):
-            guard let file = PageFile(path: path) else { return .plain(404) }
+            guard let file = PageFile(path: path) else { return .statusOnly(404) }
             var response = HTTPResponse(status: 200, contentType: file.contentType, body: file.content)
             response.contentSecurityPolicy = Self.contentSecurityPolicy
             return response
-        default: return .plain(405)
+        default: return .statusOnly(405)
         }
     }
 
-    func refusal(status: Int) -> HTTPResponse { .plain(status) }
+    func refusal(status: Int) -> HTTPResponse { .statusOnly(status) }
 
     /// Whether the `Host` header names this machine. All other names are refused, because another site can
     /// let its own name point to 127.0.0.1 (DNS rebinding).
@@ -52,14 +52,14 @@ final class LivePageHandler: HTTPRequestHandler {
             let stream = exchange.openStream(
                 HTTPResponse(status: 200, contentType: "text/event-stream", text: "retry: 1000\n\n")
             )
-        else { return .plain(503) }
+        else { return .statusOnly(503) }
         sampler.add(stream)
         return nil
     }
 
     private func press(_ head: HTTPRequestHead) -> HTTPResponse {
-        guard head.fields[Self.scriptHeader] != nil else { return .plain(403) }
-        guard let action = head.query["action"].flatMap({ PageAction(rawValue: $0) }) else { return .plain(400) }
-        return pageState.press(action) ? HTTPResponse(status: 200, text: "pressed\n") : .plain(409)
+        guard head.fields[Self.scriptHeader] != nil else { return .statusOnly(403) }
+        guard let action = head.query["action"].flatMap({ PageAction(rawValue: $0) }) else { return .statusOnly(400) }
+        return pageState.press(action) ? HTTPResponse(status: 200, text: "pressed\n") : .statusOnly(409)
     }
 }

@@ -17,8 +17,8 @@ struct LivePageResultTally {
         // not count the command again.
         commands += result.supersededCommands + (result.isFromCommands ? 1 : 0)
         guard result.isFromCommands, result.outcome == .accepted || result.roundOutcome == .delivered,
-            result.recordMilliseconds > 0, result.responseMilliseconds > 0
+            result.recordTimestampMilliseconds > 0, result.answeredAtMilliseconds > 0
         else { return }
-        freshness.add(milliseconds: result.responseMilliseconds - result.recordMilliseconds)
+        freshness.add(milliseconds: result.answeredAtMilliseconds - result.recordTimestampMilliseconds)
     }
 }

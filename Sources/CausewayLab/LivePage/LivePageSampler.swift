@@ -60,7 +60,7 @@ final class LivePageSampler: @unchecked Sendable {
 
     private func run() {
         while true {
-            let isLast = awaitNewViewers(
+            let isLast = awaitNewViewersOrStop(
                 untilMilliseconds: Clock.monotonicMilliseconds + Self.sampleIntervalMilliseconds
             )
             performSteps(pageState.takeAPNsSteps(nowMilliseconds: Clock.monotonicMilliseconds))
@@ -73,7 +73,7 @@ final class LivePageSampler: @unchecked Sendable {
 
     /// Waits until the deadline, until a viewer arrives, or until `stop` is called. Returns whether `stop`
     /// was called.
-    private func awaitNewViewers(untilMilliseconds deadline: Int64) -> Bool {
+    private func awaitNewViewersOrStop(untilMilliseconds deadline: Int64) -> Bool {
         condition.withLock {
             while newStreams.isEmpty, !isStopping {
                 let remainingMilliseconds = deadline - Clock.monotonicMilliseconds
@@ -126,10 +126,10 @@ final class LivePageSampler: @unchecked Sendable {
         for index in viewers.indices {
             let cursor = viewers[index].cursor
             if events[cursor] == nil {
-                let screens = client.flatMap { readScreens(from: $0, since: cursor) }
+                let screens = client.flatMap { readScreenChanges(from: $0, since: cursor) }
                 let event = PageEventWriter.event(
                     screens: screens?.response,
-                    isWhole: cursor == 0,
+                    hasAllPhones: cursor == 0,
                     service: service,
                     figures: figures,
                     allowedActions: allowedActions,
@@ -146,7 +146,7 @@ final class LivePageSampler: @unchecked Sendable {
 
     /// Returns the changes after change number `cursor`, and the number of the newest change, or 0 if the number of
     /// phones has changed; nil if the simulator does not answer.
-    private func readScreens(from client: ControlClient, since cursor: Int) -> (response: [UInt8], next: Int)? {
+    private func readScreenChanges(from client: ControlClient, since cursor: Int) -> (response: [UInt8], next: Int)? {
         let focus = PageEventWriter.largePhones(of: phoneCount).map(String.init).joined(separator: ",")
         guard let response = try? client.successfulResponseBody("GET", "/screens?since=\(cursor)&focus=\(focus)"),
             let next = PageEventWriter.firstNumber("next", in: response),

@@ -66,7 +66,7 @@ final class LivePageServer: Sendable {
         browser.standardOutput = FileHandle.nullDevice
         browser.standardError = FileHandle.nullDevice
         do {
-            try ProgramStart.runExclusively(browser.run)
+            try ProcessStartLock.runExclusively(browser.run)
         } catch {
             StandardStreams.printError("No browser could be opened: \(error)")
         }

@@ -29,11 +29,11 @@ struct PageEventWriter {
 
     /// - Parameters:
     ///   - screens: the response to `GET /screens`; nil if there is no simulator, or if it does not answer.
-    ///   - isWhole: whether `screens` has all phones. The page then drops the phones that it showed before.
+    ///   - hasAllPhones: whether `screens` has all phones. The page then drops the phones that it showed before.
     ///   - service: the response to `GET /stats`; nil as for `screens`.
     static func event(
         screens: [UInt8]?,
-        isWhole: Bool,
+        hasAllPhones: Bool,
         service: [UInt8]?,
         figures: [UInt8],
         allowedActions: Set<PageAction>,
@@ -42,7 +42,7 @@ struct PageEventWriter {
         nowMilliseconds: Int64
     ) -> [UInt8] {
         let null = Array("null".utf8)
-        var bytes = Array("data: {\"whole\":\(isWhole),\"screens\":".utf8)
+        var bytes = Array("data: {\"whole\":\(hasAllPhones),\"screens\":".utf8)
         bytes += screens ?? null
         bytes += Array(",\"service\":".utf8)
         bytes += service ?? null

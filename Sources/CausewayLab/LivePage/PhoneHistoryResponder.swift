@@ -11,7 +11,7 @@ final class PhoneHistoryResponder: @unchecked Sendable {
     /// The most requests that wait. Further requests are refused.
     static let requestsMax = 8
     private static let inspectionTimeoutMilliseconds: Int64 = 10_000
-    private static let resultCount = 8
+    private static let inspectedResultsMax = 8
 
     private let pageState: LivePageState
     /// Guards `requests`.
@@ -40,7 +40,7 @@ final class PhoneHistoryResponder: @unchecked Sendable {
     /// - Returns: a response that refuses the request if the queue is full; else nil.
     func enqueue(_ exchange: HTTPExchange, about phone: Int) -> HTTPResponse? {
         condition.withLock {
-            guard requests.count < Self.requestsMax else { return .plain(503) }
+            guard requests.count < Self.requestsMax else { return .statusOnly(503) }
             requests.append((exchange, phone))
             condition.signal()
             return nil
@@ -58,7 +58,7 @@ final class PhoneHistoryResponder: @unchecked Sendable {
         guard let dataSources = pageState.dataSources,
             let record = try? ControlClient(port: dataSources.controlPort)
                 .successfulResponseBody("GET", "/phone?number=\(phone)")
-        else { return .plain(404) }
+        else { return .statusOnly(404) }
         var body = Array("{\"phone\":".utf8) + record
         if let inspectCommandLine = dataSources.inspectCommandLine, let subject = InspectedActivity(of: record) {
             switch Self.inspect(subject, inspectCommandLine) {
@@ -81,7 +81,7 @@ final class PhoneHistoryResponder: @unchecked Sendable {
                 name: "inspection",
                 command: [
                     inspectCommandLine.program, "inspect", "--config", inspectCommandLine.configurationFile, "--json",
-                    "--results", String(Self.resultCount), "--app", subject.app, "--", subject.activity,
+                    "--results", String(Self.inspectedResultsMax), "--app", subject.app, "--", subject.activity,
                 ],
                 logFile: inspectCommandLine.logFile,
                 output: .pipe

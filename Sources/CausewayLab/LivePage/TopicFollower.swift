@@ -31,7 +31,7 @@ final class TopicFollower {
         until isCancelled: () -> Bool,
         _ body: (borrowing Message) -> Void
     ) throws(KafkaError) {
-        if nowMilliseconds >= nextPartitionCheckMilliseconds { try findPartitions(nowMilliseconds: nowMilliseconds) }
+        if nowMilliseconds >= nextPartitionCheckMilliseconds { try addNewPartitions(nowMilliseconds: nowMilliseconds) }
         for (partition, nextOffset) in nextOffsets.enumerated() {
             if isCancelled() { return }
             let partition = Int32(partition)
@@ -44,8 +44,8 @@ final class TopicFollower {
         }
     }
 
-    /// Finds the partitions, and the offsets at which reading begins in new ones.
-    private func findPartitions(nowMilliseconds: Int64) throws(KafkaError) {
+    /// Adds the partitions that are new, each with the offset at which reading begins.
+    private func addNewPartitions(nowMilliseconds: Int64) throws(KafkaError) {
         let count = min(
             try reader.fetchPartitionCount(timeoutMilliseconds: Self.requestTimeoutMilliseconds),
             Self.partitionsMax
@@ -66,5 +66,5 @@ final class TopicFollower {
         nextPartitionCheckMilliseconds = nowMilliseconds + Self.partitionCheckIntervalMilliseconds
     }
 
-    func close() { _ = reader.close(deadlineMilliseconds: Self.closeTimeoutMilliseconds) }
+    func close() { _ = reader.close(timeoutMilliseconds: Self.closeTimeoutMilliseconds) }
 }

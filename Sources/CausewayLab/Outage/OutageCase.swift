@@ -57,7 +57,7 @@ struct OutageApp {
     var pushStartedActivities = 0
     var activitiesPerDevice = 1
     /// The time between two commands of one activity, in milliseconds.
-    var periodMilliseconds: Int64 = 2_000
+    var commandIntervalMilliseconds: Int64 = 2_000
     /// The time from the first command until each activity gets its last command.
     var durationMilliseconds: Int64 = 16_000
     /// One in this many commands of an activity has an alert. Each start has one too.
@@ -67,7 +67,7 @@ struct OutageApp {
     /// How far in the past the commands' timestamps are.
     var timestampAgeSeconds: Int64 = 0
     /// In each activity, the command with this number has a timestamp in the year 2100; nil: no command has.
-    var futureCommandNumber: UInt64?
+    var farFutureTimestampCommandNumber: UInt64?
 
     var bundleIdentifier: String { "com.example.\(name)" }
 
@@ -109,22 +109,22 @@ struct OutageStep {
         /// Sets the shares of requests that fail, as the simulator's `PUT /faults` does.
         case setFaults(SimulatorEnvironment, [String: Double])
         case clearFaults(SimulatorEnvironment)
-        case freeze(OutagePart)
-        case thaw(OutagePart)
-        case kill(OutagePart)
+        case freeze(OutageProcess)
+        case thaw(OutageProcess)
+        case kill(OutageProcess)
         /// Starts a worker or a Redis that does not run. A Redis starts without data.
-        case start(OutagePart)
+        case start(OutageProcess)
         /// Sends SIGTERM to a worker. It must end within its drain time and a tolerance. Its exit code must be 0,
         /// unless a part is frozen.
-        case stop(OutagePart)
+        case stop(OutageProcess)
         case flushRedis
         /// Cuts the connection from the primary to its replica.
         case cutReplication
         case installValidKey
         /// Gives all activities that an app itself began new update tokens. The run copies their
-        /// registrations to Kafka only after `releaseTokens`.
+        /// registrations to Kafka only after `resumeRegistrations`.
         case rotateTokens(app: String)
-        case releaseTokens
+        case resumeRegistrations
     }
 
     /// When the run carries out the step, counted from the first command.
@@ -141,7 +141,7 @@ struct OutageStep {
 }
 
 /// A process of the deployment that a case can break.
-enum OutagePart: Equatable {
+enum OutageProcess: Equatable {
     case broker
     case redis(Int)
     case simulator(SimulatorEnvironment)

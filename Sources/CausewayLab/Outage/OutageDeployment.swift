@@ -4,7 +4,7 @@ import Kafka
 
 /// The parts of one case, each a separate process on loopback. The steps of a case break them.
 final class OutageDeployment {
-    private static let startMillisecondsMax: Int64 = 60_000
+    private static let killMillisecondsMax: Int64 = 60_000
     /// How much longer than its drain time a worker may take to end, because the machine may have other load.
     private static let drainSlackMilliseconds: Int64 = 5_000
 
@@ -51,7 +51,7 @@ final class OutageDeployment {
                     ("bootstrap.servers", base.bootstrapServers), ("group.id", WorkerConfigurationText.consumerGroup),
                 ],
                 topic: CommandProducer.commandsTopicName,
-                partitions: Int32(outage.partitions)
+                partitionCount: Int32(outage.partitions)
             )
         } catch {
             throw LabError("the committed offsets cannot be read: \(error)")
@@ -93,7 +93,7 @@ final class OutageDeployment {
         guard mkdir(directory, 0o700) == 0 else { throw LabError(directory, errno: errno) }
         let (shapes, log) = ("\(directory)/shapes.json", "\(directory)/pushes.jsonl")
         let declarations = outage.apps.filter { $0.environment == environment }
-            .map { OutageSimulator.shapes(of: $0, teamId: SimulatorDirectory.ownIdentifier) }
+            .map { OutageSimulator.shapes(of: $0, teamId: SimulatorDirectory.ownTeamAndKeyIdentifier) }
         try TextFile.write(declarations.joined(separator: "\n"), to: shapes)
         let process = try ChildProcess(
             name: "simulator of \(environment.rawValue)",
@@ -114,7 +114,7 @@ final class OutageDeployment {
     private func writeKeyFiles() throws(LabError) {
         for app in outage.apps {
             if outage.workers.beginsWithWrongKey {
-                guard let key = try? SimulatorDirectory(path: base.path("foreign")).ownKey().pem() else {
+                guard let key = try? SimulatorDirectory(path: base.path("foreign")).ensureOwnKey().pem() else {
                     throw LabError("a key that APNs does not know could not be made")
                 }
                 try TextFile.write(key, to: keyFile(of: app))
@@ -206,11 +206,11 @@ final class OutageDeployment {
             }
         // Nothing changes in the processes: `OutageRun` copies the registrations that it has not copied since
         // `rotateTokens`.
-        case .releaseTokens: break
+        case .resumeRegistrations: break
         }
     }
 
-    private func process(_ part: OutagePart) throws(LabError) -> ChildProcess {
+    private func process(_ part: OutageProcess) throws(LabError) -> ChildProcess {
         switch part {
         case .redis(let index): return try redis.server(index)
         case .simulator(let environment): return try simulator(environment).process
@@ -225,7 +225,7 @@ final class OutageDeployment {
         }
     }
 
-    private func freeze(_ part: OutagePart) throws(LabError) {
+    private func freeze(_ part: OutageProcess) throws(LabError) {
         let process = try process(part)
         if case .simulator(let environment) = part {
             // Cut the simulator's connections before it freezes. Otherwise it would read the pushes in its
@@ -237,27 +237,27 @@ final class OutageDeployment {
         frozenProcesses.append(process)
     }
 
-    private func thaw(_ part: OutagePart) throws(LabError) {
+    private func thaw(_ part: OutageProcess) throws(LabError) {
         let process = try process(part)
         process.signal(SIGCONT)
         frozenProcesses.removeAll { $0 === process }
         if case .simulator(let environment) = part { try simulator(environment).isFrozen = false }
     }
 
-    private func kill(_ part: OutagePart) throws(LabError) {
+    private func kill(_ part: OutageProcess) throws(LabError) {
         switch part {
         case .redis(let index): try redis.kill(index)
         case .worker(let number):
             let worker = try process(part)
             worker.signal(SIGKILL)
-            _ = worker.wait(milliseconds: Self.startMillisecondsMax)
+            _ = worker.wait(milliseconds: Self.killMillisecondsMax)
             workers[number % workers.count] = nil
         case .broker, .simulator: throw LabError("a case cannot kill \(part)")
         }
     }
 
     /// Sends SIGTERM to a worker, and does not wait for its end. Other parts cannot be stopped.
-    private func stop(_ part: OutagePart) throws(LabError) {
+    private func stop(_ part: OutageProcess) throws(LabError) {
         guard case .worker(let number) = part else { throw LabError("a case cannot stop \(part)") }
         beginStop(number % workers.count)
     }

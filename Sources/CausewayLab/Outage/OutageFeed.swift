@@ -20,22 +20,22 @@ struct OutageFeed {
         commandCounts = Array(repeating: 0, count: app.activities)
     }
 
-    /// Writes the commands that are due. The activities take turns, spread evenly over the period.
+    /// Writes the commands that are due. The activities take turns, spread evenly over the interval.
     ///
     /// - Parameter elapsedMilliseconds: the time since the first command.
-    mutating func advance(to elapsedMilliseconds: Int64, _ commandProducer: CommandProducer) throws(LabError) {
+    mutating func writeDueCommands(to elapsedMilliseconds: Int64, _ commandProducer: CommandProducer) throws(LabError) {
         guard !isFinished else { return }
         let writingMilliseconds = min(elapsedMilliseconds, app.durationMilliseconds)
-        let dueCommands = Int(writingMilliseconds * Int64(app.activities) / app.periodMilliseconds)
+        let dueCommands = Int(writingMilliseconds * Int64(app.activities) / app.commandIntervalMilliseconds)
         while nextCommandIndex < dueCommands {
             let index = nextCommandIndex % app.activities
-            try write(isStart(index) ? .start : .update, index, commandProducer)
+            try write(isNextCommandStart(index) ? .start : .update, index, commandProducer)
             nextCommandIndex += 1
         }
         guard elapsedMilliseconds >= app.durationMilliseconds else { return }
         for index in 0..<app.activities {
             let isEnd = app.activitiesPerEnd > 0 && index % app.activitiesPerEnd == 0
-            try write(isStart(index) ? .start : isEnd ? .end : .update, index, commandProducer)
+            try write(isNextCommandStart(index) ? .start : isEnd ? .end : .update, index, commandProducer)
         }
         isFinished = true
     }
@@ -46,7 +46,9 @@ struct OutageFeed {
         return commands
     }
 
-    private func isStart(_ index: Int) -> Bool { commandCounts[index] == 0 && index < app.pushStartedActivities }
+    private func isNextCommandStart(_ index: Int) -> Bool {
+        commandCounts[index] == 0 && index < app.pushStartedActivities
+    }
 
     private mutating func write(_ event: Event, _ index: Int, _ commandProducer: CommandProducer) throws(LabError) {
         commandCounts[index] += 1
@@ -58,7 +60,7 @@ struct OutageFeed {
 
     private func makeCommand(_ event: Event, _ index: Int, nowMilliseconds: Int64) -> OutageHistory.Command {
         let number = commandCounts[index]
-        let isFarFuture = number == app.futureCommandNumber
+        let isFarFuture = number == app.farFutureTimestampCommandNumber
         let timestamp = isFarFuture ? Self.farFutureSeconds : nowMilliseconds / 1_000 - app.timestampAgeSeconds
         let activity = app.activity(index)
         let hasAlert = event == .start || (Int(number) + index) % app.commandsPerAlert == 0

@@ -8,12 +8,12 @@ import Kafka
 final class OutageRun {
     private static let pollIntervalMicroseconds: UInt32 = 10_000
     private static let registrationCopyIntervalMilliseconds: Int64 = 100
-    private static let pollIntervalMilliseconds: Int64 = 1_000
+    private static let measurementIntervalMilliseconds: Int64 = 1_000
     private static let lagTimeoutMilliseconds: Int32 = 1_000
     /// How long the phones are observed after they show the right state. A repeated alert would arrive within
     /// this time.
     private static let observationMilliseconds: Int64 = 3_000
-    private static let startMillisecondsMax: Int64 = 60_000
+    private static let registrationMillisecondsMax: Int64 = 60_000
 
     private let outage: OutageCase
     private let deployment: OutageDeployment
@@ -23,7 +23,7 @@ final class OutageRun {
     private var feeds: [OutageFeed]
     private var steps: ArraySlice<OutageStep>
     private var history = OutageHistory()
-    private let groupPositions: GroupPositionReader
+    private let groupPositionReader: GroupPositionReader
     private var commitLag = CommitLag()
     private var nextLagMeasurementMilliseconds: Int64 = 0
     private var areRegistrationsPaused = false
@@ -38,7 +38,7 @@ final class OutageRun {
         self.interruption = interruption
         commandProducer = try CommandProducer(bootstrapServers: deployment.base.bootstrapServers)
         results = try OutageResults(bootstrapServers: deployment.base.bootstrapServers)
-        groupPositions = try deployment.groupPositions()
+        groupPositionReader = try deployment.groupPositions()
         feeds = outage.apps.map(OutageFeed.init)
         steps = outage.steps[...]
     }
@@ -47,7 +47,7 @@ final class OutageRun {
         defer {
             results.close()
             commandProducer.close()
-            groupPositions.close(deadlineMilliseconds: 1_000)
+            groupPositionReader.close(timeoutMilliseconds: 1_000)
         }
         try awaitRegistrations()
         try play()
@@ -68,7 +68,7 @@ final class OutageRun {
     /// registrations are copied to Kafka.
     private func awaitRegistrations() throws(LabError) {
         if outage.workers.areStartedBeforeCommands { try deployment.startWorkers() }
-        let deadline = Clock.monotonicMilliseconds + Self.startMillisecondsMax
+        let deadline = Clock.monotonicMilliseconds + Self.registrationMillisecondsMax
         while true {
             try poll()
             let copiedRegistrations = try deployment.copyRegistrations(to: commandProducer)
@@ -89,7 +89,7 @@ final class OutageRun {
         firstCommandMilliseconds = Clock.wallMilliseconds
         while !(steps.isEmpty && feeds.allSatisfy(\.isFinished)) {
             let elapsedMilliseconds = Clock.monotonicMilliseconds - beganMilliseconds
-            for index in feeds.indices { try feeds[index].advance(to: elapsedMilliseconds, commandProducer) }
+            for index in feeds.indices { try feeds[index].writeDueCommands(to: elapsedMilliseconds, commandProducer) }
             if let step = steps.first, elapsedMilliseconds >= step.milliseconds {
                 steps.removeFirst()
                 try perform(step.action)
@@ -102,8 +102,11 @@ final class OutageRun {
     /// measures again.
     private func measureLag() {
         guard isCommitLagNeeded, Clock.monotonicMilliseconds >= nextLagMeasurementMilliseconds else { return }
-        nextLagMeasurementMilliseconds = Clock.monotonicMilliseconds + Self.pollIntervalMilliseconds
-        guard let polledPositions = try? groupPositions.readPositions(timeoutMilliseconds: Self.lagTimeoutMilliseconds)
+        nextLagMeasurementMilliseconds = Clock.monotonicMilliseconds + Self.measurementIntervalMilliseconds
+        guard
+            let polledPositions = try? groupPositionReader.readPositions(
+                timeoutMilliseconds: Self.lagTimeoutMilliseconds
+            )
         else {
             return
         }
@@ -117,7 +120,7 @@ final class OutageRun {
     private func perform(_ action: OutageStep.Action) throws(LabError) {
         switch action {
         case .rotateTokens: areRegistrationsPaused = true
-        case .releaseTokens: areRegistrationsPaused = false
+        case .resumeRegistrations: areRegistrationsPaused = false
         default: break
         }
         try deployment.perform(action)
@@ -144,7 +147,7 @@ final class OutageRun {
         while Clock.monotonicMilliseconds < deadline {
             try poll()
             guard Clock.monotonicMilliseconds >= nextPollMilliseconds else { continue }
-            nextPollMilliseconds = Clock.monotonicMilliseconds + Self.pollIntervalMilliseconds
+            nextPollMilliseconds = Clock.monotonicMilliseconds + Self.measurementIntervalMilliseconds
             try updateHistory()
             guard findings.losses.isEmpty, expectationChecker.commandsWithoutResult == 0 else {
                 correctSinceMilliseconds = nil
@@ -167,7 +170,7 @@ final class OutageRun {
             guard !simulator.isFrozen else { continue }
             history.screens.merge(try simulator.readScreens(of: app)) { first, _ in first }
         }
-        history.endMilliseconds = Clock.wallMilliseconds
+        history.screensReadMilliseconds = Clock.wallMilliseconds
     }
 
     private var findings: OutageFindings {
@@ -192,7 +195,7 @@ final class OutageRun {
             invalidations: results.invalidations,
             history: history,
             firstCommandMilliseconds: firstCommandMilliseconds,
-            longestCommitMilliseconds: commitLag.longestMilliseconds
+            longestCommitWaitMilliseconds: commitLag.longestMilliseconds
         )
     }
 }

@@ -160,7 +160,7 @@ struct JSONLinesReader {
     let path: String
     private var offset: off_t = 0
     /// The beginning of a line whose end is not written yet.
-    private var rest: [UInt8] = []
+    private var unfinishedLine: [UInt8] = []
 
     init(path: String) {
         self.path = path
@@ -178,15 +178,15 @@ struct JSONLinesReader {
             guard count >= 0 else { throw LabError(path, errno: errno) }
             if count == 0 { return objects }
             offset += off_t(count)
-            rest.append(contentsOf: chunk[..<count])
-            let whole = rest.lastIndex(of: UInt8(ascii: "\n")).map { $0 + 1 } ?? 0
-            for line in rest[..<whole].split(separator: UInt8(ascii: "\n")) {
+            unfinishedLine.append(contentsOf: chunk[..<count])
+            let whole = unfinishedLine.lastIndex(of: UInt8(ascii: "\n")).map { $0 + 1 } ?? 0
+            for line in unfinishedLine[..<whole].split(separator: UInt8(ascii: "\n")) {
                 guard let object = (try? JSONSerialization.jsonObject(with: Data(line))) as? [String: Any] else {
                     throw LabError("\(path) has a line that is not a JSON object")
                 }
                 objects.append(object)
             }
-            rest.removeSubrange(..<whole)
+            unfinishedLine.removeSubrange(..<whole)
         }
     }
 }

@@ -2,7 +2,7 @@ import Kafka
 
 /// Reads topics that the workers write, from their beginning.
 final class OutageTopicReader: ConsumerHandler {
-    private static let recordsPerPoll = 2_000
+    private static let recordsPerDrainMax = 2_000
 
     private var consumer: Consumer?
 
@@ -26,7 +26,7 @@ final class OutageTopicReader: ConsumerHandler {
     /// - Returns: false if nothing had arrived.
     func drain(_ handle: (borrowing Message) -> Void) throws(LabError) -> Bool {
         guard let consumer else { return false }
-        for count in 0..<Self.recordsPerPoll {
+        for count in 0..<Self.recordsPerDrainMax {
             switch consumer.poll() {
             case .message(let message): handle(message)
             case .none: return count > 0
@@ -38,7 +38,7 @@ final class OutageTopicReader: ConsumerHandler {
     }
 
     func close() {
-        _ = consumer?.close(deadlineMilliseconds: 1_000)
+        _ = consumer?.close(timeoutMilliseconds: 1_000)
         consumer = nil
     }
 

@@ -5,10 +5,10 @@ import Numbers
 /// only the timestamp changes.
 struct CommandTemplate {
     /// The number of digits of a follower's number.
-    static let followerDigits = 4
+    static let followerDigitCount = 4
     static let followersMax = 9_999
     /// The digits of a timestamp. UNIX seconds have ten digits until the year 2286.
-    static let timestampDigits = 10
+    static let timestampDigitCount = 10
 
     /// Placeholders for the parts of a record that are replaced later. The record must contain them byte for
     /// byte.
@@ -19,10 +19,13 @@ struct CommandTemplate {
         let identifier: String?
         var timestamp: [UInt8] { Self.timestamp }
 
-        fileprivate static let timestamp = [UInt8](repeating: UInt8(ascii: "9"), count: CommandTemplate.timestampDigits)
+        fileprivate static let timestamp = [UInt8](
+            repeating: UInt8(ascii: "9"),
+            count: CommandTemplate.timestampDigitCount
+        )
 
         fileprivate init(activityPrefix: String, devicePrefix: String?, identifierPrefix: String?) {
-            let digits = String(repeating: "0", count: CommandTemplate.followerDigits)
+            let digits = String(repeating: "0", count: CommandTemplate.followerDigitCount)
             activity = activityPrefix + digits
             device = devicePrefix.map { $0 + digits }
             identifier = identifierPrefix.map { $0 + digits }
@@ -71,12 +74,12 @@ struct CommandTemplate {
         )
         bytes = record
         keyRange = keys[0] + 1..<keys[0] + 1 + key.utf8.count
-        followerOffsets = found.flatMap { length, offsets in offsets.map { $0 + 1 + length - Self.followerDigits } }
+        followerOffsets = found.flatMap { length, offsets in offsets.map { $0 + 1 + length - Self.followerDigitCount } }
         timestampOffset = timestamps[0]
     }
 
     mutating func setTimestamp(seconds: Int64) {
-        write(seconds, digits: Self.timestampDigits, at: timestampOffset)
+        write(seconds, digits: Self.timestampDigitCount, at: timestampOffset)
     }
 
     /// Sets the follower's number. Has no effect on a record for an audience.
@@ -84,7 +87,7 @@ struct CommandTemplate {
     /// - Parameter follower: the number, 1 to `followersMax`.
     mutating func setFollower(_ follower: Int) {
         precondition((1...Self.followersMax).contains(follower), "followers have four digits")
-        for offset in followerOffsets { write(Int64(follower), digits: Self.followerDigits, at: offset) }
+        for offset in followerOffsets { write(Int64(follower), digits: Self.followerDigitCount, at: offset) }
     }
 
     /// Passes the record and its key to `body`. The key is the id of the activity or the audience. Both are

@@ -114,18 +114,18 @@ extension Match.Chase {
     /// The target is one more than the first side's runs. If the result contradicts this, rain has changed
     /// the target. A margin in runs then gives the new target exactly, and the number of overs that the
     /// second side faced gives the new length. A margin in wickets gives neither.
-    init(firstTotal: Int, second: ArraySlice<Ball>, margin: Match.Margin) {
+    init(firstInningsRuns: Int, second: ArraySlice<Ball>, margin: Match.Margin) {
         let secondTotal = second.reduce(0) { $0 + $1.totalRuns }
         let fullLength = Match.oversPerInnings * Match.ballsPerOver
         switch margin {
         case .runs(let runs):
             let target = secondTotal + runs + 1
-            isRevised = target != firstTotal + 1
+            isRevised = target != firstInningsRuns + 1
             self.target = target
             balls = isRevised ? ((second.last?.over ?? 0) + 1) * Match.ballsPerOver : fullLength
         case .wickets:
-            isRevised = secondTotal <= firstTotal
-            target = isRevised ? nil : firstTotal + 1
+            isRevised = secondTotal <= firstInningsRuns
+            target = isRevised ? nil : firstInningsRuns + 1
             balls = isRevised ? nil : fullLength
         }
     }

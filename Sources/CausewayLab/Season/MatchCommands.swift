@@ -64,7 +64,7 @@ struct MatchCommands {
                 frame: match.openingFrame,
                 address: { json in
                     json.member("audience", audience)
-                    json.member("activity", Self.activity(onDevice: DeviceTemplate.placeholder.description))
+                    json.member("activity", Self.activity(onDevice: ActivityIdentifierTemplate.placeholder.description))
                 },
                 more: { Self.writeStart(of: match, activity: nil, to: &$0) }
             )

@@ -35,7 +35,7 @@ struct MatchState: Equatable {
     var innings: Int
     /// The abbreviations of the team that bats and of the team that bowls.
     var batting: String
-    var bowling: String
+    var bowlingTeam: String
     var runs = 0
     var wickets = 0
     /// The overs in scorers' notation: complete overs, a point, and the legal balls of the current over.
@@ -62,7 +62,7 @@ extension MatchState {
         json.member("phase", phase.rawValue)
         json.member("innings", innings)
         json.member("batting", batting)
-        json.member("bowling", bowling)
+        json.member("bowling", bowlingTeam)
         json.member("runs", runs)
         json.member("wickets", wickets)
         json.member("overs", overs)

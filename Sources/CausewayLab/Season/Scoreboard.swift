@@ -3,7 +3,7 @@ struct Scoreboard {
     private let match: Match
     private(set) var state: MatchState
 
-    private var legalBalls = 0
+    private var legalBallsOfInnings = 0
     private var over = 0
     private var legalBallsOfOver = 0
     private var overSymbols: [String] = []
@@ -18,7 +18,7 @@ struct Scoreboard {
             phase: .upcoming,
             innings: 1,
             batting: Match.abbreviation(of: match.teams[0]),
-            bowling: Match.abbreviation(of: match.teams[1])
+            bowlingTeam: Match.abbreviation(of: match.teams[1])
         )
     }
 
@@ -34,7 +34,7 @@ struct Scoreboard {
         let isWicket = ball.dismissal?.countsAsWicket ?? false
         if isWicket { state.wickets += 1 }
         if ball.legality == .legal {
-            legalBalls += 1
+            legalBallsOfInnings += 1
             legalBallsOfOver += 1
         }
         creditPlayers(ball)
@@ -43,7 +43,9 @@ struct Scoreboard {
         state.lastBall = symbol
         state.thisOver = overSymbols.joined(separator: " ")
         state.overs = oversText
-        if legalBalls > 0 { state.runRateHundredths = Hundredths.ratio(state.runs * Match.ballsPerOver, legalBalls) }
+        if legalBallsOfInnings > 0 {
+            state.runRateHundredths = Hundredths.ratio(state.runs * Match.ballsPerOver, legalBallsOfInnings)
+        }
         updateChase()
     }
 
@@ -66,9 +68,9 @@ struct Scoreboard {
 
     private mutating func changeInnings() {
         let first = state
-        state = MatchState(phase: .inningsBreak, innings: 2, batting: first.bowling, bowling: first.batting)
+        state = MatchState(phase: .inningsBreak, innings: 2, batting: first.bowlingTeam, bowlingTeam: first.batting)
         state.firstInnings = first.score
-        legalBalls = 0
+        legalBallsOfInnings = 0
         batters.removeAll(keepingCapacity: true)
         bowlers.removeAll(keepingCapacity: true)
         updateChase()
@@ -92,7 +94,7 @@ struct Scoreboard {
     private mutating func updateChase() {
         guard state.innings == 2, let target = match.chase.target, let balls = match.chase.balls else { return }
         let needed = max(0, target - state.runs)
-        let left = max(0, balls - legalBalls)
+        let left = max(0, balls - legalBallsOfInnings)
         let rate = needed > 0 && left > 0 ? Hundredths.ratio(needed * Match.ballsPerOver, left) : nil
         state.chase = MatchState.Chase(
             target: target,

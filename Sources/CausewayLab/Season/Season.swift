@@ -73,7 +73,7 @@ struct Season {
             playerOfTheMatch: try table.text(.player_of_match, of: row),
             balls: Array(firstInnings + secondInnings),
             chase: Match.Chase(
-                firstTotal: firstInnings.reduce(0) { $0 + $1.totalRuns },
+                firstInningsRuns: firstInnings.reduce(0) { $0 + $1.totalRuns },
                 second: secondInnings,
                 margin: margin
             )

@@ -22,7 +22,7 @@ struct Timeline {
     /// - Parameter durationMilliseconds: the compressed time from the first ball of the season to the last.
     init(_ matches: [Match], durationMilliseconds: Int64) {
         precondition(durationMilliseconds > 0, "a season takes time")
-        let ballSecondsByMatch = matches.map(Self.realSeconds)
+        let ballSecondsByMatch = matches.map(Self.ballSeconds)
         let longest = max(1, ballSecondsByMatch.map { $0.last ?? 0 }.max() ?? 1)
         events = []
         for (index, ballSeconds) in ballSecondsByMatch.enumerated() {
@@ -41,7 +41,7 @@ struct Timeline {
     }
 
     /// Returns when each ball of a match is bowled, in seconds after its first ball.
-    private static func realSeconds(of match: Match) -> [Int] {
+    private static func ballSeconds(of match: Match) -> [Int] {
         var second = 0
         var ballSeconds: [Int] = []
         for (index, ball) in match.balls.enumerated() {

@@ -17,7 +17,7 @@ struct SimulatedApp {
             guard let object = try? JSONSerialization.jsonObject(with: Data(record.bytes)) as? [String: Any],
                 let app = object["app"] as? String, let types = object["attributesTypes"] as? [[String: Any]]
             else {
-                throw LabError("\(file.name):\(record.line): must be an object with app and attributesTypes")
+                throw LabError("\(file.name):\(record.lineNumber): must be an object with app and attributesTypes")
             }
             do {
                 apps.append(
@@ -28,7 +28,7 @@ struct SimulatedApp {
                     )
                 )
             } catch {
-                throw LabError("\(file.name):\(record.line): \(error)")
+                throw LabError("\(file.name):\(record.lineNumber): \(error)")
             }
         }
         return apps

@@ -21,7 +21,12 @@ struct SimulatedAppServer: Sendable {
     /// Copies registrations until the task is cancelled, or the simulator stops or refuses a read.
     func run(from simulator: Simulator) async {
         do {
-            var sender = try RecordSender(producer: producer, topic: topic, rate: nil, brokerMonitor: brokerMonitor)
+            var sender = try RecordSender(
+                producer: producer,
+                topic: topic,
+                recordsPerSecond: nil,
+                brokerMonitor: brokerMonitor
+            )
             var cursor = 0
             while !Task.isCancelled,
                 let page = try? await simulator.registrations(since: cursor, waitMilliseconds: Self.waitMilliseconds)
@@ -30,7 +35,7 @@ struct SimulatedAppServer: Sendable {
                 cursor = page.next
                 sender.countAcknowledgements()
             }
-            if let reason = sender.finish().failureReason {
+            if let reason = sender.flushAndClose().failureReason {
                 StandardStreams.printError("causeway-lab simulator: \(reason)")
             }
         } catch {

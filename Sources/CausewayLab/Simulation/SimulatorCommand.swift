@@ -191,7 +191,7 @@ struct SimulatorCommand: AsyncParsableCommand {
             let workerAccess = try page ? makeWorkerAccess() : SimulatorPage.WorkerAccess()
             let simulatorDirectory = try SimulatorDirectory(path: directory)
             defer { simulatorDirectory.removeIfTemporary() }
-            let keys = try key.isEmpty ? [simulatorDirectory.ownKey()] : key.compactMap(SimulatorKey.init)
+            let keys = try key.isEmpty ? [simulatorDirectory.ensureOwnKey()] : key.compactMap(SimulatorKey.init)
             let simulator = Simulator(try settings(directory: simulatorDirectory.path, keys: keys))
             try await simulator.start()
             do {

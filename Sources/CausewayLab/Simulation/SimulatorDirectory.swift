@@ -33,7 +33,7 @@ struct SimulatorKey {
 struct SimulatorDirectory {
     /// Both the team id and the key id of the simulator's own key. This text has ten characters like Apple's ids, but
     /// is easy to distinguish from them.
-    static let ownIdentifier = "SIMULATION"
+    static let ownTeamAndKeyIdentifier = "SIMULATION"
 
     let path: String
     private let isTemporary: Bool
@@ -54,8 +54,8 @@ struct SimulatorDirectory {
     }
 
     /// Returns the directory's own key. If the directory has none, creates one in a file that only the owner may read.
-    func ownKey() throws -> SimulatorKey {
-        let file = path + "/AuthKey_\(Self.ownIdentifier).p8"
+    func ensureOwnKey() throws -> SimulatorKey {
+        let file = path + "/AuthKey_\(Self.ownTeamAndKeyIdentifier).p8"
         if !FileManager.default.fileExists(atPath: file) {
             let contents = Data(try ProviderKey.makeP8().utf8)
             guard
@@ -64,6 +64,10 @@ struct SimulatorDirectory {
                 throw LabError("--directory \(path): cannot be written")
             }
         }
-        return SimulatorKey(teamIdentifier: Self.ownIdentifier, keyIdentifier: Self.ownIdentifier, file: file)
+        return SimulatorKey(
+            teamIdentifier: Self.ownTeamAndKeyIdentifier,
+            keyIdentifier: Self.ownTeamAndKeyIdentifier,
+            file: file
+        )
     }
 }

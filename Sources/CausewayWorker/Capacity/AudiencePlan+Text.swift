@@ -26,7 +26,7 @@ extension AudiencePlan {
                 "one command", Numeral.duration(microseconds: deliveryMilliseconds * 1_000),
                 "from a command's record to the last phone, shared by \(Numeral.grouped(lanesWithRanges)) lanes"
             ),
-            PlanText.podsLine(pods, coresHundredths: coresHundredths, demand.fleet),
+            PlanText.podsLine(pods, busyCoresHundredths: busyCoresHundredths, demand.fleet),
             (
                 "memory a pod", "\(Numeral.grouped(podMebibytes)) MiB",
                 "request and limit; a round holds pages of members, never all of them"

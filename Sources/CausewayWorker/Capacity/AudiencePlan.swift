@@ -7,11 +7,11 @@ package struct AudiencePlan: Sendable, Equatable {
     package let demand: AudienceDemand
     package let costs: MeasuredCosts
 
-    /// The push rate at which a command reaches all members within `fleet.busyPercent` of the time between two
+    /// The push rate at which a command reaches all members within `fleet.laneBusyPercentMax` of the time between two
     /// commands.
     package private(set) var pushesPerSecond: Int64 = 0
     /// Cores that are busy at the peak, in hundredths of a core.
-    package private(set) var coresHundredths: Int64 = 0
+    package private(set) var busyCoresHundredths: Int64 = 0
     package private(set) var pods: Int64 = 0
     package private(set) var lanes: Int64 = 0
     package private(set) var podMebibytes: Int64 = 0
@@ -55,18 +55,21 @@ package struct AudiencePlan: Sendable, Equatable {
     private var pushesPerMinute: Int64 { demand.members * min(demand.updatesPerMinute, 60) }
 
     private mutating func planPods() {
-        pushesPerSecond = CapacityPlan.ceilingQuotient(pushesPerMinute * 100, 60 * demand.fleet.busyPercent)
+        pushesPerSecond = CapacityPlan.ceilingQuotient(pushesPerMinute * 100, 60 * demand.fleet.laneBusyPercentMax)
         // 600,000,000 nanoseconds a minute are one hundredth of a core.
         let workingCoresHundredths = CapacityPlan.ceilingQuotient(
-            pushesPerMinute * costs.nanosecondsPerMember,
+            pushesPerMinute * costs.cpuNanosecondsPerMember,
             600_000_000
         )
         pods = max(
             CapacityPlan.podsMin,
-            CapacityPlan.ceilingQuotient(workingCoresHundredths, demand.fleet.coresPerPod * demand.fleet.busyPercent)
+            CapacityPlan.ceilingQuotient(
+                workingCoresHundredths,
+                demand.fleet.coresPerPod * demand.fleet.laneBusyPercentMax
+            )
                 + 1
         )
-        coresHundredths = workingCoresHundredths + pods * costs.wakingCoresHundredths
+        busyCoresHundredths = workingCoresHundredths + pods * costs.wakeupCoresHundredths
         lanes = pods * demand.fleet.coresPerPod
         partitions = CapacityPlan.ceilingQuotient(lanes * CapacityPlan.partitionsPerLane, pods) * pods
     }
@@ -96,19 +99,23 @@ package struct AudiencePlan: Sendable, Equatable {
             ranges
         )
         let workingMilliseconds = CapacityPlan.ceilingQuotient(
-            busiestLaneMembers * costs.nanosecondsPerMember,
+            busiestLaneMembers * costs.cpuNanosecondsPerMember,
             1_000_000
         )
         let streams = connectionsPerPool * costs.streamsPerConnection
         let streamMilliseconds = CapacityPlan.ceilingQuotient(busiestLaneMembers * costs.roundTripMilliseconds, streams)
         deliveryMilliseconds =
-            max(workingMilliseconds, streamMilliseconds) + costs.roundTripMilliseconds + costs.fanoutMilliseconds
+            max(workingMilliseconds, streamMilliseconds) + costs.roundTripMilliseconds
+            + costs.firstFanoutPushMilliseconds
     }
 
     private mutating func planRedis() {
         membersMebibytes = redisMebibytes(keyBytes: demand.members * costs.redisBytesPerMember)
         activitiesMebibytes = redisMebibytes(keyBytes: demand.activities * costs.redisBytesPerActivity)
-        redisCorePercent = CapacityPlan.ceilingQuotient(pushesPerMinute * costs.redisNanosecondsPerMember, 600_000_000)
+        redisCorePercent = CapacityPlan.ceilingQuotient(
+            pushesPerMinute * costs.redisCPUNanosecondsPerMember,
+            600_000_000
+        )
         redisNodes = max(
             CapacityPlan.ceilingQuotient(redisMebibytes, demand.fleet.redisNodeGibibytes * 1_024),
             CapacityPlan.ceilingQuotient(redisCorePercent, CapacityPlan.redisCoreBusyPercent)
@@ -116,6 +123,6 @@ package struct AudiencePlan: Sendable, Equatable {
     }
 
     private func redisMebibytes(keyBytes: Int64) -> Int64 {
-        CapacityPlan.ceilingQuotient(keyBytes / 100 * costs.redisOverheadPercent + 1, 1_048_576)
+        CapacityPlan.ceilingQuotient(keyBytes / 100 * costs.redisMemoryPercentOfKeys + 1, 1_048_576)
     }
 }

@@ -59,7 +59,7 @@ package struct CapacityError: Error, Equatable, CustomStringConvertible {
         divisor: Int64 = 1
     ) throws(CapacityError) {
         guard !range.contains(value) else { return }
-        let texts = [value, range.lowerBound, range.upperBound].map { Numeral.exact($0, divisor: divisor) }
+        let texts = [value, range.lowerBound, range.upperBound].map { Numeral.exactQuotient($0, divisor: divisor) }
         throw CapacityError(reason: "\(field): is \(texts[0]), must be \(texts[1]) to \(texts[2])")
     }
 }

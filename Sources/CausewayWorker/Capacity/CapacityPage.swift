@@ -39,7 +39,7 @@ package enum CapacityPage {
             \(plan.text)```
 
             So \(Numeral.grouped(plan.pushesPerSecond)) pushes a second take \
-            \(Numeral.exact(plan.coresHundredths, divisor: 100)) cores. Such an event mostly needs Redis, because each push takes \
+            \(Numeral.exactQuotient(plan.busyCoresHundredths, divisor: 100)) cores. Such an event mostly needs Redis, because each push takes \
             two script calls. APNs connections are not the limit: \(plan.connectionsNeeded) are enough, and the fleet has \
             \(plan.connections), because each lane has its own connections.
 

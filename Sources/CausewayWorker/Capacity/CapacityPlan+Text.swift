@@ -20,7 +20,7 @@ extension CapacityPlan {
                 "\(Numeral.grouped(demand.updatesPerMinute)) (\(Numeral.grouped(pushesPerSecond)) pushes a second)"
             ),
             ("activities in a day", Numeral.grouped(demand.activities)),
-            ("commands for a push", Numeral.exact(demand.commandsPerPushHundredths, divisor: 100)),
+            ("commands for a push", Numeral.exactQuotient(demand.commandsPerPushHundredths, divisor: 100)),
         ]
         if demand.devices > 0 { demandLines.append(("devices to start on", Numeral.grouped(demand.devices))) }
         if demand.restartedActivities > 0 {
@@ -31,7 +31,7 @@ extension CapacityPlan {
 
     private var sizeLines: [(String, String, String)] {
         [
-            PlanText.podsLine(pods, coresHundredths: coresHundredths, demand.fleet),
+            PlanText.podsLine(pods, busyCoresHundredths: busyCoresHundredths, demand.fleet),
             (
                 "memory a pod", "\(Numeral.grouped(podMebibytes)) MiB",
                 "request and limit; the worker keeps its memory below it (worker.memoryMebibytes)"
@@ -55,10 +55,10 @@ extension CapacityPlan {
             ("Redis calls", "\(Numeral.grouped(redisCallsPerSecond))/s", "at the peak"),
             ("Redis memory", "\(Numeral.grouped(redisMebibytes)) MiB", "all nodes together"),
             (
-                "Kafka in", "\(Self.megabytes(kafkaInBytesPerSecond)) MB/s",
+                "Kafka in", "\(Self.megabytes(kafkaCommandBytesPerSecond)) MB/s",
                 "\(Numeral.grouped(commandsPerSecond)) commands a second"
             ),
-            ("Kafka out", "\(Self.megabytes(kafkaOutBytesPerSecond)) MB/s", "one result for each command"),
+            ("Kafka out", "\(Self.megabytes(kafkaResultBytesPerSecond)) MB/s", "one result for each command"),
             (
                 "Kafka writes", "\(Self.megabytes(kafkaWrittenBytesPerSecond)) MB/s",
                 "\(demand.replicationFactor) copies, before compression"
@@ -72,7 +72,7 @@ extension CapacityPlan {
 
     private var notes: [String] {
         var notes: [String] = []
-        let pushesPerHour = Numeral.exact(pushesPerActivityHourHundredths, divisor: 100)
+        let pushesPerHour = Numeral.exactQuotient(pushesPerActivityHourHundredths, divisor: 100)
         notes.append(
             "Each activity gets \(pushesPerHour) pushes an hour. Those at priority 10 must fit its policy."
         )
@@ -93,7 +93,7 @@ extension CapacityPlan {
 
     private static func megabytes(_ bytes: Int64) -> String {
         bytes < 100_000_000
-            ? Numeral.exact((bytes + 50_000) / 100_000, divisor: 10)
+            ? Numeral.exactQuotient((bytes + 50_000) / 100_000, divisor: 10)
             : Numeral.grouped((bytes + 500_000) / 1_000_000)
     }
 }

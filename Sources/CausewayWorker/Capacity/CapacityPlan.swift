@@ -24,9 +24,9 @@ package struct CapacityPlan: Sendable, Equatable {
     package private(set) var pushesPerActivityHourHundredths: Int64 = 0
 
     /// Cores that are busy at the peak, in hundredths of a core.
-    package private(set) var coresHundredths: Int64 = 0
-    /// The pods that carry the peak with every lane at most `busyPercent` busy, plus one in case a pod fails. At
-    /// least ``podsMin``.
+    package private(set) var busyCoresHundredths: Int64 = 0
+    /// The pods that carry the peak with every lane at most `laneBusyPercentMax` per cent busy, plus one in case a pod
+    /// fails. At least ``podsMin``.
     package private(set) var pods: Int64 = 0
     package private(set) var lanes: Int64 = 0
     /// The memory limit of a pod. The worker keeps its memory below this limit.
@@ -48,8 +48,8 @@ package struct CapacityPlan: Sendable, Equatable {
     package private(set) var redisNodesForMemory: Int64 = 0
     package var redisNodes: Int64 { max(redisNodesForCalls, redisNodesForMemory) }
 
-    package private(set) var kafkaInBytesPerSecond: Int64 = 0
-    package private(set) var kafkaOutBytesPerSecond: Int64 = 0
+    package private(set) var kafkaCommandBytesPerSecond: Int64 = 0
+    package private(set) var kafkaResultBytesPerSecond: Int64 = 0
     /// Bytes that the brokers write, including the copies on replicas.
     package private(set) var kafkaWrittenBytesPerSecond: Int64 = 0
     package private(set) var kafkaStoredGibibytes: Int64 = 0
@@ -71,11 +71,14 @@ package struct CapacityPlan: Sendable, Equatable {
 
     private mutating func planPods() {
         let nanosecondsPerSecond =
-            commandsPerSecond * costs.nanosecondsPerCommand + pushesPerSecond * costs.nanosecondsPerPush
+            commandsPerSecond * costs.cpuNanosecondsPerCommand + pushesPerSecond * costs.cpuNanosecondsPerPush
         let workingCoresHundredths = Self.ceilingQuotient(nanosecondsPerSecond, 10_000_000)
-        let hundredthsPerPod = max(1, demand.fleet.busyPercent * demand.fleet.coresPerPod - costs.wakingCoresHundredths)
+        let hundredthsPerPod = max(
+            1,
+            demand.fleet.laneBusyPercentMax * demand.fleet.coresPerPod - costs.wakeupCoresHundredths
+        )
         pods = max(Self.podsMin, Self.ceilingQuotient(workingCoresHundredths, hundredthsPerPod) + 1)
-        coresHundredths = workingCoresHundredths + pods * costs.wakingCoresHundredths
+        busyCoresHundredths = workingCoresHundredths + pods * costs.wakeupCoresHundredths
         lanes = pods * demand.fleet.coresPerPod
         let bytesPerSecond = commandsPerSecond * costs.bytesPerCommand
         let partitionsNeeded = max(
@@ -114,14 +117,14 @@ package struct CapacityPlan: Sendable, Equatable {
         let keyBytes =
             demand.activities * costs.redisBytesPerActivity + demand.devices * costs.redisBytesPerDevice
             + demand.restartedActivities * costs.redisBytesPerRestart
-        redisMebibytes = Self.ceilingQuotient(keyBytes / 100 * costs.redisOverheadPercent + 1, 1_048_576)
+        redisMebibytes = Self.ceilingQuotient(keyBytes / 100 * costs.redisMemoryPercentOfKeys + 1, 1_048_576)
         redisNodesForMemory = Self.ceilingQuotient(redisMebibytes, demand.fleet.redisNodeGibibytes * 1_024)
     }
 
     private mutating func planKafka() {
-        kafkaInBytesPerSecond = commandsPerSecond * costs.bytesPerCommand
-        kafkaOutBytesPerSecond = commandsPerSecond * costs.bytesPerResult
-        let writtenBytesPerSecond = (kafkaInBytesPerSecond + kafkaOutBytesPerSecond) * demand.replicationFactor
+        kafkaCommandBytesPerSecond = commandsPerSecond * costs.bytesPerCommand
+        kafkaResultBytesPerSecond = commandsPerSecond * costs.bytesPerResult
+        let writtenBytesPerSecond = (kafkaCommandBytesPerSecond + kafkaResultBytesPerSecond) * demand.replicationFactor
         kafkaWrittenBytesPerSecond = writtenBytesPerSecond
         // An hour has 3,600 s, and a GiB has 1,048,576 KiB. Both are divided by 16, so that the product fits 64 bits.
         kafkaStoredGibibytes = Self.ceilingQuotient(

@@ -8,7 +8,7 @@ package struct FleetParameters: Sendable, Equatable {
     /// How busy a lane may be at the peak, per cent. Range: 10...90. The free time serves bursts, the load of a failed
     /// pod, and a backlog. In the plan of an audience, the rounds of a command may take this part of the time until the
     /// next command.
-    package var busyPercent: Int64 = 50
+    package var laneBusyPercentMax: Int64 = 50
     /// Memory of one Redis node for keys, GiB. Range: 1...4,096.
     package var redisNodeGibibytes: Int64 = 8
 
@@ -18,7 +18,7 @@ package struct FleetParameters: Sendable, Equatable {
     func validate() throws(CapacityError) {
         try CapacityError.require("pools", pools, in: 1...510)
         try CapacityError.require("cores-per-pod", coresPerPod, in: 1...256)
-        try CapacityError.require("busy-percent", busyPercent, in: 10...90)
+        try CapacityError.require("busy-percent", laneBusyPercentMax, in: 10...90)
         try CapacityError.require("redis-node-gibibytes", redisNodeGibibytes, in: 1...4_096)
     }
 }

@@ -5,7 +5,7 @@ import Observability
 ///
 /// The machine had two shared cores of an AMD EPYC (family 25) with Debian 12, Swift 6.3.1, librdkafka 2.0.2,
 /// OpenSSL 3.0 and Redis 7.0, unless a number names another source. On your machine, `causeway-lab backlog`
-/// measures `nanosecondsPerCommand` and `nanosecondsPerPush`, and `make demo` measures `wakingCoresHundredths`.
+/// measures `cpuNanosecondsPerCommand` and `cpuNanosecondsPerPush`, and `make demo` measures `wakeupCoresHundredths`.
 package struct MeasuredCosts: Sendable, Equatable {
     /// CPU of the whole worker process at full load, for a command that a newer command replaces, or that
     /// settles without a push.
@@ -14,20 +14,20 @@ package struct MeasuredCosts: Sendable, Equatable {
     /// including its 20,000 pushes and the start of the process. In this backlog many activities show the
     /// same content state, and the lane decodes it once. If each activity has a state of its own, the cost is
     /// 50 % higher.
-    package var nanosecondsPerCommand: Int64 = 1_500
+    package var cpuNanosecondsPerCommand: Int64 = 1_500
     /// CPU of the whole worker process at full load for a push, in addition to its command's CPU: two Redis
     /// calls, one HTTP/2 request over TLS, the answer and the result. At 75,000 to 100,000 pushes a second
     /// from one worker, a push and its command took 9.4 to 12 µs. This number is the upper value less the
-    /// command's `nanosecondsPerCommand`.
-    package var nanosecondsPerPush: Int64 = 10_500
+    /// command's `cpuNanosecondsPerCommand`.
+    package var cpuNanosecondsPerPush: Int64 = 10_500
     /// The additional CPU of a worker at low load, in hundredths of a core: at low load it wakes up for only a few
     /// records at a time.
     ///
     /// The cricket season of `make demo` (718,800 commands and 162,090 pushes in 60 s, one worker with two lanes) took
-    /// 8.71 s of CPU. `nanosecondsPerCommand` and `nanosecondsPerPush` explain 2.78 s of them. The other 5.93 s are 0.1
-    /// core for 60 s. At full load a worker does not need this CPU, because batches are large and the worker rarely
-    /// sleeps.
-    package var wakingCoresHundredths: Int64 = 10
+    /// 8.71 s of CPU. `cpuNanosecondsPerCommand` and `cpuNanosecondsPerPush` explain 2.78 s of them. The other 5.93 s
+    /// are 0.1 core for 60 s. At full load a worker does not need this CPU, because batches are large and the worker
+    /// rarely sleeps.
+    package var wakeupCoresHundredths: Int64 = 10
 
     /// Script calls that one Redis server executes in a second, half admissions and half settlements.
     /// Measured: 80,000 to 107,000 if each call is a Redis command of its own, as in a cluster, and 180,000
@@ -47,23 +47,23 @@ package struct MeasuredCosts: Sendable, Equatable {
     package var redisBytesPerRestart: Int64 = 1_800
     /// The whole memory of Redis, in per cent of the keys' memory. The part above 100 is for tables, buffers and
     /// fragmentation. Redis' documentation assumes 110 to 150 per cent.
-    package var redisOverheadPercent: Int64 = 150
+    package var redisMemoryPercentOfKeys: Int64 = 150
 
     /// CPU of the whole worker process for one member in a round: reading its page, one HTTP/2 request over
     /// TLS, and its answer.
     ///
     /// Measured: one worker of `causeway-lab fanout` took 2.4 to 3.2 µs at 10,000 to 1,000,000 members. For
     /// comparison, the load generator h2load took 4.5 to 5.4 µs for a push.
-    package var nanosecondsPerMember: Int64 = 3_000
+    package var cpuNanosecondsPerMember: Int64 = 3_000
     /// Redis' CPU for one member in a round. Measured: 0.24 to 0.41 µs.
-    package var redisNanosecondsPerMember: Int64 = 400
+    package var redisCPUNanosecondsPerMember: Int64 = 400
     /// Bytes of a member on its page, with a UUID as id and a token of 160 digits. This includes the
     /// allocator's rounding and a share of the list of pages that each segment has. Measured: 128 to 132.
     package var redisBytesPerMember: Int64 = 135
     /// The time from the record of a command to the first push of its ranges. It covers two passes through
     /// Kafka, an admission, a claim and the read of a page. Measured on one machine: 0.23 s until 2,000
     /// members were reached.
-    package var fanoutMilliseconds: Int64 = 250
+    package var firstFanoutPushMilliseconds: Int64 = 250
 
     /// Concurrent streams that APNs allows on one connection, as others have observed since 2021
     /// (jchambers/pushy issue 878). APNs announces the limit on each connection.
@@ -88,15 +88,15 @@ package struct MeasuredCosts: Sendable, Equatable {
     var costLines: [(text: String, source: String)] {
         [
             (
-                "\(microseconds(nanosecondsPerCommand)) µs of CPU a command at full load",
+                "\(microseconds(cpuNanosecondsPerCommand)) µs of CPU a command at full load",
                 "1,000,000 merged into 20,000: 1.04 s, pushes included"
             ),
             (
-                "\(microseconds(nanosecondsPerPush)) µs of CPU a push at full load, without its command",
+                "\(microseconds(cpuNanosecondsPerPush)) µs of CPU a push at full load, without its command",
                 "75,000 to 100,000 a second: 9.4 to 12 µs with its command"
             ),
             (
-                "\(Numeral.exact(wakingCoresHundredths, divisor: 100)) cores a worker for waking up at a low rate",
+                "\(Numeral.exactQuotient(wakeupCoresHundredths, divisor: 100)) cores a worker for waking up at a low rate",
                 "season of make demo: 8.71 s in 60 s, less the two above"
             ),
             (
@@ -105,7 +105,7 @@ package struct MeasuredCosts: Sendable, Equatable {
             ),
             ("\(redisCallsPerPush) script calls for each push", "admit and settle"),
             (
-                "\(redisBytesPerActivity) bytes an activity in Redis, times \(Numeral.exact(redisOverheadPercent, divisor: 100))",
+                "\(redisBytesPerActivity) bytes an activity in Redis, times \(Numeral.exactQuotient(redisMemoryPercentOfKeys, divisor: 100))",
                 "measured: 326, 264 of them by MEMORY USAGE"
             ),
             ("\(Numeral.grouped(streamsPerConnection)) streams an APNs connection", "observed by others since 2021"),
@@ -119,7 +119,7 @@ package struct MeasuredCosts: Sendable, Equatable {
     var restartCostLine: (text: String, source: String) {
         (
             "\(Numeral.grouped(redisBytesPerRestart)) bytes in Redis an activity with afterLifetime: restart, times "
-                + Numeral.exact(redisOverheadPercent, divisor: 100),
+                + Numeral.exactQuotient(redisMemoryPercentOfKeys, divisor: 100),
             "measured: 1,792, with a start of 700 bytes and an update of 456"
         )
     }
@@ -128,31 +128,31 @@ package struct MeasuredCosts: Sendable, Equatable {
     var audienceCostLines: [(text: String, source: String)] {
         [
             (
-                "\(microseconds(nanosecondsPerMember)) µs of CPU a member of a round",
+                "\(microseconds(cpuNanosecondsPerMember)) µs of CPU a member of a round",
                 "causeway-lab fanout: 2.4 to 3.2, beside h2load's 4.5 to 5.4 a push"
             ),
             (
-                "\(Numeral.exact(wakingCoresHundredths, divisor: 100)) cores a worker for waking up at a low rate",
+                "\(Numeral.exactQuotient(wakeupCoresHundredths, divisor: 100)) cores a worker for waking up at a low rate",
                 "season of make demo"
             ),
             (
-                "\(microseconds(redisNanosecondsPerMember)) µs of Redis a member of a round",
+                "\(microseconds(redisCPUNanosecondsPerMember)) µs of Redis a member of a round",
                 "causeway-lab fanout: 0.24 to 0.41"
             ),
             (
                 "\(redisBytesPerMember) bytes a member in Redis, and \(redisBytesPerActivity) an activity, times "
-                    + "\(Numeral.exact(redisOverheadPercent, divisor: 100))",
+                    + "\(Numeral.exactQuotient(redisMemoryPercentOfKeys, divisor: 100))",
                 "measured: 128 to 132, and 326"
             ),
             ("\(Numeral.grouped(streamsPerConnection)) streams an APNs connection", "observed by others since 2021"),
             ("\(roundTripMilliseconds) ms to APNs and back", "reported by others"),
             (
-                "\(fanoutMilliseconds) ms from a command's record to its first push",
+                "\(firstFanoutPushMilliseconds) ms from a command's record to its first push",
                 "2,000 members on one machine: 0.23 s"
             ),
             ("\(bytesPerPush) bytes on the wire a push", "the season's bodies"),
         ]
     }
 
-    private func microseconds(_ nanoseconds: Int64) -> String { Numeral.exact(nanoseconds, divisor: 1_000) }
+    private func microseconds(_ nanoseconds: Int64) -> String { Numeral.exactQuotient(nanoseconds, divisor: 1_000) }
 }

@@ -19,11 +19,13 @@ enum PlanText {
         return text
     }
 
-    static func podsLine(_ pods: Int64, coresHundredths: Int64, _ fleet: FleetParameters) -> (String, String, String) {
-        let busy = "\(Numeral.exact(coresHundredths, divisor: 100)) cores busy at the peak"
+    static func podsLine(_ pods: Int64, busyCoresHundredths: Int64, _ fleet: FleetParameters) -> (
+        String, String, String
+    ) {
+        let busy = "\(Numeral.exactQuotient(busyCoresHundredths, divisor: 100)) cores busy at the peak"
         return (
             "pods", Numeral.grouped(pods),
-            "\(fleet.coresPerPod) cores and lanes each; \(busy); planned at \(fleet.busyPercent) %, plus one pod"
+            "\(fleet.coresPerPod) cores and lanes each; \(busy); planned at \(fleet.laneBusyPercentMax) %, plus one pod"
         )
     }
 

@@ -16,7 +16,7 @@ package struct TopicPlan: Sendable {
     package var minInsyncReplicas = 2
     /// Sizes of single topics that differ from the defaults. If a topic occurs twice, the last number of partitions
     /// and the last retention apply.
-    package var sizeOverrides: [TopicSizes] = []
+    package var sizeOverrides: [TopicSizeOverride] = []
 
     package init() {}
 
@@ -82,7 +82,7 @@ package struct TopicPlan: Sendable {
         let topicRetentionHours = topicOverrides.last { $0.retentionHours != nil }?.retentionHours ?? hours
         return NewTopic(
             name: name,
-            partitions: Int32(clamping: topicPartitions),
+            partitionCount: Int32(clamping: topicPartitions),
             replicationFactor: Int32(clamping: replicationFactor),
             settings: [("min.insync.replicas", String(minInsyncReplicas))]
                 + (topicRetentionHours.map { retentionProperties(hours: $0) } ?? Self.compactionProperties)

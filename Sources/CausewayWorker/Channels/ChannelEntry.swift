@@ -76,7 +76,7 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
 
 /// A note in Redis: a worker or `causeway channels` is about to create a channel. While the intent exists, APNs may
 /// have a channel whose id no process knows.
-package struct ChannelIntent: Codable, Equatable, Sendable {
+package struct ChannelCreationIntent: Codable, Equatable, Sendable {
     /// Unique for each attempt, so that two attempts for one audience have two intents: each attempt may have left a
     /// channel at APNs.
     package var identifier: String

@@ -16,7 +16,7 @@ package enum ChannelEvent: Sendable {
     /// The content of the register, which each worker reads in its periodic work.
     case registerRead(app: String, environment: String, Reconciliation.RegisterContent)
     /// The number of channels at APNs, including those of other programs.
-    case listed(app: String, environment: String, channels: Int)
+    case listed(app: String, environment: String, channelCount: Int)
     /// An error. `app` and `environment` say where the error happened; nil means that it concerns all apps or
     /// environments.
     case failed(String, app: String?, environment: String?)
@@ -50,7 +50,7 @@ package struct ChannelRefusal: Error, Sendable, Equatable, CustomStringConvertib
 
 enum CurrentProcess {
     /// Host and process id, written into intents for operators.
-    static var name: String {
+    static var hostAndProcessIdentifier: String {
         var host = [CChar](repeating: 0, count: 256)
         gethostname(&host, host.count - 1)
         let text = host.withUnsafeBufferPointer { $0.baseAddress.map { String(cString: $0) } ?? "" }

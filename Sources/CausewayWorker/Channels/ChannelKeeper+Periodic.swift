@@ -13,7 +13,7 @@ extension ChannelKeeper {
         // complete, and the register is empty.
         let uncheckedContent = try readRegisterAsIs(managedEnvironment)
         guard
-            managedEnvironment.isConfigured || environmentsSeenComplete.contains(managedEnvironment.appEnvironment)
+            managedEnvironment.isConfigured || registersSeenComplete.contains(managedEnvironment.appEnvironment)
                 || !uncheckedContent.entries.isEmpty
                 || !uncheckedContent.intents.isEmpty
         else { return reportRegister(uncheckedContent, at: managedEnvironment) }
@@ -73,7 +73,11 @@ extension ChannelKeeper {
         }
         guard let lease else { return }
         do throws(ChannelRefusal) {
-            let reconciliation = try await reconcile(managedEnvironment, deletesUnknown: false, isForIntents: !isDaily)
+            let reconciliation = try await reconcile(
+                managedEnvironment,
+                deletesUnknown: false,
+                onlyResolvesIntents: !isDaily
+            )
             let hasCreationUnderWay = reconciliation.hasCreationUnderWay
             try convertRedisErrors { () throws(RedisError) in
                 guard isDaily, !hasCreationUnderWay else { return try register.releaseLease(lease) }
@@ -120,13 +124,13 @@ extension ChannelKeeper {
 
     /// Compares APNs' list of channels with the register, and acts on the differences.
     ///
-    /// - Parameter isForIntents: true: the comparison only looks for channels that failed attempts to create one may
-    ///   have left behind (their intents still exist), and changes no entry of the register. Such a comparison may come
-    ///   every minute, and just when APNs works badly.
+    /// - Parameter onlyResolvesIntents: true: the comparison only looks for channels that failed attempts to create one
+    ///   may have left behind (their intents still exist), and changes no entry of the register. Such a comparison may
+    ///   come every minute, and just when APNs works badly.
     func reconcile(
         _ managedEnvironment: ManagedEnvironment,
         deletesUnknown: Bool,
-        isForIntents: Bool = false
+        onlyResolvesIntents: Bool = false
     ) async throws(ChannelRefusal) -> Reconciliation {
         let listedAtMilliseconds = nowMilliseconds
         let listedChannels: [String]
@@ -141,7 +145,7 @@ extension ChannelKeeper {
             // A process has this lease while it creates a channel. If no process has the lease, the creation has
             // ended, its process has died, or Redis has lost the lease.
             let isLeased = try convertRedisErrors { () throws(RedisError) in
-                try register.isBeingCreated(intent.audience, managedEnvironment.appEnvironment)
+                try register.isChannelBeingCreated(intent.audience, managedEnvironment.appEnvironment)
             }
             if isLeased { identifiersUnderWay.insert(intent.identifier) }
         }
@@ -153,18 +157,18 @@ extension ChannelKeeper {
             deletesUnknown: deletesUnknown,
             nowMilliseconds: nowMilliseconds
         )
-        if isForIntents { reconciliation.dropEntryChanges() }
+        if onlyResolvesIntents { reconciliation.clearEntryResults() }
         report(
             .listed(
                 app: managedEnvironment.appEnvironment.app,
                 environment: managedEnvironment.appEnvironment.environment,
-                channels: listedChannels.count
+                channelCount: listedChannels.count
             )
         )
         let refusal = try await carryOut(reconciliation, content: content, at: managedEnvironment)
         for entry in content.entries
-        where !isForIntents && entry.state == .active && entry.deleteAfterMilliseconds == nil {
-            try planDeletion(entry, at: managedEnvironment)
+        where !onlyResolvesIntents && entry.state == .active && entry.deleteAfterMilliseconds == nil {
+            try planDeletionIfEnded(entry, at: managedEnvironment)
             await Task.yield()
         }
         if let refusal { throw refusal }
@@ -183,8 +187,8 @@ extension ChannelKeeper {
         content: Reconciliation.RegisterContent,
         at managedEnvironment: ManagedEnvironment
     ) async throws(ChannelRefusal) -> ChannelRefusal? {
-        let orphanChannels = reconciliation.orphanChannels
-        let orphanRefusal = try await actOnEach(orphanChannels) { keeper, channel throws(ChannelRefusal) in
+        let channelsToDelete = reconciliation.channelsToDelete
+        let orphanRefusal = try await actOnEach(channelsToDelete) { keeper, channel throws(ChannelRefusal) in
             do throws(ChannelError) {
                 try await managedEnvironment.management.delete(channel)
             } catch {
@@ -223,10 +227,10 @@ extension ChannelKeeper {
                 _ = try await keeper.replace(entry.channel, of: entry.audience, at: managedEnvironment)
             },
         ]
-        if !reconciliation.unknownChannels.isEmpty {
+        if !reconciliation.possiblyForeignChannels.isEmpty {
             report(
                 .unknownChannels(
-                    count: reconciliation.unknownChannels.count,
+                    count: reconciliation.possiblyForeignChannels.count,
                     app: managedEnvironment.appEnvironment.app,
                     environment: managedEnvironment.appEnvironment.environment
                 )
@@ -237,7 +241,9 @@ extension ChannelKeeper {
 
     /// Plans the deletion of a channel if its audience has ended. Usually the worker that admitted the end has already
     /// planned the deletion, but it may have failed to, for example because it was killed.
-    private func planDeletion(_ entry: ChannelEntry, at managedEnvironment: ManagedEnvironment) throws(ChannelRefusal) {
+    private func planDeletionIfEnded(_ entry: ChannelEntry, at managedEnvironment: ManagedEnvironment)
+        throws(ChannelRefusal)
+    {
         try convertRedisErrors { () throws(RedisError) in
             // A channel that was created after the end stays: a later command or an operator has asked for it.
             guard let end = try register.readAudienceEnd(of: entry), entry.createdAtMilliseconds <= end.atMilliseconds,

@@ -41,12 +41,12 @@ extension ChannelKeeper {
         respond: @escaping @Sendable (ChannelRequest, ChannelResponse) -> Void
     ) async {
         await withDiscardingTaskGroup { group in
-            group.addTask { await self.maintainAll() }
+            group.addTask { await self.repeatPeriodicWork() }
             for await request in requests {
                 await requestQueues.awaitRoom()
                 requestQueues.add(request)
                 guard requestQueues.acquirePermit() else { continue }
-                group.addTask { await self.carryOutReady(respond: respond) }
+                group.addTask { await self.carryOutReadyRequests(respond: respond) }
             }
             group.cancelAll()
         }
@@ -54,8 +54,8 @@ extension ChannelKeeper {
     }
 
     /// Carries out requests one after another until no request is ready. Then releases the caller's permit.
-    private func carryOutReady(respond: @Sendable (ChannelRequest, ChannelResponse) -> Void) async {
-        while let request = requestQueues.nextReadyRequest() {
+    private func carryOutReadyRequests(respond: @Sendable (ChannelRequest, ChannelResponse) -> Void) async {
+        while let request = requestQueues.takeNextReadyRequest() {
             if !Task.isCancelled { await perform(request, respond: respond) }
             requestQueues.end(request)
         }
@@ -76,7 +76,7 @@ extension ChannelKeeper {
                 case .lost(let channel):
                     respond(request, .channel(try await replace(channel, of: request.audience, at: managedEnvironment)))
                 case .ended(let storedUntilMilliseconds):
-                    try await handleEnd(
+                    try await planDeletionAfterEnd(
                         of: request.audience,
                         at: managedEnvironment,
                         storedUntilMilliseconds: storedUntilMilliseconds
@@ -90,7 +90,7 @@ extension ChannelKeeper {
 
     /// Repeats the periodic work until the task is cancelled. Checks about every second whether Redis has lost a
     /// register; after a failed restoration, checks again in 5 s.
-    private func maintainAll() async {
+    private func repeatPeriodicWork() async {
         var (maintenanceDue, restorationDue) = (ContinuousClock.now, ContinuousClock.now)
         while !Task.isCancelled {
             if ContinuousClock.now >= restorationDue {
@@ -112,7 +112,7 @@ extension ChannelKeeper {
     /// - Returns: whether all registers in use are complete now.
     private func restoreOrReport() -> Bool {
         do throws(ChannelRefusal) {
-            try restoreLost()
+            try restoreLostRegisters()
             return true
         } catch {
             report(.failed(error.text, app: nil, environment: nil))

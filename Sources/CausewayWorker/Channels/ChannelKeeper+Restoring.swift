@@ -22,7 +22,7 @@ extension ChannelKeeper {
     {
         func lookUpEntry() throws(ChannelRefusal) -> (entry: ChannelEntry?, isComplete: Bool) {
             try convertRedisErrors { () throws(RedisError) in
-                try register.findEntry(managedEnvironment.appEnvironment, audience: audience)
+                try register.readEntryAndCompleteness(managedEnvironment.appEnvironment, audience: audience)
             }
         }
         let firstLookup = try lookUpEntry()
@@ -39,7 +39,7 @@ extension ChannelKeeper {
         let content = try convertRedisErrors { () throws(RedisError) in
             try register.readContent(managedEnvironment.appEnvironment)
         }
-        if content.isComplete { environmentsSeenComplete.insert(managedEnvironment.appEnvironment) }
+        if content.isComplete { registersSeenComplete.insert(managedEnvironment.appEnvironment) }
         return content
     }
 
@@ -57,9 +57,9 @@ extension ChannelKeeper {
     /// Restores the incomplete registers. Leaves out an app and environment that do not use channels: the configuration
     /// gives no audience a channel, and this process has never seen their register complete. The restoration cannot
     /// wait until an audience needs a new channel, because admission needs the existing ones.
-    func restoreLost() throws(ChannelRefusal) {
+    func restoreLostRegisters() throws(ChannelRefusal) {
         try restore(
-            managedEnvironments.filter { $0.isConfigured || environmentsSeenComplete.contains($0.appEnvironment) }
+            managedEnvironments.filter { $0.isConfigured || registersSeenComplete.contains($0.appEnvironment) }
         )
     }
 
@@ -104,7 +104,7 @@ extension ChannelKeeper {
                 guard try !register.isComplete(appEnvironment) else { return nil }
                 return try register.beginRestoration(appEnvironment)
             }
-            if restorationTokens[appEnvironment] == nil { environmentsSeenComplete.insert(appEnvironment) }
+            if restorationTokens[appEnvironment] == nil { registersSeenComplete.insert(appEnvironment) }
         }
         return restorationTokens
     }

@@ -59,7 +59,7 @@ package actor ChannelKeeper {
     let report: @Sendable (ChannelEvent) -> Void
     /// The apps and environments whose register this process has seen complete. If such a register becomes
     /// incomplete, Redis has lost it.
-    var environmentsSeenComplete: Set<AppEnvironment> = []
+    var registersSeenComplete: Set<AppEnvironment> = []
     /// Why the last failed restoration could not read the topic. Until the `untilMilliseconds` of this refusal, no
     /// restoration reads the topic.
     var restorationRefusal: ChannelRefusal?
@@ -154,7 +154,7 @@ package actor ChannelKeeper {
         storage: ChannelEntry.Storage
     ) async throws(ChannelRefusal) -> ChannelEntry? {
         let lookup = try convertRedisErrors { () throws(RedisError) in
-            try register.findEntry(managedEnvironment.appEnvironment, audience: audience)
+            try register.readEntryAndCompleteness(managedEnvironment.appEnvironment, audience: audience)
         }
         guard lookup.entry == nil, lookup.isComplete else { return nil }
         return try await create(audience, at: managedEnvironment, storage: storage)
@@ -170,11 +170,11 @@ package actor ChannelKeeper {
         storage: ChannelEntry.Storage
     ) async throws(ChannelRefusal) -> ChannelEntry? {
         let appEnvironment = managedEnvironment.appEnvironment
-        let intent = ChannelIntent(
+        let intent = ChannelCreationIntent(
             identifier: "\(nowMilliseconds)-\(UInt64.random(in: .min ... .max))",
             audience: audience,
             createdAtMilliseconds: nowMilliseconds,
-            worker: CurrentProcess.name
+            worker: CurrentProcess.hostAndProcessIdentifier
         )
         var (hasIntent, isRedundant) = (false, false)
         do {
@@ -191,7 +191,7 @@ package actor ChannelKeeper {
                 storage: storage,
                 createdAtMilliseconds: nowMilliseconds
             )
-            guard try register.add(entry) else {
+            guard try register.addIfAbsent(entry) else {
                 // This process's lease was lost or expired, and another process created a channel first. Phones may
                 // know the channel of the other process, so this process deletes its own.
                 isRedundant = true
@@ -279,7 +279,11 @@ package actor ChannelKeeper {
 
     /// Plans the deletion of an ended audience's channel. If another process is creating the channel, first
     /// waits for its entry.
-    func handleEnd(of audience: String, at managedEnvironment: ManagedEnvironment, storedUntilMilliseconds: Int64)
+    func planDeletionAfterEnd(
+        of audience: String,
+        at managedEnvironment: ManagedEnvironment,
+        storedUntilMilliseconds: Int64
+    )
         async throws(ChannelRefusal)
     {
         let deleteAfterMilliseconds = max(
@@ -298,7 +302,7 @@ package actor ChannelKeeper {
                     try register.write(entry)
                     return true
                 }
-                return try !register.isBeingCreated(audience, managedEnvironment.appEnvironment)
+                return try !register.isChannelBeingCreated(audience, managedEnvironment.appEnvironment)
             }
             guard !hasEnded, nowMilliseconds < deadlineMilliseconds, !Task.isCancelled else { return }
             try? await Task.sleep(for: Self.creationPollInterval)

@@ -8,7 +8,7 @@ import Redis
 /// | field of `{channels:app:environment}` | |
 /// | --- | --- |
 /// | `a:<audience>` | a ``ChannelEntry`` |
-/// | `i:<identifier>` | a ``ChannelIntent`` |
+/// | `i:<identifier>` | a ``ChannelCreationIntent`` |
 /// | `f:<channel>` | empty: another program made the channel |
 /// | `t:` | since when the hash is complete, UNIX ms; during a restoration: `?` and a token; absent: maybe lost |
 /// | `r:` | when APNs' list was last compared with these fields, UNIX milliseconds |
@@ -17,7 +17,7 @@ import Redis
 final class ChannelRegister {
     /// How long Redis keeps an audience's record after its last change, other than by ``withdrawAnnouncement(_:)``. The
     /// script `audience` sets the same time, so an announcement shortens no record's life.
-    private static let recordLifetimeMilliseconds: Int64 = 25 * 3_600_000
+    private static let recordTimeToLiveMilliseconds: Int64 = 25 * 3_600_000
 
     private let hashes: SharedHashes
 
@@ -40,7 +40,7 @@ final class ChannelRegister {
             switch field.first {
             case UInt8(ascii: "a"): if let entry = ChannelEntry(json: value) { content.entries.append(entry) }
             case UInt8(ascii: "i"):
-                if let intent = ChannelIntent(json: value) { content.intents.append(intent) }
+                if let intent = ChannelCreationIntent(json: value) { content.intents.append(intent) }
             case UInt8(ascii: "f"): content.foreignChannels.insert(name)
             case UInt8(ascii: "t"): content.isComplete = Self.isComplete(value)
             case UInt8(ascii: "r"): content.reconciledAtMilliseconds = Int64(String(decoding: value, as: UTF8.self))
@@ -54,7 +54,7 @@ final class ChannelRegister {
 
     /// Returns an audience's entry, and whether the register is complete. In an incomplete register, a
     /// missing entry does not mean that there is no channel.
-    func findEntry(
+    func readEntryAndCompleteness(
         _ appEnvironment: AppEnvironment,
         audience: String
     ) throws(RedisError) -> (entry: ChannelEntry?, isComplete: Bool) {
@@ -69,9 +69,9 @@ final class ChannelRegister {
     /// Adds the entry of a new channel.
     ///
     /// - Returns: false if the audience already has an entry, which stays unchanged.
-    func add(_ entry: ChannelEntry) throws(RedisError) -> Bool {
+    func addIfAbsent(_ entry: ChannelEntry) throws(RedisError) -> Bool {
         let appEnvironment = AppEnvironment(app: entry.app, environment: entry.environment)
-        return try hashes.addFields(key(appEnvironment), [(fieldName("a", entry.audience), entry.json)]) == 1
+        return try hashes.addMissingFields(key(appEnvironment), [(fieldName("a", entry.audience), entry.json)]) == 1
     }
 
     func write(_ entry: ChannelEntry) throws(RedisError) {
@@ -85,7 +85,7 @@ final class ChannelRegister {
     @discardableResult
     func replaceIfUnchanged(_ entry: ChannelEntry, with newEntry: ChannelEntry) throws(RedisError) -> Bool {
         let condition = SharedHashes.FieldCondition(fieldName("a", entry.audience), entry.json, newValue: newEntry.json)
-        return try hashes.addFields(
+        return try hashes.addMissingFields(
             key(AppEnvironment(app: entry.app, environment: entry.environment)),
             [],
             if: condition
@@ -100,11 +100,11 @@ final class ChannelRegister {
         )
     }
 
-    func write(_ intent: ChannelIntent, _ appEnvironment: AppEnvironment) throws(RedisError) {
+    func write(_ intent: ChannelCreationIntent, _ appEnvironment: AppEnvironment) throws(RedisError) {
         try hashes.setFields(key(appEnvironment), [(fieldName("i", intent.identifier), intent.json)])
     }
 
-    func remove(_ intents: [ChannelIntent], _ appEnvironment: AppEnvironment) throws(RedisError) {
+    func remove(_ intents: [ChannelCreationIntent], _ appEnvironment: AppEnvironment) throws(RedisError) {
         try hashes.removeFields(key(appEnvironment), intents.map { fieldName("i", $0.identifier) })
     }
 
@@ -139,7 +139,7 @@ final class ChannelRegister {
     ///
     /// - Returns: nil if the register is already complete, or if Redis has just lost the note again.
     func beginRestoration(_ appEnvironment: AppEnvironment) throws(RedisError) -> [UInt8]? {
-        _ = try hashes.addFields(key(appEnvironment), [(Self.completenessField, Self.makeRestorationToken())])
+        _ = try hashes.addMissingFields(key(appEnvironment), [(Self.completenessField, Self.makeRestorationToken())])
         let token = try hashes.readField(key(appEnvironment), Self.completenessField)
         return Self.isComplete(token) ? nil : token
     }
@@ -159,7 +159,9 @@ final class ChannelRegister {
         for start in stride(from: 0, to: entries.count, by: Self.entriesPerBatchMax) {
             let fields = entries[start...].prefix(Self.entriesPerBatchMax)
                 .map { (fieldName("a", $0.audience), $0.json) }
-            guard try hashes.addFields(key(appEnvironment), fields, if: .init(Self.completenessField, token)) != nil
+            guard
+                try hashes.addMissingFields(key(appEnvironment), fields, if: .init(Self.completenessField, token))
+                    != nil
             else {
                 return false
             }
@@ -167,7 +169,7 @@ final class ChannelRegister {
         // Admission must know the channels before the register counts as complete.
         try announce(readContent(appEnvironment).entries.filter { $0.state == .active })
         let completeSinceText = Array(String(atMilliseconds).utf8)
-        return try hashes.addFields(
+        return try hashes.addMissingFields(
             key(appEnvironment),
             [],
             if: .init(Self.completenessField, token, newValue: completeSinceText)
@@ -192,7 +194,7 @@ final class ChannelRegister {
         try hashes.acquireLease(key(appEnvironment, "create:\(audience)"), milliseconds: milliseconds)
     }
 
-    func isBeingCreated(_ audience: String, _ appEnvironment: AppEnvironment) throws(RedisError) -> Bool {
+    func isChannelBeingCreated(_ audience: String, _ appEnvironment: AppEnvironment) throws(RedisError) -> Bool {
         try hashes.isLeased(key(appEnvironment, "create:\(audience)"))
     }
 
@@ -218,11 +220,11 @@ final class ChannelRegister {
         of entry: ChannelEntry
     ) throws(RedisError) -> (atMilliseconds: Int64, storedUntilMilliseconds: Int64)? {
         let field = Array("a".utf8)
-        guard let key = recordKey(entry.app, entry.audience), let value = try hashes.readField(key, field),
+        guard let key = audienceRecordKey(entry.app, entry.audience), let value = try hashes.readField(key, field),
             let admitted = try? AudienceInspection(fields: [(field, value)]).admittedVersion, admitted.isEnd
         else { return nil }
-        let storedUntilSecondsMax = admitted.atMilliseconds / 1_000 + ChannelStorage.storedSecondsMax
-        return (admitted.atMilliseconds, min(admitted.expiration, storedUntilSecondsMax) * 1_000)
+        let storedUntilSecondsMax = admitted.admittedAtMilliseconds / 1_000 + ChannelStoragePolicy.storedSecondsMax
+        return (admitted.admittedAtMilliseconds, min(admitted.expiration, storedUntilSecondsMax) * 1_000)
     }
 
     /// Writes the channel into the audience's record, where admission reads it: field `hp` for production,
@@ -233,19 +235,19 @@ final class ChannelRegister {
         for start in stride(from: 0, to: entries.count, by: Self.entriesPerBatchMax) {
             let records = entries[start...].prefix(Self.entriesPerBatchMax)
                 .compactMap { entry in
-                    recordKey(entry.app, entry.audience)
+                    audienceRecordKey(entry.app, entry.audience)
                         .map { (key: $0, fields: [(Self.channelField(entry.environment), entry.audienceRecordValue)]) }
                 }
-            try hashes.setFields(records, timeToLiveMilliseconds: Self.recordLifetimeMilliseconds)
+            try hashes.setFields(records, timeToLiveMilliseconds: Self.recordTimeToLiveMilliseconds)
         }
     }
 
     func withdrawAnnouncement(_ entry: ChannelEntry) throws(RedisError) {
-        guard let key = recordKey(entry.app, entry.audience) else { return }
+        guard let key = audienceRecordKey(entry.app, entry.audience) else { return }
         try hashes.removeFields(key, [Self.channelField(entry.environment)])
     }
 
-    private func recordKey(_ app: String, _ audience: String) -> [UInt8]? {
+    private func audienceRecordKey(_ app: String, _ audience: String) -> [UInt8]? {
         InspectedAudienceKeys(app: app, audience: audience)?.recordKey
     }
 

@@ -59,9 +59,9 @@ final class ChannelRequestQueues {
 
     /// Returns the next request that is ready to run. Its audience's other requests become ready only after
     /// ``end(_:)``. Returns nil if every request runs or waits for an earlier one of its audience.
-    func nextReadyRequest() -> ChannelRequest? { readyKeys.isEmpty ? nil : queues[readyKeys.removeFirst()]?.first }
+    func takeNextReadyRequest() -> ChannelRequest? { readyKeys.isEmpty ? nil : queues[readyKeys.removeFirst()]?.first }
 
-    /// Ends a request that ``nextReadyRequest()`` returned. The next request of its audience becomes ready, behind
+    /// Ends a request that ``takeNextReadyRequest()`` returned. The next request of its audience becomes ready, behind
     /// the requests that are ready already.
     func end(_ request: ChannelRequest) {
         let key = AudienceKey(request)

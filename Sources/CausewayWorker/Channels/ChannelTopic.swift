@@ -48,7 +48,7 @@ final class ChannelTopic {
     private func readNewestEntries() throws(KafkaError) -> [ChannelEntry] {
         let brokerMonitor = BrokerMonitor(of: name, properties: consumerProperties)
         let reader = try PartitionReader(properties: consumerProperties, topic: name, logHandler: brokerMonitor)
-        defer { _ = reader.close(deadlineMilliseconds: Self.closeTimeoutMilliseconds) }
+        defer { _ = reader.close(timeoutMilliseconds: Self.closeTimeoutMilliseconds) }
         guard reader.awaitBroker(timeoutMilliseconds: Self.metadataTimeoutMilliseconds, {}) else {
             throw brokerMonitor.noBrokerError
         }

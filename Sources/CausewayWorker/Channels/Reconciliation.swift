@@ -10,7 +10,7 @@ package struct Reconciliation: Equatable, Sendable {
     /// The content of the register for one app in one environment, at one moment.
     package struct RegisterContent: Equatable, Sendable {
         package var entries: [ChannelEntry] = []
-        package var intents: [ChannelIntent] = []
+        package var intents: [ChannelCreationIntent] = []
         /// Channels that other programs created: APNs listed them while Causeway was creating no channel.
         package var foreignChannels: Set<String> = []
         /// Whether the register has all entries of `causeway.channels`. If not, entries may be missing.
@@ -35,11 +35,11 @@ package struct Reconciliation: Equatable, Sendable {
     }
 
     /// Channels that other programs created, or may have created.
-    package var unknownChannels: [String] = []
+    package var possiblyForeignChannels: [String] = []
     /// Channels to delete. No entry names them, and there are at least as many intents as such channels, so Causeway's
     /// own attempts may have created them. With `deletesUnknown`, also the channels that other programs created, or
     /// may have created.
-    package var orphanChannels: [String] = []
+    package var channelsToDelete: [String] = []
     /// Channels of other programs that were not yet recorded as foreign.
     package var newForeignChannels: [String] = []
     /// Entries whose channel APNs no longer has. A new channel must be created.
@@ -49,8 +49,8 @@ package struct Reconciliation: Equatable, Sendable {
     /// Entries whose channel must be deleted now, or whose deletion has begun.
     package var entriesToDelete: [ChannelEntry] = []
     /// Intents whose attempt to create a channel has ended. The caller removes them from the register
-    /// after it has deleted the orphans.
-    package var resolvedIntents: [ChannelIntent] = []
+    /// after it has deleted the ``channelsToDelete``.
+    package var resolvedIntents: [ChannelCreationIntent] = []
     /// Whether an attempt to create a channel is still under way, so that an unknown channel may be its
     /// channel. A later reconciliation then decides about the unknown channels.
     package var hasCreationUnderWay = false
@@ -64,13 +64,13 @@ package struct Reconciliation: Equatable, Sendable {
     /// - Parameters:
     ///   - listedAtMilliseconds: when the caller requested the list.
     ///   - isUnderWay: whether the attempt to create an intent's channel may still be under way.
-    ///   - deletesUnknown: whether ``orphanChannels`` also gets the channels that other programs created, or may have
+    ///   - deletesUnknown: whether ``channelsToDelete`` also gets the channels that other programs created, or may have
     ///     created.
     package init(
         listedChannels: [String],
         listedAtMilliseconds: Int64,
         content: RegisterContent,
-        isUnderWay: (ChannelIntent) -> Bool,
+        isUnderWay: (ChannelCreationIntent) -> Bool,
         deletesUnknown: Bool,
         nowMilliseconds: Int64
     ) {
@@ -91,17 +91,19 @@ package struct Reconciliation: Equatable, Sendable {
         let unrecordedChannels = listedChannels.filter {
             !ownChannels.contains($0) && !content.foreignChannels.contains($0)
         }
-        unknownChannels = listedChannels.filter { !ownChannels.contains($0) && content.foreignChannels.contains($0) }
+        possiblyForeignChannels = listedChannels.filter {
+            !ownChannels.contains($0) && content.foreignChannels.contains($0)
+        }
         if deletesUnknown {
-            orphanChannels = unknownChannels
-            unknownChannels = []
+            channelsToDelete = possiblyForeignChannels
+            possiblyForeignChannels = []
         }
         guard !content.intents.contains(where: isUnderWay) else {
             hasCreationUnderWay = true
             return
         }
         if unrecordedChannels.count <= content.intents.count || deletesUnknown {
-            orphanChannels += unrecordedChannels
+            channelsToDelete += unrecordedChannels
             // APNs may still carry out the request of a younger intent, unless each intent has its channel.
             let hasAllChannels = unrecordedChannels.count == content.intents.count
             resolvedIntents = content.intents.filter {
@@ -110,12 +112,12 @@ package struct Reconciliation: Equatable, Sendable {
         } else {
             // Without intents, no attempt of ours created these channels, so other programs did. With intents, some
             // of the channels may be ours, and it is unknown which ones.
-            unknownChannels += unrecordedChannels
+            possiblyForeignChannels += unrecordedChannels
             if content.intents.isEmpty { newForeignChannels = unrecordedChannels }
         }
     }
 
     /// Removes what this result says about entries of the register. A comparison that only looks for the channels of
     /// intents must not change entries.
-    mutating func dropEntryChanges() { (entriesToDelete, unpublishedEntries, lostEntries) = ([], [], []) }
+    mutating func clearEntryResults() { (entriesToDelete, unpublishedEntries, lostEntries) = ([], [], []) }
 }

@@ -123,7 +123,7 @@ struct AssignmentTable {
         updateEntry(report.topic, report.partition) { entry in
             if settledEndOffset >= 0, !isBelowRereadingEnd { entry?.firstUnsettledOffset = settledEndOffset }
             if report.isDrained { entry?.isDrained = true }
-            entry?.completeRereading(settledEndOffset: settledEndOffset)
+            entry?.completeRereadingIfReached(settledEndOffset: settledEndOffset)
         }
         return settledEndOffset >= 0 && !isBelowRereadingEnd
     }
@@ -155,7 +155,7 @@ struct AssignmentTable {
     /// after the last dealt record instead, because no record that can be read now follows it.
     ///
     /// - Returns: the entry if its lane does not know this end of the log yet; else nil.
-    mutating func setHighWatermark(_ highWatermark: Int64, of partition: TopicPartition) -> Entry? {
+    mutating func setHighWatermarkIfChanged(_ highWatermark: Int64, of partition: TopicPartition) -> Entry? {
         guard let entry = self[partition] else { return nil }
         let validHighWatermark = min(max(0, highWatermark), Self.validOffsets.upperBound)
         let end = entry.logEndOffset >= 0 ? max(0, entry.nextOffset) : validHighWatermark
@@ -171,7 +171,7 @@ struct AssignmentTable {
         updateEntry(partition.topic.index, partition.partition) { entry in
             entry?.logEndOffset = offset
             // Reading reached the log's end without a record, so none is left to read again.
-            if entry?.nextOffset ?? 0 < 0 { entry?.completeRereading(settledEndOffset: -1) }
+            if entry?.nextOffset ?? 0 < 0 { entry?.completeRereadingIfReached(settledEndOffset: -1) }
         }
     }
 
@@ -224,7 +224,7 @@ extension AssignmentTable.Entry {
 
     /// - Parameter settledEndOffset: the offset below which the lane has settled all records of this assignment;
     ///   -1: the lane has settled none.
-    fileprivate mutating func completeRereading(settledEndOffset: Int64) {
+    fileprivate mutating func completeRereadingIfReached(settledEndOffset: Int64) {
         guard let rereading, !rereading.isComplete else { return }
         // Reaching the end of the log also completes the rereading: the last records that had to be read again may have
         // been deleted, or may be transaction markers, which no reader gets.

@@ -13,7 +13,7 @@ extension Intake {
     /// due.
     ///
     /// - Returns: nil if the record is not due.
-    func pauseUnlessDue(_ message: consuming Message) -> Message? {
+    func pausePartitionUnlessDue(_ message: consuming Message) -> Message? {
         let partition = TopicPartition(topic: message.topic, partition: message.partition)
         guard partition.topic.index == Self.deferredTopicIndex, let lane = assignments[partition]?.lane else {
             return message
@@ -36,11 +36,11 @@ extension Intake {
 
     /// Pauses a partition of the fan-out topic whose lane had no room for a record. After the pause that the lane
     /// asks for, the partition is read again from this record.
-    func reread(_ rereading: FanoutRereading, _ report: LaneReport) {
+    func pauseForReread(_ rereadRequest: FanoutRereading, _ report: LaneReport) {
         guard assignments.noteRereadRequest(report) else { return }
         let partition = TopicPartition(topic: TopicIdentifier(index: report.topic), partition: report.partition)
-        pausedPartitions.add(partition, untilMilliseconds: loop.nowMilliseconds + rereading.pauseMilliseconds)
-        consumer.pause(partition, rereadingFrom: rereading.offset)
+        pausedPartitions.add(partition, untilMilliseconds: loop.nowMilliseconds + rereadRequest.pauseMilliseconds)
+        consumer.pause(partition, rereadingFrom: rereadRequest.offset)
     }
 
     /// Resumes the partitions whose pause is over. If an APNs pool of a lane works again, also resumes all of this

@@ -54,7 +54,7 @@ extension Intake {
             stopSchedule
             ?? StopSchedule(requestedMilliseconds: loop.nowMilliseconds, drainMilliseconds: drainMilliseconds)
         if case .unfinished = consumer.close(
-            deadlineMilliseconds: remainingMilliseconds(until: schedule.consumerEndMilliseconds)
+            timeoutMilliseconds: remainingMilliseconds(until: schedule.consumerEndMilliseconds)
         ) {
             writeLog(.kafkaCloseLate, ["client": "consumer"])
         }
@@ -63,7 +63,7 @@ extension Intake {
             writeLog(.kafkaCloseLate, ["client": "producer", "missed": "results were not acknowledged in time"])
         }
         if case .unfinished = producer.close(
-            deadlineMilliseconds: remainingMilliseconds(until: schedule.endMilliseconds)
+            timeoutMilliseconds: remainingMilliseconds(until: schedule.endMilliseconds)
         ) {
             writeLog(.kafkaCloseLate, ["client": "producer"])
         }

@@ -51,22 +51,22 @@ enum PartitionLag {
 /// The log ends of partitions from which nothing is fetched. The Kafka thread asks the brokers for these
 /// ends, because librdkafka learns a log's end only from a fetch.
 struct UnfetchedPartitions {
-    static let intervalMilliseconds: Int64 = 5_000
+    static let requestIntervalMilliseconds: Int64 = 5_000
     /// How long the Kafka thread waits for the brokers' answer. The time is short, because meanwhile the lanes get no
     /// records.
-    static let timeoutMilliseconds: Int32 = 500
+    static let requestTimeoutMilliseconds: Int32 = 500
 
     /// Partitions whose committed offset is no longer in the log. They stay stopped until an operator acts.
     var partitionsWithOffsetOutOfRange: Set<TopicPartition> = []
     private(set) var logEndOffsets: [TopicPartition: Int64] = [:]
-    private var dueMilliseconds: Int64 = 0
+    private var requestDueMilliseconds: Int64 = 0
 
-    func isDue(nowMilliseconds: Int64) -> Bool { nowMilliseconds >= dueMilliseconds }
+    func isRequestDue(nowMilliseconds: Int64) -> Bool { nowMilliseconds >= requestDueMilliseconds }
 
     /// - Parameter newLogEndOffsets: nil if the brokers were not asked or did not answer. Then the previous answer
     ///   stays.
-    mutating func apply(_ newLogEndOffsets: [TopicPartition: Int64]?, nowMilliseconds: Int64) {
-        dueMilliseconds = nowMilliseconds + Self.intervalMilliseconds
+    mutating func noteLogEndOffsets(_ newLogEndOffsets: [TopicPartition: Int64]?, nowMilliseconds: Int64) {
+        requestDueMilliseconds = nowMilliseconds + Self.requestIntervalMilliseconds
         if let newLogEndOffsets { logEndOffsets = newLogEndOffsets }
     }
 
@@ -86,7 +86,7 @@ extension Intake {
     /// Notes whether any broker is up. librdkafka reports when its last broker is down. Only its statistics
     /// (`statistics.interval.ms`) show when a broker is up again.
     func noteBroker(isUp: Bool, reason: String) {
-        let wasUp = isBrokerUp
+        let wasUp = isAnyBrokerUp
         guard isUp != wasUp else { return }
         registry.condition.change {
             $0.hasReachedKafka = $0.hasReachedKafka || isUp
@@ -97,13 +97,13 @@ extension Intake {
         } else if wasUp == false {
             writeLog(.kafkaBack, [:])
         }
-        isBrokerUp = isUp
+        isAnyBrokerUp = isUp
     }
 
     func noteMembership(_ membership: WorkerCondition.GroupMembership) {
         let count = assignments.assignedPartitions.count
         registry.condition.change {
-            $0.partitionsAssigned = count
+            $0.assignedPartitionCount = count
             if $0.groupMembership != .left { $0.groupMembership = membership }
             if membership == .member { $0.isTopicMissing = false }
         }
@@ -120,7 +120,7 @@ extension Intake {
 
     func publishMetrics() {
         let assignedPartitions = assignments.assignedPartitions
-        metrics.set(.kafkaReady, to: isBrokerUp == true ? 1 : 0)
+        metrics.set(.kafkaReady, to: isAnyBrokerUp == true ? 1 : 0)
         metrics.set(.partitionsAssigned, to: Int64(assignedPartitions.count))
         metrics.set(
             .partitionsPaused,
@@ -136,11 +136,15 @@ extension Intake {
         metrics.setBusy(
             microseconds: loop.busyMicroseconds,
             nowMilliseconds: loop.nowMilliseconds,
-            ratio: .kafkaThreadBusyRatio,
-            seconds: .kafkaThreadBusySeconds
+            ratioMetric: .kafkaThreadBusyRatio,
+            secondsMetric: .kafkaThreadBusySeconds
         )
         let readings = assignedPartitions.map { partition in
-            PartitionReading(topic: partition.topic.index, partition: partition.partition, lag: lag(of: partition))
+            PartitionReading(
+                topicIndex: partition.topic.index,
+                partition: partition.partition,
+                lag: lag(of: partition)
+            )
         }
         readings.withUnsafeBufferPointer { metrics.publish(partitions: $0, nowMilliseconds: loop.nowMilliseconds) }
     }
@@ -172,8 +176,10 @@ extension Intake {
     /// Asks the brokers for the log ends of partitions from which nothing is fetched, because their lane is full or
     /// they are stopped. For partitions that are read, each fetch reports the end. Leaves out the partitions in
     /// `pausedPartitions`.
-    func requestLogEnds() {
-        guard unfetchedPartitions.isDue(nowMilliseconds: loop.nowMilliseconds), isBrokerUp == true else { return }
+    func fetchLogEndsIfDue() {
+        guard unfetchedPartitions.isRequestDue(nowMilliseconds: loop.nowMilliseconds), isAnyBrokerUp == true else {
+            return
+        }
         let partitions = Array(
             consumer.pausedPartitions.union(partitionsWithoutPosition.errors.keys)
                 .union(unfetchedPartitions.partitionsWithOffsetOutOfRange)
@@ -181,13 +187,13 @@ extension Intake {
         .filter { assignments[$0] != nil && !pausedPartitions.contains($0) }
         var logEndOffsets: [TopicPartition: Int64]?
         if !partitions.isEmpty {
-            announceBlocking(milliseconds: 2 * Int64(UnfetchedPartitions.timeoutMilliseconds))
+            announceBlocking(milliseconds: 2 * Int64(UnfetchedPartitions.requestTimeoutMilliseconds))
             logEndOffsets = try? consumer.fetchLogEndOffsets(
                 of: partitions,
-                timeoutMilliseconds: UnfetchedPartitions.timeoutMilliseconds
+                timeoutMilliseconds: UnfetchedPartitions.requestTimeoutMilliseconds
             )
             loop.refreshClock()
         }
-        unfetchedPartitions.apply(logEndOffsets, nowMilliseconds: loop.nowMilliseconds)
+        unfetchedPartitions.noteLogEndOffsets(logEndOffsets, nowMilliseconds: loop.nowMilliseconds)
     }
 }

@@ -8,28 +8,30 @@ import Reactor
 struct PartitionsWithoutPosition {
     /// The time between two requests to the brokers. If no broker answers, a request may block the Kafka
     /// thread for seconds.
-    static let intervalMilliseconds: Int64 = 5_000
+    static let requestIntervalMilliseconds: Int64 = 5_000
 
     /// The error that stopped each partition.
     private(set) var errors: [TopicPartition: KafkaError] = [:]
-    private var dueMilliseconds: Int64 = 0
+    private var requestDueMilliseconds: Int64 = 0
 
     mutating func insert(_ partition: TopicPartition, _ error: KafkaError) { errors[partition] = error }
 
     /// Forgets a partition that is read again or that was revoked.
     mutating func remove(_ partition: TopicPartition) { errors[partition] = nil }
 
-    func isDue(nowMilliseconds: Int64) -> Bool { !errors.isEmpty && nowMilliseconds >= dueMilliseconds }
+    func isRequestDue(nowMilliseconds: Int64) -> Bool { !errors.isEmpty && nowMilliseconds >= requestDueMilliseconds }
 
     /// Delays the next request, which is for all partitions. A broker that does not answer now would probably not
     /// answer a request for another partition either.
-    mutating func postpone(nowMilliseconds: Int64) { dueMilliseconds = nowMilliseconds + Self.intervalMilliseconds }
+    mutating func postponeRequest(nowMilliseconds: Int64) {
+        requestDueMilliseconds = nowMilliseconds + Self.requestIntervalMilliseconds
+    }
 }
 
 extension Intake {
-    func recover(from error: KafkaError) {
+    func handlePollError(_ error: KafkaError) {
         guard error.isPositionUnknown, let partition = error.partition, assignments[partition] != nil else {
-            return report(error)
+            return reportError(error)
         }
         partitionsWithoutPosition.insert(partition, error)
     }
@@ -43,7 +45,7 @@ extension Intake {
     /// One request covers all partitions. If a request gets no answer, this call makes no further request, so that
     /// the thread does not block longer.
     func recoverPartitionsWithoutPosition() {
-        guard partitionsWithoutPosition.isDue(nowMilliseconds: loop.nowMilliseconds) else { return }
+        guard partitionsWithoutPosition.isRequestDue(nowMilliseconds: loop.nowMilliseconds) else { return }
         announceBlocking(milliseconds: 2 * Int64(Consumer.requestTimeoutMilliseconds))
         let partitions = Array(partitionsWithoutPosition.errors.keys)
         do throws(KafkaError) {
@@ -58,7 +60,7 @@ extension Intake {
                 case .failure(let error):
                     // The coordinator refuses only this partition, so the other partitions need not wait for
                     // it.
-                    report(error)
+                    reportError(error)
                     continue
                 }
                 if offset == nil, let error = consumer.seek(partition, to: .beginning) { throw error }
@@ -68,10 +70,10 @@ extension Intake {
                 partitionsWithoutPosition.remove(partition)
             }
         } catch {
-            report(error)
+            reportError(error)
         }
         guard !partitionsWithoutPosition.errors.isEmpty else { return }
         loop.refreshClock()
-        partitionsWithoutPosition.postpone(nowMilliseconds: loop.nowMilliseconds)
+        partitionsWithoutPosition.postponeRequest(nowMilliseconds: loop.nowMilliseconds)
     }
 }

@@ -11,24 +11,26 @@ import Reactor
 /// assignment. After an empty assignment, it counts as a member when the brokers have said that the topic has
 /// partitions.
 struct EmptyAssignmentCheck {
-    static let intervalMilliseconds: Int64 = 5_000
+    static let requestIntervalMilliseconds: Int64 = 5_000
     /// How long the Kafka thread waits for the brokers' answer. The time is short, because meanwhile the lanes get no
     /// records.
-    static let timeoutMilliseconds: Int32 = 500
+    static let requestTimeoutMilliseconds: Int32 = 500
 
     /// Whether the group has given this worker no partitions, and the brokers have not said yet that the commands
     /// topic has some.
     private(set) var isUnconfirmed = false
-    private var dueMilliseconds: Int64 = 0
+    private var requestDueMilliseconds: Int64 = 0
 
-    mutating func update(isEmpty: Bool) {
+    mutating func noteAssignment(isEmpty: Bool) {
         isUnconfirmed = isEmpty
-        dueMilliseconds = 0
+        requestDueMilliseconds = 0
     }
 
-    func isDue(nowMilliseconds: Int64) -> Bool { isUnconfirmed && nowMilliseconds >= dueMilliseconds }
+    func isRequestDue(nowMilliseconds: Int64) -> Bool { isUnconfirmed && nowMilliseconds >= requestDueMilliseconds }
 
-    mutating func postpone(nowMilliseconds: Int64) { dueMilliseconds = nowMilliseconds + Self.intervalMilliseconds }
+    mutating func postponeRequest(nowMilliseconds: Int64) {
+        requestDueMilliseconds = nowMilliseconds + Self.requestIntervalMilliseconds
+    }
 }
 
 /// Handles the partitions that the group assigns and revokes.
@@ -44,9 +46,9 @@ extension Intake {
             if assignment.lane == nil { writeLog(.partitionsTooMany, ["partition": "\(name(of: partition))"]) }
             sendOrder(.assign, partition, committedOffset: consumer.committedOffsets[partition])
         }
-        rereading.publishSoon()
+        rereading.makePublicationDue()
         rereading.requestPartitionCount()
-        emptyAssignment.update(isEmpty: assignments.assignedPartitions.isEmpty)
+        emptyAssignment.noteAssignment(isEmpty: assignments.assignedPartitions.isEmpty)
         if !emptyAssignment.isUnconfirmed { noteMembership(.member) }
         writeLog(.partitionsAssigned, ["count": "\(partitions.count)"])
     }
@@ -71,21 +73,21 @@ extension Intake {
     /// After an empty assignment, asks the brokers whether the commands topic has partitions. If it has some, other
     /// workers own them, and this worker is on standby.
     func confirmEmptyAssignment() {
-        guard emptyAssignment.isDue(nowMilliseconds: loop.nowMilliseconds), isBrokerUp == true else { return }
-        announceBlocking(milliseconds: 2 * Int64(EmptyAssignmentCheck.timeoutMilliseconds))
+        guard emptyAssignment.isRequestDue(nowMilliseconds: loop.nowMilliseconds), isAnyBrokerUp == true else { return }
+        announceBlocking(milliseconds: 2 * Int64(EmptyAssignmentCheck.requestTimeoutMilliseconds))
         let count = try? consumer.fetchPartitionCount(
             of: TopicIdentifier(index: Self.commandsTopicIndex),
-            timeoutMilliseconds: EmptyAssignmentCheck.timeoutMilliseconds
+            timeoutMilliseconds: EmptyAssignmentCheck.requestTimeoutMilliseconds
         )
         loop.refreshClock()
         if let count {
             registry.condition.change { $0.isTopicMissing = count == 0 }
             if count > 0 {
-                emptyAssignment.update(isEmpty: false)
+                emptyAssignment.noteAssignment(isEmpty: false)
                 return noteMembership(.member)
             }
         }
-        emptyAssignment.postpone(nowMilliseconds: loop.nowMilliseconds)
+        emptyAssignment.postponeRequest(nowMilliseconds: loop.nowMilliseconds)
     }
 
     /// Gives the lane of an assigned partition an order. Does nothing if the lane had no room for the partition.

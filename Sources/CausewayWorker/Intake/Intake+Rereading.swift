@@ -13,7 +13,7 @@ import Reactor
 ///
 /// The lane treats the reread records as a backlog: it reads ahead and merges them to the newest states. New
 /// records wait behind them.
-struct PartitionRereading {
+struct RereadingPartitions {
     /// How long a lane may take to settle what is in flight in a partition. The limit is long, because the lane's
     /// connection to Redis may return seconds after the connection over which `StoreWatch` found the loss.
     static let drainMilliseconds: Int64 = 10_000
@@ -61,7 +61,7 @@ struct PartitionRereading {
 
     /// Makes the Kafka thread publish the partitions' states soon, not only at the end of the usual interval.
     /// `StoreWatch` must write the marks of a new partition before many of the partition's records are settled.
-    mutating func publishSoon() { publicationDueMilliseconds = 0 }
+    mutating func makePublicationDue() { publicationDueMilliseconds = 0 }
 
     /// Makes the Kafka thread ask again for the number of partitions of the registrations topic. The number may have
     /// grown, because the group also assigns partitions when a topic gets new ones.
@@ -86,20 +86,21 @@ extension Intake {
         countLosses(in: requests)
         rereading.waitingRequests += requests
         if !rereading.drainingPartitions.isEmpty { seekDrainedPartitions() }
-        if !rereading.waitingRequests.isEmpty, isBrokerUp == true,
+        if !rereading.waitingRequests.isEmpty, isAnyBrokerUp == true,
             loop.nowMilliseconds >= rereading.retryDueMilliseconds
         {
             beginDraining()
         }
         guard loop.nowMilliseconds >= rereading.publicationDueMilliseconds else { return }
-        rereading.publicationDueMilliseconds = loop.nowMilliseconds + PartitionRereading.publicationIntervalMilliseconds
-        if loop.nowMilliseconds >= rereading.requestDueMilliseconds, isBrokerUp == true { requestOffsets() }
+        rereading.publicationDueMilliseconds =
+            loop.nowMilliseconds + RereadingPartitions.publicationIntervalMilliseconds
+        if loop.nowMilliseconds >= rereading.requestDueMilliseconds, isAnyBrokerUp == true { fetchUnknownOffsets() }
         publishStatus()
     }
 
     private func countLosses(in requests: [RereadingRequest]) {
         for loss in RedisLoss.allCases {
-            let isSeen = requests.contains { $0.isEmptied == (loss == .emptied) }
+            let isSeen = requests.contains { $0.isPrimaryEmptied == (loss == .emptied) }
             if isSeen { metrics.add(.redisLosses, Int(loss.rawValue)) }
         }
     }
@@ -170,10 +171,10 @@ extension Intake {
     }
 
     /// Asks the brokers for unknown offsets and partition counts. The Kafka thread waits for the answers.
-    private func requestOffsets() {
+    private func fetchUnknownOffsets() {
         let unknownStartPartitions = markedPartitions.filter { startOffset(of: $0) == nil }
         guard !unknownStartPartitions.isEmpty || rereading.needsPartitionCount else { return }
-        let timeoutMilliseconds = PartitionRereading.requestTimeoutMilliseconds
+        let timeoutMilliseconds = RereadingPartitions.requestTimeoutMilliseconds
         announceBlocking(milliseconds: 4 * Int64(timeoutMilliseconds))
         if !unknownStartPartitions.isEmpty,
             let offsets = try? consumer.fetchCommittedOffsets(
@@ -184,7 +185,7 @@ extension Intake {
             for (partition, result) in zip(unknownStartPartitions, offsets) {
                 switch result {
                 case .success(let offset): rereading.fetchedStartOffsets[partition] = offset ?? 0
-                case .failure(let error): report(error)
+                case .failure(let error): reportError(error)
                 }
             }
         }
@@ -195,13 +196,13 @@ extension Intake {
             (rereading.registrationPartitionCount, rereading.needsPartitionCount) = (count, false)
         }
         loop.refreshClock()
-        rereading.requestDueMilliseconds = loop.nowMilliseconds + PartitionRereading.requestIntervalMilliseconds
+        rereading.requestDueMilliseconds = loop.nowMilliseconds + RereadingPartitions.requestIntervalMilliseconds
     }
 
     // MARK: - Reading again
 
     private func beginDraining() {
-        rereading.retryDueMilliseconds = loop.nowMilliseconds + PartitionRereading.retryMilliseconds
+        rereading.retryDueMilliseconds = loop.nowMilliseconds + RereadingPartitions.retryMilliseconds
         let requests = rereading.waitingRequests.filter {
             assignments[$0.topicPartition]?.assignmentNumber == $0.assignmentNumber
         }
@@ -225,7 +226,7 @@ extension Intake {
                     continue
                 }
                 sendOrder(.revoke, request.topicPartition)
-                let end = loop.nowMilliseconds + PartitionRereading.drainMilliseconds
+                let end = loop.nowMilliseconds + RereadingPartitions.drainMilliseconds
                 rereading.drainingPartitions.append(
                     .init(request: request, startPosition: start, drainEndMilliseconds: end)
                 )
@@ -235,7 +236,7 @@ extension Intake {
             }
         } catch {
             rereading.waitingRequests = requests
-            report(error)
+            reportError(error)
             loop.refreshClock()
         }
         publishStatus()
@@ -268,11 +269,11 @@ extension Intake {
                 partition.request.topicPartition,
                 to: partition.startPosition.limited(to: settledEndOffset)
             ) {
-                report(error)
+                reportError(error)
                 // Try again later with this partition and those after it. If a broker does not answer for this
                 // partition, it would probably not answer for the next one.
                 loop.refreshClock()
-                rereading.seekDueMilliseconds = loop.nowMilliseconds + PartitionRereading.retryMilliseconds
+                rereading.seekDueMilliseconds = loop.nowMilliseconds + RereadingPartitions.retryMilliseconds
                 rereading.drainingPartitions = Array(draining[index...])
                 return
             }

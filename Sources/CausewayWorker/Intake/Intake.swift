@@ -58,19 +58,19 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     /// The index of each error's label in the metrics, by librdkafka's error code.
     let errorLabelIndices: [Int32: Int]
     /// Whether any broker is up; nil: librdkafka has not reported this yet.
-    var isBrokerUp: Bool?
+    var isAnyBrokerUp: Bool?
 
     var phase = Phase.running
     var assignments = AssignmentTable()
     private var isTurnEndRequested = false
     private var watermarksDueMilliseconds: Int64 = 0
     private var fetchTrigger = FetchTrigger()
-    /// Whether a timer is set that calls `wakeFetching` again.
+    /// Whether a timer is set that calls `wakeFetchingIfDue` again.
     private var isFetchTimerSet = false
     var partitionsWithoutPosition = PartitionsWithoutPosition()
     var unfetchedPartitions = UnfetchedPartitions()
     var emptyAssignment = EmptyAssignmentCheck()
-    var rereading: PartitionRereading
+    var rereading: RereadingPartitions
     /// For each lane: the records that did not fit its inbox.
     var overflows: [LaneOverflow]
     /// For each lane: counts and limits the bytes of the records in its inbox.
@@ -145,22 +145,22 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         isTurnEndRequested = false
         guard phase == .running else { return }
         takeLaneReports()
-        if let error = consumer.commitIfDue(nowMilliseconds: loop.nowMilliseconds) { report(error) }
+        if let error = consumer.commitIfDue(nowMilliseconds: loop.nowMilliseconds) { reportError(error) }
         passDeliveryReports()
         if signals.isStopRequested { return stop() }
-        if signals.takeSettingsRequest() { announceSettings() }
+        if signals.takeSettingsOffer() { sendSettingsOrders() }
         moveOverflowsToInboxes()
         reportHighWatermarks()
         resumeDuePartitions()
         pollRecords()
-        wakeFetching()
+        wakeFetchingIfDue()
         // Each of these calls may wait for a broker. After the signal to stop, the thread begins none of
         // them.
         if !signals.isStopRequested { recoverPartitionsWithoutPosition() }
         if !signals.isStopRequested { confirmEmptyAssignment() }
         if !signals.isStopRequested { rereadPartitions() }
         wakeLanes()
-        if !signals.isStopRequested { requestLogEnds() }
+        if !signals.isStopRequested { fetchLogEndsIfDue() }
         publishMetricsIfDue()
         if let error = consumer.fatalError ?? producer.fatalError { fail(error) }
     }
@@ -174,14 +174,14 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
             switch consumer.poll() {
             case .message(let message):
                 pollCount += 1
-                if let message = pauseUnlessDue(message), !deal(message) { mayContinue = mayPoll }
+                if let message = pausePartitionUnlessDue(message), !dealToLane(message) { mayContinue = mayPoll }
             case .none: return
             case .partitionEnd(let partition, let offset):
                 pollCount += 1
                 noteLogEnd(of: partition, offset: offset)
             case .error(let error):
                 pollCount += 1
-                recover(from: error)
+                handlePollError(error)
             }
         }
         if mayContinue { wakeup.signal() }
@@ -189,7 +189,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
 
     /// Wakes librdkafka's fetching before the consumer's queue is empty, so that a backlog is read without
     /// pauses.
-    private func wakeFetching() {
+    private func wakeFetchingIfDue() {
         guard consumer.stopsFetchingWhenFull else { return }
         let recordsBehind = assignments.countRecordsBehind(of: Self.commandsTopicIndex)
         let isDue = fetchTrigger.triggerIfDue(
@@ -221,7 +221,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     ///
     /// - Returns: false if the lane has no room for the record now. The record then waits in the lane's
     ///   overflow.
-    func deal(_ message: consuming Message) -> Bool {
+    func dealToLane(_ message: consuming Message) -> Bool {
         let topic = message.topic.index
         let (partition, offset) = (message.partition, message.offset)
         guard let assignment = assignments[topic, partition], let lane = assignment.lane else { return true }
@@ -230,7 +230,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
             // commit no offset of the partition.
             let topicPartition = TopicPartition(topic: message.topic, partition: partition)
             let reason = "\(name(of: topicPartition)): the record's offset \(offset) is out of range"
-            report(KafkaError(code: KafkaError.badRecordCode, reason: reason, partition: topicPartition))
+            reportError(KafkaError(code: KafkaError.badRecordCode, reason: reason, partition: topicPartition))
             return true
         }
         let bytes = InboxByteLimiter.recordBytes(of: message)
@@ -287,12 +287,12 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         guard let lane = assignments[partition]?.lane,
             mailboxes[lane].orders.count < LaneMailbox.partitionsMax,
             let high = consumer.watermarks(of: partition)?.high, high >= 0,
-            let assignment = assignments.setHighWatermark(high, of: partition)
+            let assignment = assignments.setHighWatermarkIfChanged(high, of: partition)
         else { return }
         _ = mailboxes[lane].orders
             .push(
                 LaneOrder(
-                    kind: .highWatermark,
+                    kind: .noteHighWatermark,
                     topic: partition.topic.index,
                     partition: partition.partition,
                     assignmentNumber: assignment.assignmentNumber,
@@ -344,7 +344,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         for mailbox in mailboxes {
             while let report = mailbox.laneReports.pop() {
                 let progress = report.progress?.take()
-                if let rereading = report.rereading { reread(rereading, report) }
+                if let rereadRequest = report.rereadRequest { pauseForReread(rereadRequest, report) }
                 guard assignments.apply(report, committableOffset: progress?.committableOffset), let progress else {
                     continue
                 }
@@ -359,7 +359,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
                     nextOffset: progress.committableOffset,
                     metadata: progress.metadata
                 )
-                if let error { self.report(error) }
+                if let error { reportError(error) }
             }
         }
     }
@@ -376,14 +376,14 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         wakeLanes()
     }
 
-    private func announceSettings() {
+    private func sendSettingsOrders() {
         for mailbox in mailboxes {
-            precondition(mailbox.orders.push(LaneOrder(kind: .settings)), "the lane's ring has room for the order")
+            precondition(mailbox.orders.push(LaneOrder(kind: .takeSettings)), "the lane's ring has room for the order")
             mailbox.wakeup.signal()
         }
     }
 
-    func report(_ error: KafkaError) {
+    func reportError(_ error: KafkaError) {
         count(error)
         var fields: Logger.Metadata = ["error": "\(error)"]
         if error.isUnknownTopic { fields["help"] = "create the topic: causeway topics --create" }

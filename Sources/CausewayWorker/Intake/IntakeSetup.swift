@@ -14,7 +14,7 @@ struct IntakeSetup: @unchecked Sendable {
     var drainMilliseconds: Int64
     /// The most bytes of records that may wait in a lane's inbox. Only a record that is alone there may have more.
     var inboxBytesMax: Int
-    var rereading: PartitionRereading
+    var rereading: RereadingPartitions
     var registry: MetricRegistry
     var logger: Logger
 }

@@ -7,35 +7,39 @@ import Synchronization
 final class IntakeSignals: Sendable {
     /// When a stop was first requested, monotonic milliseconds; 0: not yet. All deadlines of the stop count from this
     /// time (R5).
-    private let stopMilliseconds = Atomic<Int64>(0)
+    private let firstStopRequestMilliseconds = Atomic<Int64>(0)
     private let areSettingsOffered = Atomic<Bool>(false)
     private let isStopAtOnceRequested = Atomic<Bool>(false)
     private let failure = Mutex<(any Error)?>(nil)
-    private let ending = Mutex<Ending>(.awaited([]))
+    private let endState = Mutex<EndState>(.pending([]))
 
-    private enum Ending {
-        case awaited([CheckedContinuation<Void, Never>])
-        case reached
+    private enum EndState {
+        case pending([CheckedContinuation<Void, Never>])
+        case ended
     }
 
     var isStopRequested: Bool { stopRequestedMilliseconds != nil }
 
     /// When a stop was first requested, monotonic milliseconds; nil: not yet.
     var stopRequestedMilliseconds: Int64? {
-        let milliseconds = stopMilliseconds.load(ordering: .acquiring)
+        let milliseconds = firstStopRequestMilliseconds.load(ordering: .acquiring)
         return milliseconds == 0 ? nil : milliseconds
     }
 
     func requestStop() {
         let now = EventLoop.monotonicMilliseconds
-        _ = stopMilliseconds.compareExchange(expected: 0, desired: max(1, now), ordering: .acquiringAndReleasing)
+        _ = firstStopRequestMilliseconds.compareExchange(
+            expected: 0,
+            desired: max(1, now),
+            ordering: .acquiringAndReleasing
+        )
     }
 
     /// Says that reloaded settings are in the lanes' mailboxes. The Kafka thread then orders the lanes to
     /// take them, because only this thread gives orders.
     func offerSettings() { areSettingsOffered.store(true, ordering: .releasing) }
 
-    func takeSettingsRequest() -> Bool {
+    func takeSettingsOffer() -> Bool {
         areSettingsOffered.load(ordering: .relaxed) && areSettingsOffered.exchange(false, ordering: .acquiring)
     }
 
@@ -54,9 +58,9 @@ final class IntakeSignals: Sendable {
 
     /// Notes that the lanes have ended and the clients are closed. The Kafka thread calls this last.
     func noteEnded() {
-        let continuations = ending.withLock { ending -> [CheckedContinuation<Void, Never>] in
-            guard case .awaited(let continuations) = ending else { return [] }
-            ending = .reached
+        let continuations = endState.withLock { endState -> [CheckedContinuation<Void, Never>] in
+            guard case .pending(let continuations) = endState else { return [] }
+            endState = .ended
             return continuations
         }
         for continuation in continuations { continuation.resume() }
@@ -64,9 +68,9 @@ final class IntakeSignals: Sendable {
 
     func waitUntilEnded() async {
         await withCheckedContinuation { continuation in
-            let hasEnded = ending.withLock { ending in
-                guard case .awaited(let continuations) = ending else { return true }
-                ending = .awaited(continuations + [continuation])
+            let hasEnded = endState.withLock { endState in
+                guard case .pending(let continuations) = endState else { return true }
+                endState = .pending(continuations + [continuation])
                 return false
             }
             if hasEnded { continuation.resume() }

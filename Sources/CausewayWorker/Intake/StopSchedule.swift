@@ -8,7 +8,7 @@ struct StopSchedule: Equatable {
     static let closingMillisecondsMax: Int64 = 5_000
     /// The least time of each closing step. A step gets only this time if earlier steps have used up the schedule,
     /// or after a second signal. A signal during a step does not shorten the step.
-    static let stepMillisecondsMin: Int64 = 500
+    static let closingStepMillisecondsMin: Int64 = 500
 
     /// Deadlines in ascending order, monotonic milliseconds. Until the first one, the worker waits for the
     /// records in flight.
@@ -21,14 +21,15 @@ struct StopSchedule: Equatable {
         let closingMilliseconds = min(Self.closingMillisecondsMax, drainMilliseconds / 4)
         endMilliseconds = requestedMilliseconds + drainMilliseconds
         drainEndMilliseconds = endMilliseconds - closingMilliseconds
-        flushEndMilliseconds = endMilliseconds - min(Self.stepMillisecondsMin, closingMilliseconds / 4)
-        consumerEndMilliseconds = endMilliseconds - min(2 * Self.stepMillisecondsMin, closingMilliseconds / 2)
+        flushEndMilliseconds = endMilliseconds - min(Self.closingStepMillisecondsMin, closingMilliseconds / 4)
+        consumerEndMilliseconds = endMilliseconds - min(2 * Self.closingStepMillisecondsMin, closingMilliseconds / 2)
     }
 
     /// Returns how long a closing step that begins now may take.
     static func remainingMilliseconds(until endMilliseconds: Int64, nowMilliseconds: Int64, isStoppingAtOnce: Bool)
         -> Int64
     {
-        isStoppingAtOnce ? stepMillisecondsMin : max(stepMillisecondsMin, endMilliseconds - nowMilliseconds)
+        isStoppingAtOnce
+            ? closingStepMillisecondsMin : max(closingStepMillisecondsMin, endMilliseconds - nowMilliseconds)
     }
 }

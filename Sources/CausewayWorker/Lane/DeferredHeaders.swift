@@ -17,7 +17,7 @@ import LiveActivity
 enum DeferredHeaders {
     /// No lane of this release writes a `state` with more or fewer numbers. A command with such a `state` is read as if
     /// a producer had written it.
-    private static let numberCount = 18
+    private static let stateNumberCount = 18
     /// The accepted range of times in `state`. No worker writes a time outside this range.
     private static let validMilliseconds = Int64(-1)...1 << 53
 
@@ -53,15 +53,16 @@ enum DeferredHeaders {
         let alert = deferral.alertVersion
         // A producer chooses the record's timestamp, and a token's registration time may come from this timestamp.
         // So both may be out of range and are limited.
-        let recordMilliseconds = clamped(deferral.recordMilliseconds)
+        let recordTimestampMilliseconds = clamped(deferral.recordTimestampMilliseconds)
         let registeredAtMilliseconds = clamped(deferral.registeredAtMilliseconds)
         let numbers: [any FixedWidthInteger] = [
             deferral.topic.rawValue, deferral.partition, deferral.offset, deferral.count,
-            recordMilliseconds, deferral.receivedMilliseconds, deferral.attempts, deferral.earlierResultCount,
+            recordTimestampMilliseconds, deferral.receivedAtMilliseconds, deferral.attempts,
+            deferral.earlierResultCount,
             deferral.supersededCount, registeredAtMilliseconds, deferral.claim, flags(of: deferral),
             alert?.timestamp ?? -1, alert?.sequence ?? 0, deferral.priorityWithoutAlert,
             deferral.isAlertExpired ? 1 : 0,
-            deferral.serviceFaults, deferral.pauseEndMilliseconds,
+            deferral.serviceFaultCount, deferral.pauseEndMilliseconds,
         ]
         return numbers.map { "\($0)" }.joined(separator: " ")
     }
@@ -79,20 +80,21 @@ enum DeferredHeaders {
 
     static func parseDeferral(_ state: String) -> Deferral? {
         var numbers = state.split(separator: " ", omittingEmptySubsequences: false)[...]
-        guard numbers.count == numberCount else { return nil }
+        guard numbers.count == stateNumberCount else { return nil }
         func nextNumber<Number: FixedWidthInteger>(_: Number.Type) -> Number? { Number(numbers.removeFirst()) }
         guard let topic = nextNumber(UInt8.self).flatMap(RecordTopic.init(rawValue:)), topic != .deferred,
             let partition = nextNumber(Int32.self), let offset = nextNumber(Int64.self), partition >= 0, offset >= 0,
             let count = nextNumber(UInt16.self),
-            let recordMilliseconds = nextNumber(Int64.self), let receivedMilliseconds = nextNumber(Int64.self),
+            let recordTimestampMilliseconds = nextNumber(Int64.self),
+            let receivedAtMilliseconds = nextNumber(Int64.self),
             let attempts = nextNumber(UInt8.self), let earlierResultCount = nextNumber(UInt8.self),
             let superseded = nextNumber(UInt32.self), let registeredAtMilliseconds = nextNumber(Int64.self),
             let claim = nextNumber(UInt64.self), let flags = nextNumber(UInt8.self),
             let timestamp = nextNumber(Int64.self), let sequence = nextNumber(UInt64.self),
             let priorityWithoutAlert = nextNumber(UInt8.self), [0, 5, 10].contains(priorityWithoutAlert),
-            let isAlertExpired = nextNumber(UInt8.self), let serviceFaults = nextNumber(UInt8.self),
+            let isAlertExpired = nextNumber(UInt8.self), let serviceFaultCount = nextNumber(UInt8.self),
             let pauseEndMilliseconds = nextNumber(Int64.self),
-            [recordMilliseconds, receivedMilliseconds, registeredAtMilliseconds, pauseEndMilliseconds]
+            [recordTimestampMilliseconds, receivedAtMilliseconds, registeredAtMilliseconds, pauseEndMilliseconds]
                 .allSatisfy(validMilliseconds.contains),
             timestamp < 0 || (Limits.timestampMin...Limits.timestampMax).contains(timestamp)
         else { return nil }
@@ -101,8 +103,8 @@ enum DeferredHeaders {
             partition: partition,
             offset: offset,
             count: count,
-            recordMilliseconds: recordMilliseconds,
-            receivedMilliseconds: receivedMilliseconds,
+            recordTimestampMilliseconds: recordTimestampMilliseconds,
+            receivedAtMilliseconds: receivedAtMilliseconds,
             attempts: attempts,
             earlierResultCount: earlierResultCount,
             supersededCount: superseded,
@@ -113,7 +115,7 @@ enum DeferredHeaders {
             alertVersion: timestamp < 0 ? nil : Version(timestamp: timestamp, sequence: sequence),
             priorityWithoutAlert: priorityWithoutAlert,
             isAlertExpired: isAlertExpired == 1,
-            serviceFaults: serviceFaults,
+            serviceFaultCount: serviceFaultCount,
             pauseEndMilliseconds: pauseEndMilliseconds
         )
     }

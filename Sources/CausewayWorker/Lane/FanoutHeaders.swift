@@ -20,7 +20,7 @@ import LiveActivity
 enum FanoutHeaders {
     /// The most headers of a fan-out record, without the two of the trace.
     static let headersMax = 6
-    private static let numberCount = 15
+    private static let stateNumberCount = 15
     /// The accepted range of times in `state`. No worker writes a time outside this range.
     private static let validMilliseconds = Int64(-1)...1 << 53
     /// The accepted range of offsets. The Kafka thread deals no record whose offset is outside this range.
@@ -61,7 +61,7 @@ enum FanoutHeaders {
     /// malformed. Valid as long as the message.
     static func readDroppedFields(of message: borrowing Message) -> UnsafeRawBufferPointer {
         let nothing = UnsafeRawBufferPointer(start: nil, count: 0)
-        guard let names = message.headers?.lastValue(named: "dropped"), OversizeFields.isNameList(names) else {
+        guard let names = message.headers?.lastValue(named: "dropped"), OversizeFields.isFieldNameList(names) else {
             return nothing
         }
         return names
@@ -96,7 +96,7 @@ enum FanoutHeaders {
         let words = text.split(separator: " ", omittingEmptySubsequences: false)
         guard words.count == 4,
             let environment = APNsEnvironment.allCases.first(where: { $0.name.description == words[0] }),
-            let storage = ChannelStorage.allCases.first(where: { $0.name.description == words[1] }),
+            let storage = ChannelStoragePolicy.allCases.first(where: { $0.name.description == words[1] }),
             let count = UInt8(words[2]), (1...APNsEnvironment.allCases.count).contains(Int(count)),
             let identifier = ChannelIdentifier(String(words[3]))
         else { return nil }
@@ -107,9 +107,10 @@ enum FanoutHeaders {
         let (grant, alert) = (instruction.grant, instruction.alertVersion)
         let numbers: [any FixedWidthInteger] = [
             instruction.range.index, instruction.range.rangeCount,
-            grant.timestamp, grant.priority, grant.frequentPriority, grant.isDemoted ? 1 : 0,
+            grant.timestamp, grant.priority, grant.frequentUpdatesPriority, grant.isDemoted ? 1 : 0,
             instruction.partition, instruction.offset,
-            instruction.recordMilliseconds, instruction.receivedMilliseconds, instruction.admittedMilliseconds,
+            instruction.recordTimestampMilliseconds, instruction.receivedAtMilliseconds,
+            instruction.admittedAtMilliseconds,
             alert?.timestamp ?? -1, alert?.sequence ?? 0, instruction.isAlertExpired ? 1 : 0,
             instruction.channel == nil ? rangeFormat : broadcastFormat,
         ]
@@ -134,7 +135,7 @@ enum FanoutHeaders {
         absence: String? = nil
     ) -> FanoutInstruction? {
         var numbers = state.split(separator: " ", omittingEmptySubsequences: false)[...]
-        guard numbers.count == numberCount,
+        guard numbers.count == stateNumberCount,
             numbers.removeLast() == "\(text == nil ? rangeFormat : broadcastFormat)"
         else { return nil }
         let broadcast = text.flatMap { parseChannel($0) }
@@ -145,14 +146,16 @@ enum FanoutHeaders {
         guard let index = nextNumber(UInt16.self), let count = nextNumber(UInt16.self),
             let range = SegmentRange(index: Int(index), rangeCount: Int(count)),
             let timestamp = nextNumber(Int64.self), (Limits.timestampMin...Limits.timestampMax).contains(timestamp),
-            let priority = nextNumber(UInt8.self), let frequentPriority = nextNumber(UInt8.self),
+            let priority = nextNumber(UInt8.self), let frequentUpdatesPriority = nextNumber(UInt8.self),
             let isDemoted = nextFlag(),
-            [priority, frequentPriority].allSatisfy({ $0 == 5 || $0 == 10 }),
+            [priority, frequentUpdatesPriority].allSatisfy({ $0 == 5 || $0 == 10 }),
             let partition = nextNumber(Int32.self), let offset = nextNumber(Int64.self), partition >= 0,
             validOffsets.contains(offset),
-            let recordMilliseconds = nextNumber(Int64.self), let receivedMilliseconds = nextNumber(Int64.self),
-            let admittedMilliseconds = nextNumber(Int64.self),
-            [recordMilliseconds, receivedMilliseconds, admittedMilliseconds].allSatisfy(validMilliseconds.contains),
+            let recordTimestampMilliseconds = nextNumber(Int64.self),
+            let receivedAtMilliseconds = nextNumber(Int64.self),
+            let admittedAtMilliseconds = nextNumber(Int64.self),
+            [recordTimestampMilliseconds, receivedAtMilliseconds, admittedAtMilliseconds]
+                .allSatisfy(validMilliseconds.contains),
             let alertTimestamp = nextNumber(Int64.self), (-1...Limits.timestampMax).contains(alertTimestamp),
             let alertSequence = nextNumber(UInt64.self), let isAlertExpired = nextFlag()
         else { return nil }
@@ -162,16 +165,16 @@ enum FanoutHeaders {
             grant: AudienceGrant(
                 timestamp: timestamp,
                 priority: priority,
-                frequentPriority: frequentPriority,
+                frequentUpdatesPriority: frequentUpdatesPriority,
                 isDemoted: isDemoted,
                 rangeCount: count,
                 broadcastCount: broadcast?.count ?? 0
             ),
             partition: partition,
             offset: offset,
-            recordMilliseconds: recordMilliseconds,
-            receivedMilliseconds: receivedMilliseconds,
-            admittedMilliseconds: admittedMilliseconds,
+            recordTimestampMilliseconds: recordTimestampMilliseconds,
+            receivedAtMilliseconds: receivedAtMilliseconds,
+            admittedAtMilliseconds: admittedAtMilliseconds,
             alertVersion: alertTimestamp < 0 ? nil : Version(timestamp: alertTimestamp, sequence: alertSequence),
             isAlertExpired: isAlertExpired,
             startChannels: channelsOfStart,

@@ -15,11 +15,15 @@ extension Lane {
             metrics.add(.audienceRanges, appIndex, Int(resultContent.outcome.rawValue))
         }
         // If APNs answered no push, or if the time of the command's record is unknown, there is no duration to observe.
-        guard resultContent.recordMilliseconds >= 0, resultContent.lastResponseMilliseconds >= 0 else { return }
+        guard resultContent.recordTimestampMilliseconds >= 0, resultContent.lastResponseMilliseconds >= 0 else {
+            return
+        }
         metrics.observe(
             production.kind == .rangeResult ? .audienceRangeTime : .audienceCommandTime,
             appIndex,
-            microseconds: Self.microseconds(resultContent.lastResponseMilliseconds - resultContent.recordMilliseconds)
+            microseconds: Self.clampedMicroseconds(
+                resultContent.lastResponseMilliseconds - resultContent.recordTimestampMilliseconds
+            )
         )
     }
 

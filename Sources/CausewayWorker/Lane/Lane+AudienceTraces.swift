@@ -14,7 +14,7 @@ extension Lane {
             let finishedTrace = tracer.makeFannedOutTrace(
                 trace,
                 view,
-                admittedMilliseconds: command.admittedMilliseconds,
+                admittedAtMilliseconds: command.admittedAtMilliseconds,
                 atMilliseconds: now.wallMilliseconds
             )
         else { return }
@@ -33,7 +33,8 @@ extension Lane {
         }
         // If a broadcast was the last to end, the result over all ranges and broadcasts names the command's own span,
         // because a broadcast has no span.
-        guard production.kind != .broadcastTotals, let resultContent = audiences.resultContent(of: production),
+        guard production.kind != .commandResultAfterBroadcast,
+            let resultContent = audiences.resultContent(of: production),
             let finishedTrace = tracer.makeFinishedTrace(
                 trace,
                 FinishedRange(resultContent),
@@ -55,9 +56,9 @@ extension FinishedRange {
             offset: resultContent.offset,
             event: resultContent.event,
             outcome: resultContent.outcome,
-            members: resultContent.memberCount,
+            memberCount: resultContent.memberCount,
             priority: resultContent.priority,
-            receivedMilliseconds: resultContent.receivedMilliseconds
+            receivedAtMilliseconds: resultContent.receivedAtMilliseconds
         )
     }
 }

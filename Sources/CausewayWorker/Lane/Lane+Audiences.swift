@@ -38,7 +38,7 @@ extension Lane {
                     start: command.reason.utf8Start,
                     count: command.reason.utf8CodeUnitCount
                 ),
-                admittedMilliseconds: command.admittedMilliseconds,
+                admittedAtMilliseconds: command.admittedAtMilliseconds,
                 now: now
             )
         }
@@ -58,13 +58,13 @@ extension Lane {
             )
             delivery.membershipChangeTaken()
         }
-        while let member = audiences.nextReturnedMember() { delivery.membershipChanged(member, now: now) }
+        while let member = audiences.nextReturnedMember() { delivery.audiencesNotified(member, now: now) }
     }
 
     /// Takes back the commands to audiences that still wait for their admission, if their partition is being revoked.
     /// The next owner of the partition handles these commands.
     func withdrawAudienceCommands() {
-        audiences.withdraw { delivery.isBeingRevoked($0) }
+        audiences.withdrawWaitingCommands { delivery.isPartitionBeingRevoked($0) }
     }
 }
 
@@ -80,17 +80,17 @@ extension IncomingCommand {
             activityTemplate: view.activityTemplate,
             version: view.version,
             priority: view.priority,
-            policy: UInt8(view.policy),
+            policy: UInt8(view.policyIndex),
             policyName: view.policyName,
-            expiration: view.ownExpiration,
+            expiration: view.ownExpirationSeconds,
             staleDate: view.staleDate,
             identifier: view.commandIdentifier,
             body: view.body,
             layout: view.layout,
             partition: view.partition,
             offset: view.offset,
-            recordMilliseconds: view.recordMilliseconds,
-            receivedMilliseconds: view.receivedMilliseconds,
+            recordTimestampMilliseconds: view.recordTimestampMilliseconds,
+            receivedAtMilliseconds: view.receivedAtMilliseconds,
             trace: view.trace,
             droppedFields: view.droppedFields
         )
@@ -102,14 +102,14 @@ extension IncomingMembershipChange {
         self.init(
             member: change.member,
             identifier: view.memberIdentifier(change.member.kind),
-            joins: change.joinedAudiences,
-            wasMemberOfAll: change.wasMemberOfAll,
-            departures: change.leftAudiences,
+            joinedAudiences: change.joinedAudiences,
+            wasMemberOfAllAudiences: change.wasMemberOfAllAudiences,
+            leftAudiences: change.leftAudiences,
             leftAtMilliseconds: change.leftAtMilliseconds,
             token: view.token,
             environment: view.environment,
             registeredAtMilliseconds: view.registeredAtMilliseconds,
-            frequentUpdates: view.frequentUpdates != false,
+            allowsFrequentUpdates: view.allowsFrequentUpdates != false,
             supportsChannels: view.supportsChannels,
             shownVersion: view.shownVersion
         )
@@ -146,17 +146,17 @@ extension Lane {
     func performAudienceActivityCalls() {
         guard store.isReady else { return }
         var postponementsLeft = Self.postponedAudienceCallsPerTurnMax
-        while let issueOutcome = audiences.withNextActivityCall(now: now, { store.issue($0) }) {
+        while let issueOutcome = audiences.withNextActivityStoreCall(now: now, { store.issue($0) }) {
             switch issueOutcome {
             case .issued:
-                audiences.activityCallTaken()
+                audiences.activityStoreCallTaken()
             case .notReady where store.hasSeveralServers && postponementsLeft > 0:
                 postponementsLeft -= 1
-                audiences.activityCallPostponed()
+                audiences.activityStoreCallPostponed()
             case .notReady, .full, .replicasMissing:
                 return
             case .outOfBounds:
-                audiences.activityCallRefused(now: now)
+                audiences.activityStoreCallRefused(now: now)
             }
         }
     }
@@ -171,7 +171,7 @@ extension Lane {
         let failure = error.storeFailure
         if failure == .refused {
             writeLog(.redisRefused, ["script": "audience", "reason": "\(error)"])
-        } else if error.needsOperator {
+        } else if error.needsOperatorAction {
             writeLog(.redisError, ["script": "audience", "reason": "\(error)"])
         }
         audiences.storeFailed(tag: tag, failure, now: now)
@@ -225,7 +225,8 @@ extension Lane {
         switch kind {
         case .fanout: setup.topics.fanout
         case .start: setup.topics.commands
-        case .rangeResult, .commandResult, .memberResult, .broadcastResult, .broadcastTotals: setup.topics.results
+        case .rangeResult, .commandResult, .memberResult, .broadcastResult, .commandResultAfterBroadcast:
+            setup.topics.results
         case .invalidation: setup.topics.invalidations
         }
     }

@@ -46,7 +46,7 @@ extension Lane {
         for response in mailbox.channelResponses.takeAll() {
             let (appIndex, audience) = (response.appIndex, response.audience)
             if let channel = response.channel {
-                audiences.channelKnown(appIndex: appIndex, audience: audience, channel, now: now)
+                audiences.channelProvided(appIndex: appIndex, audience: audience, channel, now: now)
             } else {
                 audiences.channelRefused(
                     appIndex: appIndex,
@@ -57,15 +57,15 @@ extension Lane {
             }
         }
         while let need = audiences.nextChannelNeed() {
-            setup.requestChannel(ChannelRequest(need, of: setup.apps))
+            setup.requestChannel(ChannelRequest(need, of: setup.bundleIdentifiers))
         }
     }
 }
 
 extension ChannelRequest {
-    fileprivate init(_ need: ChannelNeed, of apps: [[UInt8]]) {
+    fileprivate init(_ need: ChannelNeed, of bundleIdentifiers: [[UInt8]]) {
         let (app, audience) = (
-            String(decoding: apps[Int(need.appIndex)], as: UTF8.self),
+            String(decoding: bundleIdentifiers[Int(need.appIndex)], as: UTF8.self),
             String(decoding: need.audience, as: UTF8.self)
         )
         switch need.kind {
@@ -83,7 +83,7 @@ extension AudienceChannel {
         guard let environment = APNsEnvironment.allCases.first(where: { "\($0.name)" == entry.environment }),
             let identifier = ChannelIdentifier(entry.channel)
         else { return nil }
-        let storage: ChannelStorage = entry.storage == .newest ? .newest : .none
+        let storage: ChannelStoragePolicy = entry.storage == .newest ? .newest : .none
         self.init(environment: environment, storage: storage, identifier: identifier)
     }
 }

@@ -21,7 +21,7 @@ extension Lane {
         )
         if let trace = RecordTrace(view.trace) { trace.append(to: &headers) }
         writer.reset()
-        setup.apps[view.appIndex].withUnsafeBytes { view.deferredCommand(app: $0).write(to: &writer) }
+        setup.bundleIdentifiers[view.appIndex].withUnsafeBytes { view.deferredCommand(app: $0).write(to: &writer) }
         return setup.producer.produce(
             topic: setup.topics.deferred,
             partition: defersToSourcePartition ? view.partition : -1,
@@ -48,8 +48,8 @@ extension Lane {
     /// This happens at most once in `worker.deferredDelayMilliseconds`. Otherwise a pool that fails again and
     /// again would make the lane read and defer all its commands repeatedly, including those of other apps.
     func reportPoolRecovery() {
-        guard delivery.takePoolRecovery(), loop.nowMilliseconds >= nextPoolRecoveryMilliseconds else { return }
-        nextPoolRecoveryMilliseconds = loop.nowMilliseconds + setup.delivery.deferredDelayMilliseconds
+        guard delivery.takePoolRecovery(), loop.nowMilliseconds >= nextRecoveryReportMilliseconds else { return }
+        nextRecoveryReportMilliseconds = loop.nowMilliseconds + setup.delivery.deferredDelayMilliseconds
         mailbox.notePoolRecovery(wallMilliseconds: now.wallMilliseconds)
         kafkaWakeup.signal()
     }

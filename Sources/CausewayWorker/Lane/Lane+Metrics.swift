@@ -17,50 +17,54 @@ extension Lane {
     func countAcknowledged(_ production: Production) {
         let view = delivery.view(production.record)
         // A record that names no configured app counts at the index after the last app.
-        let appIndex = min(view.appIndex, setup.apps.count)
+        let appIndex = min(view.appIndex, setup.bundleIdentifiers.count)
         switch production.kind {
         case .result:
             metrics.add(.outcomes, appIndex, Int(view.outcome.rawValue))
-            if view.outcome == .accepted { observeTimes(of: view, appIndex: appIndex) }
+            if view.outcome == .accepted { observeLatencies(of: view, appIndex: appIndex) }
         case .invalidation: metrics.add(.invalidations, appIndex)
         case .deadLetter: metrics.add(.deadLetters, appIndex)
         case .deferral: metrics.add(.commandsDeferred, appIndex)
-        case .traceEnd: preconditionFailure("a trace is not written to Kafka")
+        case .endWithoutResult: preconditionFailure("a trace is not written to Kafka")
         }
     }
 
-    private func observeTimes(of view: RecordView, appIndex: Int) {
-        if view.recordMilliseconds >= 0 {
-            observe(.queue, from: view.recordMilliseconds, to: view.receivedMilliseconds)
-            let freshness = view.answeredMilliseconds - view.recordMilliseconds
-            metrics.observe(.freshness, appIndex, microseconds: Self.microseconds(freshness))
+    private func observeLatencies(of view: RecordView, appIndex: Int) {
+        if view.recordTimestampMilliseconds >= 0 {
+            observeLatency(.queue, from: view.recordTimestampMilliseconds, to: view.receivedAtMilliseconds)
+            let freshness = view.answeredAtMilliseconds - view.recordTimestampMilliseconds
+            metrics.observe(.freshness, appIndex, microseconds: Self.clampedMicroseconds(freshness))
         }
-        observe(.admit, from: view.receivedMilliseconds, to: view.admittedMilliseconds)
-        observe(.stream, from: view.admittedMilliseconds, to: view.sentMilliseconds)
-        observe(.apns, from: view.sentMilliseconds, to: view.answeredMilliseconds)
-        observe(.settle, from: view.answeredMilliseconds, to: loop.wallMilliseconds)
+        observeLatency(.admit, from: view.receivedAtMilliseconds, to: view.admittedAtMilliseconds)
+        observeLatency(.stream, from: view.admittedAtMilliseconds, to: view.sentAtMilliseconds)
+        observeLatency(.apns, from: view.sentAtMilliseconds, to: view.answeredAtMilliseconds)
+        observeLatency(.settle, from: view.answeredAtMilliseconds, to: loop.wallMilliseconds)
     }
 
-    private func observe(_ part: LatencyPart, from start: Int64, to end: Int64) {
-        metrics.observe(.latencyPartTime, Int(part.rawValue), microseconds: Self.microseconds(end - start))
+    private func observeLatency(_ part: LatencyPart, from start: Int64, to end: Int64) {
+        metrics.observe(
+            .latencyPartTime,
+            Int(part.rawValue),
+            microseconds: Self.clampedMicroseconds(end - start)
+        )
     }
 
     /// Converts a duration to microseconds, limited to the range from 0 to one year. A producer chooses a record's
     /// timestamp, so without the limits a wrong clock could cause a negative duration or an overflow.
-    static func microseconds(_ milliseconds: Int64) -> Int64 {
+    static func clampedMicroseconds(_ milliseconds: Int64) -> Int64 {
         min(max(0, milliseconds), 31_536_000_000) * 1_000
     }
 
     /// Counts a push of priority 10, or a demoted push: its activity's empty budget changed the priority from 10 to 5.
     /// Redis draws from the budget once for each version, so only the first attempt counts.
-    func countSent(_ record: UInt32) {
+    func countBudgetDrawOrDemotion(_ record: UInt32) {
         let view = delivery.view(record)
         guard !view.isRetry else { return }
-        let policy = setup.registry.labels.policyIndex(view.policy)
+        let policyIndex = setup.registry.labels.policyIndex(view.policyIndex)
         if view.isDemoted {
-            metrics.add(.budgetDemotions, view.appIndex, policy)
+            metrics.add(.budgetDemotions, view.appIndex, policyIndex)
         } else if view.priority == 10 {
-            metrics.add(.budgetDraws, view.appIndex, policy)
+            metrics.add(.budgetDraws, view.appIndex, policyIndex)
         }
     }
 
@@ -74,7 +78,7 @@ extension Lane {
         metrics.observe(
             .apnsRoundTrip,
             Int(pools[pool].identifier.environment.rawValue),
-            microseconds: Self.microseconds(response.answeredAtMilliseconds - response.sentAtMilliseconds)
+            microseconds: Self.clampedMicroseconds(response.answeredAtMilliseconds - response.sentAtMilliseconds)
         )
     }
 
@@ -99,8 +103,8 @@ extension Lane {
         metrics.setBusy(
             microseconds: loop.busyMicroseconds,
             nowMilliseconds: loop.nowMilliseconds,
-            ratio: .laneBusyRatio,
-            seconds: .laneBusySeconds
+            ratioMetric: .laneBusyRatio,
+            secondsMetric: .laneBusySeconds
         )
         readPartitionMetrics()
         partitionReadings.withUnsafeBufferPointer {
@@ -141,36 +145,36 @@ extension Lane {
             metrics.set(.pushesInFlight, number, to: Int64(gauges.pushesInFlight))
             metrics.set(.pushesWaiting, number, to: Int64(delivery.waitingPushCount(of: pool.identifier)))
             metrics.set(.breakerOpen, number, to: pool.pool.breakerCause == nil ? 0 : 1)
-            setTokenAge(of: pool, gauges)
+            setProviderTokenAge(of: pool, gauges)
         }
     }
 
-    private func setTokenAge(of pool: LanePool, _ gauges: PoolGauges) {
+    private func setProviderTokenAge(of pool: LanePool, _ gauges: PoolGauges) {
         let wallSeconds = loop.wallMilliseconds / 1_000
         let number = pool.number
         let isNeeded = gauges.pushesInFlight > 0 || delivery.waitingPushCount(of: pool.identifier) > 0
-        tokenUses[number]
+        providerTokenUses[number]
             .update(
                 submittedPushCount: pool.pool.statistics.pushesSubmitted,
                 isNeeded: isNeeded,
                 issuedAtSeconds: gauges.providerTokenIssuedAtSeconds,
                 nowMilliseconds: loop.nowMilliseconds
             )
-        guard tokenUses[number].isInUse(nowMilliseconds: loop.nowMilliseconds) else { return }
+        guard providerTokenUses[number].isInUse(nowMilliseconds: loop.nowMilliseconds) else { return }
         if isNeeded, gauges.providerTokenIssuedAtSeconds < 0,
             let token = setup.pools[number].tokenSource.currentToken(unixSeconds: wallSeconds)
         {
             // While the pool has no connection, for example because APNs is down, publish the age of the
             // token that the next connection will use.
-            tokenUses[number].issuedAtSeconds = token.issuedAtSeconds
+            providerTokenUses[number].issuedAtSeconds = token.issuedAtSeconds
         }
-        guard let issuedAtSeconds = tokenUses[number].issuedAtSeconds else { return }
+        guard let issuedAtSeconds = providerTokenUses[number].issuedAtSeconds else { return }
         let age = loop.wallMilliseconds - issuedAtSeconds * 1_000
-        metrics.setHighest(.providerTokenAge, setup.pools[number].signerIndex, to: age)
+        metrics.raise(.providerTokenAge, setup.pools[number].signerIndex, to: age)
     }
 
     private func setAppMetrics() {
-        for appIndex in setup.apps.indices {
+        for appIndex in setup.bundleIdentifiers.indices {
             let counters = delivery.counters(of: appIndex)
             metrics.set(.commandsCoalesced, appIndex, to: Int64(clamping: counters.coalescedCommands))
             metrics.set(.bodiesWithDroppedFields, appIndex, to: Int64(clamping: counters.bodiesWithDroppedFields))
@@ -191,8 +195,8 @@ extension Lane {
     /// Counts superseded commands that get no result. They count when a newer state replaces them. Other commands
     /// count when Kafka acknowledges their result.
     private func countSupersededWithoutResult(_ counters: AppCounters, of appIndex: Int) {
-        let uncounted = counters.supersededWithoutResult &- supersededCountsPublished[appIndex]
-        supersededCountsPublished[appIndex] = counters.supersededWithoutResult
+        let uncounted = counters.supersededWithoutResult &- publishedSupersededCounts[appIndex]
+        publishedSupersededCounts[appIndex] = counters.supersededWithoutResult
         metrics.add(.outcomes, appIndex, Int(Outcome.superseded.rawValue), by: Int64(clamping: uncounted))
     }
 
@@ -224,9 +228,9 @@ extension Lane {
             let oldest = oldestUnsettledMilliseconds(of: entry)
             partitionReadings.append(
                 PartitionReading(
-                    topic: entry.topic,
+                    topicIndex: entry.topic,
                     partition: entry.partition,
-                    oldestUnsettledMilliseconds: oldest.map { max(0, loop.nowMilliseconds - $0) } ?? 0,
+                    oldestUnsettledAgeMilliseconds: oldest.map { max(0, loop.nowMilliseconds - $0) } ?? 0,
                     settledWatermark: committableOffset(of: entry) ?? -1
                 )
             )

@@ -6,12 +6,12 @@ import Reactor
 extension Lane {
     func reportOffsets() {
         var hasReported = false
-        for position in partitions.entries.indices {
-            let entry = partitions[position]
+        for entryIndex in partitions.entries.indices {
+            let entry = partitions[entryIndex]
             guard let offset = committableOffset(of: entry),
                 offset != entry.reportedOffset || progressRevision(of: entry) != entry.reportedRevision
             else { continue }
-            guard report(position, isDrained: false) else { break }
+            guard reportPartition(entryIndex, isDrained: false) else { break }
             hasReported = true
         }
         if hasReported { kafkaWakeup.signal() }
@@ -19,11 +19,11 @@ extension Lane {
 
     func reportDrainedPartitions() {
         var hasReported = false
-        for position in partitions.entries.indices where partitions[position].isRevoking {
-            let entry = partitions[position]
+        for entryIndex in partitions.entries.indices where partitions[entryIndex].isRevoking {
+            let entry = partitions[entryIndex]
             guard !entry.isReportedDrained, isDrained(entry) else { continue }
-            guard report(position, isDrained: true) else { break }
-            partitions[position].isReportedDrained = true
+            guard reportPartition(entryIndex, isDrained: true) else { break }
+            partitions[entryIndex].isReportedDrained = true
             hasReported = true
         }
         if hasReported { kafkaWakeup.signal() }
@@ -33,9 +33,9 @@ extension Lane {
     /// this request carry an older `rereadRequestCount`, so the lane drops them.
     func requestRereadings() {
         var hasReported = false
-        for position in partitions.entries.indices where partitions[position].isFanout {
-            let entry = partitions[position]
-            guard let rereading = audiences.rereading(entry.coreIndex, now: now) else { continue }
+        for entryIndex in partitions.entries.indices where partitions[entryIndex].isFanout {
+            let entry = partitions[entryIndex]
+            guard let rereadRequest = audiences.rereading(entry.coreIndex, now: now) else { continue }
             let isPushed = mailbox.laneReports.push(
                 LaneReport(
                     topic: entry.topic,
@@ -43,19 +43,19 @@ extension Lane {
                     assignmentNumber: entry.assignmentNumber,
                     progress: nil,
                     isDrained: false,
-                    rereading: rereading
+                    rereadRequest: rereadRequest
                 )
             )
             guard isPushed else { break }
-            audiences.rereadingBegan(entry.coreIndex, from: rereading.offset, now: now)
-            partitions[position].rereadRequestCount &+= 1
+            audiences.rereadingBegan(entry.coreIndex, from: rereadRequest.offset, now: now)
+            partitions[entryIndex].rereadRequestCount &+= 1
             hasReported = true
         }
         if hasReported { kafkaWakeup.signal() }
     }
 
-    private func report(_ position: Int, isDrained: Bool) -> Bool {
-        let entry = partitions[position]
+    private func reportPartition(_ entryIndex: Int, isDrained: Bool) -> Bool {
+        let entry = partitions[entryIndex]
         let progress = progress(of: entry)
         let boxedProgress = progress.map { RingBox.passRetained($0) }
         let isPushed = mailbox.laneReports.push(
@@ -68,8 +68,8 @@ extension Lane {
             )
         )
         if isPushed {
-            partitions[position].reportedOffset = progress?.committableOffset ?? -1
-            partitions[position].reportedRevision = progressRevision(of: entry)
+            partitions[entryIndex].reportedOffset = progress?.committableOffset ?? -1
+            partitions[entryIndex].reportedRevision = progressRevision(of: entry)
         } else {
             boxedProgress?.release()
         }

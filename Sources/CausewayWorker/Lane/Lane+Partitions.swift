@@ -22,7 +22,7 @@ extension Lane {
                 delivery.noteRereadRecords(coreIndex, below: committedOffset.offset, metadata: $0)
             }
         } else if let committedOffset {
-            resume(coreIndex, at: committedOffset, order)
+            restoreSettledOffsets(coreIndex, at: committedOffset, order)
         }
         insert(order, coreIndex: coreIndex)
     }
@@ -48,13 +48,23 @@ extension Lane {
     }
 
     /// Lets the core skip the records that earlier owners have settled above the committed offset.
-    private func resume(_ coreIndex: UInt32, at committedOffset: CommittedOffset, _ order: LaneOrder) {
+    private func restoreSettledOffsets(_ coreIndex: UInt32, at committedOffset: CommittedOffset, _ order: LaneOrder) {
         guard !committedOffset.metadata.isEmpty else { return }
         let skipped = committedOffset.logEndOffset.flatMap { logEndOffset in
             committedOffset.metadata.withUnsafeBytes {
                 order.topic == Intake.fanoutTopicIndex
-                    ? audiences.resume(coreIndex, at: committedOffset.offset, metadata: $0, logEndOffset: logEndOffset)
-                    : delivery.resume(coreIndex, at: committedOffset.offset, metadata: $0, logEndOffset: logEndOffset)
+                    ? audiences.restoreSettledOffsets(
+                        coreIndex,
+                        at: committedOffset.offset,
+                        metadata: $0,
+                        logEndOffset: logEndOffset
+                    )
+                    : delivery.restoreSettledOffsets(
+                        coreIndex,
+                        at: committedOffset.offset,
+                        metadata: $0,
+                        logEndOffset: logEndOffset
+                    )
             }
         }
         if skipped == nil {
@@ -68,37 +78,37 @@ extension Lane {
     }
 
     func revoke(_ order: LaneOrder) {
-        guard let position = partitions.position(topic: order.topic, partition: order.partition),
-            partitions[position].assignmentNumber == order.assignmentNumber
+        guard let entryIndex = partitions.entryIndex(topic: order.topic, partition: order.partition),
+            partitions[entryIndex].assignmentNumber == order.assignmentNumber
         else { return }
-        partitions[position].isRevoking = true
-        let coreIndex = partitions[position].coreIndex
-        guard !partitions[position].isFanout else { return audiences.beginRevoking(coreIndex, now: now) }
+        partitions[entryIndex].isRevoking = true
+        let coreIndex = partitions[entryIndex].coreIndex
+        guard !partitions[entryIndex].isFanout else { return audiences.beginRevoking(coreIndex, now: now) }
         delivery.beginRevoking(coreIndex, now: now)
         withdrawAudienceCommands()
     }
 
     func release(_ order: LaneOrder) {
-        guard let position = partitions.position(topic: order.topic, partition: order.partition),
-            partitions[position].assignmentNumber == order.assignmentNumber
+        guard let entryIndex = partitions.entryIndex(topic: order.topic, partition: order.partition),
+            partitions[entryIndex].assignmentNumber == order.assignmentNumber
         else { return }
-        if partitions[position].isFanout {
-            audiences.release(partition: partitions[position].coreIndex, now: now)
+        if partitions[entryIndex].isFanout {
+            audiences.release(partition: partitions[entryIndex].coreIndex, now: now)
         } else {
-            delivery.release(partition: partitions[position].coreIndex, now: now)
+            delivery.release(partition: partitions[entryIndex].coreIndex, now: now)
         }
-        partitions.remove(at: position)
+        partitions.remove(at: entryIndex)
     }
 
     func noteHighWatermark(_ order: LaneOrder) {
-        guard let position = partitions.position(topic: order.topic, partition: order.partition),
-            partitions[position].assignmentNumber == order.assignmentNumber
+        guard let entryIndex = partitions.entryIndex(topic: order.topic, partition: order.partition),
+            partitions[entryIndex].assignmentNumber == order.assignmentNumber
         else { return }
-        if partitions[position].highWatermark < 0 {
-            partitions[position].assumedBehindUntilMilliseconds =
+        if partitions[entryIndex].highWatermark < 0 {
+            partitions[entryIndex].assumedBehindUntilMilliseconds =
                 loop.nowMilliseconds + LanePartitions.assumedBehindWithLogEndMilliseconds
         }
-        partitions[position].highWatermark = order.highWatermark
+        partitions[entryIndex].highWatermark = order.highWatermark
     }
 
     // MARK: - State in the cores

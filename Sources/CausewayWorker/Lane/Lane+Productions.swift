@@ -16,12 +16,14 @@ extension Lane {
                 case .invalidation: produceInvalidation(production.record, tag: tag)
                 case .deadLetter: produceDeadLetter(production.record, tag: tag)
                 case .deferral: produceDeferral(production.record, tag: tag)
-                case .traceEnd: exportTrace(of: production.record)
+                case .endWithoutResult: exportTrace(of: production.record)
                 }
             switch outcome {
             case .queued:
                 delivery.productionTaken(production)
-                if production.kind == .traceEnd { delivery.productionEnded(production, .acknowledged, now: now) }
+                if production.kind == .endWithoutResult {
+                    delivery.productionEnded(production, .acknowledged, now: now)
+                }
             case .queueFull:
                 // A delivery report makes room in the producer. The lane tries again in its next turn, at the latest
                 // when it reports offsets.
@@ -53,7 +55,7 @@ extension Lane {
     private func produceResult(_ record: UInt32, tag: UInt64) -> ProduceOutcome {
         let view = delivery.view(record)
         let topic = setup.delivery.name(of: view.topic)
-        let app = view.appIndex < setup.apps.count ? setup.apps[view.appIndex] : nil
+        let app = view.appIndex < setup.bundleIdentifiers.count ? setup.bundleIdentifiers[view.appIndex] : nil
         writer.reset()
         return topic.withUnsafeBytes { topic in
             var result = Self.makeResultRecord(of: view, topic: topic)
@@ -101,10 +103,10 @@ extension Lane {
         result.audience = view.audience.isEmpty ? nil : view.audience
         if !view.channel.isEmpty { result.channel = (view.channel, view.environment) }
         result.device = view.device.isEmpty ? nil : view.device
-        result.status = view.status
+        result.status = view.httpStatus
         result.reason = view.reason.isEmpty ? nil : view.reason
         // If nothing was sent, for example because no connection was ready, the result describes no push.
-        if view.sentMilliseconds >= 0 {
+        if view.sentAtMilliseconds >= 0 {
             result.apnsIdentifier = view.apnsIdentifier
             result.sentTimestamp = view.sentTimestamp
             result.priority = view.priority
@@ -116,11 +118,11 @@ extension Lane {
         result.droppedFieldNames = view.droppedFields
         result.policy = view.policyName.isEmpty ? nil : view.policyName
         result.attempts = Int(view.attempts)
-        result.recordMilliseconds = view.recordMilliseconds
-        result.receivedMilliseconds = view.receivedMilliseconds
-        result.admittedMilliseconds = view.admittedMilliseconds
-        result.sentMilliseconds = view.sentMilliseconds
-        result.answeredMilliseconds = view.answeredMilliseconds
+        result.recordTimestampMilliseconds = view.recordTimestampMilliseconds
+        result.receivedAtMilliseconds = view.receivedAtMilliseconds
+        result.admittedAtMilliseconds = view.admittedAtMilliseconds
+        result.sentAtMilliseconds = view.sentAtMilliseconds
+        result.answeredAtMilliseconds = view.answeredAtMilliseconds
         return result
     }
 
@@ -135,7 +137,7 @@ extension Lane {
     private func produceInvalidation(_ record: UInt32, tag: UInt64) -> ProduceOutcome {
         let view = delivery.view(record)
         writer.reset()
-        return setup.apps[view.appIndex]
+        return setup.bundleIdentifiers[view.appIndex]
             .withUnsafeBytes { app in
                 InvalidationRecord(
                     app: app,

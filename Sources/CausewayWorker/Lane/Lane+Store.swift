@@ -36,8 +36,8 @@ extension Lane {
     }
 
     func handleStoreReply(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>) {
-        if Audiences.isActivityCall(tag: tag) {
-            audiences.activityReplied(tag: tag, now: now)
+        if Audiences.isActivityStoreCall(tag: tag) {
+            audiences.activityStoreReplied(tag: tag, now: now)
         } else {
             delivery.storeReplied(tag: tag, reply, now: now)
         }
@@ -55,20 +55,20 @@ extension Lane {
         metrics.add(.redisErrors, Int(error.code.rawValue))
         if failure == .refused {
             writeLog(.redisRefused, ["script": "\(script)", "reason": "\(error)"])
-        } else if error.needsOperator {
+        } else if error.needsOperatorAction {
             writeLog(.redisError, ["script": "\(script)", "reason": "\(error)"])
         }
-        if Audiences.isActivityCall(tag: tag) {
-            audiences.activityFailed(tag: tag, failure, now: now)
+        if Audiences.isActivityStoreCall(tag: tag) {
+            audiences.activityStoreFailed(tag: tag, failure, now: now)
         } else if failure == .refused {
-            refuse(tag, reason: error.reason)
+            reportRefusal(tag, reason: error.reason)
         } else {
             delivery.storeFailed(tag: tag, failure, now: now)
         }
         requestTurnEnd()
     }
 
-    private func refuse(_ tag: UInt64, reason: String) {
+    private func reportRefusal(_ tag: UInt64, reason: String) {
         var reason = "Redis: " + reason
         reason.withUTF8 { delivery.storeFailed(tag: tag, .refused, reason: UnsafeRawBufferPointer($0), now: now) }
     }

@@ -36,7 +36,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
     static let deliveryReportsPerTurnMax = 16_384
     /// How many delivery reports ahead a record is prefetched. A lane handles about six reports in the time
     /// of one memory access.
-    static let reportPrefetchDistance = 6
+    static let deliveryReportPrefetchDistance = 6
     /// How often the lane tells the Kafka thread which offsets it may commit. The Kafka thread commits four times a
     /// second by default.
     static let offsetReportIntervalMilliseconds: Int64 = 100
@@ -58,11 +58,11 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
     /// The metrics of each partition. The array is kept so that its memory is reused.
     var partitionReadings: [PartitionReading] = []
     /// For each app: how many superseded commands without a result have been added to the metrics.
-    var supersededCountsPublished: [UInt64]
+    var publishedSupersededCounts: [UInt64]
     /// The gauges of each app's rounds. The array is kept so that its memory is reused.
     var roundGauges: [RoundGauges]
     /// The provider token that each pool used last, by pool number.
-    var tokenUses: [ProviderTokenUse]
+    var providerTokenUses: [ProviderTokenUse]
     var delivery: Delivery
     var partitions = LanePartitions()
     private lazy var storeRelay = LaneStoreRelay(lane: self)
@@ -79,7 +79,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
     /// deferred topic turned out to have fewer partitions.
     var defersToSourcePartition = true
     /// The lane reports no recovered pool before this time. Monotonic milliseconds.
-    var nextPoolRecoveryMilliseconds: Int64 = 0
+    var nextRecoveryReportMilliseconds: Int64 = 0
     let tracer: LaneTracer
     /// A record from the inbox for which the core has no room yet.
     private var waitingEntry: InboxEntry?
@@ -95,9 +95,9 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
         self.kafkaWakeup = kafkaWakeup
         self.setup = setup
         metrics = ThreadMetrics(publishingTo: setup.registry.lanes[number])
-        supersededCountsPublished = setup.apps.map { _ in 0 }
-        roundGauges = setup.apps.map { _ in RoundGauges() }
-        tokenUses = setup.pools.map { _ in ProviderTokenUse() }
+        publishedSupersededCounts = setup.bundleIdentifiers.map { _ in 0 }
+        roundGauges = setup.bundleIdentifiers.map { _ in RoundGauges() }
+        providerTokenUses = setup.pools.map { _ in ProviderTokenUse() }
         log = LimitedLog(logger: setup.logger, events: setup.registry.events)
         tracer = LaneTracer(
             ring: setup.traceRings.isEmpty ? nil : setup.traceRings[number],
@@ -209,8 +209,8 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
             case .assign: assign(order)
             case .revoke: revoke(order)
             case .release: release(order)
-            case .highWatermark: noteHighWatermark(order)
-            case .settings: takeSettings()
+            case .noteHighWatermark: noteHighWatermark(order)
+            case .takeSettings: takeSettings()
             case .stop: loop.stop()
             }
         }
@@ -227,13 +227,13 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
     /// Reports to the core how many records of each partition of the commands topic the lane has not taken yet. The
     /// lane does this once a turn, before the core begins to work on new records.
     private func reportLag() {
-        for position in partitions.entries.indices where partitions[position].topic == Intake.commandsTopicIndex {
+        for entryIndex in partitions.entries.indices where partitions[entryIndex].topic == Intake.commandsTopicIndex {
             let (records, isAssumed) = partitions.countRecordsBehind(
-                at: position,
+                at: entryIndex,
                 assumedRecords: setup.delivery.readAheadLagRecords + 1,
                 nowMilliseconds: loop.nowMilliseconds
             )
-            delivery.noteLag(partitions[position].coreIndex, recordsBehind: records, isAssumed: isAssumed, now: now)
+            delivery.noteLag(partitions[entryIndex].coreIndex, recordsBehind: records, isAssumed: isAssumed, now: now)
         }
     }
 
@@ -244,7 +244,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
             waitingEntry = nil
             prefetchRecords()
             // The order that assigns the partition may have come after this turn took its orders.
-            if partitions.position(topic: entry.topic, partition: entry.partition) == nil { takeOrders() }
+            if partitions.entryIndex(topic: entry.topic, partition: entry.partition) == nil { takeOrders() }
             guard receive(entry) else {
                 waitingEntry = entry
                 return
@@ -275,15 +275,15 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
     private func receive(_ entry: InboxEntry) -> Bool {
         guard let pointer = Message.Pointer(bitPattern: entry.messageAddress) else { return true }
         let message = Message(taking: pointer)
-        guard let position = partitions.position(topic: entry.topic, partition: entry.partition),
-            partitions[position].expects(entry)
+        guard let entryIndex = partitions.entryIndex(topic: entry.topic, partition: entry.partition),
+            partitions[entryIndex].expects(entry)
         else { return true }
-        let coreIndex = partitions[position].coreIndex
-        guard hasRoom(for: message.offset, partitions[position]) else {
+        let coreIndex = partitions[entryIndex].coreIndex
+        guard hasRoom(for: message.offset, partitions[entryIndex]) else {
             _ = message.releaseOwnership()
             return false
         }
-        partitions[position].nextOffset = message.offset + 1
+        partitions[entryIndex].nextOffset = message.offset + 1
         metrics.add(.recordsReceived, Int(entry.topic))
         let record = IncomingRecord(
             partition: coreIndex,
@@ -326,7 +326,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
             }
             // Prefetch the record of a later report. It was produced a while ago and has left the processor's
             // cache.
-            if let next = mailbox.deliveryReports.peek(at: Self.reportPrefetchDistance),
+            if let next = mailbox.deliveryReports.peek(at: Self.deliveryReportPrefetchDistance),
                 let production = Production(tag: next.tag)
             {
                 delivery.prefetchRecord(of: production)

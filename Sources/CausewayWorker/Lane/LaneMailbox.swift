@@ -55,9 +55,9 @@ struct LaneOrder: BitwiseCopyable {
         /// Forget the partition, drained or not.
         case release
         /// Note the end of the partition's log.
-        case highWatermark
+        case noteHighWatermark
         /// Take the reloaded settings from the mailbox.
-        case settings
+        case takeSettings
         /// End the lane's event loop.
         case stop
     }
@@ -66,7 +66,7 @@ struct LaneOrder: BitwiseCopyable {
     var topic: Int32 = 0
     var partition: Int32 = 0
     var assignmentNumber: UInt32 = 0
-    /// For `highWatermark`: the end of the partition's log (`AssignmentTable.Entry.highWatermark`).
+    /// For `noteHighWatermark`: the end of the partition's log (`AssignmentTable.Entry.highWatermark`).
     var highWatermark: Int64 = -1
     /// For `assign`: whether settled records must be processed again instead of skipped, because Redis has
     /// lost what they wrote.
@@ -82,13 +82,13 @@ struct LaneReport: BitwiseCopyable {
     var topic: Int32
     var partition: Int32
     var assignmentNumber: UInt32
-    /// The offset and the metadata to commit; nil if no record was received yet, and in a report with a `rereading`.
-    /// The thread that pops the report takes ownership.
+    /// The offset and the metadata to commit; nil if no record was received yet, and in a report with a
+    /// `rereadRequest`. The thread that pops the report takes ownership.
     var progress: Unmanaged<RingBox<PartitionProgress>>?
     /// Whether no record of the partition is under way: the lane has settled each, or dropped it for the next owner.
     var isDrained: Bool
     /// The lane's request to read dropped records of the partition again.
-    var rereading: FanoutRereading?
+    var rereadRequest: FanoutRereading?
 }
 
 /// A heap value that passes through a ring by reference. A ring itself takes only trivial values. Used rarely, and

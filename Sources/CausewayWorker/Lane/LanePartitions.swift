@@ -35,16 +35,16 @@ struct LanePartitions {
 
     private(set) var entries: [Entry] = []
     /// The position in `entries` of each partition, ordered by partition, then by topic; -1: none.
-    private var positions: [Int] = []
+    private var entryIndices: [Int] = []
 
-    private static func positionIndex(_ topic: Int32, _ partition: Int32) -> Int {
+    private static func lookupIndex(_ topic: Int32, _ partition: Int32) -> Int {
         Int(partition) * Intake.topicCount + Int(topic)
     }
 
-    func position(topic: Int32, partition: Int32) -> Int? {
-        let index = Self.positionIndex(topic, partition)
-        guard index >= 0, index < positions.count, positions[index] >= 0 else { return nil }
-        return positions[index]
+    func entryIndex(topic: Int32, partition: Int32) -> Int? {
+        let index = Self.lookupIndex(topic, partition)
+        guard index >= 0, index < entryIndices.count, entryIndices[index] >= 0 else { return nil }
+        return entryIndices[index]
     }
 
     /// How long after its assignment the lane assumes that a partition is far behind, while the end of its log is
@@ -61,11 +61,11 @@ struct LanePartitions {
     /// fetch. For a short time this method then returns `assumedRecords`, and after that 0. Without this time, a lane
     /// with a small backlog in each of many partitions would begin to send before it knows all of them.
     func countRecordsBehind(
-        at position: Int,
+        at entryIndex: Int,
         assumedRecords: Int64,
         nowMilliseconds: Int64
     ) -> (records: Int64, isAssumed: Bool) {
-        let entry = entries[position]
+        let entry = entries[entryIndex]
         if entry.highWatermark >= 0, entry.nextOffset >= 0 {
             return (max(0, entry.highWatermark - entry.nextOffset), false)
         }
@@ -73,27 +73,27 @@ struct LanePartitions {
         return (isAssumedBehind ? assumedRecords : 0, isAssumedBehind)
     }
 
-    subscript(_ position: Int) -> Entry {
-        get { entries[position] }
-        set { entries[position] = newValue }
+    subscript(_ entryIndex: Int) -> Entry {
+        get { entries[entryIndex] }
+        set { entries[entryIndex] = newValue }
     }
 
     mutating func insert(_ entry: Entry) {
-        let index = Self.positionIndex(entry.topic, entry.partition)
-        if positions.count <= index {
-            positions.append(contentsOf: repeatElement(-1, count: index + 1 - positions.count))
+        let index = Self.lookupIndex(entry.topic, entry.partition)
+        if entryIndices.count <= index {
+            entryIndices.append(contentsOf: repeatElement(-1, count: index + 1 - entryIndices.count))
         }
-        precondition(positions[index] < 0, "a partition was assigned twice")
-        positions[index] = entries.count
+        precondition(entryIndices[index] < 0, "a partition was assigned twice")
+        entryIndices[index] = entries.count
         entries.append(entry)
     }
 
-    mutating func remove(at position: Int) {
-        let entry = entries[position]
-        positions[Self.positionIndex(entry.topic, entry.partition)] = -1
+    mutating func remove(at entryIndex: Int) {
+        let entry = entries[entryIndex]
+        entryIndices[Self.lookupIndex(entry.topic, entry.partition)] = -1
         let last = entries.removeLast()
-        guard position < entries.count else { return }
-        entries[position] = last
-        positions[Self.positionIndex(last.topic, last.partition)] = position
+        guard entryIndex < entries.count else { return }
+        entries[entryIndex] = last
+        entryIndices[Self.lookupIndex(last.topic, last.partition)] = entryIndex
     }
 }

@@ -13,19 +13,19 @@ final class LanePool {
     /// Whether the pool refused a push. The lane gives the pool no further push until the pool reports room.
     fileprivate(set) var isFull = false
     fileprivate var retryPermission = RetryPermission()
-    private let responses: LanePoolResponseHandler
+    private let responseHandler: LanePoolResponseHandler
 
     init(number: Int, pool setup: LaneSetup.Pool, lane: Lane) {
         self.number = number
         identifier = setup.identifier
-        responses = LanePoolResponseHandler(number: number, name: setup.name, lane: lane)
+        responseHandler = LanePoolResponseHandler(number: number, name: setup.name, lane: lane)
         pool = Pool(
             loop: lane.loop,
             configuration: setup.configuration,
             tokenSource: setup.tokenSource,
-            handler: responses
+            handler: responseHandler
         )
-        responses.owner = self
+        responseHandler.owner = self
     }
 
     fileprivate func permitsRetry(now: Moment) -> Bool {
@@ -63,12 +63,12 @@ private final class LanePoolResponseHandler: PushHandler {
             status: response.status,
             reason: response.reasonText,
             advice: response.reason.advice,
-            invalidAtMilliseconds: response.timestampMilliseconds,
-            sentMilliseconds: response.sentAtMilliseconds,
-            answeredMilliseconds: response.answeredAtMilliseconds,
+            invalidAtMilliseconds: response.tokenInvalidAtMilliseconds,
+            sentAtMilliseconds: response.sentAtMilliseconds,
+            answeredAtMilliseconds: response.answeredAtMilliseconds,
             connection: response.connection,
             isRetryPermitted: owner?.permitsRetry(now: lane.now) ?? false,
-            acceptsOtherTokens: owner?.pool.trustsTokenRefusals ?? false
+            isTokenRefusalTrusted: owner?.pool.trustsTokenRefusals ?? false
         )
         if Audiences.isPush(tag: response.tag) {
             lane.audiences.pushAnswered(tag: response.tag, result, now: lane.now)
@@ -117,14 +117,18 @@ extension Lane {
     /// audiences. (R22)
     func performPushes() {
         for pool in pools where !pool.isFull {
-            while let record = delivery.nextPush(pool.identifier, permitsRetry: pool.permitsRetry(now: now), now: now) {
+            while let record = delivery.takeNextPush(
+                pool.identifier,
+                permitsRetry: pool.permitsRetry(now: now),
+                now: now
+            ) {
                 guard submit(record, to: pool) else {
-                    delivery.pushReturned(record)
+                    delivery.pushNotSent(record)
                     pool.isFull = true
                     break
                 }
                 pool.retryPermission.noteSentPush(now: now)
-                countSent(record)
+                countBudgetDrawOrDemotion(record)
             }
         }
         performAudiencePushes()
@@ -142,14 +146,14 @@ extension Lane {
                     streams: streams,
                     areSingleCommandsWaiting: delivery.waitingPushCount(of: pool.identifier) > 0
                 )
-                while let push = audiences.nextPush(
+                while let push = audiences.takeNextPush(
                     pool.identifier,
                     permitsRetry: pool.permitsRetry(now: now),
                     pushesInFlightMax: pushesInFlightMax,
                     now: now
                 ) {
                     guard submit(push, to: pool) else {
-                        audiences.pushReturned(push)
+                        audiences.pushNotSent(push)
                         pool.isFull = true
                         break
                     }
@@ -182,7 +186,7 @@ extension Lane {
                 tag: UInt64(record),
                 address: view.token,
                 priority: view.priority,
-                expiration: view.expiration,
+                expiration: view.sentExpirationSeconds,
                 identifier: view.apnsIdentifier,
                 body: view.body,
                 avoidedConnection: view.avoidedConnection,

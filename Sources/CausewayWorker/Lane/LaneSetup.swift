@@ -28,7 +28,7 @@ struct LaneSetup: @unchecked Sendable {
     var apnsAuthorities: String
     var producer: Producer
     var topics: ProducedTopics
-    var apps: [[UInt8]]
+    var bundleIdentifiers: [[UInt8]]
     var registry: MetricRegistry
     /// The ring of traces of each lane. Empty if traces are not exported.
     var traceRings: [TraceRing]

@@ -22,8 +22,8 @@ extension LaneStoreRelay: ActivityStoreHandler {
     func redisLost(_ reason: RedisError) { lane.handleRedisLoss(reason) }
     func redisWarns(_ warning: RedisWarning) { lane.handleRedisWarning(warning) }
     func redisReportsReplicas(_ replicas: RedisReplicaStatus) { lane.handleRedisReplicas(replicas) }
-    func redisReplied(calls: Int, roundTripMicroseconds: Int64) {
-        lane.observeRoundTrip(calls: calls, roundTripMicroseconds: roundTripMicroseconds)
+    func redisReplied(callCount: Int, roundTripMicroseconds: Int64) {
+        lane.observeRoundTrip(calls: callCount, roundTripMicroseconds: roundTripMicroseconds)
     }
 }
 

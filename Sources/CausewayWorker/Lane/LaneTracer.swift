@@ -43,7 +43,7 @@ final class LaneTracer {
             isSampled: true,
             isRandom: true
         )
-        return RecordTrace(context: context, isBegunHere: true).write(to: traceBuffer)
+        return RecordTrace(context: context, beginsAtThisWorker: true).write(to: traceBuffer)
     }
 
     /// Returns the trace of a record whose outcome is known; nil if the trace is not exported.
@@ -56,7 +56,7 @@ final class LaneTracer {
     func makeFannedOutTrace(
         _ trace: RecordTrace,
         _ view: RecordView,
-        admittedMilliseconds: Int64,
+        admittedAtMilliseconds: Int64,
         atMilliseconds: Int64
     ) -> FinishedTrace? {
         guard ring != nil, trace.context.isSampled else { return nil }
@@ -64,7 +64,7 @@ final class LaneTracer {
             fannedOut: trace,
             view,
             seed: seed,
-            admittedMilliseconds: admittedMilliseconds,
+            admittedAtMilliseconds: admittedAtMilliseconds,
             finishedMilliseconds: atMilliseconds
         )
     }

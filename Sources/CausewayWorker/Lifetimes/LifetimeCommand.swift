@@ -63,7 +63,7 @@ struct LifetimeCommand: Equatable {
         nowMilliseconds: Int64
     ) -> [UInt8] {
         let aps = Array(#"{"event":"end","timestamp":\#(nowMilliseconds / 1_000)}"#.utf8)
-        let identifier = Array(LifetimeIdentifier(beganMilliseconds: beganMilliseconds).text.utf8)
+        let identifier = Array(LifetimeCommandIdentifier(beganMilliseconds: beganMilliseconds).text.utf8)
         var writer = JSONWriter()
         app.withUnsafeBytes { app in
             activity.withUnsafeBytes { activity in

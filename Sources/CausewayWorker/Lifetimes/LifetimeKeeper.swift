@@ -47,7 +47,7 @@ actor LifetimeKeeper {
     private var nextRanks = [Int](repeating: 0, count: LifetimeKey.timetableCount)
     private var pollCount = 0
     /// Unknown apps that are logged already.
-    private var unknownApps: Set<[UInt8]> = []
+    private var loggedUnknownApps: Set<[UInt8]> = []
 
     init(
         _ configuration: WorkerConfiguration,
@@ -69,7 +69,7 @@ actor LifetimeKeeper {
             // Poll by the clock. No event announces that an activity is due, because another worker may have
             // added it to the timetable.
             try? await Task.sleep(for: Self.pollInterval)
-            guard !Task.isCancelled, status.isNeeded else { continue }
+            guard !Task.isCancelled, status.areLifetimesLimited else { continue }
             poll()
         }
         producer.close()
@@ -83,7 +83,7 @@ actor LifetimeKeeper {
         for number in 0..<LifetimeKey.timetableCount {
             guard !Task.isCancelled else { return }
             do {
-                waitingActivities += try handleTimetable(number)
+                waitingActivities += try produceDueCommands(number)
             } catch let error as KafkaError {
                 // Do not try the other timetables: Kafka did not take these commands, so it would probably not take
                 // theirs either.
@@ -107,7 +107,7 @@ actor LifetimeKeeper {
     /// Produces the commands for the due activities of a timetable.
     ///
     /// - Returns: the number of activities in the timetable.
-    private func handleTimetable(_ number: Int) throws -> Int {
+    private func produceDueCommands(_ number: Int) throws -> Int {
         let rank = pollCount.isMultiple(of: Self.pollsPerFrontRead) ? 0 : nextRanks[number]
         let page = try timetables.readDueNames(LifetimeKey.timetableKey(number), from: rank, limit: Self.pageNamesMax)
         let dueActivities = DueActivitySelection(
@@ -144,25 +144,25 @@ actor LifetimeKeeper {
         if !commands.isEmpty {
             try producer.produce(commands)
             let restarts = commands.count(where: \.isRestart)
-            status.addCommands(ends: commands.count - restarts, restarts: restarts)
+            status.countCommands(ends: commands.count - restarts, restarts: restarts)
         }
-        for (claim, obstacle) in obstacles { try forget(claim, obstacle, in: number) }
+        for (claim, obstacle) in obstacles { try removeFromTimetable(claim, obstacle, in: number) }
         return claimPage.timetableNameCount - obstacles.count
     }
 
     /// Logs the unknown apps that were not logged before, all in one line, because the log limits the lines of each
     /// kind.
     private func log(unknownApps apps: Set<[UInt8]>) {
-        let newApps = apps.subtracting(unknownApps).prefix(Self.unknownAppsMax - unknownApps.count)
+        let newApps = apps.subtracting(loggedUnknownApps).prefix(Self.unknownAppsMax - loggedUnknownApps.count)
         guard !newApps.isEmpty else { return }
-        unknownApps.formUnion(newApps)
+        loggedUnknownApps.formUnion(newApps)
         let names = newApps.map { String(decoding: $0, as: UTF8.self) }.sorted()
         log(.lifetimesUnknownApp, ["apps": "\(names.joined(separator: ", "))"])
     }
 
     /// Removes an activity from its timetable, because no command can be made for it. If the activity stayed,
     /// it would be claimed again and again until it is too old.
-    private func forget(
+    private func removeFromTimetable(
         _ claim: SharedHashes.Claim,
         _ obstacle: LifetimeCommand.Obstacle,
         in number: Int
@@ -183,7 +183,10 @@ actor LifetimeKeeper {
         let names = claims.filter(LifetimeCommand.isRestart).map(\.name)
         guard !names.isEmpty else { return [:] }
         let keys = LifetimeKey.keptCommandKeys(number)
-        let commands = zip(try timetables.readFields(keys.starts, names), try timetables.readFields(keys.shown, names))
+        let commands = zip(
+            try timetables.readFields(keys.starts, names),
+            try timetables.readFields(keys.updates, names)
+        )
         return Dictionary(uniqueKeysWithValues: zip(names, commands.map { (start: $0, newestUpdate: $1) }))
     }
 }

@@ -15,7 +15,7 @@ struct MemoryBudget: Equatable {
     /// The part of a control group's limit that the budget uses, per cent. The rest is for memory that the
     /// group counts and the budget does not: socket buffers, the kernel's tables, and unused memory between
     /// an allocator's blocks.
-    static let controlGroupPercent: Int64 = 85
+    static let usableControlGroupPercent: Int64 = 85
 
     /// The memory of the program with its libraries and runtime, the HTTP endpoint and the logs.
     static let processFixedBytes: Int64 = 48 << 20
@@ -30,21 +30,21 @@ struct MemoryBudget: Equatable {
     let totalBytes: Int64
     let laneCount: Int64
     let connectionsBytes: Int64
-    /// The memory of records that were fetched and not dealt.
+    /// The memory of fetched records that the Kafka thread has not given to a lane yet.
     let consumerQueueBytes: Int64
     /// The memory of fetches under way.
     let fetchBytes: Int64
     /// The memory of produced records, such as results, that Kafka has not acknowledged.
     let producerQueueBytes: Int64
-    /// For each lane: the memory of records that were dealt to the lane and not taken.
-    let inboxBytes: Int64
+    /// For each lane: the memory of records in its inbox, which the lane has not taken yet.
+    let inboxBytesPerLane: Int64
     /// For each lane: the memory of its fan-out records and pages of members.
-    let audienceBytes: Int64
+    let audienceBytesPerLane: Int64
     /// For each lane: the memory of its records, bodies and activities.
-    let laneBytes: Int64
+    let deliveryBytesPerLane: Int64
 
     /// The least memory with which a lane can work.
-    private static let laneBytesMin: Int64 = 4 << 20
+    private static let deliveryBytesPerLaneMin: Int64 = 4 << 20
 
     init(totalBytes: Int64, laneCount: Int, connectionsMax: Int) throws(MemoryBudgetError) {
         self.totalBytes = totalBytes
@@ -53,13 +53,14 @@ struct MemoryBudget: Equatable {
         consumerQueueBytes = min(max(totalBytes / 12, 4 << 20), 64 << 20)
         fetchBytes = min(max(totalBytes / 32, 2 << 20), 16 << 20)
         producerQueueBytes = min(max(totalBytes / 10, 4 << 20), 192 << 20)
-        inboxBytes = min(max(totalBytes / 24 / Int64(laneCount), 256 << 10), 16 << 20)
+        inboxBytesPerLane = min(max(totalBytes / 24 / Int64(laneCount), 256 << 10), 16 << 20)
         let sharedBytes =
             Self.processFixedBytes + connectionsBytes + consumerQueueBytes + fetchBytes + producerQueueBytes
-        audienceBytes = min(max(totalBytes / 32 / Int64(laneCount), 512 << 10), 8 << 20)
-        let fixedBytes = sharedBytes + Int64(laneCount) * (Self.laneFixedBytes + inboxBytes + audienceBytes)
-        laneBytes = (totalBytes - fixedBytes) / Int64(laneCount)
-        guard laneBytes >= Self.laneBytesMin else {
+        audienceBytesPerLane = min(max(totalBytes / 32 / Int64(laneCount), 512 << 10), 8 << 20)
+        let fixedBytes =
+            sharedBytes + Int64(laneCount) * (Self.laneFixedBytes + inboxBytesPerLane + audienceBytesPerLane)
+        deliveryBytesPerLane = (totalBytes - fixedBytes) / Int64(laneCount)
+        guard deliveryBytesPerLane >= Self.deliveryBytesPerLaneMin else {
             throw MemoryBudgetError(totalBytes: totalBytes, laneCount: laneCount, connectionsMax: connectionsMax)
         }
     }
@@ -75,7 +76,7 @@ struct MemoryBudget: Equatable {
             laneCount * configuration.apps.reduce(0) { $0 + $1.environments.count }
             * configuration.apns.connectionsPerPool
         let configuredBytes = Int64(configuration.worker.memoryMebibytes) << 20
-        let groupBytes = limit.bytes.map { $0 / 100 * Self.controlGroupPercent }
+        let groupBytes = limit.bytes.map { $0 / 100 * Self.usableControlGroupPercent }
         try self.init(
             totalBytes: configuredBytes > 0
                 ? configuredBytes
@@ -94,13 +95,13 @@ struct MemoryBudget: Equatable {
     /// Returns how many records a lane may have: as many as fit into half of its bytes, at least 64, but at most
     /// `configured`. This half is for the fixed-size part of each record, and for the ring of delivery reports.
     func recordsMax(configured: Int) -> Int {
-        let bytes = Int(laneBytes / 2) - LaneMailbox.audienceDeliveryReportBytes
+        let bytes = Int(deliveryBytesPerLane / 2) - LaneMailbox.audienceDeliveryReportBytes
         return min(configured, max(64, bytes / (Delivery.bytesPerRecord + LaneMailbox.deliveryReportBytesPerRecord)))
     }
 
     /// The bytes for texts, tokens and bodies: four fifths of the half of a lane's bytes that ``recordsMax``
     /// does not use. The last fifth is reserved for free blocks of sizes that are no longer needed.
-    var usedBlockBytesMax: Int { Int(laneBytes / 2 / 5 * 4) }
+    var usedBlockBytesMax: Int { Int(deliveryBytesPerLane / 2 / 5 * 4) }
 
     // MARK: - Limits of a lane's core for audiences
 
@@ -110,19 +111,19 @@ struct MemoryBudget: Equatable {
     private static let bytesPerFanoutRecord: Int64 = 512
 
     func pagesMax(configured: Int, apps: Int) -> Int {
-        max(2 * apps, min(configured, Int(audienceBytes / 2 / Self.bytesPerPageMin)))
+        max(2 * apps, min(configured, Int(audienceBytesPerLane / 2 / Self.bytesPerPageMin)))
     }
 
     /// Returns the bytes for pages, at most half of the lane's audience memory.
-    func pageBytesMax(configured: Int) -> Int { min(configured, Int(audienceBytes / 2)) }
+    func pageBytesMax(configured: Int) -> Int { min(configured, Int(audienceBytesPerLane / 2)) }
 
     /// Returns how many fan-out records a lane may have: their fixed-size parts get a quarter of the lane's audience
     /// memory. Half of that memory is for pages, and the last quarter for the bodies and texts of the fan-out records.
     func fanoutRecordsMax(configured: Int) -> Int {
-        max(64, min(configured, Int(audienceBytes / 4 / Self.bytesPerFanoutRecord)))
+        max(64, min(configured, Int(audienceBytesPerLane / 4 / Self.bytesPerFanoutRecord)))
     }
 
-    var fanoutBytesMax: Int { Int(audienceBytes / 4) }
+    var fanoutBytesMax: Int { Int(audienceBytesPerLane / 4) }
 
     // MARK: - Limits of librdkafka
 
@@ -173,7 +174,7 @@ extension MemoryBudget {
     static func plannedMebibytes(lanes: Int, connectionsMax: Int) -> Int64 {
         var mebibytes = plannedStepMebibytes
         while true {
-            let total = (mebibytes << 20) / 100 * controlGroupPercent
+            let total = (mebibytes << 20) / 100 * usableControlGroupPercent
             if let budget = try? MemoryBudget(totalBytes: total, laneCount: lanes, connectionsMax: connectionsMax),
                 budget.recordsMax(configured: .max) >= plannedRecordsPerLane,
                 budget.usedBlockBytesMax >= plannedRecordsPerLane * blockBytesPerRecord
@@ -187,7 +188,7 @@ extension MemoryBudget {
 
 extension MemoryBudget: CustomStringConvertible {
     /// A summary for the log: all memory, and the records' memory of each lane.
-    var description: String { "\(totalBytes >> 20) MiB, \(laneBytes >> 20) for each lane" }
+    var description: String { "\(totalBytes >> 20) MiB, \(deliveryBytesPerLane >> 20) for each lane" }
 }
 
 /// The error of a worker with too little memory for its number of lanes.

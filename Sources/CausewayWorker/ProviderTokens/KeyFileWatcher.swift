@@ -12,7 +12,7 @@ struct KeyFileWatcher {
     /// minute to write a changed secret to its file.
     static let pollInterval = Duration.seconds(2)
 
-    private struct Entry {
+    private struct WatchedKey {
         var key: AppKey
         var file: SigningKeyFile
         var source: ProviderTokenSource
@@ -21,7 +21,7 @@ struct KeyFileWatcher {
         var isOnTrial = false
     }
 
-    private var entries: [Entry]
+    private var watchedKeys: [WatchedKey]
     private let registry: MetricRegistry
     private let log: SharedLimitedLog
 
@@ -32,12 +32,12 @@ struct KeyFileWatcher {
         registry: MetricRegistry,
         log: SharedLimitedLog
     ) {
-        entries = sources.map { key, source in
+        watchedKeys = sources.map { key, source in
             let signedAppIndices = apps.indices.filter { app in
                 apps[app].environments.contains { apps[app].key(for: $0) == key }
             }
             let file = SigningKeyFile(path: key.file, loadedKey: source.signingKey)
-            return Entry(key: key, file: file, source: source, appIndices: Set(signedAppIndices))
+            return WatchedKey(key: key, file: file, source: source, appIndices: Set(signedAppIndices))
         }
         self.registry = registry
         self.log = log
@@ -52,34 +52,34 @@ struct KeyFileWatcher {
     }
 
     mutating func poll() {
-        for position in entries.indices {
-            followTrial(&entries[position])
-            switch entries[position].file.poll() {
+        for position in watchedKeys.indices {
+            endTrialIfDecided(&watchedKeys[position])
+            switch watchedKeys[position].file.poll() {
             case .unchanged: break
-            case .broken(let error): refuse(entries[position], "\(error)")
-            case .replaced(let key): offer(key, to: &entries[position])
+            case .broken(let error): reportRejectedKey(watchedKeys[position], "\(error)")
+            case .replaced(let key): offer(key, to: &watchedKeys[position])
             }
         }
     }
 
-    private func offer(_ key: SigningKey, to entry: inout Entry) {
+    private func offer(_ key: SigningKey, to entry: inout WatchedKey) {
         do {
             let identifier = try entry.key.readIdentifier()
             try entry.source.offer(key, keyIdentifier: identifier)
             entry.isOnTrial = true
             log(.keyOffered, ["file": "\(entry.key.file)", "keyId": "\(identifier)"])
         } catch {
-            refuse(entry, "\(error)")
+            reportRejectedKey(entry, "\(error)")
         }
     }
 
-    private func followTrial(_ entry: inout Entry) {
+    private func endTrialIfDecided(_ entry: inout WatchedKey) {
         guard entry.isOnTrial else { return }
         let status = entry.source.keyStatus
         guard status.candidateIdentifier == nil else { return }
         entry.isOnTrial = false
         if let refusal = status.refusalReason {
-            refuse(entry, "APNs refuses it: \(refusal)")
+            reportRejectedKey(entry, "APNs refuses it: \(refusal)")
         } else {
             log(.keyLoaded, ["file": "\(entry.key.file)", "keyId": "\(status.keyIdentifier)"])
             let apps = entry.appIndices
@@ -87,7 +87,7 @@ struct KeyFileWatcher {
         }
     }
 
-    private func refuse(_ entry: Entry, _ reason: String) {
+    private func reportRejectedKey(_ entry: WatchedKey, _ reason: String) {
         log(.keyRejected, ["file": "\(entry.key.file)", "error": "\(reason)"])
         registry.condition.change { $0.appsWithRejectedKey.formUnion(entry.appIndices) }
     }

@@ -78,23 +78,23 @@ actor ProviderTokenSharer {
     private func adoptOrSign(_ source: ProviderTokenSource, unixSeconds: Int64) throws(RedisError) {
         let sharingState = source.sharingState
         let name = "\(source.teamIdentifier)/\(sharingState.keyIdentifier)"
-        func decideStep(_ storedToken: ProviderTokenRenewal.StoredToken?) -> ProviderTokenRenewal.Step {
-            ProviderTokenRenewal.step(
+        func decideAction(_ storedToken: ProviderTokenRenewal.StoredToken?) -> ProviderTokenRenewal.Action {
+            ProviderTokenRenewal.nextAction(
                 storedToken,
                 inUseIssuedAtSeconds: sharingState.inUseIssuedAtSeconds,
                 refusedIssuedAtSeconds: sharingState.refusedIssuedAtSeconds,
                 unixSeconds: unixSeconds
             )
         }
-        var storedToken = try read(name)
-        var nextStep = decideStep(storedToken)
-        if nextStep == .renew {
+        var storedToken = try readStoredToken(name)
+        var nextAction = decideAction(storedToken)
+        if nextAction == .renew {
             if try tokenStore.acquireLease(name, milliseconds: Self.leaseMilliseconds) {
                 // Read again, because another worker may have signed before this one got the lease.
-                storedToken = try read(name)
-                nextStep = decideStep(storedToken)
+                storedToken = try readStoredToken(name)
+                nextAction = decideAction(storedToken)
             } else {
-                nextStep = ProviderTokenRenewal.stepWithoutLease(
+                nextAction = ProviderTokenRenewal.nextActionWithoutLease(
                     storedToken,
                     inUseIssuedAtSeconds: sharingState.inUseIssuedAtSeconds,
                     refusedIssuedAtSeconds: sharingState.refusedIssuedAtSeconds,
@@ -102,14 +102,14 @@ actor ProviderTokenSharer {
                 )
             }
         }
-        switch nextStep {
+        switch nextAction {
         case .keep: break
         case .adopt(let token): source.adopt(token, keyIdentifier: sharingState.keyIdentifier)
         case .renew: try renew(source, name: name, keyIdentifier: sharingState.keyIdentifier, unixSeconds: unixSeconds)
         }
     }
 
-    private func read(_ name: String) throws(RedisError) -> ProviderTokenRenewal.StoredToken? {
+    private func readStoredToken(_ name: String) throws(RedisError) -> ProviderTokenRenewal.StoredToken? {
         guard let entry = try tokenStore.readToken(name) else { return nil }
         let token = cipher.open(entry.text, name: name).flatMap { SharedToken(encodedText: $0) }
         if token == nil {

@@ -81,8 +81,8 @@ enum MarkStep: Equatable {
     /// partition before, so nothing is missing.
     case writeFirst([Int])
     /// Read the partition again from offset `from` (nil: all its records that may still matter), because these
-    /// primaries lack what its records wrote. `isEmptied`: at least one of the primaries had no mark.
-    case reread([Int], from: Int64?, isEmptied: Bool)
+    /// primaries lack what its records wrote. `isPrimaryEmptied`: at least one of the primaries had no mark.
+    case reread([Int], from: Int64?, isPrimaryEmptied: Bool)
     /// Write complete marks to these primaries, because they have everything again.
     case complete([Int])
 
@@ -110,7 +110,7 @@ enum MarkStep: Equatable {
             return .reread(
                 lackingPrimaries,
                 from: from,
-                isEmptied: lackingPrimaries.contains { primaries[$0].mark == nil }
+                isPrimaryEmptied: lackingPrimaries.contains { primaries[$0].mark == nil }
             )
         }
         let rereadPrimaries = primaries.indices.filter { primaries[$0].mark?.rereadingIdentifier != nil }

@@ -11,7 +11,7 @@ struct RereadingRequest: Sendable {
     /// data again during the rereading, the marks lack this number, so `StoreWatch` notices the second loss.
     var rereadingIdentifier: UInt64
     /// Whether a primary had lost the partition's mark, and so probably all its data, not only its newest writes.
-    var isEmptied: Bool
+    var isPrimaryEmptied: Bool
 }
 
 /// Passes states and requests between the Kafka thread, which reads the partitions, and `StoreWatch`, which

@@ -39,7 +39,7 @@ actor StoreWatch {
     private var memberCompleteness = MemberCompleteness()
     private var checkedAssignmentNumbers: Set<UInt32> = []
     /// For each assignment: the identifier of a rereading that was requested and may not have begun yet.
-    private var requestedRereadings: [UInt32: UInt64] = [:]
+    private var requestedRereadingIdentifiers: [UInt32: UInt64] = [:]
     private var hasReachedRedis = false
     private var pollCount = 0
 
@@ -101,17 +101,19 @@ actor StoreWatch {
             return false
         }
         if exchange.registrationPartitionCount != nil {
-            checkMembers(primaries, after: markNames.count, beganMilliseconds: beganMilliseconds)
+            evaluateMemberCompleteness(primaries, after: markNames.count, beganMilliseconds: beganMilliseconds)
         }
         if !hasReachedRedis { checkRedisMode(primaries) }
         pollCount += 1
         checkedAssignmentNumbers.formIntersection(statuses.map(\.assignmentNumber))
-        requestedRereadings = requestedRereadings.filter { checkedAssignmentNumbers.contains($0.key) }
+        requestedRereadingIdentifiers = requestedRereadingIdentifiers.filter {
+            checkedAssignmentNumbers.contains($0.key)
+        }
         var writes: [MarkWrite] = []
         var requests: [RereadingRequest] = []
         for (index, published) in statuses.enumerated() {
             var status = published
-            if let rereadingIdentifier = requestedRereadings[status.assignmentNumber],
+            if let rereadingIdentifier = requestedRereadingIdentifiers[status.assignmentNumber],
                 status.rereading?.identifier != rereadingIdentifier
             {
                 status.rereading = (rereadingIdentifier, isComplete: false)
@@ -126,11 +128,11 @@ actor StoreWatch {
             )
             collectWrites(step, of: status, index, marksByPrimary, &writes, &requests)
         }
-        let failedAssignmentNumbers = perform(writes, markNames, primaries)
+        let failedAssignmentNumbers = performWrites(writes, markNames, primaries)
         beginRereadings(requests.filter { !failedAssignmentNumbers.contains($0.assignmentNumber) }, writes, primaries)
         // A mark that could not be written is still missing at the next poll. So the next poll counts as the
         // first check of the assignment.
-        for number in failedAssignmentNumbers { requestedRereadings[number] = nil }
+        for number in failedAssignmentNumbers { requestedRereadingIdentifiers[number] = nil }
         checkedAssignmentNumbers.formUnion(
             statuses.map(\.assignmentNumber).filter { !failedAssignmentNumbers.contains($0) }
         )
@@ -142,7 +144,11 @@ actor StoreWatch {
     /// Tells the lanes whether Redis has all members of audiences.
     ///
     /// - Parameter count: in `primaries`, the number of marks before the marks of the registrations topic.
-    private func checkMembers(_ primaries: [PrimaryMarks.Primary], after count: Int, beganMilliseconds: Int64) {
+    private func evaluateMemberCompleteness(
+        _ primaries: [PrimaryMarks.Primary],
+        after count: Int,
+        beganMilliseconds: Int64
+    ) {
         let marksByPrimary = primaries.map { primary in
             (primary.server.runIdentifier ?? "", primary.texts[count...].map { $0.flatMap { PartitionMark($0) } })
         }
@@ -212,13 +218,17 @@ actor StoreWatch {
         case .keep: break
         case .advance(let primaries):
             let renewsAllCopies = pollCount.isMultiple(of: Self.pollsPerRenewal)
-            addWrites(primaries, renewsAllCopies ? .replaceAll : .replaceFirst, { _ in status.settledEndOffset })
-        case .writeFirst(let primaries): addWrites(primaries, .writeAll, { _ in status.settledEndOffset })
-        case .complete(let primaries): addWrites(primaries, .replaceAll, { _ in status.settledEndOffset })
-        case .reread(let primaries, let from, let isEmptied):
+            addWrites(
+                primaries,
+                renewsAllCopies ? .replaceAtAllAnchors : .replaceAtFirstAnchor,
+                { _ in status.settledEndOffset }
+            )
+        case .writeFirst(let primaries): addWrites(primaries, .writeAtAllAnchors, { _ in status.settledEndOffset })
+        case .complete(let primaries): addWrites(primaries, .replaceAtAllAnchors, { _ in status.settledEndOffset })
+        case .reread(let primaries, let from, let isPrimaryEmptied):
             let rereadingIdentifier = UInt64.random(in: 1 ... .max)
-            requestedRereadings[status.assignmentNumber] = rereadingIdentifier
-            addWrites(primaries, .writeAll, { marksByPrimary[$0].mark?.storedEndOffset }, rereadingIdentifier)
+            requestedRereadingIdentifiers[status.assignmentNumber] = rereadingIdentifier
+            addWrites(primaries, .writeAtAllAnchors, { marksByPrimary[$0].mark?.storedEndOffset }, rereadingIdentifier)
             requests.append(
                 RereadingRequest(
                     topic: status.topic,
@@ -226,22 +236,22 @@ actor StoreWatch {
                     assignmentNumber: status.assignmentNumber,
                     firstMissingOffset: from,
                     rereadingIdentifier: rereadingIdentifier,
-                    isEmptied: isEmptied
+                    isPrimaryEmptied: isPrimaryEmptied
                 )
             )
         }
     }
 
-    /// - Returns: the assignments for which a write with `.writeAll` failed on at least one primary. Failures in the
-    ///   other modes are not reported.
-    private func perform(
+    /// - Returns: the assignments for which a write with `.writeAtAllAnchors` failed on at least one primary. Failures
+    ///   in the other modes are not reported.
+    private func performWrites(
         _ writes: [MarkWrite],
         _ markNames: [String],
         _ primaries: [PrimaryMarks.Primary]
     ) -> Set<UInt32> {
         var failedAssignmentNumbers: Set<UInt32> = []
         for (position, primary) in primaries.enumerated() {
-            for mode in [PrimaryMarks.WriteMode.writeAll, .replaceAll, .replaceFirst] {
+            for mode in [PrimaryMarks.WriteMode.writeAtAllAnchors, .replaceAtAllAnchors, .replaceAtFirstAnchor] {
                 let modeWrites = writes.filter { $0.primaryIndex == position && $0.mode == mode }
                 guard !modeWrites.isEmpty else { continue }
                 let writeResults = marks.writeMarks(
@@ -249,7 +259,7 @@ actor StoreWatch {
                     to: primary,
                     mode
                 )
-                for (write, isDone) in zip(modeWrites, writeResults) where !isDone && mode == .writeAll {
+                for (write, isDone) in zip(modeWrites, writeResults) where !isDone && mode == .writeAtAllAnchors {
                     failedAssignmentNumbers.insert(write.assignmentNumber)
                 }
             }
@@ -270,10 +280,13 @@ actor StoreWatch {
         )
         .sorted()
         let servers = primaryIndices.map { "\(primaries[$0].location)" }.joined(separator: ", ")
-        for isEmptied in [true, false] {
-            let count = requests.count { $0.isEmptied == isEmptied }
+        for isPrimaryEmptied in [true, false] {
+            let count = requests.count { $0.isPrimaryEmptied == isPrimaryEmptied }
             if count > 0 {
-                log(isEmptied ? .redisEmptied : .redisReplaced, ["servers": "\(servers)", "partitions": "\(count)"])
+                log(
+                    isPrimaryEmptied ? .redisEmptied : .redisReplaced,
+                    ["servers": "\(servers)", "partitions": "\(count)"]
+                )
             }
         }
         exchange.request(requests)

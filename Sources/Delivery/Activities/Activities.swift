@@ -7,7 +7,7 @@ struct ActivitySlot: BitwiseCopyable {
     /// How many attempts in a row failed for a reason that only delays a push (R18). A newer state of the activity does
     /// not reset this number, because the fault is not the state's. Each failure lengthens the next wait, up to a
     /// maximum.
-    private(set) var serviceFaults: UInt8 = 0
+    private(set) var serviceFaultCount: UInt8 = 0
     fileprivate let identifierBlock: Arena.Block
     fileprivate let identifierByteCount: Int
     /// The command that is being worked on; `.max`: none.
@@ -57,13 +57,15 @@ struct ActivitySlot: BitwiseCopyable {
         return end == .max ? nil : end
     }
 
-    mutating func countServiceFault() { if serviceFaults < .max { serviceFaults += 1 } }
+    mutating func countServiceFault() { if serviceFaultCount < .max { serviceFaultCount += 1 } }
 
-    /// Raises `serviceFaults` to the number that a deferred command brings from its earlier reading.
-    mutating func restore(serviceFaults: UInt8) { self.serviceFaults = max(self.serviceFaults, serviceFaults) }
+    /// Raises `serviceFaultCount` to the number that a deferred command brings from its earlier reading.
+    mutating func raiseServiceFaultCount(to serviceFaultCount: UInt8) {
+        self.serviceFaultCount = max(self.serviceFaultCount, serviceFaultCount)
+    }
 
-    /// Resets `serviceFaults`, because an answer to a push of this activity shows that APNs works.
-    mutating func forgetServiceFaults() { serviceFaults = 0 }
+    /// Resets `serviceFaultCount`, because an answer to a push of this activity shows that APNs works.
+    mutating func resetServiceFaultCount() { serviceFaultCount = 0 }
 
     mutating func extendSpacing(until monotonicMilliseconds: Int64) {
         spacingEndMilliseconds = max(spacingEndMilliseconds, monotonicMilliseconds)
@@ -86,7 +88,7 @@ struct Activities: ~Copyable {
     private var timers: TimerWheel
     /// Activities whose timers fired and whose next step has not run yet.
     private var dueActivities: IndexQueue<UInt32>
-    private var activitiesToBegin: IndexQueue<UInt32>
+    private var activitiesQueuedToBegin: IndexQueue<UInt32>
     private var activitiesAwaitingReadAhead: IndexQueue<UInt32>
 
     init(limit: Int, seed: UInt64, now: Moment) {
@@ -94,7 +96,7 @@ struct Activities: ~Copyable {
         self.seed = seed
         timers = TimerWheel(startMilliseconds: now.monotonicMilliseconds)
         dueActivities = IndexQueue(limit: limit)
-        activitiesToBegin = IndexQueue(limit: limit)
+        activitiesQueuedToBegin = IndexQueue(limit: limit)
         activitiesAwaitingReadAhead = IndexQueue(limit: limit)
     }
 
@@ -144,14 +146,14 @@ struct Activities: ~Copyable {
 
     // MARK: - Phases
 
-    /// Enters a phase that has no timer. Inlined: where the phase is a constant, the compiler removes the
-    /// tests for the other phases. (R7)
+    /// Enters a phase that has no timer (R7). Inlined: where the phase is a constant, the compiler removes the tests for
+    /// the other phases.
     @inline(__always)
     mutating func enter(_ phase: ActivityPhase, _ activity: UInt32) {
         precondition(!phase.hasTimer)
         changePhase(to: phase, activity)
         switch phase {
-        case .queuedToBegin: activitiesToBegin.append(activity)
+        case .queuedToBegin: activitiesQueuedToBegin.append(activity)
         case .awaitingReadAhead: activitiesAwaitingReadAhead.append(activity)
         default: break
         }
@@ -186,7 +188,7 @@ struct Activities: ~Copyable {
 
     /// Takes the next activity out of the queue of those that begin a command, and makes it idle; nil if none waits.
     mutating func popActivityQueuedToBegin() -> UInt32? {
-        guard let activity = activitiesToBegin.popFirst() else { return nil }
+        guard let activity = activitiesQueuedToBegin.popFirst() else { return nil }
         enter(.idle, activity)
         return activity
     }

@@ -6,15 +6,16 @@
 ///     idle ─► takingStartToken ─► admitting ─► ready ◄─► inFlight ─► idle
 ///
 ///     takingStartToken ─► holding ◄─► admitting        the command has no token
-///     admitting ─► registering                   Redis has a newer, unsettled command; this one brought a token
-///     inFlight ─► retiring ─► holding            the token is dead
-///     inFlight ─► limiting                       APNs limits the token
-///     inFlight ─► backingOff ─► ready            retried at once on another connection; a start ─► admitting
-///     inFlight, limiting ─► awaitingService      the push must be retried later; a start ─► awaitingCredit, admitting
-///     ready ─► awaitingService                   the pool does not permit the retry
+///     admitting ─► registeringToken                    Redis has a newer, unsettled command; this one has a token
+///     inFlight ─► retiringToken ─► holding             the token is dead
+///     inFlight ─► recordingLimit                       APNs limits the token
+///     inFlight ─► backingOff ─► ready                  retried at once on another connection; a start ─► admitting
+///     inFlight, recordingLimit ─► awaitingService      the push must be retried later; a start ─► awaitingCredit,
+///                                                      admitting
+///     ready ─► awaitingService                         the pool does not permit the retry
 ///
-/// Every phase with a current command except `retiring` also leads back to `idle`: when the command is finished, put
-/// back, deferred or dropped, or when its alert begins to wait for a carrier. In the comments of the cases, *Next*
+/// Every phase with a current command except `retiringToken` also leads back to `idle`: when the command is finished,
+/// put back, deferred or dropped, or when its alert begins to wait for a carrier. In the comments of the cases, *Next*
 /// names the next phases.
 enum ActivityPhase: UInt8 {
     /// Nothing is under way. Usually an activity is idle only within one call, in which `beginNextCommand` decides the
@@ -40,26 +41,26 @@ enum ActivityPhase: UInt8 {
     /// is no token.
     case takingStartToken
     /// Redis is deciding about the current command, or the audiences that the activity left are being notified first.
-    /// Next: `ready`; `holding` when the command has no token; `registering` when Redis has a newer command that is
-    /// not settled, and the current command has an alert and brought a token.
+    /// Next: `ready`; `holding` when the command has no token; `registeringToken` when Redis has a newer command that
+    /// is not settled, and the current command has an alert and brought a token.
     case admitting
     /// Redis has a newer command that is not settled. Redis still registers the token of the current command,
     /// because the newer command may be held for this token. Next: `idle`.
-    case registering
+    case registeringToken
     /// The current command has no token and is being stored in Redis until one registers. Next:
     /// `takingStartToken` or `admitting` when a token registered meanwhile.
     case holding
     /// Admitted with a timestamp and a token, waiting for a free stream. Next: `inFlight`; `awaitingService`
     /// for a retry that the pool does not permit.
     case ready
-    /// `nextPush` has returned the push, and its result is not known yet. Next: `ready` when no stream took the push.
-    /// The result leads to `retiring`, `limiting`, `backingOff` or `awaitingService`.
+    /// `takeNextPush` has returned the push, and its result is not known yet. Next: `ready` when no stream took the
+    /// push. The result leads to `retiringToken`, `recordingLimit`, `backingOff` or `awaitingService`.
     case inFlight
     /// APNs answered that the token is dead or unknown. Redis retires the token, and the invalidation is being
     /// produced. Next: `holding` when both are acknowledged.
-    case retiring
+    case retiringToken
     /// APNs limits the pushes to the token, and Redis records the limit. Next: `awaitingService`.
-    case limiting
+    case recordingLimit
     /// The push's result was `retryNow`, and the push is retried soon. The timer is set. Next: `ready`; `admitting` for
     /// a start; `queuedToBegin` or `paused` when another command replaces this one.
     case backingOff
@@ -73,10 +74,10 @@ enum ActivityPhase: UInt8 {
     // that is sent, and each change reads the properties.
 
     /// Whether the activity's timer is set.
-    @inline(__always) var hasTimer: Bool { self == .paused || isBackingOff }
+    @inline(__always) var hasTimer: Bool { self == .paused || isAwaitingRetry }
 
     /// Whether the current command waits for the timer before its next attempt.
-    @inline(__always) var isBackingOff: Bool { isOne(of: Self.backingOff.mask | Self.awaitingService.mask) }
+    @inline(__always) var isAwaitingRetry: Bool { isOne(of: Self.backingOff.mask | Self.awaitingService.mask) }
 
     /// Whether the activity has one of its pool's credits, for its current command.
     @inline(__always) var holdsCredit: Bool { isOne(of: Self.creditMask) }
@@ -96,9 +97,9 @@ enum ActivityPhase: UInt8 {
 
     @inline(__always)
     private static var creditMask: UInt16 {
-        takingStartToken.mask | admitting.mask | registering.mask | holding.mask | ready.mask | inFlight.mask
-            | retiring.mask
-            | limiting.mask | backingOff.mask
+        takingStartToken.mask | admitting.mask | registeringToken.mask | holding.mask | ready.mask | inFlight.mask
+            | retiringToken.mask
+            | recordingLimit.mask | backingOff.mask
     }
 
     @inline(__always)
@@ -110,16 +111,17 @@ enum ActivityPhase: UInt8 {
         let (holding, ready, awaitingService) = (Self.holding.mask, Self.ready.mask, Self.awaitingService.mask)
         return switch self {
         case .idle: queuedToBegin | paused | Self.awaitingReadAhead.mask | awaitingCredit | takingStartToken | admitting
-        case .queuedToBegin, .awaitingReadAhead, .registering: idle
+        case .queuedToBegin, .awaitingReadAhead, .registeringToken: idle
         case .paused: idle | queuedToBegin
         case .awaitingCredit: idle | admitting
         case .takingStartToken: idle | admitting | holding
-        case .admitting: idle | ready | holding | Self.registering.mask
+        case .admitting: idle | ready | holding | Self.registeringToken.mask
         case .holding: idle | takingStartToken | admitting
         case .ready: idle | Self.inFlight.mask | awaitingService
-        case .retiring: holding
-        case .inFlight: idle | ready | Self.retiring.mask | Self.limiting.mask | Self.backingOff.mask | awaitingService
-        case .limiting: idle | awaitingService
+        case .retiringToken: holding
+        case .inFlight:
+            idle | ready | Self.retiringToken.mask | Self.recordingLimit.mask | Self.backingOff.mask | awaitingService
+        case .recordingLimit: idle | awaitingService
         case .backingOff: idle | ready | admitting | queuedToBegin | paused
         case .awaitingService: idle | admitting | awaitingCredit | queuedToBegin | paused
         }

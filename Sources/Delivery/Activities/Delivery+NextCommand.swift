@@ -26,7 +26,7 @@ extension Delivery {
                 activities.enter(.idle, activity)
                 beginNextCommand(of: activity, now: now)
             } else {
-                precondition(activities[activity].phase.isBackingOff, "a timer fired in a phase that has none")
+                precondition(activities[activity].phase.isAwaitingRetry, "a timer fired in a phase that has none")
                 retryCurrentCommand(activity, now: now)
             }
         }
@@ -59,13 +59,13 @@ extension Delivery {
             }
         }
         if readAhead.phase == .reading { return activities.enter(.awaitingReadAhead, activity) }
-        setPool(of: activity)
-        guard takeCredit(activity, now: now) else { return }
+        setPoolKindFromToken(of: activity)
+        guard takeCreditOrWait(activity, now: now) else { return }
         guard let record = activities[activity].waitingList.popFirst(in: &records) else {
             preconditionFailure("a waiting list lost its first command")
         }
         records.enter(.current, record)
-        removeOldAlert(of: record, now: now)
+        removeAlertIfOld(of: record, now: now)
         records.completeBody(of: record)
         if records[record].needsStartToken {
             activities.enter(.takingStartToken, activity, with: record)
@@ -78,7 +78,7 @@ extension Delivery {
 
     /// Sets the activity's pool if its next command brings a token. The token's environment names the pool.
     @inline(__always)
-    private mutating func setPool(of activity: UInt32) {
+    private mutating func setPoolKindFromToken(of activity: UInt32) {
         let head = activities[activity].waitingList.first
         guard records[head].hasOwnToken else { return }
         activities[activity].poolKind = PoolKey.Kind(records[head].environment)
@@ -86,7 +86,7 @@ extension Delivery {
 
     /// Takes a credit of the activity's pool, or makes the activity wait for a credit.
     /// - Returns: false if the activity waits.
-    mutating func takeCredit(_ activity: UInt32, now: Moment) -> Bool {
+    mutating func takeCreditOrWait(_ activity: UInt32, now: Moment) -> Bool {
         let poolKey = pools.poolKey(of: activities[activity].appIndex, activities[activity].poolKind)
         guard pools.takeCredit(of: poolKey) else {
             activities.enter(.awaitingCredit, activity)
@@ -119,16 +119,16 @@ extension Delivery {
     /// whose partition is revoked.
     mutating func removeStaleCommands(_ activity: UInt32, now: Moment) {
         while let record = activities[activity].waitingList.head {
-            let isRevoked = isRevoked(record)
-            guard isRevoked || records[record].isExpired(now: now) else { return }
+            let isPartitionRevoked = isPartitionRevoked(record)
+            guard isPartitionRevoked || records[record].isExpired(now: now) else { return }
             _ = activities[activity].waitingList.popFirst(in: &records)
-            if isRevoked { drop(record, now: now) } else { expire(record, now: now) }
+            if isPartitionRevoked { drop(record, now: now) } else { expire(record, now: now) }
         }
     }
 
     private mutating func expire(_ record: UInt32, now: Moment) {
         if case .awaitingBudget = records[record].startDraw { records[record].setReason("startBudget") }
-        returnRider(of: record, now: now)
+        requeueRider(of: record, now: now)
         finish(record, .expired)
     }
 
@@ -216,7 +216,7 @@ extension Delivery {
     }
 
     /// Whether a record's partition is being revoked, or the assignment that the record came with has ended.
-    public func isRevoked(_ record: UInt32) -> Bool {
+    public func isPartitionRevoked(_ record: UInt32) -> Bool {
         let slot = records.address(of: record)
         guard
             let partition = partitions.partition(slot.pointee.partition, assignmentEpoch: slot.pointee.assignmentEpoch)
@@ -227,7 +227,7 @@ extension Delivery {
     }
 
     /// Whether a record's partition is being revoked, and the assignment that the record came with has not ended.
-    public func isBeingRevoked(_ record: UInt32) -> Bool {
+    public func isPartitionBeingRevoked(_ record: UInt32) -> Bool {
         let slot = records.address(of: record)
         let partition = partitions.partition(slot.pointee.partition, assignmentEpoch: slot.pointee.assignmentEpoch)
         return partition.map { $0.pointee.phase == .revoking } ?? false

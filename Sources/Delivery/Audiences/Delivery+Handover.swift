@@ -22,10 +22,10 @@ extension Delivery {
         (fields.activity, fields.device) = (
             addressesChannel ? command.channel : command.audience, command.activity
         )
-        fill(record, with: fields, from: value, trace: trace, droppedFields: droppedFields)
-        records.setBody(of: record, to: command, from: value, dictionaryNumber: lastAps.dictionaryNumber)
+        fillSlot(record, with: fields, from: value, trace: trace, droppedFields: droppedFields)
+        records.setBody(of: record, to: command, from: value, apsDictionaryNumber: lastAps.apsDictionaryNumber)
         if records[record].isReread { removeAlert(ofRereadRecord: record) }
-        completeIdentifier(of: record)
+        writeDefaultIdentifierIfMissing(of: record)
         records[record].requestsChannel = command.requestsChannel
         records[record].addressesChannel = addressesChannel
         if addressesChannel { records[record].environment = command.environment ?? .production }
@@ -57,19 +57,19 @@ extension Delivery {
     ///
     /// - Parameters:
     ///   - reason: the reason in the command's result; at most 64 bytes are kept.
-    ///   - admittedMilliseconds: when the command was admitted, UNIX milliseconds; -1: it was not.
+    ///   - admittedAtMilliseconds: when the command was admitted, UNIX milliseconds; -1: it was not.
     public mutating func handoverEnded(
         _ record: UInt32,
-        _ ending: HandoverEnding,
+        _ ending: HandoverResult,
         reason: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0),
-        admittedMilliseconds: Int64 = -1,
+        admittedAtMilliseconds: Int64 = -1,
         now: Moment
     ) {
         precondition(records[record].stage == .handedOver, "a command came back that was not handed over")
         switch ending {
         case .outcome(let outcome):
             precondition(outcome != .invalid)
-            records[record].admittedMilliseconds = admittedMilliseconds
+            records[record].admittedAtMilliseconds = admittedAtMilliseconds
             records[record].setReason(reason)
             finish(record, outcome)
             records.freeTokenAndBody(of: record)
@@ -78,7 +78,7 @@ extension Delivery {
             records.enter(.finished, record)
             continueAfterAcknowledgements(record)
         case .withdrawn:
-            precondition(isRevoked(record), "a command was withdrawn whose partition is not revoked")
+            precondition(isPartitionRevoked(record), "a command was withdrawn whose partition is not revoked")
             drop(record, now: now)
         }
     }
@@ -88,11 +88,11 @@ extension Delivery {
     mutating func dropUntakenHandovers(now: Moment) {
         for _ in 0..<handovers.count {
             guard let record = handovers.popFirst() else { break }
-            if isRevoked(record) { drop(record, now: now) } else { handovers.append(record) }
+            if isPartitionRevoked(record) { drop(record, now: now) } else { handovers.append(record) }
         }
         for _ in 0..<rereadHandovers.count {
             guard let record = rereadHandovers.popFirst() else { break }
-            if isRevoked(record) { drop(record, now: now) } else { rereadHandovers.append(record) }
+            if isPartitionRevoked(record) { drop(record, now: now) } else { rereadHandovers.append(record) }
         }
     }
 }

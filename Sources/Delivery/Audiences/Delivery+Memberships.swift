@@ -20,7 +20,7 @@ extension Delivery {
     /// The next change for the core of audiences; nil if there is none. The change stays first until
     /// `membershipChangeTaken`.
     public var nextMembershipChange: MembershipChange? {
-        guard let member = membershipChanges.first, let change = membershipChanges[member] else { return nil }
+        guard let member = membershipChanges.firstUntaken, let change = membershipChanges[member] else { return nil }
         let slot = records.address(of: member.record)
         let departures = membershipChanges.departures(of: member)
         let joinedAudiences =
@@ -28,18 +28,18 @@ extension Delivery {
         return MembershipChange(
             member: member,
             joinedAudiences: AudienceList(joinedAudiences),
-            wasMemberOfAll: change.wasMemberOfAll,
+            wasMemberOfAllAudiences: change.wasMemberOfAllAudiences,
             leftAudiences: departures?.audiences ?? AudienceList(UnsafeRawBufferPointer(start: nil, count: 0)),
-            leftAtMilliseconds: departures?.atMilliseconds ?? 0
+            leftAtMilliseconds: departures?.leftAtMilliseconds ?? 0
         )
     }
 
     /// Removes the change that `nextMembershipChange` named, because the core of audiences has taken it.
-    public mutating func membershipChangeTaken() { membershipChanges.removeFirst() }
+    public mutating func membershipChangeTaken() { membershipChanges.removeFirstUntaken() }
 
     /// Called when all audiences of a taken change have been notified. If the member left audiences, asks Redis to
     /// record this. Otherwise ends the change and continues its record.
-    public mutating func membershipChanged(_ member: ChangingMember, now: Moment) {
+    public mutating func audiencesNotified(_ member: ChangingMember, now: Moment) {
         let record = member.record
         guard membershipChanges.departures(of: member) == nil else {
             let purpose: StoreTicket.Purpose =
@@ -53,12 +53,13 @@ extension Delivery {
     }
 
     /// Begins a change if a reply names audiences that the member left and that may not know this yet.
-    mutating func noteDepartures(_ ticket: StoreTicket, _ departures: UnsafeRawBufferPointer) {
+    mutating func beginDepartureChange(_ ticket: StoreTicket, _ departures: UnsafeRawBufferPointer) {
         let member = ChangingMember(ticket, records[ticket.record])
         // A record can have two calls for one member, but one change is enough: Redis names the audiences in each reply
         // until they are confirmed. The reply to `throttle` begins no change, because the command is admitted again and
         // that reply names the audiences too.
-        guard ticket.purpose != .throttle, !membershipChanges.has(member), AudienceDepartures(departures) != nil else {
+        guard ticket.purpose != .throttle, !membershipChanges.contains(member), AudienceDepartures(departures) != nil
+        else {
             return
         }
         let block = records.allocateBlock(departures.count)
@@ -86,7 +87,7 @@ extension Delivery {
             // that the member has left them, or Redis' reply had no room for the held command.
             records[record].expectAcknowledgement()
             recordsAwaitingStore += 1
-            storeQueue.setAside(StoreTicket(.register, appIndex: slot.pointee.appIndex, record: record), now: now)
+            storeQueue.setAside(StoreTicket(.registerToken, appIndex: slot.pointee.appIndex, record: record), now: now)
             return true
         }
         let joinsAudiences =
@@ -97,17 +98,21 @@ extension Delivery {
         // be made again to get it.
         let mayHoldCommand = reply.verdict == .registered && (reply.heldCommand != nil || reply.departures != nil)
         let nextStep: PendingMembershipChanges.NextStep = mayHoldCommand ? .register : .settle
-        if !membershipChanges.has(member) {
+        if !membershipChanges.contains(member) {
             records[record].expectAcknowledgement()
             membershipChanges.begin(
                 member,
-                .init(joinsAudiences: joinsAudiences, wasMemberOfAll: reply.wasMemberOfAll, nextStep: nextStep)
+                .init(
+                    joinsAudiences: joinsAudiences,
+                    wasMemberOfAllAudiences: reply.wasMemberOfAllAudiences,
+                    nextStep: nextStep
+                )
             )
         } else {
-            membershipChanges.set(
+            membershipChanges.setNextStep(
                 nextStep,
                 joinsAudiences: joinsAudiences,
-                wasMemberOfAll: reply.wasMemberOfAll,
+                wasMemberOfAllAudiences: reply.wasMemberOfAllAudiences,
                 of: member
             )
         }
@@ -128,11 +133,11 @@ extension Delivery {
     ) {
         switch nextStep {
         case .awaitAcknowledgements: break
-        case .settleTombstone: settleAcknowledgedTombstone(record)
+        case .settleTombstone: settleTombstoneIfAcknowledged(record)
         case .settle: settleWithoutResult(record)
         case .register:
             records[record].needsNoMembershipChange = true
-            queueStoreCall(.register, record)
+            queueStoreCall(.registerToken, record)
         case .admit: queueStoreCall(.admit, record)
         }
     }

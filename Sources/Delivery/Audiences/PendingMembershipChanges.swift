@@ -25,7 +25,7 @@ struct PendingMembershipChanges: ~Copyable {
         /// Whether the member joins the audiences that its registration names.
         var joinsAudiences = false
         /// Whether the member was already in all of the audiences that it joins.
-        var wasMemberOfAll = false
+        var wasMemberOfAllAudiences = false
         var nextStep: NextStep
     }
 
@@ -35,30 +35,30 @@ struct PendingMembershipChanges: ~Copyable {
 
     private var changes: [ChangingMember: Change] = [:]
     /// Changes that the core of audiences has not taken yet.
-    private var waitingMembers: IndexQueue<ChangingMember>
+    private var untakenMembers: IndexQueue<ChangingMember>
 
-    init(limit: Int) { waitingMembers = IndexQueue(limit: limit) }
+    init(limit: Int) { untakenMembers = IndexQueue(limit: limit) }
 
-    var first: ChangingMember? { waitingMembers.first }
-    mutating func removeFirst() { precondition(waitingMembers.popFirst() != nil, "no change waits") }
+    var firstUntaken: ChangingMember? { untakenMembers.first }
+    mutating func removeFirstUntaken() { precondition(untakenMembers.popFirst() != nil, "no change waits") }
 
-    func has(_ member: ChangingMember) -> Bool { changes[member] != nil }
+    func contains(_ member: ChangingMember) -> Bool { changes[member] != nil }
     subscript(_ member: ChangingMember) -> Change? { changes[member] }
 
     mutating func begin(_ member: ChangingMember, _ change: Change) {
         precondition(changes.updateValue(change, forKey: member) == nil, "a member's audiences change twice at a time")
-        waitingMembers.append(member)
+        untakenMembers.append(member)
     }
 
-    mutating func set(
+    mutating func setNextStep(
         _ nextStep: NextStep,
         joinsAudiences: Bool = false,
-        wasMemberOfAll: Bool = false,
+        wasMemberOfAllAudiences: Bool = false,
         of member: ChangingMember
     ) {
         guard var change = changes[member] else { preconditionFailure("no such change has begun") }
-        (change.nextStep, change.joinsAudiences, change.wasMemberOfAll) = (
-            nextStep, joinsAudiences, wasMemberOfAll
+        (change.nextStep, change.joinsAudiences, change.wasMemberOfAllAudiences) = (
+            nextStep, joinsAudiences, wasMemberOfAllAudiences
         )
         changes[member] = change
     }
@@ -75,7 +75,7 @@ struct PendingMembershipChanges: ~Copyable {
         )
     }
 
-    func leftAtMilliseconds(of member: ChangingMember) -> Int64 { departures(of: member)?.atMilliseconds ?? 0 }
+    func leftAtMilliseconds(of member: ChangingMember) -> Int64 { departures(of: member)?.leftAtMilliseconds ?? 0 }
 }
 
 extension ChangingMember {
@@ -89,9 +89,10 @@ extension ChangingMember {
     init(_ ticket: StoreTicket, _ slot: RecordSlot) {
         let kind: StoreSubjectKind =
             switch ticket.purpose {
-            case .register, .hold: slot.device.count > 0 ? .device : .activity
+            case .registerToken, .hold: slot.device.count > 0 ? .device : .activity
             case .takeStartToken, .settleStart, .unregisterDevice, .refundStart, .confirmDeviceDepartures: .device
-            case .admit, .recordStart, .settle, .throttle, .retire, .unregisterActivity, .confirmActivityDepartures,
+            case .admit, .recordStart, .settle, .throttle, .retireToken, .unregisterActivity,
+                .confirmActivityDepartures,
                 .reportLifetimeEvent,
                 .checkLifetime:
                 .activity

@@ -4,7 +4,7 @@ import LiveActivity
 extension Delivery {
     /// How many states were compared completely with their shapes since the contracts were loaded, because the lane
     /// remembered no result for them.
-    public var comparedStates: UInt64 { contracts.comparedStates }
+    public var comparedStateCount: UInt64 { contracts.comparedStateCount }
 
     /// Rejects a command that no phone could decode, unless its app is configured to get only a warning.
     /// - Returns: whether the command was rejected.
@@ -17,21 +17,21 @@ extension Delivery {
     ) -> Bool {
         let appIndex = records[index].appIndex
         guard
-            let mismatch = contracts.mismatch(
+            let mismatch = contracts.findMismatch(
                 of: command,
                 appIndex,
-                dictionaryNumber: lastAps.dictionaryNumber,
+                apsDictionaryNumber: lastAps.apsDictionaryNumber,
                 in: value
             )
         else { return false }
-        return handleMismatch(mismatch, of: command, appIndex, from: record, value, index)
+        return rejectOrWarn(mismatch, of: command, appIndex, from: record, value, index)
     }
 
     /// Counts a command that does not fit its app's contract, and rejects it. If the app is configured to get only a
     /// warning, keeps a warning instead, unless one is already kept.
     /// - Returns: whether the command was rejected.
     @inline(never)
-    mutating func handleMismatch(
+    mutating func rejectOrWarn(
         _ mismatch: ContractMismatch,
         of command: Command,
         _ appIndex: UInt16,

@@ -27,7 +27,7 @@ struct LaneContracts: ~Copyable {
 
     private let appContracts: [AppContract]
     /// Whether any app has a contract.
-    let isAnyConfigured: Bool
+    let hasAnyContract: Bool
     /// The digests of states that fit. Some bits of a digest select two neighbouring entries, so two states with the
     /// same bits do not replace each other. The first of the two has the digest that was added last. 0: the entry is
     /// empty. The buffer is empty if no app has a contract.
@@ -38,10 +38,10 @@ struct LaneContracts: ~Copyable {
     /// The last states that fit, and the places of their values. If a new state differs from one of them only in
     /// values, the decoder checks only the values that differ.
     var templates: RecentStateTemplates
-    private(set) var comparedStates: UInt64 = 0
+    private(set) var comparedStateCount: UInt64 = 0
     /// The number that `ApsCache` gave to the last `aps` dictionary that fits (0: none), and the app of its command.
-    private var lastDictionaryNumber: UInt64 = 0
-    private var lastAppIndex: UInt16 = 0
+    private var lastFittingDictionaryNumber: UInt64 = 0
+    private var lastFittingAppIndex: UInt16 = 0
 
     /// - Parameter salt: a random number, different in each lane.
     init(_ apps: [DeliveryConfiguration.App], salt: UInt64) {
@@ -53,12 +53,12 @@ struct LaneContracts: ~Copyable {
                     salt: (salt | 1) &* (UInt64(position) &* 2 &+ 1)
                 )
             }
-        isAnyConfigured = apps.contains { $0.contract != nil }
-        fittingDigests = .allocate(capacity: isAnyConfigured ? Self.fittingDigestsMax : 0)
+        hasAnyContract = apps.contains { $0.contract != nil }
+        fittingDigests = .allocate(capacity: hasAnyContract ? Self.fittingDigestsMax : 0)
         fittingDigests.initialize(repeating: 0)
-        recentMismatches = .allocate(capacity: isAnyConfigured ? Self.recentMismatchesMax : 0)
+        recentMismatches = .allocate(capacity: hasAnyContract ? Self.recentMismatchesMax : 0)
         recentMismatches.initialize(repeating: RecentMismatch())
-        templates = RecentStateTemplates(isNeeded: isAnyConfigured)
+        templates = RecentStateTemplates(isNeeded: hasAnyContract)
     }
 
     deinit {
@@ -73,26 +73,26 @@ struct LaneContracts: ~Copyable {
     /// A state is not compared in three cases: its `aps` dictionary has the same bytes as the last one that fits; its
     /// digest is remembered; or it differs from a remembered state only in values, and the decoder has checked these
     /// values.
-    /// - Parameter dictionaryNumber: the number of the `aps` dictionary; the same number means the same bytes.
+    /// - Parameter apsDictionaryNumber: the number of the `aps` dictionary; the same number means the same bytes.
     ///   (``ApsCache``)
-    mutating func mismatch(
+    mutating func findMismatch(
         of command: Command,
         _ appIndex: UInt16,
-        dictionaryNumber: UInt64,
+        apsDictionaryNumber: UInt64,
         in record: UnsafeRawBufferPointer
     ) -> ContractMismatch? {
         guard let contract = appContracts[Int(appIndex)].contract else { return nil }
-        if dictionaryNumber == lastDictionaryNumber, appIndex == lastAppIndex { return nil }
+        if apsDictionaryNumber == lastFittingDictionaryNumber, appIndex == lastFittingAppIndex { return nil }
         if !templates.hasMatched(command, ofApp: appIndex),
-            let mismatch = mismatch(ofUnmatched: command, appIndex, contract, in: record)
+            let mismatch = findMismatch(ofUnmatched: command, appIndex, contract, in: record)
         {
             return mismatch
         }
-        (lastDictionaryNumber, lastAppIndex) = (dictionaryNumber, appIndex)
+        (lastFittingDictionaryNumber, lastFittingAppIndex) = (apsDictionaryNumber, appIndex)
         return nil
     }
 
-    private mutating func mismatch(
+    private mutating func findMismatch(
         ofUnmatched command: Command,
         _ appIndex: UInt16,
         _ contract: UnmanagedContract,
@@ -132,9 +132,9 @@ struct LaneContracts: ~Copyable {
         _ digest: UInt64,
         _ record: UnsafeRawBufferPointer
     ) -> ContractMismatch? {
-        comparedStates &+= 1
+        comparedStateCount &+= 1
         do throws(ContractMismatch) {
-            try templates.check(command, ofApp: appIndex, contract, in: record)
+            try templates.checkAndRemember(command, ofApp: appIndex, contract, in: record)
             return nil
         } catch {
             var mismatch = error

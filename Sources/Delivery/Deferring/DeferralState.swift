@@ -8,14 +8,14 @@ struct DeferralState: BitwiseCopyable {
     /// Whether the push has been offered to its pool: `reviewPoolQueues` found it ready at an earlier check, and the
     /// lane did not hold the pool's pushes back. Only then may a ready push be deferred because of its pool.
     var wasOffered = false
-    /// The activity's `serviceFaults` at the time when the command was deferred.
-    var serviceFaults: UInt8 = 0
+    /// The activity's `serviceFaultCount` at the time when the command was deferred.
+    var serviceFaultCount: UInt8 = 0
     /// The push is not tried before this time, UNIX milliseconds; 0: it may be sent at once.
     var pauseEndMilliseconds: Int64 = 0
 
     init(count: UInt16 = 0) { self.count = count }
 
-    func pauseMilliseconds(now: Moment) -> Int64 { max(0, pauseEndMilliseconds - now.wallMilliseconds) }
+    func remainingPauseMilliseconds(now: Moment) -> Int64 { max(0, pauseEndMilliseconds - now.wallMilliseconds) }
 
     mutating func noteDeferral(_ cause: DeferralCause) {
         count = count == .max ? .max : count + 1

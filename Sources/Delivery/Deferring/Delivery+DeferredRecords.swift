@@ -23,7 +23,7 @@ extension Delivery {
         droppedFields: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0),
         now: Moment
     ) {
-        guard let partition = accept(record, now: now) else { return }
+        guard let partition = enterInLedger(record, now: now) else { return }
         let index = records.allocate(
             RecordSlot(
                 kind: .invalid,
@@ -34,8 +34,8 @@ extension Delivery {
                 sourcePartition: deferral.partition,
                 sourceOffset: deferral.offset,
                 deferral: DeferralState(count: max(1, deferral.count)),
-                recordMilliseconds: deferral.recordMilliseconds,
-                receivedMilliseconds: deferral.receivedMilliseconds
+                recordTimestampMilliseconds: deferral.recordTimestampMilliseconds,
+                receivedAtMilliseconds: deferral.receivedAtMilliseconds
             )
         )
         guard let value = record.value else {
@@ -55,7 +55,7 @@ extension Delivery {
         if records[record].isStart, !records[record].isLifetimeRestart {
             activities[activity].startWait.end(records[record].version)
         }
-        activities[activity].restore(serviceFaults: deferral.serviceFaults)
+        activities[activity].raiseServiceFaultCount(to: deferral.serviceFaultCount)
         records[record].restore(deferral)
         records[record].deferral.pauseEndMilliseconds =
             pauseMilliseconds > 0 ? now.wallMilliseconds + pauseMilliseconds : 0
@@ -71,7 +71,7 @@ extension RecordSlot {
         if hasOwnToken { registeredAtMilliseconds = deferral.registeredAtMilliseconds }
         if !layout.alert.isAbsent { olderAlertVersion = deferral.alertVersion }
         if deferral.priorityWithoutAlert > 0 { priorityWithoutAlert = deferral.priorityWithoutAlert }
-        if deferral.isAlertExpired { noteExpiredAlert() }
+        if deferral.isAlertExpired { setAlertExpired() }
         guard isStart else { return }
         previousClaim = deferral.claim
         // For a held start, the token in the deferred record is the one that released it. The command itself brought

@@ -52,12 +52,12 @@ extension Delivery {
     /// list, or has ended its turn as the current command.
     private mutating func deferCommand(_ record: UInt32, _ cause: DeferralCause, now: Moment) {
         records.completeBody(of: record)
-        completeIdentifier(of: record)
+        writeDefaultIdentifierIfMissing(of: record)
         // Write the timestamp of the command's own version into the body again, because the next reading needs it. An
         // admission may have raised the timestamp.
         records.setTimestamp(records[record].version.timestamp, inBodyOf: record)
         records[record].deferral.noteDeferral(cause)
-        records[record].deferral.serviceFaults = activities[records[record].activity].serviceFaults
+        records[record].deferral.serviceFaultCount = activities[records[record].activity].serviceFaultCount
         awaitDeferredCommand(record, now: now)
         records.enter(.deferring, record)
         produceDeferral(record)
@@ -87,7 +87,8 @@ extension Delivery {
         pauseMilliseconds: Int64 = 0,
         now: Moment
     ) {
-        let pauseEndMilliseconds = pauseMilliseconds > 0 ? now.wallMilliseconds + pauseMilliseconds : 0
+        let pauseEndMilliseconds =
+            pauseMilliseconds > 0 ? now.wallMilliseconds + pauseMilliseconds : 0
         records[activities[activity].currentCommand].deferral.pauseEndMilliseconds = pauseEndMilliseconds
         let (record, hadCredit) = (activities[activity].currentCommand, activities[activity].phase.holdsCredit)
         let isStart = records[record].isStart
@@ -122,7 +123,7 @@ extension Delivery {
     /// Whether a command has been in the lane for so long that it must be deferred if it cannot be sent soon.
     func isOverdue(_ record: UInt32, now: Moment) -> Bool {
         let slot = records.address(of: record)
-        guard !isRevoked(record) else { return false }
+        guard !isPartitionRevoked(record) else { return false }
         let defersEarly =
             slot.pointee.deferral.count > 0 || records.count > records.limit / 2
             || records.usedBlockBytes > configuration.usedBlockBytesMax / 2
@@ -132,16 +133,16 @@ extension Delivery {
         )
         guard
             let partition = partitions.partition(slot.pointee.partition, assignmentEpoch: slot.pointee.assignmentEpoch),
-            let receivedMilliseconds = partition.pointee.receiptTimes.receiptMilliseconds(of: slot.pointee.offset)
+            let receivedAtMilliseconds = partition.pointee.receiptTimes.receiptMilliseconds(of: slot.pointee.offset)
         else { return false }
-        return receivedMilliseconds <= now.monotonicMilliseconds - overdueAfterMilliseconds
+        return receivedAtMilliseconds <= now.monotonicMilliseconds - overdueAfterMilliseconds
     }
 
     /// Whether an admitted start is deferred with its claim, so that the next owner of its partition sends
     /// it: the partition is revoked, and the start's pool is blocked. This lane may lose the partition before
     /// the pool works again.
     func isDeferredToNextOwner(_ record: UInt32) -> Bool {
-        records[record].isStart && isRevoked(record) && pools.isBlocked(PoolKey(records[record].pool))
+        records[record].isStart && isPartitionRevoked(record) && pools.isBlocked(PoolKey(records[record].pool))
     }
 
     /// Queues a command for its activity again after the deferred topic did not accept it, if its pool sends again and
@@ -151,8 +152,8 @@ extension Delivery {
     /// reading of its deferred record draws again.
     /// - Returns: false if the deferral must be produced again.
     mutating func enqueueAfterFailedDeferral(_ record: UInt32, now: Moment) -> Bool {
-        guard !records[record].isStart, !isRevoked(record),
-            records[record].deferral.pauseMilliseconds(now: now) == 0
+        guard !records[record].isStart, !isPartitionRevoked(record),
+            records[record].deferral.remainingPauseMilliseconds(now: now) == 0
         else { return false }
         let activity = findOrAddActivity(of: record)
         guard !pools.isBlocked(pools.poolKey(of: activities[activity].appIndex, activities[activity].poolKind))
@@ -179,7 +180,7 @@ extension Delivery {
         var isBehindStart = false
         while let record = activities[activity].waitingList.head,
             isSpacingLong || isBehindStart
-                || exceedsDeferredDelay(records[record].deferral.pauseMilliseconds(now: now)),
+                || exceedsDeferredDelay(records[record].deferral.remainingPauseMilliseconds(now: now)),
             isOverdue(record, now: now)
         {
             _ = activities[activity].waitingList.popFirst(in: &records)
@@ -204,7 +205,7 @@ extension Delivery {
 
     private func isPauseLong(_ activity: UInt32, now: Moment) -> Bool {
         guard let head = activities[activity].waitingList.head else { return false }
-        return exceedsDeferredDelay(records[head].deferral.pauseMilliseconds(now: now))
+        return exceedsDeferredDelay(records[head].deferral.remainingPauseMilliseconds(now: now))
     }
 
     /// Whether an activity must not begin its next command yet: a deferred command must be read first, or the
@@ -215,7 +216,7 @@ extension Delivery {
         let isStart = records[head].isStart
         if !isStart, !records[head].isLifetimeEnd, isStartExpected(before: head, of: activity, now: now) { return true }
         guard slot.pointee.deferralWait.isOngoing(now: now) else { return false }
-        if slot.pointee.deferralWait.isPause { return records[head].deferral.pauseMilliseconds(now: now) > 0 }
+        if slot.pointee.deferralWait.isPause { return records[head].deferral.remainingPauseMilliseconds(now: now) > 0 }
         guard !isStart else { return false }
         if pools.isBlocked(pools.poolKey(of: slot.pointee.appIndex, slot.pointee.poolKind)) { return true }
         guard let deferredAlert = slot.pointee.deferralWait.alertVersion else { return false }
@@ -240,15 +241,15 @@ extension Delivery {
     mutating func reviewPoolQueues(now: Moment) {
         guard pools.queuedCount > 0, nextPoolReviewMilliseconds <= now.monotonicMilliseconds else { return }
         nextPoolReviewMilliseconds = now.monotonicMilliseconds + Self.poolReviewIntervalMilliseconds
-        let silenceMilliseconds = min(OutageWatch.outageMilliseconds, configuration.deferAfterMilliseconds / 2)
+        let silenceMilliseconds = min(OutageWatch.outageAfterMilliseconds, configuration.deferAfterMilliseconds / 2)
         let isStoreSilent = storeOutageWatch.isSilent(forMilliseconds: silenceMilliseconds, now: now)
         for poolKey in pools.poolKeys {
             if isStoreSilent {
-                pools.restartSpan(poolKey, now: now)
+                pools.restartMeasurement(poolKey, now: now)
             } else {
-                pools.evaluateSpan(
+                pools.evaluateThroughput(
                     poolKey,
-                    spanMillisecondsMin: configuration.deferAfterMilliseconds,
+                    measuredMillisecondsMin: configuration.deferAfterMilliseconds,
                     delayMilliseconds: configuration.deferredDelayMilliseconds,
                     now: now
                 )

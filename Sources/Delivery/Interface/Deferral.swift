@@ -11,9 +11,9 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
     /// How often the command has been deferred, over all its readings.
     public var count: UInt16
     /// Kafka's timestamp of the record at `offset`, UNIX milliseconds; -1: none.
-    public var recordMilliseconds: Int64
+    public var recordTimestampMilliseconds: Int64
     /// When a lane received the record at `offset`, UNIX milliseconds; -1: not known.
-    public var receivedMilliseconds: Int64
+    public var receivedAtMilliseconds: Int64
     /// How often a push of the command was attempted.
     public var attempts: UInt8
     /// The number of results that the record at `offset` has had already. A record that brings a token may have
@@ -42,7 +42,7 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
     public var isAlertExpired: Bool
     /// How many attempts in a row to push to the activity failed for a reason that only delays a push (R18). Each
     /// failure makes the next pause longer, up to a maximum.
-    public var serviceFaults: UInt8
+    public var serviceFaultCount: UInt8
     /// The push is not tried before this time, UNIX milliseconds; 0: it may be sent at once.
     public var pauseEndMilliseconds: Int64
 
@@ -51,8 +51,8 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
         partition: Int32,
         offset: Int64,
         count: UInt16,
-        recordMilliseconds: Int64 = -1,
-        receivedMilliseconds: Int64 = -1,
+        recordTimestampMilliseconds: Int64 = -1,
+        receivedAtMilliseconds: Int64 = -1,
         attempts: UInt8 = 0,
         earlierResultCount: UInt8 = 0,
         supersededCount: UInt32 = 0,
@@ -63,15 +63,15 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
         alertVersion: Version? = nil,
         priorityWithoutAlert: UInt8 = 0,
         isAlertExpired: Bool = false,
-        serviceFaults: UInt8 = 0,
+        serviceFaultCount: UInt8 = 0,
         pauseEndMilliseconds: Int64 = 0
     ) {
         self.topic = topic
         self.partition = partition
         self.offset = offset
         self.count = count
-        self.recordMilliseconds = recordMilliseconds
-        self.receivedMilliseconds = receivedMilliseconds
+        self.recordTimestampMilliseconds = recordTimestampMilliseconds
+        self.receivedAtMilliseconds = receivedAtMilliseconds
         self.attempts = attempts
         self.earlierResultCount = earlierResultCount
         self.supersededCount = supersededCount
@@ -82,7 +82,7 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
         self.alertVersion = alertVersion
         self.priorityWithoutAlert = priorityWithoutAlert
         self.isAlertExpired = isAlertExpired
-        self.serviceFaults = serviceFaults
+        self.serviceFaultCount = serviceFaultCount
         self.pauseEndMilliseconds = pauseEndMilliseconds
     }
 }
@@ -117,8 +117,8 @@ extension RecordView {
             partition: partition,
             offset: offset,
             count: deferralState.count,
-            recordMilliseconds: recordMilliseconds,
-            receivedMilliseconds: receivedMilliseconds,
+            recordTimestampMilliseconds: recordTimestampMilliseconds,
+            receivedAtMilliseconds: receivedAtMilliseconds,
             attempts: attempts,
             earlierResultCount: UInt8(clamping: earlierResultCount),
             supersededCount: UInt32(clamping: supersededCount),
@@ -129,7 +129,7 @@ extension RecordView {
             alertVersion: olderAlertVersion,
             priorityWithoutAlert: priorityWithoutAlert,
             isAlertExpired: isAlertExpired,
-            serviceFaults: deferralState.serviceFaults,
+            serviceFaultCount: deferralState.serviceFaultCount,
             pauseEndMilliseconds: deferralState.pauseEndMilliseconds
         )
     }

@@ -45,7 +45,7 @@ public struct DeliveryConfiguration: Sendable {
     public var usedBlockBytesMax = Int.max
     /// The number of credits of one pool. A command without a credit is not admitted yet, so a newer state can still
     /// replace it.
-    public var pushesInFlightPerPoolMax = 2_000
+    public var creditsPerPoolMax = 2_000
     /// How long a push waits after it failed for a reason that only delays it (R18). After the activity's n-th such
     /// failure in a row, the wait is `retryBaseMilliseconds * 2^n`, at most `retryMillisecondsMax`. A push that is
     /// retried at once waits only `retryBaseMilliseconds`. From each wait, a random part of up to a half is removed
@@ -144,7 +144,7 @@ public struct DeliveryConfiguration: Sendable {
         precondition(!apps.isEmpty && apps.count <= Int(UInt8.max))
         precondition((64...4_194_304).contains(recordsMax))
         precondition(usedBlockBytesMax > 0)
-        precondition(pushesInFlightPerPoolMax > 0)
+        precondition(creditsPerPoolMax > 0)
         precondition((1...Self.policiesMax).contains(policies.count))
         precondition(apps.allSatisfy { policies.indices.contains($0.policy) })
         for policy in policies { validate(policy) }
@@ -162,7 +162,7 @@ public struct DeliveryConfiguration: Sendable {
         precondition(policy.startBudget.refillPerHour > 0 && policy.expiration.startSeconds > 0)
         precondition(policy.expiration.alertSeconds > 0)
         precondition(
-            policy.oversize.count <= OversizeFields.countMax && policy.oversize.allSatisfy(OversizeFields.isName)
+            policy.oversize.count <= OversizeFields.countMax && policy.oversize.allSatisfy(OversizeFields.isFieldName)
         )
         precondition(policy.expiration.updateSeconds > 0 && policy.expiration.endSeconds > 0)
     }

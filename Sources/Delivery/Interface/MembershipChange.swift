@@ -13,14 +13,14 @@ public struct ChangingMember: Sendable, Hashable, BitwiseCopyable {
 /// entries with the same time counts.
 ///
 /// The record's view has the other data: ``RecordView/memberIdentifier(_:)``, ``RecordView/token``,
-/// ``RecordView/environment``, ``RecordView/registeredAtMilliseconds``, ``RecordView/frequentUpdates``,
+/// ``RecordView/environment``, ``RecordView/registeredAtMilliseconds``, ``RecordView/allowsFrequentUpdates``,
 /// ``RecordView/supportsChannels``, ``RecordView/shownVersion``. The bytes are valid until
-/// ``Delivery/membershipChanged(_:now:)``.
+/// ``Delivery/audiencesNotified(_:now:)``.
 public struct MembershipChange {
     public let member: ChangingMember
     public let joinedAudiences: AudienceList
     /// Whether the member was already in all of the audiences in `joinedAudiences`.
-    public let wasMemberOfAll: Bool
+    public let wasMemberOfAllAudiences: Bool
     public let leftAudiences: AudienceList
     /// When the member left `leftAudiences`, UNIX milliseconds; 0 if it left none. A registration from before this time
     /// does not make the activity or device a member of these audiences again.

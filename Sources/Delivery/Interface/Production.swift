@@ -7,7 +7,7 @@ public struct Production: Sendable, Equatable, BitwiseCopyable {
         case deferral
         /// The source record ends without a result, so the shell writes no record. The shell may note the end in the
         /// source record's trace, and then acknowledges the production.
-        case traceEnd
+        case endWithoutResult
     }
 
     public var kind: Kind

@@ -14,7 +14,7 @@ public struct PushResult {
         /// APNs says that the token is dead.
         case tokenDead
         /// APNs does not know the token, or Causeway uses the wrong environment. The token is retired only if
-        /// `acceptsOtherTokens`, because then the environment is right.
+        /// `isTokenRefusalTrusted`, because then the environment is right.
         case tokenSuspect
         /// The token belongs to another topic (bundle id), or Causeway uses the wrong topic. The token is kept.
         case topicSuspect
@@ -47,8 +47,8 @@ public struct PushResult {
     /// From when on APNs calls the token dead, UNIX milliseconds. Only an answer 410 has this time; -1: none.
     public var invalidAtMilliseconds: Int64
     /// When the push was sent, UNIX milliseconds; -1 if it was not sent completely.
-    public var sentMilliseconds: Int64
-    public var answeredMilliseconds: Int64
+    public var sentAtMilliseconds: Int64
+    public var answeredAtMilliseconds: Int64
     /// The number of the pool's connection that sent the push; 0: none. A retry avoids that connection.
     public var connection: UInt32
     /// Whether the pool may retry a push now (`RetryPermission`).
@@ -56,7 +56,7 @@ public struct PushResult {
     /// Whether a refusal can be blamed on the push's token. True if the pool's circuit breaker is closed, and if APNs
     /// has accepted a push of the pool to a device since the pool's previous answer BadDeviceToken or
     /// DeviceTokenNotForTopic. If false, the configuration of the app may be wrong, not the token.
-    public var acceptsOtherTokens: Bool
+    public var isTokenRefusalTrusted: Bool
 
     public init(
         disposition: Disposition,
@@ -64,13 +64,13 @@ public struct PushResult {
         reason: UnsafeRawBufferPointer,
         advice: StaticString = "",
         invalidAtMilliseconds: Int64,
-        sentMilliseconds: Int64,
-        answeredMilliseconds: Int64,
+        sentAtMilliseconds: Int64,
+        answeredAtMilliseconds: Int64,
         connection: UInt32 = 0,
         isRetryPermitted: Bool = true,
-        acceptsOtherTokens: Bool = true
+        isTokenRefusalTrusted: Bool = true
     ) {
-        self.acceptsOtherTokens = acceptsOtherTokens
+        self.isTokenRefusalTrusted = isTokenRefusalTrusted
         self.connection = connection
         self.isRetryPermitted = isRetryPermitted
         self.disposition = disposition
@@ -78,7 +78,7 @@ public struct PushResult {
         self.reason = reason
         self.advice = advice
         self.invalidAtMilliseconds = invalidAtMilliseconds
-        self.sentMilliseconds = sentMilliseconds
-        self.answeredMilliseconds = answeredMilliseconds
+        self.sentAtMilliseconds = sentAtMilliseconds
+        self.answeredAtMilliseconds = answeredAtMilliseconds
     }
 }

@@ -14,18 +14,19 @@ public struct RecordView {
     /// priority that the budget allowed.
     public var priority: UInt8 { slot.pushAllowance.priority != 0 ? slot.pushAllowance.priority : slot.priority }
     /// The index of the record's policy.
-    public var policy: Int { Int(slot.policy) }
+    public var policyIndex: Int { Int(slot.policyIndex) }
     /// The policy that the command names; empty if it names none and its app's policy applies. Not for a registration.
     public var policyName: UnsafeRawBufferPointer { slot.bytes(slot.policyName) }
     public var isDemoted: Bool { slot.pushAllowance.isDemoted }
     /// Pushes of priority 10 that the activity's budget allows after this one; -1 if the budget was not used.
     public var budgetLeft: Int { Int(slot.pushAllowance.budgetLeft) }
     public var attempts: UInt8 { slot.attempts }
-    /// Whether the push that `nextPush` has just returned was attempted before, by this lane or in an earlier reading.
+    /// Whether the push that `takeNextPush` has just returned was attempted before, by this lane or in an earlier
+    /// reading.
     public var isRetry: Bool { slot.attempts > 1 }
     public var version: Version { slot.version }
     /// The `apns-expiration` that is sent to APNs, UNIX seconds; -1 until this lane sends the push.
-    public var expiration: Int64 { slot.sentExpirationSeconds }
+    public var sentExpirationSeconds: Int64 { slot.sentExpirationSeconds }
     public var apnsIdentifier: (UInt64, UInt64) { slot.apnsIdentifier }
     /// The connection of this lane's last attempt; 0: there was none. The next attempt avoids this connection.
     public var avoidedConnection: UInt32 { slot.avoidedConnection }
@@ -33,18 +34,18 @@ public struct RecordView {
     /// The number of superseded commands that this command's result must count, because they have no results
     /// of their own.
     public var supersededCount: Int { Int(slot.supersededCount.commands) }
-    public var status: UInt16 { slot.httpStatus }
+    public var httpStatus: UInt16 { slot.httpStatus }
     public var sentTimestamp: Int64 { slot.sentTimestamp }
     public var topic: RecordTopic { slot.topic }
     public var partition: Int32 { slot.sourcePartition }
     public var offset: Int64 { slot.sourceOffset }
     public var registeredAtMilliseconds: Int64 { slot.registeredAtMilliseconds }
     public var invalidAtMilliseconds: Int64 { slot.invalidAtMilliseconds }
-    public var recordMilliseconds: Int64 { slot.recordMilliseconds }
-    public var receivedMilliseconds: Int64 { slot.receivedMilliseconds }
-    public var admittedMilliseconds: Int64 { slot.admittedMilliseconds }
-    public var sentMilliseconds: Int64 { slot.sentMilliseconds }
-    public var answeredMilliseconds: Int64 { slot.answeredMilliseconds }
+    public var recordTimestampMilliseconds: Int64 { slot.recordTimestampMilliseconds }
+    public var receivedAtMilliseconds: Int64 { slot.receivedAtMilliseconds }
+    public var admittedAtMilliseconds: Int64 { slot.admittedAtMilliseconds }
+    public var sentAtMilliseconds: Int64 { slot.sentAtMilliseconds }
+    public var answeredAtMilliseconds: Int64 { slot.answeredAtMilliseconds }
 
     public var isStart: Bool { slot.event == .start }
     /// Whether Causeway made the command, because the lifetime that the activity's policy allows was over.
@@ -120,19 +121,19 @@ public struct RecordView {
     }
     /// Whether the command requests a broadcast channel for its audience, even if the configuration does not.
     public var requestsChannel: Bool { slot.requestsChannel }
-    /// The ``DeviceTemplate`` of a start to an audience; otherwise empty.
+    /// The ``ActivityIdentifierTemplate`` of a start to an audience; otherwise empty.
     public var activityTemplate: UnsafeRawBufferPointer { slot.bytes(isAudienceCommand ? slot.device : BlockRange()) }
     /// The positions of the parts of ``body``.
     public var layout: Body.Layout { slot.layout }
     /// The command's own expiration, UNIX seconds; -1: it has none. A start always has one, because its
     /// policy limits its age.
-    public var ownExpiration: Int64 { slot.expiration }
+    public var ownExpirationSeconds: Int64 { slot.expiration }
     /// `aps.stale-date`, UNIX seconds; -1: there is none.
     public var staleDate: Int64 { slot.staleDate }
     public var hasAlert: Bool { slot.hasAlert }
     /// Whether the user has switched on Apple's frequent updates for the app (`frequentPushesEnabled`), as the
     /// registration says; nil: it does not say.
-    public var frequentUpdates: Bool? { slot.frequentUpdates }
+    public var allowsFrequentUpdates: Bool? { slot.allowsFrequentUpdates }
     /// Whether a device's activities may begin on a broadcast channel, as its registration says.
     public var supportsChannels: Bool { slot.supportsChannels }
     /// The version that the app already displays, as the registration says; nil: it does not say.

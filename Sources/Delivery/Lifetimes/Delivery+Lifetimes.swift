@@ -22,7 +22,7 @@ extension Delivery {
     /// (`FollowUps.endLife`).
     mutating func reportLifetimeEvent(of record: UInt32, _ outcome: Outcome) {
         let slot = records.address(of: record)
-        guard slot.pointee.isLifetimeCommand || slot.pointee.kind == .command && isLifetimeLimited(of: slot) else {
+        guard slot.pointee.isLifetimeCommand || slot.pointee.kind == .command && mayBeInTimetable(of: slot) else {
             return
         }
         if slot.pointee.isLifetimeEnd || isFinalRestart(slot) {
@@ -31,9 +31,9 @@ extension Delivery {
             if removesLife(slot) { records[record].followUps.insert(.endLife) }
             return
         }
-        let restarts = policies.restartsAfterLifetime(slot.pointee.policy)
+        let restarts = policies.restartsAfterLifetime(slot.pointee.policyIndex)
         guard showsLifeOrEnd(slot, outcome, restarts: restarts) else { return }
-        records[record].isKeptByTimetable = restarts && slot.pointee.event != .end
+        records[record].mustBeKeptInTimetable = restarts && slot.pointee.event != .end
         queueStoreCall(.reportLifetimeEvent, record)
     }
 
@@ -45,7 +45,7 @@ extension Delivery {
         case .accepted: true
         // If this end was not admitted, it repeats another record in the lane. Redis has then not yet said whether this
         // end ends the newest life.
-        case .duplicate: event != .end || slot.pointee.admittedMilliseconds >= 0
+        case .duplicate: event != .end || slot.pointee.admittedAtMilliseconds >= 0
         case .unchanged: event == .update
         case .unknown: event == .start
         case .held: event == .end
@@ -82,15 +82,15 @@ extension Delivery {
     /// earlier attempt of this command ended the activity, and that its answer was lost. If the user had dismissed the
     /// activity earlier, the 410 would have an earlier time. (Apple, "Handling notification responses from APNs")
     func wasEndedByEarlierAttempt(_ slot: UnsafePointer<RecordSlot>) -> Bool {
-        slot.pointee.tokenRefusal == .unlessRegisteredSince
+        slot.pointee.tokenRetirementRule == .unlessRegisteredSince
             && slot.pointee.invalidAtMilliseconds >= slot.pointee.version.timestamp * 1_000
     }
 
     /// Whether the timetable may have the command's activity: because of the command's policy, or because of the
     /// app's default policy. Always true for a start or an end, because an earlier command may have named another
     /// policy. If the command's policy does not limit the lifetime, the activity is removed from the timetable.
-    private func isLifetimeLimited(of slot: UnsafePointer<RecordSlot>) -> Bool {
-        slot.pointee.event != .update || policies.lifetimeMilliseconds(slot.pointee.policy) > 0
+    private func mayBeInTimetable(of slot: UnsafePointer<RecordSlot>) -> Bool {
+        slot.pointee.event != .update || policies.lifetimeMilliseconds(slot.pointee.policyIndex) > 0
             || defaultLifetimeMilliseconds(slot.pointee.appIndex) > 0
     }
 
@@ -111,16 +111,16 @@ extension Delivery {
         guard slot.pointee.kind == .command else { return .removed }
         if slot.pointee.event == .update, slot.pointee.outcome == .ended { return .updatedAfterEnd }
         guard slot.pointee.event != .end else { return .removed }
-        let lifetimeMilliseconds = policies.lifetimeMilliseconds(slot.pointee.policy)
+        let lifetimeMilliseconds = policies.lifetimeMilliseconds(slot.pointee.policyIndex)
         let event = aliveEvent(atMilliseconds: slot.pointee.version.timestamp * 1_000, lifetimeMilliseconds, now: now)
         // If a start is read again, it is not known whether APNs accepted it, so the record reports only
         // `alive`.
         guard case .alive(let aliveMilliseconds, _) = event, slot.pointee.isStart, !slot.pointee.isReread else {
             return event
         }
-        let answeredMilliseconds = slot.pointee.answeredMilliseconds
+        let answeredAtMilliseconds = slot.pointee.answeredAtMilliseconds
         return .began(
-            atMilliseconds: answeredMilliseconds > 0 ? answeredMilliseconds : aliveMilliseconds,
+            atMilliseconds: answeredAtMilliseconds > 0 ? answeredAtMilliseconds : aliveMilliseconds,
             lifetimeMilliseconds: lifetimeMilliseconds
         )
     }
@@ -130,7 +130,7 @@ extension Delivery {
         if slot.pointee.isLifetimeRestart {
             // The timetable's entry for this start has the time at which the new life begins. All records of
             // this start name that time, and Redis finds the entry by it.
-            let lifetimeMilliseconds = policies.lifetimeMilliseconds(slot.pointee.policy)
+            let lifetimeMilliseconds = policies.lifetimeMilliseconds(slot.pointee.policyIndex)
             return isFinalRestart(slot)
                 ? .ended(beganMilliseconds: beganMilliseconds, restartMilliseconds: 0)
                 : .began(atMilliseconds: beganMilliseconds, lifetimeMilliseconds: lifetimeMilliseconds)
@@ -150,13 +150,13 @@ extension Delivery {
         return .ended(beganMilliseconds: beganMilliseconds, restartMilliseconds: restartMilliseconds)
     }
 
-    private func lifetimeIdentifier(of slot: UnsafePointer<RecordSlot>) -> LifetimeIdentifier? {
-        LifetimeIdentifier(slot.pointee.bytes(slot.pointee.commandIdentifier))
+    private func lifetimeIdentifier(of slot: UnsafePointer<RecordSlot>) -> LifetimeCommandIdentifier? {
+        LifetimeCommandIdentifier(slot.pointee.bytes(slot.pointee.commandIdentifier))
     }
 
     /// How long a command may be on its way in the commands topic and the deferred topic, without the delay
     /// of the deferred topic.
-    private static let topicTransitMilliseconds: Int64 = 20_000
+    private static let topicTransitMillisecondsMax: Int64 = 20_000
 
     /// Returns the call that asks Redis about a command of a lifetime, before the command enters its
     /// activity's waiting list.
@@ -167,13 +167,13 @@ extension Delivery {
         // `deferredDelayMilliseconds` after its receipt. The factor 2 is a reserve.
         let leaseMilliseconds =
             2 * (configuration.deferAfterMilliseconds + configuration.deferredDelayMilliseconds)
-            + Self.topicTransitMilliseconds
+            + Self.topicTransitMillisecondsMax
         return .checkLifetime(
             beganMilliseconds: identifier?.beganMilliseconds ?? 0,
             // If the timetable keeps a newer state than the one that this start shows, Redis refuses the start, and
             // the keeper makes another. A start whose push was attempted names no state, so that Redis does not refuse
             // it: the attempt may have begun an activity, and another start could begin a second one.
-            state: slot.pointee.attempts == 0 ? identifier?.stateVersion : nil,
+            stateVersion: slot.pointee.attempts == 0 ? identifier?.stateVersion : nil,
             leaseMilliseconds: leaseMilliseconds
         )
     }
@@ -192,8 +192,8 @@ extension Delivery {
         let stage = records[record].stage
         acknowledge(record)
         switch stage {
-        case .registering: queueStoreCall(.register, record)
-        case .unregistering: settleAcknowledgedTombstone(record)
+        case .registering: queueStoreCall(.registerToken, record)
+        case .unregistering: settleTombstoneIfAcknowledged(record)
         default: break
         }
     }
@@ -202,7 +202,7 @@ extension Delivery {
     /// default policy of its app limits the lifetime.
     func mustReportLife(ofRegistration record: UInt32, now: Moment) -> Bool {
         let slot = records.address(of: record)
-        return policies.hasLifetimes && slot.pointee.device.count == 0
+        return policies.limitsLifetimes && slot.pointee.device.count == 0
             && defaultLifetimeMilliseconds(slot.pointee.appIndex) > 0
             && !AgeRules.isRegistrationExpired(
                 registeredAtMilliseconds: slot.pointee.registeredAtMilliseconds,
@@ -226,13 +226,14 @@ extension Delivery {
         guard command.audience.isAbsent, command.channel.isAbsent else { return settleWithoutAction(record) }
         let isTooOld = AgeRules.isStateTooOld(timestamp: command.version.timestamp, isEnd: false, now: now.wallSeconds)
         let isRecorded = !isTooOld && !command.isLifetimeCommand(in: value)
-        let isLifetimeLimited = policies.hasLifetimes && policies.lifetimeMilliseconds(records[record].policy) > 0
+        let isLifetimeLimited =
+            policies.limitsLifetimes && policies.lifetimeMilliseconds(records[record].policyIndex) > 0
         guard isRecorded || isLifetimeLimited else { return settleWithoutAction(record) }
-        fill(record, with: command, from: value, trace: UnsafeRawBufferPointer(start: nil, count: 0))
+        fillSlot(record, with: command, from: value, trace: UnsafeRawBufferPointer(start: nil, count: 0))
         records[record].hasOwnToken = false
-        if isLifetimeLimited, policies.restartsAfterLifetime(records[record].policy), command.fitsBodyLimit {
-            records.setBody(of: record, to: command, from: value, dictionaryNumber: lastAps.dictionaryNumber)
-            records[record].isKeptByTimetable = true
+        if isLifetimeLimited, policies.restartsAfterLifetime(records[record].policyIndex), command.fitsBodyLimit {
+            records.setBody(of: record, to: command, from: value, apsDictionaryNumber: lastAps.apsDictionaryNumber)
+            records[record].mustBeKeptInTimetable = true
         }
         records.enter(.finished, record)
         if isRecorded { queueStoreCall(.recordStart, record) }
@@ -249,8 +250,8 @@ extension Delivery {
         deferral: Deferral?,
         now: Moment
     ) {
-        fill(record, with: command, from: value, trace: trace)
-        records.setBody(of: record, to: command, from: value, dictionaryNumber: lastAps.dictionaryNumber)
+        fillSlot(record, with: command, from: value, trace: trace)
+        records.setBody(of: record, to: command, from: value, apsDictionaryNumber: lastAps.apsDictionaryNumber)
         if let deferral { restore(deferral, to: record, of: nil, now: now) }
         records.enter(.registering, record)
         queueStoreCall(.checkLifetime, record)
@@ -258,16 +259,16 @@ extension Delivery {
 
     mutating func handleLifetimeCheck(_ record: UInt32, hasEnded: Bool, now: Moment) {
         let activity = findOrAddActivity(of: record)
-        if isRevoked(record) {
+        if isPartitionRevoked(record) {
             drop(record, now: now)
         } else {
             records.enter(.received, record)
-            if hasEnded || hasStartOrEnd(activity) {
+            if hasEnded || hasProducerStartOrEnd(activity) {
                 // The command ends here in two cases. Redis did not permit it, for example because the life has ended,
                 // or refused the call. Or a start or an end of the producer waits or is under way, and may change the
                 // life. If the timetable still has the life, the keeper makes another command.
                 finish(record, .superseded)
-            } else if records[record].isLifetimeRestart, !policies.restartsAfterLifetime(records[record].policy) {
+            } else if records[record].isLifetimeRestart, !policies.restartsAfterLifetime(records[record].policyIndex) {
                 finish(record, .expired)
             } else {
                 enqueue(record, of: activity, now: now)
@@ -280,7 +281,7 @@ extension Delivery {
     }
 
     /// Whether a start or an end of the producer is the activity's current command or waits.
-    private func hasStartOrEnd(_ activity: UInt32) -> Bool {
+    private func hasProducerStartOrEnd(_ activity: UInt32) -> Bool {
         func isStartOrEnd(_ record: UInt32) -> Bool {
             let slot = records.address(of: record)
             return slot.pointee.event != .update && !slot.pointee.isLifetimeCommand
@@ -300,11 +301,13 @@ extension Delivery {
     /// update is read later. An update that is newer gets the outcome `ended`, unless it was waiting before the end.
     /// Any start, and any end of the producer, replaces the end of a lifetime.
     /// - Returns: false if a waiting command superseded the record and its slot is freed.
-    mutating func mergeLifetimeEnd(_ record: UInt32, with tail: UInt32, of activity: UInt32, now: Moment) -> Bool {
+    mutating func mergeInvolvingLifetimeEnd(_ record: UInt32, with tail: UInt32, of activity: UInt32, now: Moment)
+        -> Bool
+    {
         guard records[tail].isLifetimeEnd else {
             // A start or an end of the producer replaces this end of a lifetime. It may have come while this end was on
             // its way to the deferred topic, which then refused the end.
-            if hasStartOrEnd(activity) {
+            if hasProducerStartOrEnd(activity) {
                 finish(record, .superseded)
             } else {
                 activities[activity].waitingList.append(record, in: &records)
@@ -344,7 +347,7 @@ extension Delivery {
         guard let tail = activities[activity].waitingList.tail, records[tail].isLifetimeEnd else {
             return activities[activity].waitingList.append(end, in: &records)
         }
-        _ = mergeLifetimeEnd(end, with: tail, of: activity, now: now)
+        _ = mergeInvolvingLifetimeEnd(end, with: tail, of: activity, now: now)
     }
 }
 
@@ -353,6 +356,6 @@ extension Command {
     @inline(__always)
     func isLifetimeCommand(in record: UnsafeRawBufferPointer) -> Bool {
         event != .update && audience.isAbsent && channel.isAbsent && !identifier.isAbsent
-            && LifetimeIdentifier(identifier.range.bytes(in: record)) != nil
+            && LifetimeCommandIdentifier(identifier.range.bytes(in: record)) != nil
     }
 }

@@ -44,13 +44,14 @@ extension Delivery {
     /// - Returns: how many settled offsets below `logEndOffset` the metadata names. Nil if the metadata was refused, or
     ///   if the partition is not assigned. If the metadata was refused, every record from `committedOffset` on is
     ///   processed.
-    public mutating func resume(
+    public mutating func restoreSettledOffsets(
         _ index: UInt32,
         at committedOffset: Int64,
         metadata: UnsafeRawBufferPointer,
         logEndOffset: Int64
     ) -> Int? {
-        partitions[index]?.pointee.ledger.resume(at: committedOffset, metadata: metadata, logEndOffset: logEndOffset)
+        partitions[index]?.pointee.ledger
+            .restoreSettledOffsets(at: committedOffset, metadata: metadata, logEndOffset: logEndOffset)
     }
 
     /// Returns the offset and the metadata to commit for a partition; nil before the lane receives the partition's
@@ -103,7 +104,7 @@ extension Delivery {
             drop(record, now: now)
         case .awaitingCarrier: drop(activities[activity].riderAwaitingCarrier.removeRecord(), now: now)
         case .current:
-            guard activities[activity].phase.isBackingOff else { return }
+            guard activities[activity].phase.isAwaitingRetry else { return }
             if isDeferredToNextOwner(record) {
                 deferCurrentCommand(of: activity, .retry, now: now)
             } else if !slot.pointee.isStart {

@@ -5,8 +5,8 @@
 /// count as settled as soon as the lane receives a later offset.
 ///
 /// Settled offsets above the base are written to the metadata of the commit, as far as there is room
-/// (`SettledOffsetsText`). The next owner's ledger reads them before the first record (`resume`). When the next owner
-/// reads one of these records, `receive` returns `settledBefore`.
+/// (`SettledOffsetsText`). The next owner's ledger reads them before the first record
+/// (`restoreSettledOffsets`). When the next owner reads one of these records, `receive` returns `settledBefore`.
 package struct PartitionLedger: ~Copyable {
     package enum ReceiveResult {
         case accepted
@@ -29,10 +29,11 @@ package struct PartitionLedger: ~Copyable {
     private var isStarted = false
     /// One above the highest offset that an earlier owner settled; `.min`: none is known. Below it, a bit may be set
     /// although the lane has not received the record yet.
-    private var resumedEndOffset: Int64 = .min
-    /// Settled offsets that the commit's metadata must not name, because `settle` was called with `isPublished: false`;
-    /// nil until there is one. In a backlog of commands with tokens, these are nearly all settled offsets.
-    private var unpublishedBits: UnsafeMutablePointer<UInt64>?
+    private var restoredEndOffset: Int64 = .min
+    /// Settled offsets that the commit's metadata must not name, because `settle` was called with
+    /// `isNamedInMetadata: false`; nil until there is one. In a backlog of commands with tokens, these are nearly all
+    /// settled offsets.
+    private var leftOutBits: UnsafeMutablePointer<UInt64>?
 
     package init(windowOffsets: Int) {
         precondition(windowOffsets >= 64 && windowOffsets & (windowOffsets - 1) == 0)
@@ -45,7 +46,7 @@ package struct PartitionLedger: ~Copyable {
 
     deinit {
         settledBits.deallocate()
-        unpublishedBits?.deallocate()
+        leftOutBits?.deallocate()
     }
 
     /// The number of offsets from the first unsettled one to the last received one; not above 0 before the first
@@ -67,7 +68,7 @@ package struct PartitionLedger: ~Copyable {
         guard offset >= nextOffset else { return .alreadySeen }
         precondition(hasRoom(for: offset))
         if committableOffset == nextOffset {
-            clearResumedBits(below: offset)
+            clearRestoredBits(below: offset)
             committableOffset = offset
         } else {
             var skippedOffset = nextOffset
@@ -77,7 +78,7 @@ package struct PartitionLedger: ~Copyable {
             }
         }
         nextOffset = offset + 1
-        guard offset < resumedEndOffset, isSettled(offset) else { return .accepted }
+        guard offset < restoredEndOffset, isSettled(offset) else { return .accepted }
         revision &+= 1
         advanceCommittableOffset()
         return .settledBefore
@@ -91,14 +92,14 @@ package struct PartitionLedger: ~Copyable {
     ///   - logEndOffset: the offset that the next record written to the partition gets. Settled offsets from there on
     ///     are ignored, because they have no record yet.
     /// - Returns: how many settled offsets below `logEndOffset` the metadata names; nil if the metadata was refused.
-    package mutating func resume(
+    package mutating func restoreSettledOffsets(
         at committedOffset: Int64,
         metadata: UnsafeRawBufferPointer,
         logEndOffset: Int64
     ) -> Int? {
         guard let ranges = SettledOffsetsText.decode(metadata, committedOffset: committedOffset) else { return nil }
         let knownRanges = ranges.map { $0.clamped(to: committedOffset..<max(committedOffset, logEndOffset)) }
-        resume(at: committedOffset, settled: knownRanges)
+        restoreSettledOffsets(at: committedOffset, settled: knownRanges)
         return knownRanges.reduce(0) { $0 + $1.count }
     }
 
@@ -106,13 +107,13 @@ package struct PartitionLedger: ~Copyable {
     ///
     /// - Parameter ranges: ascending and disjoint, none below `committedOffset`. Offsets beyond the window
     ///   are dropped.
-    package mutating func resume(at committedOffset: Int64, settled ranges: [Range<Int64>]) {
+    package mutating func restoreSettledOffsets(at committedOffset: Int64, settled ranges: [Range<Int64>]) {
         precondition(!isStarted)
         let window = committedOffset..<committedOffset + Int64(windowOffsets)
         committableOffset = committedOffset
         for range in ranges.map({ $0.clamped(to: window) }) where !range.isEmpty {
             for offset in range { setSettledBit(offset) }
-            resumedEndOffset = range.upperBound
+            restoredEndOffset = range.upperBound
         }
     }
 
@@ -120,24 +121,24 @@ package struct PartitionLedger: ~Copyable {
     /// of `SettledOffsetsText` has room are left out.
     package var settledRanges: [Range<Int64>] {
         var ranges: [Range<Int64>] = []
-        let end = max(nextOffset, resumedEndOffset)
+        let end = max(nextOffset, restoredEndOffset)
         let bitsEnd = committableOffset + SettledOffsetsText.bitsMax
         var offset = committableOffset
         while ranges.count < SettledOffsetsText.rangesMax || offset < bitsEnd {
-            let first = firstOffset(from: offset, below: end, isPublished: true)
+            let first = firstOffset(from: offset, below: end, isNamedInMetadata: true)
             guard first < end else { break }
-            offset = firstOffset(from: first, below: end, isPublished: false)
+            offset = firstOffset(from: first, below: end, isNamedInMetadata: false)
             ranges.append(first..<offset)
         }
         return ranges
     }
 
-    private func firstOffset(from first: Int64, below end: Int64, isPublished: Bool) -> Int64 {
+    private func firstOffset(from first: Int64, below end: Int64, isNamedInMetadata: Bool) -> Int64 {
         var offset = first
         while offset < end {
             let position = Int(offset) & (windowOffsets - 1)
-            let publishedBits = settledBits[position >> 6] & ~(unpublishedBits?[position >> 6] ?? 0)
-            let word = isPublished ? publishedBits : ~publishedBits
+            let namedBits = settledBits[position >> 6] & ~(leftOutBits?[position >> 6] ?? 0)
+            let word = isNamedInMetadata ? namedBits : ~namedBits
             let rest = word >> UInt64(position & 63)
             if rest != 0 { return min(end, offset + Int64(rest.trailingZeroBitCount)) }
             offset += Int64(64 - position & 63)
@@ -146,9 +147,9 @@ package struct PartitionLedger: ~Copyable {
     }
 
     /// Clears the bits of records that the lane will not receive, because later offsets use the same bits.
-    private func clearResumedBits(below bound: Int64) {
+    private func clearRestoredBits(below bound: Int64) {
         var offset = committableOffset
-        while offset < min(bound, resumedEndOffset) {
+        while offset < min(bound, restoredEndOffset) {
             clearSettledBit(offset)
             offset += 1
         }
@@ -158,26 +159,26 @@ package struct PartitionLedger: ~Copyable {
     /// the first received offset is below the committed one, the topic's log was replaced, so nothing in it is settled.
     private mutating func startLedger(at offset: Int64) {
         isStarted = true
-        if resumedEndOffset > .min, offset < committableOffset {
-            clearResumedBits(below: .max)
-            resumedEndOffset = .min
+        if restoredEndOffset > .min, offset < committableOffset {
+            clearRestoredBits(below: .max)
+            restoredEndOffset = .min
         }
-        if resumedEndOffset == .min { committableOffset = offset }
+        if restoredEndOffset == .min { committableOffset = offset }
         nextOffset = committableOffset
     }
 
     /// Notes that the record at `offset` is settled. Traps if it was settled before.
     ///
-    /// - Parameter isPublished: whether the commit's metadata may name the record. If so, the next owner skips it even
-    ///   if a lower record is unsettled. False if what the record brought now exists only in this worker's memory
+    /// - Parameter isNamedInMetadata: whether the commit's metadata may name the record. If so, the next owner skips it
+    ///   even if a lower record is unsettled. False if what the record brought now exists only in this worker's memory
     ///   (`RecordSlot.isLeftOutOfMetadata`).
-    package mutating func settle(_ offset: Int64, isPublished: Bool = true) {
+    package mutating func settle(_ offset: Int64, isNamedInMetadata: Bool = true) {
         precondition(offset >= committableOffset && offset < nextOffset, "a record outside of the window was settled")
         precondition(!isSettled(offset), "a record was settled twice")
         setSettledBit(offset)
         revision &+= 1
         advanceCommittableOffset()
-        if !isPublished, offset > committableOffset { leaveOutOfMetadata(offset) }
+        if !isNamedInMetadata, offset > committableOffset { leaveOutOfMetadata(offset) }
     }
 
     private mutating func advanceCommittableOffset() {
@@ -186,21 +187,21 @@ package struct PartitionLedger: ~Copyable {
             clearSettledBit(committableOffset)
             committableOffset += 1
         }
-        guard let unpublishedBits else { return }
+        guard let leftOutBits else { return }
         for offset in previousOffset..<committableOffset {
             let position = Int(offset) & (windowOffsets - 1)
-            unpublishedBits[position >> 6] &= ~(1 << UInt64(position & 63))
+            leftOutBits[position >> 6] &= ~(1 << UInt64(position & 63))
         }
     }
 
     private mutating func leaveOutOfMetadata(_ offset: Int64) {
-        if unpublishedBits == nil {
+        if leftOutBits == nil {
             let bits = UnsafeMutablePointer<UInt64>.allocate(capacity: windowOffsets / 64)
             bits.initialize(repeating: 0, count: windowOffsets / 64)
-            unpublishedBits = bits
+            leftOutBits = bits
         }
         let position = Int(offset) & (windowOffsets - 1)
-        unpublishedBits?[position >> 6] |= 1 << UInt64(position & 63)
+        leftOutBits?[position >> 6] |= 1 << UInt64(position & 63)
     }
 
     private func isSettled(_ offset: Int64) -> Bool {

@@ -4,11 +4,11 @@
 ///
 /// Only some records have a sample, which is an offset with its receipt time. A sample counts for all records up
 /// to the next sample. When there is no room for a sample, the samples of settled records are dropped. If these are
-/// fewer than half of all samples, every second sample is dropped instead, and the distance between samples is doubled.
+/// fewer than half of all samples, every second sample is dropped instead, and the interval between samples is doubled.
 /// So the error is at most 250 ms or a few hundredths of the age, whichever is more.
 package struct ReceiptTimes: ~Copyable {
     static var samplesMax: Int { 128 }
-    static var distanceMillisecondsMin: Int64 { 250 }
+    static var sampleIntervalMillisecondsMin: Int64 { 250 }
 
     private struct Sample: BitwiseCopyable {
         var offset: Int64
@@ -17,7 +17,7 @@ package struct ReceiptTimes: ~Copyable {
 
     private let samples = UnsafeMutablePointer<Sample>.allocate(capacity: ReceiptTimes.samplesMax)
     private var sampleCount = 0
-    private var distanceMilliseconds = ReceiptTimes.distanceMillisecondsMin
+    private var sampleIntervalMilliseconds = ReceiptTimes.sampleIntervalMillisecondsMin
     private var nextSampleMilliseconds = Int64.min
 
     package init() {}
@@ -36,14 +36,14 @@ package struct ReceiptTimes: ~Copyable {
     ) {
         if areEarlierRecordsSettled {
             sampleCount = 0
-            distanceMilliseconds = Self.distanceMillisecondsMin
+            sampleIntervalMilliseconds = Self.sampleIntervalMillisecondsMin
             nextSampleMilliseconds = .min
         }
         guard milliseconds >= nextSampleMilliseconds else { return }
         if sampleCount == Self.samplesMax { makeRoom(committableOffset: committableOffset) }
         (samples + sampleCount).initialize(to: Sample(offset: offset, milliseconds: milliseconds))
         sampleCount += 1
-        nextSampleMilliseconds = milliseconds + distanceMilliseconds
+        nextSampleMilliseconds = milliseconds + sampleIntervalMilliseconds
     }
 
     /// Returns when the record at `offset` was received; nil if no sample is at this offset or below. The caller asks
@@ -65,11 +65,11 @@ package struct ReceiptTimes: ~Copyable {
         if first >= Self.samplesMax / 2 {
             for position in first..<sampleCount { samples[position - first] = samples[position] }
             sampleCount -= first
-            distanceMilliseconds = Self.distanceMillisecondsMin
+            sampleIntervalMilliseconds = Self.sampleIntervalMillisecondsMin
         } else {
             for position in 0..<sampleCount / 2 { samples[position] = samples[position * 2] }
             sampleCount /= 2
-            distanceMilliseconds *= 2
+            sampleIntervalMilliseconds *= 2
         }
     }
 }

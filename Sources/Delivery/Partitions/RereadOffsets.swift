@@ -4,7 +4,7 @@ struct RereadOffsets {
     /// The ranges of settled offsets from `settledEndOffset` on, ascending and disjoint.
     private let settledRanges: [Range<Int64>]
     /// Usually a record is not below this offset, so one comparison is enough for it.
-    private let lastSettledEndOffset: Int64
+    private let lastRangeEndOffset: Int64
 
     /// Makes the value for a partition whose settled records are not read again.
     init() { self.init(below: .min, above: []) }
@@ -12,11 +12,11 @@ struct RereadOffsets {
     init(below: Int64, above: [Range<Int64>]) {
         settledEndOffset = below
         settledRanges = above
-        lastSettledEndOffset = above.last?.upperBound ?? below
+        lastRangeEndOffset = above.last?.upperBound ?? below
     }
 
     func contains(_ offset: Int64) -> Bool {
-        guard offset < lastSettledEndOffset else { return false }
+        guard offset < lastRangeEndOffset else { return false }
         if offset < settledEndOffset { return true }
         // Binary search for the first range that ends above the offset.
         var (first, last) = (0, settledRanges.count)

@@ -25,7 +25,7 @@ package enum AgeRules {
 
     /// Whether an alert is too old to ring.
     /// - Parameter timestamp: the timestamp of the command that brought the alert.
-    package static func isAlertOld(timestamp: Int64, alertSeconds: Int64, now: Int64) -> Bool {
+    package static func isAlertTooOld(timestamp: Int64, alertSeconds: Int64, now: Int64) -> Bool {
         now - timestamp > alertSeconds
     }
 

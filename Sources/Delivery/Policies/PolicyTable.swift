@@ -22,9 +22,9 @@ package struct PolicyTable: Sendable {
     private let restartFlags: [Bool]
     /// Whether any policy limits the lifetime of activities. If none does, the core reports nothing to a timetable,
     /// except for lifetime commands.
-    package let hasLifetimes: Bool
+    package let limitsLifetimes: Bool
     /// Whether any policy starts activities again after their lifetime.
-    package let hasRestarts: Bool
+    package let restartsActivities: Bool
 
     package init(_ policies: [Policy]) {
         names = policies.map { Array($0.name.utf8) }
@@ -42,8 +42,8 @@ package struct PolicyTable: Sendable {
         }
         lifetimesMilliseconds = policies.map { $0.lifetimeSeconds * 1_000 }
         restartFlags = policies.map(\.restartsActivities)
-        hasLifetimes = lifetimesMilliseconds.contains { $0 > 0 }
-        hasRestarts = policies.contains(where: \.restartsActivities)
+        limitsLifetimes = lifetimesMilliseconds.contains { $0 > 0 }
+        restartsActivities = policies.contains(where: \.restartsActivities)
     }
 
     package subscript(_ policy: UInt8) -> Values { values[Int(policy)] }

@@ -57,7 +57,7 @@ final class PoolTable {
     /// Not an array, because an array cannot store values that are not copyable.
     private let poolStates: UnsafeMutablePointer<PoolState>
     private let outageWatches: UnsafeMutablePointer<OutageWatch>
-    private let pushesInFlightMax: Int
+    private let creditsPerPoolMax: Int
     /// The number of pushes and activities in the queues of all pools. While it is 0, the core skips its regular review
     /// of all pools.
     private(set) var queuedCount = 0
@@ -65,7 +65,7 @@ final class PoolTable {
     private var hasPoolRecovered = false
 
     init(configuration: DeliveryConfiguration, activitiesMax: Int) {
-        pushesInFlightMax = configuration.pushesInFlightPerPoolMax
+        creditsPerPoolMax = configuration.creditsPerPoolMax
         poolKeys = configuration.apps.indices.flatMap { appIndex in
             PoolKey.Kind.allCases.map { PoolKey(appIndex: UInt16(appIndex), kind: $0) }
         }
@@ -133,7 +133,7 @@ final class PoolTable {
     }
 
     func hasCredit(of poolKey: PoolKey) -> Bool {
-        let creditsMax = isBlocked(poolKey) ? min(pushesInFlightMax, Self.blockedCreditsMax) : pushesInFlightMax
+        let creditsMax = isBlocked(poolKey) ? min(creditsPerPoolMax, Self.blockedCreditsMax) : creditsPerPoolMax
         return poolStates[poolKey.tableIndex].creditsTaken < creditsMax
     }
 
@@ -148,7 +148,7 @@ final class PoolTable {
     func appendReadyPush(_ record: UInt32, to poolKey: PoolKey, now: Moment) {
         let index = poolKey.tableIndex
         poolStates[index].readyPushes.append(record)
-        poolStates[index].throughput.beginSpanIfNeeded(now: now)
+        poolStates[index].throughput.beginMeasurementIfNeeded(now: now)
         outageWatches[index].noteWaiting(now: now)
         queuedCount += 1
     }
@@ -170,7 +170,7 @@ final class PoolTable {
 
     func appendActivityAwaitingCredit(_ activity: UInt32, of poolKey: PoolKey, now: Moment) {
         poolStates[poolKey.tableIndex].activitiesAwaitingCredit.append(activity)
-        poolStates[poolKey.tableIndex].throughput.beginSpanIfNeeded(now: now)
+        poolStates[poolKey.tableIndex].throughput.beginMeasurementIfNeeded(now: now)
         queuedCount += 1
     }
 
@@ -215,15 +215,15 @@ final class PoolTable {
     /// Whether the pool is too slow to send its waiting pushes soon (`PoolThroughput`).
     func isBlocked(_ poolKey: PoolKey) -> Bool { poolStates[poolKey.tableIndex].throughput.isBlocked }
 
-    func evaluateSpan(_ poolKey: PoolKey, spanMillisecondsMin: Int64, delayMilliseconds: Int64, now: Moment) {
+    func evaluateThroughput(_ poolKey: PoolKey, measuredMillisecondsMin: Int64, delayMilliseconds: Int64, now: Moment) {
         // The activities of the kind `unknownEnvironment` wait for Redis and not for APNs: an admission tells their
         // environment. So this kind sends no pushes, and there is no rate to measure.
         guard poolKey.kind != .unknownEnvironment else { return }
         let waitingPushes = waitingPushCount(of: poolKey)
         poolStates[poolKey.tableIndex].throughput
-            .evaluateSpan(
+            .evaluateThroughput(
                 waitingPushes: waitingPushes,
-                spanMillisecondsMin: spanMillisecondsMin,
+                measuredMillisecondsMin: measuredMillisecondsMin,
                 delayMilliseconds: delayMilliseconds,
                 now: now
             )
@@ -231,8 +231,8 @@ final class PoolTable {
 
     /// Begins a new span of measurement because Redis is unavailable. The commands with this pool's credits
     /// wait for Redis, so the rate of answers says nothing about the pool.
-    func restartSpan(_ poolKey: PoolKey, now: Moment) {
-        poolStates[poolKey.tableIndex].throughput.restartSpan(now: now)
+    func restartMeasurement(_ poolKey: PoolKey, now: Moment) {
+        poolStates[poolKey.tableIndex].throughput.restartMeasurement(now: now)
     }
 
     private func waitingPushCount(of poolKey: PoolKey) -> Int {

@@ -1,22 +1,22 @@
 /// Decides from a pool's recent rate of answers whether the pushes that wait for it can be sent soon.
 ///
-/// Does no I/O; time is an argument. The rate is measured over a span that lasts at least `spanMillisecondsMin`. The
-/// span begins while pushes wait, because a pool without work gets no answers although it is not slow. A pool is
+/// Does no I/O; time is an argument. The rate is measured over a span that lasts at least `measuredMillisecondsMin`.
+/// The span begins while pushes wait, because a pool without work gets no answers although it is not slow. A pool is
 /// blocked if it would need more than `delayMilliseconds` at that rate to send the waiting pushes. The block ends when
 /// answers come fast enough again. It also ends when no push waits at the end of a span and answers came during the
 /// span.
 struct PoolThroughput: BitwiseCopyable {
     private(set) var isBlocked = false
     /// When the span of measurement began; `.max`: no span has begun.
-    private var spanBeginMilliseconds: Int64 = .max
+    private var measurementBeginMilliseconds: Int64 = .max
     /// The number of answers since the span began. Only answers count for which `PoolTable.noteDecisiveResponse` is
     /// called with `isProgress`.
     private var responseCount: Int64 = 0
 
     /// Begins a span when a push or an activity begins to wait for the pool, unless a span has begun.
-    mutating func beginSpanIfNeeded(now: Moment) {
-        guard spanBeginMilliseconds == .max else { return }
-        beginSpan(now: now)
+    mutating func beginMeasurementIfNeeded(now: Moment) {
+        guard measurementBeginMilliseconds == .max else { return }
+        beginMeasurement(now: now)
     }
 
     @inline(__always) mutating func countResponse() { responseCount &+= 1 }
@@ -25,11 +25,17 @@ struct PoolThroughput: BitwiseCopyable {
     mutating func unblockIfFastEnough(waitingPushes: Int, delayMilliseconds: Int64, now: Moment) {
         guard isBlocked, !isTooSlow(for: waitingPushes, delayMilliseconds: delayMilliseconds, now: now) else { return }
         isBlocked = false
-        beginSpan(now: now)
+        beginMeasurement(now: now)
     }
 
-    mutating func evaluateSpan(waitingPushes: Int, spanMillisecondsMin: Int64, delayMilliseconds: Int64, now: Moment) {
-        guard spanBeginMilliseconds != .max, now.monotonicMilliseconds - spanBeginMilliseconds >= spanMillisecondsMin
+    mutating func evaluateThroughput(
+        waitingPushes: Int,
+        measuredMillisecondsMin: Int64,
+        delayMilliseconds: Int64,
+        now: Moment
+    ) {
+        guard measurementBeginMilliseconds != .max,
+            now.monotonicMilliseconds - measurementBeginMilliseconds >= measuredMillisecondsMin
         else {
             return
         }
@@ -38,23 +44,23 @@ struct PoolThroughput: BitwiseCopyable {
         } else if responseCount > 0 {
             isBlocked = false
         }
-        beginSpan(now: now)
-        if waitingPushes == 0, !isBlocked { spanBeginMilliseconds = .max }
+        beginMeasurement(now: now)
+        if waitingPushes == 0, !isBlocked { measurementBeginMilliseconds = .max }
     }
 
     /// Begins a new span and leaves `isBlocked` unchanged. Called while Redis is unavailable: the pushes wait for Redis
     /// and not for the pool, so the old span says nothing about the pool.
-    mutating func restartSpan(now: Moment) {
-        if spanBeginMilliseconds != .max { beginSpan(now: now) }
+    mutating func restartMeasurement(now: Moment) {
+        if measurementBeginMilliseconds != .max { beginMeasurement(now: now) }
     }
 
     private func isTooSlow(for waitingPushes: Int, delayMilliseconds: Int64, now: Moment) -> Bool {
-        let spanMilliseconds = max(1, now.monotonicMilliseconds - spanBeginMilliseconds)
+        let spanMilliseconds = max(1, now.monotonicMilliseconds - measurementBeginMilliseconds)
         return Double(responseCount) * Double(delayMilliseconds) < Double(waitingPushes) * Double(spanMilliseconds)
     }
 
-    private mutating func beginSpan(now: Moment) {
-        spanBeginMilliseconds = now.monotonicMilliseconds
+    private mutating func beginMeasurement(now: Moment) {
+        measurementBeginMilliseconds = now.monotonicMilliseconds
         responseCount = 0
     }
 }

@@ -10,7 +10,7 @@ extension Delivery {
     ///
     /// - Parameter permitsRetry: whether the pool may retry pushes now. First attempts are returned in any
     ///   case.
-    public mutating func nextPush(_ pool: PoolIdentifier, permitsRetry: Bool = true, now: Moment) -> UInt32? {
+    public mutating func takeNextPush(_ pool: PoolIdentifier, permitsRetry: Bool = true, now: Moment) -> UInt32? {
         guard mayPush(pool, now: now) else { return nil }
         while let record = pools.popReadyPush(of: PoolKey(pool)) {
             let activity = activity(ofCurrent: record, in: .ready)
@@ -21,8 +21,8 @@ extension Delivery {
             } else if records[record].attempts > 0, !permitsRetry {
                 awaitRetryBudget(record, of: activity, now: now)
             } else {
-                removeOldAlert(of: record, now: now)
-                records[record].setSentExpiration(by: policies[records[record].policy], now: now)
+                removeAlertIfOld(of: record, now: now)
+                records[record].setSentExpiration(by: policies[records[record].policyIndex], now: now)
                 activities.enter(.inFlight, activity)
                 lastOfferedPush = OfferedPush(
                     record: record,
@@ -30,7 +30,7 @@ extension Delivery {
                 )
                 // The spacing counts from the sending. The push may have waited for its stream since its
                 // admission.
-                let spacingMilliseconds = policies[records[record].policy].pace.spacingMilliseconds
+                let spacingMilliseconds = policies[records[record].policyIndex].pace.spacingMilliseconds
                 activities[activity].extendSpacing(until: now.monotonicMilliseconds + spacingMilliseconds)
                 records[record].countAttempt()
                 countPush()
@@ -46,12 +46,12 @@ extension Delivery {
     func isReplacedAtOnce(_ record: UInt32, of activity: UInt32, now: Moment) -> Bool {
         if records[record].isStart || !activities[activity].isWithinSpacing(now: now) { return true }
         let watch = pools.outageWatch(of: PoolKey(records[record].pool))
-        return records[record].admittedMilliseconds <= watch.pointee.readAheadEndWallMilliseconds
+        return records[record].admittedAtMilliseconds <= watch.pointee.readAheadEndWallMilliseconds
     }
 
-    /// Puts back the push that `nextPush` returned last, because no stream took it. Also restores the spacing as it was
-    /// before `nextPush`, so that a newer state can still replace the push.
-    public mutating func pushReturned(_ record: UInt32) {
+    /// Puts back the push that `takeNextPush` returned last, because no stream took it. Also restores the spacing as it
+    /// was before `takeNextPush`, so that a newer state can still replace the push.
+    public mutating func pushNotSent(_ record: UInt32) {
         let activity = activity(ofCurrent: record, in: .inFlight)
         precondition(lastOfferedPush.record == record, "another push was offered since")
         activities.enter(.ready, activity)
@@ -74,7 +74,7 @@ extension Delivery {
         if result.disposition.isDecisive {
             // A refused token shows no progress of the pool if APNs has accepted no other token. The configuration may
             // be wrong, so the push waits.
-            let isProgress = result.acceptsOtherTokens || result.disposition != .tokenSuspect
+            let isProgress = result.isTokenRefusalTrusted || result.disposition != .tokenSuspect
             let delayMilliseconds = configuration.deferredDelayMilliseconds
             pools.noteDecisiveResponse(
                 of: PoolKey(records[record].pool),
@@ -87,15 +87,15 @@ extension Delivery {
         switch result.disposition {
         case .accepted:
             dropAlertsNotNewer(than: record, of: activity)
-            activities[activity].forgetServiceFaults()
+            activities[activity].resetServiceFaultCount()
             finishCurrentCommand(record, .accepted, settlement: .accepted, now: now)
         case .tokenDead:
             handleRefusedToken(record, of: activity, result, now: now)
         // If APNs has accepted no other token, the pool's environment or topic may be wrong. Then `tokenSuspect`
         // retires no token and `topicSuspect` fails no command: the last case of this switch retries the push.
-        case .tokenSuspect where result.acceptsOtherTokens:
+        case .tokenSuspect where result.isTokenRefusalTrusted:
             handleRefusedToken(record, of: activity, result, now: now)
-        case .topicSuspect where result.acceptsOtherTokens:
+        case .topicSuspect where result.isTokenRefusalTrusted:
             finishCurrentCommand(record, .failed, settlement: .notShown, now: now)
         case .rejected, .channelGone:
             finishCurrentCommand(record, .failed, settlement: .notShown, now: now)
@@ -106,7 +106,7 @@ extension Delivery {
         case .limited where !isStart:
             // First Redis must know that APNs limits this token. Then the command is admitted again, so that it waits
             // for the longer spacing.
-            activities.enter(.limiting, activity)
+            activities.enter(.recordingLimit, activity)
             countTokenLimitResponse()
             queueStoreCall(.throttle, record)
         case .retryNow, .retryLater, .limited, .ambiguous, .tokenSuspect, .topicSuspect:
@@ -116,14 +116,14 @@ extension Delivery {
 
     /// Retries a push after Redis has recorded that its token is limited, or has refused the call.
     mutating func retryAfterLimit(_ record: UInt32, now: Moment) {
-        // This retry needs no permission here, because `nextPush` checks the pool's retry budget before it sends the
-        // push again.
-        retry(record, of: activity(ofCurrent: record, in: .limiting), .limited, isPermitted: true, now: now)
+        // This retry needs no permission here, because `takeNextPush` checks the pool's retry budget before it sends
+        // the push again.
+        retry(record, of: activity(ofCurrent: record, in: .recordingLimit), .limited, isPermitted: true, now: now)
     }
 }
 
-/// The last push that `nextPush` returned, and what `pushReturned` must restore if no stream takes the push. Only the
-/// last push is needed, because the shell puts a push back before it asks for the next one.
+/// The last push that `takeNextPush` returned, and what `pushNotSent` must restore if no stream takes the push. Only
+/// the last push is needed, because the shell puts a push back before it asks for the next one.
 struct OfferedPush: BitwiseCopyable {
     /// The push's record; `.max`: none.
     var record: UInt32 = .max

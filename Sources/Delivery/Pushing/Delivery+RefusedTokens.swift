@@ -12,7 +12,7 @@ extension Delivery {
         guard records[record].noteRefusedToken(result, now: now) else {
             return retry(record, of: activity, .retryLater, isPermitted: result.isRetryPermitted, now: now)
         }
-        activities[activity].forgetServiceFaults()
+        activities[activity].resetServiceFaultCount()
         produce(.invalidation, record)
         if records[record].isStart || records[record].isLifetimeEnd {
             // The activity may show the end of its lifetime already, if an earlier attempt ended it. The settlement
@@ -21,8 +21,8 @@ extension Delivery {
             let isShown = slot.pointee.isLifetimeEnd && wasEndedByEarlierAttempt(slot)
             return finishCurrentCommand(record, .unregistered, settlement: isShown ? .accepted : .notShown, now: now)
         }
-        activities.enter(.retiring, activity)
-        queueStoreCall(.retire, record)
+        activities.enter(.retiringToken, activity)
+        queueStoreCall(.retireToken, record)
     }
 
     /// Holds the command for the activity's next token. Called only when Redis has handled the call that retires the
@@ -30,8 +30,8 @@ extension Delivery {
     /// slot. Afterwards the slot may get another token: if Redis replies `retry` to `hold`, the next admission writes
     /// it.
     mutating func holdForNextToken(_ record: UInt32) {
-        let activity = activity(ofCurrent: record, in: .retiring)
-        records[record].tokenRefusal = .none
+        let activity = activity(ofCurrent: record, in: .retiringToken)
+        records[record].tokenRetirementRule = .none
         records[record].hasOwnToken = false
         hold(record, of: activity)
     }

@@ -23,7 +23,7 @@ extension Delivery {
         }
         if isLeftToNextOwner(record) { return dropCurrentCommand(of: activity, now: now) }
         countRetry()
-        let faults = activities[activity].serviceFaults
+        let faults = activities[activity].serviceFaultCount
         guard isPermitted else { return awaitRetryBudget(record, of: activity, now: now) }
         guard disposition == .retryNow, faults <= Self.immediateRetryFaultsMax else {
             return awaitService(activity, milliseconds: retryPauseMilliseconds(faults: faults), now: now)
@@ -39,7 +39,7 @@ extension Delivery {
     mutating func awaitRetryBudget(_ record: UInt32, of activity: UInt32, now: Moment) {
         if isLeftToNextOwner(record) { return dropCurrentCommand(of: activity, now: now) }
         let budgetPauseMilliseconds = randomness.jittered(configuration.retryBudgetPauseMilliseconds)
-        let faultPauseMilliseconds = retryPauseMilliseconds(faults: activities[activity].serviceFaults)
+        let faultPauseMilliseconds = retryPauseMilliseconds(faults: activities[activity].serviceFaultCount)
         awaitService(activity, milliseconds: max(budgetPauseMilliseconds, faultPauseMilliseconds), now: now)
     }
 
@@ -83,7 +83,7 @@ extension Delivery {
             return endCurrentCommand(activity, now: now)
         }
         // A start that waited in `awaitingService` has no credit, so take one for it.
-        guard activities[activity].phase.holdsCredit || takeCredit(activity, now: now) else { return }
+        guard activities[activity].phase.holdsCredit || takeCreditOrWait(activity, now: now) else { return }
         if isStart {
             activities.enter(.admitting, activity)
             return queueStoreCall(.admit, record)
@@ -110,5 +110,5 @@ extension Delivery {
     /// start: Redis admitted the start for this lane's claim, so the next owner would report `unknown` although the
     /// start was not sent. If the start's pool is blocked, the start is deferred with its claim instead
     /// (`isDeferredToNextOwner`).
-    func isLeftToNextOwner(_ record: UInt32) -> Bool { !records[record].isStart && isRevoked(record) }
+    func isLeftToNextOwner(_ record: UInt32) -> Bool { !records[record].isStart && isPartitionRevoked(record) }
 }

@@ -12,8 +12,8 @@ extension RecordSlot {
         guard expiration < 0 else { return expiration < now.wallSeconds }
         // The fast path: every policy's expiration is at least 1 s, and nearly every push is sent within this
         // time.
-        guard now.wallMilliseconds - receivedMilliseconds > 1_000 else { return false }
-        return expirationSeconds(by: policies[policy], from: receivedMilliseconds / 1_000) < now.wallSeconds
+        guard now.wallMilliseconds - receivedAtMilliseconds > 1_000 else { return false }
+        return expirationSeconds(by: policies[policyIndex], from: receivedAtMilliseconds / 1_000) < now.wallSeconds
     }
 
     mutating func setSentExpiration(by policy: PolicyTable.Values, now: Moment) {
@@ -43,13 +43,13 @@ extension RecordSlot {
         httpStatus = result.status
         avoidedConnection = result.connection
         setReason(result.reason)
-        if result.reason.isEmpty { setReason(ownReason(result)) }
-        if result.sentMilliseconds >= 0 { sentMilliseconds = result.sentMilliseconds }
-        answeredMilliseconds = result.answeredMilliseconds
+        if result.reason.isEmpty { setReason(causewayReason(result)) }
+        if result.sentAtMilliseconds >= 0 { sentAtMilliseconds = result.sentAtMilliseconds }
+        answeredAtMilliseconds = result.answeredAtMilliseconds
     }
 
     /// Returns Causeway's own reason for the result, if APNs named none.
-    private func ownReason(_ result: PushResult) -> StaticString {
+    private func causewayReason(_ result: PushResult) -> StaticString {
         switch result.disposition {
         case .accepted: isAlertExpired ? "alertExpired" : heldAlertStatus == .doesNotFit ? "alertDidNotFit" : ""
         case .ambiguous: "noAnswer"
@@ -66,7 +66,7 @@ extension RecordSlot {
         let hasInvalidTime = result.invalidAtMilliseconds >= 0
         guard !hasInvalidTime || registeredAtMilliseconds < result.invalidAtMilliseconds else { return false }
         invalidAtMilliseconds = hasInvalidTime ? result.invalidAtMilliseconds : now.wallMilliseconds
-        tokenRefusal = hasInvalidTime ? .unlessRegisteredSince : .unconditional
+        tokenRetirementRule = hasInvalidTime ? .unlessRegisteredSince : .unconditional
         return true
     }
 }

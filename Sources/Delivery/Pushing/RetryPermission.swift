@@ -12,13 +12,13 @@ public struct RetryPermission: Sendable {
 
     /// One bit for each of the last answers, 1 for *accepted*; the newest is the lowest bit. The type must have at
     /// least ``recentResponsesMax`` bits.
-    private var recentResponses: UInt32 = 0
+    private var recentResponseBits: UInt32 = 0
     private var lastSentMilliseconds = Int64.min
 
     public init() {}
 
     public func permitsRetry(isWithinBudget: Bool, now: Moment) -> Bool {
-        isWithinBudget || recentResponses.nonzeroBitCount >= Self.acceptedResponsesMin
+        isWithinBudget || recentResponseBits.nonzeroBitCount >= Self.acceptedResponsesMin
             || lastSentMilliseconds <= now.monotonicMilliseconds - Self.idleMilliseconds
     }
 
@@ -35,6 +35,7 @@ public struct RetryPermission: Sendable {
     }
 
     private mutating func addResponse(isAccepted: Bool) {
-        recentResponses = (recentResponses << 1 | (isAccepted ? 1 : 0)) & (1 << UInt32(Self.recentResponsesMax) - 1)
+        recentResponseBits =
+            (recentResponseBits << 1 | (isAccepted ? 1 : 0)) & (1 << UInt32(Self.recentResponsesMax) - 1)
     }
 }

@@ -21,7 +21,7 @@ extension Delivery {
     /// is asked only about the newest states. (R21)
     @inline(__always)
     mutating func mayAskStore(now: Moment) -> Bool {
-        guard storeOutageWatch.isHeldBack(now: now) else { return true }
+        guard storeOutageWatch.holdBackIfUnavailable(now: now) else { return true }
         guard isReadAheadDone(since: storeOutageWatch.readingAheadSinceMilliseconds, now: now) else { return false }
         storeOutageWatch.noteReadAheadEnd(now: now)
         return true
@@ -32,7 +32,7 @@ extension Delivery {
     @inline(__always)
     mutating func mayPush(_ pool: PoolIdentifier, now: Moment) -> Bool {
         let watch = pools.outageWatch(of: PoolKey(pool))
-        guard watch.pointee.isHeldBack(now: now) else { return true }
+        guard watch.pointee.holdBackIfUnavailable(now: now) else { return true }
         guard isReadAheadDone(since: watch.pointee.readingAheadSinceMilliseconds, now: now) else { return false }
         watch.pointee.noteReadAheadEnd(now: now)
         return true

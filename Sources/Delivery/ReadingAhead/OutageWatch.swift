@@ -5,7 +5,7 @@ struct OutageWatch: BitwiseCopyable {
     /// The service counts as unavailable when calls or pushes have waited this long without a response. After the lane
     /// has read ahead, the time counts from the end of reading ahead. Otherwise the same wait would at once count as
     /// another outage.
-    static let outageMilliseconds: Int64 = 5_000
+    static let outageAfterMilliseconds: Int64 = 5_000
 
     /// Since when calls or pushes have waited without a response; `.max`: nothing waits.
     private var waitingSinceMilliseconds = Int64.max
@@ -17,7 +17,8 @@ struct OutageWatch: BitwiseCopyable {
     /// admitted. A push that was admitted earlier may be older than a state that the lane has read meanwhile.
     private(set) var readAheadEndWallMilliseconds = Int64.min
 
-    /// Whether calls or pushes are held back: from the call of `isHeldBack` that finds an outage to `noteReadAheadEnd`.
+    /// Whether calls or pushes are held back: from the call of `holdBackIfUnavailable` that finds an outage to
+    /// `noteReadAheadEnd`.
     var isReadingAhead: Bool { readingAheadSinceMilliseconds != .max }
 
     mutating func noteWaiting(now: Moment) {
@@ -30,10 +31,11 @@ struct OutageWatch: BitwiseCopyable {
         waitingSinceMilliseconds = awaitsMore ? now.monotonicMilliseconds : .max
     }
 
-    /// Whether calls or pushes are held back until the lane has read ahead. If the service stays silent for
-    /// `outageMilliseconds` after that, the lane reads ahead once more.
+    /// Holds calls or pushes back until the lane has read ahead, if the service is unavailable. If the service stays
+    /// silent for `outageAfterMilliseconds` after that, the lane reads ahead once more.
+    /// - Returns: whether calls or pushes are held back.
     @inline(__always)
-    mutating func isHeldBack(now: Moment) -> Bool {
+    mutating func holdBackIfUnavailable(now: Moment) -> Bool {
         guard readingAheadSinceMilliseconds != .max || isUnavailable(now: now) else { return false }
         readingAheadSinceMilliseconds = min(readingAheadSinceMilliseconds, now.monotonicMilliseconds)
         return true
@@ -52,6 +54,6 @@ struct OutageWatch: BitwiseCopyable {
     @inline(__always)
     private func isUnavailable(now: Moment) -> Bool {
         let sinceMilliseconds = max(waitingSinceMilliseconds, readAheadEndMilliseconds)
-        return now.monotonicMilliseconds - sinceMilliseconds >= Self.outageMilliseconds
+        return now.monotonicMilliseconds - sinceMilliseconds >= Self.outageAfterMilliseconds
     }
 }

@@ -4,7 +4,7 @@ import LiveActivity
 extension Delivery {
     /// Copies a command's texts into a block and fills the fields of its slot, except for the body.
     @inline(__always)
-    mutating func fill(
+    mutating func fillSlot(
         _ index: UInt32,
         with command: Command,
         from value: UnsafeRawBufferPointer,
@@ -59,10 +59,10 @@ extension Delivery {
 
     /// Writes the default id of a command without one: topic, partition and offset. Called when the id is
     /// first needed, because most commands are replaced earlier.
-    mutating func completeIdentifier(of record: UInt32) {
+    mutating func writeDefaultIdentifierIfMissing(of record: UInt32) {
         let slot = records.mutableAddress(of: record)
         guard slot.pointee.kind == .command, slot.pointee.commandIdentifier.count == 0 else { return }
-        let writtenByteCount = DefaultIdentifier.write(
+        let writtenByteCount = DefaultCommandIdentifier.write(
             topic: configuration.name(of: slot.pointee.topic),
             partition: slot.pointee.sourcePartition,
             offset: slot.pointee.sourceOffset,
@@ -71,7 +71,7 @@ extension Delivery {
         slot.pointee.commandIdentifier.count = UInt32(writtenByteCount)
     }
 
-    mutating func fill(
+    mutating func fillSlot(
         _ index: UInt32,
         with registration: Registration,
         from value: UnsafeRawBufferPointer,
@@ -94,7 +94,7 @@ extension Delivery {
                 from: value
             )
             records.setToken(of: index, registering: activity.token, from: value)
-            slot.pointee.frequentUpdates = activity.frequentUpdates
+            slot.pointee.allowsFrequentUpdates = activity.allowsFrequentUpdates
             slot.pointee.shownVersion = activity.shownVersion
         case .pushToStart(let start):
             let textBytes =
@@ -118,7 +118,7 @@ extension Delivery {
         AgeRules.startExpiration(
             timestamp: command.version.timestamp,
             expiration: command.expiration,
-            startSeconds: policies[slot.pointee.policy].startSeconds
+            startSeconds: policies[slot.pointee.policyIndex].startSeconds
         )
     }
 
@@ -129,7 +129,7 @@ extension Delivery {
 }
 
 /// The id of a command that brings none: `topic/partition/offset` of the record from which it was first read.
-enum DefaultIdentifier {
+enum DefaultCommandIdentifier {
     /// The maximum bytes of a default id. A Kafka topic's name has at most 249 bytes. The partition takes at most 11
     /// bytes, the offset 20.
     static let bytesMax = bytesMax(topicBytes: 249)

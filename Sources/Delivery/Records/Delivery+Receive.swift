@@ -8,8 +8,8 @@ extension Delivery {
     /// - Its offset was received before in this assignment.
     /// - An earlier owner of the partition settled it.
     public mutating func receive(_ record: IncomingRecord, now: Moment) {
-        guard let partition = accept(record, now: now) else { return }
-        let index = records.allocate(Self.emptySlot(of: record, partition: partition, now: now))
+        guard let partition = enterInLedger(record, now: now) else { return }
+        let index = records.allocate(Self.makeSlot(of: record, partition: partition, now: now))
         switch (partition.pointee.topic, record.value) {
         case (.commands, let value?): receiveCommand(value, index: index, record: record, now: now)
         case (.registrations, let value?): receiveRegistration(value, index: index, record: record, now: now)
@@ -23,7 +23,7 @@ extension Delivery {
     /// Notes a record in its partition's ledger.
     /// - Returns: the partition; nil if the caller must ignore the record.
     @inline(__always)
-    mutating func accept(_ record: IncomingRecord, now: Moment) -> UnsafeMutablePointer<Partition>? {
+    mutating func enterInLedger(_ record: IncomingRecord, now: Moment) -> UnsafeMutablePointer<Partition>? {
         guard let partition = partitions[record.partition], partition.pointee.phase == .assigned else { return nil }
         switch partition.pointee.ledger.receive(record.offset) {
         case .accepted: break
@@ -48,7 +48,7 @@ extension Delivery {
         partitions[partition]?.pointee.ledger.hasRoom(for: offset) ?? true
     }
 
-    private static func emptySlot(
+    private static func makeSlot(
         of record: IncomingRecord,
         partition: UnsafeMutablePointer<Partition>,
         now: Moment
@@ -62,8 +62,8 @@ extension Delivery {
             isReread: partition.pointee.rereadOffsets.contains(record.offset),
             sourcePartition: partition.pointee.number,
             sourceOffset: record.offset,
-            recordMilliseconds: record.timestampMilliseconds,
-            receivedMilliseconds: now.wallMilliseconds
+            recordTimestampMilliseconds: record.timestampMilliseconds,
+            receivedAtMilliseconds: now.wallMilliseconds
         )
     }
 
@@ -85,7 +85,7 @@ extension Delivery {
             identifier = command.identifier
             // The worker that first read a deferred command has accepted the timestamp. That worker's clock may be
             // ahead of this worker's clock. So the time of the first receipt counts, if that time is later than now.
-            let firstReceivedSeconds = (deferral?.receivedMilliseconds ?? 0) / 1_000
+            let firstReceivedSeconds = (deferral?.receivedAtMilliseconds ?? 0) / 1_000
             try command.checkTimestamp(now: max(now.wallSeconds, firstReceivedSeconds))
             guard let appIndex = appIndex(named: command.app, in: value) else {
                 let detail = "app: is not configured"
@@ -95,12 +95,12 @@ extension Delivery {
             // The worker that first read a deferred command knew its policy, so a missing policy does not make the
             // command invalid. A lifetime command is useless without its policy.
             let isAccepted = deferral != nil && !command.isLifetimeCommand(in: value)
-            let replacementPolicy = isAccepted ? defaultPolicy(of: appIndex) : nil
-            guard let policy = policy(of: command, of: appIndex, in: value) ?? replacementPolicy else {
+            let replacementPolicy = isAccepted ? defaultPolicyIndex(of: appIndex) : nil
+            guard let policyIndex = policyIndex(of: command, of: appIndex, in: value) ?? replacementPolicy else {
                 let detail = "policy: is not configured"
                 return reject(record, index, command, code: "unknownPolicy", detail: detail)
             }
-            records[index].policy = policy
+            records[index].policyIndex = policyIndex
             guard command.fitsBodyLimit else {
                 return receiveTooLarge(command, index: index, record: record, deferral: deferral, now: now)
             }
@@ -140,13 +140,13 @@ extension Delivery {
             // were checked.
             return beginLifetimeCommand(index, command, from: value, trace: record.trace, deferral: deferral, now: now)
         }
-        if contracts.isAnyConfigured, rejectIfUndecodable(command, from: value, index: index, record: record) { return }
+        if contracts.hasAnyContract, rejectIfUndecodable(command, from: value, index: index, record: record) { return }
         guard command.audience.isAbsent, command.channel.isAbsent else {
             return handOver(index, command, from: value, trace: record.trace, droppedFields: droppedFields)
         }
         let activity = findOrAddActivity(of: command, of: records[index].appIndex, in: value)
-        fill(index, with: command, from: value, trace: record.trace, droppedFields: droppedFields)
-        records.setBody(of: index, to: command, from: value, dictionaryNumber: lastAps.dictionaryNumber)
+        fillSlot(index, with: command, from: value, trace: record.trace, droppedFields: droppedFields)
+        records.setBody(of: index, to: command, from: value, apsDictionaryNumber: lastAps.apsDictionaryNumber)
         if records[index].isReread { removeAlert(ofRereadRecord: index) }
         if let deferral { restore(deferral, to: index, of: activity, now: now) }
         enqueue(index, of: activity, now: now)
@@ -165,9 +165,12 @@ extension Delivery {
                 return reject(record, index, code: "unknownApp", detail: "app: is not configured")
             }
             records[index].appIndex = appIndex
-            fill(index, with: registration, from: value, trace: record.trace)
+            fillSlot(index, with: registration, from: value, trace: record.trace)
             records.enter(.registering, index)
-            queueStoreCall(mustReportLife(ofRegistration: index, now: now) ? .reportLifetimeEvent : .register, index)
+            queueStoreCall(
+                mustReportLife(ofRegistration: index, now: now) ? .reportLifetimeEvent : .registerToken,
+                index
+            )
         } catch {
             reject(record, index, fault: error)
         }
@@ -191,7 +194,7 @@ extension Delivery {
         for appIndex in 0..<UInt16(configuration.apps.count) {
             queueStoreCall(.unregisterActivity, index, appIndex: appIndex)
             queueStoreCall(.unregisterDevice, index, appIndex: appIndex)
-            if policies.hasLifetimes { queueStoreCall(.reportLifetimeEvent, index, appIndex: appIndex) }
+            if policies.limitsLifetimes { queueStoreCall(.reportLifetimeEvent, index, appIndex: appIndex) }
         }
     }
 
@@ -207,12 +210,12 @@ extension Delivery {
     }
 
     /// Returns the policy that a command names, or its app's default policy; nil if no policy has the name.
-    func policy(of command: Command, of appIndex: UInt16, in record: UnsafeRawBufferPointer) -> UInt8? {
-        guard !command.policy.isAbsent else { return defaultPolicy(of: appIndex) }
+    func policyIndex(of command: Command, of appIndex: UInt16, in record: UnsafeRawBufferPointer) -> UInt8? {
+        guard !command.policy.isAbsent else { return defaultPolicyIndex(of: appIndex) }
         return policies.index(of: command.policy.range.bytes(in: record))
     }
 
-    func defaultPolicy(of appIndex: UInt16) -> UInt8 {
+    func defaultPolicyIndex(of appIndex: UInt16) -> UInt8 {
         UInt8(truncatingIfNeeded: configuration.apps[Int(appIndex)].policy)
     }
 }

@@ -69,7 +69,8 @@ extension Delivery {
         slot.body = records.makeBody(copying: value)
         detail.withUTF8 { detail in
             let detail = UnsafeRawBufferPointer(detail)
-            let identifierByteCount = identifier.isAbsent ? DefaultIdentifier.bytesMax : Int(identifier.range.count)
+            let identifierByteCount =
+                identifier.isAbsent ? DefaultCommandIdentifier.bytesMax : Int(identifier.range.count)
             let addressByteCount = Int(address.activity.range.count) + Int(address.device.range.count)
             let blockByteCount =
                 key.count + record.trace.count + code.count + detail.count + identifierByteCount + addressByteCount
@@ -86,7 +87,7 @@ extension Delivery {
                 slot.commandIdentifier = writer.append(identifier, from: text)
                 return
             }
-            let writtenByteCount = DefaultIdentifier.write(
+            let writtenByteCount = DefaultCommandIdentifier.write(
                 topic: topic,
                 partition: slot.sourcePartition,
                 offset: slot.sourceOffset,

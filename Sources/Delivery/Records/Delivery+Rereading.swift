@@ -4,8 +4,9 @@ import LiveActivity
 ///
 /// Such a record writes its token, its version or its held state to Redis again. A state is sent again if Redis cannot
 /// know that the phone displays the state. This push has no alert, because an alert rings only once. A start is not
-/// sent: nothing says any more whether it was sent before, and a second push could begin a second activity. It only tells
-/// Redis its version (`recordStart`), so that a later end of an earlier life is superseded.
+/// sent: nothing says any more whether it was sent before, and a second push could begin a second activity. It only
+/// tells Redis its version (`recordStart`). Otherwise an end of the earlier life, read again too, could end the new
+/// life.
 extension Delivery {
     /// Settles a record that is read again, without a result and without any other action.
     mutating func settleWithoutAction(_ record: UInt32) {
@@ -23,7 +24,7 @@ extension Delivery {
 extension Outcome {
     /// Whether this outcome of a record that is read again says nothing new: the record did nothing, so its
     /// first result stays valid. Such an outcome is published again only if the result counts superseded commands.
-    var mayRepeatAfterSettlement: Bool {
+    var needsNoResultIfReread: Bool {
         switch self {
         case .superseded, .duplicate, .unchanged, .ended, .expired, .invalid: true
         case .accepted, .held, .failed, .unregistered, .unknown: false

@@ -17,7 +17,7 @@ extension Delivery {
         deferral: Deferral?,
         now: Moment
     ) {
-        let fields = policies.droppedFields(records[index].policy)
+        let fields = policies.droppedFields(records[index].policyIndex)
         guard !fields.isEmpty, let value = record.value else {
             let fault = command.sizeFault
             let detail = record.value.map { fault.message(in: $0) } ?? ""
@@ -33,14 +33,14 @@ extension Delivery {
         withUnsafeTemporaryAllocation(byteCount: value.count, alignment: 1) { buffer in
             let dropResult = fields.drop(from: value, of: command, into: buffer)
             let smallerValue = UnsafeRawBufferPointer(rebasing: buffer[..<dropResult.byteCount])
-            let names = fields.nameList(of: dropResult)
+            let names = fields.droppedFieldNames(of: dropResult)
             do throws(Fault) {
                 let smallerCommand = try Command.decode(smallerValue)
                 countDroppedFields(of: index)
                 // The decoder remembers the `aps` dictionary of the record as it was read. Forget it, because the body
                 // is made from the smaller record.
                 lastAps.forget()
-                contracts.templates.beginRecord()
+                contracts.templates.forgetMatchedState()
                 names.withUnsafeBytes { droppedFields in
                     dispatch(
                         smallerCommand,

@@ -66,16 +66,16 @@ struct RecordSlot: BitwiseCopyable {
     var hasLeftAudiences = false
     /// Whether the timetable of lifetimes must store this command, because a restart of the activity needs it (R34).
     /// The body is freed only after the timetable has it.
-    var isKeptByTimetable = false
+    var mustBeKeptInTimetable = false
     /// Whether this registration need not notify any audience: all have been notified, or it names none because a
     /// command brought the token. Such a registration is made only to get a held command.
     var needsNoMembershipChange = false
     /// The number of results that the record has had already: one for its own command, and one for each held
     /// command that its token released.
     var earlierResultCount: UInt8 = 0
-    var tokenRefusal = TokenRefusal.none
+    var tokenRetirementRule = TokenRetirementRule.none
     /// The index of the record's policy.
-    var policy: UInt8 = 0
+    var policyIndex: UInt8 = 0
     /// The record's texts. The block is freed with the slot.
     var textBlock = Arena.Block.none
     /// The token; none until it is known. A command's token and body are freed when the command has its outcome, unless
@@ -88,7 +88,7 @@ struct RecordSlot: BitwiseCopyable {
 
     var subjectIdentifier = BlockRange()
     /// The command's id. If the command brought none, this is empty until the id is needed
-    /// (`Delivery.completeIdentifier`).
+    /// (`Delivery.writeDefaultIdentifierIfMissing`).
     var commandIdentifier = BlockRange()
     var reason = BlockRange()
     /// The trace header of the record. Its result continues this trace. A held command continues in the trace of the
@@ -109,17 +109,17 @@ struct RecordSlot: BitwiseCopyable {
     let sourcePartition: Int32
     let sourceOffset: Int64
     var deferral = DeferralState()
-    let recordMilliseconds: Int64
-    let receivedMilliseconds: Int64
-    var admittedMilliseconds: Int64 = -1
-    var sentMilliseconds: Int64 = -1
-    var answeredMilliseconds: Int64 = -1
+    let recordTimestampMilliseconds: Int64
+    let receivedAtMilliseconds: Int64
+    var admittedAtMilliseconds: Int64 = -1
+    var sentAtMilliseconds: Int64 = -1
+    var answeredAtMilliseconds: Int64 = -1
     var httpStatus: UInt16 = 0
     var attempts: UInt8 = 0
     var pushAllowance = PushAllowance()
     var environment: APNsEnvironment = .production
     /// Whether a registration says that frequent updates are switched on; nil: it does not say.
-    var frequentUpdates: Bool?
+    var allowsFrequentUpdates: Bool?
     /// Whether the device's registration says that its activities may begin on a broadcast channel.
     var supportsChannels = false
 
@@ -202,7 +202,8 @@ struct RecordSlot: BitwiseCopyable {
     /// Sets when the token was registered or unregistered: the record's time, or its receipt if Kafka has no time for
     /// the record.
     mutating func setRegistrationTimeFromRecord() {
-        registeredAtMilliseconds = recordMilliseconds >= 0 ? recordMilliseconds : receivedMilliseconds
+        registeredAtMilliseconds =
+            recordTimestampMilliseconds >= 0 ? recordTimestampMilliseconds : receivedAtMilliseconds
     }
 
     /// Enters the next stage. Traps if the present stage does not lead there.
@@ -238,8 +239,8 @@ extension RecordSlot {
             attributesType: slot.attributesType,
             sourcePartition: slot.sourcePartition,
             sourceOffset: slot.sourceOffset,
-            recordMilliseconds: slot.recordMilliseconds,
-            receivedMilliseconds: slot.receivedMilliseconds,
+            recordTimestampMilliseconds: slot.recordTimestampMilliseconds,
+            receivedAtMilliseconds: slot.receivedAtMilliseconds,
             environment: slot.environment,
             isHeldStart: slot.isHeldStart,
             registeredAtMilliseconds: slot.registeredAtMilliseconds
@@ -250,7 +251,7 @@ extension RecordSlot {
 extension RecordSlot {
     /// Whether Causeway made the command, because an activity's lifetime was over.
     var isLifetimeCommand: Bool { isLifetimeEnd || isLifetimeRestart }
-    var isEndOfProducer: Bool { event == .end && !isLifetimeEnd }
+    var isEndFromProducer: Bool { event == .end && !isLifetimeEnd }
 
     /// The digests of the audiences that a registration names. They are stored in `policyName`, because a
     /// registration names no policy.
@@ -300,8 +301,8 @@ struct FollowUps: OptionSet, BitwiseCopyable {
     static let endLife = FollowUps(rawValue: 4)
 }
 
-/// Whether Redis must remove the token of the activity or device, because APNs calls it dead or does not know it.
-enum TokenRefusal: UInt8 {
+/// When Redis must remove the token of the activity or device, because APNs calls it dead or does not know it.
+enum TokenRetirementRule: UInt8 {
     case none
     /// Redis removes the token, unless the token was registered at or after the time from which APNs calls it dead.
     case unlessRegisteredSince
@@ -315,7 +316,7 @@ enum DeadLetterValue: UInt8 {
     /// The record had no value.
     case absent
     /// Kafka refused the dead letter because of its size, so it is written without the value.
-    case tooLarge
+    case leftOutAsTooLarge
 }
 
 /// What Redis' reply to the admission allowed for a push.
@@ -328,13 +329,13 @@ struct PushAllowance: BitwiseCopyable {
     var budgetLeft: Int32 = -1
 }
 
-/// Whether a command took over the alert of an older command that Redis holds and that this command replaces.
+/// What a lane did about the alert of an older command that Redis holds and that this command replaces.
 enum HeldAlertStatus: UInt8 {
     /// Redis has reported no held alert.
     case notReported
     /// The lane has examined the held command. Its alert is in this command's body, or there is no alert to take over:
     /// the held command has none or is not valid, its alert is too old, or this command has an alert.
-    case takenOver
+    case examined
     case doesNotFit
 }
 

@@ -94,7 +94,7 @@ struct Records: ~Copyable {
 
     /// Returns the block for a record's token. It is allocated only when the token is set, because most
     /// commands are replaced before Redis names a token.
-    private mutating func tokenBlock(of record: UInt32) -> UnsafeMutableRawBufferPointer {
+    private mutating func findOrAllocateTokenBlock(of record: UInt32) -> UnsafeMutableRawBufferPointer {
         if slots[record].tokenBlock.isNone { slots[record].tokenBlock = arena.allocate(Limits.tokenDigitsMax) }
         return UnsafeMutableRawBufferPointer(start: slots[record].tokenBlock.base, count: Limits.tokenDigitsMax)
     }
@@ -102,14 +102,14 @@ struct Records: ~Copyable {
     /// Sets the token. Bytes beyond the maximum length of a token are cut.
     mutating func setToken(of record: UInt32, _ bytes: UnsafeRawBufferPointer) {
         let token = UnsafeRawBufferPointer(rebasing: bytes.prefix(Limits.tokenDigitsMax))
-        tokenBlock(of: record).copyMemory(from: token)
+        findOrAllocateTokenBlock(of: record).copyMemory(from: token)
         slots[record].tokenByteCount = token.count
     }
 
     /// Sets a token from a producer's record. Writes it in lower case, because tokens are stored, compared
     /// and sent in lower case.
     mutating func setToken(of record: UInt32, registering text: TextRange, from value: UnsafeRawBufferPointer) {
-        let buffer = tokenBlock(of: record)
+        let buffer = findOrAllocateTokenBlock(of: record)
         slots[record].tokenByteCount = DeviceToken.copyLowercased(text.range.bytes(in: value), into: buffer)
     }
 
@@ -185,15 +185,15 @@ struct Records: ~Copyable {
     /// Makes the body of a record's command. If the command's `aps` dictionary and its `payload` members are those of
     /// the last body that this function made, the record shares that body.
     ///
-    /// - Parameter dictionaryNumber: the number of the command's `aps` dictionary (`ApsCache`).
+    /// - Parameter apsDictionaryNumber: the number of the command's `aps` dictionary (`ApsCache`).
     mutating func setBody(
         of record: UInt32,
         to command: Command,
         from value: UnsafeRawBufferPointer,
-        dictionaryNumber: UInt64
+        apsDictionaryNumber: UInt64
     ) {
         let last = lastBody
-        if last.dictionaryNumber == dictionaryNumber,
+        if last.apsDictionaryNumber == apsDictionaryNumber,
             isEqual(last.layout.payloadMembers.bytes(in: last.body.bytes), command.payloadMembers.bytes(in: value))
         {
             slots[record].layout = last.layout
@@ -205,14 +205,14 @@ struct Records: ~Copyable {
         lastBody = BodyCache(
             body: slots[record].body.retain(),
             layout: slots[record].layout,
-            dictionaryNumber: dictionaryNumber
+            apsDictionaryNumber: apsDictionaryNumber
         )
     }
 
     /// Writes another command's alert into a record's body. The body must have room for it.
     mutating func write(_ alert: UnsafeRawBufferPointer, of version: Version, intoBodyOf record: UInt32) {
         let (oldBody, layout) = (slots[record].body, slots[record].layout)
-        let body = SharedBody(Body.byteCount(oldBody.bytes, layout, carryingAlertOf: alert.count), in: &arena)
+        let body = SharedBody(Body.byteCount(oldBody.bytes, layout, carryingAlertBytes: alert.count), in: &arena)
         slots[record].layout = Body.write(oldBody.bytes, layout, carrying: alert, into: body.mutableBytes)
         slots[record].olderAlertVersion = version
         slots[record].body = body

@@ -66,5 +66,5 @@ struct BodyCache: BitwiseCopyable {
     var body = SharedBody.none
     var layout = Body.Layout.none
     /// The number that `ApsCache` gave to the dictionary; 0: none.
-    var dictionaryNumber: UInt64 = 0
+    var apsDictionaryNumber: UInt64 = 0
 }

@@ -23,24 +23,24 @@ extension Delivery {
     /// - Returns: false if the older command's slot is freed.
     mutating func endSupersededCommand(_ older: UInt32, by newer: UInt32) -> Bool {
         guard supersededCounting.isOn(isBacklogKnown: readAhead.isBacklogKnown),
-            records[older].mayBeCounted,
+            records[older].mayEndWithoutResult,
             !records[older].hasAlert || records[records.alertSource(of: newer)].hasOwnAlert
         else {
             finish(older, .superseded)
             return true
         }
         records[newer].supersededCount.add(commandWith: records[older].supersededCount)
-        replaceRider(of: older, by: newer)
-        return finishCountedCommand(older)
+        endSupersededRider(of: older, by: newer)
+        return finishSupersededWithoutResult(older)
     }
 
-    private mutating func finishCountedCommand(_ record: UInt32) -> Bool {
+    private mutating func finishSupersededWithoutResult(_ record: UInt32) -> Bool {
         precondition(records[record].settlement == nil)
         records.finish(record, .superseded)
         countOutcome(.superseded)
         countSupersededWithoutResult(of: record)
         guard records[record].trace.count == 0 else {
-            produce(.traceEnd, record)
+            produce(.endWithoutResult, record)
             return true
         }
         continueAfterAcknowledgements(record)

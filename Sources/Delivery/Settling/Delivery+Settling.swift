@@ -8,12 +8,12 @@ extension Delivery {
     mutating func finish(_ record: UInt32, _ outcome: Outcome) {
         records.finish(record, outcome)
         countOutcome(outcome)
-        completeIdentifier(of: record)
+        writeDefaultIdentifierIfMissing(of: record)
         // The pointer stays valid, because no record is added while it is used.
         let slot = records.mutableAddress(of: record)
         if slot.pointee.hasOwnToken || slot.pointee.isHeldStart { planTokenRegistration(of: record, outcome) }
-        if slot.pointee.isReread, outcome.mayRepeatAfterSettlement, slot.pointee.supersededCount.commands == 0 {
-            produce(.traceEnd, record)
+        if slot.pointee.isReread, outcome.needsNoResultIfReread, slot.pointee.supersededCount.commands == 0 {
+            produce(.endWithoutResult, record)
         } else {
             produce(.result, record)
             if outcome == .invalid { produce(.deadLetter, record) }
@@ -28,9 +28,10 @@ extension Delivery {
                 queueStoreCall(.settleStart, record)
             }
         }
-        if policies.hasLifetimes || slot.pointee.isLifetimeCommand { reportLifetimeEvent(of: record, outcome) }
+        if policies.limitsLifetimes || slot.pointee.isLifetimeCommand { reportLifetimeEvent(of: record, outcome) }
         finishRider(of: record)
-        if slot.pointee.kind == .command, slot.pointee.tokenRefusal == .none, !slot.pointee.isKeptByTimetable,
+        if slot.pointee.kind == .command, slot.pointee.tokenRetirementRule == .none,
+            !slot.pointee.mustBeKeptInTimetable,
             !slot.pointee.followUps.contains(.registerToken)
         {
             records.freeTokenAndBody(of: record)
@@ -83,8 +84,8 @@ extension Delivery {
             // It is written again without the value. A dead letter that has no value any more, and any other record, is
             // given up.
             let slot = records.mutableAddress(of: production.record)
-            let canShrink = production.kind == .deadLetter && slot.pointee.deadLetterValue != .tooLarge
-            slot.pointee.deadLetterValue = .tooLarge
+            let canShrink = production.kind == .deadLetter && slot.pointee.deadLetterValue != .leftOutAsTooLarge
+            slot.pointee.deadLetterValue = .leftOutAsTooLarge
             if canShrink { productions.append(production) } else { acknowledge(production.record) }
         }
     }
@@ -96,7 +97,7 @@ extension Delivery {
         guard slot.pointee.isAcknowledged else { return }
         if slot.pointee.stage.awaitsAcknowledgements {
             continueAfterAcknowledgements(record)
-        } else if slot.pointee.tokenRefusal != .none {
+        } else if slot.pointee.tokenRetirementRule != .none {
             holdForNextToken(record)
         }
     }
@@ -131,7 +132,7 @@ extension Delivery {
         precondition(slot.pointee.isAcknowledged)
         records.enter(.settled, record)
         if let partition = partitions.partition(slot.pointee.partition, assignmentEpoch: slot.pointee.assignmentEpoch) {
-            partition.pointee.ledger.settle(slot.pointee.offset, isPublished: !slot.pointee.isLeftOutOfMetadata)
+            partition.pointee.ledger.settle(slot.pointee.offset, isNamedInMetadata: !slot.pointee.isLeftOutOfMetadata)
             partition.pointee.unsettledCount -= 1
         }
         records.free(record)
@@ -141,7 +142,7 @@ extension Delivery {
     mutating func drop(_ record: UInt32, now: Moment) {
         let slot = records.address(of: record)
         precondition(slot.pointee.isAcknowledged)
-        returnRider(of: record, now: now)
+        requeueRider(of: record, now: now)
         partitions.partition(slot.pointee.partition, assignmentEpoch: slot.pointee.assignmentEpoch)?.pointee
             .unsettledCount -= 1
         refundUnsentStart(record)

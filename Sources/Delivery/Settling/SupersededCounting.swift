@@ -38,8 +38,8 @@ extension RecordSlot {
     /// - a command that did not pass its token to the newer command, because its own record must register the
     ///   token
     @inline(__always)
-    var mayBeCounted: Bool {
-        admittedMilliseconds < 0 && topic == .commands && event != .start && reason.count == 0 && !hasOwnToken
+    var mayEndWithoutResult: Bool {
+        admittedAtMilliseconds < 0 && topic == .commands && event != .start && reason.count == 0 && !hasOwnToken
             && earlierResultCount == 0 && !isReread
     }
 

@@ -4,14 +4,14 @@ import Numbers
 /// Handles Redis' replies to a command that asks for a token, for its admission, or to be held until a token
 /// registers.
 extension Delivery {
-    private static var unexpectedReply: StaticString { "unexpected reply of the admit script" }
+    private static var unexpectedReplyReason: StaticString { "unexpected reply of the admit script" }
 
     mutating func handleStartTokenReply(_ record: UInt32, _ reply: Reply, now: Moment) {
         let activity = activity(ofCurrent: record, in: .takingStartToken)
         switch reply.verdict {
         case .tokenFound:
             records.setRegistration(of: record, to: reply.registration)
-            records[record].startDraw = .drawn(reply.draw)
+            records[record].startDraw = .drawn(reply.drawIdentifier)
             if isCurrentCommandSuperseded(of: activity) { return replaceCurrentCommand(of: activity, now: now) }
             activities.enter(.admitting, activity)
             queueStoreCall(.admit, record)
@@ -19,7 +19,7 @@ extension Delivery {
         case .noToken:
             if isCurrentCommandSuperseded(of: activity) { return replaceCurrentCommand(of: activity, now: now) }
             hold(record, of: activity)
-        default: finishCurrentCommand(record, .failed, reason: Self.unexpectedReply, now: now)
+        default: finishCurrentCommand(record, .failed, reason: Self.unexpectedReplyReason, now: now)
         }
     }
 
@@ -39,7 +39,7 @@ extension Delivery {
 
     private mutating func waitForStartBudget(_ record: UInt32, of activity: UInt32, milliseconds: Int64, now: Moment) {
         countStartBudgetWait(of: record)
-        let policy = policies[records[record].policy]
+        let policy = policies[records[record].policyIndex]
         let pauseMilliseconds = records[record].awaitStartBudget(milliseconds: milliseconds, by: policy, now: now)
         activities[activity].extendSpacing(until: now.monotonicMilliseconds + pauseMilliseconds)
         putBackCurrentCommand(of: activity, now: now)
@@ -50,11 +50,11 @@ extension Delivery {
         let activity = activity(ofCurrent: record, in: .admitting)
         // A result must not show an admission that is later than APNs' answer. So if APNs has answered an earlier
         // push of this command, the time of the earlier admission stays.
-        if records[record].answeredMilliseconds < 0 { records[record].admittedMilliseconds = now.wallMilliseconds }
+        if records[record].answeredAtMilliseconds < 0 { records[record].admittedAtMilliseconds = now.wallMilliseconds }
         switch reply.verdict {
         case .send: makeReadyToSend(record, of: activity, reply, now: now)
         case .wait:
-            let waitMillisecondsMax = policies[records[record].policy].pace.throttledSpacingMillisecondsMax
+            let waitMillisecondsMax = policies[records[record].policyIndex].pace.throttledSpacingMillisecondsMax
             activities[activity]
                 .extendSpacing(
                     until: now.monotonicMilliseconds + max(1, min(reply.waitMilliseconds, waitMillisecondsMax))
@@ -79,12 +79,12 @@ extension Delivery {
             // Redis may hold the newer command, and then no lane reads that command again. Registering the token of
             // this older command releases the newer one.
             if records[record].hasOwnToken {
-                activities.enter(.registering, activity)
-                return queueStoreCall(.register, record)
+                activities.enter(.registeringToken, activity)
+                return queueStoreCall(.registerToken, record)
             }
             awaitCarrier(of: activity, now: now)
-        case .departures where membershipChanges.has(ChangingMember(record, records[record], .activity)):
-            membershipChanges.set(.admit, of: ChangingMember(record, records[record], .activity))
+        case .departures where membershipChanges.contains(ChangingMember(record, records[record], .activity)):
+            membershipChanges.setNextStep(.admit, of: ChangingMember(record, records[record], .activity))
         case .held: finishCurrentCommand(record, .held, now: now)
         case .unchanged: finishCurrentCommand(record, .unchanged, now: now)
         case .ended where awaitsStart(record, of: activity, now: now):
@@ -108,7 +108,7 @@ extension Delivery {
         case .alertHeld, .alertAlreadyAccepted, .departures, .tokenFound, .retry, .full, .registered, .stale,
             .unregistered,
             .settled:
-            finishCurrentCommand(record, .failed, reason: Self.unexpectedReply, now: now)
+            finishCurrentCommand(record, .failed, reason: Self.unexpectedReplyReason, now: now)
         }
     }
 
@@ -135,7 +135,7 @@ extension Delivery {
     }
 
     mutating func refundUnsentStart(_ record: UInt32) {
-        if records[record].refundDraw() { queueStoreCall(.refundStart, record) }
+        if records[record].refundUnsentDraw() { queueStoreCall(.refundStart, record) }
     }
 
     private mutating func makeReadyToSend(_ record: UInt32, of activity: UInt32, _ reply: Reply, now: Moment) {
@@ -150,7 +150,7 @@ extension Delivery {
             slot.pointee.setAllowance(from: reply)
             if reply.isDemoted { countDemotedPush() }
         }
-        let policy = policies[slot.pointee.policy]
+        let policy = policies[slot.pointee.policyIndex]
         let pool = slot.pointee.pool
         let hasPool = pools.hasPool(pool)
         if hasPool, !moveCredit(of: activity, to: pool, now: now) {
@@ -162,7 +162,7 @@ extension Delivery {
         activities[activity].extendSpacing(until: now.monotonicMilliseconds + policy.pace.spacingMilliseconds)
         let isTimestampValid = (Limits.timestampMin...Limits.timestampMax).contains(reply.timestamp)
         guard hasPool, slot.pointee.tokenByteCount > 0, isTimestampValid else {
-            let reason = hasPool ? Self.unexpectedReply : "no key for this environment"
+            let reason = hasPool ? Self.unexpectedReplyReason : "no key for this environment"
             return finishCurrentCommand(record, .failed, settlement: .notShown, reason: reason, now: now)
         }
         slot.pointee.sentTimestamp = reply.timestamp
@@ -182,7 +182,7 @@ extension Delivery {
         // that releases it. Then both records may be sent, with the same timestamp. Redis cannot distinguish this from
         // a worker that has died (simulation `longLives`, seed 2122).
         records.setTimestamp(records[record].version.timestamp, inBodyOf: record)
-        completeIdentifier(of: record)
+        writeDefaultIdentifierIfMissing(of: record)
         activities.enter(.holding, activity)
         queueStoreCall(.hold, record)
     }
@@ -201,7 +201,7 @@ extension Delivery {
             let isStart = records[record].isStart
             activities.enter(isStart ? .takingStartToken : .admitting, activity)
             queueStoreCall(isStart ? .takeStartToken : .admit, record)
-        default: finishCurrentCommand(record, .failed, reason: Self.unexpectedReply, now: now)
+        default: finishCurrentCommand(record, .failed, reason: Self.unexpectedReplyReason, now: now)
         }
     }
 

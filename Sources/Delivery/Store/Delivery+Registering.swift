@@ -41,9 +41,9 @@ extension Delivery {
         records.enter(.registering, record)
         let slot = records[record]
         var registration = RecordSlot(registeringTokenOf: slot)
-        if !registration.carryUnsentAlert(of: slot) { records.release(slot.body) }
+        if !registration.takeOverUnsentBody(of: slot) { records.release(slot.body) }
         records[record] = registration
-        queueStoreCall(.register, record)
+        queueStoreCall(.registerToken, record)
     }
 
     /// Handles the reply to a registration. If a command was held for the token, it continues in the
@@ -59,7 +59,7 @@ extension Delivery {
         // Drop the record if its partition is revoked. The partition's next owner registers the token again and gets
         // the held command. The next owner may be this lane, which would then have the command twice (simulation
         // `plain`, seed 5889).
-        if isRevoked(record) { return drop(record, now: now) }
+        if isPartitionRevoked(record) { return drop(record, now: now) }
         do throws(Fault) {
             let command = try Command.decodeWrittenByCauseway(heldCommand)
             let slot = records[record]
@@ -69,9 +69,9 @@ extension Delivery {
             records[record].isReread = false
             // The policy was configured when the command was first read. If it no longer is, the policy of
             // the app applies.
-            records[record].policy =
-                policy(of: command, of: slot.appIndex, in: heldCommand) ?? defaultPolicy(of: slot.appIndex)
-            fill(record, with: command, from: heldCommand, trace: slot.bytes(slot.trace))
+            records[record].policyIndex =
+                policyIndex(of: command, of: slot.appIndex, in: heldCommand) ?? defaultPolicyIndex(of: slot.appIndex)
+            fillSlot(record, with: command, from: heldCommand, trace: slot.bytes(slot.trace))
             records.setBody(of: record, to: command, from: heldCommand)
             if command.alertVersion.timestamp > 0 { records[record].olderAlertVersion = command.alertVersion }
             copyAlert(of: slot, to: record, now: now)
@@ -100,7 +100,7 @@ extension Delivery {
     /// If Redis holds the newer command, this command is finished. Its record then registers the token again, gets the
     /// held command, and gives the alert to it. Otherwise the alert waits until this lane reads the newer command.
     mutating func continueOvertakenCommand(_ record: UInt32, isNewerCommandHeld: Bool, now: Moment) {
-        let activity = activity(ofCurrent: record, in: .registering)
+        let activity = activity(ofCurrent: record, in: .registeringToken)
         if isNewerCommandHeld {
             finish(record, .superseded)
             return endCurrentCommand(activity, now: now)
@@ -129,7 +129,7 @@ extension RecordSlot {
     /// Takes over the body of a superseded command. If the body has an alert, the alert was not sent and may still be
     /// carried.
     /// - Returns: false for a start and for a command with another outcome: their bodies are not needed any more.
-    fileprivate mutating func carryUnsentAlert(of slot: RecordSlot) -> Bool {
+    fileprivate mutating func takeOverUnsentBody(of slot: RecordSlot) -> Bool {
         guard slot.event != .start, slot.outcome == .superseded else { return false }
         (expiration, priority) = (slot.expiration, slot.priority)
         (body, layout) = (slot.body, slot.layout)

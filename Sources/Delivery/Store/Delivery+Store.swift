@@ -60,9 +60,10 @@ extension Delivery {
         switch ticket.purpose {
         case .takeStartToken: true
         case .admit: !records[ticket.record].isStart
-        case .recordStart, .hold, .register, .unregisterActivity, .unregisterDevice, .settle, .settleStart, .throttle,
+        case .recordStart, .hold, .registerToken, .unregisterActivity, .unregisterDevice, .settle, .settleStart,
+            .throttle,
             .refundStart,
-            .retire, .confirmActivityDepartures, .confirmDeviceDepartures, .reportLifetimeEvent, .checkLifetime:
+            .retireToken, .confirmActivityDepartures, .confirmDeviceDepartures, .reportLifetimeEvent, .checkLifetime:
             false
         }
     }
@@ -145,14 +146,14 @@ extension Delivery {
         case .takeStartToken, .admit, .hold:
             records[record].setReason(reason)
             finishCurrentCommand(record, .failed, now: now)
-        case .register where records[record].stage == .current:
+        case .registerToken where records[record].stage == .current:
             continueOvertakenCommand(record, isNewerCommandHeld: false, now: now)
-        case .register: settleWithoutResult(record)
-        case .unregisterActivity, .unregisterDevice: settleAcknowledgedTombstone(record)
+        case .registerToken: settleWithoutResult(record)
+        case .unregisterActivity, .unregisterDevice: settleTombstoneIfAcknowledged(record)
         case .throttle: retryAfterLimit(record, now: now)
         case .confirmActivityDepartures, .confirmDeviceDepartures: endMembershipChange(ticket, now: now)
         case .checkLifetime: handleLifetimeCheck(record, hasEnded: true, now: now)
-        case .recordStart, .settle, .settleStart, .refundStart, .retire, .reportLifetimeEvent: break
+        case .recordStart, .settle, .settleStart, .refundStart, .retireToken, .reportLifetimeEvent: break
         }
     }
 
@@ -165,24 +166,24 @@ extension Delivery {
         if ticket.purpose == .reportLifetimeEvent { return continueAfterLifetimeEvent(record) }
         if let departures = reply.departures {
             records[record].hasLeftAudiences = true
-            noteDepartures(ticket, departures)
+            beginDepartureChange(ticket, departures)
         }
         acknowledge(record)
         switch ticket.purpose {
         case .takeStartToken: handleStartTokenReply(record, reply, now: now)
         case .admit: handleAdmissionReply(record, reply, now: now)
         case .hold: handleHoldReply(record, reply, now: now)
-        case .register: handleRegistrationReply(record, reply, now: now)
-        case .unregisterActivity, .unregisterDevice: settleAcknowledgedTombstone(record)
+        case .registerToken: handleRegistrationReply(record, reply, now: now)
+        case .unregisterActivity, .unregisterDevice: settleTombstoneIfAcknowledged(record)
         case .throttle: retryAfterLimit(record, now: now)
         case .confirmActivityDepartures, .confirmDeviceDepartures: endMembershipChange(ticket, now: now)
         case .checkLifetime: handleLifetimeCheck(record, hasEnded: reply.verdict != .retry, now: now)
-        case .recordStart, .settle, .settleStart, .refundStart, .retire, .reportLifetimeEvent: break
+        case .recordStart, .settle, .settleStart, .refundStart, .retireToken, .reportLifetimeEvent: break
         }
     }
 
     /// Settles a tombstone if all its calls have replies, and if all audiences that the replies named are notified.
-    mutating func settleAcknowledgedTombstone(_ record: UInt32) {
+    mutating func settleTombstoneIfAcknowledged(_ record: UInt32) {
         if records[record].isAcknowledged { settleWithoutResult(record) }
     }
 

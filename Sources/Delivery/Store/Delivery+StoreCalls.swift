@@ -40,14 +40,14 @@ extension Delivery {
             Subject(app: app, kind: .device, identifier: slot.pointee.bytes(slot.pointee.device))
         }
         switch ticket.purpose {
-        case .admit, .recordStart, .settle, .throttle, .retire, .unregisterActivity, .confirmActivityDepartures,
+        case .admit, .recordStart, .settle, .throttle, .retireToken, .unregisterActivity, .confirmActivityDepartures,
             .reportLifetimeEvent,
             .checkLifetime:
             return activity()
         case .confirmDeviceDepartures where slot.pointee.device.count > 0: return device()
         case .takeStartToken, .settleStart, .refundStart: return device()
         case .hold: return slot.pointee.event == .start ? device() : activity()
-        case .register: return slot.pointee.device.count > 0 ? device() : activity()
+        case .registerToken: return slot.pointee.device.count > 0 ? device() : activity()
         case .unregisterDevice, .confirmDeviceDepartures:
             // In a tombstone's slot, the device's id is in `subjectIdentifier`, because a tombstone's key may be the id
             // of an activity or of a device.
@@ -66,8 +66,8 @@ extension Delivery {
         case .takeStartToken:
             return .takeStartToken(
                 attributesType: slot.pointee.bytes(slot.pointee.attributesType),
-                startBudget: policies[slot.pointee.policy].startBudget,
-                registration: slot.pointee.suppliedRegistration
+                startBudget: policies[slot.pointee.policyIndex].startBudget,
+                registration: slot.pointee.ownTokenRegistration
             )
         case .admit where isStart:
             let previousClaim = slot.pointee.previousClaim
@@ -79,11 +79,11 @@ extension Delivery {
         case .recordStart: return .recordStart(version: slot.pointee.version)
         case .admit: return .admit(admission(of: slot, now: now))
         case .hold:
-            let command = heldCommand(of: slot)
+            let command = writeHeldCommand(of: slot)
             guard !isStart else { return .holdStart(slot.pointee.heldStart, command: command) }
-            let carriesAlert = slot.pointee.carriesAlert
+            let carriesAlert = slot.pointee.needsNoHeldAlert
             return .hold(version: slot.pointee.version, command: command, carriesAlert: carriesAlert)
-        case .register: return registration(of: slot)
+        case .registerToken: return registration(of: slot)
         case .unregisterActivity, .unregisterDevice:
             return .unregister(atMilliseconds: slot.pointee.registeredAtMilliseconds)
         case .settle:
@@ -100,13 +100,16 @@ extension Delivery {
             // because Redis keeps a held start until then.
             let settlement = slot.pointee.settlement ?? .notShown
             return .settleStart(slot.pointee.heldStart, settlement, retirement: slot.pointee.retirement)
-        case .retire:
+        case .retireToken:
             guard let retirement = slot.pointee.retirement else { preconditionFailure("nothing to retire") }
             return .retire(version: slot.pointee.version, retirement)
-        case .throttle: return .throttle(version: slot.pointee.version, pace: policies[slot.pointee.policy].pace)
+        case .throttle: return .throttle(version: slot.pointee.version, pace: policies[slot.pointee.policyIndex].pace)
         case .refundStart:
             guard case .refunded(let draw) = slot.pointee.startDraw else { preconditionFailure("nothing to refund") }
-            return .refundStart(startBudget: policies[slot.pointee.policy].startBudget, draw: draw)
+            return .refundStart(
+                startBudget: policies[slot.pointee.policyIndex].startBudget,
+                drawIdentifier: draw
+            )
         case .confirmActivityDepartures, .confirmDeviceDepartures:
             return .confirmDepartures(atMilliseconds: membershipChanges.leftAtMilliseconds(of: ChangingMember(ticket)))
         case .reportLifetimeEvent:
@@ -125,19 +128,19 @@ extension Delivery {
             isEnd: isEnd,
             version: slot.pointee.version,
             digest: slot.pointee.digest ?? 0,
-            pace: policies[slot.pointee.policy].pace,
+            pace: policies[slot.pointee.policyIndex].pace,
             requestsHighPriority: slot.pointee.priority == 10,
             mayUseReserve: slot.pointee.hasAlert || isEnd,
-            carriesAlert: slot.pointee.carriesAlert,
-            carriedAlert: slot.pointee.carriedAlertVersion,
+            carriesAlert: slot.pointee.needsNoHeldAlert,
+            carriedAlertVersion: slot.pointee.carriedAlertVersion,
             isTooOld: AgeRules.isStateTooOld(
                 timestamp: slot.pointee.version.timestamp,
                 isEnd: isEnd,
                 now: now.wallSeconds
             ),
             isReread: slot.pointee.isReread,
-            endsNewerLife: isEnd && (slot.pointee.isLifetimeEnd || policies.hasRestarts),
-            registration: slot.pointee.suppliedRegistration
+            endsNewerLife: isEnd && (slot.pointee.isLifetimeEnd || policies.restartsActivities),
+            registration: slot.pointee.ownTokenRegistration
         )
     }
 
@@ -146,14 +149,14 @@ extension Delivery {
     @inline(__always)
     private func registration(of slot: UnsafePointer<RecordSlot>) -> Operation {
         let registration = slot.pointee.registration
-        let isCarried = slot.pointee.topic == .commands
+        let isFromCommand = slot.pointee.topic == .commands
         guard slot.pointee.device.count > 0 else {
-            let (frequentUpdates, shownVersion) = (slot.pointee.frequentUpdates, slot.pointee.shownVersion)
-            let source: RegistrationSource = isCarried ? .command : slot.pointee.isReread ? .reread : .record
+            let (allowsFrequentUpdates, shownVersion) = (slot.pointee.allowsFrequentUpdates, slot.pointee.shownVersion)
+            let source: RegistrationSource = isFromCommand ? .command : slot.pointee.isReread ? .reread : .record
             return .register(
                 registration,
-                frequentUpdates: frequentUpdates,
-                shows: shownVersion,
+                allowsFrequentUpdates: allowsFrequentUpdates,
+                shownVersion: shownVersion,
                 source: source,
                 audiences: slot.pointee.namedAudiences
             )
@@ -163,26 +166,26 @@ extension Delivery {
             attributesType: slot.pointee.bytes(slot.pointee.attributesType),
             registration,
             followsHeldStart ? .following(slot.pointee.heldStart) : .first(audiences: slot.pointee.namedAudiences),
-            isCarried: isCarried
+            isFromCommand: isFromCommand
         )
     }
 
     /// Returns the command that the timetable of lifetimes must store; nil: none.
     private mutating func keptCommand(of slot: UnsafePointer<RecordSlot>) -> KeptCommand<UnsafeRawBufferPointer>? {
-        guard slot.pointee.isKeptByTimetable else { return nil }
+        guard slot.pointee.mustBeKeptInTimetable else { return nil }
         return KeptCommand(
             isStart: slot.pointee.isStart,
             version: slot.pointee.version,
-            record: heldCommand(of: slot)
+            record: writeHeldCommand(of: slot)
         )
     }
 
     /// Writes the command in the form in which Redis stores it: as a record of the commands topic.
-    private mutating func heldCommand(of slot: UnsafePointer<RecordSlot>) -> UnsafeRawBufferPointer {
+    private mutating func writeHeldCommand(of slot: UnsafePointer<RecordSlot>) -> UnsafeRawBufferPointer {
         let app = bundleIdentifiers[slot.pointee.appIndex]
-        heldCommandWriter.reset()
-        RecordView(slot).commandRecord(app: app).write(to: &heldCommandWriter)
-        return heldCommandWriter.bytes
+        storedCommandWriter.reset()
+        RecordView(slot).commandRecord(app: app).write(to: &storedCommandWriter)
+        return storedCommandWriter.bytes
     }
 }
 
@@ -190,7 +193,7 @@ extension Delivery {
 extension RecordSlot {
     /// Whether Redis need not return a held alert: the command has an alert, or the lane has already examined
     /// the held one.
-    @inline(__always) fileprivate var carriesAlert: Bool { hasAlert || heldAlertStatus != .notReported }
+    @inline(__always) fileprivate var needsNoHeldAlert: Bool { hasAlert || heldAlertStatus != .notReported }
 
     @inline(__always)
     var registration: TokenRegistration<UnsafeRawBufferPointer> {
@@ -202,7 +205,7 @@ extension RecordSlot {
     }
 
     @inline(__always)
-    fileprivate var suppliedRegistration: TokenRegistration<UnsafeRawBufferPointer>? {
+    fileprivate var ownTokenRegistration: TokenRegistration<UnsafeRawBufferPointer>? {
         hasOwnToken ? registration : nil
     }
 
@@ -210,11 +213,11 @@ extension RecordSlot {
     /// matter when it was registered.
     @inline(__always)
     fileprivate var retirement: TokenRetirement<UnsafeRawBufferPointer>? {
-        guard tokenRefusal != .none else { return nil }
+        guard tokenRetirementRule != .none else { return nil }
         return TokenRetirement(
             token: tokenBytes,
             environment: environment,
-            invalidAtMilliseconds: tokenRefusal == .unconditional ? nil : invalidAtMilliseconds
+            invalidAtMilliseconds: tokenRetirementRule == .unconditional ? nil : invalidAtMilliseconds
         )
     }
 

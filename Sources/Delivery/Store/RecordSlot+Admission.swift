@@ -22,7 +22,7 @@ extension RecordSlot {
     /// was replaced while it waited for a stream. The phone then did not count a start. A start that was passed to a
     /// stream keeps its draw, whatever its outcome is (a deferral refunds it: `refundDrawForDeferral`).
     /// - Returns: false if there is nothing to refund.
-    mutating func refundDraw() -> Bool {
+    mutating func refundUnsentDraw() -> Bool {
         guard case .drawn(let draw) = startDraw, attempts == 0 else { return false }
         startDraw = .refunded(draw)
         return true

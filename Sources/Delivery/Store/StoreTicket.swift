@@ -11,7 +11,7 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
         /// A command without a token is stored in Redis until a token registers.
         case hold
         /// Redis registers a token: the token of a registration, or a token that a command brought.
-        case register
+        case registerToken
         /// A tombstone of the registrations topic. Its key may be an activity or a device, so there is a call
         /// for each, in each app.
         case unregisterActivity
@@ -28,7 +28,7 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
         case refundStart
         /// APNs answered that the activity's token is dead or unknown, and Redis retires it. The command is then held
         /// for the next token.
-        case retire
+        case retireToken
         /// A reply named audiences that an activity or a device left. Redis records that these audiences are
         /// notified.
         case confirmActivityDepartures
@@ -41,12 +41,12 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
         case checkLifetime
 
         /// Whether `recordsAwaitingStore` counts the call, because a command or registration waits for the reply. The
-        /// calls of a tombstone are left out, because a tombstone counts once for all its calls. Calls that record a start or an
-        /// outcome, refund a draw or confirm departures are left out too. So is `reportLifetimeEvent`: most records
-        /// report their event only when they have their outcome.
+        /// calls of a tombstone are left out, because a tombstone counts once for all its calls. Calls that record a
+        /// start or an outcome, refund a draw or confirm departures are left out too. So is `reportLifetimeEvent`: most
+        /// records report their event only when they have their outcome.
         var isAwaited: Bool {
             switch self {
-            case .takeStartToken, .admit, .hold, .register, .throttle, .retire, .checkLifetime: true
+            case .takeStartToken, .admit, .hold, .registerToken, .throttle, .retireToken, .checkLifetime: true
             case .recordStart, .unregisterActivity, .unregisterDevice, .settle, .settleStart, .refundStart,
                 .confirmActivityDepartures,
                 .confirmDeviceDepartures, .reportLifetimeEvent:

@@ -10,9 +10,9 @@ import LiveActivity
 /// The rider of a waiting carrier is not checked, because most carriers are replaced before their turn. In a
 /// backlog, a rider that is replaced is only counted, but a rider whose alert is too old would need a result.
 extension Delivery {
-    mutating func removeOldAlert(of record: UInt32, now: Moment) {
+    mutating func removeAlertIfOld(of record: UInt32, now: Moment) {
         guard records[record].hasAlert, let alert = records.alertVersion(of: record),
-            isAlertOld(alert, on: record, now: now)
+            isAlertTooOld(alert, on: record, now: now)
         else { return }
         let bodyAlert = records[record].bodyAlertVersion
         if let rider = records.removeRider(of: record) {
@@ -20,26 +20,26 @@ extension Delivery {
             finish(rider, .superseded)
             // If the body has another alert than the rider's, that alert is older, because only a newer alert is taken
             // from a rider. So the alert in the body is too old as well.
-            if bodyAlert != nil, bodyAlert != alert { records[record].noteExpiredAlert() }
+            if bodyAlert != nil, bodyAlert != alert { records[record].setAlertExpired() }
         } else {
-            records[record].noteExpiredAlert()
+            records[record].setAlertExpired()
         }
         if bodyAlert != nil { records.removeAlert(fromBodyOf: record) }
         records[record].priority = records[record].priorityWithoutAlert
     }
 
     /// Whether an alert is too old to be sent with this record, by the policy of the record.
-    func isAlertOld(_ alert: Version, on record: UInt32, now: Moment) -> Bool {
-        AgeRules.isAlertOld(
+    func isAlertTooOld(_ alert: Version, on record: UInt32, now: Moment) -> Bool {
+        AgeRules.isAlertTooOld(
             timestamp: alert.timestamp,
-            alertSeconds: policies[records[record].policy].alertSeconds,
+            alertSeconds: policies[records[record].policyIndex].alertSeconds,
             now: now.wallSeconds
         )
     }
 }
 
 extension RecordSlot {
-    mutating func noteExpiredAlert() {
+    mutating func setAlertExpired() {
         isAlertExpired = true
         setReason("alertExpired")
     }

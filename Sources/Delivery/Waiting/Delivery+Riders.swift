@@ -18,17 +18,17 @@ import LiveActivity
 ///   have displayed the newer state, so the rider's older state is not sent after it (simulation `repeats`,
 ///   seeds 6049 and 7212).
 extension Delivery {
-    /// Replaces the command `older`, which APNs has not accepted, by `newer`. If `mayBeCarried` and the room allow it,
+    /// Replaces the command `older`, which APNs has not accepted, by `newer`. If `mayCarryAlert` and the room allow it,
     /// `newer` carries the alert that `older` has or carries. Then the command that brought this alert is finished
     /// together with `newer`. Any other replaced command is finished or counted now.
     /// - Returns: false if the older command's slot is freed.
     @discardableResult
     mutating func supersede(_ older: UInt32, by newer: UInt32, now: Moment) -> Bool {
         let source = records.alertSource(of: older)
-        let isAlertCarried = mayBeCarried(source, on: newer, now: now) && checkRoom(forAlertOf: source, in: newer)
+        let isAlertCarried = mayCarryAlert(source, on: newer, now: now) && checkRoom(forAlertOf: source, in: newer)
         if isAlertCarried {
             _ = records.removeRider(of: older)
-            replaceRider(of: newer, by: newer)
+            endSupersededRider(of: newer, by: newer)
             records.setRider(of: newer, to: source)
             activities[records[newer].activity].lastRider = source
             countCarriedAlert()
@@ -52,7 +52,7 @@ extension Delivery {
 
     /// Whether the newer command may carry the alert of `source`. If the newer command already has or carries
     /// an alert, only a newer alert replaces it.
-    private func mayBeCarried(_ source: UInt32, on newer: UInt32, now: Moment) -> Bool {
+    private func mayCarryAlert(_ source: UInt32, on newer: UInt32, now: Moment) -> Bool {
         guard let alert = records.alertVersion(of: source), !records[newer].isStart, !records[source].isLifetimeEnd,
             records.isNewer(newer, than: source), !records[source].isExpired(now: now),
             !isOlderThanAlertUnderWay(alert, of: source)
@@ -84,7 +84,7 @@ extension Delivery {
                 // Leave the alert where it is in two cases. The candidate's body may be complete, so that the alert is
                 // already in it. Or the candidate may be a second record of this end (simulation `repeats`, seed 138).
                 guard records[candidate].digest == nil, records.isNewer(candidate, than: end),
-                    mayBeCarried(source, on: end, now: now)
+                    mayCarryAlert(source, on: end, now: now)
                 else { return }
                 _ = records.removeRider(of: candidate)
                 supersede(source, by: end, now: now)
@@ -125,13 +125,13 @@ extension Delivery {
     /// held alert fits and is not too old. Redis keeps the held command until the current command is settled.
     mutating func carryHeldAlert(of reply: Reply, on record: UInt32, now: Moment) {
         let slot = records.mutableAddress(of: record)
-        slot.pointee.heldAlertStatus = .takenOver
+        slot.pointee.heldAlertStatus = .examined
         guard let heldCommand = reply.heldCommand else { return }
         do throws(Fault) {
             let command = try Command.decodeWrittenByCauseway(heldCommand)
             guard command.hasAlert, !slot.pointee.hasAlert else { return }
             let version = command.alertVersion.timestamp > 0 ? command.alertVersion : command.version
-            guard !isAlertOld(version, on: record, now: now) else { return slot.pointee.noteExpiredAlert() }
+            guard !isAlertTooOld(version, on: record, now: now) else { return slot.pointee.setAlertExpired() }
             let alert = command.alert.bytes(in: heldCommand)
             guard slot.pointee.hasRoom(forAlertBytes: alert.count) else {
                 slot.pointee.heldAlertStatus = .doesNotFit
@@ -155,7 +155,7 @@ extension Delivery {
     }
 
     /// Ends the rider of `carrier`, because the alert of `newer` replaces the alert that the rider brought.
-    mutating func replaceRider(of carrier: UInt32, by newer: UInt32) {
+    mutating func endSupersededRider(of carrier: UInt32, by newer: UInt32) {
         guard let rider = records.removeRider(of: carrier) else { return }
         _ = endSupersededCommand(rider, by: newer)
     }
@@ -168,9 +168,9 @@ extension Delivery {
     /// Queues the rider of a carrier again, because the carrier was dropped or has expired. If a waiting command
     /// replaces the rider, the rider ends or rides on that command instead. If the rider's own partition is revoked,
     /// the rider is dropped.
-    mutating func returnRider(of carrier: UInt32, now: Moment) {
+    mutating func requeueRider(of carrier: UInt32, now: Moment) {
         guard let rider = records.removeRider(of: carrier) else { return }
-        if isRevoked(rider) { return drop(rider, now: now) }
+        if isPartitionRevoked(rider) { return drop(rider, now: now) }
         records[rider].settlement = nil
         requeue(rider: rider, now: now)
     }
@@ -192,7 +192,7 @@ extension Delivery {
             finish(record, .superseded)
             return endCurrentCommand(activity, now: now)
         }
-        if isRevoked(record) { return dropCurrentCommand(of: activity, now: now) }
+        if isPartitionRevoked(record) { return dropCurrentCommand(of: activity, now: now) }
         let waitingRider = activities[activity].riderAwaitingCarrier.record
         if waitingRider != .max, !records.isNewer(record, than: waitingRider) {
             finish(record, records.areSameVersion(record, waitingRider) ? .duplicate : .superseded)

@@ -4,7 +4,7 @@ import LiveActivity
 ///
 /// An activity's waiting list has only commands that do not replace each other, in the order of their versions. An
 /// update replaces older updates. An end replaces all older commands. A start replaces only older starts. The end of a
-/// lifetime, which is always last, and a start after a lifetime have rules of their own (`mergeLifetimeEnd`,
+/// lifetime, which is always last, and a start after a lifetime have rules of their own (`mergeInvolvingLifetimeEnd`,
 /// `replaceRestarts`).
 ///
 /// No command of the producer ends because an older end of the producer waits: only Redis knows whether a start has
@@ -58,7 +58,7 @@ extension Delivery {
             return true
         }
         if records[record].isLifetimeEnd || records[tail].isLifetimeEnd {
-            return mergeLifetimeEnd(record, with: tail, of: activity, now: now)
+            return mergeInvolvingLifetimeEnd(record, with: tail, of: activity, now: now)
         }
         if records.areSameVersion(record, tail), records[record].event == records[tail].event {
             mergeSameVersion(record, with: tail, of: activity)
@@ -105,7 +105,7 @@ extension Delivery {
         let isEnd = records[record].event == .end
         if isEnd { replaceRestarts(by: record, of: activity, now: now) }
         guard let next = firstWaiting(notOlderThan: record, of: activity) else {
-            insert(record, before: nil, of: activity, now: now)
+            insertReplacingOlder(record, before: nil, of: activity, now: now)
             return true
         }
         if records.areSameVersion(next, record), records[next].event == records[record].event {
@@ -124,7 +124,7 @@ extension Delivery {
             records.passToken(from: record, to: next)
             return supersede(record, by: next, now: now)
         }
-        insert(record, before: next, of: activity, now: now)
+        insertReplacingOlder(record, before: next, of: activity, now: now)
         if isEnd { moveOlderAlert(to: record, of: activity, now: now) }
         return true
     }
@@ -162,7 +162,7 @@ extension Delivery {
 
     /// Adds a command to the waiting list, before `next`, which `firstWaiting` returned; nil: at the end of the list.
     /// First the command replaces older ones (`replaceOlder`).
-    mutating func insert(_ record: UInt32, before next: UInt32?, of activity: UInt32, now: Moment) {
+    mutating func insertReplacingOlder(_ record: UInt32, before next: UInt32?, of activity: UInt32, now: Moment) {
         replaceOlder(than: record, before: next, of: activity, now: now)
         if let next {
             activities[activity].waitingList.insert(record, before: next, in: &records)
@@ -200,7 +200,7 @@ extension Delivery {
         if let next, records.isSuperseded(rider, by: next) {
             supersede(rider, by: next, now: now)
         } else {
-            insert(rider, before: next, of: activity, now: now)
+            insertReplacingOlder(rider, before: next, of: activity, now: now)
         }
     }
 
@@ -242,7 +242,7 @@ extension Delivery {
     /// `endCurrentCommand`.
     ///
     /// The command waits before newer ones. It replaces older commands that were read while it was under way
-    /// (`insert`). The end of a lifetime waits behind all others.
+    /// (`insertReplacingOlder`). The end of a lifetime waits behind all others.
     mutating func putBackCurrentCommand(of activity: UInt32, now: Moment) {
         let current = activities[activity].currentCommand
         if isCurrentCommandSuperseded(of: activity) {
@@ -250,7 +250,7 @@ extension Delivery {
             return supersedeCurrentCommand(of: activity, now: now)
         }
         guard !records[current].isLifetimeEnd else { return putBackLifetimeEnd(current, of: activity, now: now) }
-        insert(current, before: firstWaiting(notOlderThan: current, of: activity), of: activity, now: now)
+        insertReplacingOlder(current, before: firstWaiting(notOlderThan: current, of: activity), of: activity, now: now)
         if records[current].event == .end { moveOlderAlert(to: current, of: activity, now: now) }
     }
 
@@ -266,10 +266,11 @@ extension Delivery {
         case .backingOff, .awaitingService:
             guard isCurrentCommandSuperseded(of: activity) else { return }
             replaceRetry(of: activity, now: now)
-        case .queuedToBegin, .awaitingReadAhead, .awaitingCredit, .takingStartToken, .admitting, .registering, .holding,
+        case .queuedToBegin, .awaitingReadAhead, .awaitingCredit, .takingStartToken, .admitting, .registeringToken,
+            .holding,
             .ready,
             .inFlight,
-            .retiring, .limiting:
+            .retiringToken, .recordingLimit:
             return
         }
     }

@@ -32,7 +32,7 @@ extension Records {
     func isSuperseded(_ older: UInt32, by newer: UInt32) -> Bool {
         guard older != .max, newer != .max else { return false }
         if address(of: older).pointee.isLifetimeEnd, address(of: newer).pointee.event != .update { return true }
-        if address(of: older).pointee.isLifetimeRestart, address(of: newer).pointee.isEndOfProducer { return true }
+        if address(of: older).pointee.isLifetimeRestart, address(of: newer).pointee.isEndFromProducer { return true }
         return mayReplace(older, by: newer) && isNewer(newer, than: older)
     }
 }

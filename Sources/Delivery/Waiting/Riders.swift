@@ -63,7 +63,7 @@ extension RecordSlot {
     /// Whether the body is small enough for APNs if an alert of this many bytes replaces its own.
     @inline(__always)
     func hasRoom(forAlertBytes count: Int) -> Bool {
-        Body.byteCount(body.bytes, layout, carryingAlertOf: count) <= Limits.bodyBytesMax
+        Body.byteCount(body.bytes, layout, carryingAlertBytes: count) <= Limits.bodyBytesMax
     }
 
     /// Whether the command carries an alert of another command that is not in this lane any more, or never was: for

@@ -16,7 +16,7 @@ package struct HTTPClient: Sendable {
     /// The limit for a whole request, including the name look-up.
     package var timeoutMilliseconds: Int
     /// The maximum length of a response's body. The body is collected in memory, and the server may be faulty.
-    package var responseBytesMax = 16 << 20
+    package var responseBodyBytesMax = 16 << 20
     /// Whether the caller needs only the status. If true, the request ends at the end of the response's head, and the
     /// returned body is empty. So a faulty body causes no error, for example when traces are exported.
     package var readsOnlyStatus = false
@@ -29,7 +29,7 @@ package struct HTTPClient: Sendable {
         self.timeoutMilliseconds = timeoutMilliseconds
     }
 
-    /// Sends one request and waits for the whole response.
+    /// Sends one request and waits for the whole response, or only for its head if ``readsOnlyStatus`` is true.
     ///
     /// - Parameters:
     ///   - contentType: the `Content-Type` field. It is sent only with a body that is not empty.
@@ -70,7 +70,7 @@ package struct HTTPClientError: Error, Equatable, CustomStringConvertible {
         case connectionLost
         /// The response is not HTTP, its head is too large, or its transfer coding is not `chunked`.
         case responseMalformed
-        /// The response's body is larger than `responseBytesMax`.
+        /// The response's body is larger than `responseBodyBytesMax`.
         case responseTooLarge
         /// The time limit passed before the end of the response.
         case timedOut

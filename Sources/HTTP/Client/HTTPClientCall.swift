@@ -114,7 +114,7 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
             }
         } catch {
             if error == .bodyTooLarge {
-                end(.responseTooLarge, "the answer is larger than \(client.responseBytesMax >> 20) MiB")
+                end(.responseTooLarge, "the answer is larger than \(client.responseBodyBytesMax >> 20) MiB")
             } else {
                 end(.responseMalformed, "the answer is not HTTP")
             }
@@ -146,7 +146,7 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
             status = head.status
             guard !client.readsOnlyStatus else { return endWithResponse() }
             let bodyLength = try head.parseBodyLength(method: method)
-            bodyReader = try HTTPBodyReader(bodyLength, bytesMax: client.responseBytesMax)
+            bodyReader = try HTTPBodyReader(bodyLength, bytesMax: client.responseBodyBytesMax)
             _ = try bodyReader?.read(receivedBytes)
             endIfComplete()
         }

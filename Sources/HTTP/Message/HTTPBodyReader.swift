@@ -65,15 +65,15 @@ struct HTTPBodyReader {
         while !isComplete, !rest.isEmpty {
             switch state {
             case .fixedLength(let remaining):
-                let count = try consume(&rest, atMost: remaining)
+                let count = try appendToBody(&rest, atMost: remaining)
                 state = count == remaining ? .complete : .fixedLength(remaining: remaining - count)
-            case .untilEnd: _ = try consume(&rest, atMost: rest.count)
+            case .untilEnd: _ = try appendToBody(&rest, atMost: rest.count)
             case .chunk(let remaining):
-                let count = try consume(&rest, atMost: remaining)
+                let count = try appendToBody(&rest, atMost: remaining)
                 state = count == remaining ? .chunkEnd : .chunk(remaining: remaining - count)
             case .chunkSize, .chunkEnd, .trailer:
                 guard try takeLine(&rest) else { break }
-                try applyLine()
+                try parseLine()
                 line = []
             case .complete: break
             }
@@ -86,7 +86,7 @@ struct HTTPBodyReader {
         return try count.get()
     }
 
-    private mutating func consume(_ rest: inout Slice<UnsafeRawBufferPointer>, atMost limit: Int) throws(HTTPFault)
+    private mutating func appendToBody(_ rest: inout Slice<UnsafeRawBufferPointer>, atMost limit: Int) throws(HTTPFault)
         -> Int
     {
         let part = rest.prefix(limit)
@@ -109,7 +109,7 @@ struct HTTPBodyReader {
         return true
     }
 
-    private mutating func applyLine() throws(HTTPFault) {
+    private mutating func parseLine() throws(HTTPFault) {
         switch state {
         case .chunkSize:
             // RFC 9112 allows chunk extensions after a semicolon. The reader ignores them.

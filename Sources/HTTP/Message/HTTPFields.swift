@@ -61,7 +61,7 @@ package struct HTTPFields: Sendable, Equatable {
             // Refuse a message with both `Content-Length` and `Transfer-Encoding`. A proxy may use one of the
             // fields and the server the other, and so see different messages (request smuggling).
             guard lengths.isEmpty else { throw .malformed }
-            guard codings.count == 1, codings[0].lowercased() == "chunked" else { throw .unknownCoding }
+            guard codings.count == 1, codings[0].lowercased() == "chunked" else { throw .unknownTransferCoding }
             return .chunked
         }
         guard let text = lengths.first else { return nil }
@@ -75,19 +75,19 @@ package struct HTTPFields: Sendable, Equatable {
 /// Why a message cannot be read.
 enum HTTPFault: Error, Equatable {
     case malformed
-    case unknownCoding
+    case unknownTransferCoding
     /// The head has too many bytes or fields.
     case headTooLarge
     case bodyTooLarge
     case unknownVersion
 
     /// The status of the response with which a server refuses the message.
-    var status: Int {
+    var refusalStatus: Int {
         switch self {
         case .malformed: 400
         case .bodyTooLarge: 413
         case .headTooLarge: 431
-        case .unknownCoding: 501
+        case .unknownTransferCoding: 501
         case .unknownVersion: 505
         }
     }

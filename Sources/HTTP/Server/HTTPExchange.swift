@@ -11,7 +11,7 @@ package final class HTTPExchange: Sendable {
     private let connectionNumber: UInt64
     private let hasResponse = Atomic<Bool>(false)
 
-    /// - Precondition: the caller has counted the exchange (`beginExchange`) and the bytes of its body
+    /// - Precondition: the caller has counted the exchange (`reserveExchange`) and the bytes of its body
     ///   (`addBodyBytes`) in the inbox.
     init(_ head: HTTPRequestHead, body: [UInt8], inbox: HTTPServerInbox, connectionNumber: UInt64) {
         self.head = head
@@ -21,8 +21,8 @@ package final class HTTPExchange: Sendable {
     }
 
     deinit {
-        respond(.plain(500))
-        inbox.endExchange(bodyBytes: body.count)
+        respond(.statusOnly(500))
+        inbox.releaseExchange(bodyBytes: body.count)
     }
 
     /// Answers the request, from any thread. Does nothing if the exchange already has its response. If the connection
@@ -39,9 +39,9 @@ package final class HTTPExchange: Sendable {
     /// - Returns: nil if the limit of open streams is reached, the server has ended, or the exchange already
     ///   has its response. If the server ends during this call, the returned stream may already have ended.
     package func openStream(_ head: HTTPResponse) -> HTTPResponseStream? {
-        guard inbox.beginStream() else { return nil }
+        guard inbox.reserveStream() else { return nil }
         guard claimResponse() else {
-            inbox.endStream()
+            inbox.releaseStream()
             return nil
         }
         let stream = HTTPResponseStream(head: head, inbox: inbox, connectionNumber: connectionNumber)

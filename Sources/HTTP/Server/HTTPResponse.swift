@@ -20,11 +20,11 @@ package struct HTTPResponse: Sendable, Equatable {
     }
 
     /// Returns a response whose text is the status and its phrase, for example “404 Not Found”.
-    package static func plain(_ status: Int) -> HTTPResponse {
-        HTTPResponse(status: status, text: "\(status) \(phrase(of: status))\n")
+    package static func statusOnly(_ status: Int) -> HTTPResponse {
+        HTTPResponse(status: status, text: "\(status) \(reasonPhrase(of: status))\n")
     }
 
-    package static func phrase(of status: Int) -> String {
+    package static func reasonPhrase(of status: Int) -> String {
         switch status {
         case 200: "OK"
         case 400: "Bad Request"
@@ -50,7 +50,7 @@ package struct HTTPResponse: Sendable, Equatable {
     }
 
     func makeHead(_ framing: Framing, keepsAlive: Bool) -> [UInt8] {
-        var head = "HTTP/1.1 \(status) \(Self.phrase(of: status))\r\nContent-Type: \(contentType)\r\n"
+        var head = "HTTP/1.1 \(status) \(Self.reasonPhrase(of: status))\r\nContent-Type: \(contentType)\r\n"
         switch framing {
         case .length: head += "Content-Length: \(body.count)\r\n"
         case .chunks: head += "Transfer-Encoding: chunked\r\n"

@@ -36,7 +36,7 @@ package final class HTTPResponseStream: Sendable {
     private let connectionNumber: UInt64
     private let state: Mutex<State>
 
-    /// - Precondition: the caller has counted the stream with `beginStream` of the inbox.
+    /// - Precondition: the caller has counted the stream with `reserveStream` of the inbox.
     init(head: HTTPResponse, inbox: HTTPServerInbox, connectionNumber: UInt64) {
         self.head = head
         self.inbox = inbox
@@ -105,7 +105,7 @@ package final class HTTPResponseStream: Sendable {
             return (true, state.onEnd)
         }
         guard isFirst else { return }
-        inbox.endStream()
+        inbox.releaseStream()
         action?()
     }
 }

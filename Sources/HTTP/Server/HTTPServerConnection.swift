@@ -114,7 +114,7 @@ final class HTTPServerConnection: StreamHandler {
                 requests += 1
                 try beginRequest(head)
             } catch {
-                return refuse(error.status)
+                return refuse(error.refusalStatus)
             }
         }
     }
@@ -138,7 +138,7 @@ final class HTTPServerConnection: StreamHandler {
             guard let count = try bodyReader?.read(bytes) else { return }
             receivedBytes.append(contentsOf: UnsafeRawBufferPointer(rebasing: bytes[count...]))
         } catch {
-            return refuse(error.status)
+            return refuse(error.refusalStatus)
         }
         let addedBytes = (bodyReader?.body.count ?? 0) - countedBodyBytes
         countedBodyBytes += addedBytes
@@ -149,7 +149,7 @@ final class HTTPServerConnection: StreamHandler {
     }
 
     private func handleRequest(_ head: HTTPRequestHead, body: [UInt8]) {
-        guard server.inbox.beginExchange() else { return refuse(503) }
+        guard server.inbox.reserveExchange() else { return refuse(503) }
         // From here the exchange owns the count: it subtracts the body's bytes from the inbox's `bodyBytes`
         // when it is released.
         countedBodyBytes = 0
@@ -203,7 +203,7 @@ final class HTTPServerConnection: StreamHandler {
         guard isWritten else { return }
         output = nil
         request = nil
-        guard keepsAlive else { return finish() }
+        guard keepsAlive else { return closeAfterSending() }
         state = .readingHead
         if !receivedBytes.isEmpty { setDeadline(limits.headTimeoutMilliseconds) }
     }
@@ -213,14 +213,14 @@ final class HTTPServerConnection: StreamHandler {
     func beginStreaming(_ responseStream: HTTPResponseStream) {
         guard state == .awaitingResponse, let request else { return responseStream.end() }
         self.responseStream = responseStream
-        guard !server.isStopping else { return finish() }
+        guard !server.isStopping else { return closeAfterSending() }
         state = .streaming
         isChunked = request.isHTTP11
         receivedBytes = []
         stream.resumeReading()
         setDeadline(limits.idleTimeoutMilliseconds)
         write(responseStream.head.makeHead(isChunked ? .chunks : .endOfConnection, keepsAlive: false))
-        if request.method == "HEAD" { finish() } else { sendStreamedBytes() }
+        if request.method == "HEAD" { closeAfterSending() } else { sendStreamedBytes() }
     }
 
     /// Sends the waiting bytes of the `HTTPResponseStream`, unless many earlier bytes are still in the buffer
@@ -236,7 +236,7 @@ final class HTTPServerConnection: StreamHandler {
         }
         guard isLast else { return }
         if isChunked { write(Array("0\r\n\r\n".utf8)) }
-        finish()
+        closeAfterSending()
     }
 
     private func write(_ bytes: [UInt8]) {
@@ -277,14 +277,14 @@ final class HTTPServerConnection: StreamHandler {
     /// ends.
     func stop() {
         switch state {
-        case .readingHead, .readingBody, .streaming: finish()
+        case .readingHead, .readingBody, .streaming: closeAfterSending()
         case .sending: keepsAlive = false
         case .awaitingResponse, .ending: break
         }
     }
 
     /// Sends the bytes that were written, then closes the connection.
-    private func finish() {
+    private func closeAfterSending() {
         state = .ending
         dropBody()
         receivedBytes = []

@@ -41,7 +41,7 @@ final class HTTPServerInbox: Sendable {
     }
 
     /// Gives a message to the server's thread. Drops the message if the server has ended. If the dropped message begins
-    /// a stream, ends the stream: the server may end between `beginStream` and this call.
+    /// a stream, ends the stream: the server may end between `reserveStream` and this call.
     func post(_ message: Message) {
         let isOpen = state.withLock { state in
             if !state.isClosed { state.messages.append(message) }
@@ -77,7 +77,7 @@ final class HTTPServerInbox: Sendable {
     /// Counts one more exchange.
     ///
     /// - Returns: false, without counting, if the limit of exchanges is reached.
-    func beginExchange() -> Bool {
+    func reserveExchange() -> Bool {
         state.withLock { state in
             guard state.exchangeCount < limits.exchangesMax else { return false }
             state.exchangeCount += 1
@@ -85,7 +85,7 @@ final class HTTPServerInbox: Sendable {
         }
     }
 
-    func endExchange(bodyBytes: Int) {
+    func releaseExchange(bodyBytes: Int) {
         state.withLock { state in
             state.exchangeCount -= 1
             state.bodyBytes -= bodyBytes
@@ -95,7 +95,7 @@ final class HTTPServerInbox: Sendable {
     /// Counts one more open stream.
     ///
     /// - Returns: false, without counting, if the limit of streams is reached or the server has ended.
-    func beginStream() -> Bool {
+    func reserveStream() -> Bool {
         state.withLock { state in
             guard state.streamCount < limits.streamsMax, !state.isClosed else { return false }
             state.streamCount += 1
@@ -103,7 +103,7 @@ final class HTTPServerInbox: Sendable {
         }
     }
 
-    func endStream() { state.withLock { $0.streamCount -= 1 } }
+    func releaseStream() { state.withLock { $0.streamCount -= 1 } }
 
     /// Counts bytes of a body that have arrived. They are counted even if the sum then exceeds the limit.
     ///

@@ -38,7 +38,7 @@ public enum MembershipChangeKind: UInt8, CaseIterable, Sendable, BitwiseCopyable
 /// The audiences that a member has left. Their pages may still have the member. So Redis names these audiences in its
 /// replies until a worker confirms that each of them has an entry that says that the member left.
 public struct AudienceDepartures {
-    /// The length of ``atMilliseconds``, with which the bytes begin, little-endian. The digests of the
+    /// The length of ``leftAtMilliseconds``, with which the bytes begin, little-endian. The digests of the
     /// audiences follow.
     public static let timeBytes = 6
 
@@ -54,7 +54,7 @@ public struct AudienceDepartures {
 
     /// When the member left, UNIX milliseconds, as Redis recorded it. An audience keeps the member if it registered
     /// again after this time. ``StoreCall/Operation/confirmDepartures(atMilliseconds:)`` must name the same time.
-    public var atMilliseconds: Int64 {
+    public var leftAtMilliseconds: Int64 {
         bytes.prefix(Self.timeBytes).reversed().reduce(0) { $0 << 8 | Int64($1) }
     }
 
@@ -80,7 +80,7 @@ extension Registration {
             let text = try JSONText(record)
             _ = try text.readArray(Int(audiences.offset), .audiences) { position throws(Fault) in
                 let name = try text.readName(position, atMost: Limits.identifierBytesMax, .audiences)
-                let digest = Self.digest(of: name.text, in: record)
+                let digest = Self.digest(of: name.textRange, in: record)
                 let writtenDigests = AudienceList(UnsafeRawBufferPointer(rebasing: target[..<count]))
                 if !writtenDigests.contains(digest) {
                     target.storeBytes(of: digest.value.littleEndian, toByteOffset: count, as: UInt64.self)

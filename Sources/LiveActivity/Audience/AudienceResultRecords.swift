@@ -3,13 +3,13 @@
 public struct RangeResultRecord {
     public var command: AudienceCommandReference
     public var range: SegmentRange
-    public var members: MemberCounts
+    public var members: OutcomeCounts
     public var times: ResponseTimes
     /// Whether a newer version replaced this version before it had reached all members. The outcome is then
     /// `superseded`, even if ``members`` counts no member as `superseded`.
     public var isSuperseded = false
 
-    public init(command: AudienceCommandReference, range: SegmentRange, members: MemberCounts, times: ResponseTimes) {
+    public init(command: AudienceCommandReference, range: SegmentRange, members: OutcomeCounts, times: ResponseTimes) {
         self.command = command
         self.range = range
         self.members = members
@@ -25,7 +25,7 @@ public struct RangeResultRecord {
         writer.append(UInt8(ascii: ","))
         writer.integer(Int64(range.firstSegment + range.segmentCount - 1))
         writer.append(UInt8(ascii: "]"))
-        writer.writeRoundMembers(members, isSuperseded: isSuperseded)
+        writer.writeRoundOutcome(members, isSuperseded: isSuperseded)
         command.writeEnd(times, to: &writer)
     }
 }
@@ -34,9 +34,9 @@ public struct RangeResultRecord {
 /// ranges and broadcasts of the command are finished.
 public struct AudienceResultRecord {
     public var command: AudienceCommandReference
-    public var members: MemberCounts
+    public var members: OutcomeCounts
     /// The number of broadcasts for each outcome; all 0 for a command that is not broadcast.
-    public var broadcasts = MemberCounts()
+    public var broadcasts = OutcomeCounts()
     /// Why the audience lacked a channel that it should have, in one environment or both; nil if it lacked none.
     public var channelAbsence: ChannelAbsence?
     public var times: ResponseTimes
@@ -56,12 +56,12 @@ public struct AudienceResultRecord {
     public var rangeCount: Int
     /// The timestamp of the command's record in Kafka, and the time of its admission: UNIX milliseconds, each
     /// -1 if not known.
-    public var recordMilliseconds: Int64 = -1
-    public var admittedMilliseconds: Int64 = -1
+    public var recordTimestampMilliseconds: Int64 = -1
+    public var admittedAtMilliseconds: Int64 = -1
 
     public init(
         command: AudienceCommandReference,
-        members: MemberCounts,
+        members: OutcomeCounts,
         times: ResponseTimes,
         timestamp: Int64,
         rangeCount: Int
@@ -76,7 +76,7 @@ public struct AudienceResultRecord {
     /// Appends the record. Absent fields are left out.
     public func write(to writer: inout JSONWriter) {
         command.writeBeginning(to: &writer)
-        writer.writeRoundMembers(members, isSuperseded: isSuperseded)
+        writer.writeRoundOutcome(members, isSuperseded: isSuperseded)
         if broadcasts.total > 0 { writer.writeOutcomes("broadcasts", broadcasts) }
         if let channelAbsence {
             writer.key("channel")
@@ -97,8 +97,8 @@ public struct AudienceResultRecord {
         writer.member("timestamp", timestamp)
         command.writeEnd(
             times,
-            recordMilliseconds: recordMilliseconds,
-            admittedMilliseconds: admittedMilliseconds,
+            recordTimestampMilliseconds: recordTimestampMilliseconds,
+            admittedAtMilliseconds: admittedAtMilliseconds,
             to: &writer
         )
     }
@@ -192,15 +192,15 @@ public struct AudienceCommandReference {
     /// Writes the end of a result: its source and its times. Leaves out times of -1, which are not known.
     fileprivate func writeEnd(
         _ times: ResponseTimes,
-        recordMilliseconds: Int64 = -1,
-        admittedMilliseconds: Int64 = -1,
+        recordTimestampMilliseconds: Int64 = -1,
+        admittedAtMilliseconds: Int64 = -1,
         to writer: inout JSONWriter
     ) {
         writer.writeSource(topic: sourceTopic, partition: sourcePartition, offset: sourceOffset)
         writer.key("times")
         writer.beginObject()
-        if recordMilliseconds >= 0 { writer.member("record", recordMilliseconds) }
-        if admittedMilliseconds >= 0 { writer.member("admitted", admittedMilliseconds) }
+        if recordTimestampMilliseconds >= 0 { writer.member("record", recordTimestampMilliseconds) }
+        if admittedAtMilliseconds >= 0 { writer.member("admitted", admittedAtMilliseconds) }
         if times.firstResponseMilliseconds >= 0 { writer.member("first", times.firstResponseMilliseconds) }
         if times.lastResponseMilliseconds >= 0 { writer.member("last", times.lastResponseMilliseconds) }
         writer.endObject()
@@ -208,7 +208,7 @@ public struct AudienceCommandReference {
     }
 }
 
-extension MemberCounts {
+extension OutcomeCounts {
     /// The outcome of a command that follows from its counts: `superseded` if at least one member has this outcome,
     /// else `expired` if at least one has that, else `started` if at least one has that, else `delivered`.
     public var outcome: RoundOutcome {
@@ -243,13 +243,13 @@ public enum RoundOutcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
 }
 
 extension JSONWriter {
-    fileprivate mutating func writeRoundMembers(_ members: MemberCounts, isSuperseded: Bool) {
+    fileprivate mutating func writeRoundOutcome(_ members: OutcomeCounts, isSuperseded: Bool) {
         key("outcome")
         string(isSuperseded ? RoundOutcome.superseded.name : members.outcome.name)
         writeOutcomes("members", members)
     }
 
-    fileprivate mutating func writeOutcomes(_ name: StaticString, _ counts: MemberCounts) {
+    fileprivate mutating func writeOutcomes(_ name: StaticString, _ counts: OutcomeCounts) {
         key(name)
         beginObject()
         for outcome in MemberOutcome.allCases where counts[outcome] > 0 {

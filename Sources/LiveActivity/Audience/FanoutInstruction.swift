@@ -13,9 +13,9 @@ public struct FanoutInstruction: Sendable, Equatable, BitwiseCopyable {
     public var offset: Int64
     /// Times of the command's record, UNIX milliseconds: its timestamp in Kafka (-1 if it has none), its
     /// receipt by a worker, and its admission by Redis.
-    public var recordMilliseconds: Int64
-    public var receivedMilliseconds: Int64
-    public var admittedMilliseconds: Int64
+    public var recordTimestampMilliseconds: Int64
+    public var receivedAtMilliseconds: Int64
+    public var admittedAtMilliseconds: Int64
     /// The version of the older command whose alert this command carries (R14); nil if the alert is the
     /// command's own, or absent.
     public var alertVersion: Version?
@@ -33,9 +33,9 @@ public struct FanoutInstruction: Sendable, Equatable, BitwiseCopyable {
         grant: AudienceGrant,
         partition: Int32,
         offset: Int64,
-        recordMilliseconds: Int64 = -1,
-        receivedMilliseconds: Int64 = -1,
-        admittedMilliseconds: Int64 = -1,
+        recordTimestampMilliseconds: Int64 = -1,
+        receivedAtMilliseconds: Int64 = -1,
+        admittedAtMilliseconds: Int64 = -1,
         alertVersion: Version? = nil,
         isAlertExpired: Bool = false,
         startChannels: AudienceChannels = AudienceChannels(),
@@ -46,9 +46,9 @@ public struct FanoutInstruction: Sendable, Equatable, BitwiseCopyable {
         self.grant = grant
         self.partition = partition
         self.offset = offset
-        self.recordMilliseconds = recordMilliseconds
-        self.receivedMilliseconds = receivedMilliseconds
-        self.admittedMilliseconds = admittedMilliseconds
+        self.recordTimestampMilliseconds = recordTimestampMilliseconds
+        self.receivedAtMilliseconds = receivedAtMilliseconds
+        self.admittedAtMilliseconds = admittedAtMilliseconds
         self.alertVersion = alertVersion
         self.isAlertExpired = isAlertExpired
         self.startChannels = startChannels

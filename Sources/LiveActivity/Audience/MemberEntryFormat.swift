@@ -32,7 +32,7 @@ public enum MemberEntryFormat {
         public static let device: UInt8 = 2
         public static let sandbox: UInt8 = 4
         /// Set for an activity whose user allows frequent updates. For a device, this bit is ``withoutChannels``.
-        public static let frequentUpdates: UInt8 = 8
+        public static let allowsFrequentUpdates: UInt8 = 8
         /// Set for a device whose activities cannot begin on a broadcast channel. Older releases, which do
         /// not support channels, set this bit for every device and never read it.
         public static let withoutChannels: UInt8 = 8
@@ -67,7 +67,7 @@ public enum MemberEntryFormat {
         var flags: UInt8 = entry.isLeaving ? Flag.leaving : 0
         if entry.kind == .device { flags |= entry.supportsChannels ? Flag.device : Flag.device | Flag.withoutChannels }
         if entry.environment == .sandbox { flags |= Flag.sandbox }
-        if entry.kind == .activity, entry.frequentUpdates { flags |= Flag.frequentUpdates }
+        if entry.kind == .activity, entry.allowsFrequentUpdates { flags |= Flag.allowsFrequentUpdates }
         var count = fixedBytes
         if let letterCase = PackedUUID.pack(entry.identifier, to: base + fixedBytes) {
             flags |= letterCase.rawValue << Flag.formShift

@@ -172,7 +172,7 @@ public struct MemberPage {
     ) {
         if count > first, let member = self[reference] {
             for index in first..<count {
-                guard let other = self[references[index]], other.isSame(as: member) else { continue }
+                guard let other = self[references[index]], other.isOfSameMember(as: member) else { continue }
                 if member.changedAtMilliseconds >= other.changedAtMilliseconds { references[index] = reference }
                 return
             }
@@ -234,7 +234,9 @@ public struct PageMember {
     public var kind: StoreSubjectKind { flags & MemberEntryFormat.Flag.device == 0 ? .activity : .device }
     public var environment: APNsEnvironment { flags & MemberEntryFormat.Flag.sandbox == 0 ? .production : .sandbox }
     /// Whether the user of the activity's phone allows frequent updates. False for a device.
-    public var frequentUpdates: Bool { kind == .activity && flags & MemberEntryFormat.Flag.frequentUpdates != 0 }
+    public var allowsFrequentUpdates: Bool {
+        kind == .activity && flags & MemberEntryFormat.Flag.allowsFrequentUpdates != 0
+    }
     /// Whether the device's activities may begin on a broadcast channel. False for an activity.
     public var supportsChannels: Bool { kind == .device && flags & MemberEntryFormat.Flag.withoutChannels == 0 }
 
@@ -289,7 +291,7 @@ public struct PageMember {
     var entryByteCount: Int { entry.count }
 
     /// Whether both entries are of the same member.
-    func isSame(as other: PageMember) -> Bool {
+    func isOfSameMember(as other: PageMember) -> Bool {
         position == other.position && (flags ^ other.flags) & MemberEntryFormat.Flag.identityBits == 0
             && identifier.elementsEqual(other.identifier)
     }

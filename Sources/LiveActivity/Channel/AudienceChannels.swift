@@ -2,10 +2,10 @@
 /// names it in commands.
 public struct AudienceChannel: Sendable, Hashable, BitwiseCopyable {
     public var environment: APNsEnvironment
-    public var storage: ChannelStorage
+    public var storage: ChannelStoragePolicy
     public var identifier: ChannelIdentifier
 
-    public init(environment: APNsEnvironment, storage: ChannelStorage, identifier: ChannelIdentifier) {
+    public init(environment: APNsEnvironment, storage: ChannelStoragePolicy, identifier: ChannelIdentifier) {
         self.environment = environment
         self.storage = storage
         self.identifier = identifier
@@ -18,7 +18,7 @@ public struct AudienceChannel: Sendable, Hashable, BitwiseCopyable {
     /// Reads a field of an audience's record in Redis: the field that names the audience's channel in this environment.
     /// Nil if the field is invalid.
     public init?(field: UnsafeRawBufferPointer, environment: APNsEnvironment) {
-        guard field.count > Self.fieldHeadBytes, let storage = ChannelStorage(rawValue: field[0]),
+        guard field.count > Self.fieldHeadBytes, let storage = ChannelStoragePolicy(rawValue: field[0]),
             let identifier = ChannelIdentifier(UnsafeRawBufferPointer(rebasing: field[Self.fieldHeadBytes...]))
         else { return nil }
         self.init(environment: environment, storage: storage, identifier: identifier)

@@ -11,7 +11,7 @@ public struct ChannelIdentifier: Sendable, BitwiseCopyable {
 
     /// Nil if the bytes are not padded base64 text (RFC 4648, section 4) of 4 to ``bytesMax`` characters.
     public init?(_ bytes: UnsafeRawBufferPointer) {
-        guard ChannelIdentifier.isIdentifier(bytes) else { return nil }
+        guard ChannelIdentifier.isValid(bytes) else { return nil }
         for index in bytes.indices { storage[index] = bytes[index] }
         byteCount = UInt8(bytes.count)
     }
@@ -30,14 +30,14 @@ public struct ChannelIdentifier: Sendable, BitwiseCopyable {
         }
     }
 
-    public static func isIdentifier(_ bytes: UnsafeRawBufferPointer) -> Bool {
+    public static func isValid(_ bytes: UnsafeRawBufferPointer) -> Bool {
         guard !bytes.isEmpty, bytes.count <= bytesMax, bytes.count.isMultiple(of: 4) else { return false }
         var digits = bytes.count
         while digits > bytes.count - 2, bytes[digits - 1] == UInt8(ascii: "=") { digits -= 1 }
-        return bytes[..<digits].allSatisfy(isDigit)
+        return bytes[..<digits].allSatisfy(isBase64Digit)
     }
 
-    private static func isDigit(_ byte: UInt8) -> Bool {
+    private static func isBase64Digit(_ byte: UInt8) -> Bool {
         switch byte {
         case UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "a")...UInt8(ascii: "z"),
             UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "+"), UInt8(ascii: "/"):

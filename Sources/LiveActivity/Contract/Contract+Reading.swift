@@ -1,10 +1,10 @@
 /// An error in a file of shapes, and its place.
 public struct ShapesFault: Error, Equatable, Sendable, CustomStringConvertible {
     /// The keys down to the fault, such as `attributesTypes[0].contentState.home`; empty for the whole text.
-    public var path: String
+    public var keyPath: String
     public var reason: String
 
-    public var description: String { path.isEmpty ? reason : "\(path): \(reason)" }
+    public var description: String { keyPath.isEmpty ? reason : "\(keyPath): \(reason)" }
 }
 
 extension Contract {
@@ -32,10 +32,10 @@ extension Contract {
                 position = text.skipWhitespace(try text.skipValue(position, depth: 0, .record))
             }
         } catch {
-            throw ShapesFault(path: "", reason: "is not JSON: \(error.message(in: bytes))")
+            throw ShapesFault(keyPath: "", reason: "is not JSON: \(error.message(in: bytes))")
         }
         var parser = ShapesParser(text: text)
-        try parser.readApps(until: app)
+        try parser.readApps(keeping: app)
         self = parser.contract
     }
 }
@@ -59,17 +59,17 @@ private struct ShapesParser {
 
     init(text: JSONText) { self.text = text }
 
-    mutating func readApps(until app: String) throws(ShapesFault) {
+    mutating func readApps(keeping app: String) throws(ShapesFault) {
         var otherApps: [String] = []
         var position = text.skipWhitespace(0)
         while position < text.count {
-            let members = try readMembers(of: position, path: "")
+            let members = try readMembers(of: position, keyPath: "")
             guard let value = members.last(where: { $0.key == "app" })?.value else {
-                throw ShapesFault(path: "app", reason: "is required, the app's bundle id")
+                throw ShapesFault(keyPath: "app", reason: "is required, the app's bundle id")
             }
-            let name = try readString(value, path: "app")
+            let name = try readString(value, keyPath: "app")
             if name == app {
-                guard contract.types.isEmpty else { throw ShapesFault(path: "app", reason: "\(app) occurs twice") }
+                guard contract.types.isEmpty else { throw ShapesFault(keyPath: "app", reason: "\(app) occurs twice") }
                 try readApp(members)
             } else {
                 otherApps.append(name)
@@ -78,7 +78,7 @@ private struct ShapesParser {
         }
         guard contract.types.isEmpty else { return }
         let contents = otherApps.isEmpty ? "is empty" : "has only \(otherApps.joined(separator: ", "))"
-        throw ShapesFault(path: "", reason: "has no shapes of \(app): it \(contents)")
+        throw ShapesFault(keyPath: "", reason: "has no shapes of \(app): it \(contents)")
     }
 
     private mutating func readApp(_ members: [(key: String, value: Int)]) throws(ShapesFault) {
@@ -87,87 +87,89 @@ private struct ShapesParser {
             // Only the simulator, which reads the same file, uses `teamId`.
             case "app", "teamId": break
             case "attributesTypes":
-                for (index, type) in try elementPositions(of: member.value, path: member.key).enumerated() {
-                    try readType(type, path: "attributesTypes[\(index)]")
+                for (index, type) in try elementPositions(of: member.value, keyPath: member.key).enumerated() {
+                    try readType(type, keyPath: "attributesTypes[\(index)]")
                 }
-            default: throw ShapesFault(path: member.key, reason: "is not a key; use app, attributesTypes")
+            default: throw ShapesFault(keyPath: member.key, reason: "is not a key; use app, attributesTypes")
             }
         }
         guard !contract.types.isEmpty else {
-            throw ShapesFault(path: "attributesTypes", reason: "must list at least one type")
+            throw ShapesFault(keyPath: "attributesTypes", reason: "must list at least one type")
         }
     }
 
-    private mutating func readType(_ position: Int, path: String) throws(ShapesFault) {
+    private mutating func readType(_ position: Int, keyPath: String) throws(ShapesFault) {
         guard contract.types.count < Limits.shapeTypesPerAppMax else {
-            throw ShapesFault(path: path, reason: "more than \(Limits.shapeTypesPerAppMax) types")
+            throw ShapesFault(keyPath: keyPath, reason: "more than \(Limits.shapeTypesPerAppMax) types")
         }
         var values: [String: Int] = [:]
-        for member in try readMembers(of: position, path: path) {
+        for member in try readMembers(of: position, keyPath: keyPath) {
             // Only the simulator, which reads the same file, uses `identifierAttribute`. So the message about
             // an unknown key does not offer it.
             guard ["name", "attributes", "contentState", "identifierAttribute"].contains(member.key) else {
-                let path = "\(path).\(member.key)"
-                throw ShapesFault(path: path, reason: "is not a key; use name, attributes, contentState")
+                let keyPath = "\(keyPath).\(member.key)"
+                throw ShapesFault(keyPath: keyPath, reason: "is not a key; use name, attributes, contentState")
             }
             values[member.key] = member.value
         }
         func requiredValue(_ key: String) throws(ShapesFault) -> Int {
-            guard let value = values[key] else { throw ShapesFault(path: "\(path).\(key)", reason: "is required") }
+            guard let value = values[key] else {
+                throw ShapesFault(keyPath: "\(keyPath).\(key)", reason: "is required")
+            }
             return value
         }
-        let name = try readString(try requiredValue("name"), path: "\(path).name")
-        guard !name.isEmpty else { throw ShapesFault(path: "\(path).name", reason: "must not be empty") }
+        let name = try readString(try requiredValue("name"), keyPath: "\(keyPath).name")
+        guard !name.isEmpty else { throw ShapesFault(keyPath: "\(keyPath).name", reason: "must not be empty") }
         let (offset, count) = append(name)
         var type = ContractType(nameOffset: offset, nameCount: count)
-        type.attributesNode = try addRoot(try requiredValue("attributes"), path: "\(path).attributes")
-        type.contentStateNode = try addRoot(try requiredValue("contentState"), path: "\(path).contentState")
+        type.attributesNode = try addRoot(try requiredValue("attributes"), keyPath: "\(keyPath).attributes")
+        type.contentStateNode = try addRoot(try requiredValue("contentState"), keyPath: "\(keyPath).contentState")
         contract.types.append(type)
     }
 
     private mutating func append(_ text: String) -> (offset: UInt32, count: UInt32) {
-        let offset = contract.bytes.count
-        contract.bytes.append(contentsOf: text.utf8)
-        return (UInt32(offset), UInt32(contract.bytes.count - offset))
+        let offset = contract.textBytes.count
+        contract.textBytes.append(contentsOf: text.utf8)
+        return (UInt32(offset), UInt32(contract.textBytes.count - offset))
     }
 
     // MARK: - Shapes
 
-    private mutating func addNodes(_ count: Int, path: String) throws(ShapesFault) -> Int {
+    private mutating func addNodes(_ count: Int, keyPath: String) throws(ShapesFault) -> Int {
         guard contract.nodes.count + count <= Limits.shapeNodesPerAppMax else {
-            throw ShapesFault(path: path, reason: "more than \(Limits.shapeNodesPerAppMax) fields in all")
+            throw ShapesFault(keyPath: keyPath, reason: "more than \(Limits.shapeNodesPerAppMax) fields in all")
         }
         let first = contract.nodes.count
         contract.nodes.append(contentsOf: repeatElement(ShapeNode(), count: count))
         return first
     }
 
-    private mutating func addRoot(_ position: Int, path: String) throws(ShapesFault) -> UInt32 {
-        let node = try addNodes(1, path: path)
-        if text.peek(position) == UInt8(ascii: "\""), try readString(position, path: path) == "any" {
+    private mutating func addRoot(_ position: Int, keyPath: String) throws(ShapesFault) -> UInt32 {
+        let node = try addNodes(1, keyPath: keyPath)
+        if text.peek(position) == UInt8(ascii: "\""), try readString(position, keyPath: keyPath) == "any" {
             return UInt32(node)
         }
         guard text.peek(position) == UInt8(ascii: "{") else {
-            throw ShapesFault(path: path, reason: "must be an object of fields, or \"any\"")
+            throw ShapesFault(keyPath: keyPath, reason: "must be an object of fields, or \"any\"")
         }
-        try setObject(node, position, path: path, depth: 1)
+        try readObject(node, position, keyPath: keyPath, depth: 1)
         return UInt32(node)
     }
 
-    private mutating func setObject(
+    private mutating func readObject(
         _ node: Int,
         _ position: Int,
-        path: String,
+        keyPath: String,
         depth: Int
     ) throws(ShapesFault) {
-        let fields = try readMembers(of: position, path: path)
+        let fields = try readMembers(of: position, keyPath: keyPath)
         guard fields.count <= Limits.shapeFieldsPerObjectMax else {
             throw ShapesFault(
-                path: path,
+                keyPath: keyPath,
                 reason: "\(fields.count) fields, \(Limits.shapeFieldsPerObjectMax) are allowed"
             )
         }
-        let first = try addNodes(fields.count, path: path)
+        let first = try addNodes(fields.count, keyPath: keyPath)
         contract.nodes[node].kind = .object
         (contract.nodes[node].firstChild, contract.nodes[node].childCount) = (UInt32(first), UInt32(fields.count))
         for (index, field) in fields.enumerated() {
@@ -175,25 +177,28 @@ private struct ShapesParser {
             contract.nodes[first + index].nameOffset = offset
             contract.nodes[first + index].nameCount = count
             contract.nodes[first + index].setNameBeginning(of: field.key)
-            try setNode(first + index, field.value, path: "\(path).\(field.key)", depth: depth)
+            try setNode(first + index, field.value, keyPath: "\(keyPath).\(field.key)", depth: depth)
             let isRequired = !contract.nodes[first + index].isOptional && contract.nodes[first + index].kind != .any
             if isRequired { _ = contract.nodes[node].requiredFields.insert(index) }
         }
     }
 
     /// - Parameter depth: the number of containers, and of objects `{"optional": field}`, around the value.
-    private mutating func setNode(_ node: Int, _ position: Int, path: String, depth: Int) throws(ShapesFault) {
+    private mutating func setNode(_ node: Int, _ position: Int, keyPath: String, depth: Int) throws(ShapesFault) {
         guard depth <= Limits.shapeDepthMax else {
-            throw ShapesFault(path: path, reason: "more than \(Limits.shapeDepthMax) nested types")
+            throw ShapesFault(keyPath: keyPath, reason: "more than \(Limits.shapeDepthMax) nested types")
         }
         if text.peek(position) == UInt8(ascii: "\"") {
-            var word = try readString(position, path: path)
+            var word = try readString(position, keyPath: keyPath)
             if word.hasSuffix("?") {
                 word.removeLast()
                 contract.nodes[node].isOptional = true
             }
             guard let kind = Self.scalarKind(word) else {
-                throw ShapesFault(path: path, reason: "\"\(word)\" is not a type; the types are \(Self.scalarNames)")
+                throw ShapesFault(
+                    keyPath: keyPath,
+                    reason: "\"\(word)\" is not a type; the types are \(Self.scalarNames)"
+                )
             }
             contract.nodes[node].kind = kind
             return
@@ -201,44 +206,46 @@ private struct ShapesParser {
         let requirement =
             "must be the name of a type, or an object with one of optional, array, dictionary, object, enum"
         guard text.peek(position) == UInt8(ascii: "{"),
-            case let alternatives = try readMembers(of: position, path: path),
+            case let alternatives = try readMembers(of: position, keyPath: keyPath),
             alternatives.count == 1
-        else { throw ShapesFault(path: path, reason: requirement) }
+        else { throw ShapesFault(keyPath: keyPath, reason: requirement) }
         let value = alternatives[0].value
         switch alternatives[0].key {
         case "optional":
-            try setNode(node, value, path: path, depth: depth + 1)
+            try setNode(node, value, keyPath: keyPath, depth: depth + 1)
             contract.nodes[node].isOptional = true
         case "array", "dictionary":
-            let element = try addNodes(1, path: path)
+            let element = try addNodes(1, keyPath: keyPath)
             contract.nodes[node].kind = alternatives[0].key == "array" ? .array : .dictionary
             (contract.nodes[node].firstChild, contract.nodes[node].childCount) = (UInt32(element), 1)
-            try setNode(element, value, path: "\(path)[]", depth: depth + 1)
+            try setNode(element, value, keyPath: "\(keyPath)[]", depth: depth + 1)
         case "object":
-            guard text.peek(value) == UInt8(ascii: "{") else { throw ShapesFault(path: path, reason: requirement) }
-            try setObject(node, value, path: path, depth: depth + 1)
-        case "enum": try setCases(node, value, path: path)
-        default: throw ShapesFault(path: path, reason: requirement)
+            guard text.peek(value) == UInt8(ascii: "{") else {
+                throw ShapesFault(keyPath: keyPath, reason: requirement)
+            }
+            try readObject(node, value, keyPath: keyPath, depth: depth + 1)
+        case "enum": try setCases(node, value, keyPath: keyPath)
+        default: throw ShapesFault(keyPath: keyPath, reason: requirement)
         }
     }
 
-    private mutating func setCases(_ node: Int, _ position: Int, path: String) throws(ShapesFault) {
-        let elements = try elementPositions(of: position, path: path)
+    private mutating func setCases(_ node: Int, _ position: Int, keyPath: String) throws(ShapesFault) {
+        let elements = try elementPositions(of: position, keyPath: keyPath)
         guard let first = elements.first, contract.cases.count + elements.count <= Limits.shapeNodesPerAppMax else {
-            throw ShapesFault(path: path, reason: "an enum has 1 to \(Limits.shapeNodesPerAppMax) raw values")
+            throw ShapesFault(keyPath: keyPath, reason: "an enum has 1 to \(Limits.shapeNodesPerAppMax) raw values")
         }
         let isText = text.peek(first) == UInt8(ascii: "\"")
-        contract.nodes[node].kind = isText ? .textCases : .numberCases
+        contract.nodes[node].kind = isText ? .stringEnum : .numberEnum
         contract.nodes[node].firstChild = UInt32(contract.cases.count)
         contract.nodes[node].childCount = UInt32(elements.count)
         for element in elements {
             var rawValue = ShapeCase()
             if isText {
-                (rawValue.offset, rawValue.count) = append(try readString(element, path: path))
+                (rawValue.offset, rawValue.count) = append(try readString(element, keyPath: keyPath))
             } else {
                 let digits = String(decoding: text.bytes(ByteRange(from: element, to: end(of: element))), as: UTF8.self)
                 guard let number = Int64(digits) else {
-                    throw ShapesFault(path: path, reason: "an enum's raw values are texts, or whole numbers")
+                    throw ShapesFault(keyPath: keyPath, reason: "an enum's raw values are texts, or whole numbers")
                 }
                 rawValue.number = number
             }
@@ -262,33 +269,35 @@ private struct ShapesParser {
         (try? text.skipValue(position, depth: 0, .record)) ?? text.count
     }
 
-    private func readString(_ position: Int, path: String) throws(ShapesFault) -> String {
+    private func readString(_ position: Int, keyPath: String) throws(ShapesFault) -> String {
         guard let string = try? text.readString(position, .record) else {
-            throw ShapesFault(path: path, reason: "must be a string")
+            throw ShapesFault(keyPath: keyPath, reason: "must be a string")
         }
         return String(decoding: Array(UnescapedBytes(text.bytes(string.range))), as: UTF8.self)
     }
 
-    private func readMembers(of start: Int, path: String) throws(ShapesFault) -> [(key: String, value: Int)] {
+    private func readMembers(of start: Int, keyPath: String) throws(ShapesFault) -> [(key: String, value: Int)] {
         guard text.peek(start) == UInt8(ascii: "{") else {
-            throw ShapesFault(path: path, reason: "must be an object")
+            throw ShapesFault(keyPath: keyPath, reason: "must be an object")
         }
         var members: [(key: String, value: Int)] = []
         var position = text.skipWhitespace(start + 1)
         while text.peek(position) == UInt8(ascii: "\"") {
-            let key = try readString(position, path: path)
+            let key = try readString(position, keyPath: keyPath)
             guard !members.contains(where: { $0.key == key }) else {
-                throw ShapesFault(path: path, reason: "has \"\(key)\" twice")
+                throw ShapesFault(keyPath: keyPath, reason: "has \"\(key)\" twice")
             }
-            let value = (try? text.readColon(end(of: position), .record)) ?? text.count
+            let value = (try? text.skipColon(end(of: position), .record)) ?? text.count
             members.append((key, value))
             position = text.skipWhitespace(text.skipWhitespace(end(of: value)) + 1)
         }
         return members
     }
 
-    private func elementPositions(of start: Int, path: String) throws(ShapesFault) -> [Int] {
-        guard text.peek(start) == UInt8(ascii: "[") else { throw ShapesFault(path: path, reason: "must be an array") }
+    private func elementPositions(of start: Int, keyPath: String) throws(ShapesFault) -> [Int] {
+        guard text.peek(start) == UInt8(ascii: "[") else {
+            throw ShapesFault(keyPath: keyPath, reason: "must be an array")
+        }
         var elements: [Int] = []
         var position = text.skipWhitespace(start + 1)
         while text.peek(position) != UInt8(ascii: "]"), position < text.count {

@@ -13,14 +13,14 @@ public struct Contract: Equatable, Sendable {
     var cases: [ShapeCase] = []
     var types: [ContractType] = []
     /// The names of types and fields, and the raw values of enums, in UTF-8.
-    var bytes: [UInt8] = []
+    var textBytes: [UInt8] = []
 
     /// The names of the types, each once, in the order of the file.
     public var typeNames: [String] {
         var names: [String] = []
         for type in types {
             let range = Int(type.nameOffset)..<Int(type.nameOffset) + Int(type.nameCount)
-            let name = String(decoding: bytes[range], as: UTF8.self)
+            let name = String(decoding: textBytes[range], as: UTF8.self)
             if !names.contains(name) { names.append(name) }
         }
         return names
@@ -41,7 +41,7 @@ enum ShapeKind: UInt8, Sendable {
     case dateRange
     case url, data, uuid
     /// An enum with raw values: strings or numbers.
-    case textCases, numberCases
+    case stringEnum, numberEnum
     case array, dictionary, object
 
     /// The type as shapes files write it.
@@ -66,7 +66,7 @@ enum ShapeKind: UInt8, Sendable {
         case .url: "url"
         case .data: "data"
         case .uuid: "uuid"
-        case .textCases, .numberCases: "enum"
+        case .stringEnum, .numberEnum: "enum"
         case .array: "array"
         case .dictionary: "dictionary"
         case .object: "object"
@@ -88,7 +88,7 @@ struct ShapeNode: BitwiseCopyable, Equatable, Sendable {
     /// The index of the first child in ``Contract/nodes``, or of an enum's first raw value in ``Contract/cases``.
     var firstChild: UInt32 = 0
     var childCount: UInt32 = 0
-    /// A field's name in ``Contract/bytes``.
+    /// A field's name in ``Contract/textBytes``.
     var nameOffset: UInt32 = 0
     var nameCount: UInt32 = 0
     /// The first bytes of the field's name as JSON writes it: up to eight, with the closing quote if it is among them.
@@ -100,7 +100,7 @@ struct ShapeNode: BitwiseCopyable, Equatable, Sendable {
     var requiredFields = FieldSet()
 }
 
-/// A raw value of an enum: bytes of ``Contract/bytes``, or a number.
+/// A raw value of an enum: bytes of ``Contract/textBytes``, or a number.
 struct ShapeCase: BitwiseCopyable, Equatable, Sendable {
     var offset: UInt32 = 0
     var count: UInt32 = 0

@@ -4,13 +4,13 @@ import Glibc
 extension ContractChecker {
     /// The maximum number of digits that ``readInteger(_:_:_:)`` reads, because a number with so many digits always
     /// fits into `Int64`. `readLongInteger` reads longer numbers.
-    private static let shortDigitsMax = 18
+    private static let shortIntegerDigitsMax = 18
     /// A number without an exponent, and with at most this many characters, fits into a `Float`, a `Double`
     /// and a `Decimal`. The largest `Float` has 39 digits.
-    private static let shortCharactersMax = 37
+    private static let shortNumberCharactersMax = 37
     /// The maximum number of characters that are converted to a `Double`. Further digits cannot change whether a
     /// number fits. An exponent behind them could, but such a number is not to be expected.
-    private static let readCharactersMax = 1_100
+    private static let convertedCharactersMax = 1_100
 
     @inline(__always)
     private func mismatch(_ problem: ContractMismatch.Problem, _ node: Int, _ position: Int) -> ContractMismatch {
@@ -35,7 +35,7 @@ extension ContractChecker {
         var position = isNegative ? start &+ 1 : start
         let digitsStart = position
         var value: Int64 = 0
-        while text.peek(position) &- UInt8(ascii: "0") < 10, position &- digitsStart < Self.shortDigitsMax {
+        while text.peek(position) &- UInt8(ascii: "0") < 10, position &- digitsStart < Self.shortIntegerDigitsMax {
             value = value &* 10 &+ Int64(text.byte(position) &- UInt8(ascii: "0"))
             position &+= 1
         }
@@ -62,7 +62,7 @@ extension ContractChecker {
         }
     }
 
-    /// Reads a whole number of more than ``shortDigitsMax`` digits, or with a fraction or an exponent.
+    /// Reads a whole number of more than ``shortIntegerDigitsMax`` digits, or with a fraction or an exponent.
     @inline(never)
     private func readLongInteger(
         _ kind: ShapeKind,
@@ -148,7 +148,7 @@ extension ContractChecker {
             while text.peek(position) &- UInt8(ascii: "0") < 10 { position &+= 1 }
         }
         let isShort =
-            text.peek(position) | 0x20 != UInt8(ascii: "e") && position &- start <= Self.shortCharactersMax
+            text.peek(position) | 0x20 != UInt8(ascii: "e") && position &- start <= Self.shortNumberCharactersMax
         return isShort ? position : try checkLongNumber(kind, start, node)
     }
 
@@ -175,7 +175,7 @@ extension ContractChecker {
 
     /// Converts the text of a number, which is between two positions, to a `Double`.
     func double(_ start: Int, _ end: Int) -> Double {
-        let count = min(end &- start, Self.readCharactersMax)
+        let count = min(end &- start, Self.convertedCharactersMax)
         return withUnsafeTemporaryAllocation(of: CChar.self, capacity: count &+ 1) { characters in
             for index in 0..<count { characters[index] = CChar(truncatingIfNeeded: text.byte(start &+ index)) }
             characters[count] = 0
@@ -184,7 +184,7 @@ extension ContractChecker {
         }
     }
 
-    func checkNumberCase(_ shape: ShapeNode, _ position: Int, _ node: Int) throws(ContractMismatch) -> Int {
+    func checkNumberEnum(_ shape: ShapeNode, _ position: Int, _ node: Int) throws(ContractMismatch) -> Int {
         let (value, next) = try readInteger(.int64, position, node)
         for number in Int(shape.firstChild)..<Int(shape.firstChild) &+ Int(shape.childCount)
         where contract.cases[number].number == value { return next }

@@ -43,8 +43,8 @@ struct ContractChecker {
         case .double, .float, .decimal, .date: return try checkNumber(shape.pointee.kind, position, node)
         case .dateRange: return try checkDateRange(position, node)
         case .url, .data, .uuid: return try checkFormattedText(shape.pointee.kind, position, node)
-        case .textCases: return try checkTextCase(shape.pointee, position, node)
-        case .numberCases: return try checkNumberCase(shape.pointee, position, node)
+        case .stringEnum: return try checkStringEnum(shape.pointee, position, node)
+        case .numberEnum: return try checkNumberEnum(shape.pointee, position, node)
         case .array: return try checkArray(Int(shape.pointee.firstChild), position, node)
         case .dictionary: return try checkDictionary(Int(shape.pointee.firstChild), position, node)
         case .object: return try checkObject(shape, position, node)
@@ -97,7 +97,7 @@ struct ContractChecker {
     @inline(__always)
     private func readKey(_ position: Int, _ node: Int) throws(ContractMismatch) -> (JSONString, value: Int) {
         let key = try readString(position, node)
-        guard let value = try? text.readColon(key.nextPosition, .contentState) else {
+        guard let value = try? text.skipColon(key.nextPosition, .contentState) else {
             throw mismatch(.wrongType, node, position)
         }
         return (key, value)
@@ -118,7 +118,7 @@ struct ContractChecker {
             var field = expectedField
             let value: Int
             if expectedField < count, hasName(contract.nodes + (first &+ expectedField), position),
-                let next = try? text.readColon(
+                let next = try? text.skipColon(
                     position &+ Int(contract.nodes[first &+ expectedField].nameCount) &+ 2,
                     .contentState
                 )
@@ -202,7 +202,7 @@ struct ContractChecker {
         guard count >= 8 else { return true }
         let (start, end) = (position &+ 1, position &+ 1 &+ count)
         return text.byte(end) == UInt8(ascii: "\"")
-            && memcmp(text.base + start, contract.start + Int(field.pointee.nameOffset), count) == 0
+            && memcmp(text.base + start, contract.textStart + Int(field.pointee.nameOffset), count) == 0
     }
 
     /// Returns the end of a short string without escapes, or of a whole number of at most ten digits. Returns
@@ -212,7 +212,7 @@ struct ContractChecker {
         switch shape.pointee.kind {
         case .string:
             guard text.count &- position > 16, text.byte(position) == UInt8(ascii: "\"") else { return nil }
-            let marks = nonPlainMarks(text.eightBytes(position &+ 1))
+            let marks = nonPlainByteTopBits(text.eightBytes(position &+ 1))
             let end = position &+ 1 &+ (marks.trailingZeroBitCount &>> 3)
             return marks != 0 && text.byte(end) == UInt8(ascii: "\"") ? end &+ 1 : nil
         case .int64, .uint64, .double, .date:
@@ -273,7 +273,7 @@ struct ContractChecker {
         var position = text.skipWhitespace(start &+ 1)
         while position < end {
             guard let other = try? text.readString(position, .contentState),
-                let value = try? text.readColon(other.nextPosition, .contentState),
+                let value = try? text.skipColon(other.nextPosition, .contentState),
                 let next = try? text.skipValue(value, depth: 0, .contentState)
             else { return false }
             if areEqualUnescaped(text.bytes(other.range), text.bytes(key.range)) { return true }
@@ -300,7 +300,7 @@ struct ContractChecker {
 
     // MARK: - Texts
 
-    private func checkTextCase(_ shape: ShapeNode, _ position: Int, _ node: Int) throws(ContractMismatch) -> Int {
+    private func checkStringEnum(_ shape: ShapeNode, _ position: Int, _ node: Int) throws(ContractMismatch) -> Int {
         let string = try readString(position, node)
         let bytes = text.bytes(string.range)
         for number in Int(shape.firstChild)..<Int(shape.firstChild) &+ Int(shape.childCount) {

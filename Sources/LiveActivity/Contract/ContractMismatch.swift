@@ -78,10 +78,10 @@ extension UnmanagedContract {
     private func requirement(_ shape: ShapeNode) -> String {
         let range = Int(shape.firstChild)..<Int(shape.firstChild) + Int(shape.childCount)
         return switch shape.kind {
-        case .textCases:
+        case .stringEnum:
             "one of "
                 + list(cases[range].map { "\"\(String(decoding: text($0.offset, $0.count), as: UTF8.self))\"" })
-        case .numberCases: "one of " + list(cases[range].map { "\($0.number)" })
+        case .numberEnum: "one of " + list(cases[range].map { "\($0.number)" })
         case .date: "date, a number of seconds since 2001"
         case .dateRange: "dateRange, an array of two numbers of seconds since 2001"
         case .data: "data, a text in base64"
@@ -103,13 +103,13 @@ extension UnmanagedContract {
             let kind = isString ? "a string" : "a number"
             guard showsValue, let end = try? text.skipValue(position, depth: 0, .contentState) else { return kind }
             let value = text.bytes(ByteRange(from: position, to: end))
-            return isHarmless(value) ? String(decoding: value, as: UTF8.self) : "\(kind) of \(value.count) bytes"
+            return mayBeShown(value) ? String(decoding: value, as: UTF8.self) : "\(kind) of \(value.count) bytes"
         }
     }
 
     /// Whether a text may be shown: a short text without control characters, and without a run of hexadecimal
     /// digits that could be part of a token.
-    private func isHarmless(_ bytes: UnsafeRawBufferPointer) -> Bool {
+    private func mayBeShown(_ bytes: UnsafeRawBufferPointer) -> Bool {
         guard bytes.count <= Self.shownValueBytesMax else { return false }
         var hexadecimalRun = 0
         for byte in bytes {
@@ -125,7 +125,7 @@ extension UnmanagedContract {
         let isInState = isState && offset < command.contentState.end
         var path = isInState ? "aps.content-state" : "aps.attributes"
         var position = Int((isInState ? command.contentState : command.attributes).offset)
-        while position != offset, let (name, inside) = step(from: position, towards: offset, in: text) {
+        while position != offset, let (name, inside) = findChild(from: position, towards: offset, in: text) {
             path += name
             position = inside
         }
@@ -133,7 +133,7 @@ extension UnmanagedContract {
     }
 
     /// Finds the member or element that contains `offset`, and the position of its value.
-    private func step(from start: Int, towards offset: Int, in text: JSONText) -> (name: String, value: Int)? {
+    private func findChild(from start: Int, towards offset: Int, in text: JSONText) -> (name: String, value: Int)? {
         let isObject = text.peek(start) == UInt8(ascii: "{")
         guard isObject || text.peek(start) == UInt8(ascii: "[") else { return nil }
         var position = start + 1
@@ -143,10 +143,10 @@ extension UnmanagedContract {
             var name = "[\(index)]"
             if isObject {
                 guard let key = try? text.readString(position, .contentState),
-                    let value = try? text.readColon(key.nextPosition, .contentState)
+                    let value = try? text.skipColon(key.nextPosition, .contentState)
                 else { return nil }
                 let bytes = text.bytes(key.range)
-                let isShown = isHarmless(bytes)
+                let isShown = mayBeShown(bytes)
                 name = isShown ? ".\(String(decoding: bytes, as: UTF8.self))" : ".(key of \(bytes.count) bytes)"
                 position = value
             }

@@ -18,7 +18,7 @@ struct StateTemplate: BitwiseCopyable {
     var contract: UnmanagedContract?
     var stateByteCount = 0
     /// The position of the state in the record that is being checked.
-    var recordOffset = 0
+    var stateOffset = 0
     /// The number of ``values``. They are in the order of their places and do not overlap.
     var valueCount = 0
     /// The state's bytes. Eight bytes more than ``Limits/bodyBytesMax`` are allocated, so that eight bytes can
@@ -44,8 +44,8 @@ struct StateTemplate: BitwiseCopyable {
         guard precedingCount < Self.valuesMax else { return }
         values[precedingCount] = TemplateValue(
             node: UInt32(truncatingIfNeeded: node),
-            start: UInt32(truncatingIfNeeded: start &- recordOffset),
-            end: UInt32(truncatingIfNeeded: end &- recordOffset)
+            start: UInt32(truncatingIfNeeded: start &- stateOffset),
+            end: UInt32(truncatingIfNeeded: end &- stateOffset)
         )
         valueCount = precedingCount &+ 1
     }
@@ -59,7 +59,7 @@ struct StateTemplate: BitwiseCopyable {
     /// - Parameter start: the position of the other state, whose bytes have not been validated.
     /// - Returns: the position after the other state; nil if no state is stored, or if it is not certain that the other
     ///   state has this template.
-    func end(ofStateAt start: Int, in text: JSONText) -> Int? {
+    func matchedEnd(ofStateAt start: Int, in text: JSONText) -> Int? {
         guard let contract else { return nil }
         let checker = ContractChecker(contract: contract, text: text, template: nil)
         // The offsets in the stored state and in the other state.
@@ -149,13 +149,13 @@ public struct RecentStateTemplates: ~Copyable {
 
     /// Forgets the state of the previous record.
     @inline(__always)
-    public mutating func beginRecord() { matchedState = .absent }
+    public mutating func forgetMatchedState() { matchedState = .absent }
 
     /// Reads a state that has a remembered template.
     /// - Returns: the position after the state; nil if no template matches, so that the decoder must read the
     ///   whole state.
     @inline(__always)
-    mutating func end(ofStateAt start: Int, in text: JSONText) -> Int? {
+    mutating func matchedEnd(ofStateAt start: Int, in text: JSONText) -> Int? {
         templates == nil ? nil : findEnd(ofStateAt: start, in: text)
     }
 
@@ -163,7 +163,7 @@ public struct RecentStateTemplates: ~Copyable {
     private mutating func findEnd(ofStateAt start: Int, in text: JSONText) -> Int? {
         guard let templates else { return nil }
         for _ in 0..<Self.templatesMax {
-            if let end = templates[lastIndex].end(ofStateAt: start, in: text) {
+            if let end = templates[lastIndex].matchedEnd(ofStateAt: start, in: text) {
                 (matchedState, matchedAppIndex) = (ByteRange(from: start, to: end), templates[lastIndex].appIndex)
                 return end
             }
@@ -193,13 +193,14 @@ public struct RecentStateTemplates: ~Copyable {
         return (0..<Self.templatesMax)
             .contains { index in
                 templates[index].appIndex == appIndex
-                    && templates[index].end(ofStateAt: Int(matchedState.offset), in: text) == matchedState.end
+                    && templates[index].matchedEnd(ofStateAt: Int(matchedState.offset), in: text)
+                        == matchedState.end
             }
     }
 
     /// Checks a command against its app's contract. If the command fits and is no start, remembers the template of
     /// its state, unless the state is absent or too long. Throws the mismatch if the command does not fit.
-    public mutating func check(
+    public mutating func checkAndRemember(
         _ command: Command,
         ofApp appIndex: UInt16,
         _ contract: UnmanagedContract,
@@ -210,7 +211,7 @@ public struct RecentStateTemplates: ~Copyable {
         lastIndex = (lastIndex &+ 1) & (Self.templatesMax &- 1)
         let template = templates + lastIndex
         template.pointee.contract = nil
-        template.pointee.recordOffset = Int(command.contentState.offset)
+        template.pointee.stateOffset = Int(command.contentState.offset)
         try contract.check(command, in: record, recordingIn: template)
         let state = command.contentState.bytes(in: record)
         if let base = state.baseAddress { template.pointee.bytes.copyMemory(from: base, byteCount: state.count) }

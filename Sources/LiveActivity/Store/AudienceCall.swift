@@ -49,7 +49,7 @@ public struct AudienceCall<Bytes> {
         case checkpoint(SegmentRange, claim: UInt64, text: Bytes)
         /// Adds the range's counts to the version's totals. Reply: `finished`. If all ranges and broadcasts
         /// of the version are now finished, the reply has the totals.
-        case finish(SegmentRange, version: Version, MemberCounts, ResponseTimes)
+        case finishRange(SegmentRange, version: Version, OutcomeCounts, ResponseTimes)
 
         /// Adds a broadcast's outcome to the version's totals. Reply: `finished`. If all ranges and
         /// broadcasts of the version are now finished, the reply has the totals.
@@ -142,10 +142,10 @@ public struct AudienceGrant: Sendable, Equatable, BitwiseCopyable {
     /// The `aps.timestamp` to send, UNIX seconds: the command's own, or one second above the audience's last timestamp
     /// if the command's own is not higher. Otherwise phones could ignore the state. (R11)
     public var timestamp: Int64
-    /// The priorities, 5 or 10. `frequentPriority` is for members whose users allow frequent updates, `priority` for
-    /// all other members.
+    /// The priorities, 5 or 10. `frequentUpdatesPriority` is for members whose users allow frequent updates, `priority`
+    /// for all other members.
     public var priority: UInt8
-    public var frequentPriority: UInt8
+    public var frequentUpdatesPriority: UInt8
     /// Whether the command asked for priority 10 and at least one of the two priorities is 5, because a budget was
     /// used up.
     public var isDemoted: Bool
@@ -156,14 +156,14 @@ public struct AudienceGrant: Sendable, Equatable, BitwiseCopyable {
     public init(
         timestamp: Int64,
         priority: UInt8,
-        frequentPriority: UInt8,
+        frequentUpdatesPriority: UInt8,
         isDemoted: Bool,
         rangeCount: UInt16,
         broadcastCount: UInt8 = 0
     ) {
         self.timestamp = timestamp
         self.priority = priority
-        self.frequentPriority = frequentPriority
+        self.frequentUpdatesPriority = frequentUpdatesPriority
         self.isDemoted = isDemoted
         self.rangeCount = rangeCount
         self.broadcastCount = broadcastCount
@@ -201,7 +201,7 @@ public enum MemberOutcome: UInt8, Sendable, CaseIterable, BitwiseCopyable {
 
 /// The number of members for each outcome, among the members that a version has reached so far. A value named
 /// `broadcasts` counts broadcasts instead of members.
-public struct MemberCounts: Sendable, Equatable, BitwiseCopyable {
+public struct OutcomeCounts: Sendable, Equatable, BitwiseCopyable {
     public var counts: InlineArray<6, UInt32> = .init(repeating: 0)
 
     public init() {}
@@ -216,13 +216,13 @@ public struct MemberCounts: Sendable, Equatable, BitwiseCopyable {
     }
 
     /// Adds the counts of another range or broadcast. A count stops at its maximum.
-    public mutating func add(_ other: MemberCounts) {
+    public mutating func add(_ other: OutcomeCounts) {
         for outcome in MemberOutcome.allCases {
             self[outcome] = UInt32(clamping: UInt64(self[outcome]) + UInt64(other[outcome]))
         }
     }
 
-    public static func == (left: MemberCounts, right: MemberCounts) -> Bool {
+    public static func == (left: OutcomeCounts, right: OutcomeCounts) -> Bool {
         MemberOutcome.allCases.allSatisfy { left[$0] == right[$0] }
     }
 }
@@ -239,7 +239,7 @@ public struct ResponseTimes: Sendable, Equatable, BitwiseCopyable {
 
     /// Combines these times with those of another range or broadcast: the earliest first answer and the latest last
     /// answer.
-    public mutating func add(_ other: ResponseTimes) {
+    public mutating func merge(_ other: ResponseTimes) {
         let first = other.firstResponseMilliseconds
         if first >= 0, firstResponseMilliseconds < 0 || first < firstResponseMilliseconds {
             firstResponseMilliseconds = first
@@ -255,7 +255,7 @@ public struct MemberEntry<Bytes> {
     public var kind: StoreSubjectKind
     public var environment: APNsEnvironment
     /// For an activity: whether its user allows frequent updates.
-    public var frequentUpdates: Bool
+    public var allowsFrequentUpdates: Bool
     /// For a device: whether its activities may begin on a broadcast channel.
     public var supportsChannels: Bool
     /// When the member's token was registered, UNIX milliseconds. For a member that leaves: the time of the
@@ -271,7 +271,7 @@ public struct MemberEntry<Bytes> {
         isLeaving: Bool,
         kind: StoreSubjectKind,
         environment: APNsEnvironment,
-        frequentUpdates: Bool,
+        allowsFrequentUpdates: Bool,
         supportsChannels: Bool = false,
         changedAtMilliseconds: Int64,
         identifier: Bytes,
@@ -281,7 +281,7 @@ public struct MemberEntry<Bytes> {
         self.isLeaving = isLeaving
         self.kind = kind
         self.environment = environment
-        self.frequentUpdates = frequentUpdates
+        self.allowsFrequentUpdates = allowsFrequentUpdates
         self.supportsChannels = supportsChannels
         self.changedAtMilliseconds = changedAtMilliseconds
         self.identifier = identifier

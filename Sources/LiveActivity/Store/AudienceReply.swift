@@ -51,11 +51,11 @@ public struct AudienceReply<Bytes> {
     /// With `finished`: how many ranges and broadcasts of the version are not finished yet.
     public var unfinishedPartCount = 0
     /// The counts of all ranges. Set in `finished` once all ranges and broadcasts of the version are finished.
-    public var totals: MemberCounts?
+    public var totals: OutcomeCounts?
     /// The times of all ranges and broadcasts. Set together with ``totals``.
     public var times = ResponseTimes()
     /// The number of broadcasts for each outcome. Set together with ``totals``.
-    public var broadcasts = MemberCounts()
+    public var broadcasts = OutcomeCounts()
     /// With a `send` that replies to `newest`: the body. With `progress`: the checkpoint's text. With `pages`: the
     /// lower bounds. With `page`: the page.
     public var bytes: Bytes?

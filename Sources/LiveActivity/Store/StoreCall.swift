@@ -49,8 +49,9 @@ public struct StoreCall<Bytes> {
         /// Registers an update token. Reply: `registered`, with the command that waited for the token; `stale`; or
         /// `full`.
         ///
-        /// `frequentUpdates`: whether the user allows frequent updates; nil keeps the present setting. `shows` is the
-        /// version that the app displays already: the reply has the held command only if it is newer.
+        /// `allowsFrequentUpdates`: whether the user allows frequent updates; nil keeps the present setting.
+        /// `shownVersion` is the version that the app displays already: the reply has the held command only if it is
+        /// newer.
         ///
         /// `audiences` (``AudienceList``) are the audiences that the activity is in from now on. If the activity
         /// leaves audiences, the reply names them (``StoreReply/departures``), and has no held command. If `audiences`
@@ -59,8 +60,8 @@ public struct StoreCall<Bytes> {
         /// end has been recorded since, with the same time.
         case register(
             TokenRegistration<Bytes>,
-            frequentUpdates: Bool?,
-            shows: Version?,
+            allowsFrequentUpdates: Bool?,
+            shownVersion: Version?,
             source: RegistrationSource,
             audiences: Bytes?
         )
@@ -111,18 +112,18 @@ public struct StoreCall<Bytes> {
         /// caller then sends the start to the newer token.
         ///
         /// A device has one registration for each attributes type. The device stays in an audience while at
-        /// least one of these registrations names the audience. `isCarried`: the token came with a command.
+        /// least one of these registrations names the audience. `isFromCommand`: the token came with a command.
         case registerDevice(
             attributesType: Bytes,
             TokenRegistration<Bytes>,
             DeviceRegistrationStep<Bytes>,
-            isCarried: Bool
+            isFromCommand: Bool
         )
         /// Removes a held start that is finished, and may retire its token. Reply: `settled`.
         case settleStart(HeldStart<Bytes>, Settlement, retirement: TokenRetirement<Bytes>?)
         /// Refunds the draw of a start that was not sent. Redis refunds only the part that time has not refilled since.
         /// Reply: `settled`. Must not be repeated, because each call refunds again. (R15)
-        case refundStart(startBudget: Policy.Bucket, draw: Int64)
+        case refundStart(startBudget: Policy.Bucket, drawIdentifier: Int64)
 
         // Operations on an activity or a device.
 
@@ -146,9 +147,9 @@ public struct StoreCall<Bytes> {
         /// Asks whether the timetable still has the life that began at `beganMilliseconds`. Reply: `retry` if
         /// it has, else `superseded`. After `retry`, no worker claims the activity for `leaseMilliseconds`, or
         /// for longer if workers have claimed it more than once.
-        /// - Parameter state: the version of the state that a start would show; nil for an end. If the
+        /// - Parameter stateVersion: the version of the state that a start would show; nil for an end. If the
         ///   timetable keeps a newer state, the reply is `superseded`, and the activity is due at once.
-        case checkLifetime(beganMilliseconds: Int64, state: Version?, leaseMilliseconds: Int64)
+        case checkLifetime(beganMilliseconds: Int64, stateVersion: Version?, leaseMilliseconds: Int64)
     }
 }
 
@@ -187,7 +188,7 @@ public struct StateAdmission<Bytes> {
     public var pace: Policy.Pace
     /// If this command carries an older command's alert: by how many seconds that command is older than this one.
     /// Otherwise `Int32.min`. A whole version would make every store call larger, and so cost every command more.
-    @usableFromInline var carriedAlertSeconds: Int32
+    @usableFromInline var carriedAlertAgeSeconds: Int32
     public var isEnd: Bool
     /// Whether the command asks for priority 10, which the budget may refuse. Priority 5 draws nothing from
     /// the budget.
@@ -222,7 +223,7 @@ public struct StateAdmission<Bytes> {
         requestsHighPriority: Bool,
         mayUseReserve: Bool,
         carriesAlert: Bool,
-        carriedAlert: Version? = nil,
+        carriedAlertVersion: Version? = nil,
         isTooOld: Bool,
         isReread: Bool = false,
         endsNewerLife: Bool = false,
@@ -238,13 +239,13 @@ public struct StateAdmission<Bytes> {
         self.isTooOld = isTooOld
         self.isReread = isReread
         self.endsNewerLife = endsNewerLife
-        if let carriedAlert {
-            let seconds = version.timestamp.subtractingReportingOverflow(carriedAlert.timestamp).partialValue
+        if let carriedAlertVersion {
+            let seconds = version.timestamp.subtractingReportingOverflow(carriedAlertVersion.timestamp).partialValue
             // A distance of more than 68 years is clamped, because no decision depends on it.
-            carriedAlertSeconds = max(.min + 1, Int32(clamping: seconds))
-            carriedAlertSequence = carriedAlert.sequence
+            carriedAlertAgeSeconds = max(.min + 1, Int32(clamping: seconds))
+            carriedAlertSequence = carriedAlertVersion.sequence
         } else {
-            carriedAlertSeconds = .min
+            carriedAlertAgeSeconds = .min
             carriedAlertSequence = 0
         }
         self.registration = registration
@@ -253,9 +254,9 @@ public struct StateAdmission<Bytes> {
     /// The version of the older command whose alert this command carries; nil if the alert is the command's
     /// own, or absent.
     @inlinable
-    public var carriedAlert: Version? {
-        guard carriedAlertSeconds > .min else { return nil }
-        return Version(timestamp: version.timestamp &- Int64(carriedAlertSeconds), sequence: carriedAlertSequence)
+    public var carriedAlertVersion: Version? {
+        guard carriedAlertAgeSeconds > .min else { return nil }
+        return Version(timestamp: version.timestamp &- Int64(carriedAlertAgeSeconds), sequence: carriedAlertSequence)
     }
 }
 
@@ -319,7 +320,7 @@ public struct HeldStart<Bytes> {
 /// operation must not make all calls larger: 17 more bytes cost each command 257 instructions (Measurements.md).
 @frozen
 public enum DeviceRegistrationStep<Bytes> {
-    /// `audiences`: see ``StoreCall/Operation/register(_:frequentUpdates:shows:source:audiences:)``.
+    /// `audiences`: see ``StoreCall/Operation/register(_:allowsFrequentUpdates:shownVersion:source:audiences:)``.
     /// `supportsChannels`: whether the device's activities may begin on a broadcast channel. Redis stores
     /// `supportsChannels` only in the device's audiences.
     case first(audiences: Bytes?, supportsChannels: Bool = false)

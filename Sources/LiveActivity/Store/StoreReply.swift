@@ -76,7 +76,7 @@ public struct StoreReply<Bytes> {
     /// registered.
     public var registration: TokenRegistration<Bytes>?
     /// With ``StoreVerdict/tokenFound``: identifies the draw on the device's budget, for a refund.
-    public var draw: Int64 = 0
+    public var drawIdentifier: Int64 = 0
     /// With ``StoreVerdict/send`` for an update or end: 5 or 10. Otherwise 0.
     public var priority: UInt8 = 0
     /// With ``StoreVerdict/send``: whether the command asked for priority 10 and is sent at 5, because the
@@ -92,7 +92,7 @@ public struct StoreReply<Bytes> {
     public var hasRetiredToken = false
     /// With ``StoreVerdict/registered``: whether the activity or device was already a member of all audiences that the
     /// registration names. Then at most its token has changed for these audiences, and metrics count no new member.
-    public var wasMemberOfAll = false
+    public var wasMemberOfAllAudiences = false
     /// With ``StoreVerdict/duplicate`` for an end: whether this version was settled without being shown. Then the phone
     /// still has the activity, so an end of a lifetime is made again.
     public var wasNotShown = false

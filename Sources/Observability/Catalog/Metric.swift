@@ -106,7 +106,7 @@ public enum Metric: UInt8, CaseIterable, Sendable {
 
     /// Whether lanes or the Kafka thread publish the metric. They publish numbers (cells), or ``PartitionReading``s for
     /// a metric by partition. The values of all other metrics are read when the metrics are requested.
-    var hasCells: Bool {
+    var isPublishedByThreads: Bool {
         switch definition.source {
         case .lanes, .kafka: true
         case .readOnRequest: false
@@ -188,7 +188,7 @@ public struct MetricDefinition: Sendable {
     public var meaning: String
 
     /// The names of the labels, in the order of the dimensions.
-    public var labels: [String] { dimensions.flatMap(\.labels) }
+    public var labelNames: [String] { dimensions.flatMap(\.labelNames) }
 }
 
 /// A set of label values. Except for the partitions, the values are fixed when the worker starts.
@@ -229,7 +229,7 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
     case partition
     case build
 
-    public var labels: [String] {
+    public var labelNames: [String] {
         switch self {
         case .topic: ["topic"]
         case .app, .configuredApp: ["app"]

@@ -1,7 +1,7 @@
 extension MetricCatalog {
-    static let audiences: [MetricDefinition] = audienceCounts + audienceTimes + audienceStates
+    static let audiences: [MetricDefinition] = audienceCounters + audienceTimes + audienceStates
 
-    private static let audienceCounts: [MetricDefinition] = [
+    private static let audienceCounters: [MetricDefinition] = [
         .counter(
             .audienceCommands,
             "causeway_audience_commands_total",

@@ -27,8 +27,8 @@ package enum MetricPage {
     private static func markdown(_ title: String, _ metrics: [MetricDefinition]) -> String {
         var text = "## \(title)\n"
         for metric in metrics {
-            let labels = metric.labels.isEmpty ? "" : "{\(metric.labels.joined(separator: ", "))}"
-            text += "\n### `\(metric.name)\(labels)`\(metric.omitsZeros ? " *" : "")\n\n"
+            let labelNames = metric.labelNames.isEmpty ? "" : "{\(metric.labelNames.joined(separator: ", "))}"
+            text += "\n### `\(metric.name)\(labelNames)`\(metric.omitsZeros ? " *" : "")\n\n"
             text += "\(kindText(of: metric)), \(metric.unit.name). \(metric.help)\n\n\(metric.meaning)\n"
         }
         return text
@@ -36,7 +36,7 @@ package enum MetricPage {
 
     private static func kindText(of metric: MetricDefinition) -> String {
         guard case .histogram(let bounds) = metric.kind else { return metric.kind.name.capitalizedFirst }
-        let texts = bounds.map { Numeral.exact($0, divisor: metric.unit.divisor) }
+        let texts = bounds.map { Numeral.exactQuotient($0, divisor: metric.unit.divisor) }
         return "Histogram (up to \(texts.joined(separator: ", ")))"
     }
 

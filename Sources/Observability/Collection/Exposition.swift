@@ -12,7 +12,7 @@ package struct Exposition {
         text.reserveCapacity(64 * 1_024)
         for definition in MetricCatalog.definitions {
             appendHelpAndType(definition)
-            if totals.layout[definition.metric].base >= 0 {
+            if totals.layout[definition.metric].firstCellIndex >= 0 {
                 appendCells(definition, totals: totals, labels: labels)
             } else {
                 appendReading(definition, totals: totals, labels: labels, condition: condition, process: process)
@@ -27,7 +27,7 @@ package struct Exposition {
 
     private mutating func appendCells(_ definition: MetricDefinition, totals: MetricTotals, labels: LabelValues) {
         if definition.source == .lanes(.perLane) {
-            for lane in totals.lanes.indices {
+            for lane in totals.laneCells.indices {
                 appendSample(definition, values: ["\(lane)"], totals.laneValue(lane, definition.metric))
             }
             return
@@ -60,7 +60,8 @@ package struct Exposition {
     ) {
         switch definition.metric {
         case .consumerLag: appendPartitionSamples(definition, totals, labels) { $0.lag }
-        case .oldestUnsettledAge: appendPartitionSamples(definition, totals, labels) { $0.oldestUnsettledMilliseconds }
+        case .oldestUnsettledAge:
+            appendPartitionSamples(definition, totals, labels) { $0.oldestUnsettledAgeMilliseconds }
         case .settledWatermark: appendPartitionSamples(definition, totals, labels) { $0.settledWatermark }
         case .turnAge:
             for turnAge in totals.turnAges {
@@ -86,10 +87,10 @@ package struct Exposition {
         _ value: (PartitionReading) -> Int64
     ) {
         for reading in totals.partitions where value(reading) >= 0 {
-            guard labels.topics.indices.contains(Int(reading.topic)) else { continue }
+            guard labels.topics.indices.contains(Int(reading.topicIndex)) else { continue }
             appendSample(
                 definition,
-                values: [labels.topics[Int(reading.topic)], "\(reading.partition)"],
+                values: [labels.topics[Int(reading.topicIndex)], "\(reading.partition)"],
                 value(reading)
             )
         }
@@ -97,8 +98,8 @@ package struct Exposition {
 
     private mutating func appendSample(_ definition: MetricDefinition, values: [String], _ value: Int64) {
         text += definition.name
-        text += Self.labelText(definition.labels, values)
-        text += " \(Numeral.exact(value, divisor: definition.unit.divisor))\n"
+        text += Self.labelText(definition.labelNames, values)
+        text += " \(Numeral.exactQuotient(value, divisor: definition.unit.divisor))\n"
     }
 
     private mutating func appendHistogram(
@@ -106,16 +107,16 @@ package struct Exposition {
         values: [String],
         _ histogram: HistogramReading
     ) {
-        let names = definition.labels
+        let names = definition.labelNames
         var total: Int64 = 0
-        for (index, count) in histogram.counts.enumerated() {
+        for (index, count) in histogram.bucketCounts.enumerated() {
             total &+= count
             let bound =
                 index < histogram.bounds.count
-                ? Numeral.exact(histogram.bounds[index], divisor: definition.unit.divisor) : "+Inf"
+                ? Numeral.exactQuotient(histogram.bounds[index], divisor: definition.unit.divisor) : "+Inf"
             text += "\(definition.name)_bucket\(Self.labelText(names + ["le"], values + [bound])) \(total)\n"
         }
-        let sum = Numeral.exact(histogram.sum, divisor: definition.unit.divisor)
+        let sum = Numeral.exactQuotient(histogram.sum, divisor: definition.unit.divisor)
         text += "\(definition.name)_sum\(Self.labelText(names, values)) \(sum)\n"
         text += "\(definition.name)_count\(Self.labelText(names, values)) \(total)\n"
     }

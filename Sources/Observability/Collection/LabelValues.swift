@@ -83,14 +83,14 @@ package struct LabelValues: Sendable {
     }
 
     /// The index of the fan-out topic, whose records are ranges of commands to audiences.
-    var fanoutTopic: Int? { topics.firstIndex(of: "fanout") }
+    var fanoutTopicIndex: Int? { topics.firstIndex(of: "fanout") }
 
     /// Returns the index of a policy's label. Policies that a reload has added share the label "(added)", because the
     /// labels are fixed at the start. No policy can have this name.
     package func policyIndex(_ policy: Int) -> Int { min(policy, policies.count) }
 
     /// Returns the values of a dimension. Each value is a list with one text for each of the dimension's
-    /// ``MetricDimension/labels``. Returns none if no counters exist for the dimension.
+    /// ``MetricDimension/labelNames``. Returns none if no counters exist for the dimension.
     func values(of dimension: MetricDimension) -> [[String]] {
         switch dimension {
         case .topic: topics.map { [$0] }

@@ -1,10 +1,10 @@
 import Synchronization
 
 /// The numbers of activities in the timetables, and of the commands that the lifetime keeper has produced. The keeper
-/// writes these numbers, and the metrics read them. The worker's setup writes ``isNeeded``, and the
+/// writes these numbers, and the metrics read them. The worker's setup writes ``areLifetimesLimited``, and the
 /// lifetime keeper reads it.
 package final class LifetimeStatus: Sendable {
-    private let isAnyNeeded = Atomic<Bool>(false)
+    private let lifetimesLimitedFlag = Atomic<Bool>(false)
     private let waitingActivityCount = Atomic<Int>(0)
     private let endCommandCount = Atomic<Int>(0)
     private let restartCommandCount = Atomic<Int>(0)
@@ -12,16 +12,16 @@ package final class LifetimeStatus: Sendable {
     init() {}
 
     /// Whether any policy limits the lifetime of activities.
-    package var isNeeded: Bool {
-        get { isAnyNeeded.load(ordering: .relaxed) }
-        set { isAnyNeeded.store(newValue, ordering: .relaxed) }
+    package var areLifetimesLimited: Bool {
+        get { lifetimesLimitedFlag.load(ordering: .relaxed) }
+        set { lifetimesLimitedFlag.store(newValue, ordering: .relaxed) }
     }
 
     /// - Parameter activities: the number of activities in all timetables.
     package func setWaitingActivities(_ activities: Int) { waitingActivityCount.store(activities, ordering: .relaxed) }
 
     /// Counts the produced commands that end activities, and those that start them again.
-    package func addCommands(ends: Int, restarts: Int) {
+    package func countCommands(ends: Int, restarts: Int) {
         endCommandCount.add(ends, ordering: .relaxed)
         restartCommandCount.add(restarts, ordering: .relaxed)
     }

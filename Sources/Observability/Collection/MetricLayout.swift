@@ -10,7 +10,7 @@ struct MetricLayout: Sendable {
     /// The position of one metric.
     struct CellRange: BitwiseCopyable, Sendable {
         /// The index of the first cell; -1 if the metric has no cells.
-        var base: Int32 = -1
+        var firstCellIndex: Int32 = -1
         /// How many values the first and the second dimension have; 1 for a dimension that the metric lacks.
         var firstDimensionCount: Int32 = 1
         var secondDimensionCount: Int32 = 1
@@ -19,8 +19,9 @@ struct MetricLayout: Sendable {
 
         var seriesCount: Int { Int(firstDimensionCount) * Int(secondDimensionCount) }
 
-        func cellIndex(_ first: Int, _ second: Int) -> Int {
-            Int(base) + (first * Int(secondDimensionCount) + second) * Int(cellsPerSeries)
+        func cellIndex(_ firstDimensionIndex: Int, _ secondDimensionIndex: Int) -> Int {
+            Int(firstCellIndex) + (firstDimensionIndex * Int(secondDimensionCount) + secondDimensionIndex)
+                * Int(cellsPerSeries)
         }
     }
 
@@ -33,8 +34,8 @@ struct MetricLayout: Sendable {
             var range = CellRange()
             let counts = definition.dimensions.map { labels.values(of: $0).count }
             precondition(counts.count <= 2, "a metric has two dimensions at most")
-            if definition.metric.hasCells, !definition.dimensions.contains(.partition) {
-                range.base = Int32(cellCount)
+            if definition.metric.isPublishedByThreads, !definition.dimensions.contains(.partition) {
+                range.firstCellIndex = Int32(cellCount)
                 if let first = counts.first { range.firstDimensionCount = Int32(first) }
                 if counts.count == 2 { range.secondDimensionCount = Int32(counts[1]) }
                 if case .histogram(let bounds) = definition.kind {

@@ -31,9 +31,9 @@ package final class MetricRegistry: Sendable {
         let laneReadings = lanes.map { $0.read() }
         let kafkaReading = kafka.read()
         var cells = kafkaReading.cells
-        for metric in Metric.allCases where metric.hasCells {
+        for metric in Metric.allCases where metric.isPublishedByThreads {
             let range = layout[metric]
-            guard range.base >= 0, case .lanes(let combination) = metric.definition.source else { continue }
+            guard range.firstCellIndex >= 0, case .lanes(let combination) = metric.definition.source else { continue }
             for cell in range.cellIndex(0, 0)..<range.cellIndex(0, 0) + range.seriesCount * Int(range.cellsPerSeries) {
                 let values = laneReadings.lazy.map { $0.cells[cell] }
                 switch combination {
@@ -49,22 +49,22 @@ package final class MetricRegistry: Sendable {
         for (kind, count) in events.unmeteredSuppressedCounts.enumerated() {
             cells[layout[.logLinesSuppressed].cellIndex(kind, 0)] &+= Int64(clamping: count)
         }
-        addTraces(to: &cells)
-        addChannels(to: &cells)
+        writeTraceCounts(to: &cells)
+        writeChannelCounts(to: &cells)
         cells[layout[.lifetimesWaiting].cellIndex(0, 0)] = Int64(lifetimes.waitingActivities)
         cells[layout[.lifetimesEnded].cellIndex(0, 0)] = Int64(lifetimes.endCommands)
         cells[layout[.lifetimesRestarted].cellIndex(0, 0)] = Int64(lifetimes.restartCommands)
         return MetricTotals(
             layout: layout,
             cells: cells,
-            lanes: laneReadings.map(\.cells),
+            laneCells: laneReadings.map(\.cells),
             partitions: (laneReadings.flatMap(\.partitions) + kafkaReading.partitions).mergedByPartition(),
             turnAges: threads.map { ($0.thread, $0.turnAgeMilliseconds(nowMilliseconds: nowMilliseconds)) },
             takenAtMilliseconds: nowMilliseconds
         )
     }
 
-    private func addChannels(to cells: inout [Int64]) {
+    private func writeChannelCounts(to cells: inout [Int64]) {
         for (pool, status) in channels.poolStatuses.enumerated() {
             cells[layout[.channels].cellIndex(pool, 0)] = status.audienceChannels
             cells[layout[.channelsListed].cellIndex(pool, 0)] = status.listedChannels
@@ -75,7 +75,7 @@ package final class MetricRegistry: Sendable {
         }
     }
 
-    private func addTraces(to cells: inout [Int64]) {
+    private func writeTraceCounts(to cells: inout [Int64]) {
         cells[layout[.tracesExported].cellIndex(0, 0)] = Int64(clamping: traces.exportedCount)
         for (reason, count) in traces.dropCounts.enumerated() {
             cells[layout[.tracesDropped].cellIndex(reason, 0)] = Int64(clamping: count)
@@ -91,7 +91,7 @@ struct MetricTotals: Sendable {
     var layout: MetricLayout
     var cells: [Int64]
     /// The cells of each lane, for metrics that have one series for each lane.
-    var lanes: [[Int64]]
+    var laneCells: [[Int64]]
     /// Sorted by topic and partition.
     var partitions: [PartitionReading]
     /// By the thread's name: the time since its last turn, or since the end of an announced pause if that is later; 0
@@ -101,33 +101,34 @@ struct MetricTotals: Sendable {
     var takenAtMilliseconds: Int64
 
     /// The stored value of one series.
-    subscript(_ metric: Metric, _ first: Int = 0, _ second: Int = 0) -> Int64 {
-        cells[layout[metric].cellIndex(first, second)]
+    subscript(_ metric: Metric, _ firstDimensionIndex: Int = 0, _ secondDimensionIndex: Int = 0) -> Int64 {
+        cells[layout[metric].cellIndex(firstDimensionIndex, secondDimensionIndex)]
     }
 
-    func laneValue(_ lane: Int, _ metric: Metric) -> Int64 { lanes[lane][layout[metric].cellIndex(0, 0)] }
+    func laneValue(_ lane: Int, _ metric: Metric) -> Int64 { laneCells[lane][layout[metric].cellIndex(0, 0)] }
 
     /// Returns the sum of all series of a counter or gauge.
     func sum(_ metric: Metric) -> Int64 {
         let range = layout[metric]
-        return (0..<range.seriesCount).reduce(0) { $0 &+ cells[Int(range.base) + $1 * Int(range.cellsPerSeries)] }
+        return (0..<range.seriesCount)
+            .reduce(0) { $0 &+ cells[Int(range.firstCellIndex) + $1 * Int(range.cellsPerSeries)] }
     }
 
     /// Returns the sum of all series of a counter or gauge with this value of the first dimension.
-    func sum(_ metric: Metric, _ first: Int) -> Int64 {
-        (0..<Int(layout[metric].secondDimensionCount)).reduce(0) { $0 &+ self[metric, first, $1] }
+    func sum(_ metric: Metric, _ firstDimensionIndex: Int) -> Int64 {
+        (0..<Int(layout[metric].secondDimensionCount)).reduce(0) { $0 &+ self[metric, firstDimensionIndex, $1] }
     }
 
     /// Returns one series of a histogram: the count of each bucket, the count above the last bound, and the
     /// sum.
-    func histogram(_ metric: Metric, _ first: Int = 0) -> HistogramReading {
+    func histogram(_ metric: Metric, _ firstDimensionIndex: Int = 0) -> HistogramReading {
         guard case .histogram(let bounds) = metric.definition.kind else {
             preconditionFailure("only a histogram has buckets")
         }
-        let start = layout[metric].cellIndex(first, 0)
+        let start = layout[metric].cellIndex(firstDimensionIndex, 0)
         return HistogramReading(
             bounds: bounds,
-            counts: Array(cells[start...start + bounds.count]),
+            bucketCounts: Array(cells[start...start + bounds.count]),
             sum: cells[start + bounds.count + 1]
         )
     }
@@ -137,20 +138,24 @@ struct MetricTotals: Sendable {
 struct HistogramReading: Sendable, Equatable {
     var bounds: [Int64]
     /// The count of each bucket. The last count is for values above the last bound.
-    var counts: [Int64]
+    var bucketCounts: [Int64]
     var sum: Int64
 
-    var count: Int64 { counts.reduce(0, &+) }
+    var count: Int64 { bucketCounts.reduce(0, &+) }
 
     /// Returns the observations that came after `earlier`.
     func since(_ earlier: HistogramReading) -> HistogramReading {
-        HistogramReading(bounds: bounds, counts: zip(counts, earlier.counts).map { $0 &- $1 }, sum: sum &- earlier.sum)
+        HistogramReading(
+            bounds: bounds,
+            bucketCounts: zip(bucketCounts, earlier.bucketCounts).map { $0 &- $1 },
+            sum: sum &- earlier.sum
+        )
     }
 
     static func + (left: HistogramReading, right: HistogramReading) -> HistogramReading {
         HistogramReading(
             bounds: left.bounds,
-            counts: zip(left.counts, right.counts).map { $0 &+ $1 },
+            bucketCounts: zip(left.bucketCounts, right.bucketCounts).map { $0 &+ $1 },
             sum: left.sum &+ right.sum
         )
     }
@@ -162,7 +167,7 @@ struct HistogramReading: Sendable, Equatable {
         guard total > 0 else { return nil }
         let rank = max(1, (total * percent + 99) / 100)
         var countBefore: Int64 = 0
-        for (index, count) in counts.enumerated() {
+        for (index, count) in bucketCounts.enumerated() {
             guard countBefore + count >= rank else {
                 countBefore += count
                 continue
@@ -180,19 +185,20 @@ extension [PartitionReading] {
     func mergedByPartition() -> [PartitionReading] {
         var merged: [UInt64: PartitionReading] = [:]
         for reading in self {
-            let key = UInt64(UInt32(bitPattern: reading.topic)) << 32 | UInt64(UInt32(bitPattern: reading.partition))
+            let key =
+                UInt64(UInt32(bitPattern: reading.topicIndex)) << 32 | UInt64(UInt32(bitPattern: reading.partition))
             guard var combined = merged[key] else {
                 merged[key] = reading
                 continue
             }
-            combined.oldestUnsettledMilliseconds = Swift.max(
-                combined.oldestUnsettledMilliseconds,
-                reading.oldestUnsettledMilliseconds
+            combined.oldestUnsettledAgeMilliseconds = Swift.max(
+                combined.oldestUnsettledAgeMilliseconds,
+                reading.oldestUnsettledAgeMilliseconds
             )
             combined.settledWatermark = Swift.max(combined.settledWatermark, reading.settledWatermark)
             combined.lag = Swift.max(combined.lag, reading.lag)
             merged[key] = combined
         }
-        return merged.values.sorted { ($0.topic, $0.partition) < ($1.topic, $1.partition) }
+        return merged.values.sorted { ($0.topicIndex, $0.partition) < ($1.topicIndex, $1.partition) }
     }
 }

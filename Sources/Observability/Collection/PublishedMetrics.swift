@@ -3,11 +3,11 @@ import Synchronization
 /// A thread's numbers for one partition.
 public struct PartitionReading: BitwiseCopyable, Sendable {
     /// The index of the topic in ``LabelValues/topics``.
-    public var topic: Int32
+    public var topicIndex: Int32
     public var partition: Int32
     /// Set by a lane: the age of the oldest unsettled record, or 0 if there is none. The Kafka thread sets
     /// -1.
-    public var oldestUnsettledMilliseconds: Int64
+    public var oldestUnsettledAgeMilliseconds: Int64
     /// Set by a lane: the offset below which all records are settled; -1 if unknown. The Kafka thread sets
     /// -1.
     public var settledWatermark: Int64
@@ -16,15 +16,15 @@ public struct PartitionReading: BitwiseCopyable, Sendable {
     public var lag: Int64
 
     public init(
-        topic: Int32,
+        topicIndex: Int32,
         partition: Int32,
-        oldestUnsettledMilliseconds: Int64 = -1,
+        oldestUnsettledAgeMilliseconds: Int64 = -1,
         settledWatermark: Int64 = -1,
         lag: Int64 = -1
     ) {
-        self.topic = topic
+        self.topicIndex = topicIndex
         self.partition = partition
-        self.oldestUnsettledMilliseconds = oldestUnsettledMilliseconds
+        self.oldestUnsettledAgeMilliseconds = oldestUnsettledAgeMilliseconds
         self.settledWatermark = settledWatermark
         self.lag = lag
     }
@@ -69,7 +69,7 @@ public final class PublishedMetrics: Sendable {
         partitions: UnsafeBufferPointer<PartitionReading>,
         nowMilliseconds: Int64
     ) -> Bool {
-        noteTurn(nowMilliseconds: nowMilliseconds)
+        recordTurn(nowMilliseconds: nowMilliseconds)
         let publishedPartitions = UnsafeBufferPointer(rebasing: partitions.prefix(Self.partitionsMax))
         let writeResult: Void? = lastPublication.withLockIfAvailable { publication in
             precondition(publication.cells.count == cells.count, "one layout for all threads")
@@ -81,7 +81,7 @@ public final class PublishedMetrics: Sendable {
     }
 
     /// Notes that the thread runs a turn. ``publish(_:partitions:nowMilliseconds:)`` calls this.
-    public func noteTurn(nowMilliseconds: Int64) {
+    public func recordTurn(nowMilliseconds: Int64) {
         lastTurnMilliseconds.store(nowMilliseconds, ordering: .relaxed)
     }
 

@@ -43,26 +43,32 @@ public struct ThreadMetrics: ~Copyable {
     }
 
     /// Adds to a counter, or to a gauge.
-    public func add(_ metric: Metric, _ first: Int = 0, _ second: Int = 0, by amount: Int64 = 1) {
-        increase(cellIndex(metric, first, second), by: amount)
+    public func add(
+        _ metric: Metric,
+        _ firstDimensionIndex: Int = 0,
+        _ secondDimensionIndex: Int = 0,
+        by amount: Int64 = 1
+    ) {
+        increase(cellIndex(metric, firstDimensionIndex, secondDimensionIndex), by: amount)
     }
 
     /// Sets a gauge, or a counter that other code counts.
-    public func set(_ metric: Metric, _ first: Int = 0, _ second: Int = 0, to value: Int64) {
-        cells[cellIndex(metric, first, second)] = value
+    public func set(_ metric: Metric, _ firstDimensionIndex: Int = 0, _ secondDimensionIndex: Int = 0, to value: Int64)
+    {
+        cells[cellIndex(metric, firstDimensionIndex, secondDimensionIndex)] = value
     }
 
     /// Raises a gauge to a value, unless the gauge is already higher. To publish the highest of several values, the
     /// caller first sets the gauge to 0.
-    public func setHighest(_ metric: Metric, _ first: Int, to value: Int64) {
-        let index = cellIndex(metric, first, 0)
+    public func raise(_ metric: Metric, _ firstDimensionIndex: Int, to value: Int64) {
+        let index = cellIndex(metric, firstDimensionIndex, 0)
         cells[index] = max(cells[index], value)
     }
 
     /// Adds observations to a histogram, usually one. A duration can be negative if its two times come from
     /// different machines. It then counts as zero.
-    public func observe(_ metric: Metric, _ first: Int = 0, microseconds: Int64, count: Int64 = 1) {
-        let start = cellIndex(metric, first, 0)
+    public func observe(_ metric: Metric, _ firstDimensionIndex: Int = 0, microseconds: Int64, count: Int64 = 1) {
+        let start = cellIndex(metric, firstDimensionIndex, 0)
         let bucketCount = Int(cellRanges[Int(metric.rawValue)].cellsPerSeries) - 2
         precondition(bucketCount > 0, "only a histogram is observed")
         let value = max(0, microseconds)
@@ -79,15 +85,15 @@ public struct ThreadMetrics: ~Copyable {
         cells[cellIndex] = cells[cellIndex] &+ amount
     }
 
-    private func cellIndex(_ metric: Metric, _ first: Int, _ second: Int) -> Int {
+    private func cellIndex(_ metric: Metric, _ firstDimensionIndex: Int, _ secondDimensionIndex: Int) -> Int {
         let range = cellRanges[Int(metric.rawValue)]
-        precondition(range.base >= 0, "a metric of the threads")
+        precondition(range.firstCellIndex >= 0, "a metric of the threads")
         precondition(
-            first >= 0 && first < Int(range.firstDimensionCount)
-                && second >= 0 && second < Int(range.secondDimensionCount),
+            firstDimensionIndex >= 0 && firstDimensionIndex < Int(range.firstDimensionCount)
+                && secondDimensionIndex >= 0 && secondDimensionIndex < Int(range.secondDimensionCount),
             "a value that the label has"
         )
-        return range.cellIndex(first, second)
+        return range.cellIndex(firstDimensionIndex, secondDimensionIndex)
     }
 
     // MARK: - Publication
@@ -99,16 +105,16 @@ public struct ThreadMetrics: ~Copyable {
     ///
     /// - Parameters:
     ///   - busyMicroseconds: the wall time that the thread has worked since its start.
-    ///   - ratio: the metric of the busy share. `seconds` is the metric of the busy time itself.
+    ///   - ratioMetric: the metric of the busy share. `secondsMetric` is the metric of the busy time itself.
     public mutating func setBusy(
         microseconds busyMicroseconds: Int64,
         nowMilliseconds: Int64,
-        ratio: Metric,
-        seconds: Metric
+        ratioMetric: Metric,
+        secondsMetric: Metric
     ) {
         busyShare.update(busyMicroseconds: busyMicroseconds, nowMilliseconds: nowMilliseconds)
-        set(ratio, to: busyShare.millionths)
-        set(seconds, to: busyMicroseconds)
+        set(ratioMetric, to: busyShare.millionths)
+        set(secondsMetric, to: busyMicroseconds)
     }
 
     /// Publishes the numbers. If a reader is reading the published copy, the thread does not wait. It tries again

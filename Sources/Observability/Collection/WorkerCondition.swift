@@ -22,7 +22,7 @@ package struct WorkerCondition: Sendable, Equatable {
 
     package var groupMembership = GroupMembership.joining
     /// The partitions that the worker has now.
-    package var partitionsAssigned = 0
+    package var assignedPartitionCount = 0
     /// Whether the group has assigned no partitions to this worker because the commands topic does not exist, or
     /// because the worker may not see it.
     package var isTopicMissing = false

@@ -28,7 +28,7 @@ final class WorkerEndpoints: HTTPRequestHandler, TimerHandler {
     func respond(to exchange: HTTPExchange) -> HTTPResponse? {
         let head = exchange.head
         guard head.method == "GET" || head.method == "HEAD" else {
-            var response = HTTPResponse.plain(405)
+            var response = HTTPResponse.statusOnly(405)
             response.allowedMethods = "GET, HEAD"
             return response
         }
@@ -39,7 +39,7 @@ final class WorkerEndpoints: HTTPRequestHandler, TimerHandler {
         case "/readyz": return Self.response(for: readinessReport(nowMilliseconds: nowMilliseconds))
         case "/statusz": return statusResponse(as: StatusFormat(head), nowMilliseconds: nowMilliseconds)
         case "/": return HTTPResponse(status: 200, text: "/metrics\n/livez\n/readyz\n/statusz\n")
-        default: return .plain(404)
+        default: return .statusOnly(404)
         }
     }
 
@@ -51,7 +51,7 @@ final class WorkerEndpoints: HTTPRequestHandler, TimerHandler {
             ["status": "\(status)"]
         )
         if !isWritten { registry.events.countSuppressedWithoutMetrics(.httpFailed) }
-        return .plain(status)
+        return .statusOnly(status)
     }
 
     func timerFired(tag: UInt64) {

@@ -67,7 +67,7 @@ package struct LimitedLog: ~Copyable, Sendable {
         var fields = metadata()
         var repeatCount: UInt64 = 0
         if !endedFailures.isEmpty {
-            let repeatsOfFailures = events.endFailures(endedFailures, fields)
+            let repeatsOfFailures = events.forgetFailures(endedFailures, fields)
             guard isInWindow || repeatsOfFailures != nil else {
                 return suppress(kind, wallMilliseconds: wallMilliseconds)
             }
@@ -75,7 +75,8 @@ package struct LimitedLog: ~Copyable, Sendable {
         }
         if level >= .warning {
             windowCounts[index].comparedCount += 1
-            guard let count = events.permit(kind, fields, nowMilliseconds: nowMilliseconds) else {
+            guard let count = events.takeSuppressedCountIfPermitted(kind, fields, nowMilliseconds: nowMilliseconds)
+            else {
                 events.recordSuppressedLine(kind, wallMilliseconds: wallMilliseconds)
                 return false
             }

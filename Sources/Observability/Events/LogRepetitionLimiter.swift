@@ -50,7 +50,9 @@ struct LogRepetitionLimiter {
     ///
     /// - Returns: nil if the line is left out. Otherwise how many lines were left out since the last written
     ///   line about its subject, or about its failure if the subject was replaced.
-    mutating func permit(_ kind: LogKind, _ fields: Logger.Metadata, nowMilliseconds: Int64) -> UInt64? {
+    mutating func takeSuppressedCountIfPermitted(_ kind: LogKind, _ fields: Logger.Metadata, nowMilliseconds: Int64)
+        -> UInt64?
+    {
         let digest = Self.digest(kind, fields)
         guard let index = subjects.firstIndex(where: { $0.digest == digest && $0.failure.kind == kind }) else {
             add(
@@ -85,7 +87,7 @@ struct LogRepetitionLimiter {
     ///
     /// - Returns: how many lines about them were left out since the last written line; nil if none of them
     ///   was remembered.
-    mutating func forget(_ kinds: [LogKind], _ fields: Logger.Metadata) -> UInt64? {
+    mutating func forgetFailures(_ kinds: [LogKind], _ fields: Logger.Metadata) -> UInt64? {
         let failures = kinds.map { Failure($0, fields) }
         let suppressedCounts =
             subjects.filter { failures.contains($0.failure) }.map(\.suppressedCount)

@@ -5,7 +5,7 @@ import Synchronization
 /// line; and the details of the last written line. Also has the one ``LogRepetitionLimiter`` of the process, which all
 /// threads share.
 package final class RecentEvents: Sendable {
-    struct Event: Sendable {
+    struct KindSummary: Sendable {
         var kind: LogKind
         var count: UInt64 = 0
         var lastWallMilliseconds: Int64 = 0
@@ -19,17 +19,18 @@ package final class RecentEvents: Sendable {
     static let detailCharactersMax = 300
 
     private let repetitionLimiter = Mutex(LogRepetitionLimiter())
-    private let events = Mutex<[Event]>(LogKind.allCases.map { Event(kind: $0) })
+    private let events = Mutex<[KindSummary]>(LogKind.allCases.map { KindSummary(kind: $0) })
 
-    /// Decides whether a line is written; see ``LogRepetitionLimiter/permit(_:_:nowMilliseconds:)``. All threads share
-    /// the limiter, because many lanes have the same failure.
-    func permit(_ kind: LogKind, _ fields: Logger.Metadata, nowMilliseconds: Int64) -> UInt64? {
-        repetitionLimiter.withLock { $0.permit(kind, fields, nowMilliseconds: nowMilliseconds) }
+    /// Decides whether a line is written; see
+    /// ``LogRepetitionLimiter/takeSuppressedCountIfPermitted(_:_:nowMilliseconds:)``. All threads share the limiter,
+    /// because many lanes have the same failure.
+    func takeSuppressedCountIfPermitted(_ kind: LogKind, _ fields: Logger.Metadata, nowMilliseconds: Int64) -> UInt64? {
+        repetitionLimiter.withLock { $0.takeSuppressedCountIfPermitted(kind, fields, nowMilliseconds: nowMilliseconds) }
     }
 
-    /// Forgets failures that have ended; see ``LogRepetitionLimiter/forget(_:_:)``.
-    func endFailures(_ kinds: [LogKind], _ fields: Logger.Metadata) -> UInt64? {
-        repetitionLimiter.withLock { $0.forget(kinds, fields) }
+    /// Forgets failures that have ended; see ``LogRepetitionLimiter/forgetFailures(_:_:)``.
+    func forgetFailures(_ kinds: [LogKind], _ fields: Logger.Metadata) -> UInt64? {
+        repetitionLimiter.withLock { $0.forgetFailures(kinds, fields) }
     }
 
     func recordLine(_ kind: LogKind, metadata: Logger.Metadata, wallMilliseconds: Int64) {
@@ -60,9 +61,9 @@ package final class RecentEvents: Sendable {
     var unmeteredSuppressedCounts: [UInt64] { events.withLock { $0.map(\.unmeteredSuppressedCount) } }
 
     /// The kinds that were logged, the latest first.
-    var loggedEvents: [Event] {
+    var loggedEvents: [KindSummary] {
         events.withLock { $0 }.filter { $0.count > 0 }.sorted { $0.lastWallMilliseconds > $1.lastWallMilliseconds }
     }
 
-    subscript(_ kind: LogKind) -> Event { events.withLock { $0[Int(kind.rawValue)] } }
+    subscript(_ kind: LogKind) -> KindSummary { events.withLock { $0[Int(kind.rawValue)] } }
 }

@@ -6,7 +6,7 @@ extension Diagnosis {
         labels.apps.enumerated()
             .compactMap { index, app in
                 let oldest = window.current[.audienceOldestRoundAge, index]
-                guard oldest > Self.staleAfterMilliseconds else { return nil }
+                guard oldest > Self.unsettledAgeMillisecondsMax else { return nil }
                 let turns = window.count(.audienceMembers, index) ?? 0
                 return Finding(
                     severity: .attention,

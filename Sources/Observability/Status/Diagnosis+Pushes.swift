@@ -48,7 +48,7 @@ extension Diagnosis {
     private var providerKeyFindings: [Finding] {
         var findings: [Finding] = []
         for (index, signer) in labels.signers.enumerated()
-        where window.current[.providerTokenAge, index] > Self.tokenAgeMillisecondsMax {
+        where window.current[.providerTokenAge, index] > Self.providerTokenAgeMillisecondsMax {
             let age = Numeral.duration(microseconds: window.current[.providerTokenAge, index] * 1_000)
             findings.append(
                 Finding(

@@ -3,12 +3,12 @@ import Numbers
 /// Finds what is wrong with one worker, only from its metrics, its state and the kinds of its log lines. Most of the
 /// thresholds are those of the alerts.
 struct Diagnosis {
-    static let staleAfterMilliseconds: Int64 = 60_000
+    static let unsettledAgeMillisecondsMax: Int64 = 60_000
     static let freshnessMicrosecondsMax: Int64 = 5_000_000
     /// 55 minutes: a connection never uses a provider token that is older.
-    static let tokenAgeMillisecondsMax: Int64 = 3_300_000
+    static let providerTokenAgeMillisecondsMax: Int64 = 3_300_000
     static let usualLagMilliseconds: Int64 = 5_000
-    static let busyMillionthsMax: Int64 = 800_000
+    static let busyShareMillionthsMax: Int64 = 800_000
     /// If a pool has at least this many answers in the window, more than 5 % of refusals is reported. With fewer
     /// answers, more than half of them must be refusals. Findings about dead tokens, freshness and demotions need this
     /// many samples.
@@ -78,15 +78,17 @@ struct Diagnosis {
     }
 
     private var loadFindings: [Finding] {
-        let busyLanes = totals.lanes.indices.filter { totals.laneValue($0, .laneBusyRatio) > Self.busyMillionthsMax }
+        let busyLanes = totals.laneCells.indices.filter {
+            totals.laneValue($0, .laneBusyRatio) > Self.busyShareMillionthsMax
+        }
         guard !busyLanes.isEmpty else { return kafkaThreadFindings }
         return kafkaThreadFindings + [
             Finding(
                 severity: .attention,
                 alert: "CausewayLaneBusy",
-                observation: "\(busyLanes.count) of \(totals.lanes.count) lanes work more than 80 % of the time.",
+                observation: "\(busyLanes.count) of \(totals.laneCells.count) lanes work more than 80 % of the time.",
                 meaning: "A lane at 100 % falls behind, and pushes come late.",
-                action: busyLanes.count == totals.lanes.count
+                action: busyLanes.count == totals.laneCells.count
                     ? "Add workers, up to the number of partitions, or lanes where there are cores."
                     : "Some partitions have more load than others. Look for one activity with very many commands, or for too few partitions."
             )
@@ -94,7 +96,7 @@ struct Diagnosis {
     }
 
     private var kafkaThreadFindings: [Finding] {
-        guard totals[.kafkaThreadBusyRatio] > Self.busyMillionthsMax else { return [] }
+        guard totals[.kafkaThreadBusyRatio] > Self.busyShareMillionthsMax else { return [] }
         return [
             Finding(
                 severity: .attention,
@@ -130,7 +132,7 @@ struct Diagnosis {
     // MARK: - What it depends on
 
     private var redisFindings: [Finding] {
-        let disconnectedLanes = totals.lanes.indices.count { totals.laneValue($0, .redisReady) == 0 }
+        let disconnectedLanes = totals.laneCells.indices.count { totals.laneValue($0, .redisReady) == 0 }
         guard disconnectedLanes > 0 else {
             return unavailableServerFindings + redisErrorFindings + redisReplicaFindings
         }
@@ -138,8 +140,8 @@ struct Diagnosis {
             Finding(
                 severity: .broken,
                 alert: "CausewayRedisAway",
-                observation: disconnectedLanes == totals.lanes.count
-                    ? "Redis is away." : "Redis is away for \(disconnectedLanes) of \(totals.lanes.count) lanes.",
+                observation: disconnectedLanes == totals.laneCells.count
+                    ? "Redis is away." : "Redis is away for \(disconnectedLanes) of \(totals.laneCells.count) lanes.",
                 meaning:
                     "Nothing is sent without Redis, which knows what each phone shows. Commands wait in Kafka; none is lost.",
                 action:
@@ -265,13 +267,13 @@ struct Diagnosis {
         }
         // A fan-out record settles only with the last member of its range, which may take long. So `audienceFindings`
         // reports on rounds instead.
-        let singleCommandPartitions = totals.partitions.filter { Int($0.topic) != labels.fanoutTopic }
+        let singleCommandPartitions = totals.partitions.filter { Int($0.topicIndex) != labels.fanoutTopicIndex }
         if let oldest = singleCommandPartitions.max(by: {
-            $0.oldestUnsettledMilliseconds < $1.oldestUnsettledMilliseconds
+            $0.oldestUnsettledAgeMilliseconds < $1.oldestUnsettledAgeMilliseconds
         }),
-            oldest.oldestUnsettledMilliseconds > Self.staleAfterMilliseconds
+            oldest.oldestUnsettledAgeMilliseconds > Self.unsettledAgeMillisecondsMax
         {
-            let age = Numeral.duration(microseconds: oldest.oldestUnsettledMilliseconds * 1_000)
+            let age = Numeral.duration(microseconds: oldest.oldestUnsettledAgeMilliseconds * 1_000)
             findings.append(
                 Finding(
                     severity: .attention,
@@ -314,11 +316,11 @@ struct Diagnosis {
     }
 
     private var lagGrowthFinding: Finding? {
-        guard let earlierTotals = window.earlier, window.milliseconds >= 30_000 else { return nil }
-        let lagNow = Self.lag(totals)
-        let lagBefore = Self.lag(earlierTotals)
+        guard let earlierTotals = window.earlier, window.durationMilliseconds >= 30_000 else { return nil }
+        let lagNow = Self.totalLag(totals)
+        let lagBefore = Self.totalLag(earlierTotals)
         // The records that arrive in a few seconds are a normal lag.
-        let usualLag = (window.count(.recordsReceived) ?? 0) * Self.usualLagMilliseconds / window.milliseconds
+        let usualLag = (window.count(.recordsReceived) ?? 0) * Self.usualLagMilliseconds / window.durationMilliseconds
         guard lagNow - lagBefore > max(1_000, usualLag) else { return nil }
         return Finding(
             severity: .attention,
@@ -330,7 +332,7 @@ struct Diagnosis {
     }
 
     /// Returns the lag of all partitions. A broker may report any number, so the sum saturates.
-    static func lag(_ totals: MetricTotals) -> Int64 {
+    static func totalLag(_ totals: MetricTotals) -> Int64 {
         totals.partitions.reduce(0) { sum, reading in
             let (total, isTooMany) = sum.addingReportingOverflow(max(0, reading.lag))
             return isTooMany ? .max : total
@@ -338,7 +340,8 @@ struct Diagnosis {
     }
 
     func name(of partition: PartitionReading) -> String {
-        let topic = labels.topics.indices.contains(Int(partition.topic)) ? labels.topics[Int(partition.topic)] : "?"
+        let topic =
+            labels.topics.indices.contains(Int(partition.topicIndex)) ? labels.topics[Int(partition.topicIndex)] : "?"
         return "\(topic)/\(partition.partition)"
     }
 }

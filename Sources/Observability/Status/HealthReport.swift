@@ -29,7 +29,7 @@ extension HealthReport {
 
     /// If no broker has answered when this time has passed since the endpoint's start, Kafka counts as down. The worker
     /// is then ready without partitions, so that a rollout does not wait for Kafka.
-    static let firstContactMillisecondsMax: Int64 = 30_000
+    static let firstBrokerContactMillisecondsMax: Int64 = 30_000
 
     /// Checks whether the worker is alive: every thread runs turns. If a thread is stuck, only a restart
     /// helps.
@@ -44,7 +44,7 @@ extension HealthReport {
                         text: "has not turned yet"
                     )
                 }
-                let age = "turned \(Numeral.exact(turnAgeMilliseconds, divisor: 1_000)) s ago"
+                let age = "turned \(Numeral.exactQuotient(turnAgeMilliseconds, divisor: 1_000)) s ago"
                 return Check(name: thread, isPassed: turnAgeMilliseconds < turnAgeMillisecondsMax, text: age)
             }
         )
@@ -63,7 +63,7 @@ extension HealthReport {
     ) -> HealthReport {
         // Use only `condition`, and not the published metrics. They are a moment older, so a mixture could show a state
         // that never existed.
-        let isFirstContactLate = !condition.hasReachedKafka && uptimeMilliseconds >= firstContactMillisecondsMax
+        let isFirstContactLate = !condition.hasReachedKafka && uptimeMilliseconds >= firstBrokerContactMillisecondsMax
         let isKafkaUnreachable = condition.isKafkaUnreachable || isFirstContactLate
         return HealthReport(checks: [
             groupCheck(condition, isKafkaUnreachable: isKafkaUnreachable),
@@ -77,7 +77,7 @@ extension HealthReport {
     }
 
     private static func groupCheck(_ condition: WorkerCondition, isKafkaUnreachable: Bool) -> Check {
-        let assignedPartitions = condition.partitionsAssigned
+        let assignedPartitions = condition.assignedPartitionCount
         return switch condition.groupMembership {
         case .left: Check(name: "group", isPassed: false, text: "has left")
         // With the cooperative protocol, the worker keeps reading its partitions during a rebalance.

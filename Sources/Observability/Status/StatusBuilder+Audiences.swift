@@ -36,7 +36,7 @@ extension StatusBuilder {
                     .words(name), .count(totals[.audienceCommands, index]), .count(totals.sum(.audienceRanges, index)),
                     .count(totals[.audienceRanges, index, Int(RoundOutcome.superseded.rawValue)]),
                     .count(totals[.audienceRounds, index]),
-                    oldestRoundMilliseconds > Diagnosis.staleAfterMilliseconds ? age.styled(.attention) : age,
+                    oldestRoundMilliseconds > Diagnosis.unsettledAgeMillisecondsMax ? age.styled(.attention) : age,
                     .duration(milliseconds: oldestRangeMilliseconds > 0 ? oldestRangeMilliseconds : nil),
                     .count(totals[.audienceMembersParked, index]),
                 ] + Self.quantileCells(window.histogram(.audienceRangeTime, index))

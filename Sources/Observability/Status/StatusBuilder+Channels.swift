@@ -41,7 +41,7 @@ extension StatusBuilder {
                     status.listedChannels > 0 ? .count(status.listedChannels) : .none,
                 ] + snapshotCells(status.lastSnapshot) + [
                     status.lastFailure.map { .words($0.text).styled(.attention) } ?? .none,
-                    .duration(milliseconds: status.lastFailure.map { age($0.atMilliseconds) }),
+                    .duration(milliseconds: status.lastFailure.map { ageMilliseconds($0.atMilliseconds) }),
                 ]
             },
             emptyText: "No audience has a channel."
@@ -56,12 +56,12 @@ extension StatusBuilder {
             .duration(
                 milliseconds: lastSnapshot.nextDeletionMilliseconds.map { max(0, -elapsedMilliseconds(since: $0)) }
             ),
-            .duration(milliseconds: age(lastSnapshot.atMilliseconds)),
-            .duration(milliseconds: lastSnapshot.reconciledAtMilliseconds.map(age)),
+            .duration(milliseconds: ageMilliseconds(lastSnapshot.atMilliseconds)),
+            .duration(milliseconds: lastSnapshot.reconciledAtMilliseconds.map(ageMilliseconds)),
         ]
     }
 
-    private func age(_ moment: Int64) -> Int64 { max(0, elapsedMilliseconds(since: moment)) }
+    private func ageMilliseconds(_ moment: Int64) -> Int64 { max(0, elapsedMilliseconds(since: moment)) }
 
     /// Returns how long ago a time was, negative for a future time; 0 if the subtraction overflows. Some times come
     /// from Redis, where other programs may write any number.

@@ -12,14 +12,14 @@ extension StatusBuilder {
             ],
             rows: window.current.turnAges.enumerated()
                 .map { index, turnAge in
-                    let isLane = index < window.current.lanes.count
+                    let isLane = index < window.current.laneCells.count
                     let busy =
                         isLane ? window.current.laneValue(index, .laneBusyRatio) : window.current[.kafkaThreadBusyRatio]
                     let age = StatusCell.duration(milliseconds: turnAge.milliseconds)
                     let isStuck = (turnAge.milliseconds ?? 0) >= HealthReport.turnAgeMillisecondsMax
                     return [
                         .words(turnAge.thread),
-                        .share(millionths: busy).styled(busy > Diagnosis.busyMillionthsMax ? .attention : .plain),
+                        .share(millionths: busy).styled(busy > Diagnosis.busyShareMillionthsMax ? .attention : .plain),
                         isStuck ? age.styled(.broken) : age,
                     ]
                 }
@@ -28,8 +28,10 @@ extension StatusBuilder {
 
     var processTable: StatusTable {
         var share: Int64?
-        if let cpu = process.cpuMicroseconds, let cpuBefore = earlierProcess?.cpuMicroseconds, window.milliseconds > 0 {
-            share = max(0, cpu - cpuBefore) * 1_000 / window.milliseconds
+        if let cpu = process.cpuMicroseconds, let cpuBefore = earlierProcess?.cpuMicroseconds,
+            window.durationMilliseconds > 0
+        {
+            share = max(0, cpu - cpuBefore) * 1_000 / window.durationMilliseconds
         }
         return StatusTable(
             key: "process",
@@ -59,7 +61,7 @@ extension StatusBuilder {
                 .init(key: "level", title: "level"), .init(key: "message", title: "message"),
                 .init(key: "detail", title: "last detail"), .init(key: "count", title: "times"),
             ],
-            rows: events.prefix(Self.eventsMax)
+            rows: events.prefix(Self.shownEventsMax)
                 .map { event in
                     let definition = event.kind.definition
                     let style: StatusCell.Style =

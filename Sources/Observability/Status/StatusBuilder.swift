@@ -4,8 +4,8 @@ import Numbers
 struct StatusBuilder {
     /// The most partitions that are shown. Those with the largest lag come first; among equal lags, those with the
     /// oldest unsettled record.
-    static let partitionsMax = 12
-    static let eventsMax = 20
+    static let shownPartitionsMax = 12
+    static let shownEventsMax = 20
     static let largestCountsMax = 5
 
     let labels: LabelValues
@@ -13,7 +13,7 @@ struct StatusBuilder {
     let process: ProcessReading
     let earlierProcess: ProcessReading?
     let condition: WorkerCondition
-    let events: [RecentEvents.Event]
+    let events: [RecentEvents.KindSummary]
     /// The numbers of channels, the state of the register and the last error of each pool, by the pool's index.
     let channelPoolStatuses: [ChannelStatus.PoolStatus]
     let wallMilliseconds: Int64
@@ -69,9 +69,10 @@ struct StatusBuilder {
 
     /// One sentence about the last minute: the rates of records and pushes, and the freshness of pushes.
     private var summary: String {
-        guard window.milliseconds > 0, let received = window.count(.recordsReceived), let pushes = window.count(.pushes)
+        guard window.durationMilliseconds > 0, let received = window.count(.recordsReceived),
+            let pushes = window.count(.pushes)
         else { return "The worker has just started; rates come in a few seconds." }
-        let rate = { (count: Int64) in StatusCell.rate(count, windowMilliseconds: window.milliseconds).text }
+        let rate = { (count: Int64) in StatusCell.rate(count, windowMilliseconds: window.durationMilliseconds).text }
         var freshness = window.histogram(.freshness, 0)
         for app in labels.apps.indices.dropFirst() { freshness = freshness + window.histogram(.freshness, app) }
         var text = "In the last minute \(rate(received)) records and \(rate(pushes)) pushes a second"
@@ -96,7 +97,7 @@ struct StatusBuilder {
             columns: [.init(key: "what", title: "")] + Self.flowColumns,
             rows: lines.map { title, metric in
                 [
-                    .words(title), .rate(window.count(metric), windowMilliseconds: window.milliseconds),
+                    .words(title), .rate(window.count(metric), windowMilliseconds: window.durationMilliseconds),
                     .count(totals.sum(metric)),
                 ]
             }
@@ -108,10 +109,13 @@ struct StatusBuilder {
     ]
 
     /// Returns the cells of ``flowColumns`` for one pair of labels.
-    func flowCells(_ metric: Metric, _ first: Int, _ second: Int) -> [StatusCell] {
+    func flowCells(_ metric: Metric, _ firstDimensionIndex: Int, _ secondDimensionIndex: Int) -> [StatusCell] {
         [
-            .rate(window.count(metric, first, second), windowMilliseconds: window.milliseconds),
-            .count(totals[metric, first, second]),
+            .rate(
+                window.count(metric, firstDimensionIndex, secondDimensionIndex),
+                windowMilliseconds: window.durationMilliseconds
+            ),
+            .count(totals[metric, firstDimensionIndex, secondDimensionIndex]),
         ]
     }
 
@@ -195,13 +199,15 @@ struct StatusBuilder {
     private var partitionsTable: StatusTable {
         let shownPartitions = totals.partitions
             .sorted {
-                (max($0.lag, 0), $0.oldestUnsettledMilliseconds) > (max($1.lag, 0), $1.oldestUnsettledMilliseconds)
+                (max($0.lag, 0), $0.oldestUnsettledAgeMilliseconds) > (
+                    max($1.lag, 0), $1.oldestUnsettledAgeMilliseconds
+                )
             }
-            .prefix(Self.partitionsMax)
+            .prefix(Self.shownPartitionsMax)
         let hiddenCount = totals.partitions.count - shownPartitions.count
         let text =
             "\(totals[.partitionsAssigned]) assigned, \(totals[.partitionsPaused]) paused, lag "
-            + "\(Numeral.grouped(Diagnosis.lag(totals)))"
+            + "\(Numeral.grouped(Diagnosis.totalLag(totals)))"
         return StatusTable(
             key: "partitions",
             title: "Kafka: \(text)",
@@ -218,14 +224,15 @@ struct StatusBuilder {
                 .init(key: "watermark", title: "settled up to"),
             ],
             rows: shownPartitions.map { reading in
-                let oldest = reading.oldestUnsettledMilliseconds
+                let oldest = reading.oldestUnsettledAgeMilliseconds
                 let age = StatusCell.duration(milliseconds: oldest > 0 ? oldest : nil)
                 return [
                     .words(
-                        labels.topics.indices.contains(Int(reading.topic)) ? labels.topics[Int(reading.topic)] : "?"
+                        labels.topics.indices.contains(Int(reading.topicIndex))
+                            ? labels.topics[Int(reading.topicIndex)] : "?"
                     ),
                     .count(Int64(reading.partition)), reading.lag >= 0 ? .count(reading.lag) : .none,
-                    oldest > Diagnosis.staleAfterMilliseconds ? age.styled(.attention) : age,
+                    oldest > Diagnosis.unsettledAgeMillisecondsMax ? age.styled(.attention) : age,
                     reading.settledWatermark >= 0 ? .count(reading.settledWatermark) : .none,
                 ]
             },
@@ -296,7 +303,7 @@ struct StatusBuilder {
     }
 
     private var redisTable: StatusTable {
-        let lanes = totals.lanes.indices.count { totals.laneValue($0, .redisReady) != 0 }
+        let connectedLaneCount = totals.laneCells.indices.count { totals.laneValue($0, .redisReady) != 0 }
         let roundTrips = window.histogram(.redisRoundTrip)
         return StatusTable(
             key: "redis",
@@ -309,8 +316,9 @@ struct StatusBuilder {
             ],
             rows: [
                 [
-                    .count(Int64(lanes)).styled(lanes < totals.lanes.count ? .broken : .plain),
-                    .count(Int64(totals.lanes.count)),
+                    .count(Int64(connectedLaneCount))
+                        .styled(connectedLaneCount < totals.laneCells.count ? .broken : .plain),
+                    .count(Int64(totals.laneCells.count)),
                 ] + Self.quantileCells(roundTrips) + [
                     .count(totals[.redisServersUnavailable]), .count(totals.sum(.redisReconnects)),
                     .count(totals.sum(.redisErrors)),

@@ -149,7 +149,7 @@ enum StatusJSON {
         var members: [(String, String)] = [
             ("host", string(report.host)), ("version", string(report.version)),
             ("time", string(Timestamp(milliseconds: report.wallMilliseconds).description)),
-            ("upSeconds", Numeral.exact(report.uptimeMilliseconds, divisor: 1_000)),
+            ("upSeconds", Numeral.exactQuotient(report.uptimeMilliseconds, divisor: 1_000)),
             ("summary", string(report.summary)),
             ("severity", report.severity.map { string($0.name) } ?? "null"),
             ("live", health(report.liveness)), ("ready", health(report.readiness)), ("findings", array(findings)),

@@ -32,7 +32,7 @@ struct StatusCell: Sendable, Equatable {
     static func rate(_ events: Int64?, windowMilliseconds: Int64) -> StatusCell {
         guard let events, windowMilliseconds > 0 else { return .none }
         let hundredths = max(0, events) * 100_000 / windowMilliseconds
-        let text = Numeral.exact(hundredths, divisor: 100)
+        let text = Numeral.exactQuotient(hundredths, divisor: 100)
         return StatusCell(
             text: hundredths >= 1_000 ? Numeral.grouped((hundredths + 50) / 100) : text,
             json: text
@@ -44,7 +44,7 @@ struct StatusCell: Sendable, Equatable {
         guard let microseconds else { return .none }
         return StatusCell(
             text: Numeral.duration(microseconds: microseconds),
-            json: Numeral.exact(microseconds, divisor: 1_000_000)
+            json: Numeral.exactQuotient(microseconds, divisor: 1_000_000)
         )
     }
 
@@ -60,8 +60,8 @@ struct StatusCell: Sendable, Equatable {
     static func share(millionths: Int64?) -> StatusCell {
         guard let millionths else { return .none }
         return StatusCell(
-            text: "\(Numeral.exact(millionths / 1_000, divisor: 10)) %",
-            json: Numeral.exact(millionths, divisor: 1_000_000)
+            text: "\(Numeral.exactQuotient(millionths / 1_000, divisor: 10)) %",
+            json: Numeral.exactQuotient(millionths, divisor: 1_000_000)
         )
     }
 

@@ -10,7 +10,7 @@ struct TotalsHistory: Sendable {
         if samples.count == Self.samplesMax { samples.removeFirst() }
         // Only the combined totals are compared later, so drop each lane's own cells.
         var sample = totals
-        sample.lanes = []
+        sample.laneCells = []
         samples.append(sample)
     }
 
@@ -28,24 +28,31 @@ struct MetricWindow: Sendable {
     var earlier: MetricTotals?
 
     /// The length of the window; 0 if there are no older totals.
-    var milliseconds: Int64 { earlier.map { max(0, current.takenAtMilliseconds - $0.takenAtMilliseconds) } ?? 0 }
+    var durationMilliseconds: Int64 {
+        earlier.map { max(0, current.takenAtMilliseconds - $0.takenAtMilliseconds) } ?? 0
+    }
 
     /// Returns how much was counted in the window; nil if the window has no length.
     func count(_ metric: Metric) -> Int64? {
-        milliseconds > 0 ? earlier.map { current.sum(metric) - $0.sum(metric) } : nil
+        durationMilliseconds > 0 ? earlier.map { current.sum(metric) - $0.sum(metric) } : nil
     }
 
-    func count(_ metric: Metric, _ first: Int) -> Int64? {
-        milliseconds > 0 ? earlier.map { current.sum(metric, first) - $0.sum(metric, first) } : nil
+    func count(_ metric: Metric, _ firstDimensionIndex: Int) -> Int64? {
+        durationMilliseconds > 0
+            ? earlier.map { current.sum(metric, firstDimensionIndex) - $0.sum(metric, firstDimensionIndex) } : nil
     }
 
-    func count(_ metric: Metric, _ first: Int, _ second: Int) -> Int64? {
-        milliseconds > 0 ? earlier.map { current[metric, first, second] - $0[metric, first, second] } : nil
+    func count(_ metric: Metric, _ firstDimensionIndex: Int, _ secondDimensionIndex: Int) -> Int64? {
+        durationMilliseconds > 0
+            ? earlier.map {
+                current[metric, firstDimensionIndex, secondDimensionIndex]
+                    - $0[metric, firstDimensionIndex, secondDimensionIndex]
+            } : nil
     }
 
     /// Returns the observations in the window. If there are no older totals, returns all since the start.
-    func histogram(_ metric: Metric, _ first: Int = 0) -> HistogramReading {
-        let all = current.histogram(metric, first)
-        return earlier.map { all.since($0.histogram(metric, first)) } ?? all
+    func histogram(_ metric: Metric, _ firstDimensionIndex: Int = 0) -> HistogramReading {
+        let all = current.histogram(metric, firstDimensionIndex)
+        return earlier.map { all.since($0.histogram(metric, firstDimensionIndex)) } ?? all
     }
 }

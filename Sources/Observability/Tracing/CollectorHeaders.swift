@@ -26,7 +26,7 @@ package enum CollectorHeaders {
             let line = Substring(lineWithEnd.last == "\r" ? lineWithEnd.dropLast() : lineWithEnd)
             if line.isEmpty || line.first == "#" { continue }
             count += 1
-            if let fault = fault(about: line) {
+            if let fault = headerFault(about: line) {
                 throw SecretFileError(path: path, reason: "line \(number + 1) \(fault)")
             }
             head += "\(line)\r\n"
@@ -37,7 +37,7 @@ package enum CollectorHeaders {
         return head
     }
 
-    private static func fault(about line: Substring) -> String? {
+    private static func headerFault(about line: Substring) -> String? {
         guard let colon = line.firstIndex(of: ":"), colon > line.startIndex else {
             return
                 "is not a header of the form Name: value"

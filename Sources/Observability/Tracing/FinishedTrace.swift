@@ -7,20 +7,20 @@ import Numbers
 /// size, because a `TraceRing` carries it to the exporter without allocating memory.
 public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
     /// How a record ended.
-    enum Ending: BitwiseCopyable, Equatable, Sendable {
+    enum RecordOutcome: BitwiseCopyable, Equatable, Sendable {
         case outcome(Outcome)
         /// The command went to an audience and was fanned out into one record for each range. These records
         /// belong to the same trace.
         case fannedOut
-        /// A range of a command to an audience is finished. `members` counts the members that its round has passed.
-        case range(RoundOutcome, members: UInt32)
+        /// A range of a command to an audience is finished. `memberCount` counts the members that its round has passed.
+        case range(RoundOutcome, memberCount: UInt32)
     }
 
     public var context: TraceContext
     /// The parent of the record's span: the span that the record's producer named. If the trace begins at this worker,
     /// the span of the record's first result has no parent (nil), and is itself the parent of the spans of the record's
     /// further results.
-    var parentSpan: UInt64?
+    var parentSpanIdentifier: UInt64?
     /// The topic of the record. Not used for a range, whose record is always on the fan-out topic.
     var topic: RecordTopic
     var partition: Int32
@@ -28,16 +28,16 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
     /// The index of the app. An index beyond the last app means no configured app.
     var appIndex: Int
     var event: Event
-    var ending: Ending
+    var recordOutcome: RecordOutcome
     var priority: UInt8
     var attempts: UInt8
     /// The status of APNs' answer; 0 if APNs did not answer.
     var status: UInt16
     /// When each of these steps happened, UNIX milliseconds; -1 if it did not happen.
-    var receivedMilliseconds: Int64
-    var admittedMilliseconds: Int64
-    var sentMilliseconds: Int64
-    var answeredMilliseconds: Int64
+    var receivedAtMilliseconds: Int64
+    var admittedAtMilliseconds: Int64
+    var sentAtMilliseconds: Int64
+    var answeredAtMilliseconds: Int64
     var finishedMilliseconds: Int64
 
     /// - Parameters:
@@ -47,38 +47,38 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
     public init(_ trace: RecordTrace, _ view: RecordView, seed: UInt64, finishedMilliseconds: Int64) {
         // Only the record's first result has the root span. A record that brings a token may have further
         // results: those of the held commands that the token releases.
-        let isRoot = trace.isBegunHere && view.earlierResultCount == 0
+        let isRoot = trace.beginsAtThisWorker && view.earlierResultCount == 0
         context = Self.context(of: trace, offset: view.offset, earlierResultCount: view.earlierResultCount, seed: seed)
-        parentSpan = isRoot ? nil : trace.context.span
+        parentSpanIdentifier = isRoot ? nil : trace.context.span
         topic = view.topic
         partition = view.partition
         offset = view.offset
         appIndex = view.appIndex
         event = view.event
-        ending = .outcome(view.outcome)
+        recordOutcome = .outcome(view.outcome)
         priority = view.priority
         attempts = view.attempts
-        status = view.status
-        receivedMilliseconds = view.receivedMilliseconds
-        admittedMilliseconds = view.admittedMilliseconds
-        sentMilliseconds = view.sentMilliseconds
-        answeredMilliseconds = view.answeredMilliseconds
+        status = view.httpStatus
+        receivedAtMilliseconds = view.receivedAtMilliseconds
+        admittedAtMilliseconds = view.admittedAtMilliseconds
+        sentAtMilliseconds = view.sentAtMilliseconds
+        answeredAtMilliseconds = view.answeredAtMilliseconds
         self.finishedMilliseconds = finishedMilliseconds
     }
 
     /// Makes the report of a command to an audience that was fanned out.
     ///
-    /// - Parameter admittedMilliseconds: UNIX milliseconds.
+    /// - Parameter admittedAtMilliseconds: UNIX milliseconds.
     public init(
         fannedOut trace: RecordTrace,
         _ view: RecordView,
         seed: UInt64,
-        admittedMilliseconds: Int64,
+        admittedAtMilliseconds: Int64,
         finishedMilliseconds: Int64
     ) {
         self.init(trace, view, seed: seed, finishedMilliseconds: finishedMilliseconds)
-        ending = .fannedOut
-        self.admittedMilliseconds = admittedMilliseconds
+        recordOutcome = .fannedOut
+        self.admittedAtMilliseconds = admittedAtMilliseconds
     }
 
     /// Makes the report of one finished range. The parent is the command's span, which the fan-out record
@@ -91,20 +91,20 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
         finishedMilliseconds: Int64
     ) {
         context = Self.context(of: trace, offset: range.offset, earlierResultCount: 0, seed: seed)
-        parentSpan = trace.context.span
+        parentSpanIdentifier = trace.context.span
         topic = .commands
         partition = range.partition
         offset = range.offset
         self.appIndex = appIndex
         event = range.event
-        ending = .range(range.outcome, members: range.members)
+        recordOutcome = .range(range.outcome, memberCount: range.memberCount)
         priority = range.priority
         attempts = 0
         status = 0
-        receivedMilliseconds = range.receivedMilliseconds
-        admittedMilliseconds = -1
-        sentMilliseconds = -1
-        answeredMilliseconds = -1
+        receivedAtMilliseconds = range.receivedAtMilliseconds
+        admittedAtMilliseconds = -1
+        sentAtMilliseconds = -1
+        answeredAtMilliseconds = -1
         self.finishedMilliseconds = finishedMilliseconds
     }
 
@@ -114,15 +114,15 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
     public static func context(of trace: RecordTrace, offset: Int64, earlierResultCount: Int, seed: UInt64)
         -> TraceContext
     {
-        guard !trace.isBegunHere || earlierResultCount > 0 else { return trace.context }
+        guard !trace.beginsAtThisWorker || earlierResultCount > 0 else { return trace.context }
         let number = UInt64(truncatingIfNeeded: offset) ^ UInt64(earlierResultCount) << 56
         return trace.context.child(span: mixSpan(seed ^ trace.context.span, number))
     }
 
     /// Returns the id of a child span. Each child span of a record has its own number, such as 1 for `admit`.
-    func childSpan(number: UInt64) -> UInt64 { Self.mixSpan(context.span, number) }
+    func childSpanIdentifier(number: UInt64) -> UInt64 { Self.mixSpan(context.span, number) }
 
-    /// Mixes two numbers into a third one that is never zero.
+    /// Never returns 0, because a span id of zeros is invalid (https://www.w3.org/TR/trace-context/).
     private static func mixSpan(_ first: UInt64, _ second: UInt64) -> UInt64 {
         var generator = SplitMix64(seed: first &+ second &* 0xD6E8_FEB8_6659_FD93)
         return generator.nextNonzero()
@@ -137,27 +137,27 @@ public struct FinishedRange: BitwiseCopyable, Sendable {
     public var event: Event
     public var outcome: RoundOutcome
     /// The number of members that the range's round has passed.
-    public var members: UInt32
+    public var memberCount: UInt32
     /// The priority (5 or 10) for members whose users do not allow frequent updates.
     public var priority: UInt8
     /// When the fan-out record was received, UNIX milliseconds.
-    public var receivedMilliseconds: Int64
+    public var receivedAtMilliseconds: Int64
 
     public init(
         partition: Int32,
         offset: Int64,
         event: Event,
         outcome: RoundOutcome,
-        members: UInt32,
+        memberCount: UInt32,
         priority: UInt8,
-        receivedMilliseconds: Int64
+        receivedAtMilliseconds: Int64
     ) {
         self.partition = partition
         self.offset = offset
         self.event = event
         self.outcome = outcome
-        self.members = members
+        self.memberCount = memberCount
         self.priority = priority
-        self.receivedMilliseconds = receivedMilliseconds
+        self.receivedAtMilliseconds = receivedAtMilliseconds
     }
 }

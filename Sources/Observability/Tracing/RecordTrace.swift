@@ -13,18 +13,18 @@ public struct RecordTrace {
     public static let bytesMax = contextBytes + traceStateBytesMax
 
     /// The trace id and a span. Each result of the record has a span of its own, and the parent of these spans is the
-    /// span of the context. If the trace begins here (``isBegunHere``), the span of the context is that of the first
-    /// result, and the parent of the later results' spans.
+    /// span of the context. If the trace begins here (``beginsAtThisWorker``), the span of the context is that of the
+    /// first result, and the parent of the later results' spans.
     public var context: TraceContext
     /// Whether the trace begins at this worker, because no valid header named a trace.
-    public var isBegunHere = false
+    public var beginsAtThisWorker = false
     /// The `tracestate` header; empty if there is none, or if it is longer than ``traceStateBytesMax``.
     public var traceState = UnsafeRawBufferPointer(start: nil, count: 0)
 
     /// Makes a trace without a `tracestate`.
-    public init(context: TraceContext, isBegunHere: Bool = false) {
+    public init(context: TraceContext, beginsAtThisWorker: Bool = false) {
         self.context = context
-        self.isBegunHere = isBegunHere
+        self.beginsAtThisWorker = beginsAtThisWorker
     }
 
     /// Reads what ``write(to:)`` wrote. Returns nil if there are too few bytes. The trace refers to the bytes
@@ -39,7 +39,7 @@ public struct RecordTrace {
             isSampled: flags & 1 != 0,
             isRandom: flags & 2 != 0
         )
-        isBegunHere = flags & 4 != 0
+        beginsAtThisWorker = flags & 4 != 0
         traceState = UnsafeRawBufferPointer(rebasing: bytes[Self.contextBytes...])
     }
 
@@ -52,7 +52,7 @@ public struct RecordTrace {
         buffer.storeBytes(of: context.traceHigh, toByteOffset: 0, as: UInt64.self)
         buffer.storeBytes(of: context.traceLow, toByteOffset: 8, as: UInt64.self)
         buffer.storeBytes(of: context.span, toByteOffset: 16, as: UInt64.self)
-        buffer[24] = UInt8(context.flags) | (isBegunHere ? 4 : 0)
+        buffer[24] = UInt8(context.flags) | (beginsAtThisWorker ? 4 : 0)
         UnsafeMutableRawBufferPointer(rebasing: buffer[Self.contextBytes...]).copyMemory(from: traceState)
         return UnsafeRawBufferPointer(rebasing: buffer[..<(Self.contextBytes + traceState.count)])
     }

@@ -54,28 +54,28 @@ package struct SpanEncoder: Sendable {
 
     private func spans(of trace: FinishedTrace) -> [TraceRequest.Span] {
         var spans = [consumeSpan(of: trace)]
-        if trace.admittedMilliseconds >= 0 {
+        if trace.admittedAtMilliseconds >= 0 {
             spans.append(
                 Self.span(
                     trace,
-                    identifier: trace.childSpan(number: 1),
+                    identifier: trace.childSpanIdentifier(number: 1),
                     parent: trace.context.span,
                     name: "admit",
                     kind: .internal,
-                    times: (trace.receivedMilliseconds, trace.admittedMilliseconds),
+                    times: (trace.receivedAtMilliseconds, trace.admittedAtMilliseconds),
                     attributes: []
                 )
             )
         }
-        if trace.sentMilliseconds >= 0, trace.answeredMilliseconds >= trace.sentMilliseconds {
+        if trace.sentAtMilliseconds >= 0, trace.answeredAtMilliseconds >= trace.sentAtMilliseconds {
             spans.append(
                 Self.span(
                     trace,
-                    identifier: trace.childSpan(number: 2),
+                    identifier: trace.childSpanIdentifier(number: 2),
                     parent: trace.context.span,
                     name: "send",
                     kind: .client,
-                    times: (trace.sentMilliseconds, trace.answeredMilliseconds),
+                    times: (trace.sentAtMilliseconds, trace.answeredAtMilliseconds),
                     attributes: [
                         .init("http.request.method", "POST"),
                         .init("http.response.status_code", Int64(trace.status)),
@@ -98,12 +98,12 @@ package struct SpanEncoder: Sendable {
             .init("messaging.destination.partition.id", "\(trace.partition)"),
             .init("messaging.consumer.group.name", groupIdentifier),
             .init("messaging.kafka.offset", trace.offset),
-            .init("causeway.outcome", "\(trace.ending.name)"),
+            .init("causeway.outcome", "\(trace.recordOutcome.name)"),
         ]
-        if case .range(_, let members) = trace.ending {
-            attributes.append(.init("causeway.members", Int64(members)))
+        if case .range(_, let memberCount) = trace.recordOutcome {
+            attributes.append(.init("causeway.members", Int64(memberCount)))
         }
-        if trace.ending != .outcome(.invalid) {
+        if trace.recordOutcome != .outcome(.invalid) {
             attributes.append(.init("causeway.event", "\(trace.event.name)"))
         }
         if apps.indices.contains(trace.appIndex) {
@@ -112,16 +112,16 @@ package struct SpanEncoder: Sendable {
         return Self.span(
             trace,
             identifier: trace.context.span,
-            parent: trace.parentSpan,
+            parent: trace.parentSpanIdentifier,
             name: "consume \(topic)",
             kind: .consumer,
-            times: (trace.receivedMilliseconds, trace.finishedMilliseconds),
+            times: (trace.receivedAtMilliseconds, trace.finishedMilliseconds),
             attributes: attributes
         )
     }
 
     private func topic(of trace: FinishedTrace) -> String {
-        if case .range = trace.ending { return fanoutTopic }
+        if case .range = trace.recordOutcome { return fanoutTopic }
         return trace.topic == .commands ? commandsTopic : registrationsTopic
     }
 
@@ -148,14 +148,14 @@ package struct SpanEncoder: Sendable {
             // receipt. So make sure that the end is not before the beginning.
             endTimeUnixNano: nanosecondText(max(times.begin, times.end)),
             attributes: attributes,
-            status: trace.ending.isError && kind != .internal ? .error : nil
+            status: trace.recordOutcome.isError && kind != .internal ? .error : nil
         )
     }
 
     private static func nanosecondText(_ milliseconds: Int64) -> String { String(max(0, milliseconds)) + "000000" }
 }
 
-extension FinishedTrace.Ending {
+extension FinishedTrace.RecordOutcome {
     fileprivate var name: StaticString {
         switch self {
         case .outcome(let outcome): outcome.name

@@ -74,7 +74,7 @@ public struct TraceContext: Sendable, Equatable, BitwiseCopyable {
     /// Reads at most 16 lower-case hexadecimal digits.
     private static func hexNumber(_ text: UnsafeRawBufferPointer, _ range: Range<Int>) -> UInt64? {
         let digits = UnsafeRawBufferPointer(rebasing: text[range])
-        guard Hexadecimal.isLowerCase(digits) else { return nil }
+        guard Hexadecimal.areLowerCaseDigits(digits) else { return nil }
         return digits.reduce(0) { $0 << 4 | UInt64(Hexadecimal.digitValue($1) ?? 0) }
     }
 

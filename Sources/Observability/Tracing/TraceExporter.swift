@@ -77,7 +77,7 @@ package actor TraceExporter {
         while !Task.isCancelled {
             try? await Task.sleep(for: Self.pollInterval)
             guard !Task.isCancelled else { return }
-            await exportWaiting(
+            await exportWaitingBatches(
                 timeoutMilliseconds: Self.requestTimeoutMilliseconds,
                 until: .now + Self.pollInterval * Self.requestsPerPollMax
             )
@@ -85,15 +85,15 @@ package actor TraceExporter {
     }
 
     /// Sends the remaining traces after the lanes have ended, and logs those that could not be sent.
-    package func finish() async {
+    package func exportRemainingTraces() async {
         let deadline = ContinuousClock.now + .milliseconds(Self.finishTimeoutMilliseconds)
-        while await exportWaiting(timeoutMilliseconds: Self.finishTimeoutMilliseconds, until: deadline) {}
-        giveUp()
+        while await exportWaitingBatches(timeoutMilliseconds: Self.finishTimeoutMilliseconds, until: deadline) {}
+        dropRemainingTraces()
     }
 
     /// Drops and counts the remaining traces. After a second stop signal the worker calls this instead of
-    /// ``finish()``.
-    package func giveUp() {
+    /// ``exportRemainingTraces()``.
+    package func dropRemainingTraces() {
         var records = waitingBatch?.traces.count ?? 0
         waitingBatch = nil
         for ring in rings {
@@ -108,10 +108,10 @@ package actor TraceExporter {
     ///
     /// - Returns: whether the collector took a batch, or refused one for good.
     @discardableResult
-    private func exportWaiting(timeoutMilliseconds: Int, until deadline: ContinuousClock.Instant) async -> Bool {
+    private func exportWaitingBatches(timeoutMilliseconds: Int, until deadline: ContinuousClock.Instant) async -> Bool {
         var hasSent = false
         for _ in 0..<Self.requestsPerPollMax {
-            if waitingBatch == nil { waitingBatch = nextBatch() }
+            if waitingBatch == nil { waitingBatch = popNextBatch() }
             guard waitingBatch != nil, !Task.isCancelled, ContinuousClock.now < deadline,
                 await sendWaitingBatch(timeoutMilliseconds: timeoutMilliseconds)
             else { break }
@@ -121,7 +121,7 @@ package actor TraceExporter {
         return hasSent
     }
 
-    func nextBatch() -> (traces: [FinishedTrace], attempts: Int)? {
+    func popNextBatch() -> (traces: [FinishedTrace], attempts: Int)? {
         var traces: [FinishedTrace] = []
         for number in rings.indices {
             let ring = rings[(firstRing + number) % rings.count]

@@ -29,9 +29,11 @@ package indirect enum FieldType: Sendable {
 
 extension FieldType {
     /// Seconds since 1970 with ten digits.
-    static let timestamp = integer(UInt64(Limits.timestampMin)...UInt64(Limits.timestampMax))
+    static let unixSeconds = integer(UInt64(Limits.timestampMin)...UInt64(Limits.timestampMax))
     /// Milliseconds since 1970 with 13 digits.
-    static let milliseconds = integer(UInt64(Limits.timestampMin) * 1_000...UInt64(Limits.timestampMax) * 1_000 + 999)
+    static let unixMilliseconds = integer(
+        UInt64(Limits.timestampMin) * 1_000...UInt64(Limits.timestampMax) * 1_000 + 999
+    )
     static let count = integer(0...UInt64(Int64.max))
     static let sequence = integer(0...UInt64.max)
     static let identifier = name(bytesMax: Limits.identifierBytesMax)
@@ -48,8 +50,9 @@ extension FieldType {
         case .channelIdentifier: "string, base64, 4 to \(ChannelIdentifier.bytesMax) characters"
         case .uuid: "string, a UUID"
         case .choice(let names): names.map { "`\"\($0)\"`" }.joined(separator: ", ")
-        case .integer(let range) where range == Self.range(of: .timestamp): "integer, UNIX seconds, 10 digits"
-        case .integer(let range) where range == Self.range(of: .milliseconds): "integer, UNIX milliseconds, 13 digits"
+        case .integer(let range) where range == Self.range(of: .unixSeconds): "integer, UNIX seconds, 10 digits"
+        case .integer(let range) where range == Self.range(of: .unixMilliseconds):
+            "integer, UNIX milliseconds, 13 digits"
         case .integer(let range) where range.upperBound == UInt64(Int64.max): "integer"
         case .integer(let range): "integer, \(range.lowerBound) to \(Self.withThousandsSeparator(range.upperBound))"
         case .integerChoice(let values): values.map { "`\($0)`" }.joined(separator: " or ")
@@ -78,16 +81,16 @@ extension FieldType {
 
 extension FieldType {
     /// Returns the type as a JSON Schema (draft 7).
-    func schema(_ description: FieldDescription) -> DocumentValue {
+    func schema(_ description: DescriptionSource) -> DocumentValue {
         switch self {
-        case .name(let bytesMax): Self.plainText(1, bytesMax)
+        case .name(let bytesMax): Self.textSchema(1, bytesMax)
         case .text: ["type": "string"]
-        case .policyName: Self.plainText(1, Limits.policyNameBytesMax, pattern: "^[A-Za-z0-9_-]+$")
+        case .policyName: Self.textSchema(1, Limits.policyNameBytesMax, pattern: "^[A-Za-z0-9_-]+$")
         case .token:
-            Self.plainText(Limits.tokenDigitsMin, Limits.tokenDigitsMax, pattern: "^([0-9A-Fa-f]{2})+$")
+            Self.textSchema(Limits.tokenDigitsMin, Limits.tokenDigitsMax, pattern: "^([0-9A-Fa-f]{2})+$")
         case .channelIdentifier:
             // Base64, as the decoder reads it: groups of four characters. The last two may be padding (`=`).
-            Self.plainText(
+            Self.textSchema(
                 4,
                 ChannelIdentifier.bytesMax,
                 pattern: "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})$"
@@ -116,7 +119,7 @@ extension FieldType {
 
     /// Returns the schema of a string without control characters. A pattern alone would allow a line end at
     /// the end of the string, because `$` also matches there in several regular-expression libraries.
-    private static func plainText(_ bytesMin: Int, _ bytesMax: Int, pattern: String? = nil) -> DocumentValue {
+    private static func textSchema(_ bytesMin: Int, _ bytesMax: Int, pattern: String? = nil) -> DocumentValue {
         .object(
             [
                 .init("type", "string"), .init("minLength", .number(UInt64(bytesMin))),

@@ -4,16 +4,16 @@ import LiveActivity
 package struct OutcomeReference: Sendable {
     package var name: String
     package var meaning: String
-    package var action: String
+    package var recommendedAction: String
 
-    init(_ name: StaticString, _ meaning: String, _ action: String) {
+    init(_ name: StaticString, _ meaning: String, _ recommendedAction: String) {
         self.name = name.description
         self.meaning = meaning
-        self.action = action
+        self.recommendedAction = recommendedAction
     }
 
     init(_ outcome: Outcome) {
-        let (meaning, action): (String, String) =
+        let (meaning, recommendedAction): (String, String) =
             switch outcome {
             case .accepted:
                 (
@@ -70,7 +70,7 @@ package struct OutcomeReference: Sendable {
                     "Wait for the activity's registration. If none comes, start another activity."
                 )
             }
-        self.init(outcome.name, meaning, action)
+        self.init(outcome.name, meaning, recommendedAction)
     }
 
     init(_ outcome: RoundOutcome) {

@@ -5,13 +5,13 @@ package struct ReasonReference: Sendable {
     package var outcome: String
     package var meaning: String
     /// What the reader of the result should do.
-    package var action: String
+    package var recommendedAction: String
 
-    private init(_ name: String, _ outcome: String, _ meaning: String, _ action: String) {
+    private init(_ name: String, _ outcome: String, _ meaning: String, _ recommendedAction: String) {
         self.name = name
         self.outcome = outcome
         self.meaning = meaning
-        self.action = action
+        self.recommendedAction = recommendedAction
     }
 
     package static let all = [

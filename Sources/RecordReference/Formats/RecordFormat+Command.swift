@@ -5,14 +5,14 @@ extension RecordFormat {
     package static let command = RecordFormat(
         name: "command",
         title: "Command",
-        topicKey: "commands",
+        topicConfigurationKey: "commands",
         topic: "causeway.commands",
         introduction: """
             A producer writes one command for each new state: an address, and Apple's `aps` dictionary, which is passed on byte for \
             byte. The whole body that APNs gets, `{"aps":…}` with the members of `payload`, has at most \
             4,096 bytes, or 5,120 if `channel` is an id.
             """,
-        key: """
+        keyMeaning: """
             the activity's id, or the audience's id, or the channel's id. Records with the same address must have the same key: a \
             partition keeps their order.
             """,
@@ -81,7 +81,12 @@ private enum CommandFormat {
             RecordField(
                 "payload",
                 .object(
-                    RecordShape([], otherKeys: .passedOn, forbidden: ["aps"], typeText: "object without the key `aps`")
+                    RecordShape(
+                        [],
+                        otherKeys: .passedOn,
+                        forbiddenKeys: ["aps"],
+                        typeText: "object without the key `aps`"
+                    )
                 ),
                 "Your own keys, which are beside `aps` in the body."
             ),
@@ -134,7 +139,7 @@ private enum CommandFormat {
             ),
             RecordField(
                 "timestamp",
-                .timestamp,
+                .unixSeconds,
                 .always,
                 "When this state was true. The newest wins. At most \(Limits.timestampLeadSecondsMax) s ahead of the worker's clock."
             ),

@@ -5,13 +5,13 @@ extension RecordFormat {
     package static let invalidation = RecordFormat(
         name: "invalidation",
         title: "Invalidation",
-        topicKey: "invalidations",
+        topicConfigurationKey: "invalidations",
         topic: "causeway.invalidations",
         introduction: """
             Workers write one for each token that APNs calls dead. Delete the token from your own tables if you have no later one. \
             Workers have already stopped using it.
             """,
-        key: "the activity's id, or the device's id.",
+        keyMeaning: "the activity's id, or the device's id.",
         headers: [],
         isWrittenByProducers: false,
         variants: [
@@ -67,13 +67,13 @@ extension RecordFormat {
     package static let channel = RecordFormat(
         name: "channel",
         title: "Channel",
-        topicKey: "channels",
+        topicConfigurationKey: "channels",
         topic: "causeway.channels",
         introduction: """
             Workers write which audience has which broadcast channel, so that an app can start activities on it. A tombstone says that the \
             channel was deleted. The topic is compacted.
             """,
-        key: "`app/environment/audience`.",
+        keyMeaning: "`app/environment/audience`.",
         headers: [],
         isWrittenByProducers: false,
         variants: [
@@ -99,7 +99,7 @@ extension RecordFormat {
                         ),
                         RecordField(
                             "storage",
-                            .choice(ChannelStorage.allCases.map(\.name.description)),
+                            .choice(ChannelStoragePolicy.allCases.map(\.name.description)),
                             .always,
                             "What APNs keeps for phones that are offline: nothing, or the newest message."
                         ),

@@ -5,14 +5,14 @@ extension RecordFormat {
     package static let registration = RecordFormat(
         name: "registration",
         title: "Registration",
-        topicKey: "registrations",
+        topicConfigurationKey: "registrations",
         topic: "causeway.registrations",
         introduction: """
             The app's server writes one registration for each token that it gets from a phone: the update token of an activity, or the \
             push-to-start token of a device. A record without a value (a tombstone) unregisters the activity or device that its key \
             names. The topic is compacted: it keeps the newest record of each key.
             """,
-        key: "the activity's id, or the device's id.",
+        keyMeaning: "the activity's id, or the device's id.",
         headers: [],
         isWrittenByProducers: true,
         variants: [
@@ -43,7 +43,7 @@ private enum RegistrationFormat {
             ),
             RecordField(
                 "registeredAt",
-                .milliseconds,
+                .unixMilliseconds,
                 .always,
                 "When the app got the token. Of two registrations the later one counts, and a token is dead only if APNs says so later."
             ),
@@ -74,7 +74,7 @@ private enum RegistrationFormat {
             ),
             RecordField(
                 "shows",
-                .either([.timestamp, .object(shownVersion)]),
+                .either([.unixSeconds, .object(shownVersion)]),
                 .sometimes("only with `activity`"),
                 "The version that the activity already shows. Older and equal states are not sent."
             ),
@@ -96,7 +96,7 @@ private enum RegistrationFormat {
 
     private static let shownVersion = RecordShape(
         [
-            RecordField("timestamp", .timestamp, .always, "`aps.timestamp` of the command."),
+            RecordField("timestamp", .unixSeconds, .always, "`aps.timestamp` of the command."),
             RecordField("sequence", .sequence, "Its `sequence`. Default: 0."),
         ],
         otherKeys: .refused

@@ -5,14 +5,14 @@ extension RecordFormat {
     package static let result = RecordFormat(
         name: "result",
         title: "Result",
-        topicKey: "results",
+        topicConfigurationKey: "results",
         topic: "causeway.results",
         introduction: """
             Workers write what became of each command. There are four kinds of record, because a command to an audience has several \
             results; tell them apart by the field that only they have. A result may come twice after a crash: `command` and `outcome` are \
             then the same. Ignore keys that you do not know.
             """,
-        key:
+        keyMeaning:
             "the activity's id, the audience's id or the channel's id, as the command's; for an `invalid` record its own key.",
         headers: [
             ("traceparent", "As the command's; with tracing, the worker's span."), ("tracestate", "As the command's."),
@@ -30,7 +30,7 @@ extension RecordFormat {
             the audience's id and `failed` or `unregistered`. A registration that is `invalid` has one.
             """,
         shape: RecordShape(
-            [ResultFields.command, ResultFields.appIfKnown] + ResultFields.address + [
+            [ResultFields.command, ResultFields.appIfKnown] + ResultFields.addressFields + [
                 RecordField(
                     "outcome",
                     .choice(Outcome.allCases.map(\.name.description)),
@@ -110,7 +110,7 @@ extension RecordFormat {
                 ResultFields.members,
                 RecordField(
                     "broadcasts",
-                    ResultFields.counts,
+                    ResultFields.outcomeCounts,
                     "How many broadcasts of the command had each outcome. Absent if the audience has no channel."
                 ),
                 RecordField("channel", .choice(["none"]), "The audience should have a channel and had none in time."),
@@ -127,7 +127,7 @@ extension RecordFormat {
                     "The alert was too old, so the state was sent without it."
                 ),
                 ResultFields.demoted, ResultFields.dropped,
-                RecordField("timestamp", .timestamp, .always, "`aps.timestamp` as it was sent."),
+                RecordField("timestamp", .unixSeconds, .always, "`aps.timestamp` as it was sent."),
                 ResultFields.source,
                 ResultFields.times([.record, .admitted, .first, .last]),
             ],
@@ -187,7 +187,7 @@ private enum ResultFields {
         .text,
         "The app's bundle id. Absent if the record could not be read or the app is unknown."
     )
-    static let address = [
+    static let addressFields = [
         RecordField("activity", .text, "The activity."),
         RecordField("audience", .text, "The audience: of the command, or of the member whose push failed."),
         RecordField("channel", .text, "The channel that the command named itself, with its `environment`."),
@@ -210,7 +210,7 @@ private enum ResultFields {
     )
     static let sentTimestamp = RecordField(
         "timestamp",
-        .timestamp,
+        .unixSeconds,
         "`aps.timestamp` as it was sent. It can be later than the command's, because it must be later than the last one."
     )
     static let roundOutcome = RecordField(
@@ -219,7 +219,7 @@ private enum ResultFields {
         .always,
         "See the table of audiences' outcomes."
     )
-    static let counts = FieldType.object(
+    static let outcomeCounts = FieldType.object(
         RecordShape(
             MemberOutcome.allCases.map {
                 RecordField($0.name.description, .count, "How many had it. Absent if none had.")
@@ -228,7 +228,7 @@ private enum ResultFields {
             typeText: "object: a count for each outcome that occurred"
         )
     )
-    static let members = RecordField("members", counts, .always, "How many members had each outcome.")
+    static let members = RecordField("members", outcomeCounts, .always, "How many members had each outcome.")
     static let source = RecordField(
         "source",
         .object(

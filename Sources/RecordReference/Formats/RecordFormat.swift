@@ -27,7 +27,7 @@ package struct RecordField: Sendable {
 }
 
 /// The text that a field's schema has as its `description`.
-enum FieldDescription {
+enum DescriptionSource {
     /// The field's meaning, for people who read the schema.
     case meaning
     /// The type in words. The library `CausewayRecords` has messages that say what a value must be, and
@@ -62,7 +62,7 @@ package struct RecordShape: Sendable {
     package var otherKeys: OtherKeys
     package var rules: [RecordRule]
     /// Keys that must not occur although other keys are passed on.
-    package var forbidden: [String]
+    package var forbiddenKeys: [String]
     /// The type in words, for an object inside a record.
     package var typeText: String?
 
@@ -70,18 +70,18 @@ package struct RecordShape: Sendable {
         _ fields: [RecordField],
         otherKeys: OtherKeys,
         rules: [RecordRule] = [],
-        forbidden: [String] = [],
+        forbiddenKeys: [String] = [],
         typeText: String? = nil
     ) {
         self.fields = fields
         self.otherKeys = otherKeys
         self.rules = rules
-        self.forbidden = forbidden
+        self.forbiddenKeys = forbiddenKeys
         self.typeText = typeText
     }
 
     /// Returns the shape as a JSON Schema (draft 7).
-    func schema(_ description: FieldDescription) -> DocumentValue {
+    func schema(_ description: DescriptionSource) -> DocumentValue {
         let properties =
             fields.map { field in
                 let text =
@@ -91,7 +91,7 @@ package struct RecordShape: Sendable {
                     }
                 return DocumentValue.Member(field.name, field.type.schema(description).withDescription(text))
             }
-            + forbidden.map { DocumentValue.Member($0, false) }
+            + forbiddenKeys.map { DocumentValue.Member($0, false) }
         var members: [DocumentValue.Member] = [.init("type", "object"), .init("properties", .object(properties))]
         let required = fields.filter { $0.presence == .always }.map(\.name)
         if !required.isEmpty { members.append(.init("required", .texts(required))) }
@@ -110,12 +110,12 @@ package struct RecordShape: Sendable {
     }
 
     /// Returns the path of each field, joined with dots, and whether the field is in every record.
-    package func paths(_ prefix: String = "") -> [(path: String, isRequired: Bool)] {
+    package func fieldPaths(_ prefix: String = "") -> [(path: String, isRequired: Bool)] {
         fields.flatMap { field -> [(path: String, isRequired: Bool)] in
             let path = prefix + field.name
             let isRequired = field.presence == .always
             return [(path, isRequired)]
-                + field.type.shapes.flatMap { $0.paths(path + ".") }.map { ($0.path, $0.isRequired && isRequired) }
+                + field.type.shapes.flatMap { $0.fieldPaths(path + ".") }.map { ($0.path, $0.isRequired && isRequired) }
         }
     }
 }
@@ -150,11 +150,11 @@ package struct RecordFormat: Sendable {
     package var name: String
     package var title: String
     /// The configuration key of the topic's name, below `kafka.topics`. `topic` is the default name.
-    package var topicKey: String
+    package var topicConfigurationKey: String
     package var topic: String
     package var introduction: String
     /// The meaning of the Kafka record's key.
-    package var key: String
+    package var keyMeaning: String
     package var headers: [(name: String, meaning: String)]
     /// Whether producers write the records, and workers read them.
     package var isWrittenByProducers: Bool

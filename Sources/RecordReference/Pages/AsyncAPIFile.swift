@@ -31,7 +31,7 @@ package enum AsyncAPIFile {
             ),
             "operations": .object(
                 formats.map { Member(operationName($0), operation($0)) } + [
-                    Member("receiveDeadLetter", receiveDeadLetter)
+                    Member("receiveDeadLetter", deadLetterOperation)
                 ]
             ),
             "components": [
@@ -80,7 +80,7 @@ package enum AsyncAPIFile {
             )
         )
         members.append(
-            .init("bindings", ["kafka": ["key": ["type": "string", "description": .text(format.key)]]])
+            .init("bindings", ["kafka": ["key": ["type": "string", "description": .text(format.keyMeaning)]]])
         )
         return .object(members)
     }
@@ -98,7 +98,7 @@ package enum AsyncAPIFile {
         "messages": ["deadLetter": ["$ref": "#/components/messages/deadLetter"]],
     ]
 
-    private static let receiveDeadLetter: DocumentValue = [
+    private static let deadLetterOperation: DocumentValue = [
         "action": "receive",
         "channel": ["$ref": "#/channels/deadLetter"],
         "messages": [["$ref": "#/channels/deadLetter/messages/deadLetter"]],

@@ -2,7 +2,7 @@ import LiveActivity
 
 /// The tables of outcomes, reasons and faults.
 extension RecordPage {
-    static let outcomes =
+    static let outcomesSection =
         "## Outcomes\n\n" + outcomeTable(Outcome.allCases.map { OutcomeReference($0) })
         + "\n### Outcomes of a command to an audience\n\nThey are in the results of ranges and of the whole command.\n\n"
         + outcomeTable(RoundOutcome.allCases.map { OutcomeReference($0) })
@@ -11,10 +11,13 @@ extension RecordPage {
         + outcomeTable(MemberOutcome.allCases.map { OutcomeReference($0) })
 
     private static func outcomeTable(_ outcomes: [OutcomeReference]) -> String {
-        markdownTable(["outcome", "meaning", "what to do"], outcomes.map { ["`\($0.name)`", $0.meaning, $0.action] })
+        markdownTable(
+            ["outcome", "meaning", "what to do"],
+            outcomes.map { ["`\($0.name)`", $0.meaning, $0.recommendedAction] }
+        )
     }
 
-    static let reasons =
+    static let reasonsSection =
         """
         ## Reasons
 
@@ -26,14 +29,14 @@ extension RecordPage {
         """
         + markdownTable(
             ["reason", "outcome", "meaning", "what to do"],
-            ReasonReference.all.map { ["`\($0.name)`", $0.outcome, $0.meaning, $0.action] }
+            ReasonReference.all.map { ["`\($0.name)`", $0.outcome, $0.meaning, $0.recommendedAction] }
         )
 
-    static let faults =
+    static let faultsSection =
         "## Codes of invalid records\n\n"
         + markdownTable(["code", "meaning"], FaultReference.all.map { ["`\($0.name)`", $0.meaning] })
 
-    static let silentFailures = """
+    static let silentFailuresSection = """
         ## Traps
 
         APNs answers 200 and the result is `accepted`, but the phone shows nothing new, if
@@ -46,12 +49,12 @@ extension RecordPage {
 
         """
 
-    static let schemaDifferences =
+    static let schemaDifferencesSection =
         """
         ## What the schemas cannot say
 
         Every record that the worker accepts is valid by its schema. The reverse has exceptions. `causeway check` knows them all.
 
 
-        """ + SchemaDifference.allCases.map { "- \($0.text)\n" }.joined()
+        """ + RuleBeyondSchema.allCases.map { "- \($0.text)\n" }.joined()
 }

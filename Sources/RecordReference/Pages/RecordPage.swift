@@ -6,7 +6,8 @@ package enum RecordPage {
 
     package static var markdown: String {
         ([introduction] + RecordFormat.all.map(section) + [
-            deadLetters, outcomes, reasons, faults, silentFailures, schemaDifferences,
+            deadLettersSection, outcomesSection, reasonsSection, faultsSection, silentFailuresSection,
+            schemaDifferencesSection,
         ])
         .joined(separator: "\n")
     }
@@ -31,13 +32,13 @@ package enum RecordPage {
 
             \(format.introduction)
 
-            Key: \(format.key) Schema: [\(format.name).schema.json](../\(format.schemaPath)).
+            Key: \(format.keyMeaning) Schema: [\(format.name).schema.json](../\(format.schemaPath)).
 
             """
         for variant in format.variants {
             if format.variants.count > 1 { text += "\n### \(variant.title)\n\n\(variant.introduction)\n" }
-            text += "\n" + table(variant.shape) + "\n" + rules(variant.shape) + json(variant.example)
-            for (meaning, record) in variant.moreExamples { text += "\n\(meaning)\n\n" + json(record) }
+            text += "\n" + table(variant.shape) + "\n" + rules(variant.shape) + jsonBlock(variant.example)
+            for (meaning, record) in variant.moreExamples { text += "\n\(meaning)\n\n" + jsonBlock(record) }
         }
         if !format.headers.isEmpty {
             text += "\n" + markdownTable(["header", "meaning"], format.headers.map { ["`\($0.name)`", $0.meaning] })
@@ -45,7 +46,7 @@ package enum RecordPage {
         return text
     }
 
-    private static func json(_ record: String) -> String { "```json\n\(record)\n```\n" }
+    private static func jsonBlock(_ record: String) -> String { "```json\n\(record)\n```\n" }
 
     private static func table(_ shape: RecordShape) -> String {
         markdownTable(["field", "type", "present", "meaning"], rows(shape, ""))
@@ -80,7 +81,7 @@ package enum RecordPage {
             + otherKeyRules
     }
 
-    private static let deadLetters =
+    private static let deadLettersSection =
         """
         ## Dead letter: `\(DeadLetterReference.topic)`
 
@@ -89,7 +90,7 @@ package enum RecordPage {
 
 
         """ + markdownTable(["header", "meaning"], DeadLetterReference.headers.map { ["`\($0.name)`", $0.meaning] })
-        + "\nThis record has its time in milliseconds:\n\n" + json(DeadLetterReference.exampleRecord)
+        + "\nThis record has its time in milliseconds:\n\n" + jsonBlock(DeadLetterReference.exampleRecord)
         + "\nIts dead letter has the same key and the same value, and these headers:\n\n"
         + markdownTable(
             ["header", "value"],

@@ -8,9 +8,9 @@ import Reactor
 /// server or a server with slots cannot be reached, and so finds the replica that replaces the server.
 final class Cluster {
     /// The shortest time between two look-ups of the slots, once the cluster has a map.
-    static let refreshSpacingMilliseconds: Int64 = 1_000
+    static let lookupSpacingMilliseconds: Int64 = 1_000
     /// The longest random delay before a look-up of the slots, unless the last look-up failed.
-    static let refreshJitterMilliseconds: Int64 = 250
+    static let lookupJitterMilliseconds: Int64 = 250
     /// How long the connection to a server without slots stays after an ASK has named the server. While a
     /// slot moves to this server, further ASKs may name it.
     static let askedServerKeepMilliseconds: Int64 = 60_000
@@ -28,7 +28,7 @@ final class Cluster {
     }
 
     private enum ClusterTimer: UInt64 {
-        case refresh, retirement
+        case lookup, retirement
     }
 
     private let loop: EventLoop
@@ -49,8 +49,8 @@ final class Cluster {
 
     private var isClosed = false
     private var hasSlotMap = false
-    private var isRefreshRequested = false
-    private var refreshTimer = TimerIdentifier.none
+    private var isLookupRequested = false
+    private var lookupTimer = TimerIdentifier.none
     private var retirementTimer = TimerIdentifier.none
     private var lookupStartedAtMilliseconds = Int64.min
     private var lookupPause = ReconnectPause()
@@ -81,7 +81,7 @@ final class Cluster {
         guard !isClosed else { return }
         isClosed = true
         lookup.cancel()
-        loop.cancel(refreshTimer)
+        loop.cancel(lookupTimer)
         loop.cancel(retirementTimer)
         for connection in connections { connection?.close() }
     }
@@ -95,7 +95,7 @@ final class Cluster {
         return nodes.indices.count { nodes[$0]?.hasSlots == true && connections[$0]?.isReady != true }
     }
 
-    var outstandingCount: Int { connections.reduce(0) { $0 + ($1?.outstandingCount ?? 0) } }
+    var outstandingCallCount: Int { connections.reduce(0) { $0 + ($1?.outstandingCallCount ?? 0) } }
 
     // MARK: - Keys
 
@@ -107,7 +107,7 @@ final class Cluster {
         let owner = Int(slotOwners[keySlot.slot])
         guard owner < connections.count, let connection = connections[owner], connection.isReady else {
             // The slot may have a new owner, so look up the slots again.
-            requestRefresh()
+            requestLookup()
             return nil
         }
         connection.prepareCall(keyFingerprint: keySlot.fingerprint)
@@ -119,7 +119,7 @@ final class Cluster {
             return nil
         }
         askRedirections.remove(fingerprint)
-        connection.prepareAskedCall(keyFingerprint: fingerprint)
+        connection.sendAsking(keyFingerprint: fingerprint)
         return connection
     }
 
@@ -207,33 +207,33 @@ final class Cluster {
     // MARK: - The slots
 
     /// Requests a look-up of the slots soon. Does nothing if one is already requested.
-    private func requestRefresh() {
-        guard !isRefreshRequested, !isClosed else { return }
-        isRefreshRequested = true
-        if !lookup.isRunning { scheduleRefresh() }
+    private func requestLookup() {
+        guard !isLookupRequested, !isClosed else { return }
+        isLookupRequested = true
+        if !lookup.isRunning { scheduleLookup() }
     }
 
-    private func scheduleRefresh() {
-        guard refreshTimer == .none else { return }
-        var waitMilliseconds = Int64.random(in: 0...Self.refreshJitterMilliseconds)
+    private func scheduleLookup() {
+        guard lookupTimer == .none else { return }
+        var waitMilliseconds = Int64.random(in: 0...Self.lookupJitterMilliseconds)
         if lookupStartedAtMilliseconds != .min {
             waitMilliseconds += max(
                 0,
-                lookupStartedAtMilliseconds + Self.refreshSpacingMilliseconds - loop.nowMilliseconds
+                lookupStartedAtMilliseconds + Self.lookupSpacingMilliseconds - loop.nowMilliseconds
             )
         }
-        startRefreshTimer(waitMilliseconds)
+        startLookupTimer(waitMilliseconds)
     }
 
-    private func startRefreshTimer(_ milliseconds: Int64) {
+    private func startLookupTimer(_ milliseconds: Int64) {
         // After a failed look-up the timer may be set already, because the handler may have requested a look-up in
         // `redisLost`. The pause after the failure replaces that time.
-        loop.cancel(refreshTimer)
-        refreshTimer = loop.schedule(afterMilliseconds: milliseconds, handler: self, tag: ClusterTimer.refresh.rawValue)
+        loop.cancel(lookupTimer)
+        lookupTimer = loop.schedule(afterMilliseconds: milliseconds, handler: self, tag: ClusterTimer.lookup.rawValue)
     }
 
     private func startLookup() {
-        isRefreshRequested = false
+        isLookupRequested = false
         lookupStartedAtMilliseconds = loop.nowMilliseconds
         lookup.find(candidates: findLookupCandidates()) { [weak self] result in
             self?.handleLookupResult(result)
@@ -258,12 +258,12 @@ final class Cluster {
             lookupPause.reset()
             applySlotMap(map)
             // Look up again until each slot has a server that is ready.
-            if isRefreshRequested || !areAllSlotsServed { scheduleRefresh() }
+            if isLookupRequested || !areAllSlotsServed { scheduleLookup() }
         case .failure(let error):
             handler?.redisLost(error)
             guard !isClosed else { return }
-            startRefreshTimer(
-                max(lookupPause.nextPauseMilliseconds(), hasSlotMap ? Self.refreshSpacingMilliseconds : 0)
+            startLookupTimer(
+                max(lookupPause.nextPauseMilliseconds(), hasSlotMap ? Self.lookupSpacingMilliseconds : 0)
             )
         }
     }
@@ -291,14 +291,14 @@ final class Cluster {
 
     private func followRedirection(_ redirection: Redirection, keyFingerprint: UInt64) {
         // If all indices are in use, only the next look-up can help.
-        guard let index = findOrAddNode(at: redirection.location) else { return requestRefresh() }
+        guard let index = findOrAddNode(at: redirection.location) else { return requestLookup() }
         if redirection.isAsk {
             nodes[index]?.askedAtMilliseconds = loop.nowMilliseconds
             if keyFingerprint != 0 { askRedirections.insert(keyFingerprint, node: index) }
         } else {
             nodes[index]?.hasSlots = true
             slotOwners[redirection.slot] = UInt16(index)
-            requestRefresh()
+            requestLookup()
         }
     }
 }
@@ -316,7 +316,7 @@ extension Cluster: ConnectionDelegate, TimerHandler {
         if nodes[index]?.retiresAtMilliseconds != .max {
             removeNode(index)
         } else {
-            requestRefresh()
+            requestLookup()
         }
     }
 
@@ -324,16 +324,16 @@ extension Cluster: ConnectionDelegate, TimerHandler {
         if let redirection = Redirection(error: error, from: connection.location) {
             followRedirection(redirection, keyFingerprint: call.keyFingerprint)
         } else if call.kind == .call, RedisError(reply: error).concernsSlots {
-            requestRefresh()
+            requestLookup()
         }
     }
 
     func timerFired(tag: UInt64) {
         switch ClusterTimer(rawValue: tag) {
-        case .refresh:
-            refreshTimer = .none
+        case .lookup:
+            lookupTimer = .none
             // If all servers have become ready since the look-up was scheduled, it is not needed any more.
-            if isRefreshRequested || !hasSlotMap || !areAllSlotsServed { startLookup() }
+            if isLookupRequested || !hasSlotMap || !areAllSlotsServed { startLookup() }
         case .retirement:
             retirementTimer = .none
             removeRetiredNodes()

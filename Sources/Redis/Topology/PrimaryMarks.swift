@@ -15,17 +15,17 @@ public final class PrimaryMarks {
         /// The texts under the requested names, in the order of the names; nil for a name without a text.
         public let texts: [String?]
         /// The anchors that the primary serves, as indices of ``SlotAnchors/tags``. Not empty.
-        let anchors: [Int]
+        let anchorIndices: [Int]
     }
 
     public enum WriteMode: Sendable {
         /// Writes the mark at all anchors of the primary, whether it exists there or not.
-        case writeAll
+        case writeAtAllAnchors
         /// Writes the mark at those anchors of the primary where it already exists.
-        case replaceAll
+        case replaceAtAllAnchors
         /// Writes the mark at the primary's first anchor, which ``readMarks(_:)`` reads, if it already exists there.
         /// This takes one write, the other modes take one for each anchor.
-        case replaceFirst
+        case replaceAtFirstAnchor
     }
 
     /// The maximum number of marks that are read or written at once. It must not exceed
@@ -81,7 +81,7 @@ public final class PrimaryMarks {
         }
     }
 
-    private func readMarks(_ names: [String], at location: RedisURL.Location, _ anchors: [Int]) -> Primary? {
+    private func readMarks(_ names: [String], at location: RedisURL.Location, _ anchorIndices: [Int]) -> Primary? {
         guard
             case .success(let reply)? =
                 connections.sendWithoutRedirection([(location, Self.arguments("INFO", "server"))]).first
@@ -92,7 +92,7 @@ public final class PrimaryMarks {
         var texts: [String?] = []
         for start in stride(from: 0, to: names.count, by: Self.marksPerBatchMax) {
             let batch = names[start..<min(start + Self.marksPerBatchMax, names.count)]
-            let commands = batch.map { (location, [Array("GET".utf8), key($0, at: anchors[0])]) }
+            let commands = batch.map { (location, [Array("GET".utf8), key($0, at: anchorIndices[0])]) }
             for markReply in connections.sendWithoutRedirection(commands) {
                 switch markReply {
                 case .success(.null): texts.append(nil)
@@ -102,18 +102,18 @@ public final class PrimaryMarks {
                 }
             }
         }
-        return Primary(location: location, server: server, texts: texts, anchors: anchors)
+        return Primary(location: location, server: server, texts: texts, anchorIndices: anchorIndices)
     }
 
     // MARK: - Writing
 
     /// Writes marks to the primary.
     ///
-    /// - Returns: for each mark, whether it was written at every anchor that `mode` covers. `replaceAll` and
-    ///   `replaceFirst` do not create a missing mark, because a new mark would hide that the server lost its data after
-    ///   ``readMarks(_:)``.
+    /// - Returns: for each mark, whether it was written at every anchor that `mode` covers. `replaceAtAllAnchors` and
+    ///   `replaceAtFirstAnchor` do not create a missing mark, because a new mark would hide that the server lost its
+    ///   data after ``readMarks(_:)``.
     public func writeMarks(_ marks: [(name: String, text: String)], to primary: Primary, _ mode: WriteMode) -> [Bool] {
-        let writtenAnchors = mode.isEverywhere ? primary.anchors[...] : primary.anchors.prefix(1)
+        let writtenAnchors = mode.coversAllAnchors ? primary.anchorIndices[...] : primary.anchorIndices.prefix(1)
         var isWritten = [Bool](repeating: true, count: marks.count)
         for anchor in writtenAnchors {
             for start in stride(from: 0, to: marks.count, by: Self.marksPerBatchMax) {
@@ -141,8 +141,8 @@ public final class PrimaryMarks {
 }
 
 extension PrimaryMarks.WriteMode {
-    fileprivate var isEverywhere: Bool { self != .replaceFirst }
-    fileprivate var replacesOnlyExisting: Bool { self != .writeAll }
+    fileprivate var coversAllAnchors: Bool { self != .replaceAtFirstAnchor }
+    fileprivate var replacesOnlyExisting: Bool { self != .writeAtAllAnchors }
 }
 
 extension ServerInformation {

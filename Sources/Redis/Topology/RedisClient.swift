@@ -92,10 +92,10 @@ public final class RedisClient {
     }
 
     /// The number of calls, and of the connections' own commands, that have no reply yet.
-    public var outstandingCount: Int {
+    public var outstandingCallCount: Int {
         switch backend {
-        case .single(let connection), .sentinel(let connection, _): connection.outstandingCount
-        case .cluster(let cluster): cluster.outstandingCount
+        case .single(let connection), .sentinel(let connection, _): connection.outstandingCallCount
+        case .cluster(let cluster): cluster.outstandingCallCount
         }
     }
 

@@ -41,10 +41,10 @@ final class ValueReader {
     /// Returns nil if memory could not be allocated.
     init?() {
         let callbacks = redisReplyObjectFunctions(
-            createString: takeString,
-            createArray: takeArray,
-            createInteger: takeInteger,
-            createNil: takeNull,
+            createString: appendString,
+            createArray: appendArray,
+            createInteger: appendInteger,
+            createNil: appendNull,
             freeObject: { _ in }
         )
         partialValue = .allocate(capacity: 1)
@@ -143,7 +143,7 @@ private func append(
     return add(&context.assumingMemoryBound(to: PartialValue.self).pointee) ? context : nil
 }
 
-private func takeString(
+private func appendString(
     _ task: UnsafePointer<redisReadTask>?,
     _ bytes: UnsafeMutablePointer<CChar>?,
     _ count: Int
@@ -153,14 +153,14 @@ private func takeString(
     return append(task) { $0.append(value, byteCount: count) }
 }
 
-private func takeArray(_ task: UnsafePointer<redisReadTask>?, _ count: Int32) -> UnsafeMutableRawPointer? {
+private func appendArray(_ task: UnsafePointer<redisReadTask>?, _ count: Int32) -> UnsafeMutableRawPointer? {
     append(task) { $0.appendArray(count: Int(count)) }
 }
 
-private func takeInteger(_ task: UnsafePointer<redisReadTask>?, _ value: Int64) -> UnsafeMutableRawPointer? {
+private func appendInteger(_ task: UnsafePointer<redisReadTask>?, _ value: Int64) -> UnsafeMutableRawPointer? {
     append(task) { $0.append(.integer(value)) }
 }
 
-private func takeNull(_ task: UnsafePointer<redisReadTask>?) -> UnsafeMutableRawPointer? {
+private func appendNull(_ task: UnsafePointer<redisReadTask>?) -> UnsafeMutableRawPointer? {
     append(task) { $0.append(.null) }
 }

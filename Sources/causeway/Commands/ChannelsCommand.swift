@@ -33,7 +33,7 @@ struct ChannelsCommand: AsyncParsableCommand {
 
 /// The options that choose an app and an environment.
 struct ChannelOptions: ParsableArguments {
-    @OptionGroup var file: ConfigurationFileOption
+    @OptionGroup var configurationFile: ConfigurationFileOption
 
     @Option(help: ArgumentHelp("The app; optional if there is only one.", valueName: "bundle id"))
     var app: String?
@@ -47,7 +47,7 @@ struct ChannelOptions: ParsableArguments {
     ///   ``ChannelRefusal``, prints why and throws the exit code.
     /// - Parameter name: the name of the subcommand, for messages.
     func withKeeper(_ name: String, _ body: (ChannelKeeper, AppEnvironment) async throws -> Void) async throws {
-        let configuration = try file.load(requiresFiles: true)
+        let configuration = try configurationFile.load(requiresFiles: true)
         let keeper: ChannelKeeper?
         do {
             keeper = try ChannelKeeper.make(configuration) { event in Self.print(event, name) }
@@ -204,9 +204,9 @@ struct ReconcileChannelsCommand: AsyncParsableCommand {
         try await options.withKeeper("reconcile") { keeper, appEnvironment in
             let reconciliation = try await keeper.reconcile(appEnvironment, deletesUnknown: deleteUnknown)
             StandardStreams.printOutput(
-                "deleted without an owner: \(reconciliation.orphanChannels.count), deleted when due: \(reconciliation.entriesToDelete.count), "
+                "deleted without an owner: \(reconciliation.channelsToDelete.count), deleted when due: \(reconciliation.entriesToDelete.count), "
                     + "created again: \(reconciliation.lostEntries.count), published: \(reconciliation.unpublishedEntries.count), "
-                    + "of others: \(reconciliation.unknownChannels.count)"
+                    + "of others: \(reconciliation.possiblyForeignChannels.count)"
             )
             if reconciliation.hasCreationUnderWay {
                 StandardStreams.printError("channels are being created: unknown ones are left. Run it again later")

@@ -27,7 +27,7 @@ struct CheckCommand: ParsableCommand {
             """
     )
 
-    @OptionGroup var file: ConfigurationFileOption
+    @OptionGroup var configurationFile: ConfigurationFileOption
 
     @Flag(help: "Require that the files named in the configuration exist here.")
     var files = false
@@ -39,7 +39,7 @@ struct CheckCommand: ParsableCommand {
     var registrations: [String] = []
 
     func validate() throws {
-        guard file.config != nil || !commands.isEmpty || !registrations.isEmpty else {
+        guard configurationFile.config != nil || !commands.isEmpty || !registrations.isEmpty else {
             throw ValidationError("name something to check: --config, --commands or --registrations")
         }
         guard (commands + registrations).count(where: { $0 == "-" }) <= 1 else {
@@ -51,7 +51,7 @@ struct CheckCommand: ParsableCommand {
         var configurationFaultCount = 0
         var configuredNames: RecordCheck.ConfiguredNames?
         var contracts: [String: ContractRule] = [:]
-        if let config = file.config {
+        if let config = configurationFile.config {
             let loader = ConfigurationLoading.makeStartupLoader(requiresFiles: files)
             do {
                 let configuration = try loader.load(path: config)
@@ -95,7 +95,7 @@ struct CheckCommand: ParsableCommand {
         }
         for remark in recordCheck.droppedFieldsRemarks { StandardStreams.printError(remark) }
         let recordFaultCount = recordCheck.faultCount + inputFaultCount
-        if file.config != nil {
+        if configurationFile.config != nil {
             StandardStreams.printError("configuration: \(Self.faultCountText(configurationFaultCount))")
         }
         if !commands.isEmpty || !registrations.isEmpty {

@@ -37,7 +37,7 @@ struct InspectCommand: ParsableCommand {
     @Argument(help: ArgumentHelp("The activity. Default: the whole app.", valueName: "activity"))
     var activity: String?
 
-    @OptionGroup var file: ConfigurationFileOption
+    @OptionGroup var configurationFile: ConfigurationFileOption
 
     @Option(help: ArgumentHelp("The app; optional if there is only one.", valueName: "bundle id"))
     var app: String?
@@ -74,7 +74,7 @@ struct InspectCommand: ParsableCommand {
     }
 
     func run() throws {
-        let configuration = try file.load(requiresFiles: false)
+        let configuration = try configurationFile.load(requiresFiles: false)
         let inspectedApp = try inspectedApp(in: configuration)
         let queries: RedisQueries
         do {
@@ -117,7 +117,11 @@ struct InspectCommand: ParsableCommand {
         guard let configuredApp = configuration.apps.first(where: { $0.bundleId == app }) else {
             throw ValidationError("--app \(app): is not in the configuration, which has \(bundles)")
         }
-        return InspectedApp(bundleIdentifier: app, policyName: configuredApp.policy, policies: configuration.policies)
+        return InspectedApp(
+            bundleIdentifier: app,
+            defaultPolicyName: configuredApp.policy,
+            policies: configuration.policies
+        )
     }
 
     private func show(
@@ -140,12 +144,12 @@ struct InspectCommand: ParsableCommand {
             app: app,
             activity: activity,
             policy: app.policy(named: resultSection?.policyName),
-            lifetimeEndsMilliseconds: app.limitsLifetimes ? try lifetimeEndMilliseconds(of: key, queries) : nil,
+            lifetimeEndsAtMilliseconds: app.limitsLifetimes ? try lifetimeEndMilliseconds(of: key, queries) : nil,
             nowMilliseconds: nowMilliseconds
         )
         print(
             json
-                ? [report.json(results: resultSection?.json).line]
+                ? [report.json(results: resultSection?.json).oneLineJSON]
                 : report.lines() + (resultSection?.lines(nowMilliseconds: nowMilliseconds) ?? [])
         )
     }
@@ -166,7 +170,7 @@ struct InspectCommand: ParsableCommand {
             policy: app.policy(named: nil),
             nowMilliseconds: try queries.serverTimeMilliseconds(for: key)
         )
-        print(json ? [report.json.line] : report.lines())
+        print(json ? [report.json.oneLineJSON] : report.lines())
     }
 
     private func show(audience: String, of app: InspectedApp, _ queries: RedisQueries) throws {
@@ -188,12 +192,12 @@ struct InspectCommand: ParsableCommand {
             resultsMax: results,
             nowMilliseconds: try queries.serverTimeMilliseconds(for: segments.recordKey)
         )
-        print(json ? [report.json.line] : report.lines())
+        print(json ? [report.json.oneLineJSON] : report.lines())
     }
 
     private func showOverview(of app: InspectedApp, _ queries: RedisQueries) throws {
         let policy = app.policy(named: nil)
-        let scan = try queries.scanKeys(match: app.activityPattern, keysMax: AppOverview.activitiesMax)
+        let scan = try queries.scanKeys(match: app.activityKeyPattern, keysMax: AppOverview.activitiesMax)
         let nowMilliseconds = try queries.serverTimeMilliseconds()
         var overview = AppOverview()
         for start in stride(from: 0, to: scan.keys.count, by: AppOverview.activitiesPerBatch) {
@@ -223,7 +227,7 @@ struct InspectCommand: ParsableCommand {
                         nowMilliseconds: nowMilliseconds,
                         isComplete: scan.isComplete
                     )
-                    .line
+                    .oneLineJSON
                 ]
                 : overview.lines(
                     app: app,

@@ -59,7 +59,7 @@ struct PlanCommand: ParsableCommand {
     var coresPerPod = FleetParameters().coresPerPod
 
     @Option(help: ArgumentHelp("How busy lanes may be at the peak, per cent.", valueName: "percent"))
-    var busyPercent = FleetParameters().busyPercent
+    var busyPercent = FleetParameters().laneBusyPercentMax
 
     @Option(help: ArgumentHelp("Copies that Kafka keeps of each record.", valueName: "count"))
     var replication: Int64 = 3
@@ -72,15 +72,15 @@ struct PlanCommand: ParsableCommand {
 
     func validate() throws {
         do {
-            _ = try plan()
+            _ = try planText()
         } catch let error as CapacityError {
             throw ValidationError("--\(error)")
         }
     }
 
-    func run() throws { print(try plan(), terminator: "") }
+    func run() throws { print(try planText(), terminator: "") }
 
-    private func plan() throws -> String {
+    private func planText() throws -> String {
         if let audienceMembers { return try AudiencePlan(demand: demand(ofAudience: audienceMembers)).text }
         guard let activities else {
             throw ValidationError("Missing expected argument '--activities <count>', or '--audience-members <count>'")
@@ -92,7 +92,7 @@ struct PlanCommand: ParsableCommand {
         var fleet = FleetParameters()
         fleet.pools = pools
         fleet.coresPerPod = coresPerPod
-        fleet.busyPercent = busyPercent
+        fleet.laneBusyPercentMax = busyPercent
         fleet.redisNodeGibibytes = redisNodeGibibytes
         return fleet
     }

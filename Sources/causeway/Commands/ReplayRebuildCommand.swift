@@ -112,14 +112,14 @@ struct ReplayRebuildCommand: ParsableCommand {
         let range = registrations ? nil : try options.range(defaultFrom: Self.defaultFrom)
         if let range, !execute {
             try run.read(range)
-            rebuilder.setExpectedActivities(run.table.entries.keys)
+            rebuilder.rememberRegistrations(run.table.entries.keys)
         }
         guard run.unreadRanges.isEmpty else { return }
         try run.readRegistrations { message in
             try rebuilder.collectRegistration(
                 message.value,
                 key: message.key,
-                recordMilliseconds: message.timestampMilliseconds
+                recordTimestampMilliseconds: message.timestampMilliseconds
             )
         }
         try rebuilder.flush()

@@ -60,7 +60,7 @@ struct ReplaySendCommand: ParsableCommand {
             let includesStarts = starts
             try run.decide(includesStarts: includesStarts) { decision, tally, progress in
                 var decision = decision
-                if decision.verdict.reason.isSent, sender != nil {
+                if decision.verdict.reason.leadsToSending, sender != nil {
                     guard let verdict = try sender?.send(decision, until: { runCopy.interruption.pendingSignal != nil })
                     else {
                         return false
@@ -85,7 +85,7 @@ struct ReplaySendCommand: ParsableCommand {
         }
         let members = sender.map { ["sent": $0.json] } ?? [:]
         run.printReport(members, isSent: sender != nil)
-        if let sender, !options.json { StandardStreams.printOutput(sender.line) }
+        if let sender, !options.json { StandardStreams.printOutput(sender.summaryLine) }
         run.reportIncomplete()
         try reportEnd(of: run, sender)
     }

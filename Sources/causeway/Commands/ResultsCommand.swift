@@ -39,7 +39,7 @@ struct ResultsCommand: ParsableCommand {
                 topic: topic ?? kafka.topics.results,
                 follows: follow
             )
-            try printer.run()
+            try printer.printRecords()
         } catch {
             StandardStreams.printError("causeway results: \(error)")
             throw ExitCode.failure

@@ -84,12 +84,12 @@ struct SendCommand: ParsableCommand {
         var sender = try RecordSender(
             producer: producer,
             topic: topic ?? (registrations ? kafka.topics.registrations : kafka.topics.commands),
-            rate: rate,
+            recordsPerSecond: rate,
             brokerMonitor: brokerMonitor
         )
         var invalidCount = 0
         let inputFailure = Result { try sendFiles(&sender, invalidCount: &invalidCount) }
-        let tally = sender.finish()
+        let tally = sender.flushAndClose()
         let seconds = String(format: "%.3f", sender.elapsedSeconds)
         StandardStreams.printOutput(
             "\(tally.sentCount) sent, \(tally.acknowledgedCount) acknowledged, \(tally.failedCount) failed, \(seconds) s"

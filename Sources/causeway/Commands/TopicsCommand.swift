@@ -54,7 +54,7 @@ struct TopicsCommand: ParsableCommand {
         ),
         transform: TopicsCommand.parseSizes
     )
-    var sizes: [TopicSizes] = []
+    var sizes: [TopicSizeOverride] = []
 
     @Flag(help: "Create the topics that are missing.")
     var create = false
@@ -92,9 +92,9 @@ struct TopicsCommand: ParsableCommand {
         }
     }
 
-    private static func parseSizes(_ text: String) throws -> TopicSizes {
+    private static func parseSizes(_ text: String) throws -> TopicSizeOverride {
         do {
-            return try TopicSizes(text: text)
+            return try TopicSizeOverride(text: text)
         } catch {
             throw ValidationError(error.description)
         }
@@ -103,7 +103,7 @@ struct TopicsCommand: ParsableCommand {
     private static func line(_ topic: NewTopic) -> String {
         let settings = topic.settings.map { "\($0.name)=\($0.value)" }.joined(separator: " ")
         let copies = topic.replicationFactor == 0 ? "default" : "\(topic.replicationFactor)"
-        return "\(topic.name) partitions=\(topic.partitions) replication-factor=\(copies) \(settings)"
+        return "\(topic.name) partitions=\(topic.partitionCount) replication-factor=\(copies) \(settings)"
     }
 
     /// Creates the topics that the brokers do not have.
@@ -113,7 +113,7 @@ struct TopicsCommand: ParsableCommand {
         let properties = try kafka.producerProperties
         let brokerMonitor = BrokerMonitor(of: "causeway topics", properties: properties)
         let administrator = try TopicAdministrator(properties: properties, logHandler: brokerMonitor)
-        defer { _ = administrator.close(deadlineMilliseconds: 5_000) }
+        defer { _ = administrator.close(timeoutMilliseconds: 5_000) }
         guard
             administrator.awaitBroker(
                 timeoutMilliseconds: timeoutMilliseconds,
@@ -134,10 +134,10 @@ struct TopicsCommand: ParsableCommand {
             if let error = failures[topic.name] {
                 StandardStreams.printError("\(topic.name): \(error)")
             } else if let count = partitionCounts[topic.name] {
-                let differenceText = count == Int(topic.partitions) ? "" : ", \(topic.partitions) were planned"
+                let differenceText = count == Int(topic.partitionCount) ? "" : ", \(topic.partitionCount) were planned"
                 StandardStreams.printOutput("\(topic.name) exists, partitions=\(count)\(differenceText)")
             } else {
-                StandardStreams.printOutput("\(topic.name) created, partitions=\(topic.partitions)")
+                StandardStreams.printOutput("\(topic.name) created, partitions=\(topic.partitionCount)")
             }
         }
         return failures.isEmpty

@@ -54,7 +54,7 @@ struct WorkerCommand: AsyncParsableCommand {
         let source = ConfigurationSource(
             loader: ConfigurationLoading.makeLoader(requiresFiles: true),
             path: config,
-            threshold: threshold
+            logThreshold: threshold
         )
         let worker: Worker
         let services: [ServiceGroupConfiguration.ServiceConfiguration]

@@ -7,36 +7,36 @@ import enum CausewayRecords.JSONValue
 extension ActivityReport {
     /// Returns the complete report as JSON, for programs. Times are UNIX milliseconds.
     func json(results: JSONValue?) -> JSONValue {
-        .members([
+        .objectOmittingNil([
             "app": .string(app), "activity": .string(activity), "now": .integer(nowMilliseconds),
             "policy": .string(policyName),
             "token": token.map {
-                .members([
+                .objectOmittingNil([
                     "sha256": .string($0.fingerprint), "environment": .string("\($0.environment.name)"),
                     "registeredAt": registeredAtMilliseconds.map(JSONValue.integer),
                 ])
             } ?? .null,
             "frequentUpdates": .boolean(allowsFrequentUpdates),
             "newest": newestVersion.map {
-                .members([
+                .objectOmittingNil([
                     "timestamp": .integer($0.version.timestamp),
                     "sequence": .integer(Int64(clamping: $0.version.sequence)),
                     "isEnd": .boolean($0.isEnd), "state": .string($0.state.rawValue),
                 ])
             } ?? .null,
             "sent": lastSent.map {
-                .members(["timestamp": .integer($0.timestamp), "at": .integer($0.atMilliseconds)])
+                .objectOmittingNil(["timestamp": .integer($0.timestamp), "at": .integer($0.atMilliseconds)])
             } ?? .null,
             "shownDigest": shownDigest.map { .string(Hexadecimal.text($0)) } ?? .null,
             "held": heldCommand?.record ?? .null,
-            "pace": .members([
+            "pace": .objectOmittingNil([
                 "spacingMilliseconds": .integer(pace.spacingMilliseconds),
                 "stretchLevel": .integer(Int64(pace.spacingDoublings)),
                 "nextPushAt": pace.nextPushAtMilliseconds.map(JSONValue.integer) ?? .null,
             ]),
             "budget": budget.json,
             "updatesUntil": updatesUntilMilliseconds.map(JSONValue.integer) ?? .null,
-            "lifetimeEnds": lifetimeEndsMilliseconds.map(JSONValue.integer) ?? .null,
+            "lifetimeEnds": lifetimeEndsAtMilliseconds.map(JSONValue.integer) ?? .null,
             "results": results,
         ])
     }
@@ -44,7 +44,7 @@ extension ActivityReport {
 
 extension ActivityReport.Budget {
     var json: JSONValue {
-        .members([
+        .objectOmittingNil([
             "left": .integer(Int64(drawsLeft)), "of": .integer(Int64(drawsMax)),
             "reserved": .integer(Int64(drawsReserved)),
             "fullAt": fullAtMilliseconds.map(JSONValue.integer) ?? .null,

@@ -10,14 +10,14 @@ extension ActivityReport {
     /// - Parameters:
     ///   - policy: the policy whose pace and budget the report assumes, because Redis does not know which policy the
     ///     commands name. It is that of a result, or the app's default.
-    ///   - lifetimeEndsMilliseconds: when the activity is due in the timetable; nil if the timetable does not have the
-    ///     activity, or was not read.
+    ///   - lifetimeEndsAtMilliseconds: when the activity is due in the timetable; nil if the timetable does not have
+    ///     the activity, or was not read.
     init(
         _ inspection: ActivityInspection,
         app: InspectedApp,
         activity: String,
         policy: Policy,
-        lifetimeEndsMilliseconds: Int64? = nil,
+        lifetimeEndsAtMilliseconds: Int64? = nil,
         nowMilliseconds: Int64
     ) {
         let paceSettings = policy.pace
@@ -31,7 +31,7 @@ extension ActivityReport {
             allowsFrequentUpdates: inspection.allowsFrequentUpdates,
             newestVersion: inspection.newestVersion.map(NewestVersion.init),
             lastSent: inspection.lastPush.map {
-                SentVersion(timestamp: $0.timestamp, atMilliseconds: $0.atMilliseconds)
+                SentVersion(timestamp: $0.timestamp, atMilliseconds: $0.sentAtMilliseconds)
             },
             shownDigest: inspection.shownDigest,
             heldCommand: inspection.heldCommand.map {
@@ -44,11 +44,14 @@ extension ActivityReport {
             pace: Pace(
                 spacingMilliseconds: inspection.spacingMilliseconds(paceSettings, nowMilliseconds: nowMilliseconds),
                 spacingDoublings: inspection.spacingDoublings(paceSettings, nowMilliseconds: nowMilliseconds),
-                nextPushAtMilliseconds: inspection.waitUntilMilliseconds(paceSettings, nowMilliseconds: nowMilliseconds)
+                nextPushAtMilliseconds: inspection.spacingEndMilliseconds(
+                    paceSettings,
+                    nowMilliseconds: nowMilliseconds
+                )
             ),
             budget: Budget(inspection.budget(paceSettings, nowMilliseconds: nowMilliseconds)),
             updatesUntilMilliseconds: inspection.updatesUntilMilliseconds,
-            lifetimeEndsMilliseconds: lifetimeEndsMilliseconds
+            lifetimeEndsAtMilliseconds: lifetimeEndsAtMilliseconds
         )
     }
 }

@@ -63,8 +63,8 @@ extension ActivityReport {
         lines.add(
             "waits",
             "\(heldCommand.event) of \(age)\(heldCommand.carriesAlert ? " with an alert" : ""): \(reasonForHolding(heldCommand))\(limit)",
-            heldCommand.contentState.map { "content-state \(Self.shortened($0.line))" } ?? "",
-            heldCommand.alert.map { "alert \(Self.shortened($0.line))" } ?? ""
+            heldCommand.contentState.map { "content-state \(Self.shortened($0.oneLineJSON))" } ?? "",
+            heldCommand.alert.map { "alert \(Self.shortened($0.oneLineJSON))" } ?? ""
         )
     }
 
@@ -92,14 +92,14 @@ extension ActivityReport {
 
     private var lifeText: String {
         guard let endMilliseconds = updatesUntilMilliseconds else { return "not begun" }
-        let beginText = "began \(agoText(endMilliseconds - Self.updatesMilliseconds))"
-        if newestVersion?.isEnd == true, lifetimeEndsMilliseconds != nil {
+        let beginText = "began \(agoText(endMilliseconds - Self.updatePeriodMilliseconds))"
+        if newestVersion?.isEnd == true, lifetimeEndsAtMilliseconds != nil {
             return "\(beginText); its lifetime has ended it"
         }
         if newestVersion?.isEnd == true { return "\(beginText); ended, only a start opens it again" }
-        if let lifetimeEndsMilliseconds {
+        if let lifetimeEndsAtMilliseconds {
             return
-                "\(beginText); its lifetime ends at \(TimeText.timeOfDay(lifetimeEndsMilliseconds, now: nowMilliseconds))"
+                "\(beginText); its lifetime ends at \(TimeText.timeOfDay(lifetimeEndsAtMilliseconds, now: nowMilliseconds))"
         }
         return endMilliseconds > nowMilliseconds
             ? "\(beginText); updates until \(TimeText.timeOfDay(endMilliseconds, now: nowMilliseconds)), for \(TimeText.duration(endMilliseconds - nowMilliseconds))"
@@ -108,7 +108,7 @@ extension ActivityReport {
 
     /// How long Redis admits updates of an activity after its beginning. So the activity began this long before
     /// ``updatesUntilMilliseconds``.
-    private static let updatesMilliseconds = StoreLimits.updatePeriodSeconds * 1_000
+    private static let updatePeriodMilliseconds = StoreLimits.updatePeriodSeconds * 1_000
 }
 
 extension ActivityInspection.VersionState {

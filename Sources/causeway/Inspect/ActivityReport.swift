@@ -66,7 +66,7 @@ struct ActivityReport {
     var updatesUntilMilliseconds: Int64?
     /// When the lifetime that a policy allows the activity ends, by the timetable; nil if the timetable does not have
     /// the activity, or was not read.
-    var lifetimeEndsMilliseconds: Int64?
+    var lifetimeEndsAtMilliseconds: Int64?
 }
 
 /// A command that Redis keeps for one of three reasons. Its activity or device has no token; or the command is being

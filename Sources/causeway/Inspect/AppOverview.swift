@@ -13,13 +13,13 @@ struct AppOverview {
 
     private(set) var activityCount = 0
     private(set) var activitiesWithTokenCount = 0
-    private(set) var heldCount = 0
-    private(set) var endedCount = 0
-    private(set) var throttledCount = 0
+    private(set) var activitiesWithHeldCommandCount = 0
+    private(set) var endedActivityCount = 0
+    private(set) var throttledActivityCount = 0
     /// Activities that have used up their budget for updates. They may still have a reserve for alerts.
-    private(set) var outOfBudgetCount = 0
+    private(set) var outOfBudgetActivityCount = 0
     /// Activities whose value in Redis has an unknown form, for example because another program wrote it.
-    private(set) var unreadableCount = 0
+    private(set) var unreadableActivityCount = 0
     /// The activities that have spent the most of their budget. If two have spent the same, the one with the
     /// later push comes first.
     private(set) var busiestActivities: [ActivityReport] = []
@@ -27,10 +27,10 @@ struct AppOverview {
     mutating func add(_ report: ActivityReport) {
         activityCount += 1
         if report.token != nil { activitiesWithTokenCount += 1 }
-        if report.heldCommand != nil { heldCount += 1 }
-        if report.newestVersion?.isEnd == true { endedCount += 1 }
-        if report.pace.spacingDoublings > 0 { throttledCount += 1 }
-        if report.budget.drawsLeft <= report.budget.drawsReserved { outOfBudgetCount += 1 }
+        if report.heldCommand != nil { activitiesWithHeldCommandCount += 1 }
+        if report.newestVersion?.isEnd == true { endedActivityCount += 1 }
+        if report.pace.spacingDoublings > 0 { throttledActivityCount += 1 }
+        if report.budget.drawsLeft <= report.budget.drawsReserved { outOfBudgetActivityCount += 1 }
         guard report.lastSent != nil else { return }
         let index = busiestActivities.firstIndex { Self.isBusier(report, than: $0) } ?? busiestActivities.endIndex
         busiestActivities.insert(report, at: index)
@@ -39,7 +39,7 @@ struct AppOverview {
 
     mutating func addUnreadable() {
         activityCount += 1
-        unreadableCount += 1
+        unreadableActivityCount += 1
     }
 
     private static func isBusier(_ left: ActivityReport, than right: ActivityReport) -> Bool {
@@ -53,11 +53,11 @@ struct AppOverview {
         lines.add("app", "\(app.bundleIdentifier), policy \(policy.name)")
         lines.add("activities", "\(activityCount)\(isComplete ? "" : ", and more: counting stopped here")")
         lines.add("with token", "\(activitiesWithTokenCount)")
-        lines.add("held", "\(heldCount)")
-        lines.add("ended", "\(endedCount)")
-        lines.add("throttled", "\(throttledCount)")
-        lines.add("out of budget", "\(outOfBudgetCount)")
-        if unreadableCount > 0 { lines.add("unreadable", "\(unreadableCount)") }
+        lines.add("held", "\(activitiesWithHeldCommandCount)")
+        lines.add("ended", "\(endedActivityCount)")
+        lines.add("throttled", "\(throttledActivityCount)")
+        lines.add("out of budget", "\(outOfBudgetActivityCount)")
+        if unreadableActivityCount > 0 { lines.add("unreadable", "\(unreadableActivityCount)") }
         guard !busiestActivities.isEmpty else { return lines.lines }
         lines.add("")
         lines.addTable(
@@ -76,13 +76,14 @@ struct AppOverview {
 
     /// Returns the summary as JSON, for programs.
     func json(app: InspectedApp, policy: Policy, nowMilliseconds: Int64, isComplete: Bool) -> JSONValue {
-        .members([
+        .objectOmittingNil([
             "app": .string(app.bundleIdentifier), "policy": .string(policy.name), "now": .integer(nowMilliseconds),
             "isComplete": .boolean(isComplete),
             "activities": .integer(Int64(activityCount)), "withToken": .integer(Int64(activitiesWithTokenCount)),
-            "held": .integer(Int64(heldCount)), "ended": .integer(Int64(endedCount)),
-            "throttled": .integer(Int64(throttledCount)), "outOfBudget": .integer(Int64(outOfBudgetCount)),
-            "unreadable": .integer(Int64(unreadableCount)),
+            "held": .integer(Int64(activitiesWithHeldCommandCount)), "ended": .integer(Int64(endedActivityCount)),
+            "throttled": .integer(Int64(throttledActivityCount)),
+            "outOfBudget": .integer(Int64(outOfBudgetActivityCount)),
+            "unreadable": .integer(Int64(unreadableActivityCount)),
             "busiest": .array(busiestActivities.map { $0.json(results: nil) }),
         ])
     }

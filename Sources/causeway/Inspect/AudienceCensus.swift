@@ -15,10 +15,10 @@ struct AudienceCensus {
 
     private(set) var membersRead = 0
     private(set) var deviceCount = 0
-    private(set) var sandboxCount = 0
-    private(set) var frequentUpdateCount = 0
+    private(set) var sandboxMemberCount = 0
+    private(set) var frequentUpdateMemberCount = 0
     /// The number of devices whose starts may name a broadcast channel.
-    private(set) var channelDeviceCount = 0
+    private(set) var channelCapableDeviceCount = 0
     /// The number of pages of the audience. Each segment has a directory in Redis that names its pages.
     private(set) var pageCount = 0
     private(set) var pagesRead = 0
@@ -28,7 +28,7 @@ struct AudienceCensus {
     /// The size of the pages that were read, without Redis' own overhead.
     private(set) var pageBytes = 0
     /// The number of members that were read, by segment.
-    private(set) var membersBySegment = [Int](repeating: 0, count: MemberLocation.segmentCount)
+    private(set) var memberCountsBySegment = [Int](repeating: 0, count: MemberLocation.segmentCount)
 
     var isComplete: Bool { pagesRead == pageCount }
     /// The number of members on all pages. It is an estimate if not all pages were read. Members on damaged pages may
@@ -62,14 +62,17 @@ struct AudienceCensus {
             let readStart = ContinuousClock.now
             let values = try queries.readStrings(batch.map(\.key))
             let readDuration = readStart.duration(to: .now)
-            for (key, value) in zip(batch, values) { count(value, segment: key.segment, scratch) }
+            for (key, value) in zip(batch, values) { countMembers(value, segment: key.segment, scratch) }
             if batch.endIndex < keys.count { Self.pause(for: readDuration) }
         }
     }
 
     /// Counts the members of one page. An empty value is a page that Redis no longer has; it counts as read.
-    private mutating func count(_ value: [UInt8], segment: Int, _ scratch: UnsafeMutableBufferPointer<MemberReference>)
-    {
+    private mutating func countMembers(
+        _ value: [UInt8],
+        segment: Int,
+        _ scratch: UnsafeMutableBufferPointer<MemberReference>
+    ) {
         pagesRead += 1
         pageBytes += value.count
         guard !value.isEmpty else { return }
@@ -83,11 +86,11 @@ struct AudienceCensus {
             for reference in scratch[..<pageMembers.count] {
                 guard let member = page[reference] else { continue }
                 membersRead += 1
-                membersBySegment[segment] += 1
+                memberCountsBySegment[segment] += 1
                 if member.kind == .device { deviceCount += 1 }
-                if member.environment == .sandbox { sandboxCount += 1 }
-                if member.frequentUpdates { frequentUpdateCount += 1 }
-                if member.supportsChannels { channelDeviceCount += 1 }
+                if member.environment == .sandbox { sandboxMemberCount += 1 }
+                if member.allowsFrequentUpdates { frequentUpdateMemberCount += 1 }
+                if member.supportsChannels { channelCapableDeviceCount += 1 }
             }
         }
     }

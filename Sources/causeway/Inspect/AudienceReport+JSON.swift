@@ -6,12 +6,12 @@ import enum CausewayRecords.JSONValue
 extension AudienceReport {
     /// The complete report as JSON, for programs. Times are UNIX milliseconds.
     var json: JSONValue {
-        .members([
+        .objectOmittingNil([
             "app": .string(app), "audience": .string(audience), "now": .integer(nowMilliseconds),
             "policy": .string(policyName), "members": census.json,
             "channels": .array(channels.map(Self.json)),
             "newest": newestVersion.map {
-                .members([
+                .objectOmittingNil([
                     "timestamp": .integer($0.version.timestamp),
                     "sequence": .integer(Int64(clamping: $0.version.sequence)), "isSettled": .boolean($0.isSettled),
                 ])
@@ -21,7 +21,7 @@ extension AudienceReport {
             "underWay": .array(roundsUnderWay.map { $0.json(nowMilliseconds: nowMilliseconds) }),
             "finished": .array(
                 finishedRounds.map { round in
-                    .members([
+                    .objectOmittingNil([
                         "timestamp": .integer(round.version.timestamp),
                         "sequence": .integer(Int64(clamping: round.version.sequence)),
                         "admittedAt": .integer(round.admittedAtMilliseconds),
@@ -34,7 +34,7 @@ extension AudienceReport {
     }
 
     private static func json(_ channel: AudienceInspection.Channel) -> JSONValue {
-        .members([
+        .objectOmittingNil([
             "channel": .string("\(channel.channel.identifier)"),
             "environment": .string("\(channel.channel.environment.name)"),
             "storage": .string("\(channel.channel.storage.name)"),
@@ -43,11 +43,11 @@ extension AudienceReport {
     }
 
     private static func json(_ admitted: AudienceInspection.AdmittedVersion) -> JSONValue {
-        .members([
-            "timestamp": .integer(admitted.grant.timestamp), "at": .integer(admitted.atMilliseconds),
+        .objectOmittingNil([
+            "timestamp": .integer(admitted.grant.timestamp), "at": .integer(admitted.admittedAtMilliseconds),
             "isEnd": .boolean(admitted.isEnd), "isStart": .boolean(admitted.isStart),
             "priority": .integer(Int64(admitted.grant.priority)),
-            "frequentPriority": .integer(Int64(admitted.grant.frequentPriority)),
+            "frequentPriority": .integer(Int64(admitted.grant.frequentUpdatesPriority)),
             "demoted": .boolean(admitted.grant.isDemoted), "ranges": .integer(Int64(admitted.grant.rangeCount)),
             "expiration": .integer(admitted.expiration),
         ])
@@ -56,16 +56,16 @@ extension AudienceReport {
 
 extension AudienceReport.RoundUnderWay {
     fileprivate func json(nowMilliseconds: Int64) -> JSONValue {
-        .members([
+        .objectOmittingNil([
             "timestamp": .integer(version.timestamp), "sequence": .integer(Int64(clamping: version.sequence)),
             "admittedAt": .integer(admittedAtMilliseconds), "ranges": .integer(Int64(rangeCount)),
-            "rangesFinished": .integer(Int64(rangesFinished)), "share": .number(progressFraction),
+            "rangesFinished": .integer(Int64(finishedRangeCount)), "share": .number(progressFraction),
             "perSecond": membersPerSecond(nowMilliseconds: nowMilliseconds).map(JSONValue.number) ?? .null,
             "members": counts.json,
             "times": times.json, "parked": .integer(Int64(parkedCount)),
             "progress": .array(
                 unfinishedRanges.map { range in
-                    .members([
+                    .objectOmittingNil([
                         "range": .integer(Int64(range.range.index)), "share": .number(range.progressFraction),
                         "members": range.counts.json,
                     ])
@@ -77,19 +77,20 @@ extension AudienceReport.RoundUnderWay {
 
 extension AudienceCensus {
     fileprivate var json: JSONValue {
-        .members([
+        .objectOmittingNil([
             "count": .integer(Int64(estimatedMemberCount)), "isExact": .boolean(isComplete),
             "read": .integer(Int64(membersRead)),
-            "devices": .integer(Int64(deviceCount)), "sandbox": .integer(Int64(sandboxCount)),
-            "frequentUpdates": .integer(Int64(frequentUpdateCount)), "channels": .integer(Int64(channelDeviceCount)),
+            "devices": .integer(Int64(deviceCount)), "sandbox": .integer(Int64(sandboxMemberCount)),
+            "frequentUpdates": .integer(Int64(frequentUpdateMemberCount)),
+            "channels": .integer(Int64(channelCapableDeviceCount)),
             "pages": .integer(Int64(pageCount)),
             "pagesRead": .integer(Int64(pagesRead)), "unreadable": .integer(Int64(unreadableCount)),
-            "bytes": .integer(Int64(pageBytes)), "bySegment": .array(membersBySegment.map { .integer(Int64($0)) }),
+            "bytes": .integer(Int64(pageBytes)), "bySegment": .array(memberCountsBySegment.map { .integer(Int64($0)) }),
         ])
     }
 }
 
-extension MemberCounts {
+extension OutcomeCounts {
     fileprivate var json: JSONValue {
         .object(
             Dictionary(
@@ -101,7 +102,7 @@ extension MemberCounts {
 
 extension ResponseTimes {
     fileprivate var json: JSONValue {
-        .members([
+        .objectOmittingNil([
             "first": firstResponseMilliseconds < 0 ? nil : .integer(firstResponseMilliseconds),
             "last": lastResponseMilliseconds < 0 ? nil : .integer(lastResponseMilliseconds),
         ])

@@ -28,11 +28,11 @@ extension AudienceReport {
         guard census.membersRead > 0 else { return count }
         let devices =
             census.deviceCount == 0 ? "" : ", \(Self.percent(census.deviceCount, of: census.membersRead)) devices"
-        let sandbox = Self.percent(census.sandboxCount, of: census.membersRead)
-        let frequent = Self.percent(census.frequentUpdateCount, of: census.membersRead)
+        let sandbox = Self.percent(census.sandboxMemberCount, of: census.membersRead)
+        let frequent = Self.percent(census.frequentUpdateMemberCount, of: census.membersRead)
         let channels =
-            census.channelDeviceCount == 0
-            ? "" : ", \(Self.percent(census.channelDeviceCount, of: census.membersRead)) take channels"
+            census.channelCapableDeviceCount == 0
+            ? "" : ", \(Self.percent(census.channelCapableDeviceCount, of: census.membersRead)) take channels"
         return "\(count)\(devices), \(sandbox) sandbox, \(frequent) allow frequent updates\(channels)"
     }
 
@@ -40,7 +40,7 @@ extension AudienceReport {
         guard census.pageCount > 0 else { return "" }
         let read = census.isComplete ? "" : ", of which \(census.pagesRead) were read (all with --all-members)"
         let unreadable = census.unreadableCount == 0 ? "" : ", \(census.unreadableCount) cannot be read whole"
-        let bySegment = census.membersBySegment
+        let bySegment = census.memberCountsBySegment
         return
             "on \(census.pageCount) pages\(read)\(unreadable); \(bySegment.min() ?? 0) to \(bySegment.max() ?? 0) a segment"
     }
@@ -61,20 +61,21 @@ extension AudienceReport {
         guard let lastAdmission else { return "nothing" }
         let grant = lastAdmission.grant
         let kind = lastAdmission.isEnd ? "an end" : lastAdmission.isStart ? "a start" : "an update"
-        let priorities = "priority \(grant.priority), \(grant.frequentPriority) with frequent updates"
+        let priorities = "priority \(grant.priority), \(grant.frequentUpdatesPriority) with frequent updates"
         let expires = TimeText.relative(
             UnixSeconds.milliseconds(ofSeconds: lastAdmission.expiration),
             to: nowMilliseconds
         )
         return
-            "\(kind) \(agoText(lastAdmission.atMilliseconds)) as \(grant.timestamp), \(priorities)\(grant.isDemoted ? ", demoted" : "")"
+            "\(kind) \(agoText(lastAdmission.admittedAtMilliseconds)) as \(grant.timestamp), \(priorities)\(grant.isDemoted ? ", demoted" : "")"
             + "; expires \(expires)"
     }
 
     private func progressText(_ round: RoundUnderWay) -> String {
         let parked = round.parkedCount == 0 ? "" : ", \(round.parkedCount) members are tried again"
-        let broadcasts = round.rangesFinished == round.rangeCount ? ", broadcasts not finished" : ""
-        return "\(text(round.version)): \(Self.percent(round.progressFraction)) of the way, \(round.rangesFinished) of "
+        let broadcasts = round.finishedRangeCount == round.rangeCount ? ", broadcasts not finished" : ""
+        return
+            "\(text(round.version)): \(Self.percent(round.progressFraction)) of the way, \(round.finishedRangeCount) of "
             + "\(round.rangeCount) ranges finished\(parked)\(broadcasts)"
     }
 

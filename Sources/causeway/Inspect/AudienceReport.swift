@@ -10,17 +10,17 @@ struct AudienceReport {
         var version: Version
         var admittedAtMilliseconds: Int64
         var rangeCount: Int
-        var rangesFinished: Int
+        var finishedRangeCount: Int
         /// Ranges that have begun and are not finished.
         var unfinishedRanges: [UnfinishedRange] = []
         /// Counts and times of all ranges, including finished ones.
-        var counts: MemberCounts
+        var counts: OutcomeCounts
         var times: ResponseTimes
         var parkedCount = 0
 
         /// An estimate of the share of the audience's members that the version has passed, from 0 to 1.
         var progressFraction: Double {
-            (Double(rangesFinished) + unfinishedRanges.reduce(0) { $0 + $1.progressFraction }) / Double(rangeCount)
+            (Double(finishedRangeCount) + unfinishedRanges.reduce(0) { $0 + $1.progressFraction }) / Double(rangeCount)
         }
 
         /// Returns how many members per second the version has passed since APNs' first response, whatever their
@@ -36,7 +36,7 @@ struct AudienceReport {
     struct UnfinishedRange {
         var range: SegmentRange
         var progressFraction: Double
-        var counts: MemberCounts
+        var counts: OutcomeCounts
     }
 
     var app: String
@@ -86,7 +86,7 @@ extension AudienceReport.RoundUnderWay {
             version: round.version,
             admittedAtMilliseconds: round.admittedAtMilliseconds,
             rangeCount: round.rangeCount,
-            rangesFinished: round.finishedRanges.count,
+            finishedRangeCount: round.finishedRanges.count,
             counts: round.counts,
             times: round.times
         )
@@ -105,7 +105,7 @@ extension AudienceReport.RoundUnderWay {
                 )
             )
             counts.add(version.counts)
-            times.add(version.times)
+            times.merge(version.times)
             parkedCount += rangeProgress.parkedMemberCount
         }
     }

@@ -51,12 +51,12 @@ struct DeviceReport {
 
     /// The report as JSON, for programs.
     var json: JSONValue {
-        .members([
+        .objectOmittingNil([
             "app": .string(app), "device": .string(device), "now": .integer(nowMilliseconds),
             "policy": .string(policyName), "starts": startBudget.json,
             "tokens": .array(
                 attributesTypes.map { typeReport in
-                    .members([
+                    .objectOmittingNil([
                         "attributesType": .string(typeReport.attributesType),
                         "sha256": typeReport.token.map { .string($0.fingerprint) } ?? .null,
                         "environment": typeReport.token.map { .string("\($0.environment.name)") },

@@ -5,12 +5,13 @@ import LiveActivity
 struct InspectedApp {
     var bundleIdentifier: String
     /// The name of the app's default policy: the policy of commands that name none.
-    var policyName: String
+    var defaultPolicyName: String
     var policies: [Policy]
 
     /// Returns the policy with this name. If `name` is nil or unknown, returns the app's default policy.
     func policy(named name: String?) -> Policy {
-        policies.first { $0.name == name } ?? policies.first { $0.name == policyName } ?? Policy(name: policyName)
+        policies.first { $0.name == name } ?? policies.first { $0.name == defaultPolicyName }
+            ?? Policy(name: defaultPolicyName)
     }
 
     /// Whether any policy limits the lifetime of activities, so that Redis may have a timetable.
@@ -23,9 +24,9 @@ struct InspectedApp {
     func deviceKey(_ device: String) -> [UInt8] { Array("{\(bundleIdentifier)/\(device)}".utf8) }
 
     /// The glob pattern of the keys of all activities of the app.
-    var activityPattern: String { ActivityKey.pattern(app: bundleIdentifier) }
+    var activityKeyPattern: String { ActivityKey.pattern(app: bundleIdentifier) }
 
-    /// Returns the id of the activity whose value has this key. The key must match ``activityPattern``.
+    /// Returns the id of the activity whose value has this key. The key must match ``activityKeyPattern``.
     func activity(ofKey key: [UInt8]) -> String {
         String(decoding: ActivityKey.activity(ofKey: key, app: Array(bundleIdentifier.utf8)), as: UTF8.self)
     }

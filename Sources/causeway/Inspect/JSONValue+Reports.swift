@@ -25,13 +25,13 @@ extension JSONValue {
     }
 
     /// The value on one line, with the members of objects sorted by name.
-    var line: String {
+    var oneLineJSON: String {
         // Encoding fails only for numbers that JSON cannot write, such as infinity. No report has such a number.
         (try? StableJSON.text(self)) ?? "null"
     }
 
     /// Makes an object and leaves out the members whose value is nil.
-    static func members(_ members: KeyValuePairs<String, JSONValue?>) -> JSONValue {
+    static func objectOmittingNil(_ members: KeyValuePairs<String, JSONValue?>) -> JSONValue {
         .object(Dictionary(uniqueKeysWithValues: members.compactMap { key, value in value.map { (key, $0) } }))
     }
 }

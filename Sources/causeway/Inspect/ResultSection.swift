@@ -6,11 +6,11 @@ import enum CausewayRecords.JSONValue
 /// The part of a report that shows results. If the results cannot be read, it shows Kafka's error, and the rest of the
 /// report is still printed.
 struct ResultSection {
-    private let tail: Result<ResultTail, KafkaError>
+    private let tail: Result<NewestResults, KafkaError>
 
     init(of activity: String, app: String, count: Int, kafka: WorkerConfiguration.Kafka) {
         tail = Result { () throws(KafkaError) in
-            try ResultTail(of: activity, app: app, count: count, kafka: kafka)
+            try NewestResults(of: activity, app: app, count: count, kafka: kafka)
         }
     }
 
@@ -34,7 +34,7 @@ struct ResultSection {
     var json: JSONValue {
         switch tail {
         case .success(let tail): tail.json
-        case .failure(let error): .members(["error": .string("\(error)")])
+        case .failure(let error): .objectOmittingNil(["error": .string("\(error)")])
         }
     }
 }

@@ -26,10 +26,11 @@ enum TimeText {
     /// Writes the time of day, and the date before it if the day is not today.
     static func timeOfDay(_ milliseconds: Int64, now nowMilliseconds: Int64) -> String {
         let parts = utc(milliseconds)
-        let time = "\(digits(parts.tm_hour, 2)):\(digits(parts.tm_min, 2)):\(digits(parts.tm_sec, 2))"
+        let time = "\(zeroPadded(parts.tm_hour, 2)):\(zeroPadded(parts.tm_min, 2)):\(zeroPadded(parts.tm_sec, 2))"
         let today = utc(nowMilliseconds)
         guard (parts.tm_year, parts.tm_yday) != (today.tm_year, today.tm_yday) else { return time }
-        return "\(digits(parts.tm_year + 1900, 4))-\(digits(parts.tm_mon + 1, 2))-\(digits(parts.tm_mday, 2)) \(time)"
+        return
+            "\(zeroPadded(parts.tm_year + 1900, 4))-\(zeroPadded(parts.tm_mon + 1, 2))-\(zeroPadded(parts.tm_mday, 2)) \(time)"
     }
 
     private static func joined(_ large: Int64, _ largeUnit: String, _ small: Int64, _ smallUnit: String) -> String {
@@ -43,7 +44,7 @@ enum TimeText {
         return parts
     }
 
-    private static func digits(_ number: Int32, _ count: Int) -> String {
+    private static func zeroPadded(_ number: Int32, _ count: Int) -> String {
         let text = String(number)
         return String(repeating: "0", count: max(0, count - text.count)) + text
     }

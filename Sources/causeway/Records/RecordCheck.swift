@@ -47,7 +47,7 @@ struct RecordCheck {
             recordCount += 1
             let foundFaults = faults(of: record, kind: kind)
             if kind == .command, foundFaults.isEmpty, let remark = droppedFieldsRemark(on: record) {
-                droppedFieldsRemarks.append("\(file.name):\(record.line): \(remark)")
+                droppedFieldsRemarks.append("\(file.name):\(record.lineNumber): \(remark)")
             }
             faultCount += foundFaults.count
             for (line, message) in foundFaults { report("\(file.name):\(line): \(message)") }
@@ -117,7 +117,7 @@ struct RecordCheck {
         let result = fields.drop(from: bytes, of: command, into: buffer)
         let smallerRecord = UnsafeRawBufferPointer(rebasing: buffer[..<result.byteCount])
         let decodedCommand = try Command.decode(smallerRecord)
-        let droppedNames = String(decoding: fields.nameList(of: result), as: UTF8.self).split(separator: ",")
+        let droppedNames = String(decoding: fields.droppedFieldNames(of: result), as: UTF8.self).split(separator: ",")
         // Without the dropped fields, the mismatch may be on another line than in the original record. So report the
         // line of the state.
         let message = mismatch(of: decodedCommand, in: smallerRecord)?.message
@@ -129,7 +129,7 @@ struct RecordCheck {
     }
 
     private static func line(in record: InputRecord, at offset: Int) -> Int {
-        record.line + record.bytes.prefix(max(0, offset)).count { $0 == UInt8(ascii: "\n") }
+        record.lineNumber + record.bytes.prefix(max(0, offset)).count { $0 == UInt8(ascii: "\n") }
     }
 
     /// Checks what a decoder does not check: the names of the app and the policy, the time, and the app's

@@ -46,11 +46,13 @@ struct RecordRepair {
                 return false
             }
             repairedFields.insert(field)
-            let isOnly = nextNonblank(from: fault.offset + 1).map { bytes[$0] } == UInt8(ascii: "}")
+            let isOnly = nextNonblankOffset(from: fault.offset + 1).map { bytes[$0] } == UInt8(ascii: "}")
             insert("\"\(field.key)\":\(sample)" + (isOnly ? "" : ","), at: fault.offset + 1)
             return true
         case .wrongType, .outOfRange, .unknownValue, .emptyText, .invalidCharacter, .invalidHexadecimal, .tooLong:
-            guard let sample = Self.sampleValues[field], let end = end(ofValueAt: fault.offset) else { return false }
+            guard let sample = Self.sampleValues[field], let end = endOffset(ofValueAt: fault.offset) else {
+                return false
+            }
             repairedFields.insert(field)
             replace(fault.offset..<end, with: sample)
             return true
@@ -111,14 +113,14 @@ struct RecordRepair {
     private func memberOffset(named key: String, inObjectAt offset: Int) -> Int? {
         guard byte(at: offset) == UInt8(ascii: "{") else { return nil }
         let quotedKey = Array("\"\(key)\"".utf8)
-        var member = nextNonblank(from: offset + 1)
-        while let keyOffset = member, let keyEnd = end(ofValueAt: keyOffset),
-            let colon = nextNonblank(from: keyEnd), bytes[colon] == UInt8(ascii: ":"),
-            let value = nextNonblank(from: colon + 1), let end = end(ofValueAt: value)
+        var member = nextNonblankOffset(from: offset + 1)
+        while let keyOffset = member, let keyEnd = endOffset(ofValueAt: keyOffset),
+            let colon = nextNonblankOffset(from: keyEnd), bytes[colon] == UInt8(ascii: ":"),
+            let value = nextNonblankOffset(from: colon + 1), let end = endOffset(ofValueAt: value)
         {
             if bytes[keyOffset..<keyEnd].elementsEqual(quotedKey) { return keyOffset }
-            guard let comma = nextNonblank(from: end), bytes[comma] == UInt8(ascii: ",") else { return nil }
-            member = nextNonblank(from: comma + 1)
+            guard let comma = nextNonblankOffset(from: end), bytes[comma] == UInt8(ascii: ",") else { return nil }
+            member = nextNonblankOffset(from: comma + 1)
         }
         return nil
     }
@@ -128,11 +130,11 @@ struct RecordRepair {
     /// - Parameter keyOrValueOffset: the offset of the member's key, or of its value.
     /// - Returns: false if no member begins there.
     private mutating func remove(memberAt keyOrValueOffset: Int) -> Bool {
-        let offset = key(ofValueAt: keyOrValueOffset) ?? keyOrValueOffset
-        guard byte(at: offset) == UInt8(ascii: "\""), let keyEnd = end(ofValueAt: offset),
-            let colon = nextNonblank(from: keyEnd), bytes[colon] == UInt8(ascii: ":"),
-            let value = nextNonblank(from: colon + 1),
-            let end = end(ofValueAt: value), let after = nextNonblank(from: end)
+        let offset = keyOffset(ofValueAt: keyOrValueOffset) ?? keyOrValueOffset
+        guard byte(at: offset) == UInt8(ascii: "\""), let keyEnd = endOffset(ofValueAt: offset),
+            let colon = nextNonblankOffset(from: keyEnd), bytes[colon] == UInt8(ascii: ":"),
+            let value = nextNonblankOffset(from: colon + 1),
+            let end = endOffset(ofValueAt: value), let after = nextNonblankOffset(from: end)
         else { return false }
         if bytes[after] == UInt8(ascii: ",") {
             blank(offset..<after + 1)
@@ -150,7 +152,7 @@ struct RecordRepair {
 
     /// Returns the offset at which the key of a value begins; nil if there is no key. The search may stop at
     /// any quotation mark, because decoders know only keys without escapes.
-    private func key(ofValueAt offset: Int) -> Int? {
+    private func keyOffset(ofValueAt offset: Int) -> Int? {
         func lastNonblank(before end: Int) -> Int? { bytes[..<min(end, bytes.count)].lastIndex { !Self.isBlank($0) } }
         guard let colon = lastNonblank(before: offset), bytes[colon] == UInt8(ascii: ":"),
             let quote = lastNonblank(before: colon), bytes[quote] == UInt8(ascii: "\"")
@@ -159,14 +161,14 @@ struct RecordRepair {
     }
 
     /// Returns the offset of the first byte at or after `offset` that is not white space.
-    private func nextNonblank(from offset: Int) -> Int? {
+    private func nextNonblankOffset(from offset: Int) -> Int? {
         bytes[min(offset, bytes.count)...].firstIndex { !Self.isBlank($0) }
     }
 
     private static func isBlank(_ byte: UInt8) -> Bool { [0x20, 0x09, 0x0A, 0x0D].contains(byte) }
 
     /// Returns the offset of the first byte after a JSON value.
-    private func end(ofValueAt offset: Int) -> Int? {
+    private func endOffset(ofValueAt offset: Int) -> Int? {
         var (index, depth, isInText) = (offset, 0, false)
         while let byte = byte(at: index) {
             if isInText {

@@ -51,12 +51,12 @@ final class TopicPrinter: ConsumerHandler {
     ///
     /// - Throws: an error if the topic does not exist, if it cannot be read any more, or if its end cannot be
     ///   reached.
-    func run() throws(KafkaError) {
+    func printRecords() throws(KafkaError) {
         guard let consumer else { return }
         defer {
             flush()
             _ = consumer.close(
-                deadlineMilliseconds: consumer.hasReachedBroker
+                timeoutMilliseconds: consumer.hasReachedBroker
                     ? Self.closeTimeoutMilliseconds : Self.unconnectedCloseTimeoutMilliseconds
             )
             self.consumer = nil
@@ -103,7 +103,7 @@ final class TopicPrinter: ConsumerHandler {
     }
 
     private var noTopicError: KafkaError {
-        .noTopic(
+        .unknownTopic(
             "the topic \(topic) does not exist at \(brokerMonitor.servers), or this Kafka user may not read it; "
                 + "`causeway topics --create` creates the topics of a deployment"
         )

@@ -23,10 +23,10 @@ struct ActivityRebuildCalls {
             var admission = ReplayDecider.admission(
                 of: command,
                 record,
-                recordMilliseconds: candidate.timestampMilliseconds,
+                recordTimestampMilliseconds: candidate.timestampMilliseconds,
                 pace: policy.pace,
                 dropsAlert: command.hasAlert,
-                hasRestarts: scope.hasRestarts,
+                restartsActivities: scope.restartsActivities,
                 nowSeconds: nowSeconds
             )
             // Without this flag, Redis may ask that the command carry an older command's alert, which Redis

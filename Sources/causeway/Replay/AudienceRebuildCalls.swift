@@ -43,7 +43,7 @@ struct AudienceRebuildCalls {
         }
         admissionCall = makeCall(.admit(admission.withoutSpacing))
         settlementCall = makeCall(.settle(version: candidate.version))
-        finishCall = makeCall(.finish(range, version: candidate.version, MemberCounts(), ResponseTimes()))
+        finishCall = makeCall(.finishRange(range, version: candidate.version, OutcomeCounts(), ResponseTimes()))
     }
 }
 

@@ -75,7 +75,7 @@ final class BlockingStore {
             return audienceStore.map { store in call.withBorrowedBytes { store.issue($0) } }
         }
         let endMilliseconds = loop.nowMilliseconds + Self.cancelledSilenceMillisecondsMax
-        while audienceStore.map({ $0.outstandingCount > 0 }) ?? false, loop.nowMilliseconds < endMilliseconds {
+        while audienceStore.map({ $0.outstandingCallCount > 0 }) ?? false, loop.nowMilliseconds < endMilliseconds {
             loop.runTurn(waitMilliseconds: Self.turnWaitMilliseconds)
         }
         return replies

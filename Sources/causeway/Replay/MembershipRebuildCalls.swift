@@ -19,7 +19,8 @@ struct MembershipRebuildCalls {
         let joinedAudiences = joiningMember?.audiences ?? []
         let departures = (reply.departures ?? [])
             .withUnsafeBytes { bytes in
-                AudienceDepartures(bytes).map { (audiences: Array($0.audiences), atMilliseconds: $0.atMilliseconds) }
+                AudienceDepartures(bytes)
+                    .map { (audiences: Array($0.audiences), leftAtMilliseconds: $0.leftAtMilliseconds) }
             }
         guard !joinedAudiences.isEmpty || departures != nil else { return nil }
         let location = subject.identifier.withUnsafeBytes { MemberLocation(of: $0) }
@@ -33,7 +34,7 @@ struct MembershipRebuildCalls {
                 isLeaving: member == nil,
                 kind: subject.kind,
                 environment: member?.registration.environment ?? .production,
-                frequentUpdates: member?.allowsFrequentUpdates ?? false,
+                allowsFrequentUpdates: member?.allowsFrequentUpdates ?? false,
                 supportsChannels: member?.supportsChannels ?? false,
                 changedAtMilliseconds: milliseconds,
                 identifier: subject.identifier,
@@ -47,13 +48,13 @@ struct MembershipRebuildCalls {
             // If this registration joins the audience and is not older than the departure, append no leave.
             let registeredAtMilliseconds = joiningMember?.registration.registeredAtMilliseconds ?? .min
             for audience in departures.audiences
-            where departures.atMilliseconds > registeredAtMilliseconds || !joinedAudiences.contains(audience) {
-                entryCalls.append(makeEntryCall(audience, nil, at: departures.atMilliseconds))
+            where departures.leftAtMilliseconds > registeredAtMilliseconds || !joinedAudiences.contains(audience) {
+                entryCalls.append(makeEntryCall(audience, nil, at: departures.leftAtMilliseconds))
             }
             confirmationCall = StoreCall(
                 tag: 0,
                 subject: subject,
-                operation: .confirmDepartures(atMilliseconds: departures.atMilliseconds)
+                operation: .confirmDepartures(atMilliseconds: departures.leftAtMilliseconds)
             )
         }
         if let joiningMember {
@@ -78,9 +79,9 @@ struct JoiningMember {
     init?(_ operation: StoreCall<[UInt8]>.Operation) {
         let audienceList: [UInt8]?
         switch operation {
-        case .register(let registration, let frequentUpdates, _, _, let audiences):
+        case .register(let registration, let allowsFrequentUpdates, _, _, let audiences):
             (self.registration, self.allowsFrequentUpdates, audienceList) = (
-                registration, frequentUpdates != false, audiences
+                registration, allowsFrequentUpdates != false, audiences
             )
             supportsChannels = false
         case .registerDevice(_, let registration, let step, _):

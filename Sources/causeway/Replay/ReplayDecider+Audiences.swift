@@ -17,9 +17,9 @@ extension ReplayDecider {
         policy: Policy,
         audience: AudienceInspection
     ) -> ReplayVerdict {
-        if let reason = ageReason(command, policy) { return ReplayVerdict(reason: reason) }
+        if let reason = exclusionReason(command, policy) { return ReplayVerdict(reason: reason) }
         let admission = Self.audienceAdmission(of: command, record, policy: policy, nowSeconds: nowSeconds)
-        switch AudienceState(audience).verdict(on: admission, nowMilliseconds: redisMilliseconds) {
+        switch AudienceState(audience).verdict(on: admission, nowMilliseconds: redisNowMilliseconds) {
         case .send, .wait:
             // The command was admitted, and Redis does not yet know that it was fanned out.
             if audience.admittedVersion?.version == command.version { return ReplayVerdict(reason: .underWay) }
@@ -34,7 +34,7 @@ extension ReplayDecider {
 
     /// Returns why the replay leaves the command out, whatever Redis knows: the command has expired or is too old, or
     /// it is a start and the user has not allowed starts. Otherwise nil.
-    private func ageReason(_ command: Command, _ policy: Policy) -> ReplayReason? {
+    private func exclusionReason(_ command: Command, _ policy: Policy) -> ReplayReason? {
         guard command.event == .start else {
             if AgeRules.isExpired(command.expiration, now: nowSeconds) { return .expired }
             let isEnd = command.event == .end

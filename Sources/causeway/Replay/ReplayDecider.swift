@@ -10,12 +10,12 @@ struct ReplayDecider {
     /// The time by this machine's clock, for the ages of commands.
     var nowMilliseconds: Int64
     /// The time by Redis' clock, for the ages of activities.
-    var redisMilliseconds: Int64
+    var redisNowMilliseconds: Int64
     /// Whether the user allows the replay to send starts.
     var includesStarts: Bool
     /// Whether any policy starts activities again after their lifetime. Workers then let every end apply, also an end
     /// that is older than the newest start.
-    var hasRestarts: Bool
+    var restartsActivities: Bool
 
     var nowSeconds: Int64 { nowMilliseconds / 1_000 }
 
@@ -23,12 +23,12 @@ struct ReplayDecider {
     ///
     /// - Parameters:
     ///   - command: the command as decoded from `record`, whose timestamp in the topic is
-    ///     `recordMilliseconds`.
+    ///     `recordTimestampMilliseconds`.
     ///   - followsStart: whether a start of the activity is sent before this command.
     func verdict(
         on command: Command,
         of record: UnsafeRawBufferPointer,
-        recordMilliseconds: Int64,
+        recordTimestampMilliseconds: Int64,
         policy: Policy,
         activity: ActivityState,
         followsStart: Bool = false
@@ -38,10 +38,10 @@ struct ReplayDecider {
         let admission = Self.admission(
             of: command,
             record,
-            recordMilliseconds: recordMilliseconds,
+            recordTimestampMilliseconds: recordTimestampMilliseconds,
             pace: policy.pace,
             dropsAlert: dropsAlert,
-            hasRestarts: hasRestarts,
+            restartsActivities: restartsActivities,
             nowSeconds: nowSeconds
         )
         var (state, sendReason) = (activity, ReplayReason.send)
@@ -54,10 +54,10 @@ struct ReplayDecider {
             case .held, .settled, .notShown: break
             }
         }
-        let storeVerdict = state.verdict(on: admission, nowMilliseconds: redisMilliseconds)
+        let storeVerdict = state.verdict(on: admission, nowMilliseconds: redisNowMilliseconds)
         var reason = Self.reason(of: storeVerdict, sendReason: sendReason, hasToken: state.token != nil)
         if reason == .tokenUnknown, followsStart { reason = .send }
-        return ReplayVerdict(reason: reason, dropsAlert: dropsAlert && reason.isSent)
+        return ReplayVerdict(reason: reason, dropsAlert: dropsAlert && reason.leadsToSending)
     }
 
     /// Returns the reason to send a start, or to leave it out.
@@ -76,7 +76,7 @@ struct ReplayDecider {
             startSeconds: policy.expiration.startSeconds
         )
         if AgeRules.isExpired(expiration, now: nowSeconds) { return .startTooOld }
-        switch activity.verdict(onStart: command.version, nowMilliseconds: redisMilliseconds) {
+        switch activity.verdict(onStart: command.version, nowMilliseconds: redisNowMilliseconds) {
         case .send: return hasToken ? .send : .tokenUnknown
         case .superseded: return .superseded
         default: return .duplicate
@@ -85,7 +85,7 @@ struct ReplayDecider {
 
     func dropsAlert(of command: Command, _ policy: Policy) -> Bool {
         command.hasAlert
-            && AgeRules.isAlertOld(
+            && AgeRules.isAlertTooOld(
                 timestamp: command.version.timestamp,
                 alertSeconds: policy.expiration.alertSeconds,
                 now: nowSeconds
@@ -97,10 +97,10 @@ struct ReplayDecider {
     static func admission(
         of command: Command,
         _ record: UnsafeRawBufferPointer,
-        recordMilliseconds: Int64,
+        recordTimestampMilliseconds: Int64,
         pace: Policy.Pace,
         dropsAlert: Bool,
-        hasRestarts: Bool,
+        restartsActivities: Bool,
         nowSeconds: Int64
     ) -> StateAdmission<[UInt8]> {
         let isEnd = command.event == .end
@@ -113,12 +113,12 @@ struct ReplayDecider {
             mayUseReserve: false,
             carriesAlert: command.hasAlert && !dropsAlert,
             isTooOld: AgeRules.isStateTooOld(timestamp: command.version.timestamp, isEnd: isEnd, now: nowSeconds),
-            endsNewerLife: isEnd && hasRestarts,
+            endsNewerLife: isEnd && restartsActivities,
             registration: command.environment.map {
                 TokenRegistration(
                     token: command.token.bytes(in: record),
                     environment: $0,
-                    registeredAtMilliseconds: max(0, recordMilliseconds)
+                    registeredAtMilliseconds: max(0, recordTimestampMilliseconds)
                 )
             }
         )

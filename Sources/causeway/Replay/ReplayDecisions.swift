@@ -36,12 +36,12 @@ struct ReplayDecisions {
             let (audiences, activities) = (batch.filter(\.value.isOfAudience), batch.filter { !$0.value.isOfAudience })
             let records = try Self.valuesByKey(audiences.map(\.key)) { try queries.readHashes($0) }
             let values = try Self.valuesByKey(activities.map(\.key)) { try queries.readStrings($0) }
-            let redisMilliseconds = try queries.serverTimeMilliseconds(for: batch.first?.key)
+            let redisNowMilliseconds = try queries.serverTimeMilliseconds(for: batch.first?.key)
             let decider = ReplayDecider(
                 nowMilliseconds: Clock.wallMilliseconds,
-                redisMilliseconds: redisMilliseconds,
+                redisNowMilliseconds: redisNowMilliseconds,
                 includesStarts: includesStarts,
-                hasRestarts: scope.hasRestarts
+                restartsActivities: scope.restartsActivities
             )
             for (key, entry) in batch {
                 let entryDecisions =
@@ -86,7 +86,7 @@ struct ReplayDecisions {
                 decide(candidate, ReplayVerdict(reason: .unread))
                 continue
             }
-            let followsStart = decisions.last?.verdict.reason.isSent ?? false
+            let followsStart = decisions.last?.verdict.reason.leadsToSending ?? false
             let verdict = try candidate.value.withUnsafeBytes { record -> ReplayVerdict in
                 guard let command = try? Command.decode(record),
                     let policy = scope.policy(of: command, appIndex: entry.appIndex, in: record)
@@ -95,7 +95,7 @@ struct ReplayDecisions {
                     return decider.verdict(
                         on: command,
                         of: record,
-                        recordMilliseconds: candidate.timestampMilliseconds,
+                        recordTimestampMilliseconds: candidate.timestampMilliseconds,
                         policy: policy,
                         activity: activityState,
                         followsStart: followsStart

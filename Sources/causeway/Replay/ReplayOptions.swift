@@ -4,7 +4,7 @@ import CausewayConfiguration
 
 /// The options of every replay.
 struct ReplayOptions: ParsableArguments {
-    @OptionGroup var file: ConfigurationFileOption
+    @OptionGroup var configurationFile: ConfigurationFileOption
 
     @Option(
         help: ArgumentHelp(

@@ -26,7 +26,7 @@ struct ReplayReader {
     /// Texts about the offsets and partitions that the range names but the topic does not have.
     private(set) var rangeFaults: [String] = []
 
-    var recordsMax: Int64 { partitionRanges.reduce(0) { $0 + Int64($1.offsets.count) } }
+    var offsetCount: Int64 { partitionRanges.reduce(0) { $0 + Int64($1.offsets.count) } }
 
     init(topic: String, range: ReplayRange, kafka: WorkerConfiguration.Kafka) throws(KafkaError) {
         self.topic = topic
@@ -46,12 +46,12 @@ struct ReplayReader {
             partitionCount = try reader.fetchPartitionCount(timeoutMilliseconds: Self.requestTimeoutMilliseconds)
             try findPartitionRanges()
         } catch {
-            _ = reader.close(deadlineMilliseconds: Self.closeTimeoutMilliseconds)
+            _ = reader.close(timeoutMilliseconds: Self.closeTimeoutMilliseconds)
             throw error
         }
     }
 
-    func close() { _ = reader.close(deadlineMilliseconds: Self.closeTimeoutMilliseconds) }
+    func close() { _ = reader.close(timeoutMilliseconds: Self.closeTimeoutMilliseconds) }
 
     // MARK: - The range in offsets
 
@@ -144,7 +144,7 @@ struct ReplayReader {
         _ progress: inout ReplayProgressBar,
         _ body: (borrowing Message) throws -> Void
     ) throws -> [PartitionRange] {
-        let total = recordsMax
+        let total = offsetCount
         var offsetsDone: Int64 = 0
         var failure: (any Error)?
         for (index, partitionRange) in partitionRanges.enumerated() {
@@ -206,9 +206,9 @@ struct GroupCommittedOffsets {
         let groupPositions = try GroupPositionReader(
             properties: kafka.consumerProperties,
             topic: topic,
-            partitions: partitions
+            partitionCount: partitions
         )
-        defer { groupPositions.close(deadlineMilliseconds: 5_000) }
+        defer { groupPositions.close(timeoutMilliseconds: 5_000) }
         committedOffsets = try groupPositions.readPositions(timeoutMilliseconds: 30_000).map(\.committedOffset)
         isIgnoredByGroup = !isInput && committedOffsets.allSatisfy { $0 == nil }
     }

@@ -25,7 +25,7 @@ enum ReplayReason: String, CaseIterable {
     case registration
     case tableFull
 
-    var isSent: Bool { self == .send || self == .sendAgain }
+    var leadsToSending: Bool { self == .send || self == .sendAgain }
 
     /// The heading in a report after the commands have been sent.
     var titleWhenSent: String {

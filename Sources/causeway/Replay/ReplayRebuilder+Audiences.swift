@@ -32,7 +32,7 @@ extension ReplayRebuilder {
     private mutating func write(_ audienceCalls: [AudienceRebuildCalls]) throws {
         guard let store else { return count(.audiencesWritten, audienceCalls.count) }
         guard !audienceCalls.isEmpty else { return }
-        waitForTurn(writing: audienceCalls.count)
+        waitForRateLimit(writing: audienceCalls.count)
         var admittedCalls: [AudienceRebuildCalls] = []
         for (calls, reply) in zip(
             audienceCalls,

@@ -22,7 +22,7 @@ struct ReplayRebuilder {
     private let rateLimit: RecordRateLimit
     /// Returns whether the user has stopped the replay. If so, every wait ends soon.
     let isCancelled: () -> Bool
-    private let startMilliseconds = Clock.monotonicMilliseconds
+    private let startedAtMilliseconds = Clock.monotonicMilliseconds
     private var writtenCallCount = 0
     private(set) var tally = RebuildTally()
     /// Calls that are collected for the next batch. No two concern the same activity or device, because Redis may carry
@@ -52,7 +52,7 @@ struct ReplayRebuilder {
 
     /// Sets the activities whose registrations are remembered. Without a store, the decisions about their
     /// commands need to know whether they have tokens.
-    mutating func setExpectedActivities(_ activities: some Collection<[UInt8]>) {
+    mutating func rememberRegistrations(_ activities: some Collection<[UInt8]>) {
         registrationTimesMilliseconds = Dictionary(uniqueKeysWithValues: activities.map { ($0, nil) })
     }
 
@@ -62,9 +62,11 @@ struct ReplayRebuilder {
     mutating func collectRegistration(
         _ value: UnsafeRawBufferPointer?,
         key: UnsafeRawBufferPointer?,
-        recordMilliseconds: Int64
+        recordTimestampMilliseconds: Int64
     ) throws {
-        guard let value else { return try collectUnregistration(key, recordMilliseconds: recordMilliseconds) }
+        guard let value else {
+            return try collectUnregistration(key, recordTimestampMilliseconds: recordTimestampMilliseconds)
+        }
         guard let registration = try? Registration.decode(value),
             let appIndex = scope.appIndex(registration.app, in: value)
         else {
@@ -117,8 +119,8 @@ struct ReplayRebuilder {
                 activity.activity,
                 .register(
                     token(activity.token),
-                    frequentUpdates: activity.frequentUpdates,
-                    shows: activity.shownVersion,
+                    allowsFrequentUpdates: activity.allowsFrequentUpdates,
+                    shownVersion: activity.shownVersion,
                     source: .reread,
                     audiences: digests(of: activity.audiences, count: activity.audienceCount)
                 )
@@ -136,7 +138,7 @@ struct ReplayRebuilder {
                         audiences: digests(of: start.audiences, count: start.audienceCount),
                         supportsChannels: start.supportsChannels
                     ),
-                    isCarried: false
+                    isFromCommand: false
                 )
             )
         }
@@ -144,7 +146,9 @@ struct ReplayRebuilder {
 
     /// Collects the calls for a tombstone. The key of a tombstone does not say which app it concerns, or whether it
     /// names an activity or a device. So there are two calls for each app.
-    private mutating func collectUnregistration(_ key: UnsafeRawBufferPointer?, recordMilliseconds: Int64) throws {
+    private mutating func collectUnregistration(_ key: UnsafeRawBufferPointer?, recordTimestampMilliseconds: Int64)
+        throws
+    {
         guard let key, (1...Limits.identifierBytesMax).contains(key.count) else {
             return tally.count(.registrationsInvalid)
         }
@@ -153,7 +157,7 @@ struct ReplayRebuilder {
         for app in scope.apps where scope.includes(app: app.bundleIdentifier) {
             for kind in [StoreSubjectKind.activity, .device] {
                 let subject = StoreSubject(app: Array(app.bundleIdentifier.utf8), kind: kind, identifier: identifier)
-                let time = max(0, recordMilliseconds)
+                let time = max(0, recordTimestampMilliseconds)
                 try collect(StoreCall(tag: 0, subject: subject, operation: .unregister(atMilliseconds: time)))
             }
         }
@@ -177,7 +181,7 @@ struct ReplayRebuilder {
             for call in collectedCalls { remember(call) }
             return
         }
-        waitForTurn(writing: collectedCalls.count)
+        waitForRateLimit(writing: collectedCalls.count)
         if collectedCalls.isEmpty { return }
         for (call, reply) in zip(collectedCalls, try perform(collectedCalls, on: store))
         where !call.operation.isUnregistration {
@@ -243,10 +247,10 @@ struct ReplayRebuilder {
         }
     }
 
-    mutating func waitForTurn(writing count: Int) {
+    mutating func waitForRateLimit(writing count: Int) {
         defer { writtenCallCount += count }
         while !isCancelled() {
-            let elapsedSeconds = Double(Clock.monotonicMilliseconds - startMilliseconds) / 1_000
+            let elapsedSeconds = Double(Clock.monotonicMilliseconds - startedAtMilliseconds) / 1_000
             let seconds = rateLimit.secondsUntilNext(sentCount: writtenCallCount, elapsedSeconds: elapsedSeconds)
             if seconds == 0 { return }
             rateLimit.sleep(seconds: seconds)
@@ -283,7 +287,7 @@ struct ReplayRebuilder {
             }
         }
         guard let store else { return try forecast(states) }
-        waitForTurn(writing: states.count)
+        waitForRateLimit(writing: states.count)
         if !states.isEmpty { try admit(states.map(\.calls), store) }
     }
 

@@ -25,13 +25,13 @@ struct ReplayRun {
     /// Whether some registrations were not read, or some activities or audiences were not looked up in Redis.
     private(set) var isInterrupted = false
     /// Whether the range names offsets or partitions that the topic does not have.
-    private(set) var hasGaps = false
+    private(set) var hasRangeFaults = false
     var progress = ReplayProgressBar()
 
     init(name: String, options: ReplayOptions) throws {
         self.name = "causeway replay \(name)"
         self.options = options
-        configuration = try options.file.load(requiresFiles: false)
+        configuration = try options.configurationFile.load(requiresFiles: false)
         do {
             redis = try RedisConfiguration(configuration.redis)
         } catch {
@@ -43,7 +43,7 @@ struct ReplayRun {
         table = ReplayTable(bytesMax: options.memory << 20)
     }
 
-    var isComplete: Bool { unreadRanges.isEmpty && !isInterrupted && !hasGaps && !table.wasFull }
+    var isComplete: Bool { unreadRanges.isEmpty && !isInterrupted && !hasRangeFaults && !table.wasFull }
 
     /// Reads the range into the table.
     mutating func read(_ range: ReplayRange) throws {
@@ -52,7 +52,7 @@ struct ReplayRun {
         }
         defer { reader.close() }
         for fault in reader.rangeFaults { report(fault) }
-        hasGaps = !reader.rangeFaults.isEmpty
+        hasRangeFaults = !reader.rangeFaults.isEmpty
         let committedOffsets = try interruption.withSignalsUnhandled {
             try GroupCommittedOffsets(
                 of: topic,
@@ -141,7 +141,7 @@ struct ReplayRun {
                 "\(source)  \(app.bundleIdentifier)  \(addressee)  \(candidate.event.name)  \(candidate.version.timestamp)"
             return StandardStreams.printOutput("\(line)  \(decision.verdict.reason.title)\(alert)")
         }
-        let line = JSONValue.members([
+        let line = JSONValue.objectOmittingNil([
             "source": .string(source),
             "app": .string(app.bundleIdentifier),
             "activity": activity.map { .string($0) },
@@ -152,7 +152,7 @@ struct ReplayRun {
             "reason": .string(decision.verdict.reason.rawValue),
             "dropsAlert": decision.verdict.dropsAlert ? .boolean(true) : nil,
         ])
-        StandardStreams.printOutput(line.line)
+        StandardStreams.printOutput(line.oneLineJSON)
     }
 
     /// Prints a line for a record that a worker would refuse, with everything that is known of the record.
@@ -168,14 +168,14 @@ struct ReplayRun {
                 "\(source)  \(app ?? "-")  \(activity ?? "-")  \(ReplayReason.invalid.title): \(code)"
             )
         }
-        let line = JSONValue.members([
+        let line = JSONValue.objectOmittingNil([
             "source": .string(source),
             "app": app.map { .string($0) },
             "activity": activity.map { .string($0) },
             "reason": .string(ReplayReason.invalid.rawValue),
             "code": .string(code),
         ])
-        StandardStreams.printOutput(line.line)
+        StandardStreams.printOutput(line.oneLineJSON)
     }
 
     /// - Parameter isSent: whether the commands have been sent.
@@ -183,7 +183,7 @@ struct ReplayRun {
         guard !options.json else {
             let members = others.merging(["replay": .string(String(name.split(separator: " ")[2]))]) { $1 }
             let report = tally.json(scope, topic: topic, isComplete: isComplete, others: members)
-            return StandardStreams.printOutput(report.line)
+            return StandardStreams.printOutput(report.oneLineJSON)
         }
         for line in tally.lines(scope, topic: topic, isSent: isSent) { StandardStreams.printOutput(line) }
     }

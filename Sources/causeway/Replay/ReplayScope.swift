@@ -12,14 +12,14 @@ struct ReplayScope {
 
     init(_ configuration: WorkerConfiguration, app: String?, activity: String?) {
         apps = configuration.apps.map {
-            InspectedApp(bundleIdentifier: $0.bundleId, policyName: $0.policy, policies: configuration.policies)
+            InspectedApp(bundleIdentifier: $0.bundleId, defaultPolicyName: $0.policy, policies: configuration.policies)
         }
         onlyApp = app
         onlyActivity = activity
     }
 
     /// Whether any policy starts activities again after their lifetime.
-    var hasRestarts: Bool { apps.contains { $0.policies.contains(where: \.restartsActivities) } }
+    var restartsActivities: Bool { apps.contains { $0.policies.contains(where: \.restartsActivities) } }
 
     func includes(_ activity: [UInt8]) -> Bool { onlyActivity.map { $0.utf8.elementsEqual(activity) } ?? true }
 
@@ -42,8 +42,8 @@ struct ReplayScope {
 
 /// The result of reading one record.
 enum ClassifiedRecord: Equatable {
-    /// A command. `of` is the key of its activity or audience in Redis.
-    case command(ReplayCandidate, of: [UInt8], appIndex: Int)
+    /// A command. `redisKey` is the key of its activity or audience in Redis.
+    case command(ReplayCandidate, redisKey: [UInt8], appIndex: Int)
     /// A record that a worker would refuse. `code` is the code of its result.
     case invalid(code: String, appIndex: Int?)
     /// A record of the registrations topic, or a dead letter of such a record.
@@ -113,7 +113,11 @@ extension ReplayScope {
                 key: key.map { Array($0) },
                 value: fittingRecord
             )
-            return .command(candidate, of: redisKey(of: candidate, addressee, appIndex: appIndex), appIndex: appIndex)
+            return .command(
+                candidate,
+                redisKey: redisKey(of: candidate, addressee, appIndex: appIndex),
+                appIndex: appIndex
+            )
         } catch {
             if isLimited { return .passedOver }
             let isRegistration = (try? Registration.decode(value)) != nil

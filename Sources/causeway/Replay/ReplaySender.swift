@@ -26,28 +26,32 @@ struct ReplaySender {
     static let failuresMax = 100
 
     private let redis: RedisConfiguration
-    private let source: String
+    private let sourceTopic: String
     private var sender: RecordSender
     private var store: BlockingStore?
     /// For each reopened version, the call that settles it again if its copy is not written. The key is the number of
     /// the copy, which is also the tag of the copy's production.
-    private var settlementsOfReopened: [UInt64: StoreCall<[UInt8]>] = [:]
+    private var settlementCallsByCopyNumber: [UInt64: StoreCall<[UInt8]>] = [:]
     private var lastCopyNumber: UInt64 = 0
     /// The numbers of copies that were not written to Kafka.
-    private var unwrittenCopies: [UInt64] = []
+    private var unwrittenCopyNumbers: [UInt64] = []
     /// Whether the sending ended before all commands were sent.
     private(set) var isStopped = false
     /// The number of reopened versions that have no copy and could not be settled again. `reason` is the error of Redis
     /// that prevented the settlement.
     private(set) var settlementFailure: (count: Int, reason: RedisError)?
-    private var apps: [[UInt8]]
+    private var appIdentifiers: [[UInt8]]
 
     init(_ configuration: WorkerConfiguration, redis: RedisConfiguration, topic: String, rate: Double) throws {
         self.redis = redis
-        source = topic
-        apps = configuration.apps.map { Array($0.bundleId.utf8) }
+        sourceTopic = topic
+        appIdentifiers = configuration.apps.map { Array($0.bundleId.utf8) }
         let producer = try Producer(properties: Self.deliveryTimeoutProperties + configuration.kafka.producerProperties)
-        sender = try RecordSender(producer: producer, topic: configuration.kafka.topics.commands, rate: rate)
+        sender = try RecordSender(
+            producer: producer,
+            topic: configuration.kafka.topics.commands,
+            recordsPerSecond: rate
+        )
     }
 
     /// Waits until the rate allows the command, and writes it.
@@ -55,7 +59,7 @@ struct ReplaySender {
     /// - Returns: the decision's verdict, or another verdict if a worker has since admitted the command or a
     ///   newer command. Nil if the sending ended before the command was written.
     mutating func send(_ decision: ReplayDecision, until isCancelled: () -> Bool) throws -> ReplayVerdict? {
-        guard sender.waitForTurn(until: isCancelled), tally.failedCount < Self.failuresMax else {
+        guard sender.waitForRateLimit(until: isCancelled), tally.failedCount < Self.failuresMax else {
             isStopped = true
             return nil
         }
@@ -69,15 +73,15 @@ struct ReplaySender {
                 return ReplayVerdict(reason: verdict == .duplicate ? .duplicate : .superseded)
             }
         }
-        let copy = RecordCopy(
-            topic: source,
+        let origin = RecordOrigin(
+            topic: sourceTopic,
             partition: candidate.partition,
             offset: candidate.offset,
             timestampMilliseconds: candidate.timestampMilliseconds
         )
         let key = candidate.key ?? RecordKey.key(of: candidate.value)
-        guard sender.send(candidate.value, key: key, copy: copy, tag: copyNumber, until: isCancelled) else {
-            if copyNumber != 0 { unwrittenCopies.append(copyNumber) }
+        guard sender.send(candidate.value, key: key, origin: origin, tag: copyNumber, until: isCancelled) else {
+            if copyNumber != 0 { unwrittenCopyNumbers.append(copyNumber) }
             isStopped = true
             return nil
         }
@@ -91,7 +95,7 @@ struct ReplaySender {
     ) throws -> StoreVerdict {
         let store = try store ?? BlockingStore(configuration: redis)
         self.store = store
-        let app = apps[decision.appIndex]
+        let app = appIdentifiers[decision.appIndex]
         let activity = ActivityKey.activity(ofKey: decision.key, app: app)
         let subject = StoreSubject(app: app, kind: .activity, identifier: activity)
         let version = decision.candidate.version
@@ -102,16 +106,16 @@ struct ReplaySender {
                 digest: 0,
                 retirement: nil
             )
-        settlementsOfReopened[copyNumber] = StoreCall(tag: 0, subject: subject, operation: settlement)
+        settlementCallsByCopyNumber[copyNumber] = StoreCall(tag: 0, subject: subject, operation: settlement)
         do throws(RedisError) {
             let call = StoreCall<[UInt8]>(tag: 0, subject: subject, operation: .reopen(version: version))
             let verdict = try store.perform([call], until: isCancelled)[0].verdict
-            if verdict != .retry { settlementsOfReopened[copyNumber] = nil }
+            if verdict != .retry { settlementCallsByCopyNumber[copyNumber] = nil }
             return verdict
         } catch {
             // Redis may have reopened the version although the call failed. So `finish` settles it again,
             // which does no harm if it is settled already.
-            unwrittenCopies.append(copyNumber)
+            unwrittenCopyNumbers.append(copyNumber)
             isStopped = true
             throw error
         }
@@ -125,8 +129,9 @@ struct ReplaySender {
     mutating func finish(isStoppingAtOnce: Bool) {
         let flushTimeoutMilliseconds =
             isStoppingAtOnce ? Self.stopFlushTimeoutMilliseconds : RecordSender.flushTimeoutMilliseconds
-        let calls = (unwrittenCopies + sender.finish(flushTimeoutMilliseconds: flushTimeoutMilliseconds).failedTags)
-            .compactMap { settlementsOfReopened[$0] }
+        let calls =
+            (unwrittenCopyNumbers + sender.flushAndClose(flushTimeoutMilliseconds: flushTimeoutMilliseconds).failedTags)
+            .compactMap { settlementCallsByCopyNumber[$0] }
         do throws(RedisError) {
             if !calls.isEmpty { _ = try store?.perform(calls, until: { isStoppingAtOnce }) }
         } catch {
@@ -138,7 +143,7 @@ struct ReplaySender {
 
     var tally: RecordSender.Tally { sender.tally }
 
-    var line: String {
+    var summaryLine: String {
         let seconds = String(format: "%.3f", sender.elapsedSeconds)
         return
             "\(tally.sentCount) sent, \(tally.acknowledgedCount) acknowledged, \(tally.failedCount) failed, \(seconds) s"

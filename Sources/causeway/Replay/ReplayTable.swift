@@ -38,7 +38,7 @@ struct ReplayTable {
     }
 
     /// Estimated bytes of an entry, without its commands and its key.
-    static let entryBytes = 400
+    static let entryOverheadBytes = 400
 
     let bytesMax: Int
     private(set) var usedBytes = 0
@@ -60,11 +60,11 @@ struct ReplayTable {
         onDropped: (ReplayReason) -> Void
     ) {
         guard var entry = entries[activity] else {
-            guard usedBytes + Self.entryBytes + activity.count + candidate.byteCount <= bytesMax else {
+            guard usedBytes + Self.entryOverheadBytes + activity.count + candidate.byteCount <= bytesMax else {
                 wasFull = true
                 return onDropped(.tableFull)
             }
-            usedBytes += Self.entryBytes + activity.count + candidate.byteCount
+            usedBytes += Self.entryOverheadBytes + activity.count + candidate.byteCount
             var entry = Entry(appIndex: appIndex)
             if candidate.event == .start { entry.start = candidate } else { entry.state = candidate }
             entries[activity] = entry

@@ -255,7 +255,7 @@ class Values(unittest.TestCase):
         for name in names:
             part = schema
             for member in name.split("."):
-                # Below a map with free members, the operator or Kubernetes chooses the names.
+                # This map takes any key: the operator or Kubernetes chooses it. So the schema cannot list what is below.
                 if part.get("additionalProperties") is not False:
                     break
                 self.assertIn(member, part["properties"], name)

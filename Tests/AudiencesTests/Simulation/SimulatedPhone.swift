@@ -5,7 +5,7 @@ struct SimulatedPhone {
     let identifier: String
     let location: MemberLocation
     var environment: APNsEnvironment
-    var frequentUpdates: Bool
+    var allowsFrequentUpdates: Bool
     /// Whether the member is a device, which gets starts only.
     var isDevice = false
     var token: String

@@ -64,7 +64,7 @@ final class SimulatedWorker {
         configuration.ledgerWindowOffsets = 64
         // Some workers have room for only a few records. Such a worker passes over further records, and reads
         // them again later.
-        configuration.recordBytesMax = [64 << 20, 1_500, 3_000][Int(seed / 8 % 3)]
+        configuration.fanoutRecordBytesMax = [64 << 20, 1_500, 3_000][Int(seed / 8 % 3)]
         configuration.pagesMax = [1, 8, 64][Int(seed % 3)]
         if seed / 24 % 2 == 0 { configuration.pageBytesMax = 1 }
         core = Audiences(configuration: configuration)

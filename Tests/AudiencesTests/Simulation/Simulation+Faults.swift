@@ -39,7 +39,7 @@ extension Simulation {
         guard let coreIndex = worker.core.assign(number: Int32(partition)) else { return }
         let commit = commits[partition]
         let resumed = commit.metadata.withUnsafeBytes {
-            worker.core.resume(
+            worker.core.restoreSettledOffsets(
                 coreIndex,
                 at: commit.committableOffset,
                 metadata: $0,

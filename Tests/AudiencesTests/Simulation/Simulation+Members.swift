@@ -36,7 +36,7 @@ extension Simulation {
             isLeaving: false,
             kind: phone.isDevice ? .device : .activity,
             environment: phone.environment,
-            frequentUpdates: phone.frequentUpdates,
+            allowsFrequentUpdates: phone.allowsFrequentUpdates,
             changedAtMilliseconds: phone.registeredAtMilliseconds,
             identifier: Array(name.utf8),
             token: Array(phone.token.utf8)
@@ -50,7 +50,7 @@ extension Simulation {
             identifier: name,
             location: SimulatedNames.location(of: name),
             environment: random.chance(parameters.sandboxPerMille) ? .sandbox : .production,
-            frequentUpdates: random.chance(300),
+            allowsFrequentUpdates: random.chance(300),
             token: newToken(of: name),
             registeredAtMilliseconds: now
         )
@@ -141,13 +141,13 @@ extension Simulation {
                         membershipChange: IncomingMembershipChange(
                             member: change.member,
                             identifier: UnsafeRawBufferPointer(name),
-                            joins: AudienceList(change.isLeaving ? none : digests),
-                            departures: AudienceList(change.isLeaving ? digests : none),
+                            joinedAudiences: AudienceList(change.isLeaving ? none : digests),
+                            leftAudiences: AudienceList(change.isLeaving ? digests : none),
                             leftAtMilliseconds: change.isLeaving ? change.atMilliseconds : 0,
                             token: change.isLeaving ? none : UnsafeRawBufferPointer(token),
                             environment: phone.environment,
                             registeredAtMilliseconds: change.atMilliseconds,
-                            frequentUpdates: phone.frequentUpdates,
+                            allowsFrequentUpdates: phone.allowsFrequentUpdates,
                             shownVersion: nil
                         ),
                         now: worker.moment(now)

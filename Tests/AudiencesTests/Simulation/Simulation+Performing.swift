@@ -18,8 +18,8 @@ extension Simulation {
                 (max(earliestMilliseconds, now + Int64(random.number(0...parameters.latencyMillisecondsMax))), call)
             )
         }
-        while let tag = worker.core.withNextActivityCall(now: moment, { $0.tag }) {
-            worker.core.activityCallTaken()
+        while let tag = worker.core.withNextActivityStoreCall(now: moment, { $0.tag }) {
+            worker.core.activityStoreCallTaken()
             worker.activityCalls.append((now + Int64(random.number(0...parameters.latencyMillisecondsMax)), tag))
         }
         performPushes(worker)
@@ -45,14 +45,14 @@ extension Simulation {
             for environment in APNsEnvironment.allCases
             where now >= hostsAwayUntilMilliseconds[Int(environment.rawValue)] {
                 let pool = PoolIdentifier(appIndex: 0, environment: environment)
-                while let push = worker.core.nextPush(
+                while let push = worker.core.takeNextPush(
                     pool,
                     permitsRetry: true,
                     pushesInFlightMax: parameters.streams,
                     now: worker.moment(now)
                 ) {
                     if random.chance(30) {
-                        worker.core.pushReturned(push)
+                        worker.core.pushNotSent(push)
                         break
                     }
                     found = true
@@ -103,7 +103,7 @@ extension Simulation {
             let key = Array(record.key).reduce(7) { ($0 &* 31 &+ Int($1)) & 0xFFFF }
             return .fanout(partition: key % log.count, SimulatedFanout(value: value, instruction: instruction))
         case .rangeResult: return .rangeResult(String(decoding: value, as: UTF8.self))
-        case .commandResult, .broadcastTotals: return .commandResult(String(decoding: value, as: UTF8.self))
+        case .commandResult, .commandResultAfterBroadcast: return .commandResult(String(decoding: value, as: UTF8.self))
         case .broadcastResult: return .broadcastResult(String(decoding: value, as: UTF8.self))
         case .invalidation: return .invalidation
         case .start:
@@ -133,9 +133,9 @@ extension Simulation {
         worker.activityCalls.removeAll { $0.dueMilliseconds <= now }
         for call in due {
             if now < faultsUntilMilliseconds, random.chance(parameters.storeLossPerMille) {
-                worker.core.activityFailed(tag: call.tag, .unanswered, now: worker.moment(now))
+                worker.core.activityStoreFailed(tag: call.tag, .unanswered, now: worker.moment(now))
             } else {
-                worker.core.activityReplied(tag: call.tag, now: worker.moment(now))
+                worker.core.activityStoreReplied(tag: call.tag, now: worker.moment(now))
             }
         }
     }
@@ -229,8 +229,8 @@ extension Simulation {
                 status: status,
                 reason: UnsafeRawBufferPointer(start: nil, count: 0),
                 invalidAtMilliseconds: disposition == .tokenDead ? now : -1,
-                sentMilliseconds: now,
-                answeredMilliseconds: now
+                sentAtMilliseconds: now,
+                answeredAtMilliseconds: now
             ),
             now: worker.moment(now)
         )
@@ -332,7 +332,14 @@ extension Simulation {
         let text = String(decoding: record.value, as: UTF8.self)
         guard let command = SimulatedText.number(after: "\"id\":\"", in: text) else { return }
         let reply = store.perform(
-            call(.finish(record.instruction.range, version: commands[command].version, MemberCounts(), ResponseTimes()))
+            call(
+                .finishRange(
+                    record.instruction.range,
+                    version: commands[command].version,
+                    OutcomeCounts(),
+                    ResponseTimes()
+                )
+            )
         )
         guard let totals = reply.totals else { return }
         let counts = MemberOutcome.allCases.filter { totals[$0] > 0 }.map { "\"\($0.name)\":\(totals[$0])" }

@@ -75,10 +75,10 @@ extension Simulation {
         wipe.nextPollMilliseconds = now + SimulatedWipe.pollMilliseconds
         let (beganMilliseconds, hasAllMembers) = (now, wipe.hasAllMembers)
         for worker in workers {
-            let answeredMilliseconds = now + Int64(random.number(0...parameters.latencyMillisecondsMax))
+            let answeredAtMilliseconds = now + Int64(random.number(0...parameters.latencyMillisecondsMax))
             scheduledEvents.append(
                 (
-                    answeredMilliseconds,
+                    answeredAtMilliseconds,
                     { worker.core.membersLastCompleteMilliseconds = hasAllMembers ? beganMilliseconds : .min }
                 )
             )
@@ -96,7 +96,7 @@ extension Simulation {
         }
         wipe.isDraining = true
         workers[commandWorkerIndex].core
-            .withdraw { commandsInCore.contains(Int($0)) || wipe.commandRecordsInCore.contains($0) }
+            .withdrawWaitingCommands { commandsInCore.contains(Int($0)) || wipe.commandRecordsInCore.contains($0) }
     }
 
     private func registerAgain(_ name: String, after wipes: Int) {

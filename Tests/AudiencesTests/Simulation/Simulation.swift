@@ -22,7 +22,7 @@ final class Simulation {
         var hasAlert: Bool
         var isEnd: Bool
         var isStart: Bool
-        var ending: HandoverEnding?
+        var ending: HandoverResult?
         /// The number of ranges that the admission granted.
         var rangeCount: UInt16 = 0
 
@@ -350,8 +350,8 @@ final class Simulation {
                         layout: layout,
                         partition: 0,
                         offset: Int64(command.number),
-                        recordMilliseconds: command.atMilliseconds,
-                        receivedMilliseconds: now,
+                        recordTimestampMilliseconds: command.atMilliseconds,
+                        receivedAtMilliseconds: now,
                         trace: none
                     )
                     worker.core.receiveCommand(incoming)

@@ -20,8 +20,8 @@ struct ResultTallyTests {
             isFromCommands: true,
             sourcePartition: partition,
             sourceOffset: offset,
-            recordMilliseconds: 1_000,
-            responseMilliseconds: 1_250
+            recordTimestampMilliseconds: 1_000,
+            answeredAtMilliseconds: 1_250
         )
     }
 
@@ -152,10 +152,10 @@ struct ResultSummaryTests {
                 record.priority = 10
                 record.attempts = 2
                 record.sentTimestamp = 1_790_000_000
-                record.recordMilliseconds = 1_790_000_000_001
-                record.receivedMilliseconds = 1_790_000_000_100
-                record.sentMilliseconds = 1_790_000_000_200
-                record.answeredMilliseconds = 1_790_000_000_250
+                record.recordTimestampMilliseconds = 1_790_000_000_001
+                record.receivedAtMilliseconds = 1_790_000_000_100
+                record.sentAtMilliseconds = 1_790_000_000_200
+                record.answeredAtMilliseconds = 1_790_000_000_250
                 record.write(to: &writer)
             }
         }
@@ -169,8 +169,8 @@ struct ResultSummaryTests {
                     isFromCommands: true,
                     sourcePartition: 7,
                     sourceOffset: 123_456,
-                    recordMilliseconds: 1_790_000_000_001,
-                    responseMilliseconds: 1_790_000_000_250
+                    recordTimestampMilliseconds: 1_790_000_000_001,
+                    answeredAtMilliseconds: 1_790_000_000_250
                 )
         )
         #expect(summary.isComplete)

@@ -74,11 +74,11 @@ struct FanoutTests {
         count(
             #"{"command":"a","audience":"final","segments":[128,255],"outcome":"superseded","members":{"delivered":1,"superseded":2}}"#
         )
-        #expect(!results.doCountsAddUp("a", members: 6), "without the command's own")
+        #expect(!results.memberCountsAddUp("a", members: 6), "without the command's own")
         count(#"{"command":"a","audience":"final","outcome":"superseded","members":{"delivered":4,"superseded":2}}"#)
         #expect(
-            results.doCountsAddUp("a", members: 6) && !results.doCountsAddUp("a", members: 7)
-                && !results.doCountsAddUp("b", members: 0)
+            results.memberCountsAddUp("a", members: 6) && !results.memberCountsAddUp("a", members: 7)
+                && !results.memberCountsAddUp("b", members: 0)
         )
         count(#"{"command":"c","audience":"final","outcome":"invalid","reason":"audienceUnsupported"}"#)
         #expect(results.outcomes["c"] == .init(outcome: "invalid", reason: "audienceUnsupported", members: [:]))
@@ -109,7 +109,7 @@ struct FanoutTests {
     @Test func `Single commands are counted by their phase`() throws {
         let results = try FanoutResults(bootstrapServers: "127.0.0.1:1")
         defer { results.close() }
-        results.singleCommands = SingleCommandLoad(commandsPerSecond: 10, client: ControlClient(port: 1))
+        results.singleCommandLoad = SingleCommandLoad(commandsPerSecond: 10, client: ControlClient(port: 1))
         func count(_ command: String, _ outcome: String, after milliseconds: Int) {
             let json =
                 #"{"command":"\#(command)","activity":"x","outcome":"\#(outcome)","#
@@ -120,10 +120,10 @@ struct FanoutTests {
         count("beside-during-1", "accepted", after: 40)
         count("beside-during-2", "superseded", after: 900)
         count("fanout-1", "accepted", after: 900)
-        let singleCommands = try #require(results.singleCommands)
-        #expect(singleCommands.resultCount == 3 && results.resultRecords == 0)
-        #expect(singleCommands.freshness(.before) == .init(commands: 1, p50Milliseconds: 3, p99Milliseconds: 3))
-        #expect(singleCommands.freshness(.during) == .init(commands: 1, p50Milliseconds: 40, p99Milliseconds: 40))
+        let singleCommandLoad = try #require(results.singleCommandLoad)
+        #expect(singleCommandLoad.resultCount == 3 && results.resultRecords == 0)
+        #expect(singleCommandLoad.freshness(.before) == .init(commands: 1, p50Milliseconds: 3, p99Milliseconds: 3))
+        #expect(singleCommandLoad.freshness(.during) == .init(commands: 1, p50Milliseconds: 40, p99Milliseconds: 40))
     }
 
     @Test func `The commands are those that the worker accepts`() throws {

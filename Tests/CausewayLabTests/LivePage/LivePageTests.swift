@@ -59,7 +59,7 @@ struct LivePageTests {
     }
 
     @Test func `Commands without a result after the time limit are late`() {
-        var late = LateCommands()
+        var late = LateCommandCounter()
         for second in 0...29 { late.addSample(commands: 100 * second, nowMilliseconds: Int64(second) * 1_000) }
         #expect(late.lateCount(results: 0, nowMilliseconds: 29_000) == 0, "none is that old")
         for second in 30...90 { late.addSample(commands: 100 * second, nowMilliseconds: Int64(second) * 1_000) }
@@ -90,7 +90,7 @@ struct LivePageTests {
         _ = disturbances.press(.answer503, nowMilliseconds: 0)
         let event = PageEventWriter.event(
             screens: nil,
-            isWhole: true,
+            hasAllPhones: true,
             service: Array(#"{"accepted":7}"#.utf8),
             figures: LivePageFigures(phase: .playing, commands: 12).json,
             allowedActions: [.answer503],
@@ -112,7 +112,7 @@ struct LivePageTests {
     @Test func `An action says why it is not allowed`() {
         let event = PageEventWriter.event(
             screens: nil,
-            isWhole: true,
+            hasAllPhones: true,
             service: nil,
             figures: LivePageFigures().json,
             allowedActions: [],

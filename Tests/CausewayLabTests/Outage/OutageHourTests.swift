@@ -18,7 +18,7 @@ struct OutageHourTests {
             .map { number in
                 var minute = OutageMinute(number: number, isHostUnreachable: (2...5).contains(number))
                 for milliseconds in 1...100 { minute.freshness.add(milliseconds: Int64(milliseconds)) }
-                minute.longestCommitMilliseconds = 8_000
+                minute.longestCommitWaitMilliseconds = 8_000
                 minute.residentBytes = 100 << 20
                 change(&minute)
                 return minute
@@ -55,7 +55,7 @@ struct OutageHourTests {
             brokenPromises(Self.minutes { if $0.number == 4 { $0.freshness = DurationHistogram() } }).count == 1,
             "none came"
         )
-        let uncommitted = Self.minutes { if $0.number == 5 { $0.longestCommitMilliseconds = 60_001 } }
+        let uncommitted = Self.minutes { if $0.number == 5 { $0.longestCommitWaitMilliseconds = 60_001 } }
         #expect(brokenPromises(uncommitted) == ["a record waited 60001 ms for its commit"])
         let growing = Self.minutes { $0.residentBytes = Int64(100 + $0.number * 3) << 20 }
         #expect(brokenPromises(growing) == ["resident memory grew from 109 to 115 MiB"])

@@ -94,7 +94,7 @@ struct OutageReportTests {
             invalidations: 0,
             history: history,
             firstCommandMilliseconds: 1_000,
-            longestCommitMilliseconds: 2_000
+            longestCommitWaitMilliseconds: 2_000
         )
         #expect(expectationChecker.violation(of: .noPush(app: "match")) == "match got 3 pushes, expected none")
         #expect(expectationChecker.violation(of: .noPush(app: "other")) == nil)

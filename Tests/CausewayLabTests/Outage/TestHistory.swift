@@ -80,7 +80,7 @@ struct TestHistory {
         afterLifetime: AfterLifetime? = nil
     ) -> OutageFindings {
         var ended = history
-        ended.endMilliseconds = Self.beginMilliseconds + milliseconds
+        ended.screensReadMilliseconds = Self.beginMilliseconds + milliseconds
         return OutageChecker.findings(
             of: ended,
             ageLimits: ageLimits,

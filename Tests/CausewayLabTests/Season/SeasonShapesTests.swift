@@ -36,14 +36,16 @@ struct SeasonShapesTests {
                     return
                 }
                 if contracts.templates.hasMatched(command, ofApp: 0) { read += 1 }
-                #expect(contracts.mismatch(of: command, 0, dictionaryNumber: UInt64(index + 1), in: value) == nil)
+                #expect(
+                    contracts.findMismatch(of: command, 0, apsDictionaryNumber: UInt64(index + 1), in: value) == nil
+                )
             }
         }
         #expect(events.count > 14_000)
         #expect(read > events.count * 9 / 10)
         #expect(
-            contracts.comparedStates <= UInt64(events.count / 100),
-            "\(read) read by the decoder, \(contracts.comparedStates) walked"
+            contracts.comparedStateCount <= UInt64(events.count / 100),
+            "\(read) read by the decoder, \(contracts.comparedStateCount) walked"
         )
     }
 }

@@ -27,7 +27,7 @@ import Testing
         let text = SettledOffsetsText.encode(ledger.settledRanges, above: committed)
         let ranges = text.withUnsafeBytes { SettledOffsetsText.decode($0, committedOffset: committed) }
         var successor = PartitionLedger(windowOffsets: ledger.windowOffsets)
-        successor.resume(at: committed, settled: ranges ?? [])
+        successor.restoreSettledOffsets(at: committed, settled: ranges ?? [])
         #expect(successor.settledRanges == ledger.settledRanges)
         let accepted = (unsettledOffsets + unpublishedOffsets.filter { $0 > committed }).sorted()
         for offset in committed..<nextOffset {
@@ -110,7 +110,7 @@ import Testing
 
     @Test func `Records that an earlier owner settled are skipped`() {
         var ledger = PartitionLedger(windowOffsets: 64)
-        ledger.resume(at: 10, settled: [12..<14, 15..<16])
+        ledger.restoreSettledOffsets(at: 10, settled: [12..<14, 15..<16])
         #expect(ledger.settledRanges == [12..<14, 15..<16], "it is handed on before the first record as well")
         #expect([10, 11, 12, 13].map { ledger.receive($0) } == [.accepted, .accepted, .settledBefore, .settledBefore])
         #expect(ledger.committableOffset == 10)
@@ -126,14 +126,14 @@ import Testing
 
     @Test func `The committable offset moves over skipped records that come first`() {
         var ledger = PartitionLedger(windowOffsets: 64)
-        ledger.resume(at: 10, settled: [10..<12])
+        ledger.restoreSettledOffsets(at: 10, settled: [10..<12])
         #expect([10, 11].map { ledger.receive($0) } == [.settledBefore, .settledBefore])
         #expect(ledger.committableOffset == 12)
     }
 
     @Test func `Skipped records that never arrive leave no mark behind`() {
         var ledger = PartitionLedger(windowOffsets: 64)
-        ledger.resume(at: 10, settled: [11..<40])
+        ledger.restoreSettledOffsets(at: 10, settled: [11..<40])
         #expect(ledger.receive(100) == .accepted, "compaction took all of them")
         #expect(ledger.committableOffset == 100)
         for offset in Int64(101)..<164 { #expect(ledger.receive(offset) == .accepted) }
@@ -142,7 +142,7 @@ import Testing
 
     @Test func `A log that begins again has no settled records`() {
         var ledger = PartitionLedger(windowOffsets: 64)
-        ledger.resume(at: 1_000, settled: [1_002..<1_010])
+        ledger.restoreSettledOffsets(at: 1_000, settled: [1_002..<1_010])
         #expect(ledger.receive(0) == .accepted)
         #expect(ledger.committableOffset == 0)
         #expect(ledger.settledRanges == [])
@@ -150,14 +150,14 @@ import Testing
 
     @Test func `Settled records beyond the window are read again`() {
         var ledger = PartitionLedger(windowOffsets: 64)
-        ledger.resume(at: 10, settled: [11..<200])
+        ledger.restoreSettledOffsets(at: 10, settled: [11..<200])
         #expect(ledger.settledRanges == [11..<74])
     }
 
     @Test func `Records left out of the metadata are read again with the records below`() {
         var ledger = PartitionLedger(windowOffsets: 64)
         _ = receive([10, 11, 12, 13, 14], by: &ledger)
-        for offset in Int64(11)...14 { ledger.settle(offset, isPublished: offset != 13) }
+        for offset in Int64(11)...14 { ledger.settle(offset, isNamedInMetadata: offset != 13) }
         #expect(ledger.settledRanges == [11..<13, 14..<15])
         ledger.settle(10)
         #expect(ledger.committableOffset == 15)
@@ -182,13 +182,15 @@ import Testing
         return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
     }
 
-    private func processorNanoseconds(settlingAs isPublished: Bool) -> UInt64 {
+    private func processorNanoseconds(settlingAs isNamedInMetadata: Bool) -> UInt64 {
         let count: Int64 = 16_384
         var ledger = PartitionLedger(windowOffsets: Int(count))
         _ = receive(Array(0..<count), by: &ledger)
         let beginNanoseconds = threadNanoseconds()
-        // With `isPublished: false`, only every second offset may go into the metadata, so there are many ranges.
-        for offset in 1..<count { ledger.settle(offset, isPublished: isPublished || offset.isMultiple(of: 2)) }
+        // With `isNamedInMetadata: false`, only every second offset may go into the metadata, so there are many ranges.
+        for offset in 1..<count {
+            ledger.settle(offset, isNamedInMetadata: isNamedInMetadata || offset.isMultiple(of: 2))
+        }
         #expect(ledger.settledRanges.reduce(0) { $0 + $1.count } >= count / 2 - 1)
         return threadNanoseconds() - beginNanoseconds
     }
@@ -211,9 +213,9 @@ import Testing
                 nextOffset = offset + 1
             } else if !unsettledOffsets.isEmpty {
                 let offset = unsettledOffsets.remove(at: random.number(0...min(unsettledOffsets.count - 1, 30)))
-                let isPublished = !random.chance(200)
-                ledger.settle(offset, isPublished: isPublished)
-                if !isPublished { unpublishedOffsets.insert(offset) }
+                let isNamedInMetadata = !random.chance(200)
+                ledger.settle(offset, isNamedInMetadata: isNamedInMetadata)
+                if !isNamedInMetadata { unpublishedOffsets.insert(offset) }
             } else {
                 continue
             }

@@ -182,7 +182,7 @@ import Testing
             .update(1),
             partition: core.commandsPartition,
             offset: 5,
-            recordMilliseconds: Self.start * 1_000 - 40
+            recordTimestampMilliseconds: Self.start * 1_000 - 40
         )
         core.elapse(10)
         core.endBatch()

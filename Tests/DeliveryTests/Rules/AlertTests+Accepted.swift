@@ -7,13 +7,16 @@ extension AlertTests {
     @Test func `An alert that was answered is left out`() throws {
         let core = CoreHarness()
         core.receive(.alert(1), .update(2))
-        #expect(try core.oldestCall.admission?.carriedAlert?.timestamp == CoreHarness.startSeconds + 1)
+        #expect(try core.oldestCall.admission?.carriedAlertVersion?.timestamp == CoreHarness.startSeconds + 1)
         let digest = try #require(try core.oldestCall.admission?.digest)
         core.reply(.alertAlreadyAccepted)
         #expect(core.outcomes == ["u1 superseded"])
         #expect(core.unansweredCalls == ["admit u2"])
         let secondAdmission = try #require(try core.oldestCall.admission)
-        #expect(secondAdmission.carriedAlert == nil && !secondAdmission.carriesAlert && !secondAdmission.mayUseReserve)
+        #expect(
+            secondAdmission.carriedAlertVersion == nil && !secondAdmission.carriesAlert
+                && !secondAdmission.mayUseReserve
+        )
         #expect(secondAdmission.digest != digest, "of what is sent")
         core.reply(.send)
         let push = try #require(core.push())
@@ -29,7 +32,7 @@ extension AlertTests {
         core.admitAndAnswer()
         core.elapse(1_010)
         core.receive(.alert(3))
-        #expect(try core.oldestCall.admission?.carriedAlert == nil, "its own")
+        #expect(try core.oldestCall.admission?.carriedAlertVersion == nil, "its own")
         core.admitAndAnswer()
         core.elapse(1_010)
         core.receive(.update(4))
@@ -45,10 +48,12 @@ extension AlertTests {
         let core = CoreHarness()
         core.receive(.update(2))
         core.reply(.alertHeld, held: .alert(1))
-        #expect(try core.oldestCall.admission?.carriedAlert?.timestamp == CoreHarness.startSeconds + 1)
+        #expect(try core.oldestCall.admission?.carriedAlertVersion?.timestamp == CoreHarness.startSeconds + 1)
         core.reply(.alertAlreadyAccepted)
         let secondAdmission = try #require(try core.oldestCall.admission)
-        #expect(secondAdmission.carriedAlert == nil && secondAdmission.carriesAlert && !secondAdmission.mayUseReserve)
+        #expect(
+            secondAdmission.carriedAlertVersion == nil && secondAdmission.carriesAlert && !secondAdmission.mayUseReserve
+        )
         core.reply(.send)
         #expect(try #require(core.push()).body.contains("alert") == false)
     }

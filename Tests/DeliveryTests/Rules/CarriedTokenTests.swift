@@ -24,7 +24,7 @@ import Testing
         #expect(core.outcomes == ["u1 \(outcome)"])
         #expect(core.unansweredCalls == [], "not before the outcome is acknowledged")
         core.acknowledgeAll()
-        #expect(core.unansweredCalls == ["register a"])
+        #expect(core.unansweredCalls == ["registerToken a"])
         #expect(core.committableOffset == 0)
         core.reply(.registered, held: .update(2))
         #expect(core.unansweredCalls == ["admit u2"])
@@ -42,7 +42,7 @@ import Testing
         core.receiveOne(
             record,
             partition: core.commandsPartition,
-            recordMilliseconds: TokenTests.startMilliseconds - 70
+            recordTimestampMilliseconds: TokenTests.startMilliseconds - 70
         )
         core.endBatch()
         core.reply(.duplicate)
@@ -86,7 +86,7 @@ import Testing
         core.receive(.update(1, beside: Self.tokenMembers() + #""expiration":1789999999,"#))
         #expect(core.outcomes == ["u1 expired"])
         core.acknowledgeAll()
-        #expect(core.unansweredCalls == ["register a"])
+        #expect(core.unansweredCalls == ["registerToken a"])
     }
 
     @Test func `A token that passes to a newer command is registered once`() {
@@ -98,7 +98,7 @@ import Testing
         )
         core.reply(.superseded)
         core.acknowledgeAll()
-        #expect(core.unansweredCalls == ["register a"])
+        #expect(core.unansweredCalls == ["registerToken a"])
         core.reply(.registered)
         core.acknowledgeAll()
         #expect(core.committableOffset == 3)
@@ -146,7 +146,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.alert(1, beside: Self.tokenMembers()))
         core.reply(.alertAwaitsCarrier)
-        #expect(core.unansweredCalls == ["register u1"])
+        #expect(core.unansweredCalls == ["registerToken u1"])
         core.reply(.registered, held: .update(2))
         #expect(core.outcomes == ["u1 superseded"])
         core.acknowledgeAll()

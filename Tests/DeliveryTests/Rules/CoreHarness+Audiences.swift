@@ -21,11 +21,21 @@ extension CoreHarness {
         return record
     }
 
-    func endHandover(_ record: UInt32, _ ending: HandoverEnding, reason: String = "", admittedMilliseconds: Int64 = -1)
-    {
+    func endHandover(
+        _ record: UInt32,
+        _ ending: HandoverResult,
+        reason: String = "",
+        admittedAtMilliseconds: Int64 = -1
+    ) {
         Array(reason.utf8)
             .withUnsafeBytes {
-                delivery.handoverEnded(record, ending, reason: $0, admittedMilliseconds: admittedMilliseconds, now: now)
+                delivery.handoverEnded(
+                    record,
+                    ending,
+                    reason: $0,
+                    admittedAtMilliseconds: admittedAtMilliseconds,
+                    now: now
+                )
             }
         endBatch()
     }
@@ -50,7 +60,7 @@ extension CoreHarness {
     @discardableResult
     func notifyAudiences() -> SeenMembershipChange? {
         guard let (member, change) = takeMembershipChange() else { return nil }
-        delivery.membershipChanged(member, now: now)
+        delivery.audiencesNotified(member, now: now)
         endBatch()
         return change
     }

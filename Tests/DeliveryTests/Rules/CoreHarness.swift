@@ -31,7 +31,7 @@ final class CoreHarness {
     /// Pushes without an answer, oldest first.
     private(set) var pushes: [UInt32] = []
     /// When each record's last push was sent, by the wall clock in milliseconds.
-    private var sentMilliseconds: [UInt32: Int64] = [:]
+    private var sentAtMilliseconds: [UInt32: Int64] = [:]
     /// Productions without a delivery report, oldest first.
     private(set) var productions: [Production] = []
     /// All results, dead letters, invalidations and deferred commands so far.
@@ -114,7 +114,7 @@ final class CoreHarness {
         key: String? = "key",
         partition: UInt32,
         offset: Int64? = nil,
-        recordMilliseconds: Int64 = -1,
+        recordTimestampMilliseconds: Int64 = -1,
         trace: String = ""
     ) {
         let offset = offset ?? nextOffsets[partition, default: 0]
@@ -126,7 +126,7 @@ final class CoreHarness {
                         var record = IncomingRecord(
                             partition: partition,
                             offset: offset,
-                            timestampMilliseconds: recordMilliseconds,
+                            timestampMilliseconds: recordTimestampMilliseconds,
                             key: key == nil ? nil : keyBytes,
                             value: value == nil ? nil : valueBytes
                         )
@@ -213,7 +213,7 @@ final class CoreHarness {
         var reply = StoreReply<[UInt8]>(verdict)
         reply.timestamp = number ?? delivery.view(call.ticket.record).version.timestamp
         reply.waitMilliseconds = number ?? 0
-        reply.draw = number ?? 0
+        reply.drawIdentifier = number ?? 0
         reply.registration = TokenRegistration(
             token: Array(token.utf8),
             environment: environment,
@@ -267,11 +267,11 @@ final class CoreHarness {
     @discardableResult
     func push(appIndex: UInt16 = 0, environment: APNsEnvironment = .production) -> SeenPush? {
         let pool = PoolIdentifier(appIndex: appIndex, environment: environment)
-        let record = delivery.nextPush(pool, now: now)
+        let record = delivery.takeNextPush(pool, now: now)
         collectActions()
         guard let record else { return nil }
         pushes.append(record)
-        sentMilliseconds[record] = now.wallMilliseconds
+        sentAtMilliseconds[record] = now.wallMilliseconds
         return SeenPush(delivery.view(record), record: record)
     }
 
@@ -281,7 +281,7 @@ final class CoreHarness {
             Issue.record("no push was offered")
             return
         }
-        delivery.pushReturned(record)
+        delivery.pushNotSent(record)
     }
 
     /// Answers the oldest push.
@@ -291,7 +291,7 @@ final class CoreHarness {
         reason: String = "",
         invalidAt: Int64 = -1,
         connection: UInt32 = 0,
-        acceptsOtherTokens: Bool = true
+        isTokenRefusalTrusted: Bool = true
     ) {
         guard let record = pushes.first else {
             Issue.record("no push waits for an answer")
@@ -307,10 +307,10 @@ final class CoreHarness {
                         status: status,
                         reason: reason,
                         invalidAtMilliseconds: invalidAt,
-                        sentMilliseconds: disposition == .retryNow ? -1 : sentMilliseconds[record] ?? -1,
-                        answeredMilliseconds: now.wallMilliseconds,
+                        sentAtMilliseconds: disposition == .retryNow ? -1 : sentAtMilliseconds[record] ?? -1,
+                        answeredAtMilliseconds: now.wallMilliseconds,
                         connection: connection,
-                        acceptsOtherTokens: acceptsOtherTokens
+                        isTokenRefusalTrusted: isTokenRefusalTrusted
                     ),
                     now: now
                 )
@@ -383,7 +383,7 @@ final class CoreHarness {
                 deadLetters.append(SeenDeadLetter(view, source: delivery.source(of: production.record)))
             case .invalidation: invalidations.append(SeenInvalidation(view))
             case .deferral: deferrals.append(SeenDeferral(view))
-            case .traceEnd: endedTraces.append(view.name)
+            case .endWithoutResult: endedTraces.append(view.name)
             }
         }
     }

@@ -158,7 +158,7 @@ import Testing
     }
 
     @Test func `A leaving partition takes the newer command and its count with it`() {
-        let core = makeCountingCore { $0.pushesInFlightPerPoolMax = 1 }
+        let core = makeCountingCore { $0.creditsPerPoolMax = 1 }
         core.receive(.update(1, of: "first"))
         core.receive(.update(1), .update(2))
         #expect(core.committableOffset == 0)
@@ -314,7 +314,7 @@ import Testing
         core.endBatch()
         #expect(core.endedTraces == ["u1"] && core.outcomes == [])
         #expect(core.committableOffset == 0)
-        core.report(.acknowledged, on: .traceEnd)
+        core.report(.acknowledged, on: .endWithoutResult)
         #expect(core.committableOffset == 1)
         core.admitAndAnswer()
         #expect(resultsWithCounts(core) == ["u2 accepted 1"])

@@ -5,7 +5,7 @@ import Testing
 /// Each pool defers separately.
 extension DeferralTests {
     @Test func `A pool that accepts nothing holds back no other pool`() {
-        let core = Self.makeCore { $0.pushesInFlightPerPoolMax = 2 }
+        let core = Self.makeCore { $0.creditsPerPoolMax = 2 }
         for activity in ["a", "b", "c", "d"] {
             core.receive(.update(1, of: activity))
             core.reply(.send, environment: .sandbox)
@@ -18,7 +18,7 @@ extension DeferralTests {
     }
 
     @Test func `While production accepts nothing, sandbox tokens are still found`() {
-        let core = Self.makeCore { $0.pushesInFlightPerPoolMax = 2 }
+        let core = Self.makeCore { $0.creditsPerPoolMax = 2 }
         for activity in ["a", "b", "c"] {
             core.receive(.update(1, of: activity))
             if !core.unansweredCalls.isEmpty { core.reply(.send) }

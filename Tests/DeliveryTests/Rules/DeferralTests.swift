@@ -93,7 +93,7 @@ import Testing
         deferredCommand.deferral.attempts = .max
         deferredCommand.deferral.earlierResultCount = .max
         deferredCommand.deferral.supersededCount = .max
-        deferredCommand.deferral.serviceFaults = .max
+        deferredCommand.deferral.serviceFaultCount = .max
         core.elapseInSteps(Self.delayMilliseconds)
         core.receive(deferredCommand)
         core.reply(.duplicate)
@@ -256,7 +256,11 @@ import Testing
     @Test func `A token that came with the command is deferred too`() throws {
         let core = Self.makeCore()
         let token = #""token":"\#(CoreHarness.token)","environment":"production","#
-        core.receiveOne(.update(1, beside: token), partition: core.commandsPartition, recordMilliseconds: 1_234)
+        core.receiveOne(
+            .update(1, beside: token),
+            partition: core.commandsPartition,
+            recordTimestampMilliseconds: 1_234
+        )
         core.endBatch()
         core.reply(.send, registeredAtMilliseconds: 1_234)
         core.elapseInSteps(Self.overdueMilliseconds)

@@ -120,7 +120,7 @@ import Testing
             core.receive(deferredCommand)
             core.reply(.send)
         }
-        #expect(core.deferrals.map(\.deferral.serviceFaults) == [1, 2, 3])
+        #expect(core.deferrals.map(\.deferral.serviceFaultCount) == [1, 2, 3])
         for (pause, longestPause) in zip(pausesMilliseconds, [2_000, 4_000, 8_000] as [Int64]) {
             #expect((longestPause / 2...longestPause + 1).contains(pause))
         }
@@ -160,7 +160,7 @@ import Testing
         core.receive(.update(1))
         core.reply(.send)
         core.push()
-        core.answer(.tokenSuspect, status: 400, reason: "BadDeviceToken", acceptsOtherTokens: false)
+        core.answer(.tokenSuspect, status: 400, reason: "BadDeviceToken", isTokenRefusalTrusted: false)
         #expect(core.deferrals.map(\.cause) == ["retry"])
         core.acknowledgeAll()
         #expect(core.committableOffset == 1 && core.outcomes == [])

@@ -27,7 +27,7 @@ import Testing
             core.acknowledgeProductions()
             #expect(core.unansweredCalls == [], "Redis still holds this one")
             core.acknowledgeSettlements()
-            #expect(core.unansweredCalls == ["register \(activity)"])
+            #expect(core.unansweredCalls == ["registerToken \(activity)"])
             let call = try core.oldestCall
             #expect(call.subject.kind == .device && call.subject.identifier == Array("d".utf8))
             #expect(call.previousHeldStart?.activity == Array(activity.utf8))
@@ -54,7 +54,7 @@ import Testing
         #expect(!isForgotten(), "a worker that dies now leaves its result to one that reads the record again")
         core.acknowledgeAll()
         #expect(isForgotten())
-        #expect(core.unansweredCalls == ["register a"])
+        #expect(core.unansweredCalls == ["registerToken a"])
     }
 
     @Test func `A held start that finds no token after all stays held`() {
@@ -100,7 +100,7 @@ import Testing
         core.reply(.tokenFound)
         core.admitAndAnswer()
         core.acknowledgeAll()
-        #expect(core.unansweredCalls == ["register a"])
+        #expect(core.unansweredCalls == ["registerToken a"])
         #expect(core.committableOffset == 0)
         core.reply(.registered, held: .start(1, of: "x"))
         core.reply(.tokenFound)
@@ -123,7 +123,7 @@ import Testing
         #expect(core.outcomes == ["s1 duplicate"])
         #expect(core.settlements == [], "the one that waits has yet to be sent")
         core.acknowledgeAll()
-        #expect(core.unansweredCalls == ["register a"])
+        #expect(core.unansweredCalls == ["registerToken a"])
         #expect(try core.oldestCall.previousHeldStart != nil, "the next is asked for, not this one again")
     }
 

@@ -49,7 +49,7 @@ import Testing
 
     @Test func `A command that was accepted once is not refused by another clock`() throws {
         let core = makeCore()
-        try receive(.update(400), core) { $0.receivedMilliseconds += 200_000 }
+        try receive(.update(400), core) { $0.receivedAtMilliseconds += 200_000 }
         #expect(core.outcomes == [] && core.unansweredCalls == ["admit u400"])
     }
 }

@@ -90,7 +90,7 @@ import Testing
         core.register(CommandText.registration(at: 3))
         #expect(lifetimeEvents(core) == [aliveEvent(atSecond: 3)] && core.unansweredCalls == [])
         core.acknowledgeSettlements()
-        #expect(core.unansweredCalls == ["register a"])
+        #expect(core.unansweredCalls == ["registerToken a"])
         core.reply(.registered)
         #expect(core.committableOffset(core.registrationsPartition) == 1)
     }
@@ -99,7 +99,7 @@ import Testing
         let core = coreWithLimitedLifetimes()
         core.register(CommandText.registration())
         core.refuse("NOPERM")
-        #expect(core.unansweredCalls == ["register a"])
+        #expect(core.unansweredCalls == ["registerToken a"])
     }
 
     @Test func `A tombstone tells that its activity is over`() {

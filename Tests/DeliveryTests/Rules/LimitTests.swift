@@ -77,7 +77,7 @@ import Testing
     }
 
     @Test func `The number of an app's pushes in flight is limited`() {
-        let core = CoreHarness { $0.pushesInFlightPerPoolMax = 2 }
+        let core = CoreHarness { $0.creditsPerPoolMax = 2 }
         core.receive(.update(1, of: "b"), .update(1, of: "c"), .update(1, of: "d"), .update(1, of: "e"))
         #expect(core.unansweredCalls == ["admit b.u1", "admit c.u1"])
         core.receive(.update(2, of: "e"))
@@ -90,7 +90,7 @@ import Testing
 
     @Test func `An app does not wait for another app`() {
         let core = CoreHarness(apps: [CommandText.app, "com.example.other"]) {
-            $0.pushesInFlightPerPoolMax = 1
+            $0.creditsPerPoolMax = 1
         }
         core.receive(
             .update(1, of: "b"),
@@ -104,7 +104,7 @@ import Testing
     }
 
     @Test func `A command that expires while it waits for its app makes room for the next`() {
-        let core = CoreHarness { $0.pushesInFlightPerPoolMax = 1 }
+        let core = CoreHarness { $0.creditsPerPoolMax = 1 }
         core.receive(.update(1, of: "b"), .update(1, of: "c", beside: ExpirationTests.untilStart), .update(1, of: "d"))
         core.elapse(1_000)
         core.reply(.unchanged)
@@ -114,14 +114,14 @@ import Testing
 
     @Test(arguments: [PushResult.Disposition.retryLater, .ambiguous])
     func `A command that waits for readmission does not count as in flight`(disposition: PushResult.Disposition) {
-        let core = CoreHarness { $0.pushesInFlightPerPoolMax = 1 }
+        let core = CoreHarness { $0.creditsPerPoolMax = 1 }
         core.receive(.update(1, of: "b"), .update(1, of: "c"))
         core.admitAndAnswer(disposition)
         #expect(core.unansweredCalls == ["admit c.u1"])
     }
 
     @Test func `A retry that is cancelled makes room for the next command`() {
-        let core = CoreHarness { $0.pushesInFlightPerPoolMax = 1 }
+        let core = CoreHarness { $0.creditsPerPoolMax = 1 }
         core.receive(.update(1, of: "b"), .update(1, of: "c"))
         core.admitAndAnswer(.retryNow)
         #expect(core.unansweredCalls == [], "b's push backs off and is still on its way")

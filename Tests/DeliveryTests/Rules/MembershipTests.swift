@@ -53,9 +53,9 @@ import Testing
         #expect(change == joinChange("m", "n"))
         let view = core.delivery.view(member.record)
         #expect(String(decoding: view.token, as: UTF8.self) == CoreHarness.token)
-        #expect(view.frequentUpdates == false && view.registeredAtMilliseconds == Self.atMilliseconds)
+        #expect(view.allowsFrequentUpdates == false && view.registeredAtMilliseconds == Self.atMilliseconds)
         #expect(core.committableOffset(core.registrationsPartition) == 0)
-        core.delivery.membershipChanged(member, now: core.now)
+        core.delivery.audiencesNotified(member, now: core.now)
         #expect(core.committableOffset(core.registrationsPartition) == 1)
         #expect(core.recordsInProgress == 0 && core.unansweredCalls.isEmpty)
     }
@@ -75,7 +75,7 @@ import Testing
         core.reply(.registered, held: .update(1))
         #expect(core.unansweredCalls.isEmpty)
         #expect(core.notifyAudiences() == joinChange("m"))
-        #expect(core.unansweredCalls == ["register a"])
+        #expect(core.unansweredCalls == ["registerToken a"])
         #expect(try core.oldestCall.namedAudiences == nil)
         core.reply(.registered, held: .update(1))
         #expect(core.notifyAudiences() == nil)
@@ -140,7 +140,7 @@ import Testing
         core.receive(.update(1, beside: #""token":"\#(CoreHarness.token)","environment":"production","#))
         core.reply(.superseded)
         core.acknowledgeProductions()
-        #expect(core.unansweredCalls == ["register a"])
+        #expect(core.unansweredCalls == ["registerToken a"])
         #expect(try core.oldestCall.namedAudiences == nil)
     }
 

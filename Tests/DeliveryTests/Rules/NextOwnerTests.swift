@@ -26,7 +26,12 @@ import Testing
         core.elapse(60_000)
         let offset = progress.committableOffset
         return progress.metadata.withUnsafeBytes {
-            core.delivery.resume(reassignedPartition, at: offset, metadata: $0, logEndOffset: logEndOffset)
+            core.delivery.restoreSettledOffsets(
+                reassignedPartition,
+                at: offset,
+                metadata: $0,
+                logEndOffset: logEndOffset
+            )
         }
     }
 

@@ -141,7 +141,7 @@ import Testing
     }
 
     @Test func `A command released for a lost partition is not mixed up with the new one`() {
-        let core = CoreHarness { $0.pushesInFlightPerPoolMax = 1 }
+        let core = CoreHarness { $0.creditsPerPoolMax = 1 }
         core.receive(.update(1, of: "b"))
         core.register(CommandText.deviceRegistration())
         core.release(core.registrationsPartition)

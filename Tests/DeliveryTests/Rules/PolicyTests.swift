@@ -22,14 +22,14 @@ import Testing
             $0.apps[0].policy = 1
         }
         core.receive(.update(1))
-        #expect(try core.oldestCallView.policy == 1)
+        #expect(try core.oldestCallView.policyIndex == 1)
         #expect(try core.oldestCallView.policyName.isEmpty)
     }
 
     @Test func `A command may name another policy`() throws {
         let core = Self.makeCore()
         core.receive(.update(1, beside: Self.slowPolicyMember))
-        #expect(try core.oldestCallView.policy == 1)
+        #expect(try core.oldestCallView.policyIndex == 1)
         core.reply(.send)
         #expect(try #require(core.push()).expiration == CoreHarness.startSeconds + 77)
         core.answer(.accepted)
@@ -39,7 +39,7 @@ import Testing
         core.elapse(29_999)
         #expect(core.unansweredCalls == [])
         core.elapse(1 + PaceTests.timerPrecisionMilliseconds)
-        #expect(try core.oldestCallView.policy == 0, "each command has its own")
+        #expect(try core.oldestCallView.policyIndex == 0, "each command has its own")
     }
 
     @Test func `A policy that is not configured is invalid`() {
@@ -68,7 +68,7 @@ import Testing
         core.register(CommandText.registration())
         core.reply(.registered, held: .update(1, beside: Self.slowPolicyMember))
         #expect(core.unansweredCalls == ["admit u1"])
-        #expect(try core.oldestCallView.policy == 0)
+        #expect(try core.oldestCallView.policyIndex == 0)
     }
 
     @Test func `A deferred command whose policy is gone falls back to its app's`() throws {
@@ -83,7 +83,7 @@ import Testing
         let nextCore = CoreHarness()
         nextCore.receive(try #require(core.deferrals.first))
         #expect(nextCore.unansweredCalls == ["admit u1"] && nextCore.deadLetters.isEmpty)
-        #expect(try nextCore.oldestCallView.policy == 0)
+        #expect(try nextCore.oldestCallView.policyIndex == 0)
     }
 
     private func heldCommand(of core: CoreHarness) throws -> String {

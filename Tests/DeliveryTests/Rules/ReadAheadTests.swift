@@ -80,7 +80,7 @@ import Testing
         let core = Self.makeCore()
         core.noteLag(1_000)
         core.register(CommandText.registration())
-        #expect(core.unansweredCalls == ["register a"])
+        #expect(core.unansweredCalls == ["registerToken a"])
         core.reply(.registered, held: .update(1))
         #expect(core.unansweredCalls == [], "what was held is a state like any other")
     }

@@ -50,18 +50,18 @@ import Testing
             $0.appPolicies = [1]
         }
         core.receive(.update(2, beside: #""policy":"p1","#))
-        #expect(try core.oldestCallView.policy == 1)
+        #expect(try core.oldestCallView.policyIndex == 1)
         core.admitAndAnswer()
         core.elapse(10_000)
         core.receive(.update(3))
-        #expect(try core.oldestCallView.policy == 1)
+        #expect(try core.oldestCallView.policyIndex == 1)
     }
 
     /// A record refers to its policy by index, so changed numbers also apply to a command that waits.
     @Test func `A waiting command follows the new numbers of its policy`() throws {
         let core = makeCore(1_000, 2_000)
         core.receive(.update(1, beside: #""policy":"p1","#))
-        #expect(try core.oldestCallView.policy == 1)
+        #expect(try core.oldestCallView.policyIndex == 1)
         applySettings(to: core) { $0.policies = Self.makePolicies([1_000, 5_000]) }
         core.admitAndAnswer()
         core.receive(.update(2, beside: #""policy":"p1","#))

@@ -81,7 +81,7 @@ import Testing
     }
 
     @Test func `A push that waits for the budget does not count as in flight`() {
-        let core = CoreHarness { $0.pushesInFlightPerPoolMax = 1 }
+        let core = CoreHarness { $0.creditsPerPoolMax = 1 }
         core.receive(.update(1), .update(2, of: "b"))
         #expect(core.unansweredCalls == ["admit u1"])
         core.reply(.send)
@@ -94,7 +94,7 @@ import Testing
     }
 
     @Test func `A start that waited for the budget returns to its place when it is sent`() {
-        let core = CoreHarness { $0.pushesInFlightPerPoolMax = 1 }
+        let core = CoreHarness { $0.creditsPerPoolMax = 1 }
         core.receive(.start(1), .update(2, of: "b"), .update(2, of: "c"))
         core.reply(.tokenFound)
         core.reply(.send)
@@ -118,7 +118,7 @@ import Testing
     }
 
     @Test func `A start that waited for its place expires`() {
-        let core = CoreHarness { $0.pushesInFlightPerPoolMax = 1 }
+        let core = CoreHarness { $0.creditsPerPoolMax = 1 }
         core.receive(.start(1, beside: #""expiration":\#(CoreHarness.startSeconds + 60),"#), .update(2, of: "b"))
         core.reply(.tokenFound)
         core.reply(.send)
@@ -261,7 +261,7 @@ extension CoreHarness {
     @discardableResult
     fileprivate func sendPush(permitsRetry: Bool = true) -> UInt32? {
         let pool = PoolIdentifier(appIndex: 0, environment: .production)
-        let record = delivery.nextPush(pool, permitsRetry: permitsRetry, now: now)
+        let record = delivery.takeNextPush(pool, permitsRetry: permitsRetry, now: now)
         elapse(0)
         return record
     }
@@ -274,8 +274,8 @@ extension CoreHarness {
                 status: disposition == .accepted ? 200 : 503,
                 reason: UnsafeRawBufferPointer(start: nil, count: 0),
                 invalidAtMilliseconds: -1,
-                sentMilliseconds: -1,
-                answeredMilliseconds: now.wallMilliseconds,
+                sentAtMilliseconds: -1,
+                answeredAtMilliseconds: now.wallMilliseconds,
                 isRetryPermitted: isRetryPermitted
             ),
             now: now

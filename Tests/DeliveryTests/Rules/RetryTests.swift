@@ -192,7 +192,7 @@ import Testing
         core.receive(.update(1))
         core.reply(.send)
         core.push()
-        core.answer(disposition, status: 400, reason: "BadDeviceToken", acceptsOtherTokens: false)
+        core.answer(disposition, status: 400, reason: "BadDeviceToken", isTokenRefusalTrusted: false)
         #expect(core.outcomes == [] && core.invalidations.isEmpty && core.settlements == [])
         core.elapse(1_010)
         core.admitAndAnswer()

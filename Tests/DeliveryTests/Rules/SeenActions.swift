@@ -33,7 +33,7 @@ struct SeenResult {
         audience = text(view.audience)
         device = text(view.device)
         supersededCount = view.supersededCount
-        status = view.status
+        status = view.httpStatus
         reason = text(view.reason)
         isLifetimeCommand = view.isLifetimeCommand
         attempts = view.attempts
@@ -47,8 +47,9 @@ struct SeenResult {
         offset = view.offset
         trace = text(view.trace)
         timesMilliseconds = [
-            view.recordMilliseconds, view.receivedMilliseconds, view.admittedMilliseconds, view.sentMilliseconds,
-            view.answeredMilliseconds,
+            view.recordTimestampMilliseconds, view.receivedAtMilliseconds, view.admittedAtMilliseconds,
+            view.sentAtMilliseconds,
+            view.answeredAtMilliseconds,
         ]
     }
 }
@@ -153,7 +154,7 @@ struct SeenPush {
         body = text(view.body)
         token = text(view.token)
         priority = view.priority
-        expiration = view.expiration
+        expiration = view.sentExpirationSeconds
         attempts = view.attempts
         apnsIdentifier = [view.apnsIdentifier.0, view.apnsIdentifier.1]
         avoidedConnection = view.avoidedConnection

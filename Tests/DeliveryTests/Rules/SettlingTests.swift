@@ -156,7 +156,7 @@ import Testing
         core.loseRedis(isBusy: true)
         core.delivery.storeCallPostponed(now: core.now)
         core.elapse(100)
-        #expect(core.unansweredCalls == ["admit b.u1", "register a"])
+        #expect(core.unansweredCalls == ["admit b.u1", "registerToken a"])
     }
 
     @Test(arguments: [0, 1, 2])
@@ -227,7 +227,7 @@ import Testing
     }
 
     @Test func `A production is known by its number`() {
-        for kind in [Production.Kind.result, .invalidation, .deadLetter, .traceEnd] {
+        for kind in [Production.Kind.result, .invalidation, .deadLetter, .endWithoutResult] {
             let production = Production(kind: kind, record: 0xFEDC_BA98)
             #expect(Production(tag: production.tag) == production)
         }

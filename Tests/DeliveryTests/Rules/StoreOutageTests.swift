@@ -9,7 +9,7 @@ import Testing
     @Test func `A command that waits for Redis during its outage is not deferred`() {
         let core = CoreHarness(hasSandbox: false) {
             ($0.deferAfterMilliseconds, $0.deferredDelayMilliseconds) = (10_000, 30_000)
-            $0.pushesInFlightPerPoolMax = 2
+            $0.creditsPerPoolMax = 2
         }
         for activity in ["a", "b", "c", "d"] { core.receive(.update(1, of: activity)) }
         core.elapseInSteps(120_000)
@@ -19,13 +19,13 @@ import Testing
     }
 
     @Test func `A call that one server of a cluster cannot take leaves its room to others`() {
-        let core = CoreHarness { $0.pushesInFlightPerPoolMax = 1 }
+        let core = CoreHarness { $0.creditsPerPoolMax = 1 }
         core.register(CommandText.registration(of: "z"))
         core.loseRedis(isBusy: true)
         core.receive(.update(1), .update(1, of: "b"))
         for _ in 0..<2 { core.delivery.storeCallPostponed(now: core.now) }
         core.elapse(100)
-        #expect(core.unansweredCalls == ["register z", "admit b.u1"], "the other's server is there")
+        #expect(core.unansweredCalls == ["registerToken z", "admit b.u1"], "the other's server is there")
         core.reply(.registered)
         core.admitAndAnswer()
         core.receive(.update(2))
@@ -41,7 +41,7 @@ import Testing
     @Test(arguments: [false, true]) func `A call that one server temporarily refuses leaves its room to others`(
         isExplained: Bool
     ) {
-        let core = CoreHarness { $0.pushesInFlightPerPoolMax = 1 }
+        let core = CoreHarness { $0.creditsPerPoolMax = 1 }
         core.receive(.update(1), .update(1, of: "b"))
         if isExplained { core.loseRedis(isBusy: true) } else { core.failWithUnexplainedError() }
         core.elapse(100)

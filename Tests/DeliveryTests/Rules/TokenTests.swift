@@ -92,7 +92,7 @@ import Testing
     func `A registration has no result, and is settled with its reply`(verdict: StoreVerdict) {
         let core = CoreHarness()
         core.register(CommandText.registration())
-        #expect(core.unansweredCalls == ["register a"])
+        #expect(core.unansweredCalls == ["registerToken a"])
         #expect(core.committableOffset(core.registrationsPartition) == 0)
         core.reply(verdict)
         #expect(core.results.isEmpty)
@@ -116,7 +116,7 @@ import Testing
     @Test func `A push-to-start registration releases a held start`() {
         let core = CoreHarness()
         core.register(CommandText.deviceRegistration())
-        #expect(core.unansweredCalls == ["register device d"])
+        #expect(core.unansweredCalls == ["registerToken device d"])
         core.reply(.registered, held: .start(1))
         #expect(core.unansweredCalls == ["takeStartToken s1"])
     }
@@ -127,7 +127,7 @@ import Testing
         core.receive(.update(3))
         core.register(CommandText.registration())
         core.reply(.held)
-        #expect(core.unansweredCalls == ["register a", "admit u3"])
+        #expect(core.unansweredCalls == ["registerToken a", "admit u3"])
         core.reply(.registered, held: .update(2))
         core.reply(.unchanged)
         #expect(core.unansweredCalls == ["admit u2"], "what is with Redis is compared by Redis")
@@ -146,7 +146,11 @@ import Testing
     @Test func `A command may bring its token`() throws {
         let core = CoreHarness()
         let record = CommandText.update(1, beside: #""token":"ABCDEF0123456789","environment":"sandbox","#)
-        core.receiveOne(record, partition: core.commandsPartition, recordMilliseconds: Self.startMilliseconds - 70)
+        core.receiveOne(
+            record,
+            partition: core.commandsPartition,
+            recordTimestampMilliseconds: Self.startMilliseconds - 70
+        )
         core.endBatch()
         let token = TokenRegistration(
             token: Array("abcdef0123456789".utf8),
@@ -319,7 +323,7 @@ import Testing
         for _ in 0..<50 {
             core.reply(.send)
             core.push()
-            core.answer(.tokenSuspect, status: 400, reason: "BadDeviceToken", acceptsOtherTokens: false)
+            core.answer(.tokenSuspect, status: 400, reason: "BadDeviceToken", isTokenRefusalTrusted: false)
         }
         #expect(core.invalidations.isEmpty && core.settlements == [] && core.outcomes == [])
         core.elapse(601_000)

@@ -67,7 +67,7 @@ final class SimulatedWorker {
             seed: seed
         )
         configuration.recordsMax = parameters.recordsMax
-        configuration.pushesInFlightPerPoolMax = parameters.pushesInFlightMax
+        configuration.creditsPerPoolMax = parameters.pushesInFlightMax
         configuration.ledgerWindowOffsets = 64
         configuration.policies = [parameters.policy]
         configuration.supersededResults = parameters.supersededResults

@@ -37,7 +37,7 @@ extension Simulation {
         of activity: String
     ) {
         let isOfActivity =
-            call.ticket.purpose == .admit || call.ticket.purpose == .register && view.attributesType.isEmpty
+            call.ticket.purpose == .admit || call.ticket.purpose == .registerToken && view.attributesType.isEmpty
         guard isOfActivity, !wasRedisWiped else { return }
         if view.isStart, call.ticket.purpose == .admit {
             if reply.verdict == .send, !activitiesWithPermittedStart.contains(activity) {

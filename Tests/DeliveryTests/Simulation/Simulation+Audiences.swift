@@ -81,7 +81,7 @@ extension Simulation {
         worker.pendingAudienceEntries.removeAll { $0.dueMilliseconds <= now }
         for change in due {
             for entry in change.entries { appendEntry(entry.audience, change.identifier, entry.entry) }
-            worker.delivery.membershipChanged(change.member, now: worker.moment(now))
+            worker.delivery.audiencesNotified(change.member, now: worker.moment(now))
         }
     }
 
@@ -107,8 +107,8 @@ extension Simulation {
         worker.handovers.removeAll { $0.dueMilliseconds <= now }
         for (_, record) in due {
             let view = worker.delivery.view(record)
-            let ending: HandoverEnding
-            if worker.delivery.isRevoked(record), random.chance(500) {
+            let ending: HandoverResult
+            if worker.delivery.isPartitionRevoked(record), random.chance(500) {
                 ending = .withdrawn
             } else if random.chance(500) {
                 let partition = SimulatedLog.Partition(topic: 0, partition: Int(view.partition))

@@ -68,7 +68,7 @@ extension Simulation {
         }
         let isUpdate = call.ticket.purpose == .admit && !view.isStart
         if isUpdate && call.admission?.registration != nil
-            || call.ticket.purpose == .register && reply.verdict == .registered
+            || call.ticket.purpose == .registerToken && reply.verdict == .registered
         {
             let token = String(decoding: view.token, as: UTF8.self)
             if let since = unregisteredTokens[token], at >= since { unregisteredTokens[token] = nil }

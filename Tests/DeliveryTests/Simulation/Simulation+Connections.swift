@@ -11,9 +11,11 @@ extension Simulation {
         while let index = connectionWithRoom(worker, avoiding: 0) {
             let isSpent = now < faultsEndMilliseconds && random.chance(parameters.spentBudgetPerMille)
             let permits = worker.retryPermission.permitsRetry(isWithinBudget: !isSpent, now: moment)
-            guard let record = worker.delivery.nextPush(Self.pool, permitsRetry: permits, now: moment) else { return }
+            guard let record = worker.delivery.takeNextPush(Self.pool, permitsRetry: permits, now: moment) else {
+                return
+            }
             if now < faultsEndMilliseconds, random.chance(parameters.returnedPushPerMille) {
-                worker.delivery.pushReturned(record)
+                worker.delivery.pushNotSent(record)
                 return
             }
             let view = worker.delivery.view(record)

@@ -68,7 +68,7 @@ extension Simulation {
         let commit = log.commits[partition] ?? SimulatedLog.Commit()
         trace?("\(now % 1_000_000) \(partition) to \(owner) from \(commit.offset)")
         let skipped = commit.metadata.withUnsafeBytes {
-            worker.delivery.resume(
+            worker.delivery.restoreSettledOffsets(
                 number,
                 at: commit.offset,
                 metadata: $0,

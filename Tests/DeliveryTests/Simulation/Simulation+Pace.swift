@@ -51,8 +51,8 @@ extension Simulation {
     func checkAlertRing(_ alert: Int, with view: RecordView, of activity: String) {
         guard alert >= 0, !wasRedisWiped, !view.isStart, phones[activity]?.rungAlerts.contains(alert) ?? false,
             let acceptedMilliseconds = pace.alertAcceptanceMilliseconds[activity]?[alert],
-            let admittedMilliseconds = pace.admissionMilliseconds[activity]?[view.version],
-            admittedMilliseconds > acceptedMilliseconds
+            let admittedAtMilliseconds = pace.admissionMilliseconds[activity]?[view.version],
+            admittedAtMilliseconds > acceptedMilliseconds
         else { return }
         violations.append("\(activity): the alert of #\(alert) rang again with \(view.version)")
     }

@@ -253,7 +253,7 @@ final class Simulation {
             performPushes(worker, connections)
         } else {
             while worker.pushes.count < parameters.streamsMax,
-                let record = worker.delivery.nextPush(Self.pool, now: moment)
+                let record = worker.delivery.takeNextPush(Self.pool, now: moment)
             {
                 let due = now + Int64(random.number(0...parameters.latencyMillisecondsMax))
                 worker.pushes.append(.init(dueMilliseconds: due, record: record, fate: chooseFate()))
@@ -327,7 +327,7 @@ final class Simulation {
             answer(push, worker, .ambiguous, 0)
         case .refusedStream: answer(push, worker, .retryNow, 0)
         case .providerTokenRefused: answer(push, worker, random.chance(500) ? .retryNow : .retryLater, 403)
-        case .everyTokenRefused: answer(push, worker, .tokenSuspect, 400, acceptsOtherTokens: false)
+        case .everyTokenRefused: answer(push, worker, .tokenSuspect, 400, isTokenRefusalTrusted: false)
         case .unknownReason: answer(push, worker, .rejected, 400)
         }
     }
@@ -338,7 +338,7 @@ final class Simulation {
         _ disposition: PushResult.Disposition,
         _ status: UInt16,
         invalidAt: Int64 = -1,
-        acceptsOtherTokens: Bool = true
+        isTokenRefusalTrusted: Bool = true
     ) {
         noteResponse(push, disposition, worker)
         let moment = worker.moment(now)
@@ -355,10 +355,10 @@ final class Simulation {
                 status: status,
                 reason: UnsafeRawBufferPointer(start: nil, count: 0),
                 invalidAtMilliseconds: invalidAt,
-                sentMilliseconds: moment.wallMilliseconds,
-                answeredMilliseconds: moment.wallMilliseconds,
+                sentAtMilliseconds: moment.wallMilliseconds,
+                answeredAtMilliseconds: moment.wallMilliseconds,
                 connection: push.connection,
-                acceptsOtherTokens: acceptsOtherTokens
+                isTokenRefusalTrusted: isTokenRefusalTrusted
             ),
             now: moment
         )

@@ -105,8 +105,8 @@ extension Records {
                 offset: 0,
                 sourcePartition: 0,
                 sourceOffset: 0,
-                recordMilliseconds: 0,
-                receivedMilliseconds: 0
+                recordTimestampMilliseconds: 0,
+                receivedAtMilliseconds: 0
             )
         )
     }

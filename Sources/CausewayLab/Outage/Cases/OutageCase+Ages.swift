@@ -33,7 +33,7 @@ extension OutageCase {
         OutageCase(
             name: "year-2100",
             summary: "One command of each activity claims to be of the year 2100, and correct ones follow",
-            apps: [OutageApp(futureCommandNumber: 3)],
+            apps: [OutageApp(farFutureTimestampCommandNumber: 3)],
             expectations: [.noOutcome("failed"), .outcome("invalid", count: 100), .invalidationCount(0)]
         ),
     ]

@@ -3,12 +3,12 @@ import CausewayConfiguration
 extension OutageCase {
     /// The time, in milliseconds, that 99 of 100 pushes of a healthy app may take. It is long, because the
     /// machine may have other load.
-    private static let freshnessMillisecondsMax: Int64 = 2_500
+    private static let freshnessP99MillisecondsMax: Int64 = 2_500
 
     /// How long a record may wait for its commit with the worker's defaults. A worker defers a command after
     /// `deferAfterMilliseconds`. If a push began just before, it first waits for the answer, at most
     /// `requestTimeoutMilliseconds`. One more second is for the commit, and one for the poll that measures it.
-    private static let commitMillisecondsMax: Int64 = {
+    private static let commitWaitMillisecondsMax: Int64 = {
         let defaults = WorkerConfiguration()
         return Int64(defaults.worker.deferAfterMilliseconds + defaults.apns.requestTimeoutMilliseconds) + 2_000
     }()
@@ -29,8 +29,8 @@ extension OutageCase {
             ],
             expectations: [
                 .noOutcome("failed"), .invalidationCount(0),
-                .freshnessP99(app: "healthy", milliseconds: freshnessMillisecondsMax),
-                .committedWithin(milliseconds: commitMillisecondsMax),
+                .freshnessP99(app: "healthy", milliseconds: freshnessP99MillisecondsMax),
+                .committedWithin(milliseconds: commitWaitMillisecondsMax),
                 .atMostOnePushPerActivity(app: "affected", sinceMilliseconds: 24_000),
             ]
         ),
@@ -57,7 +57,7 @@ extension OutageCase {
             ),
             ageLimits: AgeLimits(startSeconds: 30),
             expectations: [
-                .noOutcome("failed"), .freshnessP99(app: "healthy", milliseconds: freshnessMillisecondsMax),
+                .noOutcome("failed"), .freshnessP99(app: "healthy", milliseconds: freshnessP99MillisecondsMax),
                 .committedWithin(milliseconds: 15_000),
             ]
         ),
@@ -67,7 +67,7 @@ extension OutageCase {
                 "All tokens of an app die, 410, and the next ones register 8 s later; the last updates and ends come in between",
             apps: [OutageApp(activities: 60)],
             steps: [
-                OutageStep(at: 13_000, .rotateTokens(app: "match")), OutageStep(at: 21_000, .releaseTokens),
+                OutageStep(at: 13_000, .rotateTokens(app: "match")), OutageStep(at: 21_000, .resumeRegistrations),
             ],
             expectations: [.noOutcome("failed"), .invalidationCount(60)]
         ),

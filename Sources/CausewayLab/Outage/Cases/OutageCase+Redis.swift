@@ -42,7 +42,7 @@ extension OutageCase {
             redis: .sentinel,
             steps: [
                 OutageStep(at: 5_000, .cutReplication), OutageStep(at: 6_000, .rotateTokens(app: "match")),
-                OutageStep(at: 6_100, .releaseTokens),
+                OutageStep(at: 6_100, .resumeRegistrations),
                 OutageStep(at: 10_000, .kill(.redis(0)), alertRepeatWindowMilliseconds: alertRepeatWindowMilliseconds),
             ],
             expectations: [.noOutcome("failed")]

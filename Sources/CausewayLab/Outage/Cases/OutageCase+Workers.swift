@@ -7,7 +7,7 @@ extension OutageCase {
                 OutageApp(
                     activities: 200,
                     pushStartedActivities: 40,
-                    periodMilliseconds: 800,
+                    commandIntervalMilliseconds: 800,
                     durationMilliseconds: 22_000,
                     commandsPerAlert: 3
                 )

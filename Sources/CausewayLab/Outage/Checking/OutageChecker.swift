@@ -17,19 +17,19 @@ struct OutageChecker {
     private let ageLimits: AgeLimits
     private let alertRepeatCauses: [AlertRepeatCause]
     private let afterLifetime: AfterLifetime?
-    private let endMilliseconds: Int64
+    private let screensReadMilliseconds: Int64
     private var findings = OutageFindings()
 
     private init(
         ageLimits: AgeLimits,
         alertRepeatCauses: [AlertRepeatCause],
         afterLifetime: AfterLifetime?,
-        endMilliseconds: Int64
+        screensReadMilliseconds: Int64
     ) {
         self.ageLimits = ageLimits
         self.alertRepeatCauses = alertRepeatCauses
         self.afterLifetime = afterLifetime
-        self.endMilliseconds = endMilliseconds
+        self.screensReadMilliseconds = screensReadMilliseconds
     }
 
     static func findings(
@@ -42,7 +42,7 @@ struct OutageChecker {
             ageLimits: ageLimits,
             alertRepeatCauses: alertRepeatCauses,
             afterLifetime: afterLifetime,
-            endMilliseconds: history.endMilliseconds
+            screensReadMilliseconds: history.screensReadMilliseconds
         )
         let commands = Dictionary(grouping: history.commands, by: \.activity)
         let pushes = Dictionary(grouping: history.pushes, by: \.activity)
@@ -165,8 +165,8 @@ struct OutageChecker {
 
     /// Whether the promises still require the command's effect at the time when the screens are read.
     private func isRequired(_ command: OutageHistory.Command) -> Bool {
-        if let expires = command.expirationMilliseconds, expires <= endMilliseconds { return false }
-        return !isOlderThan(ageLimits.secondsMax(of: command.event), command, at: endMilliseconds)
+        if let expires = command.expirationMilliseconds, expires <= screensReadMilliseconds { return false }
+        return !isOlderThan(ageLimits.secondsMax(of: command.event), command, at: screensReadMilliseconds)
     }
 
     /// Whether a phone must have the activity. It must if a phone has it already, if its app began the activity, or if
@@ -182,7 +182,7 @@ struct OutageChecker {
         guard observations.screen != nil else { return }
         let newestRungVersion = observations.appliedPushes.compactMap { observations.alert(of: $0)?.version }.max()
         for command in observations.effectiveCommands where command.alert != nil && command.event != .start {
-            guard isRequired(command), !isOlderThan(ageLimits.alertSeconds, command, at: endMilliseconds) else {
+            guard isRequired(command), !isOlderThan(ageLimits.alertSeconds, command, at: screensReadMilliseconds) else {
                 continue
             }
             if newestRungVersion.map({ $0 < command.version }) ?? true {
@@ -230,7 +230,7 @@ struct OutageChecker {
                 shownMilliseconds != nil
                     || (isRequired(command) && mustBeOnPhone(observations) && canChangeScreen(observations))
             else { continue }
-            let silence = (shownMilliseconds ?? endMilliseconds) - command.producedMilliseconds
+            let silence = (shownMilliseconds ?? screensReadMilliseconds) - command.producedMilliseconds
             findings.longestSilenceMilliseconds = max(findings.longestSilenceMilliseconds, silence)
         }
     }

@@ -12,7 +12,7 @@ struct OutageExpectationChecker {
     var history = OutageHistory()
     /// When the first command was due, UNIX milliseconds.
     var firstCommandMilliseconds: Int64 = 0
-    var longestCommitMilliseconds: Int64 = 0
+    var longestCommitWaitMilliseconds: Int64 = 0
 
     /// The number of commands without a result. Every case requires that it is 0.
     var commandsWithoutResult: Int { history.commands.count { outcomes[$0.identifier] == nil } }
@@ -45,7 +45,7 @@ struct OutageExpectationChecker {
             let measured = findings.longestSilenceMilliseconds
             return measured <= bound ? nil : "an activity waited \(measured) ms; the limit is \(bound)"
         case .committedWithin(let bound):
-            let measured = longestCommitMilliseconds
+            let measured = longestCommitWaitMilliseconds
             return measured <= bound ? nil : "a record waited \(measured) ms for its commit; the limit is \(bound)"
         case .noPush(let app):
             let count = acceptedPushes(of: app).count

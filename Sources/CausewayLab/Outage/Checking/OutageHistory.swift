@@ -62,7 +62,7 @@ struct OutageHistory: Equatable {
     /// The screens by activity. An activity that no phone has ever had is missing.
     var screens: [String: Screen] = [:]
     /// When the screens were read.
-    var endMilliseconds: Int64 = 0
+    var screensReadMilliseconds: Int64 = 0
 }
 
 /// The highest age that a push may have when APNs accepts it. The initial values are what Causeway promises if a worker

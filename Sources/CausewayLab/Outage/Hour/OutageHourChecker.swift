@@ -12,31 +12,33 @@ struct OutageHourChecker {
 
     /// The promises that were broken, as text.
     var brokenPromises: [String] {
-        [freshnessFailure, commitFailure, memoryFailure, pushFailure].compactMap { $0 }
+        [freshnessFailure, commitWaitFailure, memoryFailure, pushFailure].compactMap { $0 }
             + (wrongScreenCount == 0 ? [] : ["\(wrongScreenCount) phones do not show the newest state"])
             + (failedCommands == 0 ? [] : ["\(failedCommands) commands have the outcome failed"])
     }
 
-    private var outageMinutes: [OutageMinute] { minutes.filter(\.isHostUnreachable) }
+    private var minutesDuringOutage: [OutageMinute] { minutes.filter(\.isHostUnreachable) }
 
     private var freshnessFailure: String? {
-        let late = outageMinutes.filter { ($0.freshness.percentile(99) ?? .max) > schedule.freshnessMillisecondsMax }
+        let late = minutesDuringOutage.filter {
+            ($0.freshness.percentile(99) ?? .max) > schedule.freshnessP99MillisecondsMax
+        }
         return late.isEmpty
             ? nil
-            : "in \(late.count) minutes 99 of 100 healthy pushes took over \(schedule.freshnessMillisecondsMax) ms"
+            : "in \(late.count) minutes 99 of 100 healthy pushes took over \(schedule.freshnessP99MillisecondsMax) ms"
     }
 
-    private var commitFailure: String? {
-        let longest = minutes.map(\.longestCommitMilliseconds).max() ?? 0
-        return longest <= schedule.commitMillisecondsMax ? nil : "a record waited \(longest) ms for its commit"
+    private var commitWaitFailure: String? {
+        let longest = minutes.map(\.longestCommitWaitMilliseconds).max() ?? 0
+        return longest <= schedule.commitWaitMillisecondsMax ? nil : "a record waited \(longest) ms for its commit"
     }
 
     /// Says that the worker's memory grew too much from the first half of the outage to the second half; nil if it did
     /// not.
     private var memoryFailure: String? {
-        let half = outageMinutes.count / 2
-        guard let firstHalfBytes = outageMinutes.prefix(half).map(\.residentBytes).max(),
-            let secondHalfBytes = outageMinutes.dropFirst(half).map(\.residentBytes).max()
+        let half = minutesDuringOutage.count / 2
+        guard let firstHalfBytes = minutesDuringOutage.prefix(half).map(\.residentBytes).max(),
+            let secondHalfBytes = minutesDuringOutage.dropFirst(half).map(\.residentBytes).max()
         else { return nil }
         let isMemoryStable = secondHalfBytes <= firstHalfBytes + firstHalfBytes * schedule.memoryGrowthPercentMax / 100
         return isMemoryStable

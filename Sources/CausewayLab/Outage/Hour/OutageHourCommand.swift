@@ -42,7 +42,7 @@ struct OutageHourCommand: ParsableCommand {
     }
 
     func run() throws {
-        let schedule = OutageHourSchedule(outageMinutes: minutes, activities: activities, commandsPerSecond: rate)
+        let schedule = OutageHourSchedule(outageMinutes: minutes, activities: activities, commandsPerSecondPerApp: rate)
         let interruption = Interruption()
         let directory = try WorkDirectory()
         defer { directory.remove(keeping: keep) }

@@ -8,7 +8,7 @@ final class OutageHourRun {
     private static let pollIntervalMicroseconds: UInt32 = 10_000
     private static let lagPollIntervalMilliseconds: Int64 = 2_000
     private static let lagTimeoutMilliseconds: Int32 = 2_000
-    private static let startMillisecondsMax: Int64 = 120_000
+    private static let registrationMillisecondsMax: Int64 = 120_000
     private static let minuteMilliseconds: Int64 = 60_000
 
     private let schedule: OutageHourSchedule
@@ -16,7 +16,7 @@ final class OutageHourRun {
     private let deployment: OutageDeployment
     private let interruption: Interruption
     private let commandProducer: CommandProducer
-    private let groupPositions: GroupPositionReader
+    private let groupPositionReader: GroupPositionReader
     private let outcomeCounter: OutcomeCounter
     private let tableFile: String?
     private var feeds: [OutageFeed]
@@ -42,7 +42,7 @@ final class OutageHourRun {
         )
         self.tableFile = tableFile
         commandProducer = try CommandProducer(bootstrapServers: deployment.base.bootstrapServers)
-        groupPositions = try deployment.groupPositions()
+        groupPositionReader = try deployment.groupPositions()
         outcomeCounter = try OutcomeCounter(bootstrapServers: deployment.base.bootstrapServers)
         feeds = outage.apps.map(OutageFeed.init)
         minute = OutageMinute(number: 1, isHostUnreachable: false)
@@ -55,7 +55,7 @@ final class OutageHourRun {
         defer {
             outcomeCounter.close()
             commandProducer.close()
-            groupPositions.close(deadlineMilliseconds: 1_000)
+            groupPositionReader.close(timeoutMilliseconds: 1_000)
         }
         try awaitRegistrations()
         StandardStreams.printOutput(OutageMinute.header)
@@ -73,7 +73,7 @@ final class OutageHourRun {
 
     private func awaitRegistrations() throws(LabError) {
         try deployment.startWorkers()
-        let deadline = Clock.monotonicMilliseconds + Self.startMillisecondsMax
+        let deadline = Clock.monotonicMilliseconds + Self.registrationMillisecondsMax
         while true {
             let copiedRegistrations = try deployment.copyRegistrations(to: commandProducer)
             try poll()
@@ -106,7 +106,7 @@ final class OutageHourRun {
         {
             let elapsedMilliseconds = Clock.monotonicMilliseconds - beganMilliseconds
             for index in feeds.indices {
-                try feeds[index].advance(to: elapsedMilliseconds, commandProducer)
+                try feeds[index].writeDueCommands(to: elapsedMilliseconds, commandProducer)
                 for command in feeds[index].takeCommands() {
                     recentCommands.append(command)
                     minute.commands += 1
@@ -122,7 +122,7 @@ final class OutageHourRun {
                 }
             }
             try poll()
-            try takePushes()
+            try countNewPushes()
             if Clock.monotonicMilliseconds >= nextLagMeasurementMilliseconds {
                 nextLagMeasurementMilliseconds = Clock.monotonicMilliseconds + Self.lagPollIntervalMilliseconds
                 measureLag()
@@ -134,7 +134,7 @@ final class OutageHourRun {
         }
     }
 
-    private func takePushes() throws(LabError) {
+    private func countNewPushes() throws(LabError) {
         for simulator in deployment.simulators {
             for push in try simulator.readNewPushes() where push.status == 200 {
                 countPush(push, from: simulator.environment)
@@ -158,16 +158,19 @@ final class OutageHourRun {
     /// Measures how long records wait for their commit. If a broker does not answer in time, a later call
     /// measures again.
     private func measureLag() {
-        guard let polledPositions = try? groupPositions.readPositions(timeoutMilliseconds: Self.lagTimeoutMilliseconds)
+        guard
+            let polledPositions = try? groupPositionReader.readPositions(
+                timeoutMilliseconds: Self.lagTimeoutMilliseconds
+            )
         else {
             return
         }
         commitLag.addPoll(polledPositions, at: Clock.monotonicMilliseconds)
-        minute.recordsBehind = polledPositions.reduce(0) { $0 + $1.logEndOffset - ($1.committedOffset ?? 0) }
+        minute.uncommittedRecords = polledPositions.reduce(0) { $0 + $1.logEndOffset - ($1.committedOffset ?? 0) }
     }
 
     private func endMinute(elapsedMilliseconds: Int64) throws(LabError) {
-        minute.longestCommitMilliseconds = commitLag.takeLongestMilliseconds()
+        minute.longestCommitWaitMilliseconds = commitLag.takeLongestMilliseconds()
         let usages = deployment.workerIdentifiers.compactMap { ProcessUsage(identifier: $0) }
         let cpu = usages.reduce(0) { $0 + $1.cpuMilliseconds }
         minute.cpuMilliseconds = cpu - lastCPUMilliseconds

@@ -12,14 +12,14 @@ struct OutageHourSchedule {
     /// Activities of each of the two apps.
     var activities = 4_000
     /// Commands a second of each of the two apps.
-    var commandsPerSecond = 2_000
+    var commandsPerSecondPerApp = 2_000
 
     /// How long a record of any partition may wait for its commit. The defaults of `worker.deferAfterMilliseconds` and
     /// `worker.deferredDelayMilliseconds` are chosen for this minute.
-    var commitMillisecondsMax: Int64 = 60_000
+    var commitWaitMillisecondsMax: Int64 = 60_000
     /// The time that 99 of 100 pushes of the healthy app may take in any minute. It is long, because the
     /// machine may have other load.
-    var freshnessMillisecondsMax: Int64 = 2_500
+    var freshnessP99MillisecondsMax: Int64 = 2_500
     /// How much more resident memory the second half of the outage may need than the first half, per cent. The
     /// commands that wait must not use more and more memory. (R4)
     var memoryGrowthPercentMax: Int64 = 5
@@ -33,12 +33,12 @@ struct OutageHourSchedule {
     static let pauseBeforeReturnMilliseconds: Int64 = 5_000
 
     var outage: OutageCase {
-        let period = Int64(activities) * 1_000 / Int64(commandsPerSecond)
+        let period = Int64(activities) * 1_000 / Int64(commandsPerSecondPerApp)
         let affected = OutageApp(
             name: Self.affectedAppName,
             environment: .production,
             activities: activities,
-            periodMilliseconds: period,
+            commandIntervalMilliseconds: period,
             durationMilliseconds: outageEndMilliseconds - Self.pauseBeforeReturnMilliseconds,
             activitiesPerEnd: 0
         )

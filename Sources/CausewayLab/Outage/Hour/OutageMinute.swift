@@ -9,9 +9,9 @@ struct OutageMinute {
     var affectedAppPushes = 0
     var commands = 0
     /// The longest wait of a record for its commit.
-    var longestCommitMilliseconds: Int64 = 0
+    var longestCommitWaitMilliseconds: Int64 = 0
     /// How many records of the commands topic were not committed at the last measurement of the minute.
-    var recordsBehind: Int64 = 0
+    var uncommittedRecords: Int64 = 0
     /// The worker's resident memory at the end of the minute.
     var residentBytes: Int64 = 0
     /// The worker's CPU time in this minute.
@@ -24,7 +24,7 @@ struct OutageMinute {
     var text: String {
         let figures: [Int64] = [
             Int64(commands), Int64(freshness.count), freshness.percentile(50) ?? 0, freshness.percentile(99) ?? 0,
-            freshness.maximumMilliseconds, Int64(affectedAppPushes), longestCommitMilliseconds, recordsBehind,
+            freshness.maximumMilliseconds, Int64(affectedAppPushes), longestCommitWaitMilliseconds, uncommittedRecords,
         ]
         let resident = String(tenths: residentBytes * 10 / 1_048_576)
         let cpu = String(tenths: cpuMilliseconds / 100)

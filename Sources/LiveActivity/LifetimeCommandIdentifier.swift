@@ -5,7 +5,7 @@ import Numbers
 /// with such an id for a command of its own.
 ///
 /// The id of an end is `lifetime:<began>`. The id of a start is `lifetime:<began>:<timestamp>.<sequence>`.
-public struct LifetimeIdentifier: Sendable, Equatable {
+public struct LifetimeCommandIdentifier: Sendable, Equatable {
     /// When a life began, UNIX milliseconds. In the id of an end, this is the life that has ended; in the id
     /// of a start, the new life.
     public let beganMilliseconds: Int64
@@ -14,7 +14,7 @@ public struct LifetimeIdentifier: Sendable, Equatable {
     public let stateVersion: Version?
 
     private static let prefix: StaticString = "lifetime:"
-    private static let numberMax: UInt64 = 999_999_999_999_999
+    private static let beganMillisecondsMax: UInt64 = 999_999_999_999_999
 
     public init(beganMilliseconds: Int64, stateVersion: Version? = nil) {
         self.beganMilliseconds = beganMilliseconds
@@ -27,7 +27,7 @@ public struct LifetimeIdentifier: Sendable, Equatable {
         guard identifier.starts(with: prefix) else { return nil }
         let rest = identifier.dropFirst(prefix.count)
         let end = rest.firstIndex(of: UInt8(ascii: ":")) ?? rest.endIndex
-        guard let began = Self.number(rest[..<end], max: Self.numberMax) else { return nil }
+        guard let began = Self.number(rest[..<end], max: Self.beganMillisecondsMax) else { return nil }
         beganMilliseconds = Int64(began)
         guard end < rest.endIndex else {
             stateVersion = nil

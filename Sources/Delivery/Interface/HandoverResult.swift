@@ -1,7 +1,7 @@
 import LiveActivity
 
 /// How the core of audiences ended its work on a command to an audience or channel.
-public enum HandoverEnding: Sendable, Equatable, BitwiseCopyable {
+public enum HandoverResult: Sendable, Equatable, BitwiseCopyable {
     /// The command has an outcome. It gets a result, unless it is read again and the outcome says nothing new. Never
     /// `invalid`, because a faulty record is rejected when it is read.
     case outcome(Outcome)

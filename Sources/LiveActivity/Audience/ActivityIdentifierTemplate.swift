@@ -1,12 +1,12 @@
 /// The template for ids of activities. A start to an audience of devices begins an activity on each device,
 /// and its `activity` is a template: each device's id replaces the placeholder.
-public enum DeviceTemplate {
+public enum ActivityIdentifierTemplate {
     public static let placeholder: StaticString = "{device}"
 
     /// Whether a string contains the placeholder.
     ///
     /// - Parameter text: a string of a record, in which escapes count as the characters that they represent.
-    static func isTemplate(_ text: UnsafeRawBufferPointer) -> Bool {
+    static func hasPlaceholder(_ text: UnsafeRawBufferPointer) -> Bool {
         var matchedCount = 0
         for byte in UnescapedBytes(text) {
             // Only the placeholder's first byte is `{`, so after a mismatch no match can begin before this

@@ -2,17 +2,18 @@ import LiveActivity
 import Testing
 
 @Suite("The address of a started activity")
-struct StartAddressTests {
+struct StartedActivityAddressTests {
     private static let channel = "dHN0LXNyY2gtY2hubA=="
 
     /// Returns the start's `aps` dictionary with this address in place of its own; nil if the dictionary already names
     /// a channel.
-    private func completed(_ aps: String, _ address: StartAddress) -> String? {
+    private func completed(_ aps: String, _ address: StartedActivityAddress) -> String? {
         var aps = aps
         return aps.withUTF8 { aps in
             let aps = UnsafeRawBufferPointer(aps)
             var room = [UInt8](repeating: 0, count: aps.count)
-            guard let count = room.withUnsafeMutableBytes({ StartAddress.copyWithoutAddress(aps, into: $0) }) else {
+            guard let count = room.withUnsafeMutableBytes({ StartedActivityAddress.copyWithoutAddress(aps, into: $0) })
+            else {
                 return nil
             }
             return room[..<count]
@@ -36,7 +37,7 @@ struct StartAddressTests {
     func `A started activity's address replaces the one that the start has, and leaves everything else unchanged`()
         throws
     {
-        let address = StartAddress.channel(try #require(ChannelIdentifier(Self.channel)))
+        let address = StartedActivityAddress.channel(try #require(ChannelIdentifier(Self.channel)))
         for (aps, rest) in [
             (#"{"event":"start","a":{"input-push-token":1}}"#, #""event":"start","a":{"input-push-token":1}"#),
             (#"{"input-push-token":1,"event":"start"}"#, #""event":"start""#),

@@ -2,7 +2,7 @@ import Synchronization
 
 /// Keeps the starts of programs apart from work that such a start would disturb. For a moment, a program that is being
 /// started has copies of all descriptors of this process.
-public enum ProgramStart {
+public enum ProcessStartLock {
     private static let startLock = Mutex(())
 
     /// Runs `body` while no other call of this function runs `body`. `body` starts a program, or does work that would

@@ -6,7 +6,7 @@ import Testing
 @testable import causeway
 
 @Suite("The last results of an activity", .ownThread)
-struct ResultTailTests {
+struct NewestResultsTests {
     private func record(_ activity: String, _ number: Int, app: String = "m") -> (key: String, value: String) {
         (activity, #"{"command":"\#(number)","app":"\#(app)","activity":"\#(activity)","outcome":"accepted"}"#)
     }
@@ -31,7 +31,7 @@ struct ResultTailTests {
         var acknowledged = 0
         _ = producer.flush(timeoutMilliseconds: 120_000) { _, error, _ in acknowledged += error == 0 ? 1 : 0 }
         #expect(acknowledged == records.count)
-        _ = producer.close(deadlineMilliseconds: 5_000)
+        _ = producer.close(timeoutMilliseconds: 5_000)
     }
 
     private func kafka(_ broker: EmbeddedBroker) -> WorkerConfiguration.Kafka {
@@ -41,7 +41,7 @@ struct ResultTailTests {
         return kafka
     }
 
-    private func commands(_ tail: ResultTail) -> [String] { tail.records.compactMap { $0["command"]?.text } }
+    private func commands(_ tail: NewestResults) -> [String] { tail.records.compactMap { $0["command"]?.text } }
 
     @Test func `Newest first, only of this app, over several windows, and no more than requested`() throws {
         let broker = try EmbeddedBroker()
@@ -54,9 +54,15 @@ struct ResultTailTests {
         }
         records.append((key: "final", value: "nonsense"))
         try produce(records, to: broker)
-        func tail(of activity: String, _ count: Int) throws -> ResultTail {
+        func tail(of activity: String, _ count: Int) throws -> NewestResults {
             // The time limit is long, so that even a busy machine reads everything.
-            try ResultTail(of: activity, app: "m", count: count, kafka: kafka(broker), searchMillisecondsMax: 120_000)
+            try NewestResults(
+                of: activity,
+                app: "m",
+                count: count,
+                kafka: kafka(broker),
+                searchMillisecondsMax: 120_000
+            )
         }
         let last = try tail(of: "final", 1)
         #expect(commands(last) == ["12000"])
@@ -82,7 +88,7 @@ struct ResultTailTests {
             var kafka = kafka(broker)
             kafka.producer = [KafkaProperty(name: "partitioner", value: partitioner)]
             for number in 0..<10 {
-                let tail = try ResultTail(of: "a\(number)", app: "m", count: 1, kafka: kafka)
+                let tail = try NewestResults(of: "a\(number)", app: "m", count: 1, kafka: kafka)
                 #expect(commands(tail) == ["\(number)"], "\(partitioner)")
             }
         }
@@ -109,7 +115,7 @@ struct ResultTailTests {
         try broker.createTopic("causeway.results", partitions: 1)
         let texts = ["", #","superseded":99"#, #","reason":"r""#, #","reason":"r","superseded":1"#]
         try produce(texts.map { ("a", #"{"app":"m","activity":"a","outcome":"accepted"\#($0)}"#) }, to: broker)
-        let lines = try ResultTail(of: "a", app: "m", count: 5, kafka: kafka(broker)).lines(nowMilliseconds: 0)
+        let lines = try NewestResults(of: "a", app: "m", count: 5, kafka: kafka(broker)).lines(nowMilliseconds: 0)
         let outcomes = lines.compactMap { $0.firstMatch(of: /accepted( \(.*\))?/)?.0 }
         #expect(
             outcomes == [
@@ -124,7 +130,7 @@ struct ResultTailTests {
         try produce((0..<100).map { record("a", $0) }, to: broker)
         var kafka = kafka(broker)
         kafka.properties = [KafkaProperty(name: "auto.commit.interval.ms", value: "1")]
-        #expect(commands(try ResultTail(of: "a", app: "m", count: 1, kafka: kafka)) == ["99"])
+        #expect(commands(try NewestResults(of: "a", app: "m", count: 1, kafka: kafka)) == ["99"])
         let handler = NoRebalance()
         let consumer = try Consumer(
             properties: kafka.consumerProperties,
@@ -133,7 +139,7 @@ struct ResultTailTests {
         )
         let partition = TopicPartition(topic: TopicIdentifier(index: 0), partition: 0)
         #expect(try consumer.fetchCommittedOffsets(of: [partition]).map { try $0.get() } == [nil])
-        _ = consumer.close(deadlineMilliseconds: 10_000)
+        _ = consumer.close(timeoutMilliseconds: 10_000)
     }
 }
 

@@ -2,7 +2,7 @@ import Foundation
 
 /// A `Decoder` that records which values a type decodes. It returns the values of an example, and invents values for
 /// fields that the example lacks or has as null.
-struct Recorder: Decoder {
+struct ShapeRecorder: Decoder {
     /// The maximum depth of nested types. It ends the recording of a type that contains itself: deeper values have the
     /// shape `any`. Workers accept a few levels more (`shapeDepthMax`).
     static let depthMax = 12
@@ -65,7 +65,7 @@ struct Recorder: Decoder {
         if let collection = type as? any RecordableCollection.Type {
             return collection.shape(from: example, depth: depth + 1)
         }
-        if let cases = type as? any (CaseIterable & RawRepresentable & Decodable).Type, let shape = caseShape(of: cases)
+        if let cases = type as? any (CaseIterable & RawRepresentable & Decodable).Type, let shape = enumShape(of: cases)
         {
             return shape
         }
@@ -73,7 +73,7 @@ struct Recorder: Decoder {
         // recorder cannot see which other values it accepts.
         if example?.isNull == true { return .any }
         let recording = Recording()
-        guard (try? Value(from: Recorder(example: example, recording: recording, depth: depth + 1))) != nil else {
+        guard (try? Value(from: ShapeRecorder(example: example, recording: recording, depth: depth + 1))) != nil else {
             return .any
         }
         return recording.shape
@@ -105,7 +105,7 @@ struct Recorder: Decoder {
     /// raw values. Also returns nil for raw values that are neither strings nor integers between -2^50 and 2^50; a
     /// `Double` holds these integers exactly. Some enums also decode unknown raw values, because a later release of the
     /// app may add cases. Their shape allows any string or any integer.
-    private static func caseShape<Cases: CaseIterable & RawRepresentable & Decodable>(
+    private static func enumShape<Cases: CaseIterable & RawRepresentable & Decodable>(
         of type: Cases.Type
     ) -> FieldShape? {
         func decodes(_ value: ExampleValue) -> Bool {
@@ -137,7 +137,7 @@ struct Recorder: Decoder {
         guard depth <= depthMax else { throw MissingValue() }
         for inventedValue in inventedValues { if let value = inventedValue as? Value { return value } }
         if let cases = type as? any CaseIterable.Type, let value = first(of: cases) as? Value { return value }
-        return try Value(from: Recorder(example: nil, recording: Recording(), depth: depth + 1))
+        return try Value(from: ShapeRecorder(example: nil, recording: Recording(), depth: depth + 1))
     }
 
     struct MissingValue: Error {}

@@ -7,7 +7,7 @@ package enum TopicRole: String, CaseIterable, Sendable {
 }
 
 /// The numbers of one topic that differ from the plan's defaults. Nil keeps the default.
-package struct TopicSizes: Sendable {
+package struct TopicSizeOverride: Sendable {
     package var role: TopicRole
     /// The number of partitions, 1...10,000; nil: the plan's default.
     package var partitions: Int?
@@ -15,15 +15,17 @@ package struct TopicSizes: Sendable {
     package var retentionHours: Int?
 
     /// Reads a text such as `commands:partitions=48,retention-hours=12`. One of the two numbers is enough.
-    package init(text: String) throws(TopicSizesError) {
+    package init(text: String) throws(TopicSizeOverrideError) {
         let halves = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
         guard let role = TopicRole(rawValue: String(halves[0])) else {
             let names = TopicRole.allCases.map(\.rawValue).joined(separator: ", ")
-            throw TopicSizesError(description: "\(halves[0]) is not a topic; the topics are \(names)")
+            throw TopicSizeOverrideError(description: "\(halves[0]) is not a topic; the topics are \(names)")
         }
         self.role = role
         guard halves.count == 2, !halves[1].isEmpty else {
-            throw TopicSizesError(description: "\(role.rawValue): add partitions=NUMBER or retention-hours=NUMBER")
+            throw TopicSizeOverrideError(
+                description: "\(role.rawValue): add partitions=NUMBER or retention-hours=NUMBER"
+            )
         }
         for part in halves[1].split(separator: ",", omittingEmptySubsequences: false) {
             let words = part.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
@@ -32,14 +34,14 @@ package struct TopicSizes: Sendable {
             case "partitions":
                 partitions = try Self.requireInside(1...10_000, number, role, words[0])
             case "retention-hours" where role.isCompacted:
-                throw TopicSizesError(
+                throw TopicSizeOverrideError(
                     description:
                         "\(role.rawValue): retention-hours: the topic is compacted, and keeps the newest records"
                 )
             case "retention-hours":
                 retentionHours = try Self.requireInside(1...8_784, number, role, words[0])
             default:
-                throw TopicSizesError(
+                throw TopicSizeOverrideError(
                     description: "\(role.rawValue): \(words[0]) is neither partitions nor retention-hours"
                 )
             }
@@ -51,9 +53,9 @@ package struct TopicSizes: Sendable {
         _ number: Int?,
         _ role: TopicRole,
         _ name: String
-    ) throws(TopicSizesError) -> Int {
+    ) throws(TopicSizeOverrideError) -> Int {
         guard let number, range.contains(number) else {
-            throw TopicSizesError(
+            throw TopicSizeOverrideError(
                 description: "\(role.rawValue): \(name) must be \(range.lowerBound) to \(range.upperBound)"
             )
         }
@@ -62,6 +64,6 @@ package struct TopicSizes: Sendable {
 }
 
 /// Says why the text of a topic's sizes cannot be read.
-package struct TopicSizesError: Error, CustomStringConvertible {
+package struct TopicSizeOverrideError: Error, CustomStringConvertible {
     package var description: String
 }

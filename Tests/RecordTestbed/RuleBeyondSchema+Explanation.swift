@@ -1,10 +1,10 @@
 import LiveActivity
 import RecordReference
 
-extension SchemaDifference {
+extension RuleBeyondSchema {
     /// Returns the known difference that explains why the schema accepts this record and the decoder refuses it; nil if
     /// there is none.
-    package static func explaining(_ fault: Fault, _ text: [UInt8]) -> SchemaDifference? {
+    package static func explaining(_ fault: Fault, _ text: [UInt8]) -> RuleBeyondSchema? {
         if fault.code == .loneSurrogate || FoundationDeviation.isTrailingComma(text, fault)
             || FoundationDeviation.isOtherEncoding(text)
         {

@@ -1,6 +1,6 @@
 import enum CausewayRecords.JSONValue
 
-extension ResultTail {
+extension NewestResults {
     /// Returns a table of the results, newest first. Without results, says how far the search went.
     func lines(nowMilliseconds: Int64) -> [String] {
         var lines = LabelledLines()
@@ -43,7 +43,7 @@ extension ResultTail {
     }
 
     var json: JSONValue {
-        .members([
+        .objectOmittingNil([
             "records": .array(records), "read": .integer(recordsRead), "isComplete": .boolean(isComplete),
         ])
     }

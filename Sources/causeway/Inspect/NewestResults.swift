@@ -11,10 +11,10 @@ import enum CausewayRecords.JSONValue
 ///
 /// The search reads windows of offsets from the end backwards until it has enough results. Each window has
 /// ``windowGrowthFactor`` times as many offsets as the window that was read before it. So an activity with a recent
-/// push costs one short fetch. ``recordsMax`` limits the search in each partition, ``searchMillisecondsMax`` the whole
-/// search.
-struct ResultTail {
-    static let recordsMax: Int64 = 200_000
+/// push costs one short fetch. ``searchedRecordsMax`` limits the search in each partition, ``searchMillisecondsMax``
+/// the whole search.
+struct NewestResults {
+    static let searchedRecordsMax: Int64 = 200_000
     static let searchMillisecondsMax: Int64 = 5_000
     private static let firstWindowRecords: Int64 = 2_000
     private static let windowGrowthFactor: Int64 = 5
@@ -35,12 +35,12 @@ struct ResultTail {
         app: String,
         count: Int,
         kafka: WorkerConfiguration.Kafka,
-        searchMillisecondsMax: Int64 = ResultTail.searchMillisecondsMax
+        searchMillisecondsMax: Int64 = NewestResults.searchMillisecondsMax
     ) throws(KafkaError) {
         let properties = try kafka.consumerProperties
         let brokerMonitor = BrokerMonitor(of: "causeway inspect", properties: properties)
         let reader = try PartitionReader(properties: properties, topic: kafka.topics.results, logHandler: brokerMonitor)
-        defer { _ = reader.close(deadlineMilliseconds: 1_000) }
+        defer { _ = reader.close(timeoutMilliseconds: 1_000) }
         guard
             reader.awaitBroker(
                 timeoutMilliseconds: Self.requestTimeoutMilliseconds,
@@ -57,7 +57,7 @@ struct ResultTail {
         var foundResults: [(timestamp: Int64, record: JSONValue)] = []
         isComplete = true
         for partition in keyPartition.map({ $0..<$0 + 1 }) ?? 0..<partitions {
-            guard Self.milliseconds(until: deadline) > 0 else {
+            guard Self.remainingMilliseconds(until: deadline) > 0 else {
                 isComplete = false
                 break
             }
@@ -82,7 +82,7 @@ struct ResultTail {
         _ match: (borrowing Message) -> JSONValue?
     ) throws(KafkaError) -> [(timestamp: Int64, record: JSONValue)] {
         let watermarks = try reader.fetchWatermarks(of: partition, timeoutMilliseconds: Self.requestTimeoutMilliseconds)
-        let begin = max(watermarks.low, watermarks.high - Self.recordsMax, 0)
+        let begin = max(watermarks.low, watermarks.high - Self.searchedRecordsMax, 0)
         var end = max(begin, watermarks.high)
         var windowRecords = Self.firstWindowRecords
         var foundResults: [(timestamp: Int64, record: JSONValue)] = []
@@ -92,7 +92,7 @@ struct ResultTail {
             let isRead = try reader.read(
                 partition,
                 offsets: windowStart..<end,
-                timeoutMilliseconds: Self.milliseconds(until: deadline)
+                timeoutMilliseconds: Self.remainingMilliseconds(until: deadline)
             ) { message in
                 if let record = match(message) { windowResults.append((message.timestampMilliseconds, record)) }
             }
@@ -108,7 +108,7 @@ struct ResultTail {
         return foundResults
     }
 
-    private static func milliseconds(until deadline: ContinuousClock.Instant) -> Int64 {
+    private static func remainingMilliseconds(until deadline: ContinuousClock.Instant) -> Int64 {
         let remaining = ContinuousClock.now.duration(to: deadline).components
         return max(0, remaining.seconds * 1_000 + remaining.attoseconds / 1_000_000_000_000_000)
     }
