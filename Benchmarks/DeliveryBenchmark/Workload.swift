@@ -47,7 +47,7 @@ enum Workload: String, CaseIterable {
     var states: [String] {
         switch self {
         case .innings, .inningsShaped: CommandFeed.inningsStates
-        // Each state has other values and another order of its keys.
+        // Each state has other values than the one before it, and its keys have another order.
         case .alternating, .alternatingShaped, .unlike, .unlikeShaped: (0..<98).map(CommandFeed.makeState)
         case .spread, .paired, .backlog, .shaped, .changing, .changingShaped: [CommandFeed.makeState(0)]
         }

@@ -31,7 +31,7 @@ final class AdmissionBenchmark: ActivityStoreHandler {
 
     /// Connects a new store to the server.
     ///
-    /// - Parameter callsPerCommandMax: the most calls in one Redis command; in a cluster it is 1.
+    /// - Parameter callsPerCommandMax: the maximum number of calls in one Redis command; in a cluster it is 1.
     func connect(over transport: RedisServerProcess.Transport, callsPerCommandMax: Int) throws {
         var configuration = try RedisConfiguration(url: RedisURL(server.url(transport)))
         configuration.callsPerCommandMax = callsPerCommandMax

@@ -83,7 +83,7 @@ enum CircuitBreakerSample {
         case .retryLater: self = .unavailable
         case .providerRefused: self = .forbidden
         case .rejected: self = kind == .answered ? .succeeded : .inconclusive
-        // Neither disposition is a fault of APNs. The push can be sent again on another connection.
+        // Neither disposition shows a fault of APNs. The push can be sent again on another connection.
         case .retryNow, .refreshProviderToken: self = .inconclusive
         }
     }

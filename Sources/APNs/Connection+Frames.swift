@@ -129,8 +129,8 @@ extension Connection {
         }
     }
 
-    /// Subtracts received bytes from the connection's receive window. If less than half of the window is
-    /// left, makes it whole again with a WINDOW_UPDATE.
+    /// Subtracts received bytes from the connection's receive window. If less than half of the window is left,
+    /// restores its full size with a WINDOW_UPDATE.
     private func consumeReceiveWindow(_ bytes: Int) throws(ConnectionFault) {
         receiveWindowBytes -= bytes
         guard receiveWindowBytes >= 0 else {

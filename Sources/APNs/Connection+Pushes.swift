@@ -106,9 +106,9 @@ extension Connection {
         slot.pointee.sentAtMilliseconds = loop.wallMilliseconds
     }
 
-    /// Makes the connection use the newest provider token, or the candidate's token during a trial, and keep it for at
-    /// least 20 minutes. If another key signed the newest token, the connection keeps its old token as long as the old
-    /// token may be used.
+    /// Makes the connection use the newest provider token, or, if it tries a new key, that key's token. The connection
+    /// keeps a token for at least 20 minutes. If another key signed the newest token, the connection keeps its old
+    /// token as long as the old token may be used.
     ///
     /// - Returns: false if the connection has no token that it may use now. The caller then closes or retires the
     ///   connection.
@@ -146,7 +146,7 @@ extension Connection {
         return true
     }
 
-    /// Ends this connection's trial of a candidate key, and tells the token source its result. Does nothing if the
+    /// Ends this connection's trial of a new key, and tells the token source the trial's result. Does nothing if the
     /// connection tries no key.
     func endTrial(_ result: ProviderTokenSource.TrialResult) {
         guard let token = trialToken else { return }

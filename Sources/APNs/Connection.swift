@@ -72,7 +72,7 @@ final class Connection {
     /// When `frameAllowance` was last set to `framesPerSecondMax`.
     var framesRefilledAtMilliseconds: Int64 = 0
 
-    /// The most streams that may be open at once; 0 in all phases but `unauthenticated` and `open`.
+    /// How many streams may be open at once; 0 in all phases but `unauthenticated` and `open`.
     private(set) var streamsMax = 0
     var requestCount: Int64 = 0
 
@@ -278,8 +278,8 @@ enum ConnectionLimits {
     /// The smallest send window with which the connection takes another push while pushes are in flight. It
     /// has room for the largest body, which is a broadcast's.
     static let sendWindowBytesMin: Int64 = 5_120
-    /// The most bytes of a response's body, padding included, that may arrive before the stream ends. After more bytes,
-    /// the stream is reset. The limit is below the 65,535 bytes of a stream's initial window, so no stream needs a
+    /// How many bytes of a response's body, padding included, may arrive before the stream ends. After more bytes, the
+    /// stream is reset. The limit is below the 65,535 bytes of a stream's initial window, so no stream needs a
     /// WINDOW_UPDATE.
     static let responseBodyBytesMax: Int32 = 16_384
     /// How many frames of the server are accepted beyond those that pushes allow. When `frameAllowance` is used up, it
@@ -288,13 +288,13 @@ enum ConnectionLimits {
     static let framesPerSecondMax = 10_000
     /// Frames that each push adds to the allowance, for its response and the server's flow control.
     static let framesAllowedPerPush = 8
-    /// The highest value to which pushes can raise `frameAllowance`. Otherwise the allowance would grow as long as the
-    /// connection sends pushes, and a later flood would not end the connection.
+    /// The highest value to which pushes can raise `frameAllowance`. Without this limit, the allowance would grow as
+    /// long as the connection sends pushes, and a later flood would not end the connection.
     static let frameAllowanceMax = 100_000
     /// The output beyond ``Stream/highWaterBytes`` at which a connection ends, because its peer does not read our
-    /// acknowledgements. A few thousand of them have this size.
+    /// acknowledgements. It is the size of a few thousand acknowledgements.
     static let acknowledgementBytesMax = 64 * 1024
-    /// The most bytes of a GOAWAY's text that are written to the log, because the server chooses the text's length.
+    /// Limits the text of a GOAWAY in the log, because the server chooses the text's length.
     static let logTextBytesMax = 256
 }
 

@@ -87,7 +87,7 @@ extension Pool {
         }
     }
 
-    /// Ends the time without a free stream, and adds the part of this time in the current interval to
+    /// Stops counting the time without a free stream, and adds the part of it in the current interval to
     /// `starvedMilliseconds`.
     func endStarvation() {
         guard let since = starvedSinceMilliseconds else { return }

@@ -56,7 +56,8 @@ public final class Pool {
     /// The tags of malformed pushes. The pool answers these pushes at the end of the turn, or in ``close()``, because
     /// it never answers a push from inside `submit`.
     var malformedPushTags: [UInt64] = []
-    /// The most malformed pushes in one turn (R4). After that, `submit` returns false for a malformed push.
+    /// The maximum number of malformed pushes that wait for their answer (R4). After that, `submit` returns false for a
+    /// malformed push.
     private static let malformedPushTagsMax = 256
 
     /// - Parameters:

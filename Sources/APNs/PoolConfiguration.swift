@@ -12,12 +12,12 @@ public struct PoolConfiguration {
     /// if the port is not 443.
     public var serverName: String
     public var profile: PushProfile
-    /// The most connections that the pool wants for its load; see ``PoolSizing``. For a short time it may have more:
+    /// How many connections the pool wants at most for its load; see ``PoolSizing``. For a short time it may have more:
     /// to replace connections, or to test whether APNs accepts a new signing key. Range 1 to 16: users of the library
     /// pushy saw no gain from more than about 16 connections in a whole process (pushy discussion 1052), so no pool
     /// needs more.
     public var connectionsMax = 2
-    /// The fewest connections that the pool wants, even without load. Range 1 to `connectionsMax`.
+    /// How many connections the pool wants at least, even without load. Range 1 to `connectionsMax`.
     public var connectionsMin = 1
     /// How long the pool must have needed fewer connections before it closes one. The time is long, because Apple asks
     /// for connections that last. Range 10 to 86,400,000.
@@ -25,7 +25,7 @@ public struct PoolConfiguration {
     /// The limits on the process's connections. All pools of a process must get the same object. The default is a
     /// budget of the pool's own.
     public var connectionBudget = ConnectionBudget()
-    /// The most pushes in flight on one connection; APNs may allow fewer. Range 1 to 4,096.
+    /// The maximum number of pushes in flight on one connection; APNs may allow fewer. Range 1 to 4,096.
     public var inFlightPerConnectionMax = 1_000
     /// The longest time from submission to the response. A push that was sent completely and has no response by then is
     /// `ambiguous`. Range 10 to 120,000.

@@ -94,7 +94,7 @@ public struct PoolGauges: Sendable, Equatable {
     public var awaitsConnectionBudget = false
     /// Connections that take no new push and wait for responses.
     public var connectionsDraining = 0
-    /// The most pushes that all connections together may have in flight.
+    /// How many pushes all connections together may have in flight.
     public var streamsAllowed = 0
     public var pushesInFlight = 0
     /// The issue time of the provider token of the newest connection that has one, UNIX seconds; -1 if no

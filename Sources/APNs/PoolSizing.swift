@@ -8,9 +8,9 @@
 ///   remembers (``shortestRoundTripAgeMillisecondsMax``). APNs or this host is then slow, and more connections would
 ///   make both slower.
 /// - The pool wants **one fewer** if one connection fewer would have been enough for the whole of
-///   ``PoolConfiguration/shrinkAfterMilliseconds``. It is enough in an interval if the most pushes in flight were at
-///   most half of what the remaining connections can carry. Wanted connections that are not open carry nothing. The
-///   time is several minutes, because Apple asks for connections that last.
+///   ``PoolConfiguration/shrinkAfterMilliseconds``. One fewer is enough in an interval if the peak of pushes in flight
+///   was at most half of what the remaining connections can carry. Wanted connections that are not open carry nothing.
+///   The time is several minutes, because Apple asks for connections that last.
 /// - ``Pool/retireSurplusConnection()`` retires connections beyond the wanted number, one per interval.
 ///
 /// The number is never below ``PoolConfiguration/connectionsMin`` or above ``PoolConfiguration/connectionsMax``. It
@@ -25,8 +25,8 @@ struct PoolSizing {
         /// How long the pool refused pushes because no stream was free.
         var starvedMilliseconds: Int64 = 0
         var pushesEnded = 0
-        /// The ended pushes that failed because of APNs (5xx, timeout) or the provider token (403,
-        /// TooManyProviderTokenUpdates).
+        /// The ended pushes whose ``CircuitBreakerSample`` is `unavailable` or `forbidden`: APNs is at fault, or the
+        /// provider token.
         var pushesFailed = 0
         /// Pushes that APNs answered. Only their times count as round trips: a push that was lost or timed
         /// out has no round trip.

@@ -50,8 +50,8 @@ struct PushSlot {
 
 /// The slots of one connection. Each slot has memory for the first bytes of its response's body.
 ///
-/// The table allocates all memory once, for the most pushes that the connection may have in flight. The parts that
-/// change are behind pointers, so that a connection can hold its table in a `let`.
+/// The table allocates all memory once, for the maximum number of pushes in flight. The parts that change are behind
+/// pointers, so that a connection can hold its table in a `let`.
 struct PushSlotTable: ~Copyable {
     private struct ListHeads {
         var firstFreeIndex: Int32 = 0
@@ -62,7 +62,7 @@ struct PushSlotTable: ~Copyable {
         var count = 0
     }
 
-    /// The most bytes of a response's body that a slot keeps. APNs' own bodies have fewer than 100.
+    /// How many bytes of a response's body a slot keeps at most. APNs' own bodies have fewer than 100.
     static let storedResponseBytesMax = 256
 
     let capacity: Int

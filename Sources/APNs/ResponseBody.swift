@@ -3,7 +3,7 @@ import Numbers
 /// The reason and timestamp in the JSON of a response's body or of a GOAWAY's debug data. They are found in one pass,
 /// which never fails.
 ///
-/// The body comes from outside and may be cut short. So the scanner reads the members of one object as far as it can,
+/// The body comes from outside and may be cut short. So the scanner reads the fields of one object as far as it can,
 /// and keeps the values that it has found before the text becomes invalid. `reasonText` is a slice of the body, not a
 /// copy.
 struct ResponseBody {

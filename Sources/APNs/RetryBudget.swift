@@ -6,8 +6,8 @@
 public struct RetryBudget: Sendable {
     /// Retries for each hundred first attempts.
     public static let retryPercent = 10
-    /// The most retries that the budget can save up. A new budget starts with all of them, so that a pool
-    /// that has sent little may retry.
+    /// How many retries the budget can save up at most. A new budget starts with all of them, so that a pool that
+    /// has sent little may retry.
     public static let retriesSavedMax = 100
 
     private static let hundredthsPerRetry = 100

@@ -1,7 +1,7 @@
 import Glibc
 
-/// A key file that may be replaced while it is in use. It is replaced in place, by a rename, or by changing
-/// the symbolic link to a directory above it, as Kubernetes does. Only ``poll()`` checks the file; if it is
+/// A key file that may be replaced while it is in use: it is overwritten, another file is renamed to it, or the
+/// symbolic link to a directory above it is changed, as Kubernetes does. Only ``poll()`` checks the file; if it is
 /// unchanged, the check costs one `stat`.
 public struct SigningKeyFile {
     public enum Change {

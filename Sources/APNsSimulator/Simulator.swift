@@ -206,7 +206,7 @@ public final class Simulator: Sendable {
     ///
     /// - Parameters:
     ///   - cursor: 0 at first, then the cursor that the last call returned.
-    ///   - limit: the most records, at least 1.
+    ///   - limit: the maximum number of records, at least 1.
     ///   - waitMilliseconds: 0 to 60,000. A larger number counts as 60,000.
     public func registrations(
         since cursor: Int,

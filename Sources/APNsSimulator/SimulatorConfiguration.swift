@@ -36,9 +36,9 @@ public struct SimulatorConfiguration: Sendable {
         /// SETTINGS_MAX_CONCURRENT_STREAMS with a valid provider token, unless ``Faults/concurrentStreams`` is set.
         /// Apple promises no number: it varies with the load.
         public var concurrentStreams: UInt32 = 1_000
-        /// The most connections of a thread at one time. Further connections are closed at once.
+        /// The maximum number of connections of a thread. Further connections are closed at once.
         public var connectionsPerThread = 4_096
-        /// The most requests in flight on all connections of a thread. Further requests are refused
+        /// The maximum number of requests in flight on all connections of a thread. Further requests are refused
         /// (REFUSED_STREAM).
         public var requestsPerThread = 262_144
 

@@ -213,7 +213,7 @@ enum CallBits {
 /// What a settlement reports, as a number that the script `admit` reads.
 enum SettlementCode: UInt8 {
     case accepted, notShown, unknown, throttled
-    /// APNs has declared the token dead. The settlement does not say how a version ended: either its command waits for
+    /// Redis must retire the token (R17). The settlement does not say how a version ended: either its command waits for
     /// the next token, or a push to an audience has found the token dead.
     case tokenRetired
 

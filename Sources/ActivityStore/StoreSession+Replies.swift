@@ -257,8 +257,9 @@ extension StoreSession {
 }
 
 extension Reply {
-    /// Whether the reply is an activity's value and not a verdict's word. In such a value, byte 7 (the token's
-    /// form and the flag of frequent updates) is below 16. In a word, it is a letter or another printable sign.
+    /// Whether the reply is an activity's value and not a verdict's word. The script replies with a value only if its
+    /// byte 7 has just the token's form and the flag of frequent updates, and so is below 16. In a word, byte 7 is a
+    /// letter or another printable sign.
     fileprivate var isStoredActivity: Bool {
         kind == .string && bytes.count >= StoredRecord.tokenOffset && bytes[StoredRecord.flagsOffset] < 0x10
     }

@@ -198,8 +198,7 @@ public struct Audiences: ~Copyable {
     /// The last time at which the store may have lost data: the shell lost a connection to it or could not reach it, or
     /// the core found that the store had lost a round. Monotonic milliseconds; `.min`: never.
     public var storeLostMilliseconds = Int64.min
-    /// Whether the store may lack members: since the last loss, the shell has not found that audiences need not
-    /// wait.
+    /// Whether the store may lack members: ``membersLastCompleteMilliseconds`` is not later than the last loss.
     public var mayLackMembers: Bool { membersLastCompleteMilliseconds <= storeLostMilliseconds }
 
     /// Number of commands to audiences that the core has not returned to `Delivery` yet.

@@ -66,8 +66,8 @@ package struct Interruption {
         return try body()
     }
 
-    /// Ends the program as if it did not handle the signal. A signal handler is allowed to call `signal` and
-    /// `raise`. The signal then takes effect when the handler returns.
+    /// Ends the program as if it did not handle the signal. The signal handler may call this, because it is allowed to
+    /// call `signal` and `raise`. The signal then takes effect when the handler returns.
     private static func endProgram(by number: Int32) {
         signal(number, SIG_DFL)
         raise(number)

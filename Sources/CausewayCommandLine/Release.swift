@@ -1,4 +1,4 @@
-/// The release of both programs; `CHANGELOG.md` says what it contains.
+/// The release of `causeway` and `causeway-lab`; `CHANGELOG.md` says what it contains.
 package enum Release {
     package static let version = "0.1.0"
 }

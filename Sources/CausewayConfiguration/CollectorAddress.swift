@@ -14,8 +14,8 @@ package struct CollectorAddress: Sendable, Equatable {
     /// The path that traces are posted to.
     package var path: String
 
-    /// Parses the base URL of a collector; nil if the text is none, or has a query, a fragment or more than 1,024
-    /// bytes. Credentials are refused too, because logs would show them.
+    /// Parses the base URL of a collector; nil if the text is no such URL, or has a query, a fragment or more than
+    /// 1,024 bytes. Credentials are refused too, because logs would show them.
     package init?(_ text: String) {
         isSecure = text.hasPrefix("https://")
         let scheme = isSecure ? "https://" : "http://"

@@ -8,7 +8,8 @@ package struct ConfigurationChange {
     package private(set) var configuration: WorkerConfiguration
     /// Changed keys and new policies that the worker takes now. `configuration` contains their values.
     package private(set) var appliedKeys: [String] = []
-    /// Keys, apps or policies that have changed and keep their old values until the next start.
+    /// Keys that have changed, and apps or policies that are new or were removed. These changes take effect at the next
+    /// start.
     package private(set) var keysNeedingRestart: [String] = []
 
     /// - Parameters:

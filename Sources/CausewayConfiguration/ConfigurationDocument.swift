@@ -58,8 +58,8 @@ struct ConfigurationDocument {
         )
     }
 
-    /// Returns how many of `nodesMax` values are left after `node`. Nil if none is left, the node
-    /// is nested too deeply, or the snapshot cannot represent it.
+    /// Returns how many of `nodesMax` values are left after `node`. Nil if the node has more values, is nested too
+    /// deeply, or has a form that the snapshot cannot represent.
     private static func remainingNodeCount(_ node: Node, nodesMax: Int, depth: Int) -> Int? {
         var nodeCount = nodesMax - 1
         guard nodeCount >= 0, depth < 16 else { return nil }

@@ -14,8 +14,9 @@ package typealias ConfigurationCheck =
 /// text is not a YAML map, the loader reads no key of it. It compares values with each other only if it has found no
 /// other fault, because a key with a fault has its default value.
 ///
-/// Every key has a variable: `worker.lanes` is `CAUSEWAY_WORKER_LANES`. Commas separate the members of a list.
-/// The librdkafka property `fetch.min.bytes` below `kafka.consumer` is `CAUSEWAY_KAFKA_CONSUMER_FETCH_MIN_BYTES`.
+/// Every key has a variable: `worker.lanes` is `CAUSEWAY_WORKER_LANES`. Commas separate the entries of a list.
+/// The librdkafka property `fetch.min.bytes` below `kafka.consumer` is `CAUSEWAY_KAFKA_CONSUMER_FETCH_MIN_BYTES`. A
+/// property whose name has a capital letter, `_` or `-` has no variable.
 /// `apps` and `policies` are maps, so the keys of each app and policy have variables too.
 /// `CAUSEWAY_APPS=match,ride` and `CAUSEWAY_POLICIES=sports` name apps and policies that the file does not
 /// have.

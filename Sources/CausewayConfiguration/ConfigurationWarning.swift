@@ -17,8 +17,7 @@ extension ConfigurationWarning {
     /// The session timeouts that brokers accept by default: `group.min.session.timeout.ms` to
     /// `group.max.session.timeout.ms`.
     private static let sessionTimeoutsMilliseconds = 6_000...1_800_000
-    /// The fewest heartbeats that must fit into a session. With fewer, one late heartbeat costs a worker its
-    /// partitions.
+    /// The minimum number of heartbeats in a session. With fewer, one late heartbeat costs a worker its partitions.
     private static let heartbeatsPerSessionMin = 3
 
     private static func sessionWarnings(_ kafka: WorkerConfiguration.Kafka) -> [ConfigurationWarning] {
@@ -64,7 +63,8 @@ extension ConfigurationWarning {
         return warnings
     }
 
-    /// Returns the consumer's value of a property, and the key that sets it.
+    /// Returns the value that the consumer uses for a property, and the key that sets it. For a default value, this is
+    /// the property's key in `kafka.consumer`.
     private static func integerProperty(
         _ name: String,
         of kafka: WorkerConfiguration.Kafka,

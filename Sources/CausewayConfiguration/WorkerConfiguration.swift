@@ -85,7 +85,7 @@ extension WorkerConfiguration {
         package init() {}
     }
 
-    /// The Redis that stores the state of activities, devices and audiences.
+    /// The Redis that stores activities, devices and audiences.
     package struct Redis: Sendable {
         /// How the servers are organized, and what `url` names.
         package enum Mode: String, Sendable, CaseIterable {
@@ -154,8 +154,8 @@ extension WorkerConfiguration {
         /// The maximum number of HTTP/2 connections that each lane opens for each app and environment. A lane
         /// opens fewer if it has few pushes. 1...16.
         package var connectionsPerPool = 2
-        /// The most unanswered requests on one connection. APNs' own limit applies if it is lower. At a round trip of
-        /// 60 ms, 1,000 of them carry 16,000 pushes a second (Measurements.md). 1...4,096.
+        /// The maximum number of unanswered requests on one connection. APNs' own limit applies if it is lower. At a
+        /// round trip of 60 ms, 1,000 of them carry 16,000 pushes a second (Measurements.md). 1...4,096.
         package var inFlightPerConnection = 1_000
         /// The longest time from sending a request to its answer. After this time, the worker treats the
         /// answer as lost. 100...60,000.
@@ -209,8 +209,8 @@ extension WorkerConfiguration {
 
     /// One app, and the key that signs its provider tokens.
     package struct App: Sendable {
-        /// The name under `apps` in the file. Used only in logs, metrics, messages about faults and the names of
-        /// environment variables. Records name the app by `bundleId`.
+        /// The name under `apps` in the file. Used in logs, metrics, the status page, messages about faults and the
+        /// names of environment variables. Records name the app by `bundleId`.
         package let name: String
         package var bundleId = ""
         /// The id of the developer team: ten characters from Apple.
@@ -253,8 +253,8 @@ extension WorkerConfiguration {
         /// in progress and the time for leaving the consumer group. The default is below Kubernetes' default grace
         /// period of 30 s. 0...600,000.
         package var drainMilliseconds = 20_000
-        /// The most memory that the process may use. 0 means 85 % of its control group's limit. Without such a limit it
-        /// means 1,024, or what `causeway plan` computes for the lanes if that is more. 0...1,048,576.
+        /// The maximum memory that the process may use. 0 means 85 % of its control group's limit. Without such a limit
+        /// it means 1,024, or what `causeway plan` computes for the lanes if that is more. 0...1,048,576.
         package var memoryMebibytes = 0
         /// The maximum number of records (commands and registrations) in a lane's memory. A record leaves the memory
         /// when it is settled. A full lane takes no more records. (R4) 64...4,194,304.
@@ -271,7 +271,7 @@ extension WorkerConfiguration {
         /// 100...600,000.
         package var deferredDelayMilliseconds = 30_000
         /// If the partitions of a lane have more unread commands than this together, the lane reads ahead before it
-        /// admits any command. So a backlog costs one push for each activity. 1...1,000,000,000.
+        /// admits any command. So a backlog usually costs one push for each activity. 1...1,000,000,000.
         package var readAheadLagRecords = 10_000
         /// The longest time that a lane reads ahead before it begins to admit. It has a limit, because the lane begins
         /// no command meanwhile. 1...600,000.

@@ -10,7 +10,7 @@ private enum Key {
     static let inputPushToken = "input-push-token"
     static let inputPushChannel = "input-push-channel"
 
-    /// The keys of objects to which Apple may add members. Unknown members of these objects are kept.
+    /// The keys of objects to which Apple may add further keys. Unknown keys of these objects are kept.
     static let extensibleObjectKeys: Set = ["aps", "alert", "title", "body"]
 }
 
@@ -23,7 +23,7 @@ extension LiveActivityCommand: Codable {
 
     public init(value: Data) throws { try self.init(json: JSONValue(text: value)) }
 
-    /// Returns the record's JSON. If the command was read from a record, its unchanged members stay as they were read.
+    /// Returns the record's JSON. If the command was read from a record, all that is unchanged stays as it was read.
     func json() throws -> JSONValue {
         let ownJSON = try propertiesJSON()
         guard let receivedJSON else { return ownJSON }

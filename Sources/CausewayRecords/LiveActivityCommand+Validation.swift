@@ -8,7 +8,7 @@ extension LiveActivityCommand {
     /// what the phones can decode. A policy may also drop fields of a body that is too large. Here every body that is
     /// too large is a fault.
     /// - Parameter now: the present time. The command's timestamp may be at most 300 s later.
-    /// - Throws: an ``InvalidRecord`` that names each wrong field, or another error if a value cannot be encoded as
+    /// - Throws: an ``InvalidRecord`` with all faults that were found, or another error if a value cannot be encoded as
     ///   JSON.
     public func validate(now: Date = Date()) throws { try RecordRules.command.check(json(), now: now) }
 }

@@ -22,7 +22,8 @@ public struct Outcome: RawRepresentable, Codable, Hashable, Sendable {
     public static let expired = Outcome(rawValue: "expired")
     /// The record is wrong, or it names an app or a policy that the worker's configuration does not have.
     public static let invalid = Outcome(rawValue: "invalid")
-    /// APNs has answered that the token is no longer valid.
+    /// APNs has answered that the token is no longer valid. Or, for a member of an audience: the member left the
+    /// audience before its push was sent.
     public static let unregistered = Outcome(rawValue: "unregistered")
     /// This command cannot succeed, usually because APNs or Redis refused it. Other commands may succeed.
     public static let failed = Outcome(rawValue: "failed")

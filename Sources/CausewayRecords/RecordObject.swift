@@ -102,7 +102,7 @@ extension JSONValue {
     ///   - received: the JSON that the record was read from.
     ///   - unchanged: the JSON that Causeway would write if the record had not been changed. Its differences from this
     ///     value are the changes.
-    ///   - nestedKeys: the keys of objects whose members are changed one by one. Other values are replaced
+    ///   - nestedKeys: the keys of objects in which each value is changed separately. Other values are replaced
     ///     completely.
     func mergingChanges(into received: JSONValue, comparedWith unchanged: JSONValue, in nestedKeys: Set<String>)
         -> JSONValue

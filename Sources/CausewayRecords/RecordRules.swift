@@ -44,8 +44,8 @@ struct RecordRules: Sendable {
         guard faults.isEmpty else { throw InvalidRecord(faults: faults) }
     }
 
-    /// Returns a fault for each string or member name that is too long, and for each object or array that is nested too
-    /// deep. What such an object or array contains is not checked.
+    /// Returns a fault for each string or key that is too long, and for each object or array that is nested too deep.
+    /// What such an object or array contains is not checked.
     /// - Parameter depth: the nesting depth of the value, if it is an object or an array.
     private static func sizeFaults(of value: JSONValue, _ path: String, depth: Int) -> [RecordFault] {
         switch value {

@@ -78,7 +78,7 @@ struct RecordSchema: Sendable {
             ? [RecordFault(path, "has an element that is not allowed")] : []
     }
 
-    /// Whether the value satisfies a keyword. True also for the keywords that the other functions check.
+    /// Whether the value satisfies a keyword. Always true for a keyword that another function of this type checks.
     private func satisfies(_ value: JSONValue, _ keyword: String, _ argument: JSONValue) -> Bool {
         switch (keyword, value) {
         case ("type", _): value.hasType(argument.asText ?? "")

@@ -98,8 +98,8 @@ package enum StartupCheck {
             configurationWithPresentFiles.properties.append(KafkaProperty(name: file.name, value: file.path))
         }
         func isUsable(_ property: KafkaProperties.Property) -> Bool {
-            // If the property names a file or directory of certificates or keys that does not exist on this
-            // machine, the check leaves the property out.
+            // Unless files are required, the check leaves out a property that names a missing file or directory of
+            // certificates or keys.
             KafkaPropertyFile(property).map { findings.canExamine($0.path) } ?? true
         }
         do {
@@ -144,7 +144,8 @@ package enum StartupCheck {
             if !faults.contains(where: { $0 == (key, message) }) { faults.append((key, message)) }
         }
 
-        /// Whether a file can be examined. The file may be missing on a machine that is not the worker's.
+        /// Whether a file is examined. Unless files are required, a missing file is no fault, because this machine may
+        /// not be the worker's.
         func canExamine(_ path: String) -> Bool { requiresFiles || access(path, F_OK) == 0 }
 
         /// Runs `make`, and records its error as a fault of the key.

@@ -81,7 +81,7 @@ struct ClientConfiguration: ~Copyable {
         body(handle)
     }
 
-    /// Creates the client. Only if this succeeds, librdkafka frees the configuration.
+    /// Creates the client. If this succeeds, librdkafka frees the configuration, otherwise `deinit` does.
     consuming func makeClient(_ type: rd_kafka_type_t) throws(KafkaError) -> OpaquePointer {
         var text = ErrorText()
         guard let client = rd_kafka_new(type, handle, &text.bytes, ErrorText.capacity) else {
@@ -103,7 +103,6 @@ struct ClientConfiguration: ~Copyable {
         return KafkaError.unusableProperty(String(text[..<end.lowerBound]), "\(value): \(cause.drop { $0 == " " })")
     }
 
-    /// Sets a property.
     /// - Returns: why the property was not set; nil if it was.
     private borrowing func set(_ name: String, _ value: String) -> String? {
         guard !name.utf8.contains(0), !value.utf8.contains(0) else { return "contains a NUL byte" }

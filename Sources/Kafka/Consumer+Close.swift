@@ -5,7 +5,7 @@ extension Consumer {
     private static let pollTimeoutMilliseconds: Int32 = 100
 
     /// Closes the consumer: gives the partitions back through `partitionsRevoked`, commits, leaves the group and frees
-    /// the client. Afterwards no other call is allowed.
+    /// the client. Afterwards no call that uses the client is allowed.
     ///
     /// Every `Message` must be released first: the client cannot be freed while one exists.
     ///
@@ -34,7 +34,7 @@ extension Consumer {
 
     private func awaitAssignment(until deadline: Deadline) -> Bool {
         while !hasHadAssignment {
-            // After a fatal error there is no assignment.
+            // After a fatal error no assignment comes any more.
             if deadline.hasPassed || fatalError != nil { return false }
             _ = poll(timeoutMilliseconds: deadline.remainingMilliseconds(atMost: Self.pollTimeoutMilliseconds))
         }

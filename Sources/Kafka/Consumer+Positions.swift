@@ -30,7 +30,7 @@ extension Consumer {
         _ = list.withPointer { rd_kafka_offsets_for_times(handle, $0, 0) }
     }
 
-    /// Stops fetching. Records of these partitions that were fetched and not polled are dropped, and are
+    /// Stops fetching these partitions. Their records that were fetched and not polled are dropped, and are
     /// fetched again after `resume`, so frequent pauses are expensive. Partitions that are not assigned or
     /// already paused are skipped.
     public func pause(_ partitions: [TopicPartition]) {

@@ -17,7 +17,6 @@ extension Consumer {
     /// Whether the group agreed on the cooperative protocol; false before it agreed on any.
     var isCooperative: Bool { strcmp(rd_kafka_rebalance_protocol(handle), "COOPERATIVE") == 0 }
 
-    /// Handles a rebalance.
     /// - Parameter partitions: with the cooperative protocol those that are added or removed, with the eager
     ///   protocol all.
     fileprivate func rebalance(

@@ -175,7 +175,7 @@ public final class Consumer {
     /// The error that made the consumer unusable; nil if there was none, and after `close`.
     public var fatalError: KafkaError? { isOpen ? Kafka.fatalError(of: handle) : nil }
 
-    /// The member id from the group coordinator; empty before the member has joined.
+    /// The member id from the group coordinator; empty before the member has joined, and after `close`.
     var memberIdentifier: String {
         guard isOpen, let text = rd_kafka_memberid(handle) else { return "" }
         defer { rd_kafka_mem_free(handle, text) }

@@ -11,11 +11,11 @@ import Reactor
 /// - If a fetch finds no records, the answer comes after the whole `fetch.wait.max.ms`, even if records
 ///   arrive meanwhile. So this property determines the latency.
 ///
-/// A new group waits 3 s for its partitions. A group that was used before waits about its session timeout.
+/// A new group waits 3 s for its partitions. A group that was used before waits about as long as its session timeout.
 ///
 /// - Important: A partition keeps only its newest batches: at most 100,000, with at most
 ///   `retainedBytesPerPartition` together. It silently drops older batches, whether they were read or not. If a
-///   reader falls behind so far, its offset is out of range: with `auto.offset.reset=error` it gets an error,
+///   reader falls that far behind, its offset is out of range: with `auto.offset.reset=error` it gets an error,
 ///   with `earliest` the loss is silent. Spread the load over partitions, so that the unread part of each,
 ///   compressed, stays below these limits.
 public final class EmbeddedBroker {

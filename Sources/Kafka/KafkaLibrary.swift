@@ -6,7 +6,7 @@ public enum KafkaLibrary {
     /// The version of the loaded library, such as `2.0.2`.
     public static var version: String { String(cString: rd_kafka_version_str()) }
 
-    /// Every error that the loaded library knows, with its ``KafkaError/name``.
+    /// The errors that the loaded library knows by a name (``KafkaError/name``).
     public static var errors: [(code: Int32, name: String)] {
         var descriptions: UnsafePointer<rd_kafka_err_desc>?
         var count = 0

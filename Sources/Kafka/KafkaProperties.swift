@@ -32,7 +32,7 @@ public enum KafkaProperties {
         ("client.id", "causeway"),
         ("log.queue", "true"),
         ("socket.keepalive.enable", "true"),
-        // A request already has a whole batch. Nagle's algorithm would only delay the last segment of the
+        // A request already has a whole batch. Nagle's algorithm would only delay the last packet of the
         // request.
         ("socket.nagle.disable", "true"),
         ("broker.address.ttl", "1000"),
@@ -64,7 +64,7 @@ public enum KafkaProperties {
             ("max.poll.interval.ms", "120000"),
             // A command in a transaction that its producer aborted must not be sent.
             ("isolation.level", "read_committed"),
-            // Without this check, a backlog was not cheaper (Measurements.md).
+            // Switching this check off did not make a backlog cheaper (Measurements.md).
             ("check.crcs", "true"),
             // A log can end with a transaction's marker or an open transaction. A reader gets no records for
             // these, so only this property shows that it has reached the end.
@@ -95,7 +95,7 @@ public enum KafkaProperties {
             ("allow.auto.create.topics", "false"),
             ("enable.idempotence", "true"),
             ("acks", "all"),
-            // The most that librdkafka allows an idempotent producer.
+            // The maximum that librdkafka allows for an idempotent producer.
             ("max.in.flight.requests.per.connection", "5"),
             ("delivery.timeout.ms", "120000"),
             // The worker sets 50 ms for its own producer, because larger batches cost less (Measurements.md).

@@ -2,8 +2,8 @@ import CProcessor
 import CRdkafka
 import Glibc
 
-/// The index of a topic in the list that a `Consumer` was created with. Used instead of the name, because it
-/// is small and needs no reference counting.
+/// The index of a topic in the list that a `Consumer` was created with; -1: none, for example in an error message.
+/// Used instead of the name, because it is small and needs no reference counting.
 public struct TopicIdentifier: Hashable, Sendable {
     public var index: Int32
 

@@ -154,7 +154,7 @@ struct OffsetCommits {
 
 extension Consumer {
     /// Notes that all records before `nextOffset` are done. A later `commitIfDue` or `commitStored` commits the offset.
-    /// When the partition is revoked, the consumer itself commits it.
+    /// When the partition is revoked and not lost, the consumer itself commits it.
     ///
     /// - Parameter metadata: committed with the offset, for the partition's next owner (`committedOffsets`).
     ///   Brokers accept 4,096 bytes by default.

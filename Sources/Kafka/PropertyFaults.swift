@@ -15,8 +15,8 @@ public struct KafkaPropertyFault: Sendable, Hashable {
 
 extension Consumer {
     /// Returns the faults of the properties. `init` would throw only the first one. Some faults show only when a client
-    /// is made. So if each property alone is accepted, this method also makes a client. This client has no servers, so
-    /// it does not connect.
+    /// is made. So if no property is refused, apart from files that cannot be opened, this method also makes a client.
+    /// This client has no servers, so it does not connect.
     public static func findFaults(of properties: [KafkaProperties.Property]) -> [KafkaPropertyFault] {
         PropertyCheck(
             type: RD_KAFKA_CONSUMER,
@@ -31,8 +31,8 @@ extension Consumer {
 
 extension Producer {
     /// Returns the faults of the properties. `init` would throw only the first one. Some faults show only when a client
-    /// is made. So if each property alone is accepted, this method also makes a client. This client has no servers, so
-    /// it does not connect.
+    /// is made. So if no property is refused, apart from files that cannot be opened, this method also makes a client.
+    /// This client has no servers, so it does not connect.
     public static func findFaults(of properties: [KafkaProperties.Property]) -> [KafkaPropertyFault] {
         PropertyCheck(
             type: RD_KAFKA_PRODUCER,

@@ -72,7 +72,6 @@ struct PartitionList: ~Copyable {
         rd_kafka_topic_partition_list_destroy(pointer)
     }
 
-    /// Adds a partition to the list.
     /// - Parameter metadata: the bytes to commit with the offset; empty for none.
     borrowing func add(
         _ topic: UnsafePointer<CChar>,

@@ -61,7 +61,7 @@ public struct ApsCache: ~Copyable {
         dictionaryByteCount = 0
     }
 
-    /// Remembers the dictionary that was just parsed.
+    /// Remembers the dictionary that was just parsed, unless it is too long.
     @inline(__always)
     mutating func remember(_ text: JSONText, _ command: borrowing Command, _ keys: ApsKeys) {
         let range = command.aps

@@ -1,6 +1,6 @@
 /// The body of a request to APNs: Apple's dictionary and the custom keys, byte for byte as in the decoded record. If
-/// fields were dropped (R33), this is the record without them. Only the timestamp and the alert may be changed
-/// afterwards.
+/// fields were dropped (R33), the decoded record is the one without them. Only the timestamp and the alert may be
+/// changed afterwards.
 ///
 /// The body is `{"aps":` and the dictionary. Then follow a comma and the custom keys, if there are any, and `}`.
 public enum Body {

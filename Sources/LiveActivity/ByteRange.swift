@@ -44,7 +44,7 @@ extension ByteRange {
         self.init(offset: UInt32(truncatingIfNeeded: start), count: UInt32(truncatingIfNeeded: end &- start))
     }
 
-    /// Returns the range moved by `distance` bytes. An absent range stays absent.
+    /// An absent range stays absent.
     @inline(__always)
     func moved(by distance: Int) -> ByteRange {
         isAbsent ? self : ByteRange(from: Int(offset) &+ distance, to: end &+ distance)

@@ -40,7 +40,7 @@ public enum FaultCode: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case byteOrderMark
     /// The record ends inside a value.
     case truncated
-    /// There are bytes after the record's object.
+    /// There are bytes other than white space after the record's object.
     case trailingBytes
     /// A string contains an unescaped control character (RFC 8259 §7).
     case controlCharacter

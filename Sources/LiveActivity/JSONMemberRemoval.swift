@@ -34,7 +34,7 @@ struct JSONMemberRemoval {
     }
 
     /// Removes the members at the path from the object at a position. If a key occurs twice, both members are
-    /// removed, because a phone may read either of them.
+    /// removed, because a phone would read the one that stayed.
     /// - Returns: the position after the object.
     private mutating func removeMembers(_ start: Int, _ path: ArraySlice<[UInt8]>) throws(Fault) -> Int {
         var members = try JSONMembers(text, at: start, of: .contentState, unknownKeys: .unchecked)

@@ -95,7 +95,7 @@ struct JSONMembers {
         }
     }
 
-    /// Returns the field of a key that is written with escapes.
+    /// - Returns: nil also for a key that is longer than every known key (``Limits/knownKeyBytesMax``).
     @inline(never)
     private static func fieldOfEscapedKey(
         _ key: UnsafeRawBufferPointer,
@@ -113,8 +113,8 @@ struct JSONMembers {
     }
 
     /// Throws if two keys of the object are equal. Called at the object's end if more than one unknown key
-    /// was passed on. The array has room for all keys, because ``next(in:_:)`` has refused a second known key
-    /// and too many unknown keys.
+    /// was passed on. `keys` has room for all keys, because ``next(in:_:)`` has refused a second known key and too
+    /// many unknown keys.
     @inline(never)
     private func refuseDuplicateKeys(_ text: JSONText) throws(Fault) {
         let keysMax = Limits.unknownKeysPerObjectMax + Field.allCases.count

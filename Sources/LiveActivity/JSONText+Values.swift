@@ -47,7 +47,6 @@ extension JSONText {
         }
     }
 
-    /// Reads a key and its colon and returns the position of the value.
     @inline(__always)
     private func skipKeyAndColon(_ position: Int, _ field: Field) throws(Fault) -> Int {
         guard peek(position) == UInt8(ascii: "\"") else { throw unexpectedByteFault(position, field) }

@@ -2,8 +2,8 @@
 ///
 /// Functions take the position of the next byte and return the position after what they read. So positions
 /// stay in registers and the reader has no mutable state. The caller skips white space before a value.
-/// - Important: `position` is never negative and at most `count`. Each function compares the position with
-///   `count` before it reads there, because reads through `base` are not checked.
+/// - Important: `position` is never negative and at most `count`. Callers of ``byte(_:)`` and ``eightBytes(_:)``
+///   compare the position with `count` before, because these reads through `base` are not checked.
 struct JSONText {
     let base: UnsafeRawPointer
     let count: Int

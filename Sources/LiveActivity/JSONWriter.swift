@@ -12,7 +12,7 @@ public struct JSONWriter: ~Copyable {
     private var base: UnsafeMutableRawPointer
     private var capacity: Int
     private var count = 0
-    /// Whether the next key is the first of its object.
+    /// Whether the next key is the first of its object, so that no comma precedes it.
     private var isBeforeFirstKey = true
 
     /// - Parameter capacity: the initial length of the buffer in bytes.

@@ -6,14 +6,17 @@ public enum Outcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
     case unchanged
     /// This version has been settled already.
     case duplicate
-    /// A newer version replaced this one before APNs accepted it.
+    /// A newer version replaced this one before APNs accepted it. A lifetime's command also has this outcome if the
+    /// timetable does not have its life any more, or if the producer starts or ends the activity.
     case superseded
     /// There is no token, or APNs reports that the update token is dead. Redis keeps the newest state, or the
     /// start, until a token registers.
     case held
     /// The activity, or the audience, has ended.
     case ended
-    /// The command expired, or became too old (R20), before it was sent.
+    /// The command expired, or became too old (R20), before it was sent. Also in three cases: Redis does not know the
+    /// activity of an old command, Redis has no token for the end of a lifetime, or the policy does not restart the
+    /// activity any more.
     case expired
     /// The record is wrong, or it names something wrong, such as an app that is not configured.
     case invalid

@@ -1,5 +1,4 @@
-/// The fields of `content-state` that a policy drops from a body that is too large, in the order in which
-/// they are dropped.
+/// The fields of `content-state` that a policy drops if a body is too large, in the order in which they are dropped.
 ///
 /// A field is a key, or a path of keys with dots into nested objects: `match.lineups`. Only `content-state` loses
 /// fields. A start's `attributes` never do, because no later push can add attributes. (R33)
@@ -16,8 +15,8 @@ public struct OversizeFields: Sendable, Equatable {
     /// The keys of each name's path.
     private let fieldPaths: [[[UInt8]]]
 
-    /// - Parameter names: as in a policy's `oversize`. The loader of the configuration has checked them, so a wrong name
-    ///   traps.
+    /// - Parameter names: as in a policy's `oversize`. The loader of the configuration has checked them, so a wrong
+    ///   name traps.
     public init(_ names: [String]) {
         precondition(
             names.count <= Self.countMax && names.allSatisfy(Self.isFieldName),

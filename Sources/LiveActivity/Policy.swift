@@ -6,16 +6,17 @@
 /// none of the numbers ("Starting and updating Live Activities with ActivityKit push notifications"), so an operator
 /// can configure them. `Config/causeway.yaml` says for each default where it comes from.
 public struct Policy: Sendable, Equatable {
-    /// A token bucket. A push of priority 10, or a start, takes one token. All pushes of one command of priority 10 to
-    /// an audience or channel together take at most one token from each of its two buckets: ``Policy/budget`` and
-    /// ``Policy/frequentBudget``. A bucket starts full and is refilled at a constant rate.
+    /// A budget, kept as a token bucket: it starts full and is refilled at a constant rate. Each version that is pushed
+    /// at priority 10, and each start, draws one push from it. All pushes of one command of priority 10 to an audience
+    /// or channel together draw at most one push from each of its two buckets: ``Policy/budget`` and
+    /// ``Policy/frequentBudget``.
     public struct Bucket: Sendable, Hashable, BitwiseCopyable {
         /// The number of pushes in a full bucket. 1...``pushesMax``.
         public var pushes: Int
         /// The number of pushes that the bucket gains in an hour. 1...``refillPerHourMax``.
         public var refillPerHour: Int
-        /// How many of `pushes` only alerts and ends may take. Otherwise updates could use up the bucket, and the next
-        /// alert would go at priority 5. 0...`pushes`.
+        /// How many of `pushes` only alerts and ends may draw. Without this reserve, updates could use up the bucket,
+        /// and the next alert would be sent at priority 5. 0...`pushes`.
         public var reservedForAlerts: Int
 
         public static let pushesMax = 10_000
@@ -81,7 +82,7 @@ public struct Policy: Sendable, Equatable {
     }
 
     /// How old starts and alerts may be when they are sent, and how long APNs stores updates and ends for a phone that
-    /// it cannot reach; without an expiration, APNs would store them for up to 30 days. All in seconds, 1...43,200: an
+    /// it cannot reach. Without an expiration, APNs would store them for up to 30 days. All in seconds, 1...43,200: an
     /// activity is visible for at most 12 hours. (R20)
     public struct Expiration: Sendable, Equatable {
         /// The maximum age of a start when it is sent, counted from its `aps.timestamp`. APNs stores the
@@ -138,8 +139,8 @@ public struct Policy: Sendable, Equatable {
         /// The activity stays ended.
         case end
         /// Causeway starts the activity again with its device's push-to-start token. An activity that the app
-        /// itself began stays ended, because Causeway knows no start that it could repeat. So does a member of an
-        /// audience, because the timetable keeps no state that came through an audience.
+        /// itself began stays ended, because Causeway knows no start that it could repeat. A member of an audience
+        /// stays ended too, because the timetable keeps no state that came through an audience.
         case restart
     }
 

@@ -10,7 +10,7 @@ public enum RestartRecord {
     /// - Parameters:
     ///   - start: the record of the activity's newest start, and its version.
     ///   - newestUpdate: the record of the newest update that the timetable keeps, and its version; nil if it keeps
-    ///     none. Not used if the start is newer.
+    ///     none. Not used if the start is newer, or if the update's record is damaged.
     ///   - restartMilliseconds: when the new life begins, UNIX milliseconds. The new start's timestamp and id have
     ///     this time.
     /// - Returns: nil if the start's record is damaged, or no valid record can be composed from it.

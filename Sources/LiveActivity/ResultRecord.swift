@@ -23,15 +23,16 @@ public struct ResultRecord {
     public var reason: UnsafeRawBufferPointer?
     /// Whether Causeway made the command, because the activity's lifetime was over.
     public var isLifetimeCommand = false
-    /// `apns-id`, a UUID: its first and its last eight bytes.
+    /// `apns-id`, a UUID: its first and its last eight bytes. Nil if nothing was sent, and in the result of one member
+    /// of an audience.
     public var apnsIdentifier: (UInt64, UInt64)?
-    /// The priority that was sent, 5 or 10; 0 if nothing was sent.
+    /// The priority that was sent, 5 or 10; 0 if nothing was sent, and in the result of one member of an audience.
     public var priority: UInt8 = 0
-    /// Whether the command asked for priority 10 and Redis granted 5, because the activity's budget was empty, or had only
-    /// the reserve for alerts and ends left.
+    /// Whether the command asked for priority 10 and Redis granted 5, because the activity's budget was empty, or had
+    /// only the reserve for alerts and ends left.
     public var isDemoted = false
-    /// Pushes of priority 10 that the activity's budget allows after this push, including the budget's
-    /// reserve; -1 for a start, and if Redis allowed no push.
+    /// Pushes of priority 10 that the activity's budget allows after this push, including the budget's reserve. -1 for
+    /// a start, for a member of an audience, and if Redis allowed no push.
     public var budgetLeft = -1
     /// The names of the fields that were dropped because the body was too large, separated by commas; empty
     /// if there are none.
@@ -148,7 +149,7 @@ extension JSONWriter {
         endObject()
     }
 
-    /// Writes a member whose value is a string. Writes nothing for nil.
+    /// Writes a key with a text as its value. Writes nothing for nil.
     @inline(__always)
     mutating func member(_ name: StaticString, _ text: UnsafeRawBufferPointer?) {
         guard let text else { return }

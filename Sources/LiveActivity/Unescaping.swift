@@ -112,7 +112,6 @@ public func unescape(
     return count
 }
 
-/// Whether the bytes are those of the word.
 @inline(__always)
 func equals(_ bytes: UnsafeRawBufferPointer, _ word: StaticString) -> Bool {
     guard bytes.count == word.utf8CodeUnitCount, let start = bytes.baseAddress else { return false }

@@ -13,17 +13,17 @@ public final class EventLoop {
     /// `add` refuses a descriptor with this number or a larger one (EMFILE). The limit bounds `registrations`, which
     /// has an element for each number up to the largest one.
     public static let descriptorsMax = 1 << 20
-    /// The most look-ups of one loop that run at once, each on its own thread. The limit bounds the threads: a slow
-    /// name server can block a thread for half a minute.
+    /// The maximum number of look-ups of one loop that run at once, each on its own thread. The limit bounds the
+    /// threads: a slow name server can block a thread for half a minute.
     public static let lookUpsMax = 64
-    /// The most passes over the turn-end handlers in one turn. A handler that is registered during a pass
+    /// The maximum number of passes over the turn-end handlers in one turn. A handler that is registered during a pass
     /// runs in the next pass. If handlers register again in every pass, the limit ends the turn, so that the loop also
     /// handles events.
     public static let turnEndPassesMax = 4
-    /// The most turn-end handlers that wait at one time. A caller that reaches the limit registers one handler
-    /// many times, which is a defect.
+    /// The maximum number of turn-end handlers that wait at one time. A caller that reaches the limit registers one
+    /// handler many times, which is a defect.
     static let turnEndHandlersMax = 1 << 20
-    /// The most events that the loop takes from the kernel in one turn. Further events wait for the next
+    /// The maximum number of events that the loop takes from the kernel in one turn. Further events wait for the next
     /// turn.
     static let eventsPerTurnMax = 256
     /// The size of ``readBuffer``: room for four TLS records. A stream reads at most this many bytes before it calls
@@ -89,7 +89,7 @@ public final class EventLoop {
 
     /// The shortest time from the wake-up of one turn of `run` to the wake-up of the next; 0: no spacing. An idle loop
     /// still responds at once. A busy loop handles more events per turn, so it needs fewer system calls and makes
-    /// larger writes: a season costs a worker less than half of the CPU time (Measurements.md).
+    /// larger writes: the season of `make demo` costs a worker less than half of the CPU time (Measurements.md).
     public var turnSpacingMicroseconds: Int64 = 0
     private var turnBeganNanoseconds: Int64 = 0
 

@@ -12,8 +12,8 @@ public protocol ListenerHandler: AnyObject {
 /// A listener on a TCP or Unix socket. The loop keeps the listener alive until `close`; the listener holds
 /// its handler weakly.
 public final class Listener {
-    /// The most connections that the listener accepts per event, so that a flood of connections does not
-    /// delay other descriptors.
+    /// The maximum number of connections that the listener accepts per event. Without a limit, a flood of connections
+    /// would delay other descriptors.
     private static let acceptsPerEventMax = 64
     /// How long accepting pauses if the process or system is out of descriptors or memory. Without a pause,
     /// the loop would report the same waiting connection in every turn, although the listener cannot accept

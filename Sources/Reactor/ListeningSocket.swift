@@ -1,9 +1,9 @@
 import Glibc
 import Synchronization
 
-/// A socket that already listens, before a loop accepts its connections. So a program can fail at its start if the port
-/// is in use. When the object is released, it closes the socket and removes the path of a Unix socket, unless a
-/// ``Listener`` has taken the descriptor.
+/// A socket that already listens, before a loop accepts its connections. A program that creates it early can fail at
+/// once if the port is in use. When the object is released, it closes the socket and removes the path of a Unix socket,
+/// unless a ``Listener`` has taken the descriptor.
 public final class ListeningSocket: Sendable {
     /// The socket's descriptor; negative once a listener has taken it.
     private let descriptor: Mutex<Int32>

@@ -3,7 +3,7 @@ import Synchronization
 /// A queue without locks from one thread to one other thread (R2). Its capacity is fixed.
 ///
 /// At any time, one thread pushes and one thread pops. The producer and the consumer each have their own cache lines,
-/// which hold the side's index and a copy of the opposite index. A push or pop reads the opposite side's index only
+/// with the side's index and a copy of the opposite index. A push or pop reads the opposite side's index only
 /// when the copy shows a full or empty ring. So the two threads rarely wait for each other's cache lines.
 public final class SingleProducerRing<Element: BitwiseCopyable>: @unchecked Sendable {
     /// Each side has two cache lines of 64 bytes, because processors fetch lines in pairs.
@@ -31,8 +31,8 @@ public final class SingleProducerRing<Element: BitwiseCopyable>: @unchecked Send
     @usableFromInline let mask: Int
     private let sides: UnsafeMutableRawPointer
 
-    /// - Parameter capacity: the most elements in the ring. A power of two, because a bit mask gives an element's
-    ///   place.
+    /// - Parameter capacity: the maximum number of elements in the ring. A power of two, because a bit mask gives an
+    ///   element's place.
     public init(capacity: Int) {
         precondition(capacity > 0 && capacity & (capacity - 1) == 0, "the capacity is a power of two")
         precondition(MemoryLayout<Side>.size <= Self.sideBytes)

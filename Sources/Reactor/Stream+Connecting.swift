@@ -103,7 +103,7 @@ extension Stream {
         guard let handler else { return close() }
         handler.streamConnected(self)
         // The last read of the handshake may also have taken the peer's first bytes from the socket. Deliver
-        // them now, because the loop does not report bytes that TLS already holds.
+        // them now, because the loop does not report bytes that TLS has already taken.
         if case .open = state, transport.isTLS, !isReadingPaused { readInput() }
     }
 

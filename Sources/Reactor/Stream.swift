@@ -303,6 +303,6 @@ enum StreamTimer: UInt64 {
     /// The connection attempt, the handshake, or the end of the peer's side took too long.
     case deadline
     /// The stream reads on. It had stopped so that the loop could handle other descriptors, or its reading was resumed
-    /// while TLS held input.
+    /// while OpenSSL had unread input.
     case continuation
 }

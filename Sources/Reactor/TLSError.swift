@@ -43,7 +43,7 @@ public struct TLSError: Error, Sendable, Equatable, CustomStringConvertible {
 /// original cause first. Names each reason once. Returns `no reason given` if the queue is empty.
 func takeOpenSSLReason() -> String {
     var reasons: [String] = []
-    // The queue holds at most 16 errors (ERR_NUM_ERRORS).
+    // The queue has at most 16 errors (ERR_NUM_ERRORS).
     for _ in 0..<16 {
         let code = ERR_get_error()
         guard code != 0 else { break }

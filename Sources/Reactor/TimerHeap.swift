@@ -9,10 +9,10 @@ public struct TimerIdentifier: Sendable, Hashable {
 
 /// The scheduled timers, ordered by deadline; timers with equal deadlines are in the order of scheduling.
 ///
-/// A binary heap holds a small entry for each timer, and a table of slots holds the rest. A slot has the position of
+/// A binary heap has a small entry for each timer, and a table of slots has the rest. A slot has the position of
 /// its entry in the heap, so a cancelled timer leaves the heap at once, in O(log n).
 struct TimerHeap {
-    /// The most timers. A caller that reaches the limit schedules timers without bound, which is a defect.
+    /// The maximum number of timers. A caller that reaches the limit schedules timers without bound, which is a defect.
     static let timersMax = 1 << 22
 
     private struct Entry {
@@ -43,7 +43,8 @@ struct TimerHeap {
     private var heap: ContiguousArray<Entry> = []
     private var slots: ContiguousArray<Slot> = []
     private var freeSlot = TimerHeap.noSlot
-    /// The sequence number that the next timer will get.
+    /// The number of the next timer. All timers that exist already have lower numbers
+    /// (``popDue(at:scheduledBefore:)``).
     private(set) var nextSequence: UInt64 = 0
 
     var count: Int { heap.count }

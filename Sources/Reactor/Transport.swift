@@ -1,7 +1,6 @@
 import COpenSSL
 import Glibc
 
-/// The result of one attempt to transfer bytes.
 enum TransferOutcome {
     case bytes(Int)
     /// The call can continue only when the socket is readable. A write gets this result if TLS must read
@@ -70,8 +69,8 @@ struct Transport: ~Copyable {
         return result == 1 ? .bytes(0) : outcome(of: result, session)
     }
 
-    /// Whether TLS holds bytes from the socket that `read` has not returned. The loop cannot report them,
-    /// because the kernel no longer has them.
+    /// Whether TLS has taken bytes from the socket that `read` has not returned. The loop cannot report them, because
+    /// the kernel no longer has them.
     var hasBufferedInput: Bool {
         guard let session else { return false }
         return SSL_has_pending(session) == 1

@@ -50,8 +50,9 @@ public final class RedisConnection {
     public static let callsPerCommandMax = 64
     /// The maximum number of the connection's own commands that may wait for replies, in addition to the calls.
     static let ownCommandsMax = 16
-    /// How much longer the oldest call may wait, each time that its reply is late but data of the server has arrived in
-    /// the turn, because the server is then answering, and the late reply may come next.
+    /// How much longer the oldest call may wait if its reply is late, but data of the server has arrived in this turn.
+    /// The server is then answering, and the late reply may come next. Granted again until the call has waited for
+    /// twice the response deadline.
     static let deadlineGraceMilliseconds: Int64 = 50
 
     let loop: EventLoop
@@ -153,7 +154,8 @@ public final class RedisConnection {
         if let delegate { delegate.locateServer(for: self) } else { continueConnecting(to: location) }
     }
 
-    /// Continues connecting, now that the server's location is known.
+    /// Goes on with the server's location, which the delegate has found or the configuration names. Does nothing if the
+    /// connection does not wait for it any more.
     func continueConnecting(to location: RedisURL.Location) {
         guard state == .resolving else { return }
         self.location = location
@@ -247,7 +249,6 @@ public final class RedisConnection {
             && stream.pendingOutputBytes + Self.askingCommand.utf8CodeUnitCount < Stream.highWaterBytes
     }
 
-    /// Sets the fingerprint of the key of the call that is issued next.
     func prepareCall(keyFingerprint: UInt64) {
         nextKeyFingerprint = keyFingerprint
     }

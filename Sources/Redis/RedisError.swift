@@ -44,8 +44,8 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         case foreignValue
         /// The server's release is too old for the scripts.
         case tooOld
-        /// Any other error. It may be temporary or permanent, so the call is made again. As a reply to AUTH it counts as
-        /// `wrongPassword`.
+        /// Any other error. It may be temporary or permanent, so the call is made again. As a reply to AUTH it counts
+        /// as `wrongPassword`.
         case unknown
 
         // Events of the connection.

@@ -27,8 +27,9 @@ struct ReplicaWatch {
     /// How long calls wait for missing replicas before they get their replies without an acknowledgement.
     /// Without this limit, waiting registrations would fill the lane and block its commands.
     static let missingMillisecondsMax: Int64 = 10_000
-    /// The pauses before the next WAIT: in the state `missing`, in which calls that ask for replicas are refused; and
-    /// in the state `givenUp`, in which all calls go on, and a WAIT only delays their replies.
+    /// The pause before the next WAIT. In the state `missing` it is short, because calls that ask for replicas are
+    /// refused meanwhile. In the state `givenUp` it is long, because all calls go on, and a WAIT only delays their
+    /// replies.
     static let missingPauseMilliseconds: Int64 = 1_000
     static let givenUpPauseMilliseconds: Int64 = 10_000
 

@@ -24,8 +24,8 @@ public struct Reply {
 public final class ReplyReader {
     /// The maximum length of a string in a reply, in bytes.
     public static let stringBytesMax = 128 * 1024
-    /// The maximum number of elements of an array. The reply to several calls has at most two elements for each call,
-    /// the call's reply and a stored value, and the server's clock.
+    /// The maximum number of elements of an array. The reply to several calls has at most two elements for each call
+    /// (the call's reply and a stored value), and one more for the server's clock.
     static let elementsMax = 2 * RedisConnection.callsPerCommandMax + 1
     /// The maximum length of all strings of one reply together, in bytes. The buffer of this size has room for the
     /// longest held command alone, or for a few shorter ones. A call whose held command has no room is made again.

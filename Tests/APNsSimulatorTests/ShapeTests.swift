@@ -18,7 +18,7 @@ import Testing
         var longitude: Double?
     }
 
-    /// One field of every kind except `any`.
+    /// Fields of all kinds except `any` and some sizes of integers.
     private struct Everything: Decodable {
         var text: String
         var whole: Int

@@ -95,7 +95,6 @@ struct SimulatorFixture {
         await simulator.stop()
     }
 
-    /// Calls the simulator's control interface.
     func control(
         _ method: String,
         _ path: String,

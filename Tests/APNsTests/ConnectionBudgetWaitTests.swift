@@ -115,7 +115,7 @@ import Testing
         fixture.turn(until: { fixture.pool.openingSchedule.timer == .none })
         #expect(!fixture.pool.openingSchedule.isAttemptUnderWay)
         #expect(fixture.pool.connections.count == 1 && fixture.pool.statistics.connectionsOpened == 1)
-        // The pool wants a connection again, and opens one.
+        // The server closes the only connection, so the pool opens another one.
         fixture.server.connections[0].closeWithoutCloseNotify()
         fixture.turn(until: { !fixture.recorder.closeCauses.isEmpty })
         fixture.turn(until: { fixture.pool.gauges.connectionsReady == 1 })

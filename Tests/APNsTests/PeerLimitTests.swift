@@ -66,7 +66,7 @@ import Testing
         #expect(fixture.recorder.count(.answered) == Int(submittedCount) + 1)
     }
 
-    /// A limit of 0 streams, at the start or later, stops new pushes only.
+    /// A limit of 0 streams, at the start or later, stops only new pushes. Pushes in flight still get their answers.
     @Test func `A limit of no streams`() throws {
         let fixture = try HostileFixture()
         fixture.server.greeting = frame(FrameType.settings, setting(Setting.concurrentStreamsMax, 0))

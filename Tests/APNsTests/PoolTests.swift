@@ -94,7 +94,8 @@ import Testing
     }
 
     /// The pool prefers a new connection for the next push. If the connection kept this priority after a 503, an
-    /// overloaded server at one address would get every push of a pool with few pushes, and open the pool's breaker.
+    /// overloaded server at one address would get every push of a pool with few pushes, and its answers would open the
+    /// pool's breaker.
     @Test func `A new connection whose server answers 503 loses its priority`() throws {
         let fixture = try PoolFixture {
             $0.connectionsMax = 2

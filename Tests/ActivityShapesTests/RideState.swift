@@ -1,6 +1,6 @@
 import Foundation
 
-/// A content state with a field of every kind, and an example of it.
+/// A content state with fields of all kinds except some sizes of integers, and an example of it.
 struct RideState: Codable {
     enum Status: String, Codable, CaseIterable { case enRoute, arrived, completed }
     enum Level: Int, Codable, CaseIterable {

@@ -84,7 +84,7 @@ import Testing
         #expect(try caller.perform(calls[0], audience: audience) == lastReply)
     }
 
-    /// The end belongs to an earlier life. For example, the topic is replayed.
+    /// The end belongs to an earlier life, and arrives late. This happens, for example, if the topic is replayed.
     @Test func `An end that is older than the newest start is superseded, also after an update`() throws {
         let caller = try AudienceCaller(try RedisServer())
         var model = AudienceStoreModel(nowMilliseconds: Self.start)
@@ -155,8 +155,8 @@ import Testing
         return bounds.count
     }
 
-    /// Returns a random entry: some are older than the member's last entry, some so old that the member has
-    /// expired, and a few are devices.
+    /// Returns a random entry. Some entries are older than the member's last entry, some are so old that the member has
+    /// expired, and a few are those of devices.
     private static func entry(_ random: inout SplitMix64, now: Int64) -> MemberEntry<[UInt8]> {
         let ages: [Int64] = [0, 0, 1_000, 600_000, 5_000_000, 44_000_000]
         let scene = AudienceScene(random: &random, member: random.below(4_800), now: now - random.pick(ages))

@@ -181,7 +181,7 @@ private final class DifferentialRunner {
     }
 
     /// Reads an expiry time in UNIX milliseconds from the text `microseconds+milliseconds`: the time of the call, and
-    /// the rest of the key's life at that time.
+    /// how long after it the key expires.
     private static func parseExpiry(_ text: String) -> Int64? {
         let parts = text.split(separator: "+").compactMap { Int64($0) }
         return parts.count == 2 ? parts[0] / 1_000 + parts[1] : nil

@@ -43,7 +43,6 @@ final class FakeRedis: ListenerHandler, StreamHandler {
         for entry in streams where entry.stream.isOpen { Array(text.utf8).withUnsafeBytes { entry.stream.write($0) } }
     }
 
-    /// The number of bytes that are not sent yet.
     var unsentByteCount: Int { streams.reduce(0) { $0 + $1.unsentBytes.count } }
 
     /// Sends one waiting byte on each connection.

@@ -26,8 +26,8 @@ import Testing
     private let key = TestKey.activity("one")
     private let phone = TestKey.device("phone")
 
-    /// Returns a lane that is connected to a fake server. No test takes as long as the default deadline, a
-    /// minute.
+    /// Returns a caller, which acts as a lane, and the fake server to which it is connected. No test takes as long as
+    /// the default deadline, a minute.
     private func connectedCaller(deadlineMilliseconds: Int64 = 60_000) throws -> (StoreCaller, FakeRedis) {
         let loop = try EventLoop()
         let fake = try FakeRedis(loop: loop)

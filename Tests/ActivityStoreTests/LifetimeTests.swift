@@ -73,8 +73,8 @@ import Testing
                 }
             let key = random.pick(keys)
             let verdict = comparison.admit(call, key).verdict
-            // A check postpones the next claim by the server's clock, so the due times differ from the
-            // model's.
+            // A check postpones the due time. The script computes the new due time from the server's clock, so it
+            // differs from the model's.
             if case .checkLifetime = call, verdict == .retry { postponedKeys.insert(key.text) }
         }
         var (lives, dues): ([String: String], [String: Int64]) = ([:], [:])

@@ -30,8 +30,8 @@ struct OperationHistory {
 
     private var random: SplitMix64
     private let isDevice: Bool
-    /// Whether most operations are starts of one device, which are held for one token. Otherwise the few operations of
-    /// a history would hardly reach the limit of held starts.
+    /// Whether most operations are starts of one device, which are held for one token. Without such histories, few
+    /// histories would reach the limit of held starts, because a history has only few operations.
     private let hasMostlyHeldStarts: Bool
     /// Whether the activity or device joins and leaves audiences.
     private let isMember: Bool

@@ -53,7 +53,8 @@ extension ScriptTests {
         #expect(comparison.verdict(start(200, claim: 2)) == .send)
     }
 
-    /// The first record of a start that was deferred is settled, and read again. The deferred record may be sent.
+    /// A start was deferred, so its first record is settled. After this record is read again, the deferred record may
+    /// still be sent.
     @Test func `A deferred record of a start read again is sent once`() throws {
         let comparison = try ScriptComparison()
         #expect(comparison.verdict(makeRegistration("aa")) == .registered)

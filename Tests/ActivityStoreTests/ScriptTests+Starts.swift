@@ -94,8 +94,8 @@ extension ScriptTests {
         #expect(comparison.admit(start(100)).timestamp == 100)
         #expect(comparison.verdict(start(100, claim: 2)) == .unknown)
         if unknownFirst { comparison.settle(unknownSettlement(100)) }
-        // The first record's verdict was lost. The `unknown` of the second record must not stop the first
-        // record, which is admitted again.
+        // The verdict for the start's first record was lost, so this record is admitted again. The `unknown` of the
+        // second record must not stop it.
         #expect(comparison.admit(start(100)).timestamp == 100)
         comparison.settle(acceptedSettlement(100, digest: 7))
         if !unknownFirst { comparison.settle(unknownSettlement(100)) }

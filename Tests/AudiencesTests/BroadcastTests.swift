@@ -78,7 +78,7 @@ import Testing
     }
 
     /// Redis has lost the timestamp that it gave to version 1, which was higher than the command's own.
-    /// Phones show a state only if its timestamp is newer.
+    /// Phones ignore a state with an older timestamp than the shown one.
     @Test(arguments: [2, 5] as [Int64])
     func `A new version is sent although Redis forgot the last timestamp`(seconds: Int64) throws {
         let harness = RoundHarness()

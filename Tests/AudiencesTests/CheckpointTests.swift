@@ -59,8 +59,8 @@ import Testing
         #expect(checkpoint.encode() == nil)
     }
 
-    /// Bytes from the store may be damaged. They must neither trap nor be read as positions outside the
-    /// round.
+    /// Bytes from the store may be damaged. They must neither trap nor be read as positions that the round has not
+    /// reached.
     @Test func `Hostile text is refused or harmless`() throws {
         var checkpoint = Checkpoint(
             watermark: 7 << 32,

@@ -50,7 +50,7 @@ import Testing
         return endings
     }
 
-    /// If Redis admitted the end after the start, the end would close the new life. (R13)
+    /// If Redis admitted the start first, it would supersede the end, and the earlier life would not be ended. (R13)
     @Test func `An end is sent before a start that arrived later, although an update waits between them`() {
         #expect(endings(of: .end, later: [.update, .start]) == ["1 fannedOut", "2 ended", "3 fannedOut"])
     }

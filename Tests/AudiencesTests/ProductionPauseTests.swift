@@ -4,7 +4,7 @@ import Testing
 
 @testable import Audiences
 
-/// The core pauses its productions after a failure.
+/// If Kafka has not taken a record, the core pauses before it produces further records.
 @Suite struct ProductionPauseTests {
     /// While the producer is full, the lane takes no productions. The next delivery report wakes the lane, so no timer
     /// has to wake it.

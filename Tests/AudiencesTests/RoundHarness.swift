@@ -33,7 +33,7 @@ final class RoundHarness {
     private var namesByToken: [String: String] = [:]
     private(set) var unansweredPushes: [(push: AudiencePush, sent: SentPush)] = []
 
-    /// The rereadings that the core requested. `readLog` then went back to the earlier offset.
+    /// The rereadings that the core requested. For each, `readLog` went back to the requested offset.
     private(set) var rereadings: [FanoutRereading] = []
     private var pausedUntilMilliseconds = Int64.min
 

@@ -73,7 +73,7 @@ import Testing
         #expect(Set(passUntilMembersReturn(to: harness).map(\.member)) == Set(Self.members))
     }
 
-    /// The worker has not read the marks since the loss.
+    /// No loss was reported. But a store that does not know the version may have lost members after the last poll.
     @Test func `A round whose version the store does not know waits for the next poll`() {
         let harness = RoundHarness()
         harness.core.membersLastCompleteMilliseconds = harness.moment.monotonicMilliseconds

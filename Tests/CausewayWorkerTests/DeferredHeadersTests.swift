@@ -52,7 +52,7 @@ import Testing
             for wrong in ["", "x", "-2", "\(Int64.min)", "99999999999999999999"] + positionsWrong {
                 let right = numbers[position]
                 numbers[position] = wrong
-                // A number outside its range is refused, because arithmetic with it could overflow.
+                // A number that is too small or too large is refused, because arithmetic with it could overflow.
                 let read = DeferredHeaders.parseDeferral(numbers.joined(separator: " "))
                 if position == Self.alertTimestamp, wrong.hasPrefix("-") {
                     #expect(read?.alertVersion == nil)

@@ -115,7 +115,7 @@ import Testing
                 numbers[position] = right
             }
         }
-        // Numbers that are outside their range, or that do not fit the other numbers.
+        // Numbers that are too small or too large, or that do not fit the other numbers.
         for (position, wrong) in [
             (0, "16"), (1, "3"), (1, "0"), (1, "15"), (1, "512"), (2, "0"), (2, "999999999"), (2, "10000000000"),
             (3, "0"), (3, "7"), (4, "9"), (5, "2"), (6, "2147483648"), (7, "4611686018427387905"),

@@ -14,7 +14,7 @@ import Testing
         _ = table.insert(Self.partition, lane: 0)
     }
 
-    /// Deals a record as the Kafka thread does.
+    /// Returns the entry with which the Kafka thread would now give a record to the lane.
     private func dealRecord() -> InboxEntry? {
         table[Self.partition]
             .map {

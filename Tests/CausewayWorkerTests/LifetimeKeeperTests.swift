@@ -157,8 +157,8 @@ import Testing
             dueMilliseconds: now - 2
         )
         for _ in 1...4 { await fixture.keeper.poll() }
-        // The keeper has found the life of the app `own`: Redis lacks the start of this life, so the keeper forgets the
-        // life and counts this event.
+        // The keeper has found the life of the activity `own`. Redis lacks the start of this life, so the keeper
+        // forgets the life and counts this event.
         #expect(fixture.events[.lifetimeForgotten].count == 1)
         #expect(fixture.timetableNameCount(number) == unknownAppCount)
     }
@@ -181,7 +181,8 @@ import Testing
     }
 }
 
-/// The keeper reads the timetable in pages. The tests show which due activities of a page it claims. (R35)
+/// The keeper reads the timetable in batches of names, called pages. The tests show which due activities of a page it
+/// claims. (R35)
 @Suite struct DueActivitySelectionTests {
     private static let now: Int64 = 1_790_000_000_000
 

@@ -128,8 +128,8 @@ private final class MemoryGroupFiles {
         try member.write(to: url.appendingPathComponent("self"), atomically: true, encoding: .utf8)
     }
 
-    /// The limit in bytes. This object keeps its files until the limit has been read. With `limit.bytes`, the object
-    /// could be released, and its files deleted, too early.
+    /// The limit in bytes. If a test called `limit.bytes` itself, this object could be released, and so delete its
+    /// files, before the limit is read.
     var limitBytes: Int64? { limit.bytes }
 
     var limit: MemoryLimit {
@@ -145,8 +145,8 @@ private final class MemoryGroupFiles {
 
 @Suite("The bytes of a lane's inbox")
 struct InboxByteLimiterTests {
-    /// Deals a record of this size if the inbox has room. `untakenEntries` is the number of dealt entries that the lane
-    /// has not taken.
+    /// Puts a record of this size into the inbox if there is room. `untakenEntries` is the number of entries in the
+    /// inbox that the lane has not taken.
     private func deal(_ bytes: Int, untakenEntries: Int, to inbox: inout InboxByteLimiter) -> Bool {
         guard inbox.hasRoom(for: bytes, untakenEntries: untakenEntries) else { return false }
         inbox.append(bytes)

@@ -168,7 +168,7 @@ import Testing
         }
     }
 
-    /// The worker reads the keys before it watches their files.
+    /// The worker reads the keys before it watches their files, so a file may be replaced in between.
     @Test func `A key that was replaced before the watch began is offered`() throws {
         try withKey { directory, keyFile in
             let key = AppKey(teamIdentifier: "TEAM123456", configuredIdentifier: "KEY1234567", file: keyFile)

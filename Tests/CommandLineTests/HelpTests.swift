@@ -118,7 +118,8 @@ struct HelpTests {
         #expect(run.errorLines.first?.hasSuffix("did you mean \(suggestion)") == true, "\(run.errors)")
     }
 
-    /// Each command that has subcommands, with the names of its subcommands. The programs themselves are such commands.
+    /// Each command that has subcommands, with the names of those that are not hidden. The programs themselves are such
+    /// commands.
     private static let commandsWithSubcommands: [(ProgramRun.Program, [String], [String])] = {
         func findCommandsWithSubcommands(_ command: any ParsableCommand.Type, _ path: [String]) -> [(
             [String], [String]

@@ -115,8 +115,8 @@ private final class AudienceScene {
         _ = try writer.perform(.finishBroadcast(part, version: version, .delivered, ResponseTimes()))
     }
 
-    /// Begins a second version. Range 0 has finished the version, but the last checkpoint of this range is older. Range
-    /// 1 has reached a quarter of its members. Ranges 2 and 3 have not begun.
+    /// Begins a second version. Range 0 has finished the version since its last checkpoint, which shows it at a quarter
+    /// of its members. Range 1 has reached a quarter of its members. Ranges 2 and 3 have not begun.
     private func beginRound() throws {
         try admit(Self.newerVersion, ranges: 4)
         let now = Int64(Date().timeIntervalSince1970 * 1_000)

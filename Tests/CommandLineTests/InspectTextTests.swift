@@ -67,8 +67,8 @@ struct InspectTextTests {
         )
     }
 
-    /// For a token that was unregistered or retired, Redis keeps only a time. The report must not show it as a time of
-    /// registration.
+    /// For a token that was unregistered or retired, Redis keeps only a time. The report must not show this time as
+    /// that of a registration.
     @Test func `A device's dead token has no time of registration`() throws {
         let fields = [
             (field: Array("t:MatchAttributes".utf8), value: Array("\(Self.now - 90_000)".utf8)),

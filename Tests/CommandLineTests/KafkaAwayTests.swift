@@ -2,8 +2,8 @@ import Foundation
 import Testbed
 import Testing
 
-/// If no Kafka broker answers, each command names the address and the cause, and ends in time. ``SendTests`` tests
-/// `causeway send`, and ``ChannelsCommandTests`` tests `causeway channels`.
+/// If no Kafka broker answers, `causeway topics`, `results` and `replay` name the address and the cause, and give up in
+/// time. ``SendTests`` tests `causeway send`, and ``ChannelsCommandTests`` tests `causeway channels`.
 @Suite("No Kafka", .ownThread)
 struct KafkaAwayTests {
     /// A command gives up after 30 s. The other 4 s are for a slow machine.
@@ -22,7 +22,7 @@ struct KafkaAwayTests {
         return directory.path("c.yaml")
     }
 
-    /// Expects the message that every command prints, with the seconds that it has waited.
+    /// Expects the message with which a command gives up. It names the seconds that the command has waited.
     private func expectMessage(_ line: String?, of command: String, seconds: ClosedRange<Int>) throws {
         let found = try #require(line)
         let pattern =

@@ -244,7 +244,7 @@ final class ReplayScene: ConsumerHandler {
 
     func replay(_ arguments: String...) throws -> ProgramRun { try ProgramRun.run(process(arguments)) }
 
-    /// Returns a replay's counts, by reason.
+    /// Returns the counts of a replay with `--json`, by reason.
     func counts(_ run: ProgramRun) throws -> [String: Int] {
         let report = try #require(run.outputLines.last.flatMap { JSONValue(parsing: Array($0.utf8)) })
         guard case .object(let counts)? = report["counts"] else { return [:] }

@@ -11,8 +11,8 @@ import enum CausewayRecords.JSONValue
 
 @Suite("causeway replay: report and send", .serialized, .ownThread)
 struct ReplayTests {
-    /// Returns a scene with one activity in each state. The committed offset says that workers have read all records
-    /// but the last.
+    /// Returns a scene whose records have the reasons in `expectedReasons`. The committed offset says that workers have
+    /// read all records but the last.
     private func scene() throws -> (scene: ReplayScene, end: Int64) {
         let scene = try ReplayScene()
         let now = scene.now

@@ -90,8 +90,7 @@ struct RedisCommandLine {
         try process(arguments).runForOutput().trimmingCharacters(in: .newlines)
     }
 
-    /// Returns the content and the expiry of every key. Leaves out the marks by which workers notice a loss,
-    /// because a running worker renews them.
+    /// Returns the content and the expiry of every key except the marks (R24), which a running worker renews.
     func contents() throws -> [String: String] {
         let keys = try ask("--raw", "KEYS", "*").split(separator: "\n").map(String.init)
             .filter { !$0.hasPrefix("{causeway/mark}") }
@@ -102,7 +101,6 @@ struct RedisCommandLine {
 }
 
 extension Process {
-    /// Runs the process to its end and returns its output.
     fileprivate func runForOutput() throws -> String {
         let output = Pipe()
         standardOutput = output

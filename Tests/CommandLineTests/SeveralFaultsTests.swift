@@ -4,8 +4,8 @@ import Testing
 
 @testable import causeway
 
-/// Decoding ends at the first fault of a record. `causeway check` still finds each fault: it repairs the fault in a
-/// copy of the record, and decodes the copy again.
+/// Decoding ends at the first fault of a record. To find further faults, `causeway check` repairs the fault in a copy
+/// of the record, and decodes the copy again.
 @Suite("causeway check, several faults in one record", .ownThread)
 struct SeveralFaultsTests {
     @Test func `Each field that a producer may write has a sample for the repair`() {
@@ -26,7 +26,7 @@ struct SeveralFaultsTests {
         )
     }
 
-    /// The reported position is that of the `aps` object, not that of the member that is not allowed.
+    /// The reported position is that of the `aps` object, not that of the field that is not allowed.
     @Test func `A member that its event does not allow is named, and does not hide other faults`() throws {
         let record =
             #"{"app":"com.example.match","activity":"a","aps":{"event":"update","timestamp":1790000000,"#

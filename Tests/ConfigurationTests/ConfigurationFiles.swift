@@ -40,5 +40,4 @@ func faults(of text: String, environment: [String: String] = [:], requiresFiles:
 /// Returns the repository's file that documents every key.
 func documentedFile() throws -> String { try repositoryFile("Config/causeway.yaml") }
 
-/// Returns the text of a file in the repository.
 func repositoryFile(_ path: String) throws -> String { try Repository.text(path) }

@@ -18,7 +18,7 @@ struct PolicyTests {
                 #expect(["oversize", "afterLifetime"].contains(key.name), "\(key.name) is no number")
                 continue
             }
-            // The value is one above the lower bound, because no key has this value as its default, and it conflicts
+            // The value is one above the lower bound: no key has this value as its default, and this value conflicts
             // with no other key.
             let value = range.lowerBound + 1
             let path = key.name.split(separator: ".")

@@ -39,7 +39,7 @@ struct ChannelAudienceTests {
         return command
     }
 
-    /// Sends a command and waits for its result.
+    /// Sends a command, and waits for its result over all ranges and broadcasts.
     private func send(_ number: Int, _ event: String, goals: Int = 0, _ run: ExampleRun) throws -> JSONObject {
         try run.send(makeCommand(number, event, goals: goals))
         func result() -> JSONObject? { run.results.byCommand["final-\(number)"]?.first { $0["ranges"] != nil } }

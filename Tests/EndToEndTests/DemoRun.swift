@@ -30,8 +30,9 @@ struct DemoRun {
     }
 }
 
-/// Runs a program to its end, and returns its exit code and both outputs. A program that exceeds the time limit of all
-/// tests is ended with SIGTERM and gets the code 124, or is killed 10 s later and gets 137.
+/// Runs a program to its end, and returns its exit code and its two outputs as one text. After 580 s, shortly before a
+/// test's limit of ten minutes, the program is ended with SIGTERM and gets the code 124, or is killed 10 s later and
+/// gets 137.
 func runProgram(
     _ program: String,
     _ arguments: [String],

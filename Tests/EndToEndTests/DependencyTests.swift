@@ -63,8 +63,9 @@ struct DependencyTests {
         }
     }
 
-    /// All brokers are unreachable for longer than the session timeout. Each command still gets its result.
-    /// In a second outage, 50 records wait for Redis. Soon after it, the worker must report them as lag.
+    /// The only broker is unreachable for longer than the session timeout. Each command still gets its result.
+    /// In a second outage of the broker, 50 records wait for Redis. Soon after this outage, the worker must
+    /// report them as lag.
     @Test func `An outage of Kafka loses nothing`() async throws {
         try await onOwnThread {
             let broker = try EmbeddedBroker()

@@ -3,7 +3,7 @@ import Testbed
 
 typealias JSONObject = [String: Any]
 
-/// The files of an example in `Config/examples`. All times in them are moved to the present.
+/// The files of an example in `Config/examples`, with their times moved to the present.
 struct ExampleFiles {
     static let names = ["ride", "restaurant", "pizza", "trip"]
     /// The time that counts as the present in the files, in seconds since 1970.
@@ -41,8 +41,8 @@ struct ExampleFiles {
             }
     }
 
-    /// Shifts all times in a value to the present. The size of the number shows its unit: seconds or
-    /// milliseconds since 1970, or seconds since 2001.
+    /// Moves the times in a value to the present. A number is a time if it is less than a day from
+    /// `presentSeconds` in one of three units: seconds or milliseconds since 1970, or seconds since 2001.
     private func shiftedToPresent(_ value: Any) -> Any {
         switch value {
         case let object as JSONObject: return object.mapValues(shiftedToPresent)

@@ -38,8 +38,8 @@ final class ExampleRun {
                 apps: apps.map { .init(name: $0.name, bundleIdentifier: $0.bundleIdentifier) },
                 lanes: 2
             )
-            // The level is debug, because the log is searched for secrets at the end. The response timeout is
-            // long, so that the worker waits for a slow Redis on a busy machine.
+            // The level is debug, because the log is searched for secrets at the end. The response timeout of
+            // Redis is long, because Redis may be slow on a busy machine.
             let debugConfiguration =
                 configuration.replacingOccurrences(
                     of: "  format: text\n",
@@ -100,14 +100,14 @@ final class ExampleRun {
         }
     }
 
-    /// A function for `configure`. With its changes a push waits a minute for its answer, so that a test on a slow
-    /// machine can hold the answer back.
+    /// A function for `configure`. With its changes a push waits a minute for its answer, and a drain takes up to 50 s,
+    /// so that a test on a slow machine can delay the answer.
     static func withLongResponseTimeout(_ text: String, _ deployment: Deployment) -> String {
         text.replacingOccurrences(of: "\napns:\n", with: "\napns:\n  requestTimeoutMilliseconds: 60000\n")
             .replacingOccurrences(of: "\nworker:\n", with: "\nworker:\n  drainMilliseconds: 50000\n")
     }
 
-    /// Stops everything, and checks that no output holds a secret.
+    /// Expects that the search of the outputs finds no secret (``secretFindings()``), and stops everything.
     func close() {
         do { #expect(try secretFindings() == []) } catch { Issue.record("the search for secrets failed: \(error)") }
         results.close()
@@ -184,7 +184,7 @@ final class ExampleRun {
         guard case .queued = outcome else { throw Timeout(what: "room in the producer's queue") }
     }
 
-    /// Reads results for the given time.
+    /// Reads results for the given time. Throws if a process of the deployment has ended.
     func takeResults(milliseconds: Int) throws {
         try results.take(milliseconds: milliseconds) {
             commandProducer.takeDeliveryReports()

@@ -6,8 +6,8 @@ import Testing
 
 @Suite("A worker has as many lanes as processors that it may use", .timeLimit(.minutes(10)))
 struct LaneCountTests {
-    /// The first worker may use all processors of the test's process. The second one may use only processor 0, so it
-    /// has one lane.
+    /// In the first case the worker may use all processors of the test's process. In the second case it may use only
+    /// processor 0, so it has one lane.
     @Test(arguments: [(nil, nil), ("0", 1)] as [(String?, Int?)])
     func `The number of lanes follows from the processors`(processors: String?, expected: Int?) async throws {
         try await onOwnThread {

@@ -40,7 +40,6 @@ extension PrometheusAlertHistory {
 }
 
 extension ExampleRun {
-    /// Sets the simulator's faults.
     func setFaults(json: String) throws {
         _ = try ControlClient(port: deployment.simulator.controlPort)
             .successfulResponseBody("PUT", "/faults", body: Array(json.utf8))
@@ -70,7 +69,7 @@ extension ExampleRun {
 extension RideUpdates {
     /// Sends the given number of updates to the activity. Any outcome is allowed.
     ///
-    /// - Parameter members: the number of further members, which make the records larger.
+    /// - Parameter members: the number of fields in the payload, which make the records larger.
     func sendFlood(_ count: Int, membersInPayload members: Int = 0) throws {
         var command = floodCommand
         if members > 0 {

@@ -97,7 +97,8 @@ enum RedisCluster {
     }
 }
 
-/// A consumer that joins the workers' group while no worker is a member, so that it can commit an offset.
+/// A consumer that joins the workers' group while no worker runs. It then gets every partition, and so can commit an
+/// offset.
 final class OffsetPastEndCommitter: ConsumerHandler {
     private var assignedPartitions: [TopicPartition] = []
 

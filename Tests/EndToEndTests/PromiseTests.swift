@@ -67,8 +67,8 @@ struct PromiseTests {
     }
 
     @Test func `An outage of Redis for ten seconds loses nothing`() async throws {
-        // Nothing is sent while Redis does not answer. A push that was in flight at that moment may be sent
-        // again.
+        // While Redis does not answer, it admits no command, so states wait for up to 18 spacings. A push that
+        // was in flight when Redis went away may be sent again.
         let run = try await runSeason(
             [
                 "--matches", "2", "--followers", "20", "--seconds", "22", "--budget", "8", "--redis-away-at", "5",

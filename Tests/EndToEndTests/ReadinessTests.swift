@@ -6,8 +6,8 @@ import Testing
 
 @Suite("A worker says that it is ready when it can do its work", .timeLimit(.minutes(10)))
 struct ReadinessTests {
-    /// A worker reads nothing before its group has assigned its first partitions. Dead members are tested in
-    /// `Tests/Acceptance/fleet`, because the embedded broker treats them differently from Kafka.
+    /// A worker reads nothing before its group has assigned its first partitions. `Tests/Acceptance/fleet` tests
+    /// workers that die without leaving the group, because the embedded broker treats them differently from Kafka.
     @Test func `A worker is not ready before it has partitions`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"])

@@ -41,7 +41,7 @@ final class ReceivedResults: ConsumerHandler {
         }
     }
 
-    /// Reads results for the given time.
+    /// Reads results for the given time. `meanwhile` runs before each result, and at least every 20 ms.
     func take(milliseconds: Int, _ meanwhile: () throws -> Void) throws {
         let end = ContinuousClock.now + .milliseconds(milliseconds)
         while ContinuousClock.now < end {

@@ -25,8 +25,8 @@ final class RideUpdates {
         exampleUpdate = try #require(commands.first { ($0["aps"] as? JSONObject)?["event"] as? String == "update" })
     }
 
-    /// Waits until the worker has registered the activity's token. An earlier command would be held, and then
-    /// continue in the registration's trace.
+    /// Waits until the worker has registered the activity's token. A command that came before the token would
+    /// be held, and then continue in the registration's trace.
     func awaitToken() throws { try run.awaitRedisValue(of: activity, app: "com.example.ride") }
 
     var outcomes: [String] { sentIdentifiers.map { run.results.outcome($0) ?? "none" } }

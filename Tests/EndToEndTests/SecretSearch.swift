@@ -5,7 +5,7 @@ import Testing
 @testable import CausewayLab
 
 /// Searches for device tokens, provider tokens and signing keys. People, log collectors and dashboards read a
-/// worker's outputs, so these must hold no secret.
+/// worker's outputs, so these must contain no secret.
 struct SecretSearch {
     /// The minimum length in characters of a text that is searched for. Shorter texts, such as a key's last line, may
     /// occur by chance.
@@ -31,15 +31,16 @@ struct SecretSearch {
         secrets.append((name, texts.filter { $0.count >= Self.charactersMin }))
     }
 
-    /// Returns the names of the secrets in the text. It also finds any other text that looks like a secret.
+    /// Returns the names of the added secrets that the text contains, and the kinds of secrets whose form
+    /// ``SecretPatterns`` finds in it.
     func findings(in text: String) -> [String] {
         secrets.filter { $0.texts.contains(where: text.contains) }.map(\.name) + SecretPatterns.findings(in: text)
     }
 }
 
 extension ExampleRun {
-    /// Returns the places that hold a registered token, the signing key, or a text that looks like a secret.
-    /// It searches the run's logs, exported traces, the worker's pages, and results.
+    /// Returns the places that contain a registered token, the signing key, or a text in the form of a secret.
+    /// It searches the run's logs, exported traces, the worker's pages, and the results that the test has read.
     func secretFindings() throws -> [String] {
         var search = SecretSearch()
         try search.add(keyFile: deployment.simulator.keyFile)

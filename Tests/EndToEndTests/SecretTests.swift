@@ -8,7 +8,7 @@ import Testing
 struct SecretTests {
     private static let token = "00ff5a3c0e8f4b21d7c6a9908877665544332211ffeeddccbbaa998877665544"
 
-    /// Texts that hold a secret, by the kind of the secret.
+    /// Texts that contain a secret, by the kind of the secret.
     private static let secretExamples = [
         "a token": "x \(token) y", "a token in capitals": token.uppercased(),
         "a token in Base64": "AP9aPA6PSyHXxqmQiHdmVUQzIhH/7t3Mu6qZiHdmVUQ=",
@@ -56,8 +56,8 @@ struct SecretTests {
         }
     }
 
-    /// The log level is debug, so the log has everything. A token that APNs does not know comes in one valid command
-    /// and in three invalid ones. The worker warns about a password file that others may read.
+    /// The log level is debug, so the log also has its detailed lines. A token that APNs does not know comes in one
+    /// valid command and in three invalid ones. The worker warns about a password file that others may read.
     @Test func `Tokens and passwords appear in no logs, results or reasons`() async throws {
         try await onOwnThread {
             let password = "correct-horse-battery-staple"

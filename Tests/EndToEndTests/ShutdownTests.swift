@@ -4,8 +4,8 @@ import Testing
 
 @testable import CausewayLab
 
-/// After a stop signal, a worker settles what it has begun, commits, and ends in time. The next worker continues from
-/// there, so nothing is lost. (R5)
+/// After a stop signal, a worker settles what it can until the drain ends, commits, and ends in time. The next worker
+/// continues from the commit, so nothing is lost. (R5)
 @Suite("A worker that is told to stop", .timeLimit(.minutes(10)))
 struct ShutdownTests {
     /// SIGTERM comes while pushes wait for APNs' answers. The worker finishes what it has begun, commits and
@@ -174,7 +174,6 @@ private final class MatchPlayback {
         run.close()
     }
 
-    /// Reads results until the condition holds.
     func read(until isDone: () -> Bool) throws {
         try eventually(
             "\(feed.commands) results, there are \(reader.tally.commands)",

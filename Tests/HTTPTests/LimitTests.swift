@@ -5,7 +5,8 @@ import Testing
 
 @testable import HTTP
 
-/// Clients reach each limit of the server over real sockets.
+/// Clients reach the limits on connections, waiting requests, times and bodies, over real sockets. ``ServerTests``
+/// tests the limits of a head, ``StreamTests`` those of streams.
 @Suite(.timeLimit(.minutes(5)))
 struct LimitTests {
     private static func limits(_ change: (inout HTTPServerLimits) -> Void) -> HTTPServerLimits {

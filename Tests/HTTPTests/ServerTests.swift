@@ -14,7 +14,6 @@ struct ServerTests {
         limits.totalBodyBytesMax = 4 << 20
         return limits
     }()
-    /// An answer with the request's body.
     private static let echoResponder: TestServer.Responder = {
         HTTPResponse(status: 200, contentType: "x/y", body: $0.body)
     }

@@ -50,7 +50,7 @@ import Testing
         }
         let startMilliseconds = monotonicMilliseconds()
         #expect(reader.close(timeoutMilliseconds: 500) == .unfinished)
-        // Without a deadline, the close would wait forever for the record that the test holds.
+        // Without a deadline, the close would wait forever for the record that the test has not released.
         #expect(monotonicMilliseconds() - startMilliseconds < 60_000)
         #expect(heldMessage.offset == 1)
         producer.close()

@@ -345,7 +345,8 @@ import Testing
         )
         #expect(await secondConsumer.run { $0.receivedRecords.count == 6 })
         #expect(secondConsumer.consumer.startPositions == [Self.partition: .offset(4), otherPartition: .beginning])
-        // Records that come while the partition is paused are found by asking the broker for the log's end.
+        // The client does not notice records that come while the partition is paused. So the broker is asked for
+        // the log's end.
         secondConsumer.consumer.pause([Self.partition])
         try await producer.fill("commands", count: 5, from: 10)
         #expect(

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Kafka
 
-/// Records the events that a consumer reports to its handler.
+/// Records the assignments and revocations of a consumer.
 final class RebalanceRecorder: ConsumerHandler {
     private(set) var assignedEvents: [[TopicPartition]] = []
     private(set) var revokedEvents: [(partitions: [TopicPartition], areLost: Bool)] = []
@@ -71,7 +71,7 @@ final class TestConsumer: CustomStringConvertible {
         return await wakeup.wait(milliseconds: milliseconds)
     }
 
-    /// The state that a test reports when an expected event does not come.
+    /// What a test reports when an expected event does not come.
     var description: String {
         "a consumer, member \(consumer.memberIdentifier), with \(receivedRecords.count) records, \(consumer.queuedEventCount) queued, "
             + "assignments \(assignedEvents), revocations \(revokedEvents.map(\.partitions)), starts \(consumer.startPositions), "

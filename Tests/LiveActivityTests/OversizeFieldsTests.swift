@@ -29,22 +29,22 @@ struct OversizeFieldsTests {
     }
 
     @Test(arguments: [
-        // The first, a middle, the last and the only member. A comma beside the member is dropped too.
+        // The first, a middle, the last and the only field. A comma beside the field is dropped too.
         (#"{"a":1,"b":2,"c":3}"#, ["a"], #"{"b":2,"c":3}"#, "a"),
         (#"{"a":1,"b":2,"c":3}"#, ["b"], #"{"a":1,"c":3}"#, "b"),
         (#"{"a":1,"b":2,"c":3}"#, ["c"], #"{"a":1,"b":2}"#, "c"),
         (#"{"a":1}"#, ["a"], "{}", "a"),
         (#"{"a":1,"b":2,"c":3}"#, ["c", "a", "b"], "{}", "c,a,b"),
         (#"{"a":1,"b":2,"c":3}"#, ["b", "c"], #"{"a":1}"#, "b,c"),
-        // White space around a dropped member.
+        // White space around a dropped field.
         ("{ \"a\" : 1 ,\n \"b\" : [ 2 , {} ] , \"c\" : 3 }", ["b"], "{ \"a\" : 1 ,\n  \"c\" : 3 }", "b"),
         ("{ \"a\" : 1 ,\n \"b\" : 2 }", ["b"], "{ \"a\" : 1  }", "b"),
         ("{ \"a\" : 1 }", ["a"], "{  }", "a"),
-        // Names that no member has, a path through a value that is no object, and a brace inside a string.
+        // Names that no field has, a path through a value that is no object, and a brace inside a string.
         (#"{"a":1}"#, ["b", "a.b"], #"{"a":1}"#, ""),
         (#"{"ab":1,"a":"}"}"#, ["a"], #"{"ab":1}"#, "a"),
         ("{}", ["a"], "{}", ""),
-        // Members of inner objects. A path does not lead into an array, and a dot in a key is not a path.
+        // Fields of inner objects. A path does not lead into an array, and a dot in a key is not a path.
         (#"{"m":{"l":[1,2],"s":{"l":3}},"l":4}"#, ["m.l"], #"{"m":{"s":{"l":3}},"l":4}"#, "m.l"),
         (#"{"m":{"l":[1,2],"s":{"l":3}},"l":4}"#, ["m.s.l", "l"], #"{"m":{"l":[1,2],"s":{}}}"#, "m.s.l,l"),
         (#"{"m":{"l":1},"n":2}"#, ["m.l", "m"], #"{"n":2}"#, "m.l,m"),
@@ -53,7 +53,7 @@ struct OversizeFieldsTests {
         // Keys that are written with escapes.
         (#"{"\u006c\u0069ne-up_s":1,"b":"l"}"#, ["line-up_s"], #"{"b":"l"}"#, "line-up_s"),
         (#"{"\u006d":{"\u006C":1,"k":"\u006c"}}"#, ["m.l"], #"{"\u006d":{"k":"\u006c"}}"#, "m.l"),
-        // Keys that occur several times: all their members are dropped.
+        // Keys that occur several times: all their fields are dropped.
         (#"{"x":1,"a":2,"x":3}"#, ["x"], #"{"a":2}"#, "x"),
         (#"{"a":2,"x":1,"x":3}"#, ["x"], #"{"a":2}"#, "x"),
         (#"{"a":2, "x":1, "x":3, "x":4}"#, ["x"], #"{"a":2}"#, "x"),

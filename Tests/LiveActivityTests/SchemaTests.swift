@@ -96,8 +96,8 @@ struct SchemaTests {
         #expect(accepted > 1_000 && refused > 1_000)
     }
 
-    /// Each bit of a number selects a key, so the numbers give every combination of keys. Here no known
-    /// difference excuses a disagreement.
+    /// Each bit of a number selects a field, so the numbers give every combination of fields. Combinations with
+    /// two fields of the same key are left out. Here no known difference excuses a disagreement.
     @Test(arguments: ["start", "update", "end"])
     func `Schemas and decoders agree on every combination of addresses`(event: String) throws {
         let members = [

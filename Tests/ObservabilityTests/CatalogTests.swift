@@ -76,7 +76,7 @@ struct CatalogTests {
         #expect(page == MetricPage.markdown, "write it again: make metrics-page")
     }
 
-    /// Labels of many metrics may have these values, so the head of the page explains the values once.
+    /// Labels of many metrics may have the values `other` and `(added)`, so the head of the page explains them once.
     @Test func `The head of the page explains the label values that are no names of the configuration`() throws {
         let page = MetricPage.markdown
         let head = try #require(page.range(of: "\n## ").map { page[..<$0.lowerBound] })

@@ -134,7 +134,7 @@ struct DiagnosisTests {
         #expect(pushFindings([]) == [])
     }
 
-    /// The alerts in `Helm/causeway/files/rules.yaml` use the same shares of refused pushes as limits.
+    /// The alerts in `Helm/causeway/files/rules.yaml` have the same limits for the share of refused pushes.
     @Test func `Refusals are judged for each app and environment, and the most frequent one is named`() {
         var worker = HealthyWorker()
         worker.publish(at: 0)

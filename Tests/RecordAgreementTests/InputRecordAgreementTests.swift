@@ -23,10 +23,11 @@ enum ValidationDifference: CaseIterable {
 }
 
 /// Compares the worker's core, `causeway check`, the schemas and the library for app servers (`CausewayRecords`).
-/// Worker and check must agree on each record. The schema accepts each record that they accept. It accepts others only
-/// for a reason in `RuleBeyondSchema`, or because only the configuration has the names of apps and policies. The
-/// library reads what the worker accepts, and writes it with the same content, except for `ServerLibraryDifference`.
-/// The library's validation refuses what the worker refuses, except for `ValidationDifference`, and nothing else.
+/// Worker and check must agree on each record. The schema accepts each record that they accept and that Foundation can
+/// read. It accepts others only for a reason in `RuleBeyondSchema`, or because only the configuration has the names of
+/// apps and policies. The library reads what the worker accepts, and writes it with the same content, except for
+/// `ServerLibraryDifference`. Of the records that it can read, the library refuses to send exactly those that the
+/// worker refuses, except for `ValidationDifference`.
 @Suite("The readers of commands and registrations agree", .ownThread)
 struct InputRecordAgreementTests {
     private struct Counts: CustomStringConvertible {
@@ -79,7 +80,7 @@ struct InputRecordAgreementTests {
         #expect(counts.refusedByServerLibrary > 100, "\(counts)")
     }
 
-    /// A command that the library has read also keeps each received member for which it has no property, and writes it
+    /// A command that the library has read also keeps each received field for which it has no property, and writes it
     /// again. So a comparison of commands that were read and written would not show a field without a property.
     @Test func `The library writes each field of a command from its own properties`() throws {
         let localizedBody = RecordText.update.with("aps.alert.body", #"{"loc-key":"k","loc-args":["a"]}"#)

@@ -99,7 +99,7 @@ struct OutputRecordAgreementTests {
 }
 
 extension DocumentValue {
-    /// The schema reduced to the fields that a record has and their types, without any other rule.
+    /// The schema without rules about values. The fields' names and types stay, and which fields are required.
     fileprivate var withoutValueRules: DocumentValue {
         switch self {
         case .object(let members):
@@ -138,7 +138,7 @@ extension FoundationValue {
         return .object(members.filter { $0.value != .null }.mapValues(\.withoutNulls))
     }
 
-    /// Whether the other value has all members of this one.
+    /// Whether the other value has all fields of this one, with the same values.
     fileprivate func isPart(of other: FoundationValue) -> Bool {
         guard case .object(let ownMembers) = self, case .object(let otherMembers) = other else { return self == other }
         return ownMembers.allSatisfy { key, value in otherMembers[key].map { value.isPart(of: $0) } ?? false }

@@ -76,7 +76,8 @@ public final class RedisServer {
         try process.start()
     }
 
-    /// Runs a command on a new connection, and returns all strings, numbers and error texts of the reply.
+    /// Runs a command on a new connection, and returns all strings, numbers and error texts of the reply; empty if the
+    /// server cannot be reached.
     @discardableResult
     public func command(_ arguments: String...) -> [String] {
         command(bytes: arguments.map { Array($0.utf8) }).map { String(decoding: $0, as: UTF8.self) }

@@ -7,7 +7,7 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// Members of audiences in real clusters.
+/// Audiences in real clusters: where their keys are, while slots move, and after a failover.
 @Suite(.serialized, .ownThread) struct AudienceClusterTests {
     @Test func `The keys of a segment are in one slot, and segments are spread, for every digest`() {
         let app = Array("com.example.match".utf8)

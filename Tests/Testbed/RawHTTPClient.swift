@@ -53,7 +53,7 @@ public final class RawHTTPClient: Sendable {
 
     public func get(_ path: String) throws -> Response { try sendAndRead("GET \(path) HTTP/1.1\r\nHost: a\r\n\r\n") }
 
-    /// Reads until the text has come, and returns everything.
+    /// Reads until the text has come, and returns all that was read. Throws if the connection closes first.
     public func read(until end: String) throws -> String {
         var bytes: [UInt8] = []
         while !bytes.suffix(end.utf8.count).elementsEqual(end.utf8) {
@@ -80,7 +80,7 @@ public final class RawHTTPClient: Sendable {
         return Response(status: status, head: head, body: String(decoding: body, as: UTF8.self))
     }
 
-    /// Reads everything until the server closes the connection.
+    /// Reads everything until the server closes the connection, or sends nothing for two minutes.
     public func readToEnd() -> String {
         var all: [UInt8] = []
         var part = [UInt8](repeating: 0, count: 65_536)

@@ -33,13 +33,13 @@ struct CSimdjson_parser;
 struct CSimdjson_parser *CSimdjson_parser_create(void);
 void CSimdjson_parser_destroy(struct CSimdjson_parser *parser);
 
-/// Copies the record into a padded buffer, because simdjson reads past the end, and parses it whole. Reads each member of the record, of
+/// Copies the record into a padded buffer, because simdjson reads past the end, and parses it. Then reads each field of the record, of
 /// `aps` and of `alert` once, and rejects unknown keys beside `aps`. Our decoder does more work: it also finds duplicate keys, checks the
 /// limits of names, knows the position of a fault, keeps the raw bytes of `aps` and `payload`, and computes the digest.
 bool CSimdjson_decode(
     struct CSimdjson_parser *parser, const char *record, size_t count, struct CSimdjson_command *command);
 
-/// Copies and parses the record, but reads no member.
+/// Copies and parses the record like ``CSimdjson_decode``, but reads no field.
 bool CSimdjson_parse(struct CSimdjson_parser *parser, const char *record, size_t count);
 
 /// Returns the name of the implementation that simdjson chose for this processor.

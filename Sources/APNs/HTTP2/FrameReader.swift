@@ -20,7 +20,7 @@ struct FrameReader: ~Copyable {
     /// The longest header block that the reader joins from several frames (R4). A response of APNs has a block of
     /// about a hundred bytes.
     static let headerBlockBytesMax = 65_536
-    /// The most CONTINUATION frames of one header block. Without a limit, a peer could send empty ones
+    /// How many CONTINUATION frames one header block may have. Without a limit, a peer could send empty ones
     /// without end.
     static let continuationsMax = 16
 

@@ -5,7 +5,7 @@
 struct HeaderDecoder: ~Copyable {
     /// SETTINGS_HEADER_TABLE_SIZE. We do not send this setting, so its default applies.
     static let tableBytesMax = 4_096
-    /// The most entries of the table, because each takes at least 32 of the table's 4,096 bytes. Must be a
+    /// The table cannot have more entries, because each counts as at least 32 of the table's 4,096 bytes. Must be a
     /// power of two, because indices wrap with a bit mask.
     private static let entriesMax = 128
     /// The longest encoded name or value that is accepted (RFC 7541, section 7.4). `scratch` has room for its text.

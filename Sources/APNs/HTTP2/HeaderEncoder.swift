@@ -3,6 +3,7 @@ import Numbers
 
 /// HPACK's encoder for one connection's requests (RFC 7541). It uses the peer's table as Apple asks for it
 /// ("Sending notification requests to APNs"):
+/// - `:method` and `:scheme` are always indices into HPACK's static table.
 /// - `:path` and `authorization` are literals that never enter the table.
 /// - `apns-id` and `apns-expiration` enter the table on their first use. Later only their names come from the table.
 /// - All other fields enter the table on their first use. Later each is only an index.
@@ -47,8 +48,8 @@ struct HeaderEncoder: ~Copyable {
     /// The longest `authorization` value. Our provider tokens give about 190 bytes. ``SharedToken`` refuses a longer
     /// token from Redis, so that `setAuthorization` cannot trap (R6).
     static let authorizationBytesMax = 2_048
-    /// The most bytes of the peer's table that the encoder uses: HPACK's default size. If the peer allows a
-    /// larger table, the encoder leaves the rest unused.
+    /// How much of the peer's table the encoder uses at most: HPACK's default size. If the peer allows a larger
+    /// table, the encoder leaves the rest unused.
     static let tableBytesMax = 4_096
 
     let fieldValues: [[UInt8]]
@@ -92,7 +93,8 @@ struct HeaderEncoder: ~Copyable {
         broadcastPath = Array(profile.broadcastPath.utf8)
     }
 
-    /// The most bytes of a request's header block. The connection reserves this many before the block is written.
+    /// The maximum size of a request's header block. The connection reserves this many bytes before the block is
+    /// written.
     private(set) var blockBytesMax = 0
 
     /// Sets the `authorization` value of the next requests.

@@ -14,7 +14,7 @@ struct StreamTable: ~Copyable {
     private let indexMask: Int
     private let hashShiftBits: UInt32
 
-    /// - Parameter capacity: the most streams that are open at one time.
+    /// - Parameter capacity: the maximum number of streams that are open at one time.
     init(capacity: Int) {
         precondition(capacity > 0 && capacity <= 1 << 20)
         var size = 16

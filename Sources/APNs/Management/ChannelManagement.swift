@@ -75,7 +75,7 @@ public final class ChannelManagement: Sendable {
         public var storesNewestMessage: Bool
     }
 
-    /// The most requests that wait or run at one time (R4). A further request fails as `notProcessed`.
+    /// The maximum number of requests that wait or run at one time (R4). A further request fails as `notProcessed`.
     public static let pendingRequestsMax = 64
 
     private let bundleIdentifier: String

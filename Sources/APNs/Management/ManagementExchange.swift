@@ -34,9 +34,9 @@ struct ManagementResponse: Sendable {
 /// Before `awaitingResponse`, APNs cannot have carried out the request. In `awaitingResponse`, only a response, a
 /// refused stream or a GOAWAY that excludes the stream shows whether APNs has carried out the request.
 final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
-    /// The most addresses of the host to which the exchange tries to connect, one after another.
+    /// How many of the host's addresses the exchange tries, one after another.
     private static let addressesMax = 8
-    /// The most bytes of a response's body. A list of 10,000 channels takes about 300 kB, and Apple does not
+    /// The maximum size of a response's body. A list of 10,000 channels takes about 300 kB, and Apple does not
     /// limit the length of ids.
     private static let responseBodyBytesMax = 4 << 20
     private static let streamIdentifier: Int32 = 1

@@ -141,7 +141,7 @@ struct Activity {
     /// How often older content replaced newer content. A real phone never does that, so a number above 0 is a
     /// defect of the simulator.
     var timestampRegressions = 0
-    /// Why the phone dropped the latest push with a faulty body; nil: there was none.
+    /// What was wrong with the latest faulty push; nil: there was none.
     var lastProblem: String?
     var budget: BudgetBucket
     var pace = PushPace()

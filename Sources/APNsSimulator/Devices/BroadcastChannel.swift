@@ -2,7 +2,7 @@ import Numbers
 
 /// The limits of channels. Apple does not publish all of them, and a test may set other ones.
 public struct ChannelRules: Sendable, Equatable {
-    /// The most channels that one app may have at one time.
+    /// The maximum number of open channels of one app.
     public var channelsPerApp: Int
     /// How fast one channel accepts broadcasts; nil: at any rate. APNs answers 429 to broadcasts above this
     /// rate. An Apple engineer has named a limit of one a second.
@@ -63,7 +63,7 @@ struct ChannelTable {
         var identifier: String
     }
 
-    /// The most channels. Deleted channels count too, because tests can still query them.
+    /// The maximum number of channels. Deleted channels count too, because tests can still query them.
     static let channelsMax = 1_000_000
     private static let identifierBytes = 16
 

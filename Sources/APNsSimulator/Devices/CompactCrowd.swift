@@ -15,7 +15,7 @@ public struct CompactCrowd: Sendable, Equatable {
         case uuid
     }
 
-    /// The most phones in one crowd.
+    /// The maximum number of phones in one crowd.
     public static let phonesMax = 10_000_000
 
     /// The app's bundle id.

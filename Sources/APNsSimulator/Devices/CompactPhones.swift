@@ -1,5 +1,5 @@
 /// The stored state of one compact phone. Its id and token are computed from its number (``CompactCrowd``). The state
-/// has 28 bytes, so that ten million phones fit into 280 MB. For this, some counts have 16 bits; they stop at 65,535.
+/// has 28 bytes, so ten million phones fit into 280 MB. To save memory, some counts have 16 bits; they stop at 65,535.
 struct CompactPhone: BitwiseCopyable {
     enum CompactActivityState: UInt8, BitwiseCopyable {
         case active, ended, gone
@@ -43,13 +43,13 @@ struct CompactPhone: BitwiseCopyable {
 struct CompactPhones {
     static let crowdsMax = 64
     static let phonesMax = 20_000_000
-    /// The most content states that are counted separately. All further states count as the last of these.
+    /// The maximum number of content states that are counted separately. All further states count as the last of these.
     static let distinctStatesMax = 100_000
-    /// The most alerts that are told apart, because a phone keeps their numbers in 16 bits. All further alerts count as
-    /// the last of these.
+    /// The maximum number of alerts that are told apart, because a phone keeps their numbers in 16 bits. All further
+    /// alerts count as the last of these.
     static let distinctAlertsMax = 65_535
-    /// The most decoded bodies in the cache. A few are enough, because an audience gets few different bodies
-    /// at a time.
+    /// The maximum number of decoded bodies in the cache. A few are enough, because an audience gets few different
+    /// bodies at a time.
     private static let decodedBodiesMax = 8
 
     struct Crowd {

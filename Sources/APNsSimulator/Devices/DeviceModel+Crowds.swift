@@ -43,7 +43,7 @@ extension DeviceModel {
     ///
     /// - Parameters:
     ///   - from: the number of the first phone.
-    ///   - limit: the most phones. The result has fewer at the end of the crowd.
+    ///   - limit: the maximum number of phones. The result has fewer at the end of the crowd.
     public func registrations(
         from: Int,
         limit: Int,
@@ -78,7 +78,8 @@ extension DeviceModel {
     // MARK: - Pushes
 
     /// The bit that is set in the `token` that `checkToken` returns for a compact phone. The other bits then hold the
-    /// numbers of the crowd and of the phone. A `token` without this bit is an index in `TokenTable`, or -1.
+    /// numbers of the crowd and of the phone. A smaller `token` is an index in `TokenTable`, or -1: there is no such
+    /// token.
     static let compactTokenBit = 1 << 48
 
     /// Decides whether APNs accepts a push for the token of a compact phone. Returns nil if no compact phone

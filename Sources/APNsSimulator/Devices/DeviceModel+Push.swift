@@ -323,7 +323,7 @@ extension DeviceModel {
         return (attributesDecoding.suspiciousDates + contentDecoding.suspiciousDates, nil)
     }
 
-    /// The most seconds between the timestamps of a start and of its repetition. They can differ because
+    /// How many seconds the timestamps of a start and of its repetition may be apart. They can differ, because
     /// admission raises the timestamp of a command above the last timestamp that was sent (R11).
     private static let duplicateStartSecondsMax: Int64 = 5
 

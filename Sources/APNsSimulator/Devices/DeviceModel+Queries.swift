@@ -31,8 +31,8 @@ extension DeviceModel {
         public var broadcastsReceived = 0
         public var effects = EffectCounts()
         public var alerts = 0
-        /// Starts by push that repeated an earlier start on the phone: the same attributes and alert, and
-        /// timestamps a few seconds apart.
+        /// Starts by push that repeated the start of an activity which was still active: the same attributes and
+        /// alert, and timestamps a few seconds apart.
         public var duplicateStarts = 0
         /// Alerts that repeated an earlier alert of the same activity.
         public var repeatedAlerts = 0

@@ -3,10 +3,10 @@
 /// A push must stay cheap, so it only marks its phone as changed (`markChanged`) and counts faults of its sender. The
 /// rest is done when the page requests the screens.
 extension DeviceModel {
-    /// The most phones whose Lock Screens can be requested: those that were installed first. A response has two bytes
+    /// The Lock Screens of this many phones can be requested: those that were installed first. A response has two bytes
     /// for a phone's number, so the limit must not exceed 65,536.
     public static let screensMax = 20_000
-    /// The most phones that a response describes in full.
+    /// The maximum number of phones that a response describes in full.
     public static let focusedPhonesMax = 64
     /// Bytes of one phone in the response; see `screens` of `screensJSON`.
     static let screenBytes = 6
@@ -17,8 +17,8 @@ extension DeviceModel {
     /// Writes what changed on the Lock Screens, as JSON.
     ///
     /// - `now`: UNIX milliseconds of the simulated world; `next`: the value of `since` for the next request
-    /// - `phones`: the number of phones; `active`, `stale`, `ended`, `gone`, `offline`, `empty`: how many are
-    ///   in each state
+    /// - `phones`: the number of phones, at most ``screensMax``; `active`, `stale`, `ended`, `gone`, `offline`,
+    ///   `empty`: how many of them are in each state
     /// - `tints`: the names of the tints, in the order of their numbers
     /// - `backInTime`, `startedTwice`, `rangTwice`, `rangInDoubt`: the counts of `SenderFaultCounts`, over all
     ///   phones

@@ -21,7 +21,7 @@ enum ScreenState: UInt8 {
 struct SenderFaultCounts {
     /// Updates that the phone ignored, because it showed newer content.
     var ignoredOldUpdates = 0
-    /// Starts by push of an activity that the phone already had.
+    /// Starts by push that repeated the start of an activity which was still active on the phone.
     var duplicateStarts = 0
     /// Repeated alerts that are a fault of the sender. No connection ended or became half open soon after the previous
     /// push with the same alert, so the sender must have received the response to that push.
@@ -58,9 +58,9 @@ struct LostResponseTimes {
 /// find the name, the table must scan the JSON. Many phones show the same content, so the table caches the
 /// number by the content's hash.
 struct StateNameTable: ~Copyable {
-    /// The most names, because a number has one byte. All further names get the last number.
+    /// The maximum number of names, because a number has one byte. All further names get the last number.
     static let namesMax = 255
-    /// The most cached contents. A full cache is emptied and filled again.
+    /// The maximum number of cached contents. A full cache is emptied and filled again.
     private static let contentsMax = 8_192
     /// The properties of a content state that name it, in order of precedence. If the object has none of
     /// them, its first string value is the name.

@@ -16,7 +16,7 @@
 /// The nodes are in one flat array, with the children of a node next to each other, so that decoding follows
 /// no references.
 public struct Shape: Sendable {
-    /// The most nodes of one shape.
+    /// The maximum number of nodes of one shape.
     public static let nodesMax = 4_096
 
     enum Kind: UInt8 {

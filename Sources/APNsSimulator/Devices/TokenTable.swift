@@ -34,7 +34,7 @@ struct TokenTable {
         var state: State
     }
 
-    /// The most tokens that the table holds (R4). Tokens are never removed. Only tests change the limit.
+    /// The maximum number of tokens in the table (R4). Tokens are never removed. Only tests change the limit.
     var tokensMax = 8_000_000
     private(set) var entries: [Entry] = []
     private var allTokenBytes: [UInt8] = []

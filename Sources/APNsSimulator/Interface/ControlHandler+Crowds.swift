@@ -1,6 +1,6 @@
 /// Endpoints for crowds of compact phones: see ``CompactCrowd``.
 extension ControlHandler {
-    /// The most registrations in one response. Pushes wait while the service's thread makes the records.
+    /// The maximum number of registrations in one response. Pushes wait while the service's thread makes the records.
     private static let registrationsMax = 50_000
 
     func createCrowd(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {

@@ -2,8 +2,8 @@ import HTTP
 
 /// Endpoints that change or show apps, phones and activities.
 extension ControlHandler {
-    /// The most phones or activities that a call with `count` creates. A few bytes in a call could otherwise use up the
-    /// memory (R4).
+    /// The maximum number of phones or activities that a call with `count` creates. Without it, a few bytes in a call
+    /// could use up the memory (R4).
     private static let itemsPerCallMax = 1_000_000
 
     func declareApp(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {

@@ -5,7 +5,7 @@ extension ControlHandler {
         return Self.jsonObject { faults.write(to: &$0) }
     }
 
-    /// Replaces all faults of one service. Faults that the request does not name are switched off.
+    /// Replaces all faults of one service. A field that the request does not name gets its default: no fault.
     func putFaults(_ call: ControlCall, ofManagement isOfManagement: Bool = false) async throws(SimulatorError)
         -> [UInt8]
     {

@@ -42,9 +42,9 @@ import Reactor
 /// - `GET /crowd/registrations?app&name&from&limit`. Gives `registrations`: `key`, `value`; `next`.
 /// - `POST /crowd/dismiss`, `POST /crowd/rotate`. Takes `app`, `name`, `from`, `count`. Gives `phones`.
 /// - `GET`, `PUT`, `DELETE /faults`. Takes the fields of `Faults`. The latency is `latencyMillisecondsMin` and
-///   `latencyMillisecondsMax`, `unansweredRequestsTakeEffect` is `lostAnswersAreApplied`, `reasonShares` is an object
-///   with Apple's reasons as keys, `goAway` is `goAwayCode`, `goAwayReason` and `goAwayGraceMilliseconds`. Gives the
-///   faults.
+///   `latencyMillisecondsMax`, `unansweredRequestsTakeEffect` is `lostAnswersAreApplied`, `goAwayUnprocessedRequests`
+///   is `goAwayUnprocessed`, `reasonShares` is an object with Apple's reasons as keys, `goAway` is `goAwayCode`,
+///   `goAwayReason` and `goAwayGraceMilliseconds`. Gives the faults.
 /// - `GET`, `PUT`, `DELETE /management/faults`. Does the same for the service that manages channels.
 /// - `GET /channels?app`. Gives `channels`, including deleted ones: `channel`, `storage`, `createdAt`,
 ///   `deletedAt`, `subscribers`, `broadcasts`, `stored`, `leastDistanceMilliseconds`.
@@ -56,11 +56,11 @@ import Reactor
 /// - `POST /goaway`. Takes nothing, or the fields of `GoAway`: `code` (the `errorCode`), `reason`, `lastStream`,
 ///   `graceMilliseconds`.
 /// - `POST /cut`. Takes nothing: closes all connections without GOAWAY and close_notify.
-/// - `POST /silence`. Takes nothing, or `stopsReading`: leaves all connections half open.
+/// - `POST /silence`. Takes nothing, or `stopsReading`: leaves all established connections half open.
 /// - `POST /clock`. Takes `advanceMilliseconds`: how far to advance the simulated clock.
 /// - `POST /reset`. Takes nothing: see `Simulator.reset`.
 ///
-/// If an item of a list is refused, the items before it have already taken effect.
+/// If the simulated devices refuse an item of a list, the items before it have already taken effect.
 final class ControlInterface: Sendable {
     let port: UInt16
     private let server: HTTPServer

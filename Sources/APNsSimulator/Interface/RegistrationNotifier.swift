@@ -2,7 +2,7 @@ import Synchronization
 
 /// Notifies readers that wait for registrations by long polling.
 final class RegistrationNotifier: Sendable {
-    /// The most readers that may wait at one time. The call of a further reader fails with `limitReached`.
+    /// The maximum number of readers that wait at a time. The call of a further reader fails with `limitReached`.
     static let waitersMax = 1_024
 
     private struct Waiter {

@@ -23,7 +23,7 @@ struct ConnectionAuthentication: ~Copyable {
     /// The bytes of the token in use. A request with the same bytes needs no new verification.
     private let currentToken: UnsafeMutableRawBufferPointer
     private var currentTokenBytes = 0
-    /// Number of tokens that were verified, valid or not. The token in use is not verified again.
+    /// How often a token was verified, with or without success. The token in use is not verified again.
     /// ``ServiceStatistics/tokenVerifications`` is the sum of all connections.
     private(set) var verificationCount = 0
 

@@ -2,7 +2,7 @@
 /// form of the device token, app, device token. Apple does not document which fault is reported if a request has
 /// several.
 enum DevicePushValidator {
-    /// The largest body of a device push.
+    /// Apple's limit for the body of a device push. A larger body is answered `PayloadTooLarge`.
     static let bodyBytesMax = 4_096
     static let topicSuffix: StaticString = ".push-type.liveactivity"
 

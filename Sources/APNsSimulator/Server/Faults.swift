@@ -24,7 +24,7 @@ public struct Faults: Sendable, Equatable {
     public var notJSONShare = 0.0
     /// The share of requests that are processed, but answered only after ``lateMilliseconds``.
     public var lateShare = 0.0
-    /// The delay of late responses. It should exceed the client's deadline, which is 10 s in a worker
+    /// The delay of late responses. It should exceed the client's deadline, which is 10 s in a worker by default
     /// (`requestTimeoutMilliseconds`).
     public var lateMilliseconds = 15_000
     /// The share of requests whose stream is refused: RST_STREAM with REFUSED_STREAM. By this code, the

@@ -50,7 +50,7 @@ final class PushLogFile: Sendable {
 /// - `event`, `timestamp`: from the payload; null if a phone cannot decode it
 /// - `alert`: the alert's title; `""` for an alert without a title or with a localized one, null for no alert
 /// - `state`: ``LoggedDigest`` of the content state's bytes, or null
-/// - `effect`: the ``PushEffect``, if APNs accepted the push or its response was lost after that; none for a broadcast
+/// - `effect`: the ``PushEffect`` of a push that APNs accepted, even if its response was lost; none for a broadcast
 ///
 /// The lines of one thread are in the order in which the pushes reached their phones. If a result of Causeway
 /// says `accepted` and no line of its push has an effect, the push was lost. If two lines of its push have an effect,

@@ -36,7 +36,7 @@ struct RequestHead {
         case post, get, delete, other
     }
 
-    /// The longest `apns-collapse-id`.
+    /// Apple's limit for `apns-collapse-id`. A longer one is answered `BadCollapseId`.
     static let collapseIdentifierBytesMax = 64
 
     var seenFields = FieldSet()

@@ -105,8 +105,8 @@ struct ResponseQueue {
         var generation: UInt32
     }
 
-    /// The most entries. The entry of a cancelled request also stays in the queue until its due time, because a search
-    /// for it would have to pass the whole heap.
+    /// The maximum number of entries. The entry of a cancelled request also stays in the queue until its due time,
+    /// because a search for it would have to pass the whole heap.
     static let entriesMax = 1 << 20
 
     private var heap: [Entry] = []

@@ -1,4 +1,5 @@
-/// The counts of one thread or of all threads of the simulator, since the start or the last reset.
+/// The counts of one thread or of all threads of the simulator, since the start or the last reset. `connectionsOpen` is
+/// the present number.
 public struct ServiceStatistics: Sendable {
     /// Requests to the push service that arrived completely, also invalid ones and those that a configured fault refuses,
     /// resets or leaves unanswered.
@@ -14,8 +15,8 @@ public struct ServiceStatistics: Sendable {
     public internal(set) var channelsDeleted = 0
     public internal(set) var connectionsAccepted = 0
     public internal(set) var connectionsOpen = 0
-    /// Provider tokens that were verified, valid or not. A connection's token in use is not verified again. So the
-    /// number grows only when a client opens a connection or presents another token.
+    /// How often a provider token was verified. A connection's token in use is not verified again, but a token that was
+    /// refused is, at each request.
     public internal(set) var tokenVerifications = 0
     public internal(set) var goAways = 0
     /// Connections that the simulator closed without GOAWAY and close_notify.
@@ -32,7 +33,7 @@ public struct ServiceStatistics: Sendable {
     /// Pushes and broadcasts since the simulator's start that are missing in the push log, because the log could not
     /// be written. A reset does not change this number.
     public internal(set) var pushLogLinesLost = 0
-    /// Requests in the last whole second. `requestsPerSecondMax` has those of the busiest second.
+    /// Requests to the push service in the last whole second. `requestsPerSecondMax` has those of the busiest second.
     public internal(set) var requestsLastSecond = 0
     public internal(set) var requestsPerSecondMax = 0
     private var countsByReason: [Int] = Array(repeating: 0, count: Reason.allCases.count)

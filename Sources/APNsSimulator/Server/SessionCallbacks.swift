@@ -17,8 +17,8 @@ func makeSessionCallbacks() -> OpaquePointer? {
     return callbacks
 }
 
-/// The most bytes of a request's body. A body of up to this size may be answered 413. If more bytes arrive, the
-/// simulator resets the stream with ENHANCE_YOUR_CALM.
+/// The maximum length of a request's body that the simulator reads to its end; such a body may be answered 413. If
+/// more bytes arrive, the simulator resets the stream with ENHANCE_YOUR_CALM.
 private let bodyBytesReceivedMax = 1 << 20
 
 @inline(__always)

@@ -19,7 +19,7 @@ enum AudienceStoreKey {
     static let boundBytes = 4
     static let directoryLetter = UInt8(ascii: "d")
     static let pageLetter = UInt8(ascii: "p")
-    /// The most bytes of the app in a key: as many as a record's `app` may have. The configuration allows fewer.
+    /// The maximum length of the app in a key, in bytes: that of a record's `app`. The configuration allows less.
     static let appBytesMax = Limits.identifierBytesMax
     /// The maximum length of `{app@DIGEST SEGMENT}`, in bytes.
     static let hashTagBytesMax = appBytesMax + digestLetterCount + segmentLetterCount + 3

@@ -42,7 +42,7 @@ public struct ActivityInspection: Sendable, Equatable {
         public var carriesAlert: Bool
     }
 
-    /// The newest start that a worker was allowed to send.
+    /// The newest start that a worker was allowed to send, or that was read again after a loss of data.
     public struct Start: Sendable, Equatable {
         public var version: Version
         public var isSettled: Bool
@@ -190,7 +190,7 @@ public struct ActivityInspection: Sendable, Equatable {
         return Int(clamping: max(0, recordedDoublings &- recoveredDoublings))
     }
 
-    /// Returns the least time between two pushes that applies now.
+    /// Returns the shortest time between two pushes that Redis would allow now.
     public func spacingMilliseconds(_ pace: Policy.Pace, nowMilliseconds now: Int64) -> Int64 {
         let doublings = spacingDoublings(pace, nowMilliseconds: now)
         // Even a spacing of one millisecond, doubled 22 times, exceeds the longest spacing, an hour. So further

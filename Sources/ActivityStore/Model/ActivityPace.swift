@@ -75,6 +75,5 @@ extension Policy.Bucket {
         return remainingPushes
     }
 
-    /// Returns when this bucket will be full after one more draw.
     func fullAtAfterDraw(fullAt: Int64, now: Int64) -> Int64 { max(fullAt, now) + intervalMilliseconds }
 }

@@ -67,7 +67,8 @@ extension ActivityState {
         return (reply, expiryChange)
     }
 
-    /// Returns why an update or an end is refused; nil if it may become the newest version, or repeats it. (R11)
+    /// Returns why an update or an end is refused. Nil if it may become the newest version, or if it repeats a newest
+    /// version that is not settled. (R11)
     private func findRefusal(_ call: StateAdmission<[UInt8]>) -> StoreVerdict? {
         guard let newest = version else { return nil }
         if isEnded {

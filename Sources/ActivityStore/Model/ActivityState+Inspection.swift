@@ -3,7 +3,7 @@ import LiveActivity
 /// Predicts the scripts' verdicts about an activity that was read from Redis. Writes nothing. The rules are the
 /// model's, which a differential test compares with the scripts.
 ///
-/// Redis stores only a fingerprint of the last dead token. So if a command brings that token, the prediction
+/// Redis stores only a fingerprint of the last retired token. So if a command brings that token, the prediction
 /// may be `send` where the scripts would hold the command.
 extension ActivityState {
     package init(_ inspection: ActivityInspection) {

@@ -25,7 +25,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     public struct Start: Hashable, Sendable {
         public var version: Version
         public var isSettled: Bool
-        /// Whether a record of the start was read again after a loss of data, and Redis has admitted none since.
+        /// Whether a record of the start was read again after a loss of data, and Redis has neither admitted nor
+        /// settled the start since.
         public var isRecordedAgain = false
         public var timestamp: Int64
         /// The claim of the record that got the send verdict; 0 if `isRecordedAgain`, because no record has got it. Nil
@@ -46,7 +47,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     public internal(set) var shownDigest: UInt64?
     public internal(set) var token: TokenRegistration<[UInt8]>?
     public internal(set) var registeredAtMilliseconds: Int64?
-    /// The last token that APNs has declared dead.
+    /// The last token that was retired, because APNs called it dead or did not know it; nil: none.
     public internal(set) var retiredToken: RetiredToken?
     public internal(set) var heldCommand: HeldCommand?
     /// The version of the newest command whose alert APNs has accepted.
@@ -127,7 +128,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return (reply, isStale ? .unchanged : .renewed)
     }
 
-    /// Performs `settle`, `throttle` or `retire`. If more than the state and the digest changes, renews the expiry.
+    /// Performs `settle`, `throttle` or `retire`. Does not renew the expiry if it changes only the newest version's
+    /// state and the digest.
     mutating func settle(_ operation: StoreCall<[UInt8]>.Operation, now: Int64) -> (StoreReply<[UInt8]>, ExpiryChange) {
         switch operation {
         case .throttle(_, let numbers):
@@ -217,7 +219,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     }
 }
 
-/// A token that APNs has declared dead. Only a registration makes it valid again.
+/// A token that was retired (R17). Only a registration record brings it back.
 public struct RetiredToken: Hashable, Sendable {
     public let token: [UInt8]
     public let environment: APNsEnvironment

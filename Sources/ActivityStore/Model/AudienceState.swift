@@ -153,7 +153,8 @@ package struct AudienceState: Sendable {
         return makeSendReply(admittedVersion.grant)
     }
 
-    /// Returns why a command is refused; nil if it may become the newest version, or repeats it.
+    /// Returns why a command is refused. Nil if it may become the newest version, or if it repeats a newest version
+    /// that is not settled.
     private func findRefusal(_ call: AudienceAdmission<[UInt8]>, _ newestVersion: NewestVersion) -> AudienceVerdict? {
         let hasEnded = admittedVersion?.isEnd ?? false
         if let admittedVersion, isRepeat(call, admittedVersion), newestVersion.version == call.version {
@@ -161,7 +162,7 @@ package struct AudienceState: Sendable {
         }
         if call.isStart { return call.version > newestVersion.version ? nil : .superseded }
         if hasEnded { return .ended }
-        // An update never supersedes an end. But an end that is older than the newest start belongs to an earlier life.
+        // A newer update does not supersede an end. A newer start does: the end then belongs to an earlier life.
         if call.isEnd { return newestStart.map { call.version < $0 } ?? false ? .superseded : nil }
         if newestVersion.version == call.version { return newestVersion.isSettled ? .duplicate : .superseded }
         return newestVersion.version > call.version ? .superseded : nil

@@ -85,7 +85,7 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         let isStored = isCurrent && storeTokenIfNewer(type, registration)
         var reply = StoreReply<[UInt8]>(.stale)
         if list != nil { reply.departures = departures }
-        // Even if the registration is stale, the reply has a start that waits. The worker then sends this start with
+        // Even if the registration is stale, the reply may have a start that waits. The worker sends this start with
         // the newer token that Redis knows. The reason: the registration of that token may be settled, and then no
         // worker reads it again.
         guard isStored || statesByAttributesType[type]?.token != nil else { return (reply, .unchanged) }

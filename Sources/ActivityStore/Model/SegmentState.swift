@@ -36,7 +36,7 @@ struct SegmentState: Sendable {
     }
 
     /// Renews the page's expiry. If the page is too long, drops the outdated entries. If the page is still long,
-    /// splits it.
+    /// splits it, unless it has only one position.
     private mutating func arrange(_ bound: UInt32, holdsDevices: Bool, now: Int64) {
         guard var page = pages[bound] else { return }
         if holdsDevices { page.flags |= MemberPage.Flag.holdsDevices }

@@ -30,8 +30,8 @@ public struct TimetableEntry: Sendable, Equatable {
     static func apply(_ event: LifetimeEvent, keeping kept: KeptCommand<[UInt8]>?, in life: inout TimetableEntry?) {
         switch event {
         case .removed: life = nil
-        // Neither event changes the life. The script removes a life after an `endedByAnother` only if workers have
-        // claimed it several times. In the model, no worker claims lives.
+        // Neither event changes the life, but an update after the end may be kept below. The script removes a life
+        // after an `endedByAnother` only if workers have claimed it several times. In the model, no worker claims it.
         case .updatedAfterEnd, .endedByAnother: break
         case .ended(let beganMilliseconds, let restart):
             guard let previous = life, previous.beganMilliseconds == beganMilliseconds else { return }
@@ -57,9 +57,9 @@ public struct TimetableEntry: Sendable, Equatable {
         if let kept { life?.keep(kept) }
     }
 
-    /// Whether the life that began at `beganMilliseconds` still continues. `state` is the state that the new start
-    /// would show. If the life keeps a newer state, returns false and makes the life due at once. The script also
-    /// postpones the next claim; the model has no claims.
+    /// Whether the life that began at `beganMilliseconds` still continues. `state` is the version of the state that the
+    /// new start would show; nil for an end. If the life keeps a newer state, returns false and makes the life due at
+    /// once. The script also postpones the next claim; the model has no claims.
     static func lifeContinues(_ life: inout TimetableEntry?, from beganMilliseconds: Int64, showing state: Version?)
         -> Bool
     {

@@ -26,7 +26,7 @@
 /// | --- | --- |
 /// | the accepted alert | the version of the newest command whose alert APNs has accepted (13): no older alert rings after it |
 /// | the audiences | how many audiences the activity is in (1), how many may not know yet that it left them (1), the digest of each (8) |
-/// | the last token that died | its fingerprint (12) |
+/// | the last token that was retired | its fingerprint (12) |
 /// | the last 429 | how often the spacing is doubled since this 429 (1), when Redis recorded the 429 (6, server milliseconds) |
 /// | the start | the version of the newest start that got a send verdict (13); 14 bytes more until it is accepted |
 /// | the held command | its version in digits (30) and the command; it exists in the states `h` to `l`, `x` and `y` |
@@ -59,7 +59,7 @@ enum StoredRecord {
     /// thirteen.
     static let secondsBytes = 5
     static let millisecondsBytes = 6
-    /// The length of a dead token's fingerprint: the beginning of its SHA-1, much shorter than a token of 80 bytes.
+    /// The length of a retired token's fingerprint: the beginning of its SHA-1, much shorter than a token of 80 bytes.
     static let retiredTokenBytes = 12
 
     /// Bits of byte 14, the state of the newest version.
@@ -80,7 +80,7 @@ enum StoredRecord {
         static let hasClaim: UInt8 = 32
         /// Whether the value has the part about a start.
         static let hasStart: UInt8 = 64
-        /// Whether the value has the fingerprint of the last token that APNs has declared dead.
+        /// Whether the value has the fingerprint of the last token that was retired (R17).
         static let hasRetiredToken: UInt8 = 128
     }
 }

@@ -16,8 +16,8 @@
 --
 -- Every operation reads and decides first. Then it writes all changes with one SET or SETRANGE (for a device: one
 -- HSET, then at most one PEXPIRE). So a server that is out of memory refuses a whole operation, never a part of it.
--- The time is the server's (TIME), so all workers decide by the same clock. KEYS[1] is the key. StoredRecord.swift
--- says how an activity is stored.
+-- The time is the server's (TIME), so all workers decide by the same clock. Except in a batch, KEYS[1] is the only
+-- key. StoredRecord.swift says how an activity is stored.
 --
 -- Replies. Most replies are one string. It begins with a word; some words are followed by data that StoreSession
 -- reads. After a start's `send` comes the timestamp that Redis assigned to the start. The reply to a settlement
@@ -30,9 +30,9 @@
 -- Batches. Updates, ends and settlements come in batches, because calling a script costs nearly as much as an
 -- admission. KEYS are the keys. ARGV[1] is one string with all calls (CallBatch.swift); the paces follow. One
 -- MGET reads the values of all keys: at most 64 values. A value has some hundred bytes, or up to 128 KiB more
--- with a held command. Then the script decides and writes each key separately, and each key fails alone. For
--- this the script calls Redis with `pcall`, and checks lengths before it reads a value: an error of Lua would
--- fail the whole batch. Only the clock is read once for all keys. If an earlier call may have the same key, a
+-- with a held command. Then the script decides and writes each key separately, and each key fails alone. The
+-- script calls Redis with `pcall`, and checks lengths before it reads a value, because an error of Lua would
+-- fail the whole batch. The clock is read once for all keys. If an earlier call may have the same key, a
 -- bit of the later call says so, and the script reads the value again.
 --
 -- The reply to a batch is an array. First it has the replies in the order of the keys. Then, in the same order, it
@@ -93,8 +93,8 @@
 -- the phone may have counted the push. The draw of a start that was not sent is refunded (settle.lua).
 --
 -- Devices. A device's hash has the fields `t u w d m`, each followed by `:` and the attributes type. `t` and `u` have
--- the time of the registration (or of its end) and the token. `w` has the held starts, and `d` the last token that APNs
--- has declared dead. `m` has the audiences that the registration of this type names. Two fields are for all types. `l`
+-- the time of the registration (or of its end) and the token. `w` has the held starts, and `d` the last token that was
+-- retired (R17). `m` has the audiences that the registration of this type names. Two fields are for all types. `l`
 -- has the time of the last departure, and the audiences that may not know yet that the device left them. `s` has the
 -- time at which the bucket of starts will be full. After the first refund, the sum of all refunds in milliseconds
 -- follows.
@@ -118,8 +118,8 @@
 
 local byte, char, sub, call = string.byte, string.char, string.sub, redis.pcall
 local read, pack = struct.unpack, struct.pack
--- How long a value is stored, in milliseconds: 24 hours, plus more than the 1,000 seconds in which a send
--- verdict does not renew the expiry.
+-- How long a value is stored, in milliseconds: 24 hours, and one more, which covers the 1,000 seconds in which a
+-- send verdict does not renew the expiry.
 local ACTIVITY_LIFETIME = '@ACTIVITY_LIFETIME_MILLISECONDS@'
 local UPDATES_SECONDS = @UPDATES_SECONDS@
 -- The value of an activity that Redis does not know. The loop also reads it in place of a value that is too short.
@@ -368,11 +368,11 @@ if #operation > 1 then
       end
       local same = sub(value, @VERSION@, @FULL_AT@ - 1) == head and state ~= @NO_VERSION@
       -- # Long path: settlements
-      -- A settlement says how a version ended, that APNs limits the activity's token (429), or that APNs has
-      -- declared a token dead. It changes only existing values and never creates an activity. The reply is 1
+      -- A settlement says how a version ended, that APNs limits the activity's token (429), or that a token
+      -- must be retired (R17). It changes only existing values and never creates an activity. The reply is 1
       -- if the token was retired, else 0. Acceptance overrides the other outcomes, even if it arrives first.
       -- The reason: one worker may have sent a start while another settles this start as unknown.
-      -- Each push with a 429 doubles the spacing once, even if workers report its 429 several times. So the
+      -- Each push doubles the spacing at most once, even if workers report its 429 several times. So the
       -- spacing is doubled only if a send verdict came after the last recorded 429, or if the clock was set
       -- back.
       -- The script raises the registration time of a retired token by a millisecond, so that a repeated
@@ -877,7 +877,7 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
   if operation == 'r' then
     if source == @FROM_COMMAND@ then
       -- The token came with a command. If Redis already has this token, the token keeps its registration
-      -- time. If this is the last token that APNs has declared dead, the script refuses it.
+      -- time. If this is the last token that was retired, the script refuses it.
       if form == newForm and token == newToken then
         at = registeredAt
       elseif retired ~= '' and sub(redis.sha1hex(newToken .. char(newForm)), 1, @RETIRED_BYTES@) == retired then
@@ -887,7 +887,7 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
     if at < registeredAt then return 'stale' .. (list and leaves() or '') end
     -- Redis already has another token, or an unregistration, with the time of this registration. It stays, because
     -- this registration may be the older one. Registrations that name audiences, and tokens from commands, replace it.
-    -- Time 0 means that none has come yet.
+    -- Time 0 means that no registration has come yet.
     if at == registeredAt and at > 0 and not list and source ~= @FROM_COMMAND@ and (form ~= newForm or token ~= newToken) then
       return 'stale'
     end
@@ -1119,7 +1119,7 @@ if operation == 'r' then
     end
   end
   if not isAfter then nextStart = later end
-  -- Even if the registration is stale, the reply has a start that waits. The worker then sends this start with the
+  -- Even if the registration is stale, the reply may have a start that waits. The worker sends this start with the
   -- newer token that Redis knows. The reason: the registration of that token may be settled, and then no worker
   -- reads it again.
   local gone = list and leaves(l) or ''

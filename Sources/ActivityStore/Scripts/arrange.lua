@@ -1,6 +1,7 @@
 -- The script `arrange`: makes a page that does not exist, or renews the expiry of a page. If the page is too
 -- long, the script also drops the outdated entries: those that a later entry of the same member replaces, and
--- those that are too old. If the page is still long, the script splits it.
+-- those that are too old. If the page is still long, the script splits it, unless it has only one position or the
+-- segment has the maximum number of pages.
 --
 -- A page has the members whose positions (hashes of their ids) are between its bounds. KEYS are the segment's
 -- directory, the page, and the page that a split makes of the upper half. The third key is omitted if the page has

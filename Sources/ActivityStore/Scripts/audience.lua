@@ -132,7 +132,7 @@ if operation == 'a' then
     elseif flags % 2 == 1 then
       return 'ended'
     elseif isEnd then
-      -- An update never supersedes an end. But an end that is older than the newest start belongs to an earlier life.
+      -- A newer update does not supersede an end. A newer start does: the end then belongs to an earlier life.
       if s and s ~= '' and isNewer(s, version) then return 'superseded' end
     else
       if newest == version then return isSettled and 'duplicate' or 'superseded' end

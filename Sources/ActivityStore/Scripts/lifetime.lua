@@ -25,7 +25,7 @@ if storedLife then lifeKind, beganAt, claimCount = string.match(storedLife, '^(%
 
 -- Checks whether the life that began at ARGV[3] continues. If it does, the script postpones the next claim of the
 -- activity by ARGV[4] or a multiple of it: the command that ends or restarts the activity is worked on now, or will
--- be read again from the deferred topic. ARGV[5] is the version of the state that a new start shows. If a newer
+-- be read again from the deferred topic. For a new start, ARGV[5] is the version of the state that it shows. If a newer
 -- state has come since this start was made, the reply is `superseded`, and another start is due at once.
 if operation == 'c' then
   if beganAt ~= at then return 'superseded' end

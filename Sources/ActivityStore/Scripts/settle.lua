@@ -1,5 +1,5 @@
--- The script `settle`, for devices: removes a finished start if Redis holds it, and in the same call may retire a
--- token that APNs has declared dead; or refunds the draw of a start that was not sent. Settlements of activities
+-- The script `settle`, for devices: removes a finished start if Redis holds it, and in the same call may retire the
+-- start's token (R17); or refunds the draw of a start that was not sent. Settlements of activities
 -- come with admissions, see admit.lua.
 --
 -- The script never creates a hash. It only changes hashes that `admit` has written, so it leaves the expiry as

@@ -135,9 +135,8 @@ extension Audiences {
     /// keeps the search short.
     private static var evictionSampleMax: Int { 16 }
 
-    /// Frees the slot of an idle channel for a new channel: the one that has been idle longest, among the
-    /// next few that the search finds. Otherwise one app with many channels could block the broadcasts of all
-    /// apps. (R30)
+    /// Frees the slot of an idle channel for a new channel: the one that has been idle longest, among the next few
+    /// that the search finds. Without this, one app with many channels could block the broadcasts of all apps. (R30)
     ///
     /// A channel keeps its slot until its spacing has passed, because only the slot knows when the next push
     /// may be sent. (R31)

@@ -86,10 +86,11 @@ extension Audiences {
 
     // MARK: - Lost channels
 
-    /// Asks the keeper for a new channel, because APNs does not know this one. The broadcasts wait until the
-    /// keeper or a newer record names the new channel, at most ``replacementChannelWaitMilliseconds``. After that the
-    /// next push goes to the lost channel. APNs refuses that push too, and the core then asks again: the keeper
-    /// may have been unable to create a channel, or the request or its answer may have been dropped.
+    /// Asks the keeper for a new channel, because APNs does not know this one. If the queue had room for the request,
+    /// the broadcasts wait until the keeper or a newer record names the new channel, at most
+    /// ``replacementChannelWaitMilliseconds``. After that the next push goes to the lost channel. APNs refuses that
+    /// push too, and the core then asks again: the keeper may have been unable to create a channel, or the request or
+    /// its answer may have been dropped.
     private mutating func awaitReplacementChannel(_ channel: UInt32, now: Moment) {
         let slot = channels[channel]
         let isRequested = appendChannelNeed(

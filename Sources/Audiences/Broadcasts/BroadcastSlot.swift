@@ -14,8 +14,8 @@ struct BroadcastSlot: BitwiseCopyable {
         /// The broadcast has its outcome. Kafka is getting its result, and the store is adding the broadcast to the
         /// command's counts (unless the producer manages the channel).
         case finishing
-        /// All calls and productions of the broadcast are acknowledged. The broadcast settles after the channel's
-        /// older broadcasts.
+        /// The store and Kafka have acknowledged all calls and records of the broadcast. The broadcast settles after
+        /// the channel's older broadcasts.
         case finished
     }
 
@@ -29,13 +29,13 @@ struct BroadcastSlot: BitwiseCopyable {
 
     var failedAttemptCount: UInt8 = 0
     var outcome = MemberOutcome.delivered
-    /// The status of APNs' last answer.
+    /// The HTTP status of APNs' last answer; 0: none yet.
     var status: UInt16 = 0
     var reason = HeapBytes.none
     var advice: StaticString = ""
     var times = ResponseTimes()
     var totals = AudienceTotals()
-    /// The number of the broadcast's calls and productions that are not acknowledged yet.
+    /// The number of the broadcast's calls to the store and records to Kafka that are not acknowledged yet.
     var unacknowledgedCount: UInt8 = 0
 
     var occupiedBytes: Int { MemoryLayout<Self>.size + record.occupiedBytes }
@@ -77,12 +77,12 @@ struct ChannelSlot: BitwiseCopyable {
     /// The channel as APNs knows it: the one that a fan-out record or the keeper of channels named last.
     var apnsChannel: AudienceChannel
 
-    // The channel's broadcasts, oldest first.
+    // The ends of the list of the channel's broadcasts, which has the order of arrival; `.max`: the list is empty.
     var oldestBroadcast: UInt32 = .max
     var newestBroadcast: UInt32 = .max
-    /// The channel's newest state, which is sent next.
+    /// The channel's newest state, which is sent next; `.max`: no state waits.
     var waitingBroadcast: UInt32 = .max
-    /// The broadcast whose push is under way.
+    /// The broadcast whose push is under way; `.max`: none.
     var broadcastUnderWay: UInt32 = .max
     /// The channel to which the last push went; ``apnsChannel`` may have changed since. If APNs answers that the
     /// channel does not exist, it means this one. Nil before the first push.
@@ -95,7 +95,7 @@ struct ChannelSlot: BitwiseCopyable {
     /// later but has no higher timestamp, Redis has lost the record of the audience or channel.
     var newestAdmittedMilliseconds: Int64 = .min
 
-    /// The least time between two pushes.
+    /// The shortest time between two pushes. It grows and shrinks as ``ChannelPace`` says.
     var spacingMilliseconds = ChannelPace.spacingMillisecondsMin
     /// No push is sent before this monotonic time (milliseconds).
     var pausedUntilMilliseconds: Int64 = .min

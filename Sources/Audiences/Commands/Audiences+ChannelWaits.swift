@@ -19,7 +19,7 @@ extension Audiences {
     /// The maximum number of audiences that have a pause (``channelWaitPauseMilliseconds``). While it is reached, no
     /// command of any audience begins to wait. Commands that already wait may still add pauses.
     static var channelWaitPausesMax: Int { 4_096 }
-    /// The least time between two removals of ended pauses while ``channelWaitPausesMax`` is reached. Each removal
+    /// The shortest time between two removals of ended pauses while ``channelWaitPausesMax`` is reached. Each removal
     /// scans all pauses.
     static var pauseCleaningIntervalMilliseconds: Int64 { 1_000 }
 
@@ -75,8 +75,8 @@ extension Audiences {
         channelWaitPauseEndMilliseconds[key] = now.monotonicMilliseconds + Self.channelWaitPauseMilliseconds
     }
 
-    /// Removes pauses that have ended from a full table. Otherwise the table would stay full: apart from this, a pause
-    /// is removed only when a command finds that its audience has the channel.
+    /// Removes pauses that have ended from a full table. Without this, the table would stay full, because a pause is
+    /// otherwise removed only when a command finds that its audience has the channel.
     private mutating func removeOldChannelWaitPauses(now: Moment) {
         guard channelWaitPauseEndMilliseconds.count >= Self.channelWaitPausesMax,
             now.monotonicMilliseconds >= channelWaitPausesCleanedMilliseconds

@@ -46,7 +46,7 @@ extension Audiences {
     /// Ends a batch of ``receiveCommand(_:)`` calls. Each audience that the batch names then begins its next command,
     /// unless one is under way or the audience is paused.
     ///
-    /// The commands wait until the batch ends, because by then only the newest state of each audience is left.
+    /// The commands wait until the batch ends, because by then newer states of an audience have replaced older ones.
     /// An earlier state of the batch may be older than the state on the phones: a worker that died may have
     /// sent more than it committed, and its commands are read again. The store recognizes a repeated command,
     /// but a store that has lost its data treats it as a new one.

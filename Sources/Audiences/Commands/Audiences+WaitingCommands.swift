@@ -23,8 +23,9 @@ extension Audiences {
     }
 
     /// Merges two commands, each of them an update or an end: `waiting` is in the audience's list, `command` is in no
-    /// list. One of them is kept, in the place of `waiting`. The other one ends, or becomes the rider of the kept one.
-    /// If the older one is an end and the newer one an update, neither supersedes the other (`keepBoth`).
+    /// list. One of them is kept, in the place of `waiting`. The other one ends, or becomes a rider: of the kept one,
+    /// or of a newer end that waits before it. If the older command is an end and the newer one an update, both are
+    /// kept (`keepBoth`).
     mutating func merge(_ command: UInt32, with waiting: UInt32, of audience: UInt32) {
         let (newer, older) =
             commands[waiting].version < commands[command].version ? (command, waiting) : (waiting, command)

@@ -23,7 +23,7 @@ struct CommandSlot: BitwiseCopyable {
     var audience: UInt32
     var stage = Stage.waiting
     var nextCommand: UInt32 = .max
-    /// The command whose alert this one carries.
+    /// The older command whose alert this one carries, and which ends together with this one; `.max`: none.
     var rider: UInt32 = .max
     var requestsChannel: Bool
     var event: Event
@@ -63,8 +63,8 @@ struct CommandSlot: BitwiseCopyable {
     var channelWaitEndMilliseconds: Int64 = .max
     var hasAwaitedChannel = false
     var channelAbsence: ChannelAbsence?
-    /// The number of the command's calls and productions that are not acknowledged yet: up to 256 ranges and two
-    /// broadcasts.
+    /// The number of the command's calls to the store and records to Kafka that are not acknowledged yet: at most the
+    /// records of 256 ranges and two broadcasts.
     var unacknowledgedCount: UInt16 = 0
     /// The estimated bytes of all members in the four sampled segments.
     var sampledBytes: Double = 0
@@ -90,12 +90,12 @@ struct AudienceSlot: BitwiseCopyable {
     /// The environment of a channel that commands name instead of an audience; nil for an audience. Such a channel has
     /// no members, and each of its commands is one broadcast.
     var channelEnvironment: APNsEnvironment?
-    /// The command that is being admitted or fanned out.
+    /// The command that is being admitted or fanned out; `.max`: none.
     var currentCommand: UInt32 = .max
-    /// The waiting commands, oldest first.
+    /// The ends of the list of waiting commands, which has the order of their admission; `.max`: the list is empty.
     var firstWaitingCommand: UInt32 = .max
     var lastWaitingCommand: UInt32 = .max
-    /// When the store permits the audience's next command. Monotonic milliseconds.
+    /// When the store permits the audience's next command, if it answered `wait`. Monotonic milliseconds.
     var pausedUntilMilliseconds: Int64 = .min
     /// Whether the audience begins its next command when the batch of ``Audiences/receiveCommand(_:)`` calls ends. Then
     /// the audience is in ``Audiences/audiencesAwaitingBatchEnd``, and must not be added again.

@@ -30,7 +30,7 @@ public struct AudienceProduction: Sendable, Equatable, BitwiseCopyable {
     public var index: UInt32
 
     /// This bit is set in the tags of this core. It is not set in the tags of the core for single activities. It is the
-    /// highest of a production's bits, because the lane's number is above it (`DeliveryReportTag`).
+    /// highest bit below the lane's number (`DeliveryReportTag`).
     private static let marker: UInt64 = 1 << 47
 
     init(kind: Kind, range: UInt16 = 0, index: UInt32) {

@@ -34,8 +34,8 @@ public struct AudiencesConfiguration: Sendable {
     /// acknowledged it. If the member joined, it may stay longer: until the push with the audience's state has
     /// succeeded, or the core has given this push up. At least 1.
     public var membershipChangesMax = 4_096
-    /// The maximum number of starts of devices that Kafka has not acknowledged yet: the queue of productions has room
-    /// for this many. At least 1.
+    /// The maximum number of starts of devices that Kafka has not acknowledged yet: the queue of records for Kafka has
+    /// room for this many. At least 1.
     public var startsMax = 1_024
     /// Bounds of the pause after a push that APNs could not take. After the n-th failure for a member or a broadcast
     /// the pause is `retryBaseMilliseconds * 2^n`, at most `retryMillisecondsMax`, times a random number between a

@@ -6,9 +6,8 @@ public struct ChannelNeed: Sendable, Equatable {
         /// A command to the audience was admitted, and the audience needs a channel: it lacks one, or a start came and
         /// its channels must not be deleted any more.
         case wanted
-        /// The audience's end was admitted, so the keeper plans the deletion of its channels. A channel must
-        /// exist until this time (UNIX milliseconds), because APNs may still deliver a stored message; 0:
-        /// APNs stores no message.
+        /// The audience's end was admitted, so the keeper plans the deletion of its channels. They must exist until
+        /// this time (UNIX milliseconds), because APNs may still deliver a stored message; 0: APNs stores no message.
         case ended(storedUntilMilliseconds: Int64)
         /// APNs does not know this channel any more.
         case lost(AudienceChannel)

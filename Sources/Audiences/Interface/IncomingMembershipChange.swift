@@ -5,7 +5,8 @@ public import LiveActivity
 /// during ``Audiences/receive(membershipChange:now:)``.
 public struct IncomingMembershipChange {
     /// The member that changes. The core returns it when its audiences know of the change, or the store has refused the
-    /// change for good. If the member joined, the core may first wait for APNs' answer to its push, at most a second.
+    /// change for good. A member that joined may get a push with the audience's newest state. The core then first waits
+    /// for APNs' answer to this push, at most a second.
     public var member: ChangingMember
     /// The id of the activity or device.
     public var identifier: UnsafeRawBufferPointer
@@ -14,8 +15,8 @@ public struct IncomingMembershipChange {
     /// or other new data.
     public var wasMemberOfAllAudiences: Bool
     public var leftAudiences: AudienceList
-    /// When the member left `leftAudiences`, UNIX milliseconds. An entry that the member registered after this
-    /// time stays valid.
+    /// When the member left `leftAudiences`, UNIX milliseconds. The member's entry from a later registration stays
+    /// valid.
     public var leftAtMilliseconds: Int64
     /// The registered token for the audiences that the member joins: hexadecimal digits.
     public var token: UnsafeRawBufferPointer

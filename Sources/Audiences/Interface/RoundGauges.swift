@@ -36,7 +36,7 @@ extension Audiences {
     }
 
     /// Adds the present numbers of each app. `oldestRoundWaitingSinceMilliseconds` also includes the records that were
-    /// passed over, because no member has got their states yet.
+    /// passed over, because no member has got the states of these records yet.
     public func addGauges(to gauges: inout [RoundGauges]) {
         partitions.forEachAssigned { partition in
             guard partition.pointee.phase == .assigned else { return }

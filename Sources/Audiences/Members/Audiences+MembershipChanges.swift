@@ -27,9 +27,9 @@ extension Audiences {
         }
     }
 
-    /// Returns the next member whose registration may be settled; nil if there is none. All its audiences have acknowledged
-    /// or permanently refused the change. If the member joined an audience, APNs has also answered the push that shows
-    /// the newest state, or a second has passed (`settlementDelayMillisecondsMax`).
+    /// Returns the next member whose registration may be settled; nil if there is none. All its audiences have
+    /// acknowledged or permanently refused the change. If the change causes a push that shows the member the newest
+    /// state, APNs has also answered this push, or a second has passed (`settlementDelayMillisecondsMax`).
     public mutating func nextReturnedMember() -> ChangingMember? { returnedMembers.popFirst() }
 
     private mutating func notifyNextAudience(_ change: UInt32, now: Moment) {

@@ -4,8 +4,8 @@ public import LiveActivity
 /// Members whose push APNs refused permanently. Kafka gets a result for each of them, unless the push belongs to no
 /// command because the member has just joined. A member whose token is dead leaves its audience.
 ///
-/// A member gets its outcome only after Kafka has acknowledged the result and the store has acknowledged the removal.
-/// So a crash loses neither.
+/// A member gets its outcome only when Kafka and the stores have acknowledged all records and calls about it, or have
+/// refused them for good. So a crash loses none of them.
 extension Audiences {
     mutating func addRefusedMember(
         _ tag: PushTag,
@@ -125,7 +125,7 @@ extension Audiences {
         }
     }
 
-    /// Called when one call or production about a refused member is acknowledged or permanently refused. After the last
+    /// Called when one call or record about a refused member is acknowledged or permanently refused. After the last
     /// one, the member gets its outcome.
     mutating func refusedMemberAcknowledged(_ refusedMember: UInt32, now: Moment) {
         refusedMembers[refusedMember].unacknowledgedCount -= 1

@@ -40,7 +40,7 @@ struct MembershipChangeSlot: BitwiseCopyable {
     private let leftAudienceCount: Int
 
     var stage = Stage.queued
-    /// The next change of the same member.
+    /// The next change of the same member; `.max`: none.
     var nextChangeOfMember: UInt32 = .max
     /// How many audiences have acknowledged or permanently refused the change.
     var notifiedAudienceCount = 0
@@ -50,16 +50,15 @@ struct MembershipChangeSlot: BitwiseCopyable {
     /// The next member in the same queue. The members of a queue wait for the same reply of the store, or for a push in
     /// the same pool.
     var nextInQueue: UInt32 = .max
-    /// The slot in `newestStates` of the state that the member will be shown.
+    /// The slot in `newestStates` of the state that the member will be shown; `.max`: none is chosen.
     var newestState: UInt32 = .max
     /// When the store last replied with a state for the member. Monotonic milliseconds.
     var stateMilliseconds: Int64 = .min
     var failedAttemptCount: UInt8 = 0
     /// Whether the member was returned to the core for single activities.
     var isReturned = false
-    /// Whether a later change of the member has arrived.
     var hasLaterChange = false
-    /// When every audience had been notified. Monotonic milliseconds.
+    /// When every audience had been notified (monotonic milliseconds); `.max`: not yet.
     var notifiedMilliseconds: Int64 = .max
     var dueMilliseconds: Int64 = .max
     /// When the timer for this slot fires (monotonic milliseconds); `.max` if none is set.

@@ -24,7 +24,7 @@ struct RefusedMemberSlot: BitwiseCopyable {
     var answeredAtMilliseconds: Int64
     /// When the member's token was registered. UNIX milliseconds.
     var registeredAtMilliseconds: Int64
-    /// Calls and productions that are not acknowledged yet.
+    /// The number of calls to the stores and records to Kafka that are not acknowledged yet.
     var unacknowledgedCount: UInt8
     private(set) var identifierByteCount = 0
     private(set) var tokenByteCount = 0

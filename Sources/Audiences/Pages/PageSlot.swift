@@ -2,8 +2,8 @@ import LiveActivity
 
 /// A page of a round, from its reading to the last outcome of its members.
 struct PageSlot: BitwiseCopyable {
-    /// The most bytes that a page is expected to occupy before it is read. A page that was rearranged in time has about
-    /// 32 KiB at most, and the data about its members takes a few KiB. A longer page occupies more.
+    /// The maximum number of bytes that the core reserves for a page before it is read. A page that was rearranged in
+    /// time has about 32 KiB at most, and the data about its members takes a few KiB. A longer page occupies more.
     static let expectedBytesMax = 48 << 10
     enum Phase: UInt8, BitwiseCopyable {
         case requestingDirectory

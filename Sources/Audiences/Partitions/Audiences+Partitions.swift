@@ -54,8 +54,8 @@ extension Audiences {
         return partition.pointee.ledger.committableOffset
     }
 
-    /// Returns approximately when the oldest unsettled record was received (monotonic milliseconds); nil if
-    /// all are settled.
+    /// Returns approximately when the oldest unsettled record was received (monotonic milliseconds). Nil if all are
+    /// settled, or if the lane does not have the partition.
     public func oldestUnsettledMilliseconds(_ index: UInt32) -> Int64? {
         guard let partition = partitions[index],
             partition.pointee.unsettledRecordCount > 0 || partition.pointee.passedOverRecords.count > 0

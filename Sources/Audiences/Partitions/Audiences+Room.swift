@@ -18,8 +18,8 @@ public struct FanoutRereading: Sendable, Equatable, BitwiseCopyable {
 /// Later records of the same app in that partition are passed over too, so that no version and no alert
 /// overtakes another. Only ranges that are already under way continue.
 extension Audiences {
-    /// The least time between two returns of a partition to an earlier offset. Each return reads all later records of
-    /// the partition again, also those that are settled.
+    /// The shortest time between two returns of a partition to an earlier offset. Each return reads all later records
+    /// of the partition again, also those that are settled.
     private static var rereadingIntervalMillisecondsMin: Int64 { 5_000 }
 
     /// Whether there is room for a record of this range now.
@@ -38,7 +38,8 @@ extension Audiences {
     /// Whether there is room for a broadcast now. A newer state replaces the state that waits, so a channel
     /// has only a few records at a time.
     ///
-    /// If all slots for channels are in use, a new channel gets the slot of an idle channel.
+    /// If all slots for channels are in use, a new channel gets the slot of an idle one. If none is idle, there is no
+    /// room.
     mutating func hasRoomForBroadcast(_ key: ChannelKey, at offset: Int64, of index: UInt32, now: Moment) -> Bool {
         guard !broadcasts.isFull, let partition = partitions[index],
             offset <= partition.pointee.passedOverRecords.lowestOffset(of: key.appIndex),

@@ -5,8 +5,8 @@ import Numbers
 /// Parked members: members that get a push later, outside their turn.
 ///
 /// A member is parked if its pool is unavailable in its turn, or if the last owner had parked it. A member whose push
-/// failed is parked in two cases: the newest version will not reach it in its turn any more, or it waits for an alert
-/// that the newest version carries. In all other cases it gets the newest version later, in its turn.
+/// failed for a temporary reason is parked in two cases: the newest version will not reach it in its turn any more, or
+/// it waits for an alert that the newest version carries. In all other cases it gets the newest version in its turn.
 extension Audiences {
     mutating func park(
         _ content: PageMember,
@@ -146,8 +146,8 @@ extension Audiences {
     }
 
     /// Whether a member must get the newest version at once, although the version reaches it later, in its turn. True
-    /// if the version carries an older version's alert for this position: in its turn, the member would get no alert.
-    /// False if APNs answered the member's last attempt with 429.
+    /// if the version carries an older version's alert for this position, and the alert is not too old: in its turn,
+    /// the member would get no alert. False if APNs answered the member's last attempt with 429.
     func needsCarriedAlert(_ position: UInt64, wasRateLimited: Bool, of round: UInt32, now: Moment) -> Bool {
         let newest = rounds[round].newestVersion
         return newest != .max && !wasRateLimited && versions[newest].carriesAlert(to: position)

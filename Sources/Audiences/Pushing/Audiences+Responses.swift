@@ -116,8 +116,8 @@ extension Audiences {
         removeIfFinished(round, now: now)
     }
 
-    /// Whether a member whose push failed for a temporary reason needs no retry, because the newest version
-    /// reaches it later anyway.
+    /// Whether a member whose push failed for a temporary reason needs no retry, because the newest version reaches it
+    /// later anyway. False if a retry must bring the member the alert that the newest version carries.
     func newestVersionReachesLater(_ position: UInt64, wasRateLimited: Bool, of round: UInt32, now: Moment) -> Bool {
         let newest = rounds[round].newestVersion
         guard newest != .max, position < versions[newest].startPosition else { return false }

@@ -36,7 +36,7 @@ struct AppQueues: BitwiseCopyable {
 
 extension Audiences {
     /// The number of pushes that a round may send in a row while other rounds of its app wait. So a large audience does
-    /// not delay the app's other audiences.
+    /// not delay the app's other audiences for long.
     private static var consecutivePushesMax: UInt16 { 64 }
 
     mutating func enqueueRound(_ round: UInt32) {
@@ -82,7 +82,7 @@ extension Audiences {
         if rounds[round].consecutivePushes >= Self.consecutivePushesMax { moveFirstRoundToEnd(appIndex) }
     }
 
-    /// Removes a round that is being freed from every queue that has it.
+    /// Removes a round from all queues of its app, because its slot is being freed.
     mutating func removeFromQueues(_ round: UInt32) {
         let appIndex = Int(rounds[round].appIndex)
         if rounds[round].isQueued {

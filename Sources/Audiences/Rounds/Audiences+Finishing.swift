@@ -23,8 +23,8 @@ extension Audiences {
         rounds[round].revision += 1
     }
 
-    /// Marks each version that has nothing left to do as `awaitingCheckpoint`: all members of its window (the positions
-    /// that it must pass) have their outcomes, or its window is empty and no push to a parked member is under way.
+    /// Sets the stage `awaitingCheckpoint` of each version that has nothing left to do: all members of its window (the
+    /// positions that it must pass) have their outcomes, or its window is empty and none of its pushes is under way.
     mutating func completeVersions(of round: UInt32) {
         guard rounds[round].phase == .running || rounds[round].phase == .draining else { return }
         let (watermark, lowestParkedPosition) = (rounds[round].watermark, rounds[round].lowestParkedPosition)

@@ -85,7 +85,7 @@ extension Audiences {
 
     /// The maximum number of times that a round waits for its members before it begins. ``mayHaveLostMembers(_:_:)``
     /// says why there is a limit. A wait ends when a poll of the store (about one a second) finds that audiences need
-    /// not wait.
+    /// not wait, or after ``membersWaitMillisecondsMax``.
     private static var memberWaitsMax: UInt8 { 8 }
 
     /// The longest time that a round waits for its members. Without this limit, a round would wait forever if

@@ -220,7 +220,7 @@ extension Audiences {
         return round
     }
 
-    /// Adds a version to its round as the newest one. If the round is already claimed, ``admitReceived(of:now:)``
+    /// Adds a version to the end of its round's list. If the round is already claimed, ``admitReceived(of:now:)``
     /// decides about the version.
     private mutating func addToRound(_ version: UInt32, now: Moment) {
         let round = versions[version].round

@@ -84,7 +84,7 @@ extension Audiences {
         rounds[round].newerVersionMissingSinceMilliseconds != .max && rounds[round].passedOverOffset == .max
     }
 
-    /// Does everything that the round's state allows now, and sets the round's timer.
+    /// Does everything that the round can do now, and sets the round's timer.
     mutating func advance(_ round: UInt32, now: Moment) {
         switch rounds[round].phase {
         case .claiming, .abandoned: break

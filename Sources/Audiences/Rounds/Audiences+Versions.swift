@@ -90,8 +90,8 @@ extension Audiences {
         supersedeParkedMembers(to: version, of: round, now: now)
     }
 
-    /// Closes the versions that the newest one replaced before any member had its turn: both begin at the same
-    /// position. A version whose alert the newest one carries stays open.
+    /// Closes the versions that the newest one replaced before any member had its turn: those that begin at the same
+    /// position as the newest one. A version whose alert the newest one carries stays open.
     private mutating func closeUnsentVersions(of round: UInt32, start: UInt64) {
         let newest = rounds[round].newestVersion
         var version = rounds[round].oldestVersion
@@ -105,7 +105,7 @@ extension Audiences {
         }
     }
 
-    /// Whether the newest version carries the alert of an older one. The older version then stays open,
+    /// Whether the newest version carries the alert of an older one. The callers then leave the older version open,
     /// because after a crash the new owner takes the alert from its record again.
     func isAlertCarried(of version: UInt32, by newest: UInt32) -> Bool {
         versions[newest].carriesAlert && versions[version].record.hasAlert
@@ -138,7 +138,8 @@ extension Audiences {
     }
 
     /// Makes a version without an alert carry the newest alert of the versions before it. So members that have not got
-    /// this alert get it with the newer version.
+    /// this alert get it with the newer version. An alert that is too old or would make the body too large is not
+    /// carried.
     ///
     /// The alert goes only to the members that the version which brought it would have reached.
     private mutating func carryAlert(to version: UInt32, of round: UInt32, now: Moment) {

@@ -7,7 +7,7 @@ struct FanoutRecord: BitwiseCopyable {
     var partition: UInt32
     var assignmentEpoch: UInt32
     var offset: Int64
-    /// When the record was received, UNIX milliseconds.
+    /// UNIX milliseconds.
     var receivedAtMilliseconds: Int64
     var instruction: FanoutInstruction
     var version: Version
@@ -31,7 +31,6 @@ struct FanoutRecord: BitwiseCopyable {
     var hasAlert: Bool { !layout.alert.isAbsent }
     var occupiedBytes: Int { body.count + identifier.count + trace.count + droppedFields.count }
 
-    /// Whether the alert is too old to be sent.
     func isAlertTooOld(now: Moment) -> Bool {
         AgeRules.isAlertTooOld(timestamp: alertVersion.timestamp, alertSeconds: alertSeconds, now: now.wallSeconds)
     }

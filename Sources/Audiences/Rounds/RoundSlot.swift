@@ -53,7 +53,7 @@ struct RoundSlot: BitwiseCopyable {
     /// When the core found that the store had lost the round with its members, or may lack its members
     /// (monotonic milliseconds); `.min`: it has not found this.
     var membersLostSinceMilliseconds = Int64.min
-    /// How many times the round has waited because the reply to a claim showed that the store may lack members. A wait
+    /// How many times the round has waited after the reply to a claim, because the store may lack members. A wait
     /// after the reply to a checkpoint is not counted. When the longest wait is over, this is set to its maximum. See
     /// ``Audiences/mayHaveLostMembers(_:_:)``.
     var memberWaitCount: UInt8 = 0
@@ -61,7 +61,7 @@ struct RoundSlot: BitwiseCopyable {
     /// version that begins in the middle of a lap ends in the middle of the next one. (R28)
     var positionsPerPass: UInt64
 
-    // The round's versions, oldest first.
+    /// The first of the round's versions, oldest first. Records that are only received follow in the order of arrival.
     var oldestVersion: UInt32 = .max
     var newestVersion: UInt32 = .max
     /// The number of versions whose record came after the record of a newer version, and that are not freed yet. The
@@ -120,8 +120,8 @@ struct RoundSlot: BitwiseCopyable {
     /// The lowest position of a parked member; `.max`: none is parked. The round stops one lap above it, because the
     /// member there may be the parked one, and a member must not get two pushes at once. (R28)
     var lowestParkedPosition: UInt64 = .max
-    /// When the first parked member is due, in production and in the sandbox. Monotonic milliseconds. Until then the
-    /// list of parked members is not searched.
+    /// By environment: the earliest time at which a parked member is due (monotonic milliseconds). Until then the list
+    /// of parked members is not searched.
     var parkedDueMilliseconds: InlineArray<2, Int64> = .init(repeating: .max)
 
     // The round's places in two queues of its app: of rounds that may have something to send, and of rounds that need
@@ -129,7 +129,7 @@ struct RoundSlot: BitwiseCopyable {
     var isQueued = false
     var nextInQueue: UInt32 = .max
     /// Whether the round comes first in its app's queue, because its pages were too old when its turn came.
-    /// Otherwise the pages that are read again could be too old again at its next turn.
+    /// At the end of the queue, the pages that are read again could be too old again at the round's next turn.
     var mustQueueFirst = false
     /// The number of pushes that the shell has got from the round since the round's turn began.
     var consecutivePushes: UInt16 = 0

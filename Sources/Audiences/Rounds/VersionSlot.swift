@@ -19,7 +19,7 @@ struct VersionSlot: BitwiseCopyable {
     }
 
     var round: UInt32
-    /// The next newer version of the round.
+    /// The next version in the round's list; see ``RoundSlot/oldestVersion``.
     var nextVersion: UInt32 = .max
     var stage = Stage.received
     /// Whether the version's record came after the record of a newer version, and the last owner did not have
@@ -55,8 +55,8 @@ struct VersionSlot: BitwiseCopyable {
     /// The value of ``RoundSlot/revision`` when the version became `awaitingCheckpoint`. The version's result is not
     /// written before a checkpoint with this revision is recorded. (R29)
     var completedAtRevision: UInt64 = 0
-    /// The number of the version's calls and productions that are not acknowledged yet. The version is `finished` when
-    /// Redis has its counts and Kafka its result. (R9)
+    /// How many calls to Redis and records for Kafka that finish the version are not acknowledged yet. The version is
+    /// `finished` when Redis has its counts and Kafka its result. (R9)
     var unacknowledgedCount: UInt8 = 0
 
     /// Whether a newer version replaced this one before this one was sent to any member, or before it had reached all

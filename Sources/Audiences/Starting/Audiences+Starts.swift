@@ -147,7 +147,7 @@ extension Audiences {
     ///
     /// If the device takes channels, the activity gets its updates from the audience's channel in the device's
     /// environment. If the device takes none, or if the channel's id would make the body too long, the start
-    /// requests an update token. A start never does both.
+    /// requests an update token. No start names a channel and also requests a token.
     ///
     /// The dictionary stays unchanged in three cases: its producer names a channel in it, the audience has no
     /// channel in the device's environment, or the body has no room for either.

@@ -16,7 +16,7 @@ struct AudienceTicket: Equatable, BitwiseCopyable {
         // Calls that read the members of a segment for a round: the list of pages, if it is needed, and a page.
         case directory
         case page
-        /// Removes a member whose token is dead from its audience; see ``RefusedMemberSlot``.
+        /// Removes a member from its audience, because its token is dead; see ``RefusedMemberSlot``.
         case removeMember
         /// Tells one audience about a change of a member: it joins, leaves, or has other data. See
         /// ``MembershipChangeSlot``.

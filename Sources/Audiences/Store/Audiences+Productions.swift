@@ -8,10 +8,11 @@ extension Audiences {
     /// ``productionTaken()``, because the producer's queue may be full.
     public func nextProduction(now: Moment) -> AudienceProduction? { productions.next(now: now) }
 
-    /// Removes the production that `nextProduction` returned, because the producer has taken or refused it.
+    /// Removes the record that `nextProduction` returned, because the producer has taken or refused it.
     public mutating func productionTaken() { productions.removeFirst() }
 
-    /// Takes Kafka's report on a production. A production that failed for a temporary reason is repeated.
+    /// Takes Kafka's report on a record that this core has produced. If Kafka could not take the record for a temporary
+    /// reason, the core produces it again.
     public mutating func productionReported(_ production: AudienceProduction, _ report: ProductionReport, now: Moment) {
         if report == .failed { return productions.retry(production, now: now) }
         switch production.kind {

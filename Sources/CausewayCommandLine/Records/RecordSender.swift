@@ -1,7 +1,7 @@
 import Glibc
 import Kafka
 
-/// The record of which another record is a copy. The copy gets a header with its place, and its time.
+/// The record of which another record is a copy. The copy gets this record's time, and a header with its place.
 package struct RecordOrigin {
     /// The name of the header. Its value is the place of the original record: `topic/partition/offset`.
     package static let headerName: StaticString = "replayed"

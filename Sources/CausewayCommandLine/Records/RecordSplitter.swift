@@ -11,8 +11,8 @@ package struct InputRecord: Equatable {
 /// record does not affect the next one. Text between records that does not begin with a bracket is a record
 /// of its own, up to the end of the line. The splitter does not check whether a record is valid.
 package struct RecordSplitter {
-    /// The most bytes of a record, far more than Causeway accepts. A longer record ends here, and its other bytes count
-    /// as further records. Otherwise a bracket that is never closed could fill the memory.
+    /// The maximum number of bytes of a record, far more than Causeway accepts. A longer record ends here, and its
+    /// other bytes count as further records. Without this limit, a bracket that is never closed could fill the memory.
     static let recordBytesMax = 1 << 20
 
     private var record: [UInt8] = []

@@ -37,7 +37,6 @@ enum NamedSection: String, CaseIterable {
         }
     }
 
-    /// The rule for the name of an app or policy.
     var nameRule: ConfigurationRule {
         switch self {
         case .apps: .appName

@@ -93,16 +93,13 @@ extension SchemaKey {
     /// Makes the key required: it has no default. `Config/causeway.yaml` shows `example`.
     func required(example: String) -> SchemaKey { with { $0.example = example } }
 
-    /// Sets the text about the source of the default.
     func source(_ source: String) -> SchemaKey { with { $0.source = source } }
 
-    /// Sets the text about the allowed values.
     func limits(_ limits: String) -> SchemaKey { with { $0.limits = limits } }
 
     /// Sets the text that says what applies while the key is unset.
     func otherwise(_ meaningWhenUnset: String) -> SchemaKey { with { $0.meaningWhenUnset = meaningWhenUnset } }
 
-    /// Sets the example lines that `Config/causeway.yaml` shows in the comment above the key.
     func exampleLines(_ lines: String...) -> SchemaKey { with { $0.exampleLines = lines } }
 
     private func with(_ change: (inout SchemaKey) -> Void) -> SchemaKey {

@@ -6,18 +6,18 @@ import Kafka
 
 /// Measures a worker on a backlog: commands that pile up while no worker runs. A worker then reads them.
 final class BacklogRun {
-    /// The most log lines that the run searches for the time when the worker got its partitions. A healthy
+    /// The maximum number of log lines that the run searches for the time when the worker got its partitions. A healthy
     /// worker writes about ten lines.
     private static let logLinesMax = 1_000
     /// The number of matches that are played. Each match has the same number of followers.
     static let matchCount = 20
-    /// The most commands for one activity that the command line accepts. `init` also refuses more commands
+    /// The maximum number of commands for one activity that the command line accepts. `init` also refuses more commands
     /// than the shortest match has frames: one for each ball, and one for the end.
     static let commandsPerActivityMax = 200
     /// The number of partitions of the commands topic and of the results topic. The embedded broker keeps 5 MiB of each
     /// partition. If a partition is full, the broker silently drops its oldest records. The run could then not succeed.
-    /// In a compressed batch, a command of the season takes about 50 bytes and a result less. So each topic has room
-    /// for two million records.
+    /// In a compressed batch, a command of the season takes about 50 bytes and a result less. So each topic has
+    /// ample room for two million records, the default.
     static let partitions = 64
     private static let registrationMillisecondsMax: Int64 = 120_000
     private static let waitMillisecondsMax: Int64 = 300_000

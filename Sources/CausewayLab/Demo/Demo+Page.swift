@@ -84,7 +84,6 @@ extension Demo {
         }
     }
 
-    /// Carries out what visitors of the live page have requested.
     func carryOutPageActions() throws(LabError) {
         guard let pageState else { return }
         for step in pageState.takeSteps(nowMilliseconds: Clock.monotonicMilliseconds) {
@@ -109,7 +108,7 @@ extension Demo {
     }
 }
 
-/// The state that a demo keeps between two reports to its page.
+/// What a demo keeps between two reports to its page.
 struct DemoPageProgress {
     var figures = LivePageFigures()
     var lateCommands = LateCommandCounter()

@@ -31,7 +31,7 @@ struct DemoOptions {
 /// results, checks that the parts still run, and shows the progress. The parts are separate processes.
 final class Demo {
     static let loopPauseMilliseconds: Int64 = 5
-    /// The most commands, and the most results, of one pass of the loop. So each kind of work gets its turn.
+    /// One pass of the loop writes and reads at most this many records, so that each kind of work gets its turn.
     static let commandsPerPassMax = 4_000
     static let resultsPerDrainMax = 8_000
     static let checkIntervalMilliseconds: Int64 = 250
@@ -44,7 +44,7 @@ final class Demo {
     let options: DemoOptions
     let deployment: Deployment
     private let interruption: Interruption
-    /// The state that the demo shares with the live page; nil: there is no page.
+    /// What the demo shares with the live page; nil: there is no page.
     let pageState: LivePageState?
     var feed: SeasonFeed
     var progressDisplay = ProgressDisplay()

@@ -18,7 +18,6 @@ struct DemoProgress: Equatable {
 extension DemoProgress {
     static let barWidth = 40
 
-    /// The line with the progress bar and the clock.
     var barLine: String {
         let fraction = min(1, Double(elapsedMilliseconds) / Double(max(1, durationMilliseconds)))
         let filledColumns = Int(Double(Self.barWidth) * fraction)
@@ -32,7 +31,6 @@ extension DemoProgress {
             + "\(Numeral.grouped(results)) of \(Numeral.grouped(commands)) commands have their result"
     }
 
-    /// The progress on one line, for a log.
     var logLine: String {
         "\(clock)  \(matchesOver) of \(matches) matches over, \(Numeral.grouped(commandsPerSecond)) commands/s, "
             + "\(Numeral.grouped(pushesPerSecond)) pushes/s. \(news)"
@@ -58,7 +56,6 @@ struct ProgressDisplay {
         isTerminal = isatty(STDERR_FILENO) == 1
     }
 
-    /// Whether the progress must be drawn again.
     func isDue(nowMilliseconds: Int64) -> Bool { nowMilliseconds >= nextUpdateMilliseconds }
 
     mutating func show(_ progress: DemoProgress, nowMilliseconds: Int64) {

@@ -6,11 +6,12 @@ struct ResultSummary: Equatable {
     var outcome: Outcome?
     /// The outcome of a command to an audience that was fanned out, or of one of its ranges.
     var roundOutcome: RoundOutcome?
-    /// Whether the result is for a command to an audience.
+    /// Whether the result names an audience: it is for a command to the audience, or for one of its members.
     var isOfAudience = false
     /// Whether the result is for only one range of the members.
     var isOfRange = false
-    /// Whether the result is for a broadcast: to a channel of an audience, or to the channel that a command names.
+    /// Whether the result names a channel: it is for a broadcast to a channel of an audience, or for a command that
+    /// itself names its channel.
     var isOfBroadcast = false
     /// Members of the audience for whom APNs accepted the push.
     var membersDelivered = 0
@@ -101,8 +102,8 @@ extension ResultSummary {
                 roundOutcome = RoundOutcome.allCases.first { $0.name.isEqual(to: text) }
             }
             if depth == 1, name.elementsEqual("audience".utf8) { isOfAudience = true }
-            // Only a broadcast's result has an `environment`. A command without a channel has `"channel":
-            // "none"` and no environment.
+            // Only a result that names a channel has an `environment`. The result of a command whose audience lacked a
+            // channel has `"channel": "none"` and no environment.
             if depth == 1, name.elementsEqual("environment".utf8) { isOfBroadcast = true }
             if depth == 2, sectionInitial == UInt8(ascii: "s"), name.elementsEqual("topic".utf8) {
                 isFromCommands = text.elementsEqual(commandsTopic.utf8)

@@ -136,7 +136,7 @@ struct SeasonFeed {
 
     /// Sends the commands that are due.
     ///
-    /// - Parameter limit: the most commands to send in one call, so that other work gets its turn.
+    /// - Parameter limit: the maximum number of commands to send in one call, so that other work gets its turn.
     /// - Returns: false if the producer's queue is full.
     mutating func advance(
         to elapsedMilliseconds: Int64,

@@ -2,7 +2,6 @@ import LiveActivity
 
 /// The phones of a run, which live in the simulator's process.
 struct SimulatedPhones {
-    /// The result of comparing the phones with the expected states.
     struct Comparison {
         var matchingPhones: Int
         var wrongPhones: [DemoFigures.WrongPhone]
@@ -37,8 +36,8 @@ struct SimulatedPhones {
     private static let activitiesPerRequest = 5_000
 
     let client: ControlClient
-    /// Returns the audience that the registration with this key must name; nil: none. The app's server knows
-    /// the audience.
+    /// Returns the audience that the registration with this key must name; nil: none. `readRegistrations`
+    /// adds it, as an app's server does.
     var audienceOfRegistration: (_ key: String) -> String? = { _ in nil }
 
     /// Creates a phone for every follower, and the activities that apps start themselves.

@@ -6,7 +6,7 @@ extension Deployment {
     private static let redisName = "redis-server"
     /// How many ports are tried, because another process may take a free port before redis-server does.
     private static let portAttemptsMax = 5
-    /// The most bytes of a reply that are read. All Redis commands here have a reply of one line.
+    /// The maximum number of bytes that are read of a reply. All Redis commands here have a reply of one line.
     private static let responseBytesMax = 512
 
     /// Starts a redis-server on a free port. The server writes its data to disk only for `SHUTDOWN SAVE`.

@@ -2,8 +2,8 @@ import APNsSimulator
 import Foundation
 import Kafka
 
-/// A crowd of simulated phones with little state: the members of the audience, or the phones of single commands or of
-/// h2load. This type makes their registrations, as an app's server does.
+/// A crowd of simulated phones, each of which takes a few bytes in the simulator: the members of the audience, or the
+/// phones of single commands or of h2load. This type makes their registrations, as an app's server does.
 struct FanoutCrowd {
     static let membersMax = 10_000_000
     static let audience = "final"

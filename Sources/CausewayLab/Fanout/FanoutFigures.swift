@@ -48,7 +48,7 @@ struct FanoutFigures: Codable, Equatable, RunFigures {
     /// Phones that did not get the alert of the goal: the members minus all alerts that rang.
     var unalerted: Int
 
-    /// The most results of a command: one for each of at most 256 ranges, and one for the command.
+    /// The maximum number of results of a command: one for each of at most 256 ranges, and one for the command.
     static let resultsPerCommandMax = 257
 
     var isGood: Bool {

@@ -10,7 +10,8 @@ final class FanoutResults: ConsumerHandler {
         /// The number of members by outcome; empty if the command was not fanned out.
         var members: [String: Int]
 
-        /// Why the run cannot succeed; nil if every member got the command, or a newer one that overtook it.
+        /// Why the run cannot succeed; nil if the outcome is `delivered`, or `superseded` because a newer command
+        /// overtook this one.
         func problem(of command: String) -> String? {
             guard outcome != "delivered", outcome != "superseded" else { return nil }
             let what =

@@ -11,7 +11,7 @@ final class FanoutRun {
     /// this time.
     private static let stallMillisecondsMax: Int64 = 120_000
     private static let pollIntervalMilliseconds: Int64 = 20
-    /// The most registrations that may wait for a worker. If more wait, the embedded broker may drop some.
+    /// The maximum number of registrations that may wait for a worker. If more wait, the embedded broker may drop some.
     private static let unreadRegistrationsMax = 100_000
     private static let registrationsWrittenPerPassMax = 2_000
     /// After this many registrations the run checks that Redis has members. So it soon notices if a worker ignores the

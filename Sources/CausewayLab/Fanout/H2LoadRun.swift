@@ -33,8 +33,6 @@ struct H2LoadRun {
         try TextFile.write(String(decoding: body, as: UTF8.self), to: deployment.base.path("body"))
     }
 
-    /// Runs h2load.
-    ///
     /// - Returns: microseconds of h2load's CPU time for each push.
     func run(eachPoll: () throws(LabError) -> Void) throws(LabError) -> Double {
         let microsecondsBefore = ProcessCPUTime.cpuMicrosecondsOfEndedChildren

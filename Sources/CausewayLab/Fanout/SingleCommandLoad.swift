@@ -24,8 +24,8 @@ struct SingleCommandLoad {
     /// How long the phase without a fan-out lasts.
     static let beforeFanoutMilliseconds: Int64 = 10_000
     static let crowdName = "beside-"
-    /// Seconds between two commands of an activity: more than the spacing of the default policy. Otherwise the
-    /// freshness would include the wait for the spacing.
+    /// Seconds between two commands of an activity: more than the spacing of the default policy. With a shorter time,
+    /// the freshness would include the wait for the spacing.
     private static let commandIntervalSecondsPerActivity = 2
 
     let crowd: FanoutCrowd

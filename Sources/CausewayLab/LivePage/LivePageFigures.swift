@@ -67,8 +67,8 @@ struct LivePageFigures: Encodable, Equatable, Sendable {
 
 /// Counts late commands: those that should have had their result by now.
 ///
-/// The count is a lower bound: the commands that were written before the time limit, minus all results. Some
-/// of these results may be those of newer commands.
+/// The count is a lower bound: the commands that were written ``lateAfterMilliseconds`` ago or earlier, minus all
+/// results. Some of these results may be those of newer commands.
 struct LateCommandCounter {
     static let lateAfterMilliseconds: Int64 = 30_000
     private static let sampleIntervalMilliseconds: Int64 = 250

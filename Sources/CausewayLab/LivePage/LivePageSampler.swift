@@ -49,7 +49,7 @@ final class LivePageSampler: @unchecked Sendable {
         }
     }
 
-    /// Sends every viewer the last state, and closes the streams.
+    /// Sends every viewer a last event, and closes the streams.
     func stop() {
         condition.withLock {
             isStopping = true

@@ -11,7 +11,7 @@ import Reactor
 /// - `GET /history?phone`: the known facts about a phone, by its number.
 /// - `POST /press?action`: presses a button (`PageAction`).
 final class LivePageServer: Sendable {
-    /// The most viewers at one time. Up to `streamBytesMax` may wait for each of them. (R4)
+    /// The maximum number of viewers at one time. Up to `streamBytesMax` may wait for each of them. (R4)
     static let viewersMax = 8
     private static let streamBytesMax = 1 << 20
 
@@ -72,7 +72,7 @@ final class LivePageServer: Sendable {
         }
     }
 
-    /// Sends every viewer the last state, and stops the server.
+    /// Sends every viewer a last event, and stops the server.
     func stop() {
         sampler.stop()
         server.requestStop()

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// The state that a run and its live page share. The run reports its progress and what the page may query,
+/// What a run and its live page share. The run reports its progress and what the page may query,
 /// and takes what visitors have requested. Any thread may use it.
 final class LivePageState: Sendable {
     /// How the page asks a worker's Redis and results about an activity, with `causeway inspect`.
@@ -19,7 +19,8 @@ final class LivePageState: Sendable {
         var inspectCommandLine: InspectCommandLine?
     }
 
-    /// The most button presses that wait until the run or the sampler carries them out. Further presses are refused.
+    /// The maximum number of button presses that wait until the run or the sampler carries them out. Further presses
+    /// are refused.
     static let pressesMax = 8
 
     private struct State {

@@ -4,7 +4,7 @@ import Numbers
 /// Writes one event of the page's stream from pieces of JSON. The pieces are not parsed, and are copied only
 /// once, because each viewer gets four events a second.
 struct PageEventWriter {
-    /// The most phones that events describe in full. The page shows these phones large, as many as fit.
+    /// The maximum number of phones that events describe in full. The page shows these phones large, as many as fit.
     static let largePhonesMax = 24
 
     /// Returns the numbers of the phones that events describe in full. They are spread evenly over all phones, so that

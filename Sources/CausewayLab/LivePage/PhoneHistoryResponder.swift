@@ -8,7 +8,7 @@ import HTTP
 /// One thread answers the requests one after another, so at most one process of `causeway inspect` runs at a
 /// time.
 final class PhoneHistoryResponder: @unchecked Sendable {
-    /// The most requests that wait. Further requests are refused.
+    /// The maximum number of requests that wait. Further requests are refused.
     static let requestsMax = 8
     private static let inspectionTimeoutMilliseconds: Int64 = 10_000
     private static let inspectedResultsMax = 8

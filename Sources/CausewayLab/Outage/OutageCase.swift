@@ -115,14 +115,14 @@ struct OutageStep {
         /// Starts a worker or a Redis that does not run. A Redis starts without data.
         case start(OutageProcess)
         /// Sends SIGTERM to a worker. It must end within its drain time and a tolerance. Its exit code must be 0,
-        /// unless a part is frozen.
+        /// unless a part is frozen at the SIGTERM.
         case stop(OutageProcess)
         case flushRedis
         /// Cuts the connection from the primary to its replica.
         case cutReplication
         case installValidKey
-        /// Gives all activities that an app itself began new update tokens. The run copies their
-        /// registrations to Kafka only after `resumeRegistrations`.
+        /// Gives new update tokens to all activities that an app itself began. The run copies the registrations of
+        /// these tokens to Kafka only after `resumeRegistrations`.
         case rotateTokens(app: String)
         case resumeRegistrations
     }

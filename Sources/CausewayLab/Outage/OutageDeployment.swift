@@ -228,7 +228,7 @@ final class OutageDeployment {
     private func freeze(_ part: OutageProcess) throws(LabError) {
         let process = try process(part)
         if case .simulator(let environment) = part {
-            // Cut the simulator's connections before it freezes. Otherwise it would read the pushes in its
+            // Cut the simulator's connections before it freezes. If they stayed open, it would read the pushes in its
             // sockets when it runs again.
             try simulator(environment).cutConnections()
             try simulator(environment).isFrozen = true

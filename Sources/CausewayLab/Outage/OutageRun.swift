@@ -3,8 +3,8 @@ import Glibc
 import Kafka
 
 /// Plays one case. One thread writes the commands, carries out the steps, copies registrations, and reads results. The
-/// run ends when all phones have shown the right state for a while, and all commands have had results for this time. It
-/// ends at the latest when the case's time limit has passed.
+/// run ends when, for `observationMilliseconds`, all phones have shown the right state and all commands have had a
+/// result. It ends at the latest when the case's `recoveryMillisecondsMax` has passed.
 final class OutageRun {
     private static let pollIntervalMicroseconds: UInt32 = 10_000
     private static let registrationCopyIntervalMilliseconds: Int64 = 100

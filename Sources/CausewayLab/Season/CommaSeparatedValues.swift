@@ -7,7 +7,7 @@ struct CommaSeparatedValues {
         var fields: [String]
     }
 
-    /// The most rows of a file. No real season has so many, and a larger file is refused.
+    /// The maximum number of rows of a file. No real season has so many, and a larger file is refused.
     static let rowCountMax = 1_000_000
     static let fieldCountMax = 64
 

@@ -9,7 +9,7 @@ struct MatchCommands {
     /// The start command: for the followers whose activity the server starts, or for the devices that have
     /// joined the audience.
     var start: CommandTemplate
-    /// The commands after the start: one for each ball, and one for the end of the match.
+    /// The commands after the start, one for each frame: each shows a ball or the end of the match.
     var frames: [CommandTemplate]
     /// The state that the phones show at the end.
     let finalState: MatchState

@@ -26,8 +26,8 @@ struct Timeline {
         let longest = max(1, ballSecondsByMatch.map { $0.last ?? 0 }.max() ?? 1)
         events = []
         for (index, ballSeconds) in ballSecondsByMatch.enumerated() {
-            // The matches start at different times, spread over at most a twentieth of the whole time. Otherwise all
-            // innings breaks would come at the same time.
+            // The matches start at different times, spread over at most a twentieth of the whole time. If they started
+            // together, all innings breaks would come at the same time.
             let startOffsetSecondsMax = min(longest - (ballSeconds.last ?? 0), longest / 20)
             let start = matches.count > 1 ? startOffsetSecondsMax * index / (matches.count - 1) : 0
             for (frame, second) in (ballSeconds + [(ballSeconds.last ?? 0) + Self.secondsToResult]).enumerated() {

@@ -1,6 +1,6 @@
 import Numbers
 
-/// The text page of a plan: the demand, the sizes that the demand needs, the costs behind them, and notes.
+/// The printed text of a plan: the demand, the sizes that the demand needs, the costs behind them, and notes.
 enum PlanText {
     static func makePage(
         demandLines: [(String, String)],

@@ -40,8 +40,8 @@ package struct TopicPlan: Sendable {
     package func makeTopics(_ names: WorkerConfiguration.Kafka.Topics) -> [NewTopic] {
         let lowTrafficPartitions = min(partitions, Self.lowTrafficPartitionsMax)
         return [
-            // Commands are kept 24 hours. A backlog after a longer outage is useless, because an activity
-            // lives 12 hours.
+            // Commands are kept 24 hours. A backlog after a longer outage is useless, because phones show an activity
+            // for at most 12 hours.
             makeTopic(.commands, names.commands, partitions, hours: 24),
             // Registrations have no retention time, because the newest token of each activity or device must be kept.
             makeTopic(.registrations, names.registrations, partitions),

@@ -10,7 +10,7 @@ extension ChannelKeeper {
     func maintain(_ managedEnvironment: ManagedEnvironment) async throws(ChannelRefusal) {
         // If channels are not in use, only report the register: write nothing to Redis and do not call APNs. Channels
         // are not in use if the configuration gives no audience a channel, this process has never seen the register
-        // complete, and the register is empty.
+        // complete, and the register has no entry and no intent.
         let uncheckedContent = try readRegisterAsIs(managedEnvironment)
         guard
             managedEnvironment.isConfigured || registersSeenComplete.contains(managedEnvironment.appEnvironment)
@@ -41,7 +41,7 @@ extension ChannelKeeper {
     /// Runs `body` for each item. A lasting refusal concerns one channel, so the loop continues with the
     /// other items.
     ///
-    /// - Returns: the first lasting refusal.
+    /// - Returns: the first lasting refusal; nil if there was none.
     /// - Throws: a transient refusal, at once. A service is probably down, and each further item would wait for its
     ///   timeout too.
     private func actOnEach<Item: Sendable>(

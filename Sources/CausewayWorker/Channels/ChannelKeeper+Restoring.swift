@@ -7,12 +7,12 @@ import Redis
 /// worker creates a channel, begins to delete one, or reports one as missing. So phones keep the channel that they
 /// know.
 extension ChannelKeeper {
-    /// The most attempts of one call of ``restore(_:attemptsMax:)``. The call makes another attempt if another process
-    /// deleted a channel, or Redis lost the register, during the previous attempt. So a register that changes all the
-    /// time does not occupy the keeper forever.
+    /// The maximum number of attempts in one call of ``restore(_:attemptsMax:)``. The call makes another attempt if
+    /// another process deleted a channel, or Redis lost the register, during the previous attempt. With the limit, a
+    /// register that changes all the time does not occupy the keeper forever.
     private static let restorationAttemptsMax = 8
     /// How long the keeper waits after a failed restoration before it tries again. If the topic could not be read,
-    /// requests that need it fail at once in this time. So they do not wait for Kafka's timeout.
+    /// requests that need it fail at once in this time and do not wait for Kafka's timeout.
     static let restorationPauseMilliseconds: Int64 = 5_000
 
     /// Returns an audience's entry. If the register has no entry and is incomplete, restores the register and looks

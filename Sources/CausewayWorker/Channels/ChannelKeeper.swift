@@ -24,9 +24,9 @@ package actor ChannelKeeper {
         var management: ChannelManagement
     }
 
-    /// The interval of the periodic work. An intent counts after one minute
-    /// (``Reconciliation/clockSkewMillisecondsMax``). So two minutes after a failed creation at most, the keeper looks
-    /// for its channel.
+    /// The interval of the periodic work. A failed creation may leave an intent, which counts when it is one minute old
+    /// (``Reconciliation/clockSkewMillisecondsMax``). So at most two minutes after the failure, the keeper looks for a
+    /// channel that the creation left at APNs.
     static let maintenanceInterval = Duration.seconds(60)
     /// The interval between checks whether Redis has lost the register. It is short, because an admission does not know
     /// the audiences' channels until the register is restored.

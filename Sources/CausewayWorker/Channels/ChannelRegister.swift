@@ -123,7 +123,7 @@ final class ChannelRegister {
     // MARK: - Restoring
 
     private static let completenessField = Array("t:".utf8)
-    /// The most entries that one call to Redis writes.
+    /// The maximum number of entries that one call to Redis writes.
     private static let entriesPerBatchMax = 256
 
     private static func isComplete(_ value: [UInt8]?) -> Bool { value.map { $0.first != UInt8(ascii: "?") } ?? false }
@@ -198,7 +198,8 @@ final class ChannelRegister {
         try hashes.isLeased(key(appEnvironment, "create:\(audience)"))
     }
 
-    /// - Parameter name: names the periodic work that the lease is for. Only one worker at a time has the lease.
+    /// - Parameter name: names the periodic work that the lease is for. Only one worker at a time has the lease,
+    ///   unless Redis loses it.
     func acquireLease(_ name: String, _ appEnvironment: AppEnvironment, milliseconds: Int64)
         throws(RedisError)
         -> SharedHashes.Lease?

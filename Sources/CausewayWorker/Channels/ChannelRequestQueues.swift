@@ -8,9 +8,10 @@
 /// This is a class, because Swift allows no mutating `async` call on a struct that an actor owns. Only the
 /// actor ``ChannelKeeper`` uses the class.
 final class ChannelRequestQueues {
-    /// The most requests that run at one time. The owner of a permit runs one request after another.
+    /// The maximum number of requests that run at one time. The owner of a permit runs one request after another.
     static let permitsMax = 16
-    /// The most requests that run or wait here. Further requests stay in the `AsyncStream` that the lanes write to.
+    /// The maximum number of requests that run or wait here. Further requests stay in the `AsyncStream` that the lanes
+    /// write to.
     static let requestsMax = 4_096
 
     private struct AudienceKey: Hashable {

@@ -34,7 +34,7 @@ package struct Reconciliation: Equatable, Sendable {
         }
     }
 
-    /// Channels that other programs created, or may have created.
+    /// Channels that stay, because other programs created them or may have created them.
     package var possiblyForeignChannels: [String] = []
     /// Channels to delete. No entry names them, and there are at least as many intents as such channels, so Causeway's
     /// own attempts may have created them. With `deletesUnknown`, also the channels that other programs created, or

@@ -60,7 +60,6 @@ struct AssignmentTable {
     /// The entry of each partition, ordered by partition, then by topic; nil: not assigned.
     private var entries: [Entry?] = []
     private var nextAssignmentNumber: UInt32 = 1
-    /// The number of partitions that each core has.
     private var partitionCounts: [LaneCore: Int] = [:]
 
     private static func entryIndex(_ topic: Int32, _ partition: Int32) -> Int? {

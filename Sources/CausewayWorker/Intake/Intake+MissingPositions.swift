@@ -42,8 +42,8 @@ extension Intake {
     /// If the committed offset is no longer in the log, records are lost. That partition stops until an
     /// operator decides.
     ///
-    /// One request covers all partitions. If a request gets no answer, this call makes no further request, so that
-    /// the thread does not block longer.
+    /// One request fetches the committed offsets of all these partitions. If this request or a seek fails, the call
+    /// ends, so that the thread does not block longer.
     func recoverPartitionsWithoutPosition() {
         guard partitionsWithoutPosition.isRequestDue(nowMilliseconds: loop.nowMilliseconds) else { return }
         announceBlocking(milliseconds: 2 * Int64(Consumer.requestTimeoutMilliseconds))

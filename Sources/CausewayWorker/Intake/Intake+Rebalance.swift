@@ -66,7 +66,7 @@ extension Intake {
             rereading.remove(partition)
             pausedPartitions.remove(partition)
         }
-        // Again, because the worker now has fewer partitions.
+        // This call comes again, because it also reports the number of partitions, which is lower now.
         noteMembership(.joining)
     }
 
@@ -130,7 +130,8 @@ extension Intake {
             publishMetricsIfDue()
             if drainingPartitions.allSatisfy({ assignments[$0]?.isDrained ?? true }) { return }
             loop.refreshClock()
-            // If a stop is requested during a rebalance, the drain ends at the earlier of the two deadlines.
+            // If a stop is requested during a rebalance, the drain ends at the deadline of the rebalance or of the
+            // stop, whichever is earlier.
             let remainingMilliseconds =
                 min(revocationEndMilliseconds, stopSchedule?.drainEndMilliseconds ?? .max) - loop.nowMilliseconds
             guard remainingMilliseconds > 0, !signals.isStoppingAtOnce else {

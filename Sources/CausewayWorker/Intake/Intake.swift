@@ -22,7 +22,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     static let fanoutTopicIndex: Int32 = 3
     static let topicCount = 4
 
-    /// The most records and other events that the thread polls before it does its other work.
+    /// The maximum number of records and other events that the thread polls before it does its other work.
     static let recordsPerTurnMax = LaneMailbox.inboxCapacity
     /// The least time between two turns of this thread (passes of its event loop). Each turn polls librdkafka. The cost
     /// of waking threads is the same for a turn with one record and a turn with a hundred.

@@ -12,7 +12,7 @@ struct IntakeSetup: @unchecked Sendable {
     var mailboxes: [LaneMailbox]
     var wakeup: Wakeup
     var drainMilliseconds: Int64
-    /// The most bytes of records that may wait in a lane's inbox. Only a record that is alone there may have more.
+    /// The maximum number of bytes of the records in a lane's inbox. Only a record that is alone there may have more.
     var inboxBytesMax: Int
     var rereading: RereadingPartitions
     var registry: MetricRegistry

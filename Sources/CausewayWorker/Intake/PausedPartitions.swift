@@ -13,7 +13,7 @@ import Kafka
 /// Times are monotonic. A record's header names its due time by the wall clock. Only the remaining wait is
 /// kept, so later changes of the wall clock have no effect.
 struct PausedPartitions {
-    /// Paused partitions resume at whole multiples of this time. A pause discards fetched records, so each
+    /// A pause usually ends at a whole multiple of this time. A pause discards fetched records, so each
     /// resume should find all records that come due in one second.
     static let resumeIntervalMilliseconds: Int64 = 1_000
     /// The longest delay that can be configured. A record is due at most this long after its timestamp, so a wrong
@@ -56,7 +56,6 @@ struct PausedPartitions {
         (dueMilliseconds + resumeIntervalMilliseconds - 1) / resumeIntervalMilliseconds * resumeIntervalMilliseconds
     }
 
-    /// Removes and returns the partitions that are due.
     mutating func takeDue(nowMilliseconds: Int64) -> [TopicPartition] {
         dueMilliseconds.isEmpty ? [] : removeEntries { $1 <= nowMilliseconds }
     }

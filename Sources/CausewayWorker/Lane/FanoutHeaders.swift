@@ -18,7 +18,7 @@ import LiveActivity
 /// A release that does not know the last three headers ignores them. If the command has a trace, the record also has
 /// the trace headers.
 enum FanoutHeaders {
-    /// The most headers of a fan-out record, without the two of the trace.
+    /// The maximum number of headers of a fan-out record, without the two of the trace.
     static let headersMax = 6
     private static let stateNumberCount = 15
     /// The accepted range of times in `state`. No worker writes a time outside this range.

@@ -6,7 +6,6 @@ import Reactor
 
 /// Counts and publishes a lane's metrics about its rounds.
 extension Lane {
-    /// Counts a record of the audience core that Kafka has acknowledged.
     func countAcknowledged(_ production: AudienceProduction) {
         let appIndex = audiences.appIndex(of: production)
         if production.kind == .invalidation { metrics.add(.invalidations, appIndex) }

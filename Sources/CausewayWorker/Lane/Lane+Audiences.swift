@@ -119,8 +119,8 @@ extension IncomingMembershipChange {
 // MARK: - Store
 
 extension Lane {
-    /// In one turn, at most this many calls of each kind to unreachable servers are moved behind the other calls.
-    /// Without the limit, the loop would not end when no server is reachable.
+    /// In one turn, at most this many calls about audiences to unreachable servers are moved behind the other calls,
+    /// and as many calls about activities. Without the limit, the loop would not end when no server is reachable.
     private static let postponedAudienceCallsPerTurnMax = 256
 
     func performAudienceStoreCalls() {

@@ -26,13 +26,13 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
     /// as many requests as it has streams. The wait for a turn lengthens the round trip, so it must be short: 20,000
     /// pushes on one connection take 0.75 s, but 1.3 s if each turn waits 4 ms.
     static let fullPoolTurnSpacingMicroseconds: Int64 = 1_000
-    /// The most records that one turn takes from the inbox. This bounds the duration of a turn. Newer states
-    /// replace older ones within such a batch.
+    /// The maximum number of records that one turn takes from the inbox. This bounds the duration of a turn. Newer
+    /// states replace older ones within such a batch.
     static let recordsPerTurnMax = 4_096
     /// While a lane takes records, it produces the pending results after every 256 records. In a backlog, most of
     /// these records finish at once, and their memory is then still in the processor's cache.
     static let recordsBetweenProductions = 256
-    /// The most delivery reports that one turn takes. This bounds the duration of a turn.
+    /// The maximum number of delivery reports that one turn takes. This bounds the duration of a turn.
     static let deliveryReportsPerTurnMax = 16_384
     /// How many delivery reports ahead a record is prefetched. A lane handles about six reports in the time
     /// of one memory access.

@@ -123,7 +123,7 @@ final class LaneMailbox: Sendable {
     /// such a run, because the other lanes get no records while this inbox is full. With room for 8,192 records, a
     /// backlog left a tenth of two cores idle. Room for 32,768 was no better.
     static let inboxCapacity = 16_384
-    /// The most partitions that the lane's two cores have together.
+    /// The maximum number of partitions that the lane's two cores have together.
     static let partitionsMax = Delivery.partitionsMax + Audiences.partitionsMax
     /// The number of orders that may wait for the lane. Most orders are about one partition, and a lane takes all
     /// orders at the beginning of a turn. Even if the lane takes none meanwhile, the ring has room for a rebalance in

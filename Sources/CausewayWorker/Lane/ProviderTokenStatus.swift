@@ -1,11 +1,11 @@
 import Delivery
 
-/// What one lane's pool last learned about its app's provider token, and when the lane must write this to the worker's
-/// condition.
+/// What one lane's pool last learned about its app's provider token, and when the lane must write this to
+/// `WorkerCondition`.
 ///
-/// All lanes share the condition under one lock, so a lane writes a changed status at once and an unchanged one
-/// seldom. It does repeat an unchanged one: the last write decides for the whole worker, and the lane that wrote last
-/// may have no traffic any more.
+/// All lanes share that object under one lock, so a lane writes a changed status at once and an unchanged one seldom.
+/// It does repeat an unchanged one: the last write decides for the whole worker, and the lane that wrote last may have
+/// no traffic any more.
 struct ProviderTokenStatus {
     /// The time between two writes of an unchanged status.
     static let repetitionMilliseconds: Int64 = 10_000

@@ -18,8 +18,8 @@ struct DueActivitySelection: Equatable {
 
     /// - Parameters:
     ///   - rank: the rank at which the page begins.
-    ///   - pageNamesMax: the most names that a page has.
-    ///   - claimsMax: the most names to claim.
+    ///   - pageNamesMax: the maximum number of names on a page.
+    ///   - claimsMax: the maximum number of names to claim.
     ///   - apps: the bundle ids of the worker's apps.
     ///   - ageMillisecondsMax: the worker also claims activities of unknown apps that are overdue for this
     ///     long. They are too old to be ended, and the claim removes them from the timetable.

@@ -16,21 +16,21 @@ actor LifetimeKeeper {
     static let pollInterval = Duration.seconds(1)
     /// The length of an activity's first claim: longer than a command usually takes. Each further claim lasts twice as
     /// long as the one before, up to 32 times this length. A command may wait for APNs for hours, and each claim writes
-    /// another one.
+    /// another command.
     static let leaseMilliseconds: Int64 = 20_000
     /// An activity that could not be ended within this time after the known beginning of its life is forgotten, because
     /// iOS has ended the activity and removed it from the Lock Screen. A new start that could not be sent within this
     /// time is forgotten too. Until then the activity is claimed again, even if Kafka or APNs is down for hours.
     static let ageMillisecondsMax: Int64 = 12 * 3_600_000
-    /// The most activities that one poll claims from one timetable.
+    /// The maximum number of activities that one poll claims from one timetable.
     static let claimsMax = 128
-    /// The most due activities of one timetable that one poll reads. These are more than `claimsMax`, because the
-    /// worker does not claim activities of unknown apps.
+    /// The maximum number of due activities that one poll reads from one timetable. It is larger than `claimsMax`,
+    /// because the worker does not claim activities of unknown apps.
     static let pageNamesMax = 1_024
     /// One in this many polls reads a timetable from its front. So if an activity is before the rank at which the
     /// other polls read, it waits only a few seconds.
     private static let pollsPerFrontRead = 8
-    /// The most unknown apps that the worker logs.
+    /// The maximum number of unknown apps that the worker logs.
     private static let unknownAppsMax = 64
 
     private let executor = BlockingExecutor(label: "lifetime keeper")
@@ -46,7 +46,6 @@ actor LifetimeKeeper {
     /// For each timetable: the rank (position) at which the next poll begins to read.
     private var nextRanks = [Int](repeating: 0, count: LifetimeKey.timetableCount)
     private var pollCount = 0
-    /// Unknown apps that are logged already.
     private var loggedUnknownApps: Set<[UInt8]> = []
 
     init(
@@ -192,6 +191,5 @@ actor LifetimeKeeper {
 }
 
 extension WorkerConfiguration {
-    /// Whether any policy limits the lifetime of activities.
     var limitsLifetimes: Bool { policies.contains { $0.lifetimeSeconds > 0 } }
 }

@@ -9,8 +9,8 @@ import Observability
 /// A backlog of any size fits. A lane that has used up its bytes takes no more records, so its inbox fills
 /// and the Kafka thread pauses its partitions.
 struct MemoryBudget: Equatable {
-    /// The least memory that is assumed for a process without a limit: enough for four lanes with about 60,000 commands
-    /// each.
+    /// A process without a limit is assumed to have at least this memory: enough for four lanes with about 60,000
+    /// commands each.
     static let defaultTotalBytes: Int64 = 1 << 30
     /// The part of a control group's limit that the budget uses, per cent. The rest is for memory that the
     /// group counts and the budget does not: socket buffers, the kernel's tables, and unused memory between

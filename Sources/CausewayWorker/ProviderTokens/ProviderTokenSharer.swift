@@ -16,8 +16,8 @@ actor ProviderTokenSharer {
     /// How long the lease to sign a shared token lasts. Only the worker that has the lease signs this token. If this
     /// worker dies, another one signs after this time.
     static let leaseMilliseconds: Int64 = 10_000
-    /// The most polls before the first push, while another worker is signing. If there is no shared token after them,
-    /// this worker signs a token of its own. So a worker's start waits only about 3 s for another worker.
+    /// The maximum number of polls before the first push, while another worker is signing. If there is no shared token
+    /// after them, this worker signs a token of its own. So a worker's start waits only about 3 s for another worker.
     static let firstPollsMax = 15
 
     private let executor = BlockingExecutor(label: "fleet tokens")

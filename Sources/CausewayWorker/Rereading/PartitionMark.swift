@@ -73,7 +73,7 @@ struct PartitionStatus: Equatable, Sendable {
 /// What a worker must do about the marks of one partition. This type only decides; ``StoreWatch`` reads and
 /// writes the marks. (R24)
 enum MarkStep: Equatable {
-    /// Do nothing: the primaries lack nothing, or the rereading of the records is under way.
+    /// Do nothing: the primaries lack nothing and have the newest marks, or the rereading of the records is under way.
     case keep
     /// Write newer marks to these primaries, because more of the partition's records are settled.
     case advance([Int])

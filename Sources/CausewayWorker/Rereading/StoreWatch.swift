@@ -18,8 +18,8 @@ actor StoreWatch {
     /// marks at once.
     static let assignmentCheckInterval = Duration.milliseconds(100)
     /// In a cluster, each mark has copies in several hash slots of a primary. So if a slot moves to another primary, a
-    /// copy of the mark moves too. A mark has 128 copies in a cluster, so a usual poll renews only the first copy on
-    /// each primary. One in this many polls renews all copies.
+    /// copy of the mark moves too, and that primary does not count as emptied. A mark has 128 copies in a cluster, so a
+    /// usual poll renews only the first copy on each primary. One in this many polls renews all copies.
     private static let pollsPerRenewal = 30
 
     private let executor = BlockingExecutor(label: "store watch")

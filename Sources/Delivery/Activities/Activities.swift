@@ -114,7 +114,6 @@ struct Activities: ~Copyable {
     /// Returns the activity's slot. The pointer is valid until the next allocation.
     func address(of activity: UInt32) -> UnsafePointer<ActivitySlot> { slots.address(of: activity) }
 
-    /// Returns the activity with this id, and adds the activity if it is not known.
     mutating func findOrAdd(_ appIndex: UInt16, _ identifier: UnsafeRawBufferPointer) -> UInt32 {
         let hash = activityHash(seed: seed, appIndex: appIndex, identifier: identifier)
         let existingActivity = table.find(hash) { index in
@@ -135,7 +134,6 @@ struct Activities: ~Copyable {
         return index
     }
 
-    /// Forgets an activity that has nothing waiting and nothing under way.
     mutating func remove(_ activity: UInt32) {
         let slot = slots.address(of: activity)
         precondition(slot.pointee.phase == .idle && slot.pointee.waitingList.isEmpty)
@@ -146,8 +144,8 @@ struct Activities: ~Copyable {
 
     // MARK: - Phases
 
-    /// Enters a phase that has no timer (R7). Inlined: where the phase is a constant, the compiler removes the tests for
-    /// the other phases.
+    /// Enters a phase that has no timer (R7). Inlined: where the phase is a constant, the compiler removes the tests
+    /// for the other phases.
     @inline(__always)
     mutating func enter(_ phase: ActivityPhase, _ activity: UInt32) {
         precondition(!phase.hasTimer)

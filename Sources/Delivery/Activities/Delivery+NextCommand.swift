@@ -2,15 +2,15 @@ import LiveActivity
 
 /// Begins an activity's next command, makes the activity wait, or removes it.
 extension Delivery {
-    /// Ends a batch of `receive` calls, and begins the next command of each activity that got a command in the batch.
-    /// At this time, newer states of the batch have replaced older ones.
+    /// Ends a batch of `receive` calls. Activities without a current command that got a command in the batch begin it,
+    /// or wait. By now, newer states of the batch have replaced older ones.
     public mutating func endBatch(now: Moment) {
         while let activity = activities.popActivityQueuedToBegin() { beginNextCommand(of: activity, now: now) }
     }
 
     /// Advances the core to the time `now`. Begins the next command of each activity whose wait is over, or retries
-    /// its current one. Also ends the pauses of store calls and productions, defers commands, ends reading
-    /// ahead, and frees blocks.
+    /// its current one. If the time for it has come, the core also makes paused store calls and productions again,
+    /// defers commands, ends reading ahead, and frees unused blocks.
     public mutating func advance(now: Moment) {
         storeQueue.endPausesIfDue(now: now)
         productions.endPauseIfDue(now: now)
@@ -159,7 +159,7 @@ extension Delivery {
         return min(pauseEnd, now.monotonicMilliseconds + configuration.deferAfterMilliseconds / 2)
     }
 
-    /// Ends the turn of the current command: returns its credit and begins the activity's next command. The caller has
+    /// Ends the work on the current command: returns its credit and begins the activity's next command. The caller has
     /// finished the command, replaced it, put it back, or made it wait for a carrier.
     mutating func endCurrentCommand(_ activity: UInt32, now: Moment) {
         let hadCredit = activities[activity].phase.holdsCredit

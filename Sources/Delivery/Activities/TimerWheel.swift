@@ -65,7 +65,7 @@ struct TimerWheel: ~Copyable {
         count -= 1
     }
 
-    /// Moves the activities that are due to `dueIndices`: those of all slots that have begun by `nowMilliseconds`.
+    /// Appends the due activities of all slots that have begun by `nowMilliseconds` to `dueIndices`.
     mutating func fire(nowMilliseconds: Int64, into dueIndices: inout IndexQueue<UInt32>) {
         let nowTick = nowMilliseconds / Self.slotMilliseconds
         guard nowTick > firedTick else { return }

@@ -5,8 +5,8 @@ struct DeferralState: BitwiseCopyable {
     /// How often the command has been deferred, over all its readings.
     private(set) var count: UInt16 = 0
     private(set) var cause = DeferralCause.pool
-    /// Whether the push has been offered to its pool: `reviewPoolQueues` found it ready at an earlier check, and the
-    /// lane did not hold the pool's pushes back. Only then may a ready push be deferred because of its pool.
+    /// Whether the push has been offered to its pool: `reviewPoolQueues` found it ready at its last check, and the lane
+    /// was not reading ahead after an outage of the pool. Only then may a ready push be deferred because of its pool.
     var wasOffered = false
     /// The activity's `serviceFaultCount` at the time when the command was deferred.
     var serviceFaultCount: UInt8 = 0
@@ -29,7 +29,7 @@ struct DeferralWait: BitwiseCopyable {
     /// How late a deferred command may be read again. Later, the activity no longer waits for it.
     static let latenessMillisecondsMax: Int64 = 5_000
 
-    /// The end of the wait, a monotonic time; `.min`: nothing is expected.
+    /// The end of the wait, a monotonic time; `.min`: there is no wait.
     private(set) var untilMilliseconds: Int64 = .min
     /// The version of the newest alert among the deferred commands that the activity expects.
     private(set) var alertVersion: Version?
@@ -45,8 +45,8 @@ struct DeferralWait: BitwiseCopyable {
     @inline(__always)
     func isOngoing(now: Moment) -> Bool { untilMilliseconds > now.monotonicMilliseconds }
 
-    /// Ends the wait for a deferred command that was read again. If this command pauses, the wait is for its pause. The
-    /// pause of another command, which was read again before, stays.
+    /// Ends the wait for a deferred command that was read again. If this command pauses, the activity then waits for
+    /// the end of that pause. If the activity already waits for the pause of an earlier command, that wait stays.
     mutating func end(pausingFor milliseconds: Int64, now: Moment) {
         if !isPause { self = DeferralWait() }
         guard milliseconds > 0 else { return }

@@ -51,7 +51,8 @@ extension Delivery {
         let pauseMilliseconds = min(deferral.pauseEndMilliseconds - now.wallMilliseconds, Self.pauseMillisecondsMax)
         activities[activity].deferralWait.end(pausingFor: pauseMilliseconds, now: now)
         // A start after a lifetime is not in the waiting list yet: Redis first checks the lifetime. So newer commands
-        // still wait for this start, until it is admitted. If the check ends it, they wait until the wait is over.
+        // still wait for this start, until it is admitted. If the check ends it, they wait until
+        // `StartWait.untilMilliseconds`.
         if records[record].isStart, !records[record].isLifetimeRestart {
             activities[activity].startWait.end(records[record].version)
         }

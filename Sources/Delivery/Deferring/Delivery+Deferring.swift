@@ -48,8 +48,8 @@ extension Delivery {
     /// is more than half full.
     private static var shortDeferAfterMilliseconds: Int64 { 1_000 }
 
-    /// Begins to write a command to the deferred topic. The caller has removed the command from its waiting
-    /// list, or has ended its turn as the current command.
+    /// Begins to write a command to the deferred topic. The caller has removed the command from its waiting list, or
+    /// has made sure that it is no longer its activity's current command.
     private mutating func deferCommand(_ record: UInt32, _ cause: DeferralCause, now: Moment) {
         records.completeBody(of: record)
         writeDefaultIdentifierIfMissing(of: record)
@@ -66,7 +66,7 @@ extension Delivery {
 
     /// Notes that the activity expects a deferred command. Newer states then wait for it, if they must
     /// (`awaitsDeferredCommand`). Does nothing if the lane has more activities than its limit of records, because each
-    /// wait keeps the slot of an activity. Redis then decides about each state.
+    /// wait keeps the slot of an activity. Then only Redis decides which state is the newest.
     private mutating func awaitDeferredCommand(_ record: UInt32, now: Moment) {
         guard activities.count <= records.limit else { return }
         let delayMilliseconds = configuration.deferredDelayMilliseconds + DeferralWait.latenessMillisecondsMax
@@ -100,8 +100,8 @@ extension Delivery {
     }
 
     /// Defers the overdue starts at the front of the waiting list, and the overdue commands behind a start, which would
-    /// wait for it (`StartWait`). Called after the activity's current command was deferred. If its successors stayed,
-    /// they would be in the lane as long as that command is read again and deferred again before their turn comes.
+    /// wait for it (`StartWait`). Called after the activity's current command was deferred. That command may be read
+    /// and deferred again and again. Its successors would stay in the lane all that time, because they come after it.
     private mutating func deferOverdueSuccessors(
         of activity: UInt32,
         areBehindStart: Bool,

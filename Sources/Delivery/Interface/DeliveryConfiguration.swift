@@ -29,8 +29,8 @@ public struct DeliveryConfiguration: Sendable {
     public static let policiesMax = 64
 
     public var apps: [App]
-    /// The policies, 1 to ``policiesMax``. A command may name one of them. Otherwise its app's default policy
-    /// applies.
+    /// The policies, 1 to ``policiesMax``. A command may name one of them. If it names none, its app's default
+    /// policy applies.
     public var policies = [Policy(name: "default")]
     /// The names of the topics that the core reads. The default id of a command begins with the name of the topic from
     /// which the command was first read.
@@ -69,7 +69,7 @@ public struct DeliveryConfiguration: Sendable {
     /// `deferAfterMilliseconds`, the default is chosen so that offsets are settled within a minute.
     public var deferredDelayMilliseconds: Int64 = 30_000
     /// If a lane is behind by more than this many records of the commands topic, it begins to read ahead. While it
-    /// reads ahead, it begins no command. So a backlog costs one push for each activity.
+    /// reads ahead, it begins no command, so newer states replace most of the backlog before anything is sent.
     public var readAheadLagRecords: Int64 = 10_000
     /// The longest time that a lane reads ahead without a break, even if it is still far behind.
     public var readAheadMillisecondsMax: Int64 = 30_000

@@ -29,8 +29,8 @@ public struct Production: Sendable, Equatable, BitwiseCopyable {
 /// How the production of a record ended.
 public enum ProductionReport: Sendable {
     case acknowledged
-    /// Kafka did not take the record. The core produces it again; or, if it is a deferred command whose pool sends
-    /// again, the core queues the command for its activity.
+    /// Kafka did not take the record. The core produces it again. Only a deferred command may return to its activity
+    /// instead, if its pool sends again.
     case failed
     /// The broker or the Kafka client refuses the record because of its size.
     case tooLarge

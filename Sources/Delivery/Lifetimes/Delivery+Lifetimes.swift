@@ -215,8 +215,8 @@ extension Delivery {
     /// policy limits the lifetime, also reports to the timetable that the activity was alive, because Redis may have
     /// lost this.
     ///
-    /// Redis does not learn the version of two starts. A start that is too old would make updates known that Redis
-    /// should call `expired`. And a restart after a lifetime is superseded by any end of the producer.
+    /// Redis does not learn the version of two kinds of starts: of a start that is too old, because Redis should call
+    /// its updates `expired`; and of a restart after a lifetime, because any end of the producer supersedes it.
     mutating func settleRereadStart(
         _ record: UInt32,
         _ command: Command,

@@ -15,8 +15,8 @@ package struct PartitionLedger: ~Copyable {
         case settledBefore
     }
 
-    /// The number of bits in the ring of bits; a power of two, because bits of the offset are the index. A
-    /// record waits if its offset is this far above the committable offset.
+    /// The number of bits in the ring of bits; a power of two, because bits of the offset are the index. While a
+    /// received record is unsettled, a record this far above the committable offset waits.
     let windowOffsets: Int
     private let settledBits: UnsafeMutablePointer<UInt64>
     /// The next offset to read after a restart. It never falls once the lane has received a record.

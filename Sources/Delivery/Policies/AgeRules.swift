@@ -44,8 +44,8 @@ package enum AgeRules {
         return nowMilliseconds - registeredAtMilliseconds > ageMillisecondsMax
     }
 
-    /// Whether an update or end is so old that the system does not show its activity any more. If Redis also has no
-    /// version of the activity, the command ends as `expired`.
+    /// Whether an update is so old that the system has ended its activity, or an end so old that the Lock Screen no
+    /// longer shows its activity. If Redis also has no version of the activity, the command ends as `expired`.
     @inline(__always)
     package static func isStateTooOld(timestamp: Int64, isEnd: Bool, now: Int64) -> Bool {
         now - timestamp > (isEnd ? endAgeSecondsMax : updateAgeSecondsMax)

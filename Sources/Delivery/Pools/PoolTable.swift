@@ -24,8 +24,8 @@ extension PoolKey.Kind {
 ///
 /// No pool takes another pool's credits. If an activity's environment is not known, the activity uses the
 /// production pool's credits, or the sandbox pool's if the app has no other pool. While the production pool of an app
-/// with both pools is blocked, such activities use credits of a third kind. Otherwise a sandbox activity among them
-/// would wait for the production pool.
+/// with both pools is blocked, such activities use credits of a third kind, so that a sandbox activity among them does
+/// not wait for the production pool.
 final class PoolTable {
     /// While a pool is blocked and this many of its credits are taken, no further credit is free. The answers to the
     /// pushes with these credits show when the pool works again. All other commands wait without an admission, so they
@@ -61,7 +61,7 @@ final class PoolTable {
     /// The number of pushes and activities in the queues of all pools. While it is 0, the core skips its regular review
     /// of all pools.
     private(set) var queuedCount = 0
-    /// Whether a blocked pool has begun to send again since the last `takePoolRecovery`.
+    /// Whether an answer has ended the block of a pool since the last `takePoolRecovery`.
     private var hasPoolRecovered = false
 
     init(configuration: DeliveryConfiguration, activitiesMax: Int) {
@@ -100,8 +100,8 @@ final class PoolTable {
 
     func hasPool(_ pool: PoolIdentifier) -> Bool { poolStates[PoolKey(pool).tableIndex].isConfigured }
 
-    /// Returns the pool in which an activity waits. For an unknown environment this is the production pool,
-    /// or the sandbox pool if the app has no other. While the production pool is blocked and the app has both
+    /// Returns the pool from which an activity takes its credit. For an unknown environment this is the production
+    /// pool, or the sandbox pool if the app has no other. While the production pool is blocked and the app has both
     /// pools, it is the kind `unknownEnvironment`.
     func poolKey(of appIndex: UInt16, _ kind: PoolKey.Kind) -> PoolKey {
         let poolKey = PoolKey(appIndex: appIndex, kind: kind)
@@ -201,7 +201,7 @@ final class PoolTable {
         if !poolStates[index].throughput.isBlocked { hasPoolRecovered = true }
     }
 
-    /// Whether a blocked pool has begun to send again since the last call of this function. The Kafka thread then reads
+    /// Whether an answer has ended the block of a pool since the last call of this function. The Kafka thread then reads
     /// the deferred commands at once, although they are not due.
     func takePoolRecovery() -> Bool {
         defer { hasPoolRecovered = false }

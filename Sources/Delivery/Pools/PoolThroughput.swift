@@ -9,8 +9,8 @@ struct PoolThroughput: BitwiseCopyable {
     private(set) var isBlocked = false
     /// When the span of measurement began; `.max`: no span has begun.
     private var measurementBeginMilliseconds: Int64 = .max
-    /// The number of answers since the span began. Only answers count for which `PoolTable.noteDecisiveResponse` is
-    /// called with `isProgress`.
+    /// The number of answers since the span began. An answer counts if `PoolTable.noteDecisiveResponse` is called with
+    /// `isProgress`.
     private var responseCount: Int64 = 0
 
     /// Begins a span when a push or an activity begins to wait for the pool, unless a span has begun.

@@ -8,8 +8,8 @@ extension Delivery {
     /// Waiting pushes that must not be sent any more are finished or replaced here: a push that has expired, a state
     /// that a newer state may replace at once, and a start that an end or a newer start replaces.
     ///
-    /// - Parameter permitsRetry: whether the pool may retry pushes now. First attempts are returned in any
-    ///   case.
+    /// - Parameter permitsRetry: whether the pool may retry pushes now. First attempts are returned even if it is
+    ///   false.
     public mutating func takeNextPush(_ pool: PoolIdentifier, permitsRetry: Bool = true, now: Moment) -> UInt32? {
         guard mayPush(pool, now: now) else { return nil }
         while let record = pools.popReadyPush(of: PoolKey(pool)) {

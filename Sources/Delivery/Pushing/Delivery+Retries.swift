@@ -5,11 +5,13 @@ import Numbers
 /// refuses it, it expires, or a newer state replaces it. Attempts have no limit, and the waits between them grow to
 /// minutes.
 extension Delivery {
-    /// If an activity has at most this many faults in a row, a push with the result `retryNow` is retried at once, even
-    /// if its command is overdue: APNs did not process it, or asks only for another connection or provider token.
+    /// If an activity has at most this many faults in a row, a push with the result `retryNow` is retried after a short
+    /// back-off, even if its command is overdue: APNs did not process it, or asks only for another connection or
+    /// provider token. The pool must permit the retry.
     private static var immediateRetryFaultsMax: UInt8 { 2 }
 
-    /// Handles a push that failed for a reason that only delays it. (R18)
+    /// Plans the next attempt of a push that failed for a reason that only delays it (R18). If a newer state waits that
+    /// replaces the push, there is no further attempt.
     mutating func retry(
         _ record: UInt32,
         of activity: UInt32,

@@ -10,8 +10,8 @@ public struct RetryPermission: Sendable {
     public static let recentResponsesMax = 20
     public static let acceptedResponsesMin = 10
 
-    /// One bit for each of the last answers, 1 for *accepted*; the newest is the lowest bit. The type must have at
-    /// least ``recentResponsesMax`` bits.
+    /// One bit for each of the last answers that count (``noteResponse(_:)``), 1 for *accepted*; the newest is the
+    /// lowest bit. The type must have at least ``recentResponsesMax`` bits.
     private var recentResponseBits: UInt32 = 0
     private var lastSentMilliseconds = Int64.min
 

@@ -2,9 +2,9 @@
 /// The lane then holds them back until it has read ahead (`ReadAhead.isReadAheadDone`), so that newer states replace
 /// older ones. Does no I/O; time is an argument. (R21)
 struct OutageWatch: BitwiseCopyable {
-    /// The service counts as unavailable when calls or pushes have waited this long without a response. After the lane
-    /// has read ahead, the time counts from the end of reading ahead. Otherwise the same wait would at once count as
-    /// another outage.
+    /// The service counts as unavailable when calls or pushes have waited this long without a response that shows that
+    /// it works (`noteResponse`). After the lane has read ahead, the time counts from the end of reading ahead, so that
+    /// the same wait does not at once count as another outage.
     static let outageAfterMilliseconds: Int64 = 5_000
 
     /// Since when calls or pushes have waited without a response; `.max`: nothing waits.
@@ -25,8 +25,8 @@ struct OutageWatch: BitwiseCopyable {
         if waitingSinceMilliseconds == .max { waitingSinceMilliseconds = now.monotonicMilliseconds }
     }
 
-    /// Notes a response of the service.
-    /// - Parameter awaitsMore: whether other calls or pushes still wait for a response.
+    /// Notes a response that shows that the service works. An answer about a fault of the service does not count.
+    /// - Parameter awaitsMore: whether other calls or pushes still wait.
     mutating func noteResponse(awaitsMore: Bool, now: Moment) {
         waitingSinceMilliseconds = awaitsMore ? now.monotonicMilliseconds : .max
     }

@@ -1,6 +1,6 @@
-/// Decides when a lane reads ahead. A lane that is far behind keeps only the newest state of each activity
-/// before it admits anything. So a backlog of many commands needs only one push for each activity, as far as the lane
-/// has room for the commands. (R21)
+/// Decides when a lane reads ahead. A lane that is far behind begins no command and keeps only the newest state of each
+/// activity. So a backlog of many commands needs only one push for each activity, as far as the lane has room for the
+/// commands. (R21)
 ///
 /// Does no I/O: decides from how far the partitions are behind, how full the lane is, and the time.
 /// Activities that may begin wait until the end of reading ahead (`ActivityPhase.awaitingReadAhead`).

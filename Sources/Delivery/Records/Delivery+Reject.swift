@@ -1,7 +1,8 @@
 import LiveActivity
 
-/// Handles invalid records. Each gets a result `invalid` and goes to the dead letters unchanged, unless it is read
-/// again because Redis lost data. The lane continues.
+/// Handles invalid records. Each gets a result `invalid` and goes to the dead letters, unless it is read again because
+/// Redis lost data. The dead letter has the record unchanged, or without its value if Kafka refuses the size. The lane
+/// continues.
 extension Delivery {
     /// Rejects a record because of a fault.
     /// - Parameter identifier: the command's own id for the result, if it could be read. Otherwise the result
@@ -17,7 +18,7 @@ extension Delivery {
     }
 
     /// Rejects a command whose app is known. The command may be a start that Causeway made after an activity's
-    /// lifetime. Then the activity's life also leaves the timetable. Otherwise `LifetimeKeeper` would make the same
+    /// lifetime. Then the activity's life also leaves the timetable, so that `LifetimeKeeper` does not make the same
     /// invalid start again. (R35)
     mutating func reject(
         _ record: IncomingRecord,

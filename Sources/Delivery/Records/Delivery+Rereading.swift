@@ -4,9 +4,9 @@ import LiveActivity
 ///
 /// Such a record writes its token, its version or its held state to Redis again. A state is sent again if Redis cannot
 /// know that the phone displays the state. This push has no alert, because an alert rings only once. A start is not
-/// sent: nothing says any more whether it was sent before, and a second push could begin a second activity. It only
-/// tells Redis its version (`recordStart`). Otherwise an end of the earlier life, read again too, could end the new
-/// life.
+/// sent: nothing says any more whether it was sent before, and a second push could begin a second activity. The start
+/// only tells Redis its version (`recordStart`), so that an end of the earlier life, if it is read again too, does not
+/// end the new life.
 extension Delivery {
     /// Settles a record that is read again, without a result and without any other action.
     mutating func settleWithoutAction(_ record: UInt32) {

@@ -3,7 +3,7 @@ import LiveActivity
 /// One Kafka record in the lane. The slab in `Records` stores the slot, and the slot's index names the record.
 ///
 /// A slot lives as long as something names it, such as an activity's waiting list, a call to Redis, a push or a
-/// record in the producer. `acknowledgementsOutstanding` counts the calls, the productions and the changes of
+/// record in the producer. `acknowledgementsOutstanding` counts the calls, the produced records and the changes of
 /// audiences that must be confirmed before the record is settled.
 struct RecordSlot: BitwiseCopyable {
     // Merging, settling and freeing read mainly the fields from here to `layout`, and most commands need no more.
@@ -57,24 +57,23 @@ struct RecordSlot: BitwiseCopyable {
     /// Whether the command ends an activity because its lifetime is over. This end has no state, so the
     /// activity keeps its last state.
     var isLifetimeEnd = false
-    /// Whether the command starts an activity again after its lifetime.
     var isLifetimeRestart = false
     /// Whether this end is a `duplicate` whose version was settled without being shown (`StoreReply.wasNotShown`). If
     /// it is the end of a lifetime, the life stays in the timetable, so that the end is made again.
     var wasNotShown = false
-    /// Whether a reply about this record named audiences that the member left.
+    /// Whether a reply about this record named audiences that the member left. If the record ends a lifetime, the
+    /// activity is then not restarted, because the timetable keeps no states that came through an audience.
     var hasLeftAudiences = false
     /// Whether the timetable of lifetimes must store this command, because a restart of the activity needs it (R34).
     /// The body is freed only after the timetable has it.
     var mustBeKeptInTimetable = false
-    /// Whether this registration need not notify any audience: all have been notified, or it names none because a
-    /// command brought the token. Such a registration is made only to get a held command.
+    /// Whether this registration notifies no audience: all have been notified, or the record registers a token again
+    /// only to get a held command.
     var needsNoMembershipChange = false
     /// The number of results that the record has had already: one for its own command, and one for each held
     /// command that its token released.
     var earlierResultCount: UInt8 = 0
     var tokenRetirementRule = TokenRetirementRule.none
-    /// The index of the record's policy.
     var policyIndex: UInt8 = 0
     /// The record's texts. The block is freed with the slot.
     var textBlock = Arena.Block.none
@@ -123,7 +122,6 @@ struct RecordSlot: BitwiseCopyable {
     /// Whether the device's registration says that its activities may begin on a broadcast channel.
     var supportsChannels = false
 
-    /// Whether a command to an audience requests a broadcast channel.
     var requestsChannel = false
     /// Whether the command is for a channel that the producer names, not for an audience. If so, `subjectIdentifier` is
     /// the channel's id, in `environment`.
@@ -188,7 +186,7 @@ struct RecordSlot: BitwiseCopyable {
         layout.alert.isAbsent || olderAlertVersion == version ? nil : olderAlertVersion
     }
 
-    /// Counts one more call, production or change of audiences that must be confirmed.
+    /// Counts one more call, produced record or change of audiences that must be confirmed.
     mutating func expectAcknowledgement() { acknowledgementsOutstanding += 1 }
 
     /// Notes that one of the counted steps is confirmed. The slot may be freed after the last one. (R8)
@@ -206,7 +204,7 @@ struct RecordSlot: BitwiseCopyable {
             recordTimestampMilliseconds >= 0 ? recordTimestampMilliseconds : receivedAtMilliseconds
     }
 
-    /// Enters the next stage. Traps if the present stage does not lead there.
+    /// Traps if the present stage does not lead to `next`.
     @inline(__always)
     mutating func enter(_ next: RecordStage) {
         precondition(stage.canChange(to: next), "a record cannot enter this stage from the one it is in")

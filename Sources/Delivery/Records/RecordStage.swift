@@ -59,8 +59,8 @@ enum RecordStage: UInt8 {
     case registering
     /// A tombstone whose calls have no replies yet, or whose audiences are not notified. Next: `settled`.
     case unregistering
-    /// Its outcome is known, or it needs none. Not all of its calls and productions are acknowledged, such as its
-    /// result and its settlement in Redis. Next, after the last acknowledgement: `settlingHeldStart` or
+    /// Its outcome is known, or it needs none. Not all of its calls and produced records are acknowledged, such as its
+    /// settlement in Redis and its result. Next, after the last acknowledgement: `settlingHeldStart` or
     /// `registering` if `followUps` say so, otherwise `settled`.
     case finished
     /// The record is a held start whose result is acknowledged, and Redis is removing the start. Next:
@@ -69,8 +69,8 @@ enum RecordStage: UInt8 {
     /// Its partition is revoked and the next owner reads it again. The slot is not free yet, because a store call
     /// names it: the refund of the start's draw on its device's budget. Next: `dropped` when that call is acknowledged.
     case refunding
-    /// The record is being produced to the deferred topic. If it is a start, its draw is also being refunded. Next:
-    /// `settled` when all of this is acknowledged. If Kafka did not accept the record and the command can be sent
+    /// The record is being produced to the deferred topic. If it is a start with a draw, the draw is also being refunded.
+    /// Next: `settled` when all of this is acknowledged. If Kafka did not accept the record and the command can be sent
     /// after all, the next stage is `waiting`, `riding` or `finished`, by the rules for a record in `received`.
     case deferring
     /// The core of audiences decides about it. Next: `finished` when that core returns it with an outcome, or has

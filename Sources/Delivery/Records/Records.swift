@@ -4,7 +4,7 @@ import LiveActivity
 struct Records: ~Copyable {
     private var slots: Slab<RecordSlot>
     private var arena = Arena()
-    /// The last body that was made for a command just read. A state that is sent to many activities needs only one
+    /// The last body that was made for a command just read. If the next command has the same state, it shares this
     /// body.
     private var lastBody = BodyCache()
     /// The number of records that wait only for acknowledgements (`RecordStage.awaitsAcknowledgements`).
@@ -46,7 +46,7 @@ struct Records: ~Copyable {
     /// merging and delivery reports take 0.3 µs for each command of a backlog instead of 1.0 µs (Measurements.md).
     func prefetch(_ record: UInt32) { slots.prefetch(record) }
 
-    /// Allocates a slot. Inlined, so that Swift builds the slot in place and does not copy it.
+    /// Inlined, so that Swift builds the slot in place and does not copy it.
     @inline(__always) mutating func allocate(_ slot: @autoclosure () -> RecordSlot) -> UInt32 { slots.allocate(slot()) }
 
     /// Changes a record's stage, and the number of records that wait for acknowledgements. Inlined: where the
@@ -99,7 +99,7 @@ struct Records: ~Copyable {
         return UnsafeMutableRawBufferPointer(start: slots[record].tokenBlock.base, count: Limits.tokenDigitsMax)
     }
 
-    /// Sets the token. Bytes beyond the maximum length of a token are cut.
+    /// Bytes beyond the maximum length of a token are cut.
     mutating func setToken(of record: UInt32, _ bytes: UnsafeRawBufferPointer) {
         let token = UnsafeRawBufferPointer(rebasing: bytes.prefix(Limits.tokenDigitsMax))
         findOrAllocateTokenBlock(of: record).copyMemory(from: token)

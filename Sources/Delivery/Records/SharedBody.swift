@@ -5,8 +5,8 @@ import LiveActivity
 /// these bodies are equal. If the lane reads these commands one after another, the bytes are in memory once, however
 /// many of the commands wait.
 ///
-/// What must hold: bytes are changed only while one record refers to them (`Records.makeBodyUnique`), and each record
-/// releases them once.
+/// What must hold: bytes are changed only while they have one reference (`Records.makeBodyUnique`), and each reference
+/// is released once.
 struct SharedBody: BitwiseCopyable {
     /// The size of the header in front of the bytes. It has the reference count, and 16 bytes keep the bytes aligned.
     private static var headerBytes: Int { 16 }
@@ -14,7 +14,6 @@ struct SharedBody: BitwiseCopyable {
     private let block: Arena.Block
     let byteCount: Int
 
-    /// The value for a record that has no body.
     static var none: SharedBody { SharedBody(block: .none, byteCount: 0) }
 
     init(_ byteCount: Int, in arena: inout Arena) {
@@ -37,7 +36,7 @@ struct SharedBody: BitwiseCopyable {
 
     var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(mutableBytes) }
 
-    /// The bytes for writing. Write only while one record alone refers to them.
+    /// The bytes for writing. Write only while they have one reference.
     var mutableBytes: UnsafeMutableRawBufferPointer {
         isNone
             ? UnsafeMutableRawBufferPointer(start: nil, count: 0)

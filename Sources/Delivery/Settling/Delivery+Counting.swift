@@ -13,7 +13,7 @@ import LiveActivity
 /// - It is counted itself. Then a command with a still higher version counts both.
 ///
 /// The rule for alerts is similar. A command with an alert is counted only if the command that replaces it has an alert
-/// of its own, or its rider has one. A newer alert of the activity's current command is not enough: in two seeds, a
+/// of its own, or has a rider with one. A newer alert of the activity's current command is not enough: in two seeds, a
 /// superseded command with an alert then had no result (simulation `pace`, seeds 12038 and 73417).
 ///
 /// If the process dies or the partition is revoked, only the count is lost.

@@ -80,7 +80,7 @@ extension Delivery {
         case .failed:
             productions.retry(production, now: now)
         case .tooLarge:
-            // A dead letter has more than its record, so it may exceed the topic's limit although the record did not.
+            // A dead letter is larger than its record, so it may exceed the topic's limit although the record did not.
             // It is written again without the value. A dead letter that has no value any more, and any other record, is
             // given up.
             let slot = records.mutableAddress(of: production.record)
@@ -90,7 +90,7 @@ extension Delivery {
         }
     }
 
-    /// Notes that one call, production or change of audiences of the record is acknowledged. (R9)
+    /// Notes that one call, produced record or change of audiences is acknowledged. (R9)
     mutating func acknowledge(_ record: UInt32) {
         let slot = records.mutableAddress(of: record)
         slot.pointee.acknowledge()

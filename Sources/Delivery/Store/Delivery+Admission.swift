@@ -62,8 +62,8 @@ extension Delivery {
             putBackCurrentCommand(of: activity, now: now)
             endCurrentCommand(activity, now: now)
         case .noToken where records[record].isLifetimeEnd:
-            // The end of a lifetime is not held. Otherwise the token of a later life would release this end, and the
-            // end would end that later life.
+            // The end of a lifetime is not held: the token of a later life would release this end, and the end would
+            // end that later life.
             finishCurrentCommand(record, .expired, reason: "activityUnknown", now: now)
         case .noToken:
             if isCurrentCommandSuperseded(of: activity) { return replaceCurrentCommand(of: activity, now: now) }
@@ -102,8 +102,8 @@ extension Delivery {
             let isAttemptedStart = records[record].isStart && records[record].attempts > 0
             finishCurrentCommand(record, .superseded, settlement: isAttemptedStart ? .notShown : nil, now: now)
         case .unknown:
-            // Redis admitted another record of this start, which was never settled. This record settles the
-            // start, so that Redis calls the other records duplicates.
+            // Redis admitted another record of this start, and the start was never settled. This record settles it,
+            // so that Redis calls the other records duplicates.
             finishCurrentCommand(record, .unknown, settlement: .unknown, now: now)
         case .alertHeld, .alertAlreadyAccepted, .departures, .tokenFound, .retry, .full, .registered, .stale,
             .unregistered,

@@ -25,8 +25,8 @@ extension Delivery {
     /// the end of the queue.
     ///
     /// If the call asks for a token or an admission, its command usually returns its credit and waits instead
-    /// (`mayWaitForRedisServer`). Otherwise the commands of the unavailable server would soon have all credits of their
-    /// pool.
+    /// (`mayWaitForRedisServer`). If it kept the credit, the commands of the unavailable server would soon have all
+    /// credits of their pool.
     public mutating func storeCallPostponed(now: Moment) {
         guard let ticket = storeQueue.removeFirst() else { preconditionFailure("no call waits") }
         if mayWaitForRedisServer(ticket) { waitForRedisServer(ticket, now: now) } else { storeQueue.append(ticket) }

@@ -1,5 +1,5 @@
-/// Identifies a call to the activity store: its purpose and its record. The shell sees it as the call's tag, from which
-/// the core knows the call again when the reply comes. So the core needs no table of the calls under way.
+/// Identifies a call to the activity store: its purpose, its app and its record. The shell gets it as the call's tag,
+/// and returns the tag with the reply. So the core needs no table of the calls under way.
 package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
     package enum Purpose: UInt8, Sendable, CaseIterable, BitwiseCopyable {
         /// A start asks for the push-to-start token of its device, and draws on the device's budget.

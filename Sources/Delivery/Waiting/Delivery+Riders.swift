@@ -95,8 +95,8 @@ extension Delivery {
     }
 
     /// Called when APNs has accepted the current command. If the command has an alert, removes the same alert, and
-    /// older ones, from the first waiting states. Otherwise the phone would ring twice, or ring for the alerts in the
-    /// wrong order.
+    /// older ones, from the first waiting states, so that the phone does not ring twice, or for the alerts in the wrong
+    /// order.
     ///
     /// A state that is older than the current command is finished, because Redis would supersede it. A newer state is
     /// sent without the alert that it carries.

@@ -216,7 +216,7 @@ extension Delivery {
 
     /// Called when another record that waits brought the same command. If a registration released the command for this
     /// record, the next owner must read this record too. From an earlier registration alone, which Redis could call
-    /// stale, it might not get the held command (simulation `longLives`, seed 108).
+    /// stale, the next owner might not get the held command (simulation `longLives`, seed 108).
     private mutating func leaveRegistrationOutOfMetadata(_ record: UInt32) {
         if records[record].topic == .registrations { records[record].isLeftOutOfMetadata = true }
     }

@@ -44,8 +44,8 @@ struct HTTPBodyReader {
         case .bytes(let count):
             guard count <= bytesMax else { throw .bodyTooLarge }
             state = count == 0 ? .complete : .fixedLength(remaining: count)
-            // A large reservation uses almost no physical memory until bytes arrive: the system provides each
-            // page at the first write to it.
+            // A large reservation uses almost no physical memory until bytes arrive, because the system provides
+            // memory only when it is written.
             body.reserveCapacity(count)
         case .chunked: state = .chunkSize
         case .untilEnd: state = .untilEnd
@@ -53,7 +53,6 @@ struct HTTPBodyReader {
     }
 
     var isComplete: Bool { state == .complete }
-    /// Whether the body lasts until the connection ends.
     var endsWithConnection: Bool { state == .untilEnd }
 
     /// Takes the next bytes of the body.

@@ -283,7 +283,7 @@ final class HTTPServerConnection: StreamHandler {
         }
     }
 
-    /// Sends the bytes that were written, then closes the connection.
+    /// Drops the request's body and ends a streamed response. The connection closes when the written bytes are sent.
     private func closeAfterSending() {
         state = .ending
         dropBody()

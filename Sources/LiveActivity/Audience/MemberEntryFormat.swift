@@ -36,7 +36,7 @@ public enum MemberEntryFormat {
         /// Set for a device whose activities cannot begin on a broadcast channel. Older releases, which do
         /// not support channels, set this bit for every device and never read it.
         public static let withoutChannels: UInt8 = 8
-        /// The bits that hold the ``IdentifierForm``, shifted by `formShift`.
+        /// The bits for the ``IdentifierForm``, shifted by `formShift`.
         static let formMask: UInt8 = 0x30
         static let formShift: UInt8 = 4
         static let unusedBits: UInt8 = 0xC0

@@ -27,10 +27,10 @@ public struct MemberPage {
     }
 
     public enum Flag {
-        /// The page has, or once had, an entry of a device. After its last entry, Redis then keeps the page at least as
-        /// long as the value of a device. This is longer than the value of an activity.
+        /// The page has, or once had, an entry of a device. So Redis keeps the page after its last entry at least as
+        /// long as the value of a device, which lives longer than the value of an activity.
         public static let holdsDevices: UInt8 = 1
-        /// The page takes no more entries until the script `arrange` has run for it.
+        /// The page takes no more entries until the script `arrange`, which shortens or splits pages, has run for it.
         public static let isFull: UInt8 = 2
     }
 
@@ -290,7 +290,6 @@ public struct PageMember {
 
     var entryByteCount: Int { entry.count }
 
-    /// Whether both entries are of the same member.
     func isOfSameMember(as other: PageMember) -> Bool {
         position == other.position && (flags ^ other.flags) & MemberEntryFormat.Flag.identityBits == 0
             && identifier.elementsEqual(other.identifier)

@@ -29,7 +29,8 @@ public struct Contract: Equatable, Sendable {
 
 /// The kind of JSON value from which a `JSONDecoder` with default strategies decodes a Swift type.
 enum ShapeKind: UInt8, Sendable {
-    /// Any value, including null. For types with a hand-written `init(from:)`, whose rules are not known.
+    /// Any value, including null; a field of this kind may also be missing. For types with a hand-written
+    /// `init(from:)`, whose rules are not known.
     case any
     case string, bool
     case int8, int16, int32, int64

@@ -173,7 +173,7 @@ extension ContractChecker {
         return true
     }
 
-    /// Converts the text of a number, which is between two positions, to a `Double`.
+    /// Converts at most ``convertedCharactersMax`` characters of a number's text.
     func double(_ start: Int, _ end: Int) -> Double {
         let count = min(end &- start, Self.convertedCharactersMax)
         return withUnsafeTemporaryAllocation(of: CChar.self, capacity: count &+ 1) { characters in
@@ -192,7 +192,6 @@ extension ContractChecker {
     }
 }
 
-/// Checks of texts that must have a certain form.
 enum FormattedText {
     /// Whether `UUID(uuidString:)` reads the text: hexadecimal digits in groups of 8, 4, 4, 4 and 12.
     static func isUUID(_ bytes: UnescapedBytes) -> Bool {

@@ -7,7 +7,7 @@ public struct ContractMismatch: Error, Equatable, BitwiseCopyable, Sendable {
     }
 
     var problem: Problem
-    /// The index of the contract's node that the record does not fit.
+    /// The index of the contract's node that the record does not fit; without meaning for `unknownType`.
     var node: Int
     /// The position in the record: the start of the wrong value, or of the object that lacks a field.
     public var offset: Int

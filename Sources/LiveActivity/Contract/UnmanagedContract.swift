@@ -35,7 +35,8 @@ public struct UnmanagedContract: BitwiseCopyable {
     /// Checks whether a phone could decode the command. Allocates nothing.
     ///
     /// A start names its type, and is checked against the attributes and the content state of this type. An
-    /// update or an end need not name its type, so its content state must fit that of at least one type.
+    /// update or an end need not name its type, so its content state must fit that of at least one type. An end
+    /// without a content state fits.
     /// - Parameter record: the bytes from which `command` was decoded.
     /// - Throws: the mismatch. If the command fits none of several types, the mismatch of the type that fits
     ///   the longest part of the record.

@@ -139,15 +139,15 @@ public struct BroadcastPart: Sendable, Hashable, BitwiseCopyable {
 
 /// How an admitted command to an audience is sent.
 public struct AudienceGrant: Sendable, Equatable, BitwiseCopyable {
-    /// The `aps.timestamp` to send, UNIX seconds: the command's own, or one second above the audience's last timestamp
-    /// if the command's own is not higher. Otherwise phones could ignore the state. (R11)
+    /// The `aps.timestamp` to send, UNIX seconds: the command's own. If it is not above the audience's last timestamp,
+    /// one second above the last, because phones could ignore a state whose timestamp does not grow. (R11)
     public var timestamp: Int64
     /// The priorities, 5 or 10. `frequentUpdatesPriority` is for members whose users allow frequent updates, `priority`
     /// for all other members.
     public var priority: UInt8
     public var frequentUpdatesPriority: UInt8
     /// Whether the command asked for priority 10 and at least one of the two priorities is 5, because a budget was
-    /// used up.
+    /// empty, or had only the reserve for alerts and ends left.
     public var isDemoted: Bool
     public var rangeCount: UInt16
     /// The number of the command's broadcasts, one for each of its channels; 0 for a start.

@@ -28,8 +28,8 @@ public enum LifetimeEvent: Sendable, Equatable, BitwiseCopyable {
     case endedByAnother(beganMilliseconds: Int64)
 }
 
-/// A command that the timetable keeps so that its activity can be started again: the newest start, or the
-/// newest update, whose state the new start shows.
+/// A command that the timetable keeps so that its activity can be started again: the newest start, or the newest
+/// update. The new start shows the state of this update.
 @frozen
 public struct KeptCommand<Bytes> {
     public var isStart: Bool

@@ -119,7 +119,8 @@ public struct StoreCall<Bytes> {
             DeviceRegistrationStep<Bytes>,
             isFromCommand: Bool
         )
-        /// Removes a held start that is finished, and may retire its token. Reply: `settled`.
+        /// Removes a held start that is finished, and may retire the push-to-start token to which it was sent. Reply:
+        /// `settled`.
         case settleStart(HeldStart<Bytes>, Settlement, retirement: TokenRetirement<Bytes>?)
         /// Refunds the draw of a start that was not sent. Redis refunds only the part that time has not refilled since.
         /// Reply: `settled`. Must not be repeated, because each call refunds again. (R15)
@@ -135,8 +136,9 @@ public struct StoreCall<Bytes> {
         /// Reply: `settled`. Until this call, replies name these audiences again, because the worker that got the reply
         /// may have died. (R27)
         ///
-        /// The call has no effect if a later registration or unregistration has changed the time of the departures in
-        /// Redis. Then a later reply names these audiences with the new time, and they must be confirmed with it.
+        /// The call has no effect if the time of the departures in Redis has changed since, for example by a later
+        /// registration. Then a later reply names these audiences with the new time, and they must be confirmed with
+        /// it.
         case confirmDepartures(atMilliseconds: Int64)
 
         // Operations on an activity's life in the timetable of lifetimes. They do not change the activity's own
@@ -182,8 +184,8 @@ public enum StoreSubjectKind: UInt8, Sendable, BitwiseCopyable {
 public struct StateAdmission<Bytes> {
     public var version: Version
     /// The digest of what the activity would show, including the alert. Redis compares 48 bits of it with the
-    /// digest of the shown state. If they are equal, an update is `unchanged`, unless the activity is a member of an
-    /// audience. Not used for an end.
+    /// digest of the shown state. If they are equal, an update is `unchanged`. Not compared for an activity in an
+    /// audience, because a push to the audience may have replaced the shown state. Not used for an end.
     public var digest: UInt64
     public var pace: Policy.Pace
     /// If this command carries an older command's alert: by how many seconds that command is older than this one.

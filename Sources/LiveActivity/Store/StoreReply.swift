@@ -30,8 +30,9 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     /// The token is registered. ``StoreReply/heldCommand`` has the command that waited for the token, if
     /// there was one.
     case registered
-    /// Redis changed nothing, because it has a newer registration or unregistration, or has retired the token since. A
-    /// token that came with a command gets this reply, too, if it is the last token that was retired.
+    /// Redis changed nothing, because it has a newer registration or unregistration, or has retired the token since.
+    /// For a registration that is made again, one with the same time is enough. A token that came with a command gets
+    /// this reply, too, if it is the last token that was retired.
     case stale
     case unregistered
     /// The device has a push-to-start token (``StoreReply/registration``), and its budget allows the start.
@@ -79,8 +80,8 @@ public struct StoreReply<Bytes> {
     public var drawIdentifier: Int64 = 0
     /// With ``StoreVerdict/send`` for an update or end: 5 or 10. Otherwise 0.
     public var priority: UInt8 = 0
-    /// With ``StoreVerdict/send``: whether the command asked for priority 10 and is sent at 5, because the
-    /// budget was used up.
+    /// With ``StoreVerdict/send``: whether the command asked for priority 10 and is sent at 5, because the budget was
+    /// empty, or had only the reserve for alerts and ends left.
     public var isDemoted = false
     /// With ``StoreVerdict/send`` for an update or end: the pushes of priority 10 that the budget has after
     /// this push, including the reserve. Otherwise -1.
@@ -92,6 +93,7 @@ public struct StoreReply<Bytes> {
     public var hasRetiredToken = false
     /// With ``StoreVerdict/registered``: whether the activity or device was already a member of all audiences that the
     /// registration names. Then at most its token has changed for these audiences, and metrics count no new member.
+    /// False if the registration names none.
     public var wasMemberOfAllAudiences = false
     /// With ``StoreVerdict/duplicate`` for an end: whether this version was settled without being shown. Then the phone
     /// still has the activity, so an end of a lifetime is made again.

@@ -105,7 +105,8 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case buildInfo
 
     /// Whether lanes or the Kafka thread publish the metric. They publish numbers (cells), or ``PartitionReading``s for
-    /// a metric by partition. The values of all other metrics are read when the metrics are requested.
+    /// a metric by partition. Also true for the metrics of channels, traces and lifetimes, which have cells that
+    /// ``MetricRegistry`` fills. The values of all other metrics are read when the metrics are requested.
     var isPublishedByThreads: Bool {
         switch definition.source {
         case .lanes, .kafka: true
@@ -263,8 +264,8 @@ public enum LatencyPart: UInt8, CaseIterable, Sendable {
     /// itself. After a deferral, the attempts are counted again from the first, so the deferral and the attempts before
     /// it are part of this time.
     case admit
-    /// From that decision until the last attempt of the push is sent: the wait for a free stream on a connection, and
-    /// all earlier attempts.
+    /// From the end of `admit` until the last attempt of the push is sent: the wait for a free stream on a connection,
+    /// and all earlier attempts.
     case stream
     /// From the sending of the last attempt to APNs' answer: the network and APNs itself.
     case apns
@@ -306,7 +307,7 @@ public enum ConnectionState: UInt8, CaseIterable, Sendable {
     case ready
     case opening
     case draining
-    /// The pool wants a connection, but the process already has the most connections that it may open, in total or to
+    /// The pool wants a connection, but the process already has as many connections as it may open, in total or to
     /// each address of the host.
     case awaited
 

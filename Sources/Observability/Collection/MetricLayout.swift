@@ -4,7 +4,8 @@
 /// A counter or gauge has one cell for each combination of its dimensions' values. A histogram has several
 /// cells for each combination: its buckets, one for larger values, and the sum.
 struct MetricLayout: Sendable {
-    /// The most cells of one thread, 8 bytes each. 255 apps in two environments need less than a fifth of these cells.
+    /// The maximum number of cells of one thread, 8 bytes each. 255 apps in two environments need less than a fifth of
+    /// these cells.
     static let cellsMax = 1 << 20
 
     /// The position of one metric.

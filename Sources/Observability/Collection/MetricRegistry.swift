@@ -94,8 +94,8 @@ struct MetricTotals: Sendable {
     var laneCells: [[Int64]]
     /// Sorted by topic and partition.
     var partitions: [PartitionReading]
-    /// By the thread's name: the time since its last turn, or since the end of an announced pause if that is later; 0
-    /// during the pause, and nil before the first turn.
+    /// For each thread, by its name: the time since its last turn, or since the end of an announced pause if the pause
+    /// ended later. 0 during the pause, and nil before the thread's first turn.
     var turnAges: [(thread: String, milliseconds: Int64?)]
     /// When the numbers were combined, by the monotonic clock.
     var takenAtMilliseconds: Int64

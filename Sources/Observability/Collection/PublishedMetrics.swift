@@ -32,7 +32,7 @@ public struct PartitionReading: BitwiseCopyable, Sendable {
 
 /// Publishes one thread's numbers for other threads to read. The thread never waits for a reader.
 public final class PublishedMetrics: Sendable {
-    /// The most partitions that one thread publishes.
+    /// The maximum number of partitions whose numbers one thread publishes.
     public static let partitionsMax = 4_096
 
     /// The thread's name in logs and in the operating system.
@@ -91,8 +91,8 @@ public final class PublishedMetrics: Sendable {
         blockingUntilMilliseconds.store(untilMilliseconds, ordering: .relaxed)
     }
 
-    /// Returns the time since the thread's last turn, or since the end of an announced pause if that is later; 0 during
-    /// the pause. Returns nil before the thread's first turn.
+    /// Returns the time since the thread's last turn, or since the end of an announced pause if the pause ended later.
+    /// Returns 0 during the pause, and nil before the thread's first turn.
     func turnAgeMilliseconds(nowMilliseconds: Int64) -> Int64? {
         let lastTurn = lastTurnMilliseconds.load(ordering: .relaxed)
         guard lastTurn >= 0 else { return nil }

@@ -31,8 +31,8 @@ package struct WorkerCondition: Sendable, Equatable {
     /// The indices of apps whose new key file was refused, so that their previous key stays in use.
     package var appsWithRejectedKey: Set<Int> = []
     /// For each pool, by index: whether APNs refuses the provider token (403). The value is that of the lane that wrote
-    /// last; a lane with traffic writes every 10 s. Reasons such as ExpiredProviderToken do not count, because a newer
-    /// token of the same key ends them. A pool is missing until a lane has written about it.
+    /// last. A lane with traffic writes at each change, and every 10 s. Reasons such as ExpiredProviderToken do not
+    /// count, because a newer token of the same key ends them. A pool is missing until a lane has written about it.
     package var isProviderTokenRefusedByPool: [Int: Bool] = [:]
     /// Whether any broker was reached. Before that, `isKafkaUnreachable` is false.
     package var hasReachedKafka = false

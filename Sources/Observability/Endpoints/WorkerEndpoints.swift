@@ -3,14 +3,14 @@ import HTTP
 import Logging
 import Reactor
 
-/// The four pages of a worker. Used only on the server's thread.
+/// Answers the requests for a worker's four pages, and for `/`, which lists them. Used only on the server's thread.
 final class WorkerEndpoints: HTTPRequestHandler, TimerHandler {
     /// The time between two samples of the metrics. Rates are computed from the samples.
     static let sampleIntervalMilliseconds: Int64 = 5_000
 
     private let registry: MetricRegistry
     private let host: String
-    /// Unowned, to avoid a reference cycle: the loop's timer owns these pages.
+    /// Unowned, to avoid a reference cycle: a timer of the loop keeps this object alive.
     private unowned let loop: EventLoop
     private var log: LimitedLog
     private var totalsHistory = TotalsHistory()

@@ -9,11 +9,11 @@ import Logging
 /// how many repeats were left out. The first line that reports the end of a remembered failure is always written, and
 /// says how many repeats of the failure were left out.
 package struct LimitedLog: ~Copyable, Sendable {
-    /// The most lines of one kind that a thread writes in one window.
+    /// The maximum number of lines of one kind that a thread writes in one window.
     package static let linesPerWindowMax: UInt32 = 10
     package static let windowMilliseconds: Int64 = 60_000
-    /// The most lines of one kind that a thread compares with earlier lines in one window. The limit exists
-    /// because each comparison makes the line's text.
+    /// The maximum number of lines of one kind that a thread compares with earlier lines in one window. The limit
+    /// exists because each comparison makes the texts of the line's fields.
     static let comparisonsPerWindowMax: UInt32 = 200
 
     private struct WindowCounts {

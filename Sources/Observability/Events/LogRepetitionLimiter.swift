@@ -14,10 +14,10 @@ struct LogRepetitionLimiter {
     /// again with the first.
     static let firstIntervalMilliseconds: Int64 = 2_000
     static let intervalMillisecondsMax: Int64 = 60_000
-    /// The most subjects that are remembered. A new subject replaces the one whose last line is oldest.
+    /// The maximum number of remembered subjects. A new subject replaces the one whose last line is oldest.
     static let subjectsMax = 64
-    /// The most entries of `replacedFailures`. Each is a failure whose subjects are no longer remembered. It is kept so
-    /// that the line that reports its end is still written.
+    /// The maximum number of entries of `replacedFailures`. Each is a failure with a subject that is no longer
+    /// remembered. It is kept so that the line that reports the failure's end is still written.
     static let replacedFailuresMax = 1_024
 
     private struct Failure: Hashable {

@@ -15,7 +15,7 @@ package final class RecentEvents: Sendable {
         var lastDetail = ""
     }
 
-    /// The most characters that are kept of a line's metadata.
+    /// The maximum number of characters that are kept of a line's metadata.
     static let detailCharactersMax = 300
 
     private let repetitionLimiter = Mutex(LogRepetitionLimiter())

@@ -2,8 +2,8 @@ import Numbers
 
 /// Builds the status report from the metrics and the worker's state.
 struct StatusBuilder {
-    /// The most partitions that are shown. Those with the largest lag come first; among equal lags, those with the
-    /// oldest unsettled record.
+    /// The maximum number of partitions that are shown. Those with the largest lag come first; among equal lags, those
+    /// with the oldest unsettled record.
     static let shownPartitionsMax = 12
     static let shownEventsMax = 20
     static let largestCountsMax = 5

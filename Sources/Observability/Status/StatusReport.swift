@@ -73,7 +73,6 @@ struct StatusCell: Sendable, Equatable {
     static let none = StatusCell(text: "–", json: "null", style: .faint)
 }
 
-/// A table of the status report.
 struct StatusTable: Sendable {
     struct Column: Sendable {
         /// The name of the column's values in JSON.
@@ -115,8 +114,8 @@ struct Finding: Sendable, Equatable {
     var action: String
     /// The kinds of log lines that give details.
     var logKinds: [LogKind] = []
-    /// For each of these kinds that was logged: its identifier, the age of its last line, and the metadata of its last
-    /// written line. The kind with the latest line comes first.
+    /// For each kind of `logKinds` that was logged: its identifier, the age of its last line, and the metadata of its
+    /// last written line. The kind with the latest line comes first.
     var logLines: [String] = []
 }
 

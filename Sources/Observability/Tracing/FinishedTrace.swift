@@ -6,7 +6,6 @@ import Numbers
 /// fanned a command out, or has finished a record without a result. It has all data for the record's spans, in a fixed
 /// size, because a `TraceRing` carries it to the exporter without allocating memory.
 public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
-    /// How a record ended.
     enum RecordOutcome: BitwiseCopyable, Equatable, Sendable {
         case outcome(Outcome)
         /// The command went to an audience and was fanned out into one record for each range. These records
@@ -17,9 +16,8 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
     }
 
     public var context: TraceContext
-    /// The parent of the record's span: the span that the record's producer named. If the trace begins at this worker,
-    /// the span of the record's first result has no parent (nil), and is itself the parent of the spans of the record's
-    /// further results.
+    /// The parent of the record's span: the span that the record's producer named. If the trace begins at this worker:
+    /// nil for the record's first result, and the span of this first result for the record's further results.
     var parentSpanIdentifier: UInt64?
     /// The topic of the record. Not used for a range, whose record is always on the fan-out topic.
     var topic: RecordTopic

@@ -9,7 +9,7 @@ public struct RecordTrace {
     /// The longest `tracestate` that is kept, in bytes; a longer one is dropped. W3C Trace Context recommends
     /// that at least 512 characters are passed on.
     public static let traceStateBytesMax = 512
-    /// The most bytes that ``write(to:)`` writes.
+    /// The maximum number of bytes that ``write(to:)`` writes.
     public static let bytesMax = contextBytes + traceStateBytesMax
 
     /// The trace id and a span. Each result of the record has a span of its own, and the parent of these spans is the

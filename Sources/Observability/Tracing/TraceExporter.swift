@@ -27,15 +27,15 @@ package struct TraceCollector: Sendable {
 package actor TraceExporter {
     /// The time between two polls of the rings.
     static let pollInterval = Duration.seconds(1)
-    /// The most finished traces in one request. Each has at most three spans.
+    /// The maximum number of finished traces in one request. Each has at most three spans.
     static let tracesPerRequestMax = 512
-    /// The most requests in one poll. So a poll ends even if lanes fill their rings faster than requests empty them.
+    /// The maximum number of requests in one poll. With this limit, a poll ends even if lanes fill their rings faster
+    /// than requests empty them.
     static let requestsPerPollMax = 64
     static let attemptsMax = 5
-    /// The time limit of one request.
     static let requestTimeoutMilliseconds = 5_000
-    /// After the lanes have ended, new requests begin only within this time. It is also the time limit of each. It is
-    /// short, because the worker's end waits for these requests.
+    /// After the lanes have ended, new requests begin only within this time. It is also the time limit of each of these
+    /// requests. It is short, because the worker's end waits for them.
     static let finishTimeoutMilliseconds = 2_000
 
     private let collector: TraceCollector
@@ -103,8 +103,8 @@ package actor TraceExporter {
         logDrops()
     }
 
-    /// Sends batches until the rings are empty, a batch must be sent again, the deadline passes, the task is cancelled,
-    /// or ``requestsPerPollMax`` requests were sent.
+    /// Sends batches until the rings are empty, the collector cannot take a batch now, the deadline passes, the task is
+    /// cancelled, or ``requestsPerPollMax`` requests were sent.
     ///
     /// - Returns: whether the collector took a batch, or refused one for good.
     @discardableResult

@@ -44,7 +44,6 @@ struct AskRedirections: ~Copyable {
         count -= 1
     }
 
-    /// Removes all entries that lead to this node.
     mutating func removeAll(for node: Int) {
         for index in entries.indices where entries[index].fingerprint != 0 && entries[index].node == node {
             entries[index].fingerprint = 0

@@ -7,7 +7,6 @@ import Reactor
 /// exchange of commands takes `blockedMillisecondsMax`, or if `isCancelled` returns true. By default, `isCancelled`
 /// returns true when the task is cancelled. Not thread-safe.
 final class PrimaryConnections {
-    /// A command and the server that gets it.
     typealias Command = (location: RedisURL.Location, arguments: [[UInt8]])
     typealias ReplyResult = Result<RedisValue, RedisError>
 

@@ -24,7 +24,7 @@ public final class PrimaryMarks {
         /// Writes the mark at those anchors of the primary where it already exists.
         case replaceAtAllAnchors
         /// Writes the mark at the primary's first anchor, which ``readMarks(_:)`` reads, if it already exists there.
-        /// This takes one write, the other modes take one for each anchor.
+        /// This takes one write. The other modes take one for each anchor.
         case replaceAtFirstAnchor
     }
 
@@ -43,7 +43,7 @@ public final class PrimaryMarks {
 
     /// Creates the object. The first call connects.
     ///
-    /// - Parameter group: the group to which the marks belong. Each group has its own marks.
+    /// - Parameter group: the workers' consumer group. Each group has its own marks.
     public init(configuration: RedisConfiguration, group: String) throws(RedisError) {
         connections = try PrimaryConnections(configuration: configuration)
         self.group = group

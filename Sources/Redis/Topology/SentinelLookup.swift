@@ -1,6 +1,7 @@
 import Reactor
 
-/// Finds the primary that the Sentinels know by its name, and checks that the server is really a primary.
+/// Finds the primary that the Sentinels know by its name, and checks that the server is really a primary, if the Redis
+/// user may call ROLE.
 ///
 /// The look-up asks the Sentinels one after the other, each on its own connection. It begins with the
 /// Sentinel that last gave a correct reply. It asks the next one if a Sentinel gives no usable reply, or if the
@@ -13,7 +14,8 @@ final class SentinelLookup {
     private let configuration: RedisConfiguration
     private let sentinels: RedisURL
     private let primaryName: String
-    /// The index of the Sentinel that is asked next.
+    /// The index of the Sentinel that is asked next. It stays after a success, so the next look-up begins with the same
+    /// Sentinel.
     private var sentinelIndex = 0
     private var unaskedSentinelCount = 0
     private var connection: CommandConnection?

@@ -43,8 +43,8 @@ struct ChannelOptions: ParsableArguments {
 
     /// Calls `body` with the only app and environment that match the options, and closes the keeper afterwards.
     ///
-    /// - Throws: a `ValidationError` if several match, or none. If the configuration is wrong, or if `body` throws a
-    ///   ``ChannelRefusal``, prints why and throws the exit code.
+    /// - Throws: a `ValidationError` if several match, or none. An `ExitCode`, after the reason was printed, if the
+    ///   configuration is wrong or allows no channels, or if `body` throws a ``ChannelRefusal``.
     /// - Parameter name: the name of the subcommand, for messages.
     func withKeeper(_ name: String, _ body: (ChannelKeeper, AppEnvironment) async throws -> Void) async throws {
         let configuration = try configurationFile.load(requiresFiles: true)

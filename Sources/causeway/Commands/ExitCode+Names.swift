@@ -3,7 +3,7 @@ import ArgumentParser
 /// Exit codes of `sysexits.h`, which init systems and scripts know. ArgumentParser itself uses 64 for a
 /// faulty command line.
 extension ExitCode {
-    /// An internal error, which the log describes.
+    /// The worker has stopped on its own. The log says why.
     static let internalError = ExitCode(70)
     /// The configuration is faulty, or names a file or key that cannot be used.
     static let configurationFault = ExitCode(78)

@@ -6,8 +6,8 @@ import Kafka
 import LiveActivity
 import Redis
 
-/// `causeway replay send`: writes the newest commands of the range to the commands topic again. A command to an
-/// activity is written if the activity does not show it, a command to an audience if Redis does not know the command.
+/// `causeway replay send`: writes the newest commands of the range to the commands topic again, if Redis does not know
+/// them. Also writes a command that Redis knows to have expired or failed, so that the activity never showed it.
 /// Without `--execute`, the program only reports these commands.
 struct ReplaySendCommand: ParsableCommand {
     static let configuration = CommandConfiguration(

@@ -4,7 +4,7 @@ import Glibc
 
 /// A worker process on this machine, as the kernel shows it (proc(5)).
 struct WorkerProcess: Equatable {
-    /// The most directory entries (processes, or descriptors of a process) that are read.
+    /// The maximum number of entries (processes, or descriptors of a process) that are read from a directory.
     private static let entriesMax = 65_536
     private static let textBytesMax = 16 << 20
 

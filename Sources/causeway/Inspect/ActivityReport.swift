@@ -50,8 +50,9 @@ struct ActivityReport {
     /// The policy whose settings the budget and the pace use.
     var policyName: String
     var token: Token?
-    /// When the token was registered. If there is no token: when the last token was unregistered. If that token was
-    /// retired: 1 ms after its registration. Nil if there has been no token.
+    /// When the token was registered. Without a token: the time of the last registration or unregistration; nil if
+    /// there was none. Redis adds 1 ms when it retires the token, or when an accepted end removes the activity from
+    /// audiences.
     var registeredAtMilliseconds: Int64?
     var allowsFrequentUpdates = false
     var newestVersion: NewestVersion?

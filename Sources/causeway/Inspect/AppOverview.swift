@@ -4,8 +4,8 @@ import enum CausewayRecords.JSONValue
 
 /// A summary of the activities of an app, with a list of the activities that have spent the most of their budget.
 struct AppOverview {
-    /// The most activities that are read. If the app has more, the summary covers only these, and the output
-    /// says so.
+    /// The maximum number of activities that are read. If the app has more, the summary covers only the activities
+    /// that were read, and the output says so.
     static let activitiesMax = 200_000
     /// How many activities are read from Redis at a time, to limit the memory.
     static let activitiesPerBatch = 5_000
@@ -74,7 +74,7 @@ struct AppOverview {
         return lines.lines
     }
 
-    /// Returns the summary as JSON, for programs.
+    /// Returns the summary as JSON, for programs. Times are UNIX milliseconds.
     func json(app: InspectedApp, policy: Policy, nowMilliseconds: Int64, isComplete: Bool) -> JSONValue {
         .objectOmittingNil([
             "app": .string(app.bundleIdentifier), "policy": .string(policy.name), "now": .integer(nowMilliseconds),

@@ -9,7 +9,7 @@ import Redis
 /// half of the time. If the audience has more than ``pagesMax`` pages, the census reads only that many, with the same
 /// share in each segment. The number of members is then an estimate.
 struct AudienceCensus {
-    /// The most pages that are read. A page has up to 32 KiB, so these pages can have several million members.
+    /// The maximum number of pages that are read. A page has up to 32 KiB, so they can have several million members.
     static let pagesMax = 20_000
     private static let pagesPerBatch = 256
 
@@ -37,7 +37,7 @@ struct AudienceCensus {
         isComplete ? membersRead : Int((Double(membersRead) * Double(pageCount) / Double(max(1, pagesRead))).rounded())
     }
 
-    /// - Parameter pagesMax: the most pages to read; nil: all pages.
+    /// - Parameter pagesMax: the maximum number of pages to read; nil: all pages.
     init(of segments: InspectedAudienceKeys, pagesMax: Int? = AudienceCensus.pagesMax, _ queries: RedisQueries) throws {
         let directories = try queries.readStrings(
             (0..<MemberLocation.segmentCount).map { segments.directoryKey(segment: UInt8($0)) }

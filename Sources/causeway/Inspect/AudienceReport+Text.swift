@@ -2,7 +2,7 @@ import ActivityStore
 import LiveActivity
 
 extension AudienceReport {
-    /// The most ranges that are listed. The list has the ranges with the most work left.
+    /// The maximum number of ranges in the list, which has the ranges with the most work left.
     private static let rangesMax = 5
 
     func lines() -> [String] {

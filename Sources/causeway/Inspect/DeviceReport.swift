@@ -49,7 +49,7 @@ struct DeviceReport {
         return heldStarts.count == 1 ? "start of \(time)" : "\(heldStarts.count) starts, the oldest of \(time)"
     }
 
-    /// The report as JSON, for programs.
+    /// The report as JSON, for programs. Times are UNIX milliseconds.
     var json: JSONValue {
         .objectOmittingNil([
             "app": .string(app), "device": .string(device), "now": .integer(nowMilliseconds),

@@ -22,13 +22,13 @@ struct NewestResults {
 
     /// The values of the result records, newest first.
     private(set) var records: [JSONValue] = []
-    /// How many records, of any activity, were read.
+    /// How many offsets were searched. Their records may be of any activity.
     private(set) var recordsRead: Int64 = 0
     /// Whether the search has reached the beginning of each partition that may have results of the activity.
     private(set) var isComplete = false
 
     /// - Parameters:
-    ///   - count: the most results to find.
+    ///   - count: the maximum number of results to find.
     ///   - searchMillisecondsMax: how long the reading may take, after a broker has answered.
     init(
         of activity: String,

@@ -125,7 +125,7 @@ struct RecordRepair {
         return nil
     }
 
-    /// Blanks a member and one comma beside it.
+    /// Blanks a member and, if the object has other members, one comma beside it.
     ///
     /// - Parameter keyOrValueOffset: the offset of the member's key, or of its value.
     /// - Returns: false if no member begins there.

@@ -4,7 +4,8 @@ import Kafka
 
 /// Writes the values of a topic's records to standard output, from the topic's beginning, one on each line.
 final class TopicPrinter: ConsumerHandler {
-    /// How long to wait for brokers that send no records although the end of the topic is not reached.
+    /// How long to wait for brokers that send no records although the end of the topic is not reached. With `follows`,
+    /// the wait has no limit.
     static let silenceMillisecondsMax: Int64 = 30_000
     static let closeTimeoutMilliseconds: Int64 = 5_000
     /// How long closing may take if the consumer never reached a broker. It has then joined no group that it

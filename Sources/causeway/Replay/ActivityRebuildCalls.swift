@@ -38,8 +38,8 @@ struct ActivityRebuildCalls {
         guard let (admission, heldRecord, hasAlert) = admissionParts else { return nil }
         let version = candidate.version
         admissionCall = StoreCall(tag: 0, subject: subject, operation: .admit(admission))
-        // The digest 0 belongs to no content, so Redis does not know what the activity shows. `alert` tells Redis that
-        // the alerts of this command and of all older ones have rung.
+        // The digest 0 belongs to no content, so Redis does not know what the activity shows. If the command has
+        // an alert, `alert` tells Redis that this alert and all older ones have rung.
         settlementCall = StoreCall(
             tag: 0,
             subject: subject,

@@ -23,11 +23,11 @@ final class BlockingCalls<Call, Reply> {
     /// Makes the calls and waits until each has its reply. Makes failed calls again.
     ///
     /// - Parameters:
-    ///   - isCancelled: called repeatedly while waiting. Once it returns true, the wait without a reply is
-    ///     limited to ``BlockingStore/cancelledSilenceMillisecondsMax``.
+    ///   - isCancelled: called repeatedly while waiting. Once it returns true, the wait for the next success
+    ///     is limited to ``BlockingStore/cancelledSilenceMillisecondsMax``.
     ///   - issue: makes a call with a tag; returns nil if the store is closed.
-    /// - Throws: an error if no reply came for ``BlockingStore/silenceMillisecondsMax``, if Redis refused a call for
-    ///   good, if a call exceeds Redis' limits, or if the store is closed. Redis may have carried out any of the
+    /// - Throws: an error if no call succeeded for ``BlockingStore/silenceMillisecondsMax``, if Redis refused a call
+    ///   for good, if a call exceeds Redis' limits, or if the store is closed. Redis may have carried out any of the
     ///   calls.
     func perform(
         _ calls: [Call],

@@ -43,10 +43,10 @@ final class BlockingStore {
     /// Makes the calls and waits until each has its reply. Makes failed calls again. No two calls may concern the same
     /// activity or device, because Redis may carry them out in any order.
     ///
-    /// - Parameter isCancelled: called repeatedly while waiting. Once it returns true, the wait without a reply
+    /// - Parameter isCancelled: called repeatedly while waiting. Once it returns true, the wait for the next success
     ///   is limited to ``cancelledSilenceMillisecondsMax``.
-    /// - Throws: an error if no reply came for ``silenceMillisecondsMax``, if Redis refused a call for good, if a call
-    ///   exceeds Redis' limits, or if the store is closed. Redis may have carried out any of the calls.
+    /// - Throws: an error if no call succeeded for ``silenceMillisecondsMax``, if Redis refused a call for good, if a
+    ///   call exceeds Redis' limits, or if the store is closed. Redis may have carried out any of the calls.
     func perform(
         _ calls: [StoreCall<[UInt8]>],
         until isCancelled: () -> Bool = { false }

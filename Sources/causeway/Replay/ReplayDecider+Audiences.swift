@@ -33,7 +33,7 @@ extension ReplayDecider {
     }
 
     /// Returns why the replay leaves the command out, whatever Redis knows: the command has expired or is too old, or
-    /// it is a start and the user has not allowed starts. Otherwise nil.
+    /// it is a start and the user has not allowed starts. Returns nil if none of this is true.
     private func exclusionReason(_ command: Command, _ policy: Policy) -> ReplayReason? {
         guard command.event == .start else {
             if AgeRules.isExpired(command.expiration, now: nowSeconds) { return .expired }

@@ -190,7 +190,7 @@ struct ReplayReader {
 
 /// Knows which records the workers' group has not committed yet.
 struct GroupCommittedOffsets {
-    /// The committed offset of each partition; nil: the whole partition is unread.
+    /// The committed offset of each partition; nil: none, so all records are unread unless ``isIgnoredByGroup`` is set.
     private let committedOffsets: [Int64?]
     /// Whether the workers' group does not read this topic: the topic is not an input, and the group has committed no
     /// offset for it. Then no record counts as unread.

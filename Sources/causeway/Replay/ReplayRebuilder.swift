@@ -13,7 +13,7 @@ import Redis
 /// Without a store, this type only counts what it would write, and the model of the scripts decides instead of Redis.
 /// It then counts registrations as written even if Redis already knows them.
 struct ReplayRebuilder {
-    /// The most registrations, or states, that are written at the same time.
+    /// The maximum number of registrations, or of states, that are written at the same time.
     static let batchSize = 256
 
     let scope: ReplayScope
@@ -34,7 +34,7 @@ struct ReplayRebuilder {
     private var registrationTimesMilliseconds: [[UInt8]: Int64?] = [:]
 
     /// - Parameters:
-    ///   - rate: the most calls a second; nil: as fast as Redis takes them.
+    ///   - rate: the maximum number of calls a second; nil: as fast as Redis takes them.
     ///   - isCancelled: returns true when the user has stopped the replay. Then every wait ends soon.
     init(
         scope: ReplayScope,
@@ -145,7 +145,7 @@ struct ReplayRebuilder {
     }
 
     /// Collects the calls for a tombstone. The key of a tombstone does not say which app it concerns, or whether it
-    /// names an activity or a device. So there are two calls for each app.
+    /// names an activity or a device. So there are two calls for each app that the options include.
     private mutating func collectUnregistration(_ key: UnsafeRawBufferPointer?, recordTimestampMilliseconds: Int64)
         throws
     {

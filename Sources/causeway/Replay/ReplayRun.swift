@@ -188,7 +188,6 @@ struct ReplayRun {
         for line in tally.lines(scope, topic: topic, isSent: isSent) { StandardStreams.printOutput(line) }
     }
 
-    /// Prints why the replay is incomplete.
     func reportIncomplete() {
         if table.wasFull {
             report("--memory \(options.memory) is full: narrow the range, choose an app, or raise --memory")

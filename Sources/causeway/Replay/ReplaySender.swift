@@ -125,7 +125,7 @@ struct ReplaySender {
     /// another replay can send it.
     ///
     /// - Parameter isStoppingAtOnce: whether the user has asked to stop, or a failure has ended the sending. The waits
-    ///   for Kafka and Redis are then a few seconds long.
+    ///   for Kafka and Redis are then limited to a few seconds.
     mutating func finish(isStoppingAtOnce: Bool) {
         let flushTimeoutMilliseconds =
             isStoppingAtOnce ? Self.stopFlushTimeoutMilliseconds : RecordSender.flushTimeoutMilliseconds

@@ -6,8 +6,8 @@ import enum CausewayRecords.JSONValue
 struct ReplayTally {
     private(set) var recordsRead = 0
     private(set) var passedOverCount = 0
-    /// The counts by the app's index. The index nil has the counts of registrations, and of records that name no
-    /// configured app.
+    /// The counts by the app's index. The index nil has the counts of registrations, and of records that cannot be read
+    /// or name no configured app.
     private(set) var reasonCountsByApp: [Int?: [ReplayReason: Int]] = [:]
     /// The number of invalid records, by the code of their result.
     private(set) var invalidCounts: [String: Int] = [:]

@@ -96,7 +96,7 @@ def upgrade_and_roll_back(context):
             context.fanouts_and_starts.send()
             stops.append(worker.restart())
             context.group.await_shared_partitions(workers)
-            # During these seconds, workers of both versions share the load, unless this was the last worker.
+            # Workers of both versions share the load now, unless the last worker has just been restarted.
             context.run_for(5)
         context.figures[f"{name}: stop took"] = describe_seconds(stops)
         context.figures[f"{name}: all flows after"] = f"{context.wait_for_results():.1f} s"

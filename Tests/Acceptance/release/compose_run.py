@@ -118,7 +118,7 @@ class ComposedServices:
 
     def is_healthy(self, name):
         if name == "kafka":
-            # In its container, Kafka's health check is a program of its image; here a connection replaces it.
+            # Kafka's health check is a program of its image, which this test does not have. A connection replaces it.
             with socket.socket() as client:
                 return client.connect_ex(("127.0.0.1", BROKER_PORT)) == 0
         if name == "worker":

@@ -26,7 +26,7 @@ struct SimulatedPhone {
 
     var shownTimestamp: Int64 = 0
     var shownContent = -1
-    /// How many pushes brought an older state with an older timestamp than the shown one.
+    /// How many pushes brought a state that is older than the shown one and also has an older timestamp.
     var olderStateCount = 0
     /// States that the phone ignored, because they came with an older timestamp than the shown state.
     var ignoredContents: Set<Int> = []

@@ -27,7 +27,7 @@ struct SimulatedWipe {
     /// The records of commands that were read again, as long as the core has them.
     var commandRecordsInCore: Set<UInt32> = []
     var nextPollMilliseconds = Int64.min
-    /// The commands whose rounds had not ended when the store lost all data.
+    /// The commands that a core had got, and that had no result yet, when the store lost all data.
     var unfinishedCommands: Set<Int> = []
     /// The commands of `unfinishedCommands`, and those that were admitted before all members were in the store again.
     var affectedCommands: Set<Int> = []

@@ -14,8 +14,8 @@ import Testing
         }
     }
 
-    /// Returns a core with `lag` unread records. The store was unreachable for the given time, its command u1 waited
-    /// for the store, and the store takes calls again.
+    /// Returns a core with `lag` unread records, whose command u1 got no reply while Redis was silent for the given
+    /// time. Redis takes calls again.
     private static func makeCoreAfterStoreOutage(after milliseconds: Int64, lag: Int64) -> CoreHarness {
         let core = Self.makeCore()
         core.receive(.update(1))
@@ -152,8 +152,8 @@ import Testing
 
     // MARK: - An assignment
 
-    /// Until the end of the log is known, the shell assumes a lag above the limit. The real lag may be
-    /// smaller.
+    /// Until the end of the log is known, the shell assumes a lag above `readAheadLagRecords`. The real lag
+    /// may be smaller.
     @Test func `After an assignment a lane reads to the end, even if the lag is small`() {
         let core = Self.makeCore()
         core.noteLag(101, isAssumed: true)

@@ -4,8 +4,8 @@ enum CommandText {
     static let app = "com.example.match"
 
     /// - Parameters:
-    ///   - beside: further members of the record, written beside `aps`; each ends with a comma.
-    ///   - inside: further members of `aps`; each begins with a comma.
+    ///   - beside: further fields of the record, written beside `aps`; each ends with a comma.
+    ///   - inside: further fields of `aps`; each begins with a comma.
     static func update(
         _ second: Int64,
         of activity: String = "a",

@@ -20,7 +20,7 @@ final class CoreHarness {
         wallMilliseconds: startSeconds * 1_000
     )
     let configuration: DeliveryConfiguration
-    /// The core's indexes of partition 0 of each topic.
+    /// The core's index of partition 0 of the topic. The deferred topic gets one when a test first needs it.
     private(set) var commandsPartition: UInt32 = .max
     private(set) var registrationsPartition: UInt32 = .max
     private(set) lazy var deferredPartition = assign(.deferred)
@@ -41,8 +41,8 @@ final class CoreHarness {
     private(set) var deferrals: [SeenDeferral] = []
     /// Superseded commands that are only counted and have no result, but whose trace is exported.
     private(set) var endedTraces: [String] = []
-    /// All calls so far that settle an outcome, or report a limit, a dead token, a refund or notified audiences. An
-    /// entry is `u1 accepted`, for example, or `u1 limited`. Reports to the timetable of lifetimes are left out.
+    /// All calls so far that settle an outcome, or report a limit, a dead token, a start that is read again, a refund
+    /// or notified audiences. An entry is `u1 accepted`, for example, or `u1 limited`. Reports of a life are left out.
     private(set) var settlements: [String] = []
     /// For each settlement of an activity: the version whose alert APNs accepted; nil if none.
     private(set) var settledAlertVersions: [Version?] = []
@@ -249,7 +249,7 @@ final class CoreHarness {
         collectActions()
     }
 
-    /// Lets Redis refuse the oldest call with the given reason.
+    /// Lets the oldest call fail for an error that is proven to be its own, so the core must not repeat it. (R23)
     func refuse(_ reason: String) {
         guard let call = calls.first else {
             Issue.record("no call waits for a reply")

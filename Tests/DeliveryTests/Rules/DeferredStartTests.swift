@@ -2,8 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// A start is deferred because its pool accepts nothing. Redis does not know the start yet. If the activity's earlier
-/// life has ended, Redis refuses every newer command as `ended`, so newer commands wait for the start.
+/// A start is deferred because its pool accepts nothing. Redis may not know the start yet. If the activity's earlier
+/// life has ended, Redis would then refuse newer updates and ends as `ended`. So they wait for the start.
 @Suite struct DeferredStartTests {
     private static let delayMilliseconds: Int64 = 30_000
 
@@ -46,7 +46,8 @@ import Testing
         #expect(core.outcomes == ["u2 ended"])
     }
 
-    /// If the update stayed in the lane, the committed offset could not pass it as long as the start is deferred again.
+    /// If the update stayed in the lane, the committed offset could not pass it while the start is deferred again and
+    /// again.
     @Test func `A start that is deferred again takes the overdue command behind it along`() throws {
         let (core, start) = try coreWithDeferredStart()
         core.receive(.update(2))
@@ -78,7 +79,7 @@ import Testing
         #expect(core.deferrals.map(\.command) == ["b.u1", "s1", "s1"] && core.outcomes == ["u2 expired"])
     }
 
-    /// Otherwise the start would wait in the lane as long as the end is read again and deferred again.
+    /// If the start stayed in the lane, it would wait there while the end is deferred again and again.
     @Test func `A deferred end takes the overdue start behind it along, and the update behind the start`() throws {
         let core = try coreWithBlockedPool()
         core.receive(.end(2))
@@ -90,7 +91,7 @@ import Testing
         #expect(core.recordsInProgress == 0 && core.committableOffset == 4)
     }
 
-    /// The start comes while Redis decides about the update: for example, a registration has released it.
+    /// The start comes while Redis decides about the update: for example, a registration has released the start.
     @Test func `A command that Redis calls ended waits for a start that came meanwhile`() throws {
         let core = CoreHarness()
         core.receive(.update(5))
@@ -109,8 +110,8 @@ import Testing
         #expect(core.unansweredCalls == ["admit u5"])
     }
 
-    /// Kafka acknowledged no deferral of the start, although it wrote one. So the deferred topic has two records with
-    /// the first claim. Redis knows the second claim, from the later deferral of one of these records.
+    /// Kafka wrote the start's deferred record but did not acknowledge it, so a worker wrote a second one with the same
+    /// claim. One of the two was read, admitted and deferred again, with another claim, which Redis now has.
     @Test(arguments: [false, true])
     func `Of two deferred records of a start, the later deferral stays`(isLaterFirst: Bool) throws {
         let earlier = try coreWithDeferredStart().start

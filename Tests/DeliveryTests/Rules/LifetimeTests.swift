@@ -274,7 +274,7 @@ import Testing
     }
 
     /// The token died after the keeper made this end. So the core assumes that an earlier attempt ended the activity,
-    /// and that its answer was lost.
+    /// and that the answer to this attempt was lost.
     @Test func `A token that has died since it was made has been ended by it`() {
         let core = coreWithLimitedLifetimes()
         core.receive(Self.lifetimeEnd)

@@ -46,7 +46,7 @@ import Testing
         #expect(core.canReceive)
     }
 
-    /// A registration needs an activity's slot only when its reply releases a command.
+    /// A registration needs an activity's slot only when Redis' reply releases a held command.
     @Test func `A released command finds room for its activity`() {
         let core = CoreHarness { $0.recordsMax = 64 }
         for number in 0..<32 { core.register(CommandText.registration(of: "held\(number)")) }

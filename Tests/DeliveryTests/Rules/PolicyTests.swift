@@ -2,8 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// A command follows the policy that it names. If it names none, it follows its app's default policy. A policy is a
-/// named set of numbers.
+/// A command follows the policy that it names. If it names none, it follows its app's default policy.
 @Suite struct PolicyTests {
     private static func makeCore() -> CoreHarness {
         CoreHarness {

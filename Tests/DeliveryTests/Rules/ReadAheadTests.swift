@@ -165,8 +165,8 @@ import Testing
         #expect(core.unansweredCalls == ["admit b.u1", "admit c.u1"], "the lag went with the partition")
     }
 
-    /// Two partitions of the lane are revoked one after the other. Between the two, the core must not send commands of
-    /// the second partition, because much newer states follow in its log.
+    /// Two partitions of the lane are revoked one after the other. Between these revocations, the core must not send
+    /// commands of the second partition, because much newer states follow in its log.
     @Test func `A leaving partition does not start commands of partitions that are far behind`() {
         let core = Self.makeCore()
         let secondPartition = core.assign(.commands, number: 1)

@@ -69,7 +69,8 @@ import Testing
         #expect(core.unansweredCalls == ["admit u2", "takeStartToken b.s3"])
     }
 
-    /// If Redis knew its version, Redis would send its updates, which are too old.
+    /// Redis admits an update that is older than eight hours only if it knows a version of the activity. So it must not
+    /// learn the version of this start.
     @Test func `A start that is too old is not recorded`() {
         let core = makeRereadingCore()
         core.receive(.start(-28_801))

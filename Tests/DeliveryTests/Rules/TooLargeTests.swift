@@ -11,7 +11,7 @@ import Testing
         CoreHarness { $0.policies[0].oversize = names }
     }
 
-    /// Returns an update for this second. Its content state has further members.
+    /// Returns an update for this second. `state` has further fields of its content state; each begins with a comma.
     private static func update(_ second: Int64, of activity: String = "a", alert: Bool = false, state: String) -> String
     {
         CommandText.update(second, of: activity, alert: alert)

@@ -29,7 +29,7 @@ struct PaceHistory {
     }
 
     var draws: [String: [Draw]] = [:]
-    /// When each activity's start was first permitted, by version. The activity's budget is full at this time.
+    /// When Redis first permitted a start, by activity and version. The activity's budget is full at this time.
     var birthMilliseconds: [String: [Version: Int64]] = [:]
     /// The draws of permitted starts, by device.
     var startDraws: [String: [StartDraw]] = [:]

@@ -27,7 +27,6 @@ struct SimulatedLog {
         }
     }
 
-    /// The committed offset and metadata of a partition.
     struct Commit {
         var offset: Int64 = 0
         var metadata: [UInt8] = []
@@ -69,7 +68,7 @@ struct SimulatedLog {
         return (partition, Int64(records[partition, default: []].count - 1))
     }
 
-    /// Makes all commands that are in the deferred partition readable now.
+    /// Makes the commands of a deferred partition readable now, even those that are not due yet.
     mutating func makeAllDeferredDue(of partition: Partition, now: Int64) {
         for offset in records[partition, default: []].indices {
             guard let due = records[partition]?[offset].deferral?.dueMilliseconds else { continue }

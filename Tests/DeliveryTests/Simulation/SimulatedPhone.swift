@@ -7,7 +7,7 @@ struct SimulatedPhone {
         var timestamp: Int64
         var version: Version
         var content: Int
-        /// The command whose alert the push carries; -1 if the push carries none.
+        /// The sequence of the command whose alert the push carries; negative if the push carries none.
         var alertSequence = -1
     }
 

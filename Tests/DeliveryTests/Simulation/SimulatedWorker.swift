@@ -16,7 +16,8 @@ final class SimulatedWorker {
         case refusedStream
         /// APNs refused the provider token: status 403.
         case providerTokenRefused
-        /// APNs answered 400 BadDeviceToken, as to every other token of the pool.
+        /// APNs answered 400 BadDeviceToken, as to every other token of the pool. So the answer says nothing about this
+        /// token.
         case everyTokenRefused
         /// APNs answered 400 with an unknown reason.
         case unknownReason

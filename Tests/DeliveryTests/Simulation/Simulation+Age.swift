@@ -28,8 +28,8 @@ extension Simulation {
         return min(gap, max(0, last - time))
     }
 
-    /// Records Redis' verdict on a call. An activity's age begins when Redis first learns of it, or permits
-    /// its start.
+    /// Records Redis' verdict on a call. An activity's age begins when Redis first permits its start. Without
+    /// a permitted start, it begins when Redis first learns of the activity.
     func noteActivityAge(
         _ call: StoreCall<[UInt8]>,
         _ view: RecordView,

@@ -70,7 +70,7 @@ final class Simulation {
     /// Activities whose app allows frequent updates.
     var activitiesWithFrequentUpdates: Set<String> = []
     var pace = PaceHistory()
-    /// When Redis first learned about each activity, or permitted its start.
+    /// When Redis first permitted the start of each activity, or first learned of an activity without such a start.
     var firstKnownMilliseconds: [String: Int64] = [:]
     var activitiesWithPermittedStart: Set<String> = []
     /// Activities with an update that came after their eight hours.
@@ -150,7 +150,7 @@ final class Simulation {
     private func advance(nextFault: Int64) {
         var due = Int64.max
         if now < faultsEndMilliseconds { due = min(nextFault, faultsEndMilliseconds) }
-        // In a long life nothing happens between most events of the scenario, so the clock jumps to the next event.
+        // With long lives, hours may pass between two events of the scenario. So the clock jumps over idle time.
         if parameters.hasLongLives, workers.allSatisfy({ $0?.isIdle ?? true }), !hasUnreadRecords {
             due = scheduledEvents.map(\.at).min() ?? faultsEndMilliseconds
             now = max(now + 1, due)
@@ -295,7 +295,7 @@ final class Simulation {
         return reply
     }
 
-    /// Redis performs the first calls, and their replies are lost. The later calls do not arrive at Redis.
+    /// All calls in flight fail for the worker. Redis has performed the first ones, as many as chance decides.
     private func loseConnection(of worker: SimulatedWorker) {
         let lostCalls = worker.storeCalls
         worker.storeCalls.removeAll()

@@ -11,8 +11,8 @@ struct SimulationParameters {
         case plain
         /// Tokens come with commands, and tombstones remove them.
         case tokens
-        /// Budgets, spacings, alerts, priorities, limited tokens, devices with several activities, and
-        /// reading ahead.
+        /// Budgets, spacings, alerts, priorities, pushes that APNs answers with 429, devices with several
+        /// activities, and reading ahead.
         case pace
         /// HTTP/2 as a pool reports it to the core. Connections are lost, closed with GOAWAY, or get fewer
         /// streams. Streams are refused or reset.
@@ -88,7 +88,7 @@ struct SimulationParameters {
     var rebalancePerMille: Int
     var crashPerMille: Int
     var tokenRotationPerMille: Int
-    /// Whether Redis loses everything once, at a random time while faults occur. A short run may end before.
+    /// Whether Redis loses everything once, at a random time while faults occur. In a short run this time may not come.
     var wipesRedis: Bool
     /// The maximum error of each worker's wall clock in milliseconds.
     var clockSkewMillisecondsMax: Int
@@ -128,7 +128,8 @@ struct SimulationParameters {
     /// How commands are deferred; nil if nothing is deferred.
     var deferrals: Deferrals?
     var hasLongLives = false
-    /// The maximum number of starts of one activity's id. 0: at most one start, as in the other kinds.
+    /// The maximum number of starts of one activity's id, in runs of kind `lives`; 0 in all other kinds, which send at
+    /// most one start.
     var livesPerActivityMax = 0
     /// Per mille of 100 ms steps in which all workers stop for minutes.
     var timeJumpPerMille = 0

@@ -17,7 +17,6 @@ struct OutageExpectationChecker {
     /// The number of commands without a result. Every case requires that it is 0.
     var commandsWithoutResult: Int { history.commands.count { outcomes[$0.identifier] == nil } }
 
-    /// Returns the expectations that are not met, as text.
     func unmetExpectations(of expectations: [OutageExpectation]) -> [String] {
         let missing = commandsWithoutResult
         return (missing == 0 ? [] : ["\(missing) commands have no result"]) + expectations.compactMap(violation(of:))

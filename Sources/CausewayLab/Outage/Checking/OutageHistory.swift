@@ -45,11 +45,10 @@ struct OutageHistory: Equatable {
         case started, shown, ended
         /// The phone dropped the push because it was older than the shown content or came after the end.
         case droppedAsOld
-        /// The phone dropped the push for another reason.
         case droppedForOtherReason
     }
 
-    /// The state of an activity on a phone's screen.
+    /// What a phone's screen shows of an activity.
     struct Screen: Equatable {
         /// The number in the shown content state, which is the sequence of its command.
         var sequence: UInt64
@@ -61,7 +60,6 @@ struct OutageHistory: Equatable {
     var pushes: [Push] = []
     /// The screens by activity. An activity that no phone has ever had is missing.
     var screens: [String: Screen] = [:]
-    /// When the screens were read.
     var screensReadMilliseconds: Int64 = 0
 }
 

@@ -3,14 +3,13 @@
 struct OutageHourChecker {
     let schedule: OutageHourSchedule
     let minutes: [OutageMinute]
-    /// For each activity of the affected app: its pushes that APNs accepted after the app's host had
-    /// returned. True means that the push had the newest state.
+    /// For each activity of the affected app: its pushes after the app's host had returned, as ``PushesAfterReturn``
+    /// records them. True means that the push had the newest state.
     let pushesAfterReturn: [String: [Bool]]
     /// Activities of both apps whose phone does not show the newest state at the end.
     let wrongScreenCount: Int
     let failedCommands: Int
 
-    /// The promises that were broken, as text.
     var brokenPromises: [String] {
         [freshnessFailure, commitWaitFailure, memoryFailure, pushFailure].compactMap { $0 }
             + (wrongScreenCount == 0 ? [] : ["\(wrongScreenCount) phones do not show the newest state"])

@@ -17,7 +17,7 @@ struct OutageHourSchedule {
     /// How long a record of any partition may wait for its commit. The defaults of `worker.deferAfterMilliseconds` and
     /// `worker.deferredDelayMilliseconds` are chosen for this minute.
     var commitWaitMillisecondsMax: Int64 = 60_000
-    /// The time that 99 of 100 pushes of the healthy app may take in any minute. It is long, because the
+    /// The time that 99 of 100 pushes of the healthy app may take in each minute of the outage. It is long, because the
     /// machine may have other load.
     var freshnessP99MillisecondsMax: Int64 = 2_500
     /// How much more resident memory the second half of the outage may need than the first half, per cent. The

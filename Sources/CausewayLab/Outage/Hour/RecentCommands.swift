@@ -1,9 +1,9 @@
 /// Keeps the last commands of each activity, to find the command of a push by its state. An hour has too many
 /// commands to keep all of them.
 struct RecentCommands {
-    /// The most commands that are kept for each activity. When an activity reaches this number, the older
-    /// half is dropped. For a push of a dropped command no command is found, and the push counts as older
-    /// than all kept commands.
+    /// The maximum number of commands that are kept for each activity. When an activity reaches this number, the older
+    /// half is dropped. For a push of a dropped command no command is found, and the push counts as older than all kept
+    /// commands.
     private static let commandsPerActivityMax = 32
 
     private var commands: [String: [OutageHistory.Command]] = [:]
