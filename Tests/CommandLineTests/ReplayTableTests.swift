@@ -72,4 +72,15 @@ struct ReplayTableTests {
         #expect(table.entries[Self.activity]?.state?.value.isEmpty == true)
         #expect(table.usedBytes == table.bytesMax - 100)
     }
+
+    /// Of a command that does not fit, its version and its audience stay.
+    @Test func `A command that does not fit counts what stays of it`() {
+        var table = ReplayTable(bytesMax: ReplayTable.entryOverheadBytes + 7 + 100)
+        var tooLarge = candidate(.update, 2, bytes: 200)
+        tooLarge.audience = [1, 2, 3]
+        for command in [candidate(.update, 1, bytes: 100), tooLarge, candidate(.update, 3, bytes: 50)] {
+            table.insert(command, of: Self.activity, appIndex: 0) { _ in }
+        }
+        #expect(table.wasFull && table.usedBytes == table.bytesMax - 50)
+    }
 }

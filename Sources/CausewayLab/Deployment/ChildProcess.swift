@@ -10,7 +10,6 @@ import Synchronization
 /// the thread that started the child ends. So start a child from a thread that lives longer than the child must run. A
 /// child has its own process group. Ctrl-C reaches only the parent, which then ends its children.
 final class ChildProcess {
-    /// How a child ended.
     enum ExitStatus: Equatable {
         case exited(Int32)
         case killed(signal: Int32)
@@ -171,7 +170,10 @@ final class ChildProcess {
 
     private func reap(options: Int32) {
         var status: Int32 = 0
-        guard waitpid(identifier, &status, options) == identifier else { return }
+        var result: pid_t
+        // Ctrl-C interrupts a wait that blocks. Without the repetition, the child would count as running.
+        repeat { result = waitpid(identifier, &status, options) } while result < 0 && errno == EINTR
+        guard result == identifier else { return }
         let signal = status & 0x7F
         exitStatus = signal == 0 ? .exited((status >> 8) & 0xFF) : .killed(signal: signal)
     }

@@ -49,7 +49,7 @@ final class SimulatorPage: Sendable {
         _ = Self.allow(on: pageState, workerAccess.workerLocator)
         self.workerAccess = workerAccess
         server = try LivePageServer(pageState: pageState, listeningAt: address)
-        let startMilliseconds = Clock.monotonicMilliseconds
+        let startMilliseconds = Clock.wallMilliseconds
         let thread = Thread { [self] in
             runUntilStopped(sinceMilliseconds: startMilliseconds)
             endSemaphore.signal()
@@ -58,7 +58,7 @@ final class SimulatorPage: Sendable {
         thread.start()
     }
 
-    /// Sends every viewer the last state, and stops the page.
+    /// Sends every viewer a last event, and stops the page.
     func stop() {
         isStopping.store(true, ordering: .relaxed)
         stopSemaphore.signal()

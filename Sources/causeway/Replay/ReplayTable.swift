@@ -129,5 +129,6 @@ struct ReplayTable {
         wasFull = true
         slot?.value = []
         slot?.key = nil
+        usedBytes += slot?.byteCount ?? 0
     }
 }
