@@ -157,8 +157,9 @@ struct CircuitBreaker {
         }
     }
 
-    /// Handles the outcome of an ended push, and returns how the state changed. While closed, counts the outcome. While
-    /// probing, the push is the probe, and decides whether the breaker closes. While open, ignores the outcome.
+    /// Handles the outcome of an ended push, and returns how the state changed. While probing, the push can only be the
+    /// probe, because `permitsProbe` required that no other push was in flight. While open, the outcome belongs to a push
+    /// that was sent before, so it does not count.
     mutating func record(_ sample: CircuitBreakerSample, nowMilliseconds: Int64) -> Transition {
         switch state {
         case .open:

@@ -180,9 +180,8 @@ extension StoreSession {
     }
 
     /// Reads a send verdict that is a number: the timestamp, the priority and the pushes that are left in the budget.
-    /// Timestamp and priority may differ from those that the command asked for. The token is in `value`, which is the
-    /// activity's value as it was before the admission, up to the end of the accepted alert. If the command brought a
-    /// new token, `value` already has it.
+    /// Timestamp and priority may differ from those that the command asked for. The token is in `value`: the beginning
+    /// of the activity's value before the admission, with one exception: a new token that the command brought is in it.
     private func parseSendVerdict(_ number: Int64, _ value: Reply) -> ParsedReply {
         guard value.kind == .string, value.bytes.count >= StoredRecord.tokenOffset, number > 0,
             let priority = SentPriority(rawValue: UInt8(number >> 14 & 3))

@@ -10,7 +10,7 @@ private enum Key {
     static let inputPushToken = "input-push-token"
     static let inputPushChannel = "input-push-channel"
 
-    /// The keys of objects to which Apple may add further keys. Unknown keys of these objects are kept.
+    /// The names of the objects in which Apple may add keys. Unknown keys of these objects are kept.
     static let extensibleObjectKeys: Set = ["aps", "alert", "title", "body"]
 }
 

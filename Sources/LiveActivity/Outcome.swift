@@ -14,9 +14,9 @@ public enum Outcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
     case held
     /// The activity, or the audience, has ended.
     case ended
-    /// The command expired, or became too old (R20), before it was sent. Also in three cases: Redis does not know the
-    /// activity of an old command, Redis has no token for the end of a lifetime, or the policy does not restart the
-    /// activity any more.
+    /// The command's expiration passed before it was sent. Or a start or a command to an audience became too old (R20).
+    /// Also: Redis does not know the activity of a command that is too old for any activity to be shown, Redis has no
+    /// token for the end of a lifetime, or the policy does not restart the activity any more.
     case expired
     /// The record is wrong, or it names something wrong, such as an app that is not configured.
     case invalid

@@ -10,7 +10,7 @@ public struct HostAndPort: Sendable, Hashable, CustomStringConvertible {
         case invalidPort
     }
 
-    /// The longest host name, in bytes (RFC 1035, section 2.3.4).
+    /// The maximum length of a host's name, in bytes (RFC 1123, section 2.1). DNS itself takes at most 253.
     public static let hostBytesMax = 255
 
     /// A name or an address, without brackets.

@@ -51,8 +51,9 @@ public final class ReplyReader {
             return nil
         }
         self.parser = parser
-        // The buffer stays bounded, because `next` limits the bytes of an incomplete reply, and complete replies stay
-        // unread only for the connection's outstanding calls.
+        // From now on hiredis never frees its buffer, so that no reply allocates memory (R3). The buffer stays bounded:
+        // `next` limits the bytes of an incomplete reply, and complete replies stay unread only for the connection's
+        // outstanding calls.
         self.parser.keepBuffer()
     }
 

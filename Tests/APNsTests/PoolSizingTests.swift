@@ -333,7 +333,8 @@ import Testing
         fixture.recorder.onResponse = nil
     }
 
-    /// The process limit on connections holds for all pools together, except for the first connection of each pool.
+    /// The process limit counts the connections of all pools together. It does not stop a pool's only connection.
+    /// Otherwise one app could keep another from sending (R22).
     @Test func `Pools share the process's connections`() throws {
         let budget = ConnectionBudget(connectionsMax: 2)
         let fixture = try PoolFixture {

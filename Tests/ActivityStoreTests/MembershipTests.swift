@@ -5,8 +5,8 @@ import Testing
 
 @testable import ActivityStore
 
-/// Tests which audiences an activity or a device is in, and which ones it has left. Each reply of the server
-/// must be the model's. (R27)
+/// Tests which audiences an activity or a device is in, and which ones it has left. Every call goes to Redis and to
+/// `StoreModel`, and both must give the same reply. (R27)
 @Suite(.serialized, .ownThread) struct MembershipTests {
     private static let device = TestKey.device("phone-1")
 

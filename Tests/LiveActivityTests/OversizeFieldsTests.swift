@@ -6,7 +6,7 @@ import Testing
 
 @testable import LiveActivity
 
-/// Fields that a policy drops from a body that is too large. All other bytes stay as they are.
+/// Besides a field, only one comma goes, and the white space before it. All other bytes stay as they are. (R33)
 @Suite("Fields that are dropped from a body that is too large", .ownThread)
 struct OversizeFieldsTests {
     /// A payload that keeps the body too large, so that every listed field is dropped.

@@ -35,7 +35,8 @@ import Testing
             for server in servers { server.password = "data" }
             for sentinel in sentinels {
                 sentinel.password = "watch"
-                // By default Sentinels check the servers only every ten seconds.
+                // By default a Sentinel reads INFO from the servers every ten seconds, and announces itself every two.
+                // The test would wait for both.
                 sentinel.command("SENTINEL", "DEBUG", "INFO-PERIOD", "200", "PUBLISH-PERIOD", "200")
             }
             try waitUntil(sentinels) { sentinel in

@@ -63,7 +63,7 @@ final class PushLog: TurnEndHandler {
     private let loop: EventLoop
     private var buffer: [UInt8] = []
     private var isFlushRequested = false
-    /// Whether the file ends in the middle of a line.
+    /// Whether this thread's last write ended within a line. Its next write completes the line.
     private var hasPartialLine = false
     /// Lines that could not be written, for example because the disk was full. If lines are lost, the log
     /// proves nothing.

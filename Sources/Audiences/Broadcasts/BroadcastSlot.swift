@@ -87,12 +87,13 @@ struct ChannelSlot: BitwiseCopyable {
     /// The channel to which the last push went; ``apnsChannel`` may have changed since. If APNs answers that the
     /// channel does not exist, it means this one. Nil before the first push.
     var lastPushedChannel: ChannelIdentifier?
-    /// The highest `aps.timestamp` of the channel's versions so far. Each newer version is sent with a higher one.
+    /// The highest timestamp sent so far: a version's own, or a raised one (R11). Each later push has a higher one.
     var newestTimestamp: Int64 = 0
-    /// The highest version so far; after an end, the highest possible version, so that no update follows the end.
+    /// The highest version so far. After an end, the highest possible version: an update whose sent timestamp is not
+    /// higher then never follows the end.
     var newestVersion = Version(timestamp: .min, sequence: 0)
-    /// When the version with the highest timestamp was admitted, UNIX milliseconds. If a newer version was admitted
-    /// later but has no higher timestamp, Redis has lost the record of the audience or channel.
+    /// When the version with `newestTimestamp` was admitted, UNIX milliseconds. A version that was admitted later has a
+    /// higher timestamp. If not, Redis has lost the record of the audience or channel, and the core raises the timestamp.
     var newestAdmittedMilliseconds: Int64 = .min
 
     /// The shortest time between two pushes. It grows and shrinks as ``ChannelPace`` says.

@@ -1,8 +1,9 @@
 import Delivery
 import LiveActivity
 
-/// The commands that wait in an audience. Updates and ends replace each other, until a start comes between them. The
-/// commands of an audience are linked through their slots, in the order in which they will be admitted.
+/// The commands that wait in an audience. If no start comes between them, a newer update replaces an older one, and a
+/// newer end replaces older updates and ends. The commands of an audience are linked through their slots, in the order
+/// in which they will be admitted.
 extension Audiences {
     /// Adds a command to those that wait in its audience, and merges it with the last of them if both are updates or
     /// ends. An update never supersedes an end. A waiting end does not make an update `ended` either: only Redis knows

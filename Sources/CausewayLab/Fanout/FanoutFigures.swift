@@ -18,8 +18,8 @@ struct FanoutFigures: Codable, Equatable, RunFigures {
     var seconds: Double
     /// Pushes to members of the audience that reached their phones.
     var pushes: Int
-    /// CPU time of all workers, divided by `pushes`. It counts from the first command until all results have arrived,
-    /// including the results of single commands.
+    /// CPU time of all workers from the first command until all results have arrived, divided by `pushes`. The time
+    /// includes the work for single commands, although `pushes` does not count them.
     var workerCPUMicrosecondsPerPush: Double
     var redisCPUMicrosecondsPerPush: Double
     /// CPU time of h2load for a push of the same body to the same APNs: the mean of the runs before and after

@@ -160,8 +160,8 @@ final class FanoutRun {
         )
     }
 
-    /// Returns `written` if the workers have settled all written registrations. If not, returns a lower
-    /// number: how many the workers have received.
+    /// Returns `written` if the workers have settled all written registrations. Until then, returns the number that the
+    /// workers have received, at most `written - 1`, because no metric counts settled registrations.
     private func registrationProgress(written: Int) -> Int {
         if deployment.metrics.hasSettled(registrations: written) { return written }
         return min(deployment.metrics.registrationsReceived, written - 1)

@@ -7,8 +7,10 @@ extension Ball {
     ///
     /// Every ball with extras gets a weight, which depends on its runs, its dismissal and who faces the next ball. In a
     /// complete over, the balls with the highest weights become illegal until six legal balls are left. In the last
-    /// over of an innings, which may be incomplete, the balls with a weight above 1 become illegal. A no-ball that was
-    /// not hit counts as a wide, so the count of balls that its batter faced is one too low.
+    /// over of an innings, which may be incomplete, the balls with a weight above 1 become illegal.
+    ///
+    /// Known error: a no-ball from which the batter made no run is taken for a wide. Its batter then has one faced ball
+    /// too few.
     static func markIllegalBalls(in innings: inout ArraySlice<Ball>) {
         var start = innings.startIndex
         while start < innings.endIndex {

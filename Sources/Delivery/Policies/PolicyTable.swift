@@ -23,7 +23,8 @@ package struct PolicyTable: Sendable {
     /// Whether any policy limits the lifetime of activities. If none does, the core reports nothing to a timetable,
     /// except for lifetime commands.
     package let limitsLifetimes: Bool
-    /// Whether any policy starts activities again after their lifetime.
+    /// Whether any policy starts activities again after their lifetime. If so, an end also ends a life that a newer start
+    /// began (`StateAdmission.endsNewerLife`).
     package let restartsActivities: Bool
 
     package init(_ policies: [Policy]) {

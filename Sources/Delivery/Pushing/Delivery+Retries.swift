@@ -10,8 +10,10 @@ extension Delivery {
     /// provider token. The pool must permit the retry.
     private static var immediateRetryFaultsMax: UInt8 { 2 }
 
-    /// Plans the next attempt of a push that failed for a reason that only delays it (R18). If a newer state waits that
-    /// replaces the push, there is no further attempt.
+    /// Plans the next attempt of a push that was only delayed (R18). There is none if a newer waiting state replaces the
+    /// push, or if the push is left to the partition's next owner.
+    ///
+    /// - Parameter isPermitted: whether the pool's retry budget allows an attempt now. If not, the push waits longer.
     mutating func retry(
         _ record: UInt32,
         of activity: UInt32,

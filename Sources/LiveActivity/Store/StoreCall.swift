@@ -107,12 +107,14 @@ public struct StoreCall<Bytes> {
         /// Stores a start until a push-to-start token for its attributes type registers. Reply: `held`; `superseded`;
         /// `retry` if the device has a token; or `full` if too many starts wait for this token.
         case holdStart(HeldStart<Bytes>, command: Bytes)
-        /// Registers a push-to-start token. Reply: `registered`, with the next start that waits for the token; `stale`;
-        /// or `full`. A stale registration gets `registered`, too, if a start waits and Redis has a newer token: the
-        /// caller then sends the start to the newer token.
+        /// Registers a push-to-start token. Reply: `registered`, with the next start that waits for a token, unless the
+        /// reply has departures; `stale`: the token was not stored; or `full`: the list of departures has no room. If the
+        /// token was not stored, but Redis has a newer one and a start waits, the reply is `registered`: the caller sends
+        /// the start to the newer token.
         ///
         /// A device has one registration for each attributes type. The device stays in an audience while at
-        /// least one of these registrations names the audience. `isFromCommand`: the token came with a command.
+        /// least one of these registrations names the audience. `isFromCommand`: the token came with a command. A token
+        /// that Redis has keeps its time, and a retired one is `stale`.
         case registerDevice(
             attributesType: Bytes,
             TokenRegistration<Bytes>,

@@ -178,7 +178,9 @@ struct ReplayRun {
         StandardStreams.printOutput(line.oneLineJSON)
     }
 
-    /// - Parameter isSent: whether the commands have been sent.
+    /// Prints the counts: as one JSON object that also has `others`, or as text.
+    ///
+    /// - Parameter isSent: chooses the text's titles: what was sent, or what would be sent. JSON does not use it.
     func printReport(_ others: [String: JSONValue] = [:], isSent: Bool = false) {
         guard !options.json else {
             let members = others.merging(["replay": .string(String(name.split(separator: " ")[2]))]) { $1 }

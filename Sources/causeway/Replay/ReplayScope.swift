@@ -18,7 +18,7 @@ struct ReplayScope {
         onlyActivity = activity
     }
 
-    /// Whether any policy starts activities again after their lifetime.
+    /// As in the core's `PolicyTable`, because a replay must predict the same verdict for an end.
     var restartsActivities: Bool { apps.contains { $0.policies.contains(where: \.restartsActivities) } }
 
     func includes(_ activity: [UInt8]) -> Bool { onlyActivity.map { $0.utf8.elementsEqual(activity) } ?? true }

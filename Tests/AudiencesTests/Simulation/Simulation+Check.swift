@@ -177,7 +177,7 @@ extension Simulation {
             guard let total = commandResults[command.number] else {
                 // Partitions were added to the fan-out topic. So the owner of another partition may have
                 // claimed a range of this command, and the command's owner never learns the range's counts.
-                if hadAddition { continue }
+                if hadPartitionAddition { continue }
                 // If the store lost its data during the command, the counts of the ranges that had ended are
                 // lost. (R26)
                 if wipe.unfinishedCommands.contains(command.number) { continue }

@@ -25,7 +25,7 @@ extension Simulation {
     /// partition. The old owner of a range continues to send until it learns that the new owner has claimed
     /// the range.
     private func addPartition() {
-        (hadForcedMove, hadAddition) = (true, true)
+        (hadForcedMove, hadPartitionAddition) = (true, true)
         trace?("\(now % 1_000_000) partition \(log.count) is added")
         log.append([])
         commits.append(PartitionProgress(committableOffset: 0, metadata: []))

@@ -76,8 +76,8 @@ final class Simulation {
     /// added. Then pushes may be repeated, and older states may follow newer ones.
     var hadCrash = false
     var hadForcedMove = false
-    /// Whether partitions were added to the fan-out topic.
-    var hadAddition = false
+    /// If true, a command may have no result, because the owner of another partition may have claimed one of its ranges.
+    var hadPartitionAddition = false
     var hadMembershipChange = false
     var rereadingCount = 0
     var wipe = SimulatedWipe()

@@ -70,10 +70,10 @@ final class Simulation {
     /// Activities whose app allows frequent updates.
     var activitiesWithFrequentUpdates: Set<String> = []
     var pace = PaceHistory()
-    /// When Redis first permitted the start of each activity, or first learned of an activity without such a start.
+    /// When each activity's age begins: when Redis first permitted its start; without that, when Redis first knew of it.
     var firstKnownMilliseconds: [String: Int64] = [:]
     var activitiesWithPermittedStart: Set<String> = []
-    /// Activities with an update that came after their eight hours.
+    /// Activities with an update that Redis refused, because it came more than eight hours after the age began.
     var activitiesWithOldUpdate: Set<String> = []
     var counting = SimulatedCounting()
     let commitParameters: CommitParameters
