@@ -66,15 +66,7 @@ extension StoreSession {
         switch event {
         case .removed:
             let bytes = 64 + activityKey.count
-            write(
-                .lifetime,
-                tag,
-                timetableKey,
-                argumentCount: 2,
-                argumentBytes: bytes,
-                script: .lifetime,
-                on: connection
-            ) {
+            writeLifetimeCall(tag, timetableKey, argumentCount: 2, argumentBytes: bytes, on: connection) {
                 $0.writeArgument(letter: UInt8(ascii: "o"))
                 $0.writeArgument(activityKey)
             }
@@ -101,15 +93,7 @@ extension StoreSession {
     ) {
         let bytes = 96 + activityKey.count
         let count = restartMilliseconds > 0 ? 4 : 3
-        write(
-            .lifetime,
-            tag,
-            timetableKey,
-            argumentCount: count,
-            argumentBytes: bytes,
-            script: .lifetime,
-            on: connection
-        ) {
+        writeLifetimeCall(tag, timetableKey, argumentCount: count, argumentBytes: bytes, on: connection) {
             $0.writeArgument(letter: letter)
             $0.writeArgument(activityKey)
             $0.writeArgument(milliseconds: beganMilliseconds)
@@ -128,15 +112,7 @@ extension StoreSession {
     ) {
         let bytes = 160 + activityKey.count
         let count = stateVersion == nil ? 4 : 5
-        write(
-            .lifetime,
-            tag,
-            timetableKey,
-            argumentCount: count,
-            argumentBytes: bytes,
-            script: .lifetime,
-            on: connection
-        ) {
+        writeLifetimeCall(tag, timetableKey, argumentCount: count, argumentBytes: bytes, on: connection) {
             $0.writeArgument(letter: UInt8(ascii: "c"))
             $0.writeArgument(activityKey)
             $0.writeArgument(milliseconds: beganMilliseconds)
@@ -157,15 +133,7 @@ extension StoreSession {
     ) {
         let bytes = 192 + activityKey.count + (keptCommand?.record.count ?? 0)
         let count = keptCommand == nil ? 4 : 7
-        write(
-            .lifetime,
-            tag,
-            timetableKey,
-            argumentCount: count,
-            argumentBytes: bytes,
-            script: .lifetime,
-            on: connection
-        ) {
+        writeLifetimeCall(tag, timetableKey, argumentCount: count, argumentBytes: bytes, on: connection) {
             $0.writeArgument(letter: letter)
             $0.writeArgument(activityKey)
             $0.writeArgument(milliseconds: atMilliseconds)
@@ -175,5 +143,25 @@ extension StoreSession {
             $0.writeTextArgument(keptCommand.version)
             $0.writeArgument(keptCommand.record)
         }
+    }
+
+    private func writeLifetimeCall(
+        _ tag: UInt64,
+        _ timetableKey: Bytes,
+        argumentCount: Int,
+        argumentBytes: Int,
+        on connection: RedisConnection,
+        _ arguments: (inout RedisCommandWriter) -> Void
+    ) {
+        write(
+            .lifetime,
+            tag,
+            timetableKey,
+            argumentCount: argumentCount,
+            argumentBytes: argumentBytes,
+            script: .lifetime,
+            on: connection,
+            arguments
+        )
     }
 }

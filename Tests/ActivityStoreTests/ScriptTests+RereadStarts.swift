@@ -74,4 +74,26 @@ extension ScriptTests {
         #expect(comparison.verdict(start(200, claim: 2)) == .duplicate)
         #expect(comparison.verdict(start(199, claim: 2)) == .superseded)
     }
+
+    /// A failover has lost only the start. If the script forgot the accepted alert, the alert would ring again.
+    @Test func `A start read again keeps the version of the accepted alert`() throws {
+        let comparison = try ScriptComparison()
+        #expect(comparison.verdict(makeRegistration("aa")) == .registered)
+        #expect(comparison.verdict(command(.update, 100)) == .send)
+        comparison.settle(.settle(version: version(100), .accepted, digest: 1, retirement: nil, alert: version(100)))
+        #expect(comparison.verdict(recordStart(200)) == .settled)
+        let carrier = StateAdmission<[UInt8]>(
+            isEnd: false,
+            version: version(250),
+            digest: 2,
+            pace: .spaced(0),
+            requestsHighPriority: false,
+            mayUseReserve: false,
+            carriesAlert: true,
+            carriedAlertVersion: version(100),
+            isTooOld: false,
+            registration: nil
+        )
+        #expect(comparison.verdict(.admit(carrier)) == .alertAlreadyAccepted)
+    }
 }

@@ -165,7 +165,6 @@ extension ActivityState {
         if isNewest, heldCommand != nil { return (StoreReply(.settled), .unchanged) }
         beginLife(at: now)
         if isNewest {
-            acceptedAlertVersion = nil
             shownDigest = nil
             hasDrawnOnBudget = false
             versionState = .settled

@@ -8,7 +8,8 @@
 --       Long path: reading the value; settlements; the token of an update or end; the order of versions;
 --         whether the state may be sent now; timestamp, priority and budget; writing
 --     Operations with a letter
---       An activity: reading the value; starts; starts that are read again; holds; registrations; unregistrations; confirmations; `reopen`
+--       An activity: reading the value; starts; starts that are read again; holds; registrations; unregistrations;
+--         confirmations; `reopen`
 --       Batches of registrations and confirmations
 --       A device: parts of replies and fields; confirmations; holds; registrations; the token of a start;
 --         unregistrations
@@ -853,7 +854,6 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
       if held ~= '' then return 'settled' end
       local letter = @SETTLED@
       if last > timestamp then letter = letter - @OWN_TIMESTAMP@ else last = timestamp end
-      acceptedAlert = ''
       middle = pack('<I6B', 0, letter) .. sub(value, @STATE@ + 1, @VERSION@ - 1) .. version
         .. sub(value, @FULL_AT@, @ASSIGNED@ - 1) .. pack('<I5', last)
     end

@@ -32,7 +32,7 @@ extension Audiences {
 
     /// If a claim was kept for longer than this, its loss counts as the first one again. This is twice the longest
     /// pause: while two workers take the round from each other, none keeps it for so long.
-    private static var claimHeldMilliseconds: Int64 { 2 * claimPauseMilliseconds << Int64(pauseDoublingsMax) }
+    private static var keptClaimMillisecondsMin: Int64 { 2 * claimPauseMilliseconds << Int64(pauseDoublingsMax) }
 
     /// Called when the store does not have this worker's newest claim for the round's range. It has no claim, another
     /// worker's, or, after a failover, an older one.
@@ -40,7 +40,7 @@ extension Audiences {
         guard rounds[round].phase == .running || rounds[round].phase == .restoring else {
             return abandon(round, now: now)
         }
-        if now.monotonicMilliseconds - rounds[round].nextClaimMilliseconds > Self.claimHeldMilliseconds {
+        if now.monotonicMilliseconds - rounds[round].nextClaimMilliseconds > Self.keptClaimMillisecondsMin {
             rounds[round].lossCount = 0
         }
         let doublings = min(rounds[round].lossCount, Self.pauseDoublingsMax)
