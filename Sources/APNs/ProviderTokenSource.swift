@@ -178,6 +178,15 @@ public final class ProviderTokenSource: Sendable {
         }
     }
 
+    /// Whether this key is in use under this id, and no candidate may replace it. Keys are the same if they were read
+    /// from the same file, unchanged.
+    public func isSettled(on key: SigningKey, keyIdentifier: String) -> Bool {
+        state.withLock { state in
+            state.candidate == nil && state.signer.keyIdentifier == keyIdentifier
+                && state.signer.key.fileIdentity == key.fileIdentity
+        }
+    }
+
     /// The key in use.
     public var signingKey: SigningKey { state.withLock { $0.signer.key } }
 

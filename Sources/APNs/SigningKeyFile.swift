@@ -6,7 +6,7 @@ import Glibc
 public struct SigningKeyFile {
     public enum Change {
         case unchanged
-        /// The file has changed since the last check and holds a usable key.
+        /// The file has changed since the last check, or is there again after it was missing. It holds a usable key.
         case replaced(SigningKey)
         /// The file has changed and holds no usable key, or cannot be read. ``poll()`` returns this once for
         /// each change.
@@ -31,8 +31,8 @@ public struct SigningKeyFile {
             defer { isMissing = true }
             return isMissing ? .unchanged : .broken(SigningKeyError(path, .unreadable(errno)))
         }
+        guard isMissing || identity != lastIdentity else { return .unchanged }
         isMissing = false
-        guard identity != lastIdentity else { return .unchanged }
         lastIdentity = identity
         do {
             return .replaced(try SigningKey(path: path))

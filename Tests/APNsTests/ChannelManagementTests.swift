@@ -128,6 +128,35 @@ import Testing
         }
     }
 
+    /// The first address takes connections, but never answers, as behind a firewall that drops packets.
+    @Test func `A silent address leaves time for the next one`() async throws {
+        try await Self.run { simulator, _ in
+            let silentSocket = try ListeningSocket(address: .loopback(port: 0), backlog: 8)
+            defer { withExtendedLifetime(silentSocket) {} }
+            let addresses = [silentSocket.address, SocketAddress.loopback(port: simulator.managementPort)]
+            let endpoint = ManagementEndpoint(
+                host: "localhost",
+                port: simulator.managementPort,
+                tls: try TLSContext.client(
+                    caFile: TestCredentials.files.get().caFile,
+                    applicationProtocols: ["h2"]
+                ),
+                timeoutMilliseconds: 6_000
+            )
+            let result = try await onOwnThread {
+                let exchange = try ManagementExchange(
+                    ManagementRequest(method: .get, path: "/1/apps/\(SimulatorFixture.app)/all-channels"),
+                    to: endpoint,
+                    authorization: "bearer none",
+                    cancellationWakeup: Wakeup()
+                )
+                exchange.loop.lookUp = { _, _ in .success(addresses) }
+                return exchange.run()
+            }
+            #expect(try result.get().status == 403)
+        }
+    }
+
     /// APNs may have carried out a request that was sent and not answered. It has not carried out a request
     /// that was never sent, or whose stream was refused.
     @Test func `An error is ambiguous only if the request may have been carried out`() async throws {

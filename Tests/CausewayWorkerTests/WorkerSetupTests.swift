@@ -168,6 +168,27 @@ import Testing
         }
     }
 
+    /// In each case the file of the key in use comes back unchanged.
+    @Test(arguments: [false, true]) func `The return of the key in use ends the alert`(wasReplaced: Bool) throws {
+        try withKey { directory, keyFile in
+            let key = AppKey(teamIdentifier: "TEAM123456", configuredIdentifier: "KEY1234567", file: keyFile)
+            let configuration = try configuration(keyFile: keyFile)
+            let registry = try setup(configuration).registry
+            let log = SharedLimitedLog(logger: logger, events: registry.events)
+            let source = try WorkerSetup.makeTokenSource(key)
+            var watch = KeyFileWatcher([key: source], apps: configuration.apps, registry: registry, log: log)
+            try FileManager.default.moveItem(atPath: keyFile, toPath: keyFile + ".kept")
+            if wasReplaced { try "no key".write(toFile: keyFile, atomically: true, encoding: .utf8) }
+            watch.poll()
+            #expect(registry.condition.current.appsWithRejectedKey == [0])
+            if wasReplaced { try FileManager.default.removeItem(atPath: keyFile) }
+            try FileManager.default.moveItem(atPath: keyFile + ".kept", toPath: keyFile)
+            watch.poll()
+            #expect(registry.condition.current.appsWithRejectedKey.isEmpty)
+            #expect(source.keyStatus.candidateIdentifier == nil)
+        }
+    }
+
     /// The worker reads the keys before it watches their files, so a file may be replaced in between.
     @Test func `A key that was replaced before the watch began is offered`() throws {
         try withKey { directory, keyFile in

@@ -70,7 +70,7 @@ struct ProviderTokenTests {
             try updates.send(untilLogHas: "APNs refuses it: invalidProviderToken")
 
             try knownKey.write(toFile: file, atomically: true, encoding: .utf8)
-            try updates.send(untilLogHas: "APNs accepts the new key, which is now in use")
+            try updates.send(untilLogHas: "the key of the key file is now in use")
             // The worker replaces the connection that uses the old key's token.
             try updates.send(untilLogHas: "cause=providerToken", after: "APNs refuses it: invalidProviderToken")
             for _ in 0..<3 { try updates.sendOne() }

@@ -34,8 +34,6 @@ struct ManagementResponse: Sendable {
 /// Before `awaitingResponse`, APNs cannot have carried out the request. In `awaitingResponse`, only a response, a
 /// refused stream or a GOAWAY that excludes the stream shows whether APNs has carried out the request.
 final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
-    /// How many of the host's addresses the exchange tries, one after another.
-    private static let addressesMax = 8
     /// The maximum size of a response's body. A list of 10,000 channels takes about 300 kB, and Apple does not
     /// limit the length of ids.
     private static let responseBodyBytesMax = 4 << 20
@@ -46,14 +44,14 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         case connecting, awaitingSettings, awaitingResponse, ended
     }
 
-    private let loop: EventLoop
+    let loop: EventLoop
     private let endpoint: ManagementEndpoint
     private let request: ManagementRequest
     private let authorization: String
     /// The caller signals this wakeup when it no longer waits for the response.
     private let cancellationWakeup: Wakeup
     private var phase = Phase.connecting
-    private var addresses: ArraySlice<SocketAddress> = []
+    private var addressAttempts: AddressAttempts?
     private var transportStream: Stream?
     private var frameReader = FrameReader()
     private var peerSettings = PeerSettings()
@@ -100,21 +98,23 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         guard result == nil else { return }
         switch resolution {
         case .success(let resolvedAddresses):
-            addresses = resolvedAddresses.prefix(Self.addressesMax)
+            addressAttempts = AddressAttempts(resolvedAddresses, deadlineMilliseconds: deadlineMilliseconds)
             connectToNextAddress(after: "no address")
         case .failure(let error): end("\(endpoint.host): \(error.description)")
         }
     }
 
     private func connectToNextAddress(after failure: String) {
-        guard let address = addresses.popFirst() else { return end("\(endpoint.authority): \(failure)") }
+        guard let (address, timeoutMilliseconds) = addressAttempts?.next(nowMilliseconds: loop.nowMilliseconds) else {
+            return end("\(endpoint.authority): \(failure)")
+        }
         let stream = Stream(loop: loop, handler: self)
         transportStream = stream
         stream.connect(
             to: address,
             tls: endpoint.tls,
             serverName: endpoint.host,
-            timeoutMilliseconds: max(1, deadlineMilliseconds - loop.nowMilliseconds)
+            timeoutMilliseconds: timeoutMilliseconds
         )
     }
 
@@ -169,7 +169,8 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
     func streamClosed(_ stream: Stream, error: StreamError?) {
         guard result == nil else { return }
         switch error?.code {
-        case .connectFailed where phase == .connecting: connectToNextAddress(after: error?.reason ?? "")
+        case .connectFailed where phase == .connecting, .connectTimeout where phase == .connecting:
+            connectToNextAddress(after: error?.reason ?? "")
         case nil: end("\(endpoint.authority) closed the connection")
         default: end("\(endpoint.authority): \(error?.description ?? "")")
         }

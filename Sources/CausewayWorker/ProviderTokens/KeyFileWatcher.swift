@@ -65,6 +65,11 @@ struct KeyFileWatcher {
     private func offer(_ key: SigningKey, to entry: inout WatchedKey) {
         do {
             let identifier = try entry.key.readIdentifier()
+            // The file was missing for a while, or another key was there and APNs refused it.
+            guard !entry.source.isSettled(on: key, keyIdentifier: identifier) else {
+                entry.isOnTrial = false
+                return reportLoadedKey(entry)
+            }
             try entry.source.offer(key, keyIdentifier: identifier)
             entry.isOnTrial = true
             log(.keyOffered, ["file": "\(entry.key.file)", "keyId": "\(identifier)"])
@@ -81,10 +86,13 @@ struct KeyFileWatcher {
         if let refusal = status.refusalReason {
             reportRejectedKey(entry, "APNs refuses it: \(refusal)")
         } else {
-            log(.keyLoaded, ["file": "\(entry.key.file)", "keyId": "\(status.keyIdentifier)"])
-            let apps = entry.appIndices
-            registry.condition.change { $0.appsWithRejectedKey.subtract(apps) }
+            reportLoadedKey(entry)
         }
+    }
+
+    private func reportLoadedKey(_ entry: WatchedKey) {
+        log(.keyLoaded, ["file": "\(entry.key.file)", "keyId": "\(entry.source.keyStatus.keyIdentifier)"])
+        registry.condition.change { $0.appsWithRejectedKey.subtract(entry.appIndices) }
     }
 
     private func reportRejectedKey(_ entry: WatchedKey, _ reason: String) {

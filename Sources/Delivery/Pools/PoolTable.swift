@@ -201,7 +201,7 @@ final class PoolTable {
         if !poolStates[index].throughput.isBlocked { hasPoolRecovered = true }
     }
 
-    /// Whether an answer has ended the block of a pool since the last call of this function. The Kafka thread then reads
+    /// Whether the block of a pool has ended since the last call of this function. The Kafka thread then reads
     /// the deferred commands at once, although they are not due.
     func takePoolRecovery() -> Bool {
         defer { hasPoolRecovered = false }
@@ -220,6 +220,7 @@ final class PoolTable {
         // environment. So this kind sends no pushes, and there is no rate to measure.
         guard poolKey.kind != .unknownEnvironment else { return }
         let waitingPushes = waitingPushCount(of: poolKey)
+        let wasBlocked = isBlocked(poolKey)
         poolStates[poolKey.tableIndex].throughput
             .evaluateThroughput(
                 waitingPushes: waitingPushes,
@@ -227,6 +228,7 @@ final class PoolTable {
                 delayMilliseconds: delayMilliseconds,
                 now: now
             )
+        if wasBlocked, !isBlocked(poolKey) { hasPoolRecovered = true }
     }
 
     /// Begins a new span of measurement because Redis is unavailable. The commands with this pool's credits

@@ -2,9 +2,6 @@ import Reactor
 
 /// An HTTP/1.1 client. Each request has its own connection and event loop, and blocks the calling thread.
 package struct HTTPClient: Sendable {
-    /// The client tries to connect to at most this many addresses of a host, one after another.
-    static let addressesMax = 8
-
     package struct Response: Sendable, Equatable {
         package var status: Int
         package var body: [UInt8]

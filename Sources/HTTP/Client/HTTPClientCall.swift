@@ -7,7 +7,7 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
     private let method: String
     private let head: [UInt8]
     private let body: [UInt8]
-    private var remainingAddresses: ArraySlice<SocketAddress> = []
+    private var addressAttempts: AddressAttempts?
     private var stream: Stream?
     private var output: HTTPOutput?
     /// The received bytes that are not parsed yet. Not used once the head of the final response is complete.
@@ -57,21 +57,23 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
         guard result == nil else { return }
         switch resolution {
         case .success(let addresses):
-            remainingAddresses = addresses.prefix(HTTPClient.addressesMax)
+            addressAttempts = AddressAttempts(addresses, deadlineMilliseconds: deadlineMilliseconds)
             connectToNextAddress(after: (.resolveFailed, "no address"))
         case .failure(let error): end(.resolveFailed, error.description)
         }
     }
 
     private func connectToNextAddress(after failure: (cause: HTTPClientError.Cause, text: String)) {
-        guard let address = remainingAddresses.popFirst() else { return end(failure.cause, failure.text) }
+        guard let (address, timeoutMilliseconds) = addressAttempts?.next(nowMilliseconds: loop.nowMilliseconds) else {
+            return end(failure.cause, failure.text)
+        }
         let stream = Stream(loop: loop, handler: self)
         self.stream = stream
         stream.connect(
             to: address,
             tls: client.tls,
             serverName: client.address.server.host,
-            timeoutMilliseconds: max(1, deadlineMilliseconds - loop.nowMilliseconds)
+            timeoutMilliseconds: timeoutMilliseconds
         )
     }
 
@@ -127,7 +129,7 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
         case .connectFailed:
             let server = stream.peer.map { "\($0)" } ?? client.address.server.description
             connectToNextAddress(after: (.connectFailed, "no server answers at \(server): \(reason)"))
-        case .connectTimeout: end(.timedOut, reason)
+        case .connectTimeout: connectToNextAddress(after: (.timedOut, reason))
         case .certificate: connectToNextAddress(after: (.certificateRefused, "its certificate: \(reason)"))
         case nil where bodyReader?.endsWithConnection == true: endWithResponse()
         case nil: end(.connectionLost, "the connection ended before the end of the answer")

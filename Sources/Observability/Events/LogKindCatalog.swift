@@ -205,8 +205,8 @@ package enum LogKindCatalog {
             .keyLoaded,
             "key-loaded",
             .notice,
-            "APNs accepts the new key, which is now in use",
-            "A key file was replaced, and the new key works."
+            "the key of the key file is now in use",
+            "A key file was replaced, and APNs accepts the new key. Or the file of the key in use is there again."
         ),
         define(
             .keyRejected,

@@ -30,6 +30,23 @@ extension DeferralTests {
         #expect(core.push(environment: .sandbox)?.command == "e.u1")
     }
 
+    /// One answer is too few for 20 waiting pushes, but enough for the one that stays when the others have expired.
+    @Test func `The end of a block is also reported if the other waiting pushes expire`() throws {
+        let core = try coreWithBlockedPool()
+        let expiration = #""expiration":\#(CoreHarness.startSeconds + 16),"#
+        for number in 1..<20 { core.receive(.update(1, of: "x\(number)", beside: expiration)) }
+        core.receive(.update(1, of: "z"))
+        while !core.unansweredCalls.isEmpty { core.reply(.send) }
+        core.elapseInSteps(2_000)
+        core.push()
+        core.answer(.accepted)
+        let recoveredEarly = core.delivery.takePoolRecovery()
+        core.elapseInSteps(9_000)
+        #expect(core.outcomes.count { $0.hasSuffix("expired") } == 18)
+        let recovered = core.delivery.takePoolRecovery()
+        #expect(!recoveredEarly && recovered)
+    }
+
     @Test func `A ready push can be superseded, and can expire, while it waits`() {
         let core = Self.makeCore()
         core.receive(.update(1), .update(1, of: "b", beside: #""expiration":\#(CoreHarness.startSeconds + 2),"#))

@@ -7,7 +7,7 @@ import Testing
     /// Slightly more than `deferAfterMilliseconds`, so that the core has checked the wait and deferred the
     /// command.
     static let overdueMilliseconds: Int64 = 11_200
-    private static let delayMilliseconds: Int64 = 30_000
+    static let delayMilliseconds: Int64 = 30_000
     static let sandbox = PoolIdentifier(appIndex: 0, environment: .sandbox)
 
     @Test func `A push that its pool does not accept is deferred, and sent when it comes back`() throws {
@@ -348,7 +348,7 @@ import Testing
     }
 
     /// Returns a core that has deferred a command of `a`, because the command's pool accepts nothing.
-    private func coreWithBlockedPool(_ command: String = .update(1)) throws -> CoreHarness {
+    func coreWithBlockedPool(_ command: String = .update(1)) throws -> CoreHarness {
         let core = Self.makeCore()
         core.receive(command)
         core.reply(.send)

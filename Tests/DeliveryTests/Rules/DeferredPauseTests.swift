@@ -66,6 +66,22 @@ import Testing
         #expect(core.unansweredCalls == ["admit u2"] && core.outcomes == ["u1 superseded"])
     }
 
+    @Test func `An update that expires behind a pausing start is expired, not deferred`() throws {
+        let core = makeCore()
+        core.receive(.start(1))
+        core.reply(.tokenFound, number: 77)
+        core.reply(.send)
+        core.push()
+        core.answer(.retryLater, status: 503)
+        core.acknowledgeAll()
+        core.elapseInSteps(20_000)
+        core.receive(.update(2, beside: #""expiration":\#(CoreHarness.startSeconds + 34),"#))
+        core.elapseInSteps(10_000)
+        core.receive(core.deferrals[0])
+        core.elapseInSteps(6_000)
+        #expect(core.deferrals.map(\.command) == ["s1", "s1"] && core.outcomes == ["u2 expired"])
+    }
+
     /// An overdue update is deferred with its start, and is read right after it.
     @Test func `A start keeps its pause when the update behind it is read again too`() throws {
         let core = makeCore()
