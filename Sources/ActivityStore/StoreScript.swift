@@ -79,6 +79,12 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("HAS_DRAWN", Int64(StoredRecord.StateBit.hasDrawnOnBudget)),
         ("OWN_TIMESTAMP", Int64(StoredRecord.StateBit.isOwnTimestamp)),
         ("UPPER_CASE", letter("a") - letter("A")),
+        // Factors of packed numbers.
+        ("TIMESTAMP_FACTOR", PackedNumber.timestampFactor), ("REQUEST_FACTOR", PackedNumber.requestFactor),
+        ("PRIORITY_FACTOR", PackedNumber.priorityFactor), ("SENT_FACTOR", PackedNumber.sentFactor),
+        ("LENGTH_FACTOR", PackedNumber.lengthFactor), ("FORM_FACTOR", PackedNumber.formFactor),
+        ("PRIORITY_FIVE", Int64(SentPriority.five.rawValue)), ("PRIORITY_TEN", Int64(SentPriority.ten.rawValue)),
+        ("PRIORITY_DEMOTED", Int64(SentPriority.demoted.rawValue)),
         // Bits of a call in a batch.
         ("ALERT", Int64(CallBits.carriesAlert)), ("END", Int64(CallBits.isEnd)),
         ("TOKEN_FOLLOWS", Int64(CallBits.tokenFollows)), ("SETTLES", Int64(CallBits.isSettlement)),

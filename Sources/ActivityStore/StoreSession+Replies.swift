@@ -184,11 +184,11 @@ extension StoreSession {
     /// of the activity's value before the admission, with one exception: a new token that the command brought is in it.
     private func parseSendVerdict(_ number: Int64, _ value: Reply) -> ParsedReply {
         guard value.kind == .string, value.bytes.count >= StoredRecord.tokenOffset, number > 0,
-            let priority = SentPriority(rawValue: UInt8(number >> 14 & 3))
+            let priority = SentPriority(rawValue: UInt8(number / PackedNumber.priorityFactor % 4))
         else { return .protocolViolation }
         var result = StoreReply<Bytes>(.send)
-        result.timestamp = number >> 16
-        result.budgetLeft = Int(number & 0x3FFF)
+        result.timestamp = number / PackedNumber.timestampFactor
+        result.budgetLeft = Int(number % PackedNumber.priorityFactor)
         guard result.timestamp <= Limits.timestampMax, result.budgetLeft <= Policy.Bucket.pushesMax else {
             return .protocolViolation
         }
@@ -264,13 +264,6 @@ extension Reply {
     }
 }
 
-/// The priority of a send verdict, as the script numbers it.
-private enum SentPriority: UInt8 {
-    case five = 1
-    case ten
-    case demoted
-}
-
 extension StoreVerdict {
     /// The verdict's word in the script.
     var word: StaticString {
@@ -288,15 +281,15 @@ extension StoreVerdict {
         case .registered: "registered"
         case .stale: "stale"
         case .unregistered: "unregistered"
-        case .tokenFound: "address"
-        case .alertAwaitsCarrier: "overtaken"
+        case .tokenFound: "tokenFound"
+        case .alertAwaitsCarrier: "alertAwaitsCarrier"
         case .alertHeld: "alertHeld"
         case .alertAlreadyAccepted: "alertAlreadyAccepted"
         case .tooOld: "tooOld"
         case .expired: "expired"
         case .full: "full"
         case .settled: "settled"
-        case .departures: "leaves"
+        case .departures: "departures"
         }
     }
 

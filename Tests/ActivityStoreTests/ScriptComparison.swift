@@ -89,7 +89,7 @@ extension RedisServer {
         else
           local before = TIME
           TIME = redis.call('LPOP', 'times')
-          if TIME ~= before then now, asked, shapeMin = nil, nil, math.huge end
+          if TIME ~= before then now, lastRequestAndPace, prefixMin = nil, nil, math.huge end
         end
 
         """
@@ -124,7 +124,7 @@ extension RedisServer {
         let clock = "call('TIME')"
         let replacements = [
             (clock, "{string.sub(TIME, 1, 10), tostring(tonumber(string.sub(TIME, 11)))}"),
-            ("local head, assignedAndAsks", Self.nextTimeLua + "local head, assignedAndAsks"),
+            ("local version, timestampAndRequest", Self.nextTimeLua + "local version, timestampAndRequest"),
             ("local bits, form, length", Self.nextRegistrationTimeLua + "local bits, form, length"),
             ("reply = value else", "\n\(Self.sendReplyLua)else"),
             ("call('SET', key, ", "set(key, "),

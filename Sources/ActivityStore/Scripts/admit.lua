@@ -2,6 +2,9 @@
 -- records how a version of an activity ended. A name between two at signs is a constant; the program replaces it by its
 -- value (StoreScript.swift).
 --
+-- Model/ActivityState+Admission.swift and its neighbours decide the same in Swift, without the script's tricks for
+-- speed. Read the model first. A test compares the two (DifferentialTests.swift).
+--
 -- Headings begin with `-- #`:
 --     Batches of updates, ends and settlements
 --       Short path
@@ -25,8 +28,9 @@
 -- begins with 0 or 1 instead of a word. An update or end that may be sent has another reply. If it keeps its own
 -- timestamp and gets the priority that it asked for, the reply may be the activity's value as it was read.
 -- StoreSession then computes the pushes left in the budget from this value and the clock. Otherwise the reply is a
--- number: the timestamp times 65,536, plus a digit for the priority times 16,384, plus the pushes left. The digit
--- is 1 for priority 5, 2 for 10, and 3 if the command asked for 10 and gets 5, because its budget is used up.
+-- number: the timestamp times @TIMESTAMP_FACTOR@, plus a digit for the priority times @PRIORITY_FACTOR@, plus the pushes
+-- left. The digit is @PRIORITY_FIVE@ or @PRIORITY_TEN@. It is @PRIORITY_DEMOTED@ if the command asked for priority 10
+-- and gets 5, because its budget is used up.
 --
 -- Batches. Updates, ends and settlements come in batches, because calling a script costs nearly as much as an
 -- admission. KEYS are the keys. ARGV[1] is one string with all calls (CallBatch.swift); the paces follow. One
@@ -54,7 +58,7 @@
 -- reply then has a `=`, the stored time of the registration, and the digests of all audiences that the activity
 -- left. Later replies to settlements (except of a 429), unregistrations, and registrations that name audiences
 -- repeat this part until a worker confirms it with the same time. Until then the reply to an update or end is
--- `leaves`. `registered+` says that the activity was in all named audiences before. For an activity in an
+-- `departures`. `registered+` says that the activity was in all named audiences before. For an activity in an
 -- audience, the script does not know the shown state, because a push to the audience may have replaced it.
 --
 -- Expiry. A send verdict for an update or end that changes neither the value's length nor its token overwrites
@@ -155,53 +159,65 @@ if #operation > 1 then
   -- What the last call asked for. Most often the next call asks for the same, so the script computes these
   -- variables only if it asks for something else. The most frequent settlement (an acceptance without further
   -- parts) does not change them.
-  local asked, numberOfPace, isHigh, mayUseReserve
+  local lastRequestAndPace, paceNumber, isHigh, mayUseReserve
   local format = RECORD
-  -- `shape` is a value's first seven bytes as one number: the last second in which the activity takes updates, the
-  -- length of its token with two flags, and the token's form with more flags. If `shape` is between `shapeMin` and
-  -- `shapeMax`, the value is usual: it has the length, form and flags of the last usual value, and its activity still
-  -- takes updates. If its pace and bucket are also those of the last usual value, two comparisons decide. The command
-  -- may be sent at once if the last send verdict was not after `sentMax`, and gets priority 10 if the bucket will be
-  -- full not after `fullMax`.
-  local shapeMin, shapeMax, usualSize = math.huge, 0, -1
+  -- `prefix` is a value's first seven bytes as one number:
+  --     the last second in which the activity takes updates
+  --     + @LENGTH_FACTOR@ * the length of its token, with two flags
+  --     + @FORM_FACTOR@ * the token's form, with more flags
+  -- If `prefix` is between `prefixMin` and `prefixMax`, the value is usual: it has the length, form and flags of the
+  -- last usual value, and its activity still takes updates. If its pace and bucket are also those of the last usual
+  -- value, two comparisons decide. The command may be sent at once if the last send verdict was not after `sentMax`,
+  -- and gets priority 10 if the bucket will be full not after `fullMax`.
+  local prefixMin, prefixMax, usualSize = math.huge, 0, -1
   local usualPace, sentMax, fullMax, fullMaxOfReserve, nextFull
   -- Which pace and bucket were read last, and their numbers.
-  local paceNumber, paceBucket, pace, leastSpacing, interval, pushes, reserved
+  local lastPaceNumber, lastPaceBucket, pace, leastSpacing, interval, pushes, reserved
 
   for index = 1, count do
-    local head, assignedAndAsks, digest, following = read(CALL, calls, position)
+    -- A call's seven bytes after its version are one number, so that one `read` is enough:
+    --     timestampAndRequest = timestamp * @TIMESTAMP_FACTOR@ + requestAndPace
+    --     requestAndPace      = request * @REQUEST_FACTOR@ + flags of the pace's byte + paceNumber
+    -- `request` has the bits of CallBits: 1 priority 10, 2 the reserve may be used, then ALERT, END, and so on.
+    local version, timestampAndRequest, digest, following = read(CALL, calls, position)
     position = following
-    local asks = assignedAndAsks % 65536
-    if asks ~= asked and asks ~= @SETTLES@ * 256 then
-      if asks % 256 >= @ENDS_NEWER_LIFE@ then
-        if asks % 256 >= @OLD@ then
-          assignedAndAsks, asks, oldIndex = assignedAndAsks - @OLD@, asks - @OLD@, index
+    local requestAndPace = timestampAndRequest % @TIMESTAMP_FACTOR@
+    if requestAndPace ~= lastRequestAndPace and requestAndPace ~= @SETTLES@ * @REQUEST_FACTOR@ then
+      if requestAndPace % @REQUEST_FACTOR@ >= @ENDS_NEWER_LIFE@ then
+        if requestAndPace % @REQUEST_FACTOR@ >= @OLD@ then
+          oldIndex = index
+          timestampAndRequest, requestAndPace = timestampAndRequest - @OLD@, requestAndPace - @OLD@
         end
-        if asks % 256 >= @IS_READ_AGAIN@ then
-          assignedAndAsks, asks, againIndex = assignedAndAsks - @IS_READ_AGAIN@, asks - @IS_READ_AGAIN@, index
+        if requestAndPace % @REQUEST_FACTOR@ >= @IS_READ_AGAIN@ then
+          againIndex = index
+          timestampAndRequest, requestAndPace = timestampAndRequest - @IS_READ_AGAIN@, requestAndPace - @IS_READ_AGAIN@
         end
-        if asks % 256 >= @ENDS_NEWER_LIFE@ then
-          assignedAndAsks, asks, newerLifeIndex = assignedAndAsks - @ENDS_NEWER_LIFE@, asks - @ENDS_NEWER_LIFE@, index
+        if requestAndPace % @REQUEST_FACTOR@ >= @ENDS_NEWER_LIFE@ then
+          newerLifeIndex = index
+          timestampAndRequest, requestAndPace = timestampAndRequest - @ENDS_NEWER_LIFE@, requestAndPace - @ENDS_NEWER_LIFE@
         end
       end
-      if asks >= @KEY_REPEATS@ * 256 then
+      if requestAndPace >= @KEY_REPEATS@ * @REQUEST_FACTOR@ then
         -- An earlier call of this batch may have written the value, so it is read again.
-        assignedAndAsks, asks, values[index] = assignedAndAsks - @KEY_REPEATS@ * 256, asks - @KEY_REPEATS@ * 256, call('GET', keys[index])
+        values[index] = call('GET', keys[index])
+        timestampAndRequest = timestampAndRequest - @KEY_REPEATS@ * @REQUEST_FACTOR@
+        requestAndPace = requestAndPace - @KEY_REPEATS@ * @REQUEST_FACTOR@
       end
-      asked, numberOfPace = asks, asks % 256
-      local request = (asks - numberOfPace) / 256
+      lastRequestAndPace, paceNumber = requestAndPace, requestAndPace % @REQUEST_FACTOR@
+      local request = (requestAndPace - paceNumber) / @REQUEST_FACTOR@
       isHigh, mayUseReserve = request % 2 == 1, request % 4 >= 2
       format = isHigh and RECORD_AND_BUCKET or RECORD
-      if not now and (asks % (@ALERT_FOLLOWS@ * 256) < @SETTLES@ * 256 or asks % (@ALERT@ * 256) >= @LIMITS@ * 256) then
+      -- An update, an end and a 429 need the clock.
+      if not now and (request % @ALERT_FOLLOWS@ < @SETTLES@ or request % @ALERT@ >= @LIMITS@) then
         local time = call('TIME')
         seconds = time[1] + 0
         local microseconds = time[2] + 0
         now = seconds * 1000 + (microseconds - microseconds % 1000) / 1000
         thousandBegan = now - now % 1000000
-        sentMin = thousandBegan * 256
+        sentMin = thousandBegan * @SENT_FACTOR@
         sentNow = pack('<I6BI6', 0, @SENDING@, now)
         drawnNow = pack('<I6BI6', 0, @SENDING@ + @HAS_DRAWN@, now)
-        shapeMin = math.huge
+        prefixMin = math.huge
       end
     end
     local reply
@@ -210,56 +226,58 @@ if #operation > 1 then
       local size = #value
       if size ~= usualSize then
         if size < @RECORD_BYTES@ then value = UNKNOWN end
-        shapeMin = math.huge
+        prefixMin = math.huge
       end
-      local shape, shown, stateAndSent, newest, _, full = read(format, value)
+      local prefix, shown, stateAndSent, newest, _, full = read(format, value)
       -- # Short path
       -- The most frequent case: an update or its acceptance, no end, of an activity without rare parts. A
       -- letter below 64 says that the last assigned timestamp is in bytes 40 to 44. This is usual for `w`
       -- (stored as 55) and `s` (51) if their version was not sent: the last assigned timestamp is then that of
       -- an earlier version.
-      local letter = stateAndSent % @HAS_DRAWN@
-      if shape < shapeMin or shape >= shapeMax then
-        local kindAndLength = (shape - shape % 4294967296) / 4294967296
-        local bytes = kindAndLength % 65536
+      local presentState = stateAndSent % @HAS_DRAWN@
+      if prefix < prefixMin or prefix >= prefixMax then
+        local lengthAndForm = (prefix - prefix % @LENGTH_FACTOR@) / @LENGTH_FACTOR@
+        local bytes = lengthAndForm % (@FORM_FACTOR@ / @LENGTH_FACTOR@)
         if bytes >= @ACCEPTED_ALERT@ then bytes = bytes - @ACCEPTED_ALERT@ + @VERSION_BYTES@ end
-        if kindAndLength < 1048576 and size == @RECORD_BYTES@ + bytes then
-          shapeMin, usualSize, usualPace = kindAndLength * 4294967296 + (seconds or 0), size, nil
-          shapeMax = (kindAndLength + 1) * 4294967296
+        if lengthAndForm < @LIMITED@ * (@FORM_FACTOR@ / @LENGTH_FACTOR@) and size == @RECORD_BYTES@ + bytes then
+          prefixMin, usualSize, usualPace = lengthAndForm * @LENGTH_FACTOR@ + (seconds or 0), size, nil
+          prefixMax = (lengthAndForm + 1) * @LENGTH_FACTOR@
         end
-        if shape < shapeMin or shape >= shapeMax then letter = 0 end
+        -- A value that is not usual takes the long path: 0 is none of the states below.
+        if prefix < prefixMin or prefix >= prefixMax then presentState = 0 end
       end
-      if letter == @SENDING@ or letter == @SETTLED@ or letter == @WAITING@ or letter == @NOT_SHOWN@ or letter == @START_SENDING@
-        or (letter == @WAITING@ - @OWN_TIMESTAMP@ or letter == @SETTLED@ - @OWN_TIMESTAMP@) and asks < @END@ * 256
-          and read('<I5', value, @ASSIGNED@) <= newest
+      if presentState == @SENDING@ or presentState == @SETTLED@ or presentState == @WAITING@
+        or presentState == @NOT_SHOWN@ or presentState == @START_SENDING@
+        or (presentState == @WAITING@ - @OWN_TIMESTAMP@ or presentState == @SETTLED@ - @OWN_TIMESTAMP@)
+          and requestAndPace < @END@ * @REQUEST_FACTOR@ and read('<I5', value, @ASSIGNED@) <= newest
       then
-        if asks < @END@ * 256 then
-          local assigned = assignedAndAsks - asks
-          if assigned > newest * 65536 then
-            if numberOfPace ~= usualPace then
-              local kind = (shape - shape % 281474976710656) / 281474976710656
-              local bucket = kind >= @FREQUENT@ and 11 or 1
-              if numberOfPace ~= paceNumber or bucket ~= paceBucket then
-                paceNumber, paceBucket, pace = numberOfPace, bucket, ARGV[numberOfPace]
+        if requestAndPace < @END@ * @REQUEST_FACTOR@ then
+          local assigned = timestampAndRequest - requestAndPace
+          if assigned > newest * @TIMESTAMP_FACTOR@ then
+            if paceNumber ~= usualPace then
+              local formAndFlags = (prefix - prefix % @FORM_FACTOR@) / @FORM_FACTOR@
+              local bucket = formAndFlags >= @FREQUENT@ and 11 or 1
+              if paceNumber ~= lastPaceNumber or bucket ~= lastPaceBucket then
+                lastPaceNumber, lastPaceBucket, pace = paceNumber, bucket, ARGV[paceNumber]
                 leastSpacing, interval, pushes, reserved = read('<I3I3I2I2', pace, bucket)
               end
-              usualPace = numberOfPace
-              sentMax = kind % @FREQUENT@ > 0 and (now - leastSpacing) * 256 + 255 or -1
+              usualPace = paceNumber
+              sentMax = formAndFlags % @FREQUENT@ > 0 and (now - leastSpacing) * @SENT_FACTOR@ + (@SENT_FACTOR@ - 1) or -1
               fullMax = pushes > reserved and now + (pushes - 1 - reserved) * interval or -1
               fullMaxOfReserve = now + (pushes - 1) * interval
               nextFull = pack(FULL, now + interval)
             end
             if stateAndSent <= sentMax and stateAndSent >= sentMin and shown ~= digest then
               if not isHigh then
-                reply = call('SETRANGE', keys[index], '7', sentNow .. head)
+                reply = call('SETRANGE', keys[index], '7', sentNow .. version)
               elseif full <= (mayUseReserve and fullMaxOfReserve or fullMax) then
                 reply = call('SETRANGE', keys[index], '7',
-                  drawnNow .. head .. (full > now and pack(FULL, full + interval) or nextFull))
+                  drawnNow .. version .. (full > now and pack(FULL, full + interval) or nextFull))
               else
-                reply = call('SETRANGE', keys[index], '7', sentNow .. head)
+                reply = call('SETRANGE', keys[index], '7', sentNow .. version)
                 if reply == size then
                   local left = full > now and pushes - (full - now) / interval or pushes
-                  reply = assigned + 49152 + (left > 0 and left - left % 1 or 0)
+                  reply = assigned + @PRIORITY_DEMOTED@ * @PRIORITY_FACTOR@ + (left > 0 and left - left % 1 or 0)
                   answers = answers + 1
                   keys[answers] = value
                   break
@@ -268,20 +286,20 @@ if #operation > 1 then
               if reply == size then reply = value else reply = tonumber(reply) and MALFORMED or reply end
               break
             end
-          elseif asks < @ALERT@ * 256 and newest * 65536 > assigned then
+          elseif requestAndPace < @ALERT@ * @REQUEST_FACTOR@ and newest * @TIMESTAMP_FACTOR@ > assigned then
             reply = 'superseded'
             break
           end
-        elseif asks == @SETTLES@ * 256 and sub(value, @VERSION@, @FULL_AT@ - 1) == head then
+        elseif requestAndPace == @SETTLES@ * @REQUEST_FACTOR@ and sub(value, @VERSION@, @FULL_AT@ - 1) == version then
           local written = call('SETRANGE', keys[index], '7',
-            pack(SETTLED, digest, stateAndSent % 256 < @HAS_DRAWN@ and @SETTLED@ or @SETTLED@ + @HAS_DRAWN@))
+            pack(SETTLED, digest, stateAndSent % @SENT_FACTOR@ < @HAS_DRAWN@ and @SETTLED@ or @SETTLED@ + @HAS_DRAWN@))
           reply = written == size and 0 or tonumber(written) and MALFORMED or written
           break
         end
       end
 
       -- # Long path: reading the value
-      local key, known, request = keys[index], values[index], (asks - asks % 256) / 256
+      local key, known, request = keys[index], values[index], (requestAndPace - requestAndPace % @REQUEST_FACTOR@) / @REQUEST_FACTOR@
       local token, tokenAt, form, alert
       if request >= @ALERT_FOLLOWS@ then request, alert = request - @ALERT_FOLLOWS@, '' end
       local settles = request >= @SETTLES@
@@ -301,9 +319,9 @@ if #operation > 1 then
         reply = known.err and known or MALFORMED
         break
       end
-      local lifeEnd, length, kind = read('<I4I2B', value)
-      local state, last, isNew = stateAndSent % 256, newest, not known
-      local timestamp, sent = (assignedAndAsks - asks) / 65536, (stateAndSent - state) / 256
+      local lifeEnd, length, formAndFlags = read('<I4I2B', value)
+      local state, last, isNew = stateAndSent % @SENT_FACTOR@, newest, not known
+      local timestamp, sent = (timestampAndRequest - requestAndPace) / @TIMESTAMP_FACTOR@, (stateAndSent - state) / @SENT_FACTOR@
       local full, hasDrawn = read('<I6', value, @FULL_AT@), state >= @HAS_DRAWN@
       state = state % @HAS_DRAWN@
       if state < @OWN_TIMESTAMP@ then
@@ -311,7 +329,7 @@ if #operation > 1 then
       end
       local ended = state < @SENDING@
       if ended then state = state + @UPPER_CASE@ end
-      letter = nil
+      local nextState
       local acceptedLength, retired, audiences, leftAudiences = 0, ''
       if length >= @AUDIENCES@ then
         if length >= @ACCEPTED_ALERT@ then length, acceptedLength = length - @ACCEPTED_ALERT@, @VERSION_BYTES@ end
@@ -331,26 +349,26 @@ if #operation > 1 then
           sub(value, acceptedEnd + 2, acceptedEnd + 1 + 8 * audiences), sub(value, limitAt - 8 * leftAudiences, limitAt - 1)
         if not settles then
           if leftAudiences ~= '' then
-            reply = 'leaves=' .. sub(value, @REGISTERED_AT@, @TOKEN@ - 1) .. leftAudiences
+            reply = 'departures=' .. sub(value, @REGISTERED_AT@, @TOKEN@ - 1) .. leftAudiences
             break
           end
           digest = -1
         end
       end
-      if kind >= @RETIRED@ then
+      if formAndFlags >= @RETIRED@ then
         retired = sub(value, limitAt, limitAt + @RETIRED_BYTES@ - 1)
-        kind, limitAt = kind - @RETIRED@, limitAt + @RETIRED_BYTES@
+        formAndFlags, limitAt = formAndFlags - @RETIRED@, limitAt + @RETIRED_BYTES@
       end
-      if kind >= @LIMITED@ or size ~= @RECORD_BYTES@ + length + acceptedLength then
-        startAt = kind % @CLAIMED@ >= @LIMITED@ and limitAt + 7 or limitAt
+      if formAndFlags >= @LIMITED@ or size ~= @RECORD_BYTES@ + length + acceptedLength then
+        startAt = formAndFlags % @CLAIMED@ >= @LIMITED@ and limitAt + 7 or limitAt
         heldAt = startAt
-        if kind >= @STARTED@ then
-          startBytes = kind % @STARTED@ >= @CLAIMED@ and 27 or 13
+        if formAndFlags >= @STARTED@ then
+          startBytes = formAndFlags % @STARTED@ >= @CLAIMED@ and 27 or 13
           heldAt = startAt + startBytes
         end
         local held = size + 1 - heldAt
         local holds = state >= @HELD@ and (state <= @SENDING_HELD_ALERT@ or state >= @WAITING_OLDER_ALERT@)
-        if kind % @STARTED@ >= @CLAIMED@ and kind < @STARTED@ or (holds and held <= 30) or (not holds and held ~= 0)
+        if formAndFlags % @STARTED@ >= @CLAIMED@ and formAndFlags < @STARTED@ or (holds and held <= 30) or (not holds and held ~= 0)
         then
           reply = MALFORMED
           break
@@ -367,7 +385,7 @@ if #operation > 1 then
         isAlertAccepted = acceptedTime > time
           or acceptedTime == time and (acceptedHigh > high or acceptedHigh == high and acceptedLow >= low)
       end
-      local same = sub(value, @VERSION@, @FULL_AT@ - 1) == head and state ~= @NO_VERSION@
+      local same = sub(value, @VERSION@, @FULL_AT@ - 1) == version and state ~= @NO_VERSION@
       -- # Long path: settlements
       -- A settlement says how a version ended, that APNs limits the activity's token (429), or that a token
       -- must be retired (R17). It changes only existing values and never creates an activity. The reply is 1
@@ -383,14 +401,14 @@ if #operation > 1 then
         reply = 0
         if isNew then break end
         local digestBefore, frees = shown, false
-        letter = state
+        nextState = state
         -- The new contents of the parts about a 429 and about a start; nil: the part does not change.
         local limit, begun
         if request == @LIMITS@ then
           if lifeEnd > 0 then
-            local numbers = ARGV[asks % 256]
+            local numbers = ARGV[requestAndPace % @REQUEST_FACTOR@]
             local spacing, longest, recovery = read('<I3', numbers), read('<I3I3', numbers, 21)
-            local isLimited, doublings, limitedAt = kind % @CLAIMED@ >= @LIMITED@, 0, 0
+            local isLimited, doublings, limitedAt = formAndFlags % @CLAIMED@ >= @LIMITED@, 0, 0
             if isLimited then doublings, limitedAt = read('<BI6', value, limitAt) end
             if not isLimited or sent > limitedAt or now < limitedAt then
               doublings = now < limitedAt and 0 or math.max(doublings - math.floor((now - limitedAt) / recovery), 0)
@@ -402,19 +420,19 @@ if #operation > 1 then
           if same then
             frees = state >= @HELD@ and (state <= @SENDING_HELD_ALERT@ or state >= @WAITING_OLDER_ALERT@)
             if request == @ACCEPTED@ then
-              letter, shown = @SETTLED@, digest
+              nextState, shown = @SETTLED@, digest
             elseif state ~= @SETTLED@ and state ~= @NOT_SHOWN@ then
-              letter = request == @SETTLED_NOT_SHOWN@ and @NOT_SHOWN@ or @SETTLED@
+              nextState = request == @SETTLED_NOT_SHOWN@ and @NOT_SHOWN@ or @SETTLED@
             end
           end
-          if kind % @STARTED@ >= @CLAIMED@ then
-            if sub(value, startAt, startAt + 12) == head then
-              begun = request == @ACCEPTED@ and head or head .. 's' .. sub(value, startAt + 14, startAt + 26)
+          if formAndFlags % @STARTED@ >= @CLAIMED@ then
+            if sub(value, startAt, startAt + 12) == version then
+              begun = request == @ACCEPTED@ and version or version .. 's' .. sub(value, startAt + 14, startAt + 26)
             end
           end
         end
         local registeredAt
-        if token and form == kind % @FREQUENT@ and sub(value, @TOKEN@, acceptedAt - 1) == token then
+        if token and form == formAndFlags % @FREQUENT@ and sub(value, @TOKEN@, acceptedAt - 1) == token then
           registeredAt = read('<I6', value, @REGISTERED_AT@)
           if registeredAt < tokenAt then reply = 1 end
         end
@@ -428,7 +446,7 @@ if #operation > 1 then
           registeredAt = registeredAt or read('<I6', value, @REGISTERED_AT@)
           if reply == 1 then
             retired = sub(redis.sha1hex(token .. char(form)), 1, @RETIRED_BYTES@)
-            token, registeredAt, kind = '', math.min(registeredAt + 1, @TIME_MAX@), kind - kind % @FREQUENT@
+            token, registeredAt, formAndFlags = '', math.min(registeredAt + 1, @TIME_MAX@), formAndFlags - formAndFlags % @FREQUENT@
           else
             token = sub(value, @TOKEN@, acceptedAt - 1)
             if leavesAtEnd then registeredAt = math.min(registeredAt + 1, @TIME_MAX@) end
@@ -440,25 +458,25 @@ if #operation > 1 then
             follow, acceptedAlert = follow + @AUDIENCES@,
               acceptedAlert .. char(#audiences / 8, #leftAudiences / 8) .. audiences .. leftAudiences
           end
-          if retired ~= '' then kind = kind + @RETIRED@ end
-          if limit and kind % @CLAIMED@ < @LIMITED@ then kind = kind + @LIMITED@ end
-          if begun and #begun == 13 then kind = kind - @CLAIMED@ end
+          if retired ~= '' then formAndFlags = formAndFlags + @RETIRED@ end
+          if limit and formAndFlags % @CLAIMED@ < @LIMITED@ then formAndFlags = formAndFlags + @LIMITED@ end
+          if begun and #begun == 13 then formAndFlags = formAndFlags - @CLAIMED@ end
           if not startAt then startAt, heldAt = limitAt, limitAt end
           limit = limit or sub(value, limitAt, startAt - 1)
           begun = begun or sub(value, startAt, heldAt - 1)
-          if ended then letter = letter - @UPPER_CASE@ end
-          if last ~= newest then letter = letter - @OWN_TIMESTAMP@ end
-          if hasDrawn then letter = letter + @HAS_DRAWN@ end
-          value = pack('<I4I2BI6BI6', lifeEnd, #token + follow, kind, shown, letter, sent)
+          if ended then nextState = nextState - @UPPER_CASE@ end
+          if last ~= newest then nextState = nextState - @OWN_TIMESTAMP@ end
+          if hasDrawn then nextState = nextState + @HAS_DRAWN@ end
+          value = pack('<I4I2BI6BI6', lifeEnd, #token + follow, formAndFlags, shown, nextState, sent)
             .. sub(value, @VERSION@, @REGISTERED_AT@ - 1) .. pack('<I6', registeredAt)
             .. token .. acceptedAlert .. retired .. limit .. begun .. (frees and '' or sub(value, heldAt))
           written = call('SET', key, value, 'PX', ACTIVITY_LIFETIME)
           if written.err then reply = written end
-        elseif letter ~= state or shown ~= digestBefore then
-          if ended then letter = letter - @UPPER_CASE@ end
-          if last ~= newest then letter = letter - @OWN_TIMESTAMP@ end
-          if hasDrawn then letter = letter + @HAS_DRAWN@ end
-          written = call('SETRANGE', key, '7', pack('<I6B', shown, letter))
+        elseif nextState ~= state or shown ~= digestBefore then
+          if ended then nextState = nextState - @UPPER_CASE@ end
+          if last ~= newest then nextState = nextState - @OWN_TIMESTAMP@ end
+          if hasDrawn then nextState = nextState + @HAS_DRAWN@ end
+          written = call('SETRANGE', key, '7', pack('<I6B', shown, nextState))
           if written ~= #value then reply = tonumber(written) and MALFORMED or written end
         end
         if leftAudiences and leftAudiences ~= '' and request ~= @LIMITS@ and (reply == 0 or reply == 1) then
@@ -473,38 +491,38 @@ if #operation > 1 then
       local registers, whole, isEnd = false, isNew or state == @NO_VERSION@, request >= @END@
       if isEnd then request = request - @END@ end
       if token and tokenAt >= read('<I6', value, @REGISTERED_AT@)
-        and (form ~= kind % @FREQUENT@ or sub(value, @TOKEN@, acceptedAt - 1) ~= token)
+        and (form ~= formAndFlags % @FREQUENT@ or sub(value, @TOKEN@, acceptedAt - 1) ~= token)
         and (retired == '' or sub(redis.sha1hex(token .. char(form)), 1, @RETIRED_BYTES@) ~= retired)
       then
         registers, whole = true, true
-        if againIndex == index and kind % @FREQUENT@ == 0 and seconds > last then
+        if againIndex == index and formAndFlags % @FREQUENT@ == 0 and seconds > last then
           -- This command is read again after a loss of data. The next timestamp must be above the present second,
           -- because earlier pushes may have had timestamps above those of their commands.
-          local letter = stateAndSent % 256
-          if letter % @HAS_DRAWN@ >= @OWN_TIMESTAMP@ then letter = letter - @OWN_TIMESTAMP@ end
-          value = sub(value, 1, @STATE@ - 1) .. char(letter) .. sub(value, @STATE@ + 1, @ASSIGNED@ - 1) .. pack('<I5', seconds)
+          local storedState = stateAndSent % @SENT_FACTOR@
+          if storedState % @HAS_DRAWN@ >= @OWN_TIMESTAMP@ then storedState = storedState - @OWN_TIMESTAMP@ end
+          value = sub(value, 1, @STATE@ - 1) .. char(storedState) .. sub(value, @STATE@ + 1, @ASSIGNED@ - 1) .. pack('<I5', seconds)
             .. sub(value, @REGISTERED_AT@)
           last = seconds
         end
-        kind = kind - kind % @FREQUENT@ + form
+        formAndFlags = formAndFlags - formAndFlags % @FREQUENT@ + form
         value = sub(value, 1, 4)
           .. pack('<I2B', #token + (acceptedLength > 0 and @ACCEPTED_ALERT@ or 0) + (audiences and @AUDIENCES@ or 0),
-            retired ~= '' and kind + @RETIRED@ or kind)
+            retired ~= '' and formAndFlags + @RETIRED@ or formAndFlags)
           .. sub(value, @DIGEST@, @REGISTERED_AT@ - 1) .. pack('<I6', tokenAt) .. token .. sub(value, acceptedAt)
         local grown = #token - length
         acceptedEnd, limitAt = acceptedEnd + grown, limitAt + grown
         if heldAt then heldAt = heldAt + grown end
       end
       local isLimited, isFrequent = false, false
-      if kind >= @LIMITED@ then
-        isLimited = kind % @CLAIMED@ >= @LIMITED@
-        kind = kind % @LIMITED@
+      if formAndFlags >= @LIMITED@ then
+        isLimited = formAndFlags % @CLAIMED@ >= @LIMITED@
+        formAndFlags = formAndFlags % @LIMITED@
       end
-      if kind >= @FREQUENT@ then isFrequent, kind = true, kind - @FREQUENT@ end
+      if formAndFlags >= @FREQUENT@ then isFrequent, formAndFlags = true, formAndFlags - @FREQUENT@ end
       -- # Long path: the order of versions
       local newer = timestamp > newest or state == @NO_VERSION@
       if timestamp == newest and not newer and not same then
-        local low, high = read('<I4I4', head, 6)
+        local low, high = read('<I4I4', version, 6)
         local newestLow, newestHigh = read('<I4I4', value, @VERSION@ + 5)
         newer = high > newestHigh or high == newestHigh and low > newestLow
       end
@@ -523,7 +541,7 @@ if #operation > 1 then
           -- An end that is older than the newest start belongs to an earlier life. It was deferred, or is replayed.
           if startBytes > 0 and not newer and newerLifeIndex ~= index then
             local startTime, startLow, startHigh = read('<I5I4I4', value, heldAt - startBytes)
-            local low, high = read('<I4I4', head, 6)
+            local low, high = read('<I4I4', version, 6)
             if timestamp < startTime
               or timestamp == startTime and (high < startHigh or high == startHigh and low < startLow)
             then
@@ -536,7 +554,7 @@ if #operation > 1 then
           reply = 'superseded'
         end
         if request >= @ALERT@ and reply and not newer and not same and not isEnd and not settled and state ~= @START_SENDING@ then
-          reply = 'overtaken'
+          reply = 'alertAwaitsCarrier'
         end
         if reply and not registers then break end
       end
@@ -560,25 +578,25 @@ if #operation > 1 then
           reply = 'tooOld'
         elseif isAlertAccepted then
           reply = 'alertAlreadyAccepted'
-        elseif holdsAlert and request < @ALERT@ and (kind > 0 or not same or not holds) then
+        elseif holdsAlert and request < @ALERT@ and (formAndFlags > 0 or not same or not holds) then
           local h = sub(value, heldAt)
           heldBytes = heldBytes + #h
           reply = heldBytes > HELD_BYTES and heldBytes > #h and 'wait1' or 'alertHeld' .. h
         elseif shown == digest and not isEnd then
-          reply, letter, drops = 'unchanged', @SETTLED@, holds or holdsAlert
+          reply, nextState, drops = 'unchanged', @SETTLED@, holds or holdsAlert
         else
           drops = holds and not same and not holdsAlert
-          if kind == 0 then
+          if formAndFlags == 0 then
             reply = 'noToken'
             if not same then
-              letter = holdsAlert and @WAITING_OLDER_ALERT@ or @WAITING@
+              nextState = holdsAlert and @WAITING_OLDER_ALERT@ or @WAITING@
             elseif holds then
-              reply, letter = 'held', holdsAlert and @HELD_ALERT@ or @HELD@
+              reply, nextState = 'held', holdsAlert and @HELD_ALERT@ or @HELD@
             end
           else
             local bucket = isFrequent and 11 or 1
-            if numberOfPace ~= paceNumber or bucket ~= paceBucket then
-              paceNumber, paceBucket, pace, usualPace = numberOfPace, bucket, ARGV[numberOfPace], nil
+            if paceNumber ~= lastPaceNumber or bucket ~= lastPaceBucket then
+              lastPaceNumber, lastPaceBucket, pace, usualPace = paceNumber, bucket, ARGV[paceNumber], nil
               leastSpacing, interval, pushes, reserved = read('<I3I3I2I2', pace, bucket)
             end
             local since, spacing = now - sent, leastSpacing
@@ -591,23 +609,23 @@ if #operation > 1 then
             end
             if since >= 0 and since < spacing then
               reply = 'wait' .. string.format('%.0f', spacing - since)
-              if not same then letter = holdsAlert and @WAITING_OLDER_ALERT@ or @WAITING@ end
+              if not same then nextState = holdsAlert and @WAITING_OLDER_ALERT@ or @WAITING@ end
             else
-              letter, sends = @SENDING@, true
+              nextState, sends = @SENDING@, true
               -- The first send verdict in these 1,000 seconds (of UNIX time) renews the expiry.
               if sent < thousandBegan or sent >= thousandBegan + 1000000 then whole = true end
               if holdsAlert then
-                letter = same and holds and @SENDING_HELD_ALERT@ or @SENDING_OLDER_ALERT@
+                nextState = same and holds and @SENDING_HELD_ALERT@ or @SENDING_OLDER_ALERT@
               elseif holds and same then
-                letter = @SENDING_HELD@
+                nextState = @SENDING_HELD@
               end
             end
           end
         end
       end
 
-      if letter then
-        if isEnd then letter = letter - @UPPER_CASE@ end
+      if nextState then
+        if isEnd then nextState = nextState - @UPPER_CASE@ end
         if not same then hasDrawn = false end
       end
       -- # Long path: timestamp, priority and budget
@@ -618,7 +636,7 @@ if #operation > 1 then
         elseif timestamp <= last then
           assigned = math.min(last + 1, @TIMESTAMP_MAX@)
         end
-        local left, priority = pushes, 1
+        local left, priority = pushes, @PRIORITY_FIVE@
         if full > now then
           local missing = full - now - 1
           left = pushes - (missing - missing % interval) / interval - 1
@@ -626,31 +644,32 @@ if #operation > 1 then
         end
         if request % 2 == 1 then
           if hasDrawn then
-            priority = 2
+            priority = @PRIORITY_TEN@
           elseif left > (request % 4 >= 2 and 0 or reserved) then
-            priority, hasDrawn, left = 2, true, left - 1
+            priority, hasDrawn, left = @PRIORITY_TEN@, true, left - 1
             drawn = pack('<I6', (full > now and full or now) + interval)
           else
-            priority = 3
+            priority = @PRIORITY_DEMOTED@
           end
         end
-        reply = assigned * 65536 + priority * 16384 + left
+        reply = assigned * @TIMESTAMP_FACTOR@ + priority * @PRIORITY_FACTOR@ + left
         answer = heldAt and sub(value, 1, acceptedEnd - 1) or value
         last = assigned
-      elseif letter then
+      elseif nextState then
         whole = true
       end
-      if letter then
+      if nextState then
         if last ~= timestamp then
-          letter, drawn = letter - 64, (drawn or sub(value, @FULL_AT@, @ASSIGNED@ - 1)) .. pack('<I5', last)
+          drawn = (drawn or sub(value, @FULL_AT@, @ASSIGNED@ - 1)) .. pack('<I5', last)
+          nextState = nextState - @OWN_TIMESTAMP@
         end
-        if hasDrawn then letter = letter + @HAS_DRAWN@ end
-        record = (sends and sub(sentNow, 1, 6) or sub(value, @DIGEST@, @STATE@ - 1)) .. char(letter)
-          .. (sends and sub(sentNow, 8) or sub(value, @STATE@ + 1, @VERSION@ - 1)) .. head .. (drawn or '')
+        if hasDrawn then nextState = nextState + @HAS_DRAWN@ end
+        record = (sends and sub(sentNow, 1, 6) or sub(value, @DIGEST@, @STATE@ - 1)) .. char(nextState)
+          .. (sends and sub(sentNow, 8) or sub(value, @STATE@ + 1, @VERSION@ - 1)) .. version .. (drawn or '')
       end
 
       -- # Long path: writing
-      if letter or registers then
+      if nextState or registers then
         local written
         if whole or drops then
           if record then value = sub(value, 1, @DIGEST@ - 1) .. record .. sub(value, @DIGEST@ + #record, drops and heldAt - 1 or -1) end
@@ -1156,7 +1175,7 @@ if operation == 'a' then
       reply = 'wait' .. string.format('%.0f', wait)
     else
       full = full + interval
-      reply = 'address' .. digits(full + (refunded == '' and 0 or refunded)) .. t .. u
+      reply = 'tokenFound' .. digits(full + (refunded == '' and 0 or refunded)) .. t .. u
       changes[#changes + 1] = 's'
       changes[#changes + 1] = digits(full) .. refunded
     end
