@@ -119,7 +119,7 @@ struct CircuitBreaker {
     private var pushesInFailureWindow = 0
     private var failuresInWindow = 0
     private var pushesInSuspectWindow = 0
-    private var suspectResponseCount = 0
+    private var suspectsInSuspectWindow = 0
     /// Counts `forbidden` responses. It becomes 0 when a response shows that APNs accepts the provider token, and when
     /// the breaker closes.
     private var forbiddenResponseCount = 0
@@ -187,7 +187,7 @@ struct CircuitBreaker {
         }
         if pushesInSuspectWindow >= configuration.suspectWindowPushes {
             pushesInSuspectWindow = 0
-            suspectResponseCount = 0
+            suspectsInSuspectWindow = 0
         }
         pushesInFailureWindow += 1
         pushesInSuspectWindow += 1
@@ -197,7 +197,7 @@ struct CircuitBreaker {
         // responses.
         case .unavailable: failuresInWindow += 1
         case .suspect:
-            suspectResponseCount += 1
+            suspectsInSuspectWindow += 1
             forbiddenResponseCount = 0
         case .forbidden: forbiddenResponseCount += 1
         case .rateLimited, .inconclusive: break
@@ -206,8 +206,8 @@ struct CircuitBreaker {
 
     private var causeToOpen: BreakerCause? {
         if forbiddenResponseCount >= configuration.forbiddenResponsesMax { return .providerToken }
-        if suspectResponseCount >= configuration.suspectResponsesMin,
-            suspectResponseCount * 100 > pushesInSuspectWindow * configuration.suspectPercentMax
+        if suspectsInSuspectWindow >= configuration.suspectResponsesMin,
+            suspectsInSuspectWindow * 100 > pushesInSuspectWindow * configuration.suspectPercentMax
         {
             return .deviceTokens
         }

@@ -70,18 +70,18 @@ extension Connection {
         // section 4.3).
         let head = try headerDecoder.decode(frame.payload)
         guard slotIndex >= 0 else { return }
-        let isLast = frame.flags & FrameFlags.endStream != 0
+        let endsStream = frame.flags & FrameFlags.endStream != 0
         let slot = pushSlots.pointer(slotIndex)
         if slot.pointee.status != 0 {
             // Trailers end the stream and have no pseudo-header field (RFC 9113, section 8.1).
-            guard isLast, !head.isMalformed, head.status == 0 else { return discardResponse(slotIndex) }
+            guard endsStream, !head.isMalformed, head.status == 0 else { return discardResponse(slotIndex) }
             return checkLengthAndFinishResponse(slotIndex)
         }
         guard !head.isMalformed, head.status != 0 else { return resetStream(slotIndex, .protocolError) }
         if head.status < 200 {
             // An informational response does not end the stream, and HTTP/2 has no 101 (RFC 9113, sections
             // 8.1 and 8.6).
-            if isLast || head.status == 101 { resetStream(slotIndex, .protocolError) }
+            if endsStream || head.status == 101 { resetStream(slotIndex, .protocolError) }
             return
         }
         slot.pointee.status = head.status
@@ -90,7 +90,7 @@ extension Connection {
         // length is not checked.
         slot.pointee.hasContentLength = head.contentLengthBytes >= 0 && head.status != 204 && head.status != 304
         slot.pointee.responseBytesLeft = head.contentLengthBytes
-        if isLast { checkLengthAndFinishResponse(slotIndex) }
+        if endsStream { checkLengthAndFinishResponse(slotIndex) }
     }
 
     /// Accepts a complete response, unless its body is shorter than its `content-length` (RFC 9113, section

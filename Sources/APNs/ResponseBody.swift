@@ -26,7 +26,7 @@ struct ResponseBody {
         while let key = scanner.readString(), scanner.skipIfNext(UInt8(ascii: ":")) {
             if ("reason" as StaticString).equals(key), let text = scanner.readString() {
                 reasonText = text
-            } else if ("timestamp" as StaticString).equals(key), let number = scanner.readNumber() {
+            } else if ("timestamp" as StaticString).equals(key), let number = scanner.readWholeDigits() {
                 timestampMilliseconds = Decimal.parse(number, max: UInt64(Int64.max)).map { Int64($0) } ?? -1
             } else if !scanner.skipValue(depthMax: ResponseBody.depthMax) {
                 return
@@ -76,7 +76,7 @@ struct ResponseBody {
         }
 
         /// Reads a number and returns the digits of its whole part. Skips a fraction.
-        mutating func readNumber() -> UnsafeRawBufferPointer? {
+        mutating func readWholeDigits() -> UnsafeRawBufferPointer? {
             guard let first = peek(), first &- UInt8(ascii: "0") < 10 else { return nil }
             let start = position
             while position < bytes.count, bytes[position] &- UInt8(ascii: "0") < 10 { position += 1 }

@@ -235,8 +235,8 @@ extension WorkerConfiguration {
             self.name = name
         }
 
-        /// Returns the key that signs the provider tokens for `environment`.
-        package func signingKey(for environment: APNsEnvironment) -> (keyId: String, keyFile: String) {
+        /// Returns the id and the file of the key that signs the provider tokens for `environment`.
+        package func signingKeyReference(for environment: APNsEnvironment) -> (keyId: String, keyFile: String) {
             if environment == .sandbox, let sandboxKeyId, let sandboxKeyFile {
                 return (sandboxKeyId, sandboxKeyFile)
             }

@@ -165,7 +165,7 @@ public struct MemberCounts: Codable, Hashable, Sendable {
 
     public subscript(outcome: Outcome) -> Int { counts[outcome] ?? 0 }
 
-    private static let knownOutcomes: Set<Outcome> = [
+    private static let memberOutcomes: Set<Outcome> = [
         .delivered, .superseded, .failed, .unregistered, .expired, .started,
     ]
 
@@ -185,7 +185,7 @@ public struct MemberCounts: Codable, Hashable, Sendable {
             // A later release may add a key with another kind of value. So the value of an unknown key is ignored if it
             // is no integer.
             counts[outcome] =
-                Self.knownOutcomes.contains(outcome)
+                Self.memberOutcomes.contains(outcome)
                 ? try container.decodeIfPresent(Int.self, forKey: key) : try? container.decode(Int.self, forKey: key)
         }
     }

@@ -89,7 +89,7 @@ extension WorkerSetup {
 
 extension WorkerConfiguration.App {
     func key(for environment: APNsEnvironment) -> AppKey {
-        let key = signingKey(for: environment)
+        let key = signingKeyReference(for: environment)
         return AppKey(teamIdentifier: teamId, configuredIdentifier: key.keyId, file: key.keyFile)
     }
 }

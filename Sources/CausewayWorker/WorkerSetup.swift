@@ -75,12 +75,18 @@ struct WorkerSetup: @unchecked Sendable {
         keyFileWatcher = KeyFileWatcher(tokenSources, apps: configuration.apps, registry: registry, log: log)
         tokenCipher = try configuration.apns.sharedTokenKeyFile.map { try ProviderTokenCipher(keyFile: $0) }
         pools = try Self.makePools(configuration, tokenSources: tokenSources, keys: keys, laneCount: laneCount)
-        let traces = registry.traces
+        let traceCounters = registry.traces
         let collector = try Self.makeTraceCollector(configuration.tracing)
-        let traceRings = collector == nil ? [] : (0..<laneCount).map { _ in TraceRing(traces) }
+        let traceRings = collector == nil ? [] : (0..<laneCount).map { _ in TraceRing(traceCounters) }
         self.traceRings = traceRings
         traceExporter = try collector.map {
-            try TraceExporter($0, encoder: SpanEncoder(configuration), rings: traceRings, counters: traces, log: log)
+            try TraceExporter(
+                $0,
+                encoder: SpanEncoder(configuration),
+                rings: traceRings,
+                counters: traceCounters,
+                log: log
+            )
         }
         warnOfSecretsReadableByOthers(configuration)
     }

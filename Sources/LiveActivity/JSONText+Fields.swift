@@ -29,7 +29,7 @@ extension JSONText {
     @inline(__always)
     func readName(_ position: Int, atMost bytesMax: Int, _ field: Field) throws(Fault) -> JSONString {
         let string = try readString(position, field)
-        let isName = string.isPlain && !string.isEmpty && string.end &- string.start <= bytesMax
+        let isName = string.isPrintableASCII && !string.isEmpty && string.end &- string.start <= bytesMax
         if !isName { try requireValidName(string, atMost: bytesMax, field) }
         return string
     }

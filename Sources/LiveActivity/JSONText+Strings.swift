@@ -6,7 +6,7 @@ struct JSONString {
     var end: Int
     var isEscaped: Bool
     /// Whether the string is only printable ASCII without escapes.
-    var isPlain: Bool
+    var isPrintableASCII: Bool
 
     @inline(__always)
     var range: ByteRange { ByteRange(from: start, to: end) }
@@ -56,7 +56,7 @@ extension JSONText {
             }
             plainEnd = plainEnd &+ (marks.trailingZeroBitCount &>> 3)
             if marks != 0, byte(plainEnd) == quote {
-                return JSONString(start: start, end: plainEnd, isEscaped: false, isPlain: true)
+                return JSONString(start: start, end: plainEnd, isEscaped: false, isPrintableASCII: true)
             }
         }
         return try readLongString(start, from: plainEnd, field)
@@ -82,7 +82,7 @@ extension JSONText {
     /// Reads the rest of a string whose bytes before `plainEnd` are plain.
     @inline(never)
     private func readLongString(_ start: Int, from plainEnd: Int, _ field: Field) throws(Fault) -> JSONString {
-        var string = JSONString(start: start, end: plainEnd, isEscaped: false, isPlain: true)
+        var string = JSONString(start: start, end: plainEnd, isEscaped: false, isPrintableASCII: true)
         var position = endOfPlainBytes(plainEnd)
         while position < count {
             switch byte(position) {
@@ -102,7 +102,7 @@ extension JSONText {
             default:
                 position = try skipMultibyteCharacter(position, field)
             }
-            string.isPlain = false
+            string.isPrintableASCII = false
             position = endOfPlainBytes(position)
         }
         throw Fault(.truncated, field, at: count)

@@ -58,7 +58,7 @@ import Testing
         for number in 0..<4 { _ = table.insert(partition(Int32(number)), lane: number % 2) }
         #expect(table.countRecordsBehind(of: 0) == 0, "nothing is known")
         for (number, high) in [(0, 10), (1, 100), (2, 50), (3, 6)] as [(Int32, Int64)] {
-            let reportedEntry = table.setHighWatermarkIfChanged(high, of: partition(number))
+            let reportedEntry = table.updateReportedEnd(highWatermark: high, of: partition(number))
             #expect(reportedEntry?.lane == Int(number) % 2)
         }
         #expect(table.countRecordsBehind(of: 0) == 0, "nothing was dealt: the positions are not known")
@@ -78,14 +78,17 @@ import Testing
         _ = table.insert(partition(0), lane: 0)
         table.noteDealtRecord(0, 0, offset: 9)
         // Offset 10 is a transaction's marker, and at offset 11 an open transaction begins.
-        #expect(table.setHighWatermarkIfChanged(20, of: partition(0))?.highWatermark == 20)
+        #expect(table.updateReportedEnd(highWatermark: 20, of: partition(0))?.reportedEndOffset == 20)
         #expect(table.countRecordsBehind(of: 0) == 10)
-        table.noteLogEnd(of: partition(0), offset: 11)
-        #expect(table.setHighWatermarkIfChanged(20, of: partition(0))?.highWatermark == 10, "what its lane is told")
+        table.noteReachedEnd(of: partition(0), offset: 11)
+        #expect(
+            table.updateReportedEnd(highWatermark: 20, of: partition(0))?.reportedEndOffset == 10,
+            "what its lane is told"
+        )
         #expect(table.countRecordsBehind(of: 0) == 0 && table.findPartitionsBehind(of: 0).isEmpty)
-        #expect(table.setHighWatermarkIfChanged(30, of: partition(0)) == nil, "told already")
+        #expect(table.updateReportedEnd(highWatermark: 30, of: partition(0)) == nil, "told already")
         table.noteDealtRecord(0, 0, offset: 11)
-        #expect(table.setHighWatermarkIfChanged(30, of: partition(0))?.highWatermark == 30)
+        #expect(table.updateReportedEnd(highWatermark: 30, of: partition(0))?.reportedEndOffset == 30)
         #expect(table.countRecordsBehind(of: 0) == 18)
     }
 
@@ -94,13 +97,13 @@ import Testing
         for number in Int32(0)..<4 {
             _ = table.insert(partition(number), lane: 0)
             table.noteDealtRecord(0, number, offset: 0)
-            _ = table.setHighWatermarkIfChanged(.max, of: partition(number))
+            _ = table.updateReportedEnd(highWatermark: .max, of: partition(number))
         }
         #expect(table.countRecordsBehind(of: 0) == .max)
-        for number in Int32(0)..<4 { _ = table.setHighWatermarkIfChanged(.min, of: partition(number)) }
+        for number in Int32(0)..<4 { _ = table.updateReportedEnd(highWatermark: .min, of: partition(number)) }
         #expect(table.countRecordsBehind(of: 0) == 0)
-        for offset in [Int64.min, -1, .max] { table.noteLogEnd(of: partition(0), offset: offset) }
-        #expect(table[partition(0)]?.logEndOffset == -1)
+        for offset in [Int64.min, -1, .max] { table.noteReachedEnd(of: partition(0), offset: offset) }
+        #expect(table[partition(0)]?.reachedEndOffset == -1)
         table.noteDealtRecord(0, 0, offset: AssignmentTable.validOffsets.upperBound)
         #expect(!AssignmentTable.validOffsets.contains(.max) && !AssignmentTable.validOffsets.contains(-1))
     }
@@ -108,14 +111,14 @@ import Testing
     @Test func `A high watermark is reported once`() {
         var table = AssignmentTable()
         var reports: [Bool] = []
-        func setHighWatermarkIfChanged(_ high: Int64) {
-            reports.append(table.setHighWatermarkIfChanged(high, of: partition(0)) != nil)
+        func updateReportedEnd(_ high: Int64) {
+            reports.append(table.updateReportedEnd(highWatermark: high, of: partition(0)) != nil)
         }
-        setHighWatermarkIfChanged(1)
+        updateReportedEnd(1)
         _ = table.insert(partition(0), lane: 0)
-        for high in [1, 1, 2] as [Int64] { setHighWatermarkIfChanged(high) }
+        for high in [1, 1, 2] as [Int64] { updateReportedEnd(high) }
         _ = table.insert(partition(0), lane: 0)
-        setHighWatermarkIfChanged(2)
+        updateReportedEnd(2)
         #expect(
             reports == [false, true, false, true, true],
             "nobody's; new; known; new; unknown to another assignment"

@@ -8,8 +8,8 @@ import Testing
         startOffset: Int64? = 40,
         settledEndOffset: Int64 = 100,
         _ rereading: (identifier: UInt64, isComplete: Bool)? = nil
-    ) -> PartitionStatus {
-        PartitionStatus(
+    ) -> PartitionRereadingStatus {
+        PartitionRereadingStatus(
             topic: 0,
             partition: 3,
             assignmentNumber: 7,
@@ -20,7 +20,7 @@ import Testing
     }
 
     private func step(
-        _ status: PartitionStatus,
+        _ status: PartitionRereadingStatus,
         _ primaries: (runIdentifier: String, text: String?)...,
         isFirstCheck: Bool = false
     ) -> MarkStep {

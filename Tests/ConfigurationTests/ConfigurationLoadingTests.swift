@@ -16,7 +16,7 @@ struct ConfigurationLoadingTests {
         let app = try #require(configuration.apps.first)
         #expect(app.name == "match")
         #expect(app.environments == [.production, .sandbox])
-        #expect(app.signingKey(for: .sandbox) == ("KEY1234567", "key.p8"))
+        #expect(app.signingKeyReference(for: .sandbox) == ("KEY1234567", "key.p8"))
     }
 
     @Test func `Every kind of value is read from the file`() throws {
@@ -77,7 +77,7 @@ struct ConfigurationLoadingTests {
         #expect(configuration.apps.map(\.name) == ["match", "ride"])
         #expect(configuration.apps[1].keyId == "12E4567890")
         #expect(configuration.apps[1].environments == [.sandbox])
-        #expect(configuration.apps[1].signingKey(for: .sandbox) == ("SANDBOX123", "b"))
+        #expect(configuration.apps[1].signingKeyReference(for: .sandbox) == ("SANDBOX123", "b"))
         let consumer = try configuration.kafka.consumerProperties.map { "\($0.name)=\($0.value)" }
         #expect(
             consumer == [

@@ -28,7 +28,7 @@ struct HealthTests {
     }
 
     static func isReady(
-        _ membership: WorkerCondition.GroupMembership,
+        _ membership: WorkerCondition.ConsumerGroupState,
         kafka: Bool = true,
         keys: Bool = true,
         draining: Bool = false,
@@ -39,7 +39,7 @@ struct HealthTests {
         isEveryKeyRefused: Bool = false
     ) -> Bool {
         var condition = WorkerCondition()
-        condition.groupMembership = membership
+        condition.consumerGroupState = membership
         condition.areKeysLoaded = keys
         condition.isDraining = draining
         condition.assignedPartitionCount = assigned

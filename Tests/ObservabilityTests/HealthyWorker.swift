@@ -30,7 +30,7 @@ struct HealthyWorker: ~Copyable {
         kafka.set(.kafkaReady, to: 1)
         kafka.set(.partitionsAssigned, to: 4)
         registry.condition.change {
-            $0.groupMembership = .member
+            $0.consumerGroupState = .member
             $0.assignedPartitionCount = 4
             $0.areKeysLoaded = true
         }

@@ -212,8 +212,10 @@ private final class AudienceCaller: AudienceStoreHandler {
         var memory = [UInt8](repeating: 0, count: Limits.identifierBytesMax)
         for segment in 0..<MemberLocation.segmentCount {
             let directory = try ask(.directory(segment: UInt8(segment))).bytes ?? []
-            for offset in stride(from: 0, to: directory.count, by: AudienceStoreKey.boundBytes) {
-                let bound = UInt32(LittleEndian.read(directory[offset..<(offset + AudienceStoreKey.boundBytes)]))
+            for offset in stride(from: 0, to: directory.count, by: AudienceStoreKey.lowerBoundByteCount) {
+                let bound = UInt32(
+                    LittleEndian.read(directory[offset..<(offset + AudienceStoreKey.lowerBoundByteCount)])
+                )
                 let bytes = try ask(.page(segment: UInt8(segment), lowerBound: bound)).bytes ?? []
                 try bytes.withUnsafeBytes { bytes in
                     let page = try #require(MemberPage(bytes))

@@ -147,6 +147,8 @@ struct CompactPhones {
         return decodedBody
     }
 
+    /// Returns the number of a state. Equal states have the same number. All states after the first `distinctStatesMax`
+    /// ones have the last number.
     mutating func internState(_ content: [UInt8], timestamp: Int64) -> UInt32 {
         let key = StateKey(timestamp: timestamp, content: content)
         if let known = stateIndicesByKey[key] { return known }

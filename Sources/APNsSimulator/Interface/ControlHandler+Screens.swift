@@ -4,14 +4,14 @@ import HTTP
 extension ControlHandler {
     func getScreens(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         let since = try call.queryNumber("since", default: 0)
-        var focus: [Int] = []
+        var focusedPhones: [Int] = []
         for text in (call.query["focus"] ?? "").split(separator: ",") {
             guard let number = Int(text), number >= 0 else {
                 throw SimulatorError(.invalidRequest, "query: focus is not a list of numbers from 0")
             }
-            focus.append(number)
+            focusedPhones.append(number)
         }
-        let numbers = focus
+        let numbers = focusedPhones
         return try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
             devices.screensJSON(since: since, focus: numbers, nowMilliseconds: now)
         }

@@ -8,13 +8,13 @@ final class PushLogFile: Sendable {
 
     /// Creates or overwrites the file. Only its owner may read it, because it shows who got which content.
     init(path: String) throws(SimulatorError) {
-        let file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0o600)
-        guard file >= 0, Self.restrictAccessToOwner(file) else {
+        let openedDescriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0o600)
+        guard openedDescriptor >= 0, Self.restrictAccessToOwner(openedDescriptor) else {
             let reason = String(cString: strerror(errno))
-            if file >= 0 { close(file) }
+            if openedDescriptor >= 0 { close(openedDescriptor) }
             throw SimulatorError(.invalidConfiguration, "pushLog: \(path): \(reason)")
         }
-        descriptor = file
+        descriptor = openedDescriptor
     }
 
     /// Sets the mode of a file that existed before. A pipe or device, such as `/dev/stdout`, keeps its own.

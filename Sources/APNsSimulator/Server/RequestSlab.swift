@@ -115,7 +115,7 @@ struct ResponseQueue {
 
     var earliestDueMilliseconds: Int64? { heap.first?.dueMilliseconds }
 
-    mutating func push(_ entry: Entry) {
+    mutating func insert(_ entry: Entry) {
         heap.append(entry)
         var child = heap.count - 1
         while child > 0, heap[child].dueMilliseconds < heap[(child - 1) / 2].dueMilliseconds {

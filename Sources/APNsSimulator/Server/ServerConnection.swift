@@ -268,7 +268,7 @@ final class ServerConnection {
     ) {
         var provider = nghttp2_data_provider()
         provider.source.ptr = UnsafeMutableRawPointer(slot)
-        provider.read_callback = readResponseBody
+        provider.read_callback = copyResponseBody
         nghttp2_submit_response(
             session,
             slot.pointee.streamIdentifier,

@@ -234,7 +234,7 @@ final class ServerLoop {
     func scheduleResponse(_ slot: UnsafeMutablePointer<RequestSlot>, afterMilliseconds latency: Int64) -> Bool {
         guard !responseQueue.isFull else { return false }
         let due = loop.nowMilliseconds + latency
-        responseQueue.push(ResponseQueue.Entry(dueMilliseconds: due, slot: slot, generation: slot.pointee.generation))
+        responseQueue.insert(ResponseQueue.Entry(dueMilliseconds: due, slot: slot, generation: slot.pointee.generation))
         scheduleResponseTimer()
         return true
     }

@@ -143,7 +143,7 @@ private func streamClosed(
 }
 
 /// Copies the next part of a response's body from its slot to the frame that nghttp2 writes.
-func readResponseBody(
+func copyResponseBody(
     _ session: OpaquePointer?,
     _ stream: Int32,
     _ buffer: UnsafeMutablePointer<UInt8>?,

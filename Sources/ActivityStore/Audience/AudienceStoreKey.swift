@@ -16,14 +16,14 @@ enum AudienceStoreKey {
     private static let digestLetterCount = 11
     private static let segmentLetterCount = 2
     private static let alphabet: StaticString = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-    static let boundBytes = 4
+    static let lowerBoundByteCount = 4
     static let directoryLetter = UInt8(ascii: "d")
     static let pageLetter = UInt8(ascii: "p")
     /// The maximum length of the app in a key, in bytes: that of a record's `app`. The configuration allows less.
     static let appBytesMax = Limits.identifierBytesMax
     /// The maximum length of `{app@DIGEST SEGMENT}`, in bytes.
     static let hashTagBytesMax = appBytesMax + digestLetterCount + segmentLetterCount + 3
-    static let bytesMax = hashTagBytesMax + 1 + boundBytes
+    static let bytesMax = hashTagBytesMax + 1 + lowerBoundByteCount
 
     /// Writes `{app@DIGEST}`, or `{app@DIGEST SEGMENT}` if there is a segment, and returns its length; nil if
     /// the app is empty or too long.
@@ -59,7 +59,7 @@ enum AudienceStoreKey {
         }
     }
 
-    static let pageSuffixBytes = 1 + boundBytes
+    static let pageSuffixBytes = 1 + lowerBoundByteCount
 
     /// Returns the part of a page's key after the hash tag.
     static func pageSuffix(_ lowerBound: UInt32) -> InlineArray<5, UInt8> {

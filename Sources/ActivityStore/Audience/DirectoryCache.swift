@@ -54,7 +54,7 @@ struct DirectoryCache: ~Copyable {
         guard Self.isValidDirectory(directory) else { return false }
         let fingerprint = KeyFingerprint(hashTag).value
         let index = Self.index(fingerprint)
-        let count = directory.count / AudienceStoreKey.boundBytes
+        let count = directory.count / AudienceStoreKey.lowerBoundByteCount
         boundCount += count - entries[index].bounds.count
         if boundCount > Self.boundsMax {
             entries = [Entry](repeating: Entry(), count: Self.capacity)
@@ -67,14 +67,17 @@ struct DirectoryCache: ~Copyable {
     }
 
     private static func isValidDirectory(_ bytes: UnsafeRawBufferPointer) -> Bool {
-        guard bytes.count % AudienceStoreKey.boundBytes == 0 else { return false }
-        let count = bytes.count / AudienceStoreKey.boundBytes
+        guard bytes.count % AudienceStoreKey.lowerBoundByteCount == 0 else { return false }
+        let count = bytes.count / AudienceStoreKey.lowerBoundByteCount
         return count <= PageLimits.pagesMax && (count == 0 || bound(0, of: bytes) == 0)
             && (1..<max(1, count)).allSatisfy { bound($0 - 1, of: bytes) < bound($0, of: bytes) }
     }
 
     private static func bound(_ index: Int, of directory: UnsafeRawBufferPointer) -> UInt32 {
-        let bound = directory.loadUnaligned(fromByteOffset: index * AudienceStoreKey.boundBytes, as: UInt32.self)
+        let bound = directory.loadUnaligned(
+            fromByteOffset: index * AudienceStoreKey.lowerBoundByteCount,
+            as: UInt32.self
+        )
         return UInt32(littleEndian: bound)
     }
 }

@@ -28,10 +28,11 @@ enum PageLimits {
     /// If the expiry of a page was last renewed this long ago, the next entry causes a renewal. Earlier entries cause
     /// none, because each renewal is a further script call.
     static let renewalIntervalSeconds: Int64 = 3_600
-    /// How long a page lives after a renewal: without devices, and with devices. The last renewal may be an hour
-    /// older than the last entry. So a page lives for at least 25 hours or 90 days after its last entry, unless a
-    /// worker died before it made a renewal.
+    /// How long a page without devices lives after a renewal: an activity's expiry, plus the hour by which the last
+    /// renewal may precede the last entry. So a page lives for at least an activity's expiry after its last entry,
+    /// unless a worker died before it made a renewal.
     static let activityExpiryMilliseconds = StoreLimits.activityExpiryMilliseconds + renewalIntervalSeconds * 1_000
+    /// The same for a page with devices.
     static let deviceExpiryMilliseconds = StoreLimits.deviceExpiryMilliseconds + renewalIntervalSeconds * 1_000
     /// The age, counted from the registration of the token, above which `arrange` drops an activity's entry from a page
     /// that is too long. An activity lives for eight hours and stays on the Lock Screen for up to four more (Apple,

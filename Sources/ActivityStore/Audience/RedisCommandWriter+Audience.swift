@@ -83,12 +83,12 @@ extension RedisCommandWriter {
         writeArgument(count: tag.count + AudienceStoreKey.pageSuffixBytes) {
             $0.writeVerbatim(tag)
             $0.writeByte(AudienceStoreKey.pageLetter)
-            $0.writeNumber(UInt64(lowerBound), bytes: AudienceStoreKey.boundBytes)
+            $0.writeNumber(UInt64(lowerBound), bytes: AudienceStoreKey.lowerBoundByteCount)
         }
     }
 
     mutating func writeArgument(bound: UInt32) {
-        writeArgument(number: UInt64(bound), bytes: AudienceStoreKey.boundBytes)
+        writeArgument(number: UInt64(bound), bytes: AudienceStoreKey.lowerBoundByteCount)
     }
 
     private mutating func writeArgument(_ range: SegmentRange) {

@@ -28,7 +28,7 @@ public struct InspectedAudienceKeys: Sendable {
     public static func bounds(ofDirectory bytes: [UInt8]) throws(InspectionError) -> [UInt32] {
         var part = InspectedField(name: "directory", bytes: bytes[...])
         var bounds: [UInt32] = []
-        while !part.isEmpty { bounds.append(UInt32(try part.readNumber(bytes: AudienceStoreKey.boundBytes))) }
+        while !part.isEmpty { bounds.append(UInt32(try part.readNumber(bytes: AudienceStoreKey.lowerBoundByteCount))) }
         return bounds
     }
 

@@ -25,8 +25,8 @@ extension ActivityState {
         if let alert = call.carriedAlertVersion, let acceptedAlertVersion, alert <= acceptedAlertVersion {
             return (StoreReply<[UInt8]>(.alertAlreadyAccepted), expiryChange)
         }
-        let isHeldAgain = isSameCommand && holdsNewestVersion
-        if let heldCommand, heldCommand.carriesAlert, !call.carriesAlert, token != nil || !isHeldAgain {
+        let isHeldCommand = isSameCommand && holdsNewestVersion
+        if let heldCommand, heldCommand.carriesAlert, !call.carriesAlert, token != nil || !isHeldCommand {
             var reply = StoreReply<[UInt8]>(.alertHeld)
             reply.heldCommand = heldCommand.command
             return (reply, expiryChange)

@@ -98,7 +98,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         {
             return (reply, .unchanged)
         }
-        reply.wasMemberOfAllAudiences = audiences.isInAll(of: list)
+        reply.wasMemberOfAllAudiences = audiences.isMemberOfAll(of: list)
         if let list, !changeAudiences(to: list) { return (StoreReply(.full), .unchanged) }
         _ = storeTokenIfNewer(registration)
         if source == .reread { lastAssignedTimestamp = max(lastAssignedTimestamp, now / 1_000) }

@@ -93,7 +93,7 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         guard isStored || nextStart != nil else { return (reply, .unchanged) }
         reply.verdict = .registered
         if isCurrent, let list {
-            reply.wasMemberOfAllAudiences = MemberAudiences.isInAll(
+            reply.wasMemberOfAllAudiences = MemberAudiences.isMemberOfAll(
                 MemberAudiences.decodeDigests(list),
                 current: previousAudiences
             )

@@ -18,11 +18,13 @@ public struct MemberAudiences: Hashable, Sendable {
     }
 
     /// Whether a member with the audiences `current` is in all `audiences`; false if `audiences` is empty.
-    static func isInAll(_ audiences: [UInt64], current: [UInt64]) -> Bool {
+    static func isMemberOfAll(_ audiences: [UInt64], current: [UInt64]) -> Bool {
         !audiences.isEmpty && audiences.allSatisfy(current.contains)
     }
 
-    func isInAll(of list: [UInt8]?) -> Bool { Self.isInAll(Self.decodeDigests(list ?? []), current: currentDigests) }
+    func isMemberOfAll(of list: [UInt8]?) -> Bool {
+        Self.isMemberOfAll(Self.decodeDigests(list ?? []), current: currentDigests)
+    }
 
     mutating func leaveAll() {
         leftDigests += currentDigests

@@ -39,7 +39,7 @@ extension ConfigurationSchema {
         .required(example: "EXAMPLEKEY"),
         .text("keyFile", \.keyFile, .path, "The .p8 file of the key keyId.")
             .required(example: "/etc/causeway/AuthKey_EXAMPLEKEY.p8")
-            .asFile,
+            .asFilePath,
         .environments(
             "environments",
             \.environments,

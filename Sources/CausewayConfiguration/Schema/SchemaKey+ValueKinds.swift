@@ -88,7 +88,7 @@ extension SchemaKey {
 
     /// Makes a key for the path of an optional file.
     static func optionalFile(_ name: String, _ path: any Path<String?>, _ meaning: String) -> SchemaKey {
-        optional(name, path, .any, meaning).asFile
+        optional(name, path, .any, meaning).asFilePath
     }
 
     static func choice<Choice: RawRepresentable<String> & CaseIterable & Equatable & Sendable>(
@@ -183,6 +183,6 @@ extension SchemaKey {
             },
             encode: { .properties($0.map { KafkaProperty(name: $0.name, value: $0.path) }) }
         )
-        .asFile
+        .asFilePath
     }
 }

@@ -88,7 +88,7 @@ extension SchemaKey {
     var asSecret: SchemaKey { with { $0.isSecret = true } }
 
     /// The same key, but its value names a file that must be readable when the worker starts.
-    var asFile: SchemaKey { with { $0.isFile = true } }
+    var asFilePath: SchemaKey { with { $0.isFile = true } }
 
     /// Makes the key required: it has no default. `Config/causeway.yaml` shows `example`.
     func required(example: String) -> SchemaKey { with { $0.example = example } }

@@ -46,7 +46,7 @@ extension Match {
         if let dismissal = ball.dismissal, dismissal.countsAsWicket {
             let score = scoreboard.battingScore(of: dismissal.player) ?? "0 (0)"
             return MatchFrame.Alert(
-                title: "WICKET! \(state.batting) \(state.runs)/\(state.wickets)",
+                title: "WICKET! \(state.battingTeam) \(state.runs)/\(state.wickets)",
                 body: "\(dismissal.player) \(score), \(dismissal.kind.rawValue), bowler \(ball.bowler)"
             )
         }

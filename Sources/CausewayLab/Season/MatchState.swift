@@ -34,7 +34,7 @@ struct MatchState: Equatable {
     /// The number of the innings, 1 or 2.
     var innings: Int
     /// The abbreviations of the team that bats and of the team that bowls.
-    var batting: String
+    var battingTeam: String
     var bowlingTeam: String
     var runs = 0
     var wickets = 0
@@ -52,7 +52,7 @@ struct MatchState: Equatable {
     var result: String?
 
     /// The batting side's score in one line, for example "CSK 169/9 (19.5)".
-    var score: String { "\(batting) \(runs)/\(wickets) (\(overs))" }
+    var score: String { "\(battingTeam) \(runs)/\(wickets) (\(overs))" }
 }
 
 extension MatchState {
@@ -61,7 +61,7 @@ extension MatchState {
     func write(to json: inout JSONWriter) {
         json.member("phase", phase.rawValue)
         json.member("innings", innings)
-        json.member("batting", batting)
+        json.member("batting", battingTeam)
         json.member("bowling", bowlingTeam)
         json.member("runs", runs)
         json.member("wickets", wickets)

@@ -17,7 +17,7 @@ struct Scoreboard {
         state = MatchState(
             phase: .upcoming,
             innings: 1,
-            batting: Match.abbreviation(of: match.teams[0]),
+            battingTeam: Match.abbreviation(of: match.teams[0]),
             bowlingTeam: Match.abbreviation(of: match.teams[1])
         )
     }
@@ -68,7 +68,12 @@ struct Scoreboard {
 
     private mutating func changeInnings() {
         let first = state
-        state = MatchState(phase: .inningsBreak, innings: 2, batting: first.bowlingTeam, bowlingTeam: first.batting)
+        state = MatchState(
+            phase: .inningsBreak,
+            innings: 2,
+            battingTeam: first.bowlingTeam,
+            bowlingTeam: first.battingTeam
+        )
         state.firstInnings = first.score
         legalBallsOfInnings = 0
         batters.removeAll(keepingCapacity: true)

@@ -4,7 +4,7 @@ import Observability
 extension AudiencePlan {
     /// The plan as a page of text.
     package var text: String {
-        PlanText.makePage(
+        PlanText.makeText(
             demandLines: demandLines,
             sizeLines: sizeLines,
             costLines: costs.audienceCostLines,

@@ -5,7 +5,7 @@ extension CapacityPlan {
     /// The plan as a page of text.
     package var text: String {
         let restartCostLines = demand.restartedActivities > 0 ? [costs.restartCostLine] : []
-        return PlanText.makePage(
+        return PlanText.makeText(
             demandLines: demandLines,
             sizeLines: sizeLines,
             costLines: costs.costLines + restartCostLines,

@@ -2,7 +2,7 @@ import Numbers
 
 /// The printed text of a plan: the demand, the sizes that the demand needs, the costs behind them, and notes.
 enum PlanText {
-    static func makePage(
+    static func makeText(
         demandLines: [(String, String)],
         sizeLines: [(String, String, String)],
         costLines: [(text: String, source: String)],

@@ -20,7 +20,7 @@ extension ChannelKeeper {
         let content = try readAndReportRegister(of: managedEnvironment)
         let lease = try convertRedisErrors { () throws(RedisError) in
             try register.acquireLease(
-                "tend",
+                for: .maintenance,
                 managedEnvironment.appEnvironment,
                 milliseconds: Self.maintenanceLeaseMilliseconds
             )
@@ -66,10 +66,10 @@ extension ChannelKeeper {
         _ managedEnvironment: ManagedEnvironment,
         _ content: Reconciliation.RegisterContent
     ) async throws(ChannelRefusal) {
-        var lease = try acquireReconciliationLease("daily", managedEnvironment)
+        var lease = try acquireReconciliationLease(for: .dailyReconciliation, managedEnvironment)
         let isDaily = lease != nil
         if !isDaily, content.hasUncomparedIntent(nowMilliseconds: nowMilliseconds) {
-            lease = try acquireReconciliationLease("intents", managedEnvironment)
+            lease = try acquireReconciliationLease(for: .intentReconciliation, managedEnvironment)
         }
         guard let lease else { return }
         do throws(ChannelRefusal) {
@@ -92,12 +92,13 @@ extension ChannelKeeper {
         }
     }
 
-    private func acquireReconciliationLease(_ name: String, _ managedEnvironment: ManagedEnvironment)
-        throws(ChannelRefusal) -> SharedHashes.Lease?
-    {
+    private func acquireReconciliationLease(
+        for work: ChannelRegister.PeriodicWork,
+        _ managedEnvironment: ManagedEnvironment
+    ) throws(ChannelRefusal) -> SharedHashes.Lease? {
         try convertRedisErrors { () throws(RedisError) in
             try register.acquireLease(
-                name,
+                for: work,
                 managedEnvironment.appEnvironment,
                 milliseconds: Self.reconciliationLeaseMilliseconds
             )

@@ -198,13 +198,20 @@ final class ChannelRegister {
         try hashes.isLeased(key(appEnvironment, "create:\(audience)"))
     }
 
-    /// - Parameter name: names the periodic work that the lease is for. Only one worker at a time has the lease,
-    ///   unless Redis loses it.
-    func acquireLease(_ name: String, _ appEnvironment: AppEnvironment, milliseconds: Int64)
+    /// The periodic work that a lease is for. The raw value is in the lease's key, so it must not change: workers of two
+    /// releases would otherwise do the same work at the same time.
+    enum PeriodicWork: String {
+        case maintenance = "tend"
+        case dailyReconciliation = "daily"
+        case intentReconciliation = "intents"
+    }
+
+    /// Only one worker at a time has the lease, unless Redis loses it.
+    func acquireLease(for work: PeriodicWork, _ appEnvironment: AppEnvironment, milliseconds: Int64)
         throws(RedisError)
         -> SharedHashes.Lease?
     {
-        try hashes.acquireLease(key(appEnvironment, "turn:\(name)"), milliseconds: milliseconds)
+        try hashes.acquireLease(key(appEnvironment, "turn:\(work.rawValue)"), milliseconds: milliseconds)
     }
 
     func releaseLease(_ lease: SharedHashes.Lease) throws(RedisError) { try hashes.releaseLease(lease) }

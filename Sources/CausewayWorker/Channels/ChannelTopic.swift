@@ -46,12 +46,13 @@ final class ChannelTopic {
     }
 
     private func readNewestEntries() throws(KafkaError) -> [ChannelEntry] {
-        let brokerMonitor = BrokerMonitor(of: name, properties: consumerProperties)
-        let reader = try PartitionReader(properties: consumerProperties, topic: name, logHandler: brokerMonitor)
+        let reader = try PartitionReader.open(
+            topic: name,
+            for: nil,
+            properties: consumerProperties,
+            timeoutMilliseconds: Self.metadataTimeoutMilliseconds
+        )
         defer { _ = reader.close(timeoutMilliseconds: Self.closeTimeoutMilliseconds) }
-        guard reader.awaitBroker(timeoutMilliseconds: Self.metadataTimeoutMilliseconds, {}) else {
-            throw brokerMonitor.noBrokerError
-        }
         var newestEntries: [[UInt8]: ChannelEntry] = [:]
         let deadline = ContinuousClock.now + Self.readTimeout
         for partition in 0..<(try reader.fetchPartitionCount(timeoutMilliseconds: Self.metadataTimeoutMilliseconds)) {

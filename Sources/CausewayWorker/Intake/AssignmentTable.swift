@@ -6,14 +6,15 @@ import Kafka
 /// hashing, because the Kafka thread looks one up for each record.
 struct AssignmentTable {
     struct Entry {
-        /// A number that no other assignment of this process has.
+        /// A number that no other assignment of this process has. It identifies the assignment between the Kafka thread
+        /// and the lanes. The cores have their own `assignmentEpoch`.
         var assignmentNumber: UInt32
         /// Nil if the lane's core already has its maximum of partitions. The partition's records are then dropped and
         /// not settled, so none of its offsets is committed. They are read again after the next assignment.
         var lane: Int?
         var isDrained = false
         /// The end of the log that the Kafka thread last reported to the lane; -1: none yet.
-        var highWatermark: Int64 = -1
+        var reportedEndOffset: Int64 = -1
         /// One above the last record that was dealt to the lane; -1: no record yet.
         var nextOffset: Int64 = -1
         /// The first offset that is not known to be settled; -1: no record was dealt, and no rereading began yet.
@@ -22,7 +23,7 @@ struct AssignmentTable {
         ///
         /// The end may be above the last record: with `read_committed`, transaction markers or an open
         /// transaction may follow it. So the high watermark alone cannot tell that no record is left.
-        var logEndOffset: Int64 = -1
+        var reachedEndOffset: Int64 = -1
         /// How often the lane has asked to read records again. The lane drops an inbox entry with a lower
         /// count.
         var rereadRequestCount: UInt16 = 0
@@ -136,8 +137,9 @@ struct AssignmentTable {
         return true
     }
 
-    /// Begins a rereading that ends at `endOffset`. If `endOffset` is 0, there is no record to read again, and the
-    /// rereading is complete at once.
+    /// Begins a rereading that ends at `endOffset`, or at the end of the partition's previous rereading if that is
+    /// higher, because no offset below either end may be committed. If `endOffset` is 0, nothing is read again: the
+    /// rereading is complete at once, and the previous end still limits the commits.
     mutating func beginRereading(of partition: TopicPartition, identifier: UInt64, endOffset: Int64) {
         updateEntry(partition.topic.index, partition.partition) { entry in
             let former = entry?.rereading?.endOffset ?? 0
@@ -154,21 +156,21 @@ struct AssignmentTable {
     /// after the last dealt record instead, because no record that can be read now follows it.
     ///
     /// - Returns: the entry if its lane does not know this end of the log yet; else nil.
-    mutating func setHighWatermarkIfChanged(_ highWatermark: Int64, of partition: TopicPartition) -> Entry? {
+    mutating func updateReportedEnd(highWatermark: Int64, of partition: TopicPartition) -> Entry? {
         guard let entry = self[partition] else { return nil }
         let validHighWatermark = min(max(0, highWatermark), Self.validOffsets.upperBound)
-        let end = entry.logEndOffset >= 0 ? max(0, entry.nextOffset) : validHighWatermark
-        guard entry.highWatermark != end else { return nil }
-        updateEntry(partition.topic.index, partition.partition) { $0?.highWatermark = end }
+        let end = entry.reachedEndOffset >= 0 ? max(0, entry.nextOffset) : validHighWatermark
+        guard entry.reportedEndOffset != end else { return nil }
+        updateEntry(partition.topic.index, partition.partition) { $0?.reportedEndOffset = end }
         return self[partition]
     }
 
     /// - Parameter offset: the end of the log: the position of the next record or transaction marker. Offsets
     ///   outside ``validOffsets`` are ignored.
-    mutating func noteLogEnd(of partition: TopicPartition, offset: Int64) {
+    mutating func noteReachedEnd(of partition: TopicPartition, offset: Int64) {
         guard Self.validOffsets.contains(offset) else { return }
         updateEntry(partition.topic.index, partition.partition) { entry in
-            entry?.logEndOffset = offset
+            entry?.reachedEndOffset = offset
             // Reading reached the log's end without a record, so none is left to read again.
             if entry?.nextOffset ?? 0 < 0 { entry?.completeRereadingIfReached(settledEndOffset: -1) }
         }
@@ -178,7 +180,7 @@ struct AssignmentTable {
     mutating func noteDealtRecord(_ topic: Int32, _ partition: Int32, offset: Int64) {
         updateEntry(topic, partition) { entry in
             entry?.nextOffset = offset + 1
-            entry?.logEndOffset = -1
+            entry?.reachedEndOffset = -1
             if let unsettled = entry?.firstUnsettledOffset, unsettled < 0 { entry?.firstUnsettledOffset = offset }
         }
     }
@@ -189,14 +191,14 @@ struct AssignmentTable {
         stride(from: Int(topic), to: entries.count, by: Intake.topicCount)
             .reduce(0) { sum, index in
                 guard let entry = entries[index], entry.nextOffset >= 0 else { return sum }
-                let (total, isTooMany) = sum.addingReportingOverflow(max(0, entry.highWatermark - entry.nextOffset))
+                let (total, isTooMany) = sum.addingReportingOverflow(max(0, entry.reportedEndOffset - entry.nextOffset))
                 return isTooMany ? .max : total
             }
     }
 
     /// Returns the partitions of a topic that count in `countRecordsBehind`.
     func findPartitionsBehind(of topic: Int32) -> [TopicPartition] {
-        partitions { $0.nextOffset >= 0 && $0.highWatermark > $0.nextOffset }.filter { $0.topic.index == topic }
+        partitions { $0.nextOffset >= 0 && $0.reportedEndOffset > $0.nextOffset }.filter { $0.topic.index == topic }
     }
 
     private func partitions(where isIncluded: (Entry) -> Bool) -> [TopicPartition] {
@@ -227,7 +229,7 @@ extension AssignmentTable.Entry {
         guard let rereading, !rereading.isComplete else { return }
         // Reaching the end of the log also completes the rereading: the last records that had to be read again may have
         // been deleted, or may be transaction markers, which no reader gets.
-        let isAtEnd = logEndOffset >= rereading.endOffset && settledEndOffset >= nextOffset
+        let isAtEnd = reachedEndOffset >= rereading.endOffset && settledEndOffset >= nextOffset
         if settledEndOffset >= rereading.endOffset || isAtEnd { self.rereading?.isComplete = true }
     }
 }

@@ -48,7 +48,7 @@ extension Intake {
         metrics.published.announceBlocking(untilMilliseconds: .max)
         phase = .closed
         assignments.removeAll()
-        noteMembership(.left)
+        noteConsumerGroupState(.left)
         loop.refreshClock()
         let schedule =
             stopSchedule

@@ -100,11 +100,11 @@ extension Intake {
         isAnyBrokerUp = isUp
     }
 
-    func noteMembership(_ membership: WorkerCondition.GroupMembership) {
+    func noteConsumerGroupState(_ membership: WorkerCondition.ConsumerGroupState) {
         let count = assignments.assignedPartitions.count
         registry.condition.change {
             $0.assignedPartitionCount = count
-            if $0.groupMembership != .left { $0.groupMembership = membership }
+            if $0.consumerGroupState != .left { $0.consumerGroupState = membership }
             if membership == .member { $0.isTopicMissing = false }
         }
     }
@@ -161,8 +161,8 @@ extension Intake {
         // While nothing is fetched from a partition, the thread asks the brokers for the log's end. If their
         // answer is above the end that reading had reached, the log has new records.
         let logEnd = assignment.flatMap { entry in
-            entry.logEndOffset >= max(0, unfetchedPartitions.logEndOffsets[partition] ?? -1)
-                ? PartitionLag.LogEnd(nextOffset: entry.nextOffset, endOffset: entry.logEndOffset) : nil
+            entry.reachedEndOffset >= max(0, unfetchedPartitions.logEndOffsets[partition] ?? -1)
+                ? PartitionLag.LogEnd(nextOffset: entry.nextOffset, endOffset: entry.reachedEndOffset) : nil
         }
         return PartitionLag.countRecords(
             firstUnsettledOffset: assignment?.firstUnsettledOffset ?? -1,

@@ -49,14 +49,14 @@ extension Intake {
         rereading.makePublicationDue()
         rereading.requestPartitionCount()
         emptyAssignment.noteAssignment(isEmpty: assignments.assignedPartitions.isEmpty)
-        if !emptyAssignment.isUnconfirmed { noteMembership(.member) }
+        if !emptyAssignment.isUnconfirmed { noteConsumerGroupState(.member) }
         writeLog(.partitionsAssigned, ["count": "\(partitions.count)"])
     }
 
     func partitionsRevoked(_ partitions: [TopicPartition], areLost: Bool) {
         writeLog(.partitionsRevoked, ["count": "\(partitions.count)", "lost": "\(areLost)"])
         // Until the group's next assignment, the worker does not count as a member of the group.
-        noteMembership(.joining)
+        noteConsumerGroupState(.joining)
         if !areLost { drain(partitions) }
         for partition in partitions where assignments[partition] != nil {
             sendOrder(.release, partition)
@@ -67,7 +67,7 @@ extension Intake {
             pausedPartitions.remove(partition)
         }
         // This call comes again, because it also reports the number of partitions, which is lower now.
-        noteMembership(.joining)
+        noteConsumerGroupState(.joining)
     }
 
     /// After an empty assignment, asks the brokers whether the commands topic has partitions. If it has some, other
@@ -84,7 +84,7 @@ extension Intake {
             registry.condition.change { $0.isTopicMissing = count == 0 }
             if count > 0 {
                 emptyAssignment.noteAssignment(isEmpty: false)
-                return noteMembership(.member)
+                return noteConsumerGroupState(.member)
             }
         }
         emptyAssignment.postponeRequest(nowMilliseconds: loop.nowMilliseconds)

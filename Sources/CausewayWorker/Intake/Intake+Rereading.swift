@@ -143,7 +143,7 @@ extension Intake {
                 guard let entry = assignments[partition], let startOffset = startOffset(of: partition) else {
                     return nil
                 }
-                return PartitionStatus(
+                return PartitionRereadingStatus(
                     topic: partition.topic.index,
                     partition: partition.partition,
                     assignmentNumber: entry.assignmentNumber,

@@ -244,7 +244,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         )
         lanesToWake |= 1 << UInt64(lane & 63)
         assignments.noteDealtRecord(topic, partition, offset: offset)
-        if topic == Self.commandsTopicIndex, assignment.highWatermark < 0 {
+        if topic == Self.commandsTopicIndex, assignment.reportedEndOffset < 0 {
             // Send the log's end before the partition's first record. A lane that is far behind must know its
             // backlog before it begins to send.
             reportHighWatermark(TopicPartition(topic: TopicIdentifier(index: topic), partition: partition))
@@ -277,7 +277,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     /// Notes that reading has reached the end of a partition's log. Even if the high watermark is higher, no
     /// record can be read now: only transaction markers or an open transaction may follow.
     private func noteLogEnd(of partition: TopicPartition, offset: Int64) {
-        assignments.noteLogEnd(of: partition, offset: offset)
+        assignments.noteReachedEnd(of: partition, offset: offset)
         if partition.topic.index == Self.commandsTopicIndex { reportHighWatermark(partition) }
     }
 
@@ -287,7 +287,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         guard let lane = assignments[partition]?.lane,
             mailboxes[lane].orders.count < LaneMailbox.partitionsMax,
             let high = consumer.watermarks(of: partition)?.high, high >= 0,
-            let assignment = assignments.setHighWatermarkIfChanged(high, of: partition)
+            let assignment = assignments.updateReportedEnd(highWatermark: high, of: partition)
         else { return }
         _ = mailboxes[lane].orders
             .push(
@@ -296,7 +296,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
                     topic: partition.topic.index,
                     partition: partition.partition,
                     assignmentNumber: assignment.assignmentNumber,
-                    highWatermark: assignment.highWatermark
+                    highWatermark: assignment.reportedEndOffset
                 )
             )
         lanesToWake |= 1 << UInt64(lane & 63)

@@ -10,8 +10,7 @@ import LiveActivity
 /// - `due`, for the Kafka thread: when the record must be read, UNIX milliseconds.
 /// - `state`, for the lane that reads the record: the fields of a ``Deferral`` in their order, as numbers
 ///   separated by spaces. One number has both `isHeldStart` and `isReread`.
-/// - `dropped`: the names of the fields that were dropped because the body was too large, separated by
-///   commas. A release that does not know this header ignores it.
+/// - `dropped`: see ``DroppedFieldsHeader``. A release that does not know this header ignores it.
 ///
 /// If the command has a trace, the record also has the trace headers.
 enum DeferredHeaders {
@@ -29,7 +28,7 @@ enum DeferredHeaders {
         append("attempts", "\(deferral.count)", to: &headers)
         append("due", "\(dueMilliseconds)", to: &headers)
         append("state", stateText(of: deferral), to: &headers)
-        if !view.droppedFields.isEmpty { headers.append("dropped", view.droppedFields) }
+        DroppedFieldsHeader.append(view.droppedFields, to: &headers)
     }
 
     private static func append(_ name: StaticString, _ text: String, to headers: inout ProducedHeaders) {

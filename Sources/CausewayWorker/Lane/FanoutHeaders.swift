@@ -12,8 +12,7 @@ import LiveActivity
 /// - `channels`, for a start to an audience with channels: each channel in the form of `channel`, separated by
 ///   semicolons.
 /// - `without-channel`: why an audience that needs a channel had none.
-/// - `dropped`: the names of the fields that were dropped because the body was too large, separated by
-///   commas.
+/// - `dropped`: see ``DroppedFieldsHeader``.
 ///
 /// A release that does not know the last three headers ignores them. If the command has a trace, the record also has
 /// the trace headers.
@@ -55,16 +54,6 @@ enum FanoutHeaders {
             startChannels: message.headers?.lastValue(named: "channels").map { text($0) },
             absence: message.headers?.lastValue(named: "without-channel").map { text($0) }
         )
-    }
-
-    /// Returns the header `dropped` of a fan-out or deferred record. Empty if the header is missing or
-    /// malformed. Valid as long as the message.
-    static func readDroppedFields(of message: borrowing Message) -> UnsafeRawBufferPointer {
-        let nothing = UnsafeRawBufferPointer(start: nil, count: 0)
-        guard let names = message.headers?.lastValue(named: "dropped"), OversizeFields.isFieldNameList(names) else {
-            return nothing
-        }
-        return names
     }
 
     private static func text(_ bytes: UnsafeRawBufferPointer) -> String { String(decoding: bytes, as: UTF8.self) }

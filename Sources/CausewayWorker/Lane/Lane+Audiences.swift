@@ -207,7 +207,7 @@ extension Lane {
         if let instruction = record.instruction {
             FanoutHeaders.append(instruction, topic: setup.delivery.commandsTopic, to: &headers)
         }
-        if !record.droppedFields.isEmpty { headers.append("dropped", record.droppedFields) }
+        DroppedFieldsHeader.append(record.droppedFields, to: &headers)
         let (trace, finishedTrace) = makeTrace(of: production, record)
         trace?.append(to: &headers)
         let outcome = setup.producer.produce(

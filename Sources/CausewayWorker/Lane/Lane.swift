@@ -166,11 +166,31 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
 
     func turnEnded() {
         isTurnEndRequested = false
+        takeInput()
+        decide()
+        carryOutActions()
+        reportDrainedPartitions()
+        armCoreTimer()
+        publishMetricsIfDue()
+        let waitsForStreams = pools.contains { $0.isFull && $0.pool.pushesInFlight > 0 }
+        loop.turnSpacingMicroseconds =
+            waitsForStreams ? Self.fullPoolTurnSpacingMicroseconds : Self.turnSpacingMicroseconds
+    }
+
+    /// Passes to the cores what other threads have sent. Orders come first, because an assignment must begin before its
+    /// first record is taken, and settings apply to the records of the same turn.
+    private func takeInput() {
         takeOrders()
         takeDeliveryReports()
         takeRecords()
         logContractWarning()
         reportLag()
+    }
+
+    /// Lets the cores decide. The batch ends when all records of the turn are received: newer states have replaced older
+    /// ones by then, so only the newest states begin. The exchanges come last: each passes to one core what the other has
+    /// decided in this turn.
+    private func decide() {
         delivery.endBatch(now: now)
         delivery.advance(now: now)
         reportPoolRecovery()
@@ -178,18 +198,17 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
         exchangeAudienceCommands()
         exchangeMemberships()
         exchangeChannels()
+    }
+
+    /// Carries out the cores' decisions: calls of Redis, then pushes, then records for Kafka. They come after all
+    /// decisions, so that the calls of one turn make as few batches as possible.
+    private func carryOutActions() {
         performStoreCalls()
         performAudienceActivityCalls()
         performAudienceStoreCalls()
         performPushes()
         performProductions()
         performAudienceProductions()
-        reportDrainedPartitions()
-        armCoreTimer()
-        publishMetricsIfDue()
-        let waitsForStreams = pools.contains { $0.isFull && $0.pool.pushesInFlight > 0 }
-        loop.turnSpacingMicroseconds =
-            waitsForStreams ? Self.fullPoolTurnSpacingMicroseconds : Self.turnSpacingMicroseconds
     }
 
     private func armCoreTimer() {
@@ -294,18 +313,17 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
             trace: tracer.writeTrace(of: message)
         )
         if entry.topic == Intake.fanoutTopicIndex {
-            let dropped = FanoutHeaders.readDroppedFields(of: message)
             audiences.receive(
                 record,
                 instruction: FanoutHeaders.readInstruction(of: message),
-                droppedFields: dropped,
+                droppedFields: DroppedFieldsHeader.read(from: message),
                 now: now
             )
         } else if entry.topic == Intake.deferredTopicIndex, let deferral = DeferredHeaders.readDeferral(of: message) {
             delivery.receive(
                 record,
                 deferred: deferral,
-                droppedFields: FanoutHeaders.readDroppedFields(of: message),
+                droppedFields: DroppedFieldsHeader.read(from: message),
                 now: now
             )
         } else {

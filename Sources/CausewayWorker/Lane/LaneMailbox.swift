@@ -66,7 +66,7 @@ struct LaneOrder: BitwiseCopyable {
     var topic: Int32 = 0
     var partition: Int32 = 0
     var assignmentNumber: UInt32 = 0
-    /// For `noteHighWatermark`: the end of the partition's log (`AssignmentTable.Entry.highWatermark`).
+    /// For `noteHighWatermark`: the end of the partition's log (`AssignmentTable.Entry.reportedEndOffset`).
     var highWatermark: Int64 = -1
     /// For `assign`: whether settled records must be processed again instead of skipped, because Redis has
     /// lost what they wrote.

@@ -47,7 +47,7 @@ struct PartitionMark: Equatable {
 }
 
 /// The state of one of this worker's partitions, as the Kafka thread publishes it for ``StoreWatch``.
-struct PartitionStatus: Equatable, Sendable {
+struct PartitionRereadingStatus: Equatable, Sendable {
     /// The index of the topic in the consumer's list.
     var topic: Int32
     var partition: Int32
@@ -61,7 +61,7 @@ struct PartitionStatus: Equatable, Sendable {
     /// The last rereading that began, and whether it is complete.
     var rereading: (identifier: UInt64, isComplete: Bool)?
 
-    static func == (left: PartitionStatus, right: PartitionStatus) -> Bool {
+    static func == (left: PartitionRereadingStatus, right: PartitionRereadingStatus) -> Bool {
         left.topic == right.topic && left.partition == right.partition
             && left.assignmentNumber == right.assignmentNumber
             && left.startOffset == right.startOffset && left.settledEndOffset == right.settledEndOffset
@@ -90,7 +90,7 @@ enum MarkStep: Equatable {
     ///   - primaries: for each primary its run id and its mark.
     ///   - isFirstCheck: whether this is the first check since the partition was assigned.
     static func decide(
-        _ status: PartitionStatus,
+        _ status: PartitionRereadingStatus,
         primaries: [(runIdentifier: String, mark: PartitionMark?)],
         isFirstCheck: Bool
     ) -> MarkStep {

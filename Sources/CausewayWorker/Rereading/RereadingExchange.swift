@@ -18,7 +18,7 @@ struct RereadingRequest: Sendable {
 /// reads Redis' marks.
 final class RereadingExchange: Sendable {
     private struct State {
-        var statuses: [PartitionStatus] = []
+        var statuses: [PartitionRereadingStatus] = []
         var registrationPartitionCount: Int?
         var requests: [RereadingRequest] = []
     }
@@ -27,12 +27,12 @@ final class RereadingExchange: Sendable {
     /// The Kafka thread looks for requests in every turn, and takes the lock only if there are some.
     private let hasRequests = Atomic<Bool>(false)
 
-    var statuses: [PartitionStatus] { state.withLock(\.statuses) }
+    var statuses: [PartitionRereadingStatus] { state.withLock(\.statuses) }
 
     /// The number of partitions of the registrations topic; nil: not known yet.
     var registrationPartitionCount: Int? { state.withLock(\.registrationPartitionCount) }
 
-    func publish(_ statuses: [PartitionStatus], registrationPartitionCount: Int?) {
+    func publish(_ statuses: [PartitionRereadingStatus], registrationPartitionCount: Int?) {
         state.withLock {
             $0.statuses = statuses
             $0.registrationPartitionCount = registrationPartitionCount

@@ -184,7 +184,7 @@ actor StoreWatch {
 
     private func collectWrites(
         _ step: MarkStep,
-        of status: PartitionStatus,
+        of status: PartitionRereadingStatus,
         _ index: Int,
         _ marksByPrimary: [(runIdentifier: String, mark: PartitionMark?)],
         _ writes: inout [MarkWrite],

@@ -1,4 +1,5 @@
-/// What a worker's threads publish for the pages: the metrics, the worker's condition and the recent log events.
+/// What a worker's threads publish for `/metrics`, `/statusz` and the health endpoints: the metrics, the worker's
+/// condition and the recent log events.
 /// Created once at the start.
 package final class MetricRegistry: Sendable {
     package let labels: LabelValues

@@ -4,7 +4,7 @@ import Synchronization
 /// checks and status page read it.
 package struct WorkerCondition: Sendable, Equatable {
     /// The worker's place in its consumer group.
-    package enum GroupMembership: UInt8, Sendable {
+    package enum ConsumerGroupState: UInt8, Sendable {
         /// The worker waits for an assignment. It has had none yet; or the group has revoked some of its partitions; or
         /// it has lost them, for example because it reached no broker for the session timeout. With the cooperative
         /// protocol, it may still have other partitions.
@@ -20,7 +20,7 @@ package struct WorkerCondition: Sendable, Equatable {
         case left
     }
 
-    package var groupMembership = GroupMembership.joining
+    package var consumerGroupState = ConsumerGroupState.joining
     /// The partitions that the worker has now.
     package var assignedPartitionCount = 0
     /// Whether the group has assigned no partitions to this worker because the commands topic does not exist, or

@@ -134,7 +134,7 @@ struct Diagnosis {
     private var redisFindings: [Finding] {
         let disconnectedLanes = totals.laneCells.indices.count { totals.laneValue($0, .redisReady) == 0 }
         guard disconnectedLanes > 0 else {
-            return unavailableServerFindings + redisErrorFindings + redisReplicaFindings
+            return awayServerFindings + redisErrorFindings + redisReplicaFindings
         }
         return [
             Finding(
@@ -151,7 +151,7 @@ struct Diagnosis {
         ]
     }
 
-    private var unavailableServerFindings: [Finding] {
+    private var awayServerFindings: [Finding] {
         let serverCount = totals[.redisServersUnavailable]
         guard serverCount > 0 else { return [] }
         return [
@@ -247,7 +247,7 @@ struct Diagnosis {
     private var partitionFindings: [Finding] {
         var findings: [Finding] = []
         if totals[.partitionsAssigned] == 0, totals[.kafkaReady] != 0, !condition.isDraining {
-            let isMember = condition.groupMembership == .member
+            let isMember = condition.consumerGroupState == .member
             findings.append(
                 Finding(
                     severity: isMember ? .note : .attention,

@@ -79,7 +79,7 @@ extension HealthReport {
 
     private static func groupCheck(_ condition: WorkerCondition, isKafkaUnreachable: Bool) -> Check {
         let assignedPartitions = condition.assignedPartitionCount
-        return switch condition.groupMembership {
+        return switch condition.consumerGroupState {
         case .left: Check(name: "group", isPassed: false, text: "has left")
         // With the cooperative protocol, the worker keeps reading its partitions during a rebalance.
         case .member where assignedPartitions > 0, .joining where assignedPartitions > 0:

@@ -74,7 +74,7 @@ final class Cluster {
     }
 
     func connect() {
-        startLookup()
+        startSlotMapLookup()
     }
 
     func close() {
@@ -222,17 +222,17 @@ final class Cluster {
                 lookupStartedAtMilliseconds + Self.lookupSpacingMilliseconds - loop.nowMilliseconds
             )
         }
-        startLookupTimer(waitMilliseconds)
+        startSlotMapLookupTimer(waitMilliseconds)
     }
 
-    private func startLookupTimer(_ milliseconds: Int64) {
+    private func startSlotMapLookupTimer(_ milliseconds: Int64) {
         // After a failed look-up the timer may be set already, because the handler may have requested a look-up in
         // `redisLost`. The pause after the failure replaces that time.
         loop.cancel(lookupTimer)
         lookupTimer = loop.schedule(afterMilliseconds: milliseconds, handler: self, tag: ClusterTimer.lookup.rawValue)
     }
 
-    private func startLookup() {
+    private func startSlotMapLookup() {
         isLookupRequested = false
         lookupStartedAtMilliseconds = loop.nowMilliseconds
         lookup.find(candidates: findLookupCandidates()) { [weak self] result in
@@ -262,7 +262,7 @@ final class Cluster {
         case .failure(let error):
             handler?.redisLost(error)
             guard !isClosed else { return }
-            startLookupTimer(
+            startSlotMapLookupTimer(
                 max(lookupPause.nextPauseMilliseconds(), hasSlotMap ? Self.lookupSpacingMilliseconds : 0)
             )
         }
@@ -333,7 +333,7 @@ extension Cluster: ConnectionDelegate, TimerHandler {
         case .lookup:
             lookupTimer = .none
             // If all servers have become ready since the look-up was scheduled, it is not needed any more.
-            if isLookupRequested || !hasSlotMap || !areAllSlotsServed { startLookup() }
+            if isLookupRequested || !hasSlotMap || !areAllSlotsServed { startSlotMapLookup() }
         case .retirement:
             retirementTimer = .none
             removeRetiredNodes()

@@ -37,18 +37,13 @@ struct NewestResults {
         kafka: WorkerConfiguration.Kafka,
         searchMillisecondsMax: Int64 = NewestResults.searchMillisecondsMax
     ) throws(KafkaError) {
-        let properties = try kafka.consumerProperties
-        let brokerMonitor = BrokerMonitor(of: "causeway inspect", properties: properties)
-        let reader = try PartitionReader(properties: properties, topic: kafka.topics.results, logHandler: brokerMonitor)
+        let reader = try PartitionReader.open(
+            topic: kafka.topics.results,
+            for: "causeway inspect",
+            properties: kafka.consumerProperties,
+            timeoutMilliseconds: Self.requestTimeoutMilliseconds
+        )
         defer { _ = reader.close(timeoutMilliseconds: 1_000) }
-        guard
-            reader.awaitBroker(
-                timeoutMilliseconds: Self.requestTimeoutMilliseconds,
-                { brokerMonitor.printIfUnanswered(false) }
-            )
-        else {
-            throw brokerMonitor.noBrokerError
-        }
         let key = Array(activity.utf8)
         let partitions = try reader.fetchPartitionCount(timeoutMilliseconds: Self.requestTimeoutMilliseconds)
         let partitioner = try kafka.producerProperties.last { $0.name == "partitioner" }?.value
@@ -89,7 +84,7 @@ struct NewestResults {
         while end > begin, foundResults.count < count {
             let windowStart = max(begin, end - windowRecords)
             var windowResults: [(timestamp: Int64, record: JSONValue)] = []
-            let isRead = try reader.read(
+            let isWindowComplete = try reader.read(
                 partition,
                 offsets: windowStart..<end,
                 timeoutMilliseconds: Self.remainingMilliseconds(until: deadline)
@@ -98,7 +93,7 @@ struct NewestResults {
             }
             // Drop a window that was read only in part. Kafka sends the older records first, so newer results
             // would be missing.
-            guard isRead else { break }
+            guard isWindowComplete else { break }
             recordsRead += end - windowStart
             foundResults += windowResults.reversed()
             end = windowStart

@@ -31,18 +31,13 @@ struct ReplayReader {
     init(topic: String, range: ReplayRange, kafka: WorkerConfiguration.Kafka) throws(KafkaError) {
         self.topic = topic
         self.range = range
-        let properties = try kafka.consumerProperties
-        let brokerMonitor = BrokerMonitor(of: "causeway replay", properties: properties)
-        reader = try PartitionReader(properties: properties, topic: topic, logHandler: brokerMonitor)
+        reader = try PartitionReader.open(
+            topic: topic,
+            for: "causeway replay",
+            properties: kafka.consumerProperties,
+            timeoutMilliseconds: Self.requestTimeoutMilliseconds
+        )
         do throws(KafkaError) {
-            guard
-                reader.awaitBroker(
-                    timeoutMilliseconds: Self.requestTimeoutMilliseconds,
-                    { brokerMonitor.printIfUnanswered(false) }
-                )
-            else {
-                throw brokerMonitor.noBrokerError
-            }
             partitionCount = try reader.fetchPartitionCount(timeoutMilliseconds: Self.requestTimeoutMilliseconds)
             try findPartitionRanges()
         } catch {

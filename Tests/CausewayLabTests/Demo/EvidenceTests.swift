@@ -19,7 +19,7 @@ struct EvidenceTests {
     }
 
     private let frame = MatchFrame(
-        state: MatchState(phase: .live, innings: 1, batting: "MI", bowlingTeam: "CSK"),
+        state: MatchState(phase: .live, innings: 1, battingTeam: "MI", bowlingTeam: "CSK"),
         alert: MatchFrame.Alert(title: "\"SIX\"! É", body: "b")
     )
 

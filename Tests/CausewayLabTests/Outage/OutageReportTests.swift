@@ -111,7 +111,7 @@ struct OutageReportTests {
     }
 
     @Test func `The additional requirements of a case are checked`() {
-        let findings = OutageFindings(freshnessMilliseconds: ["match": [100, 200, 900]])
+        let findings = OutageFindings(freshnessMillisecondsByApp: ["match": [100, 200, 900]])
         let expectationChecker = OutageExpectationChecker(
             findings: findings,
             outcomes: ["a/1": ["held", "accepted"], "a/2": ["failed"], "a/3": ["accepted", "duplicate"]],

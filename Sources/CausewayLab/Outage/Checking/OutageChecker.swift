@@ -56,7 +56,9 @@ struct OutageChecker {
             )
             checker.check(observations)
         }
-        for app in checker.findings.freshnessMilliseconds.keys { checker.findings.freshnessMilliseconds[app]?.sort() }
+        for app in checker.findings.freshnessMillisecondsByApp.keys {
+            checker.findings.freshnessMillisecondsByApp[app]?.sort()
+        }
         return checker.findings
     }
 
@@ -79,7 +81,7 @@ struct OutageChecker {
                 findings.oldPushes.append("\(observations.activity): a push that no valid command requests")
                 continue
             }
-            findings.freshnessMilliseconds[command.app, default: []]
+            findings.freshnessMillisecondsByApp[command.app, default: []]
                 .append(push.arrivalMilliseconds - command.producedMilliseconds)
             if push.effect == .droppedAsOld || hasEnded || (newest.map { command.version < $0.version } ?? false) {
                 findings.oldPushes.append("\(observations.activity): \(command.version.sequence) after a newer one")

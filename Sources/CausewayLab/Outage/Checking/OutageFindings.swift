@@ -13,13 +13,13 @@ struct OutageFindings: Equatable {
     /// The longest time from a state to the push that brought this state or a newer one.
     var longestSilenceMilliseconds: Int64 = 0
     /// The times from a command to the push that brought its state, by app, ascending.
-    var freshnessMilliseconds: [String: [Int64]] = [:]
+    var freshnessMillisecondsByApp: [String: [Int64]] = [:]
 
     var isGood: Bool { losses.isEmpty && oldPushes.isEmpty && repeats.isEmpty }
 
     /// Returns the time that 99 of 100 pushes of an app did not exceed; nil without pushes.
     func freshnessP99Milliseconds(of app: String) -> Int64? {
-        guard let times = freshnessMilliseconds[app], !times.isEmpty else { return nil }
+        guard let times = freshnessMillisecondsByApp[app], !times.isEmpty else { return nil }
         return times[min(times.count - 1, times.count * 99 / 100)]
     }
 }

@@ -11,7 +11,7 @@ struct OutageHourChecker {
     let failedCommands: Int
 
     var brokenPromises: [String] {
-        [freshnessFailure, commitWaitFailure, memoryFailure, pushFailure].compactMap { $0 }
+        [freshnessFailure, commitWaitFailure, memoryGrowthMessage, pushFailure].compactMap { $0 }
             + (wrongScreenCount == 0 ? [] : ["\(wrongScreenCount) phones do not show the newest state"])
             + (failedCommands == 0 ? [] : ["\(failedCommands) commands have the outcome failed"])
     }
@@ -34,7 +34,7 @@ struct OutageHourChecker {
 
     /// Says that the worker's memory grew too much from the first half of the outage to the second half; nil if it did
     /// not.
-    private var memoryFailure: String? {
+    private var memoryGrowthMessage: String? {
         let half = minutesDuringOutage.count / 2
         guard let firstHalfBytes = minutesDuringOutage.prefix(half).map(\.residentBytes).max(),
             let secondHalfBytes = minutesDuringOutage.dropFirst(half).map(\.residentBytes).max()

@@ -1,0 +1,29 @@
+import Kafka
+
+extension PartitionReader {
+    private static let failedOpeningCloseTimeoutMilliseconds: Int64 = 1_000
+
+    /// Creates a reader of a topic, and waits until a broker answers. The caller must close the reader.
+    ///
+    /// - Parameters:
+    ///   - command: the command that reads, for a message to the user while no broker answers; nil: no message.
+    ///   - timeoutMilliseconds: how long a broker may take to answer.
+    /// - Throws: also if no broker answers in time. Then the reader is closed.
+    package static func open(
+        topic: String,
+        for command: String?,
+        properties: [KafkaProperties.Property],
+        timeoutMilliseconds: Int32
+    ) throws(KafkaError) -> PartitionReader {
+        let brokerMonitor = BrokerMonitor(of: command ?? topic, properties: properties)
+        let reader = try PartitionReader(properties: properties, topic: topic, logHandler: brokerMonitor)
+        let hasAnswered = reader.awaitBroker(timeoutMilliseconds: timeoutMilliseconds) {
+            if command != nil { brokerMonitor.printIfUnanswered(false) }
+        }
+        guard hasAnswered else {
+            _ = reader.close(timeoutMilliseconds: failedOpeningCloseTimeoutMilliseconds)
+            throw brokerMonitor.noBrokerError
+        }
+        return reader
+    }
+}
