@@ -265,9 +265,10 @@ extension RecordSlot {
         set { detail = newValue }
     }
 
-    /// The audiences that the member is in after a registration; nil: the registration does not change them.
+    /// The audiences that the member is in after a registration; nil: the registration does not change them. A command
+    /// that a registration released may register a token too, if a replaced command gave it one. It names no audiences.
     var namedAudiences: UnsafeRawBufferPointer? {
-        topic == .registrations && !needsNoMembershipChange ? bytes(audiences) : nil
+        kind == .registration && topic == .registrations && !needsNoMembershipChange ? bytes(audiences) : nil
     }
 }
 

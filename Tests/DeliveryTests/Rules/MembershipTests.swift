@@ -69,6 +69,23 @@ import Testing
         #expect(core.recordsInProgress == 0)
     }
 
+    /// The released command has the token of a command that it replaced. So the command's record registers this token
+    /// when another worker has admitted a newer state.
+    @Test func `A released command registers a token without audiences`() throws {
+        let core = CoreHarness()
+        core.receive(.update(3))
+        core.register(CommandText.registration())
+        core.receive(.update(4, beside: #""token":"\#(CoreHarness.token)","environment":"production","#))
+        core.reply(.registered, held: .alert(5, beside: #""policy":"sports","#), toNewest: true)
+        core.admitAndAnswer()
+        core.acknowledgeAll()
+        core.elapse(1_010)
+        #expect(core.unansweredCalls == ["admit u5"])
+        core.reply(.alertAwaitsCarrier)
+        #expect(core.unansweredCalls == ["registerToken u5"])
+        #expect(try core.oldestCall.namedAudiences == nil)
+    }
+
     @Test func `A held command continues when the audiences know its registration`() throws {
         let core = CoreHarness()
         core.register(CommandText.registration(in: ["m"]))
