@@ -22,7 +22,7 @@ final class CoreRun {
     /// The store calls that await a reply. For an admission, `timestamp` is that of its command; for a settlement, it
     /// is nil.
     private var calls: [(tag: UInt64, timestamp: Int64?)] = []
-    private var pushes: [UInt32] = []
+    private var pushes: [RecordIndex] = []
     private var productions: [Production] = []
     private var nextOffset: Int64 = 0
     private var nextActivity = 0
@@ -168,8 +168,8 @@ final class CoreRun {
                 var result = ResultRecord(
                     outcome: view.outcome,
                     sourceTopic: topic,
-                    sourcePartition: view.partition,
-                    sourceOffset: view.offset
+                    sourcePartition: view.sourcePartition,
+                    sourceOffset: view.sourceOffset
                 )
                 result.commandIdentifier = view.commandIdentifier
                 result.app = app

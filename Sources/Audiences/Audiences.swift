@@ -18,7 +18,7 @@ import Numbers
 ///   ``restoreSettledOffsets(_:at:metadata:logEndOffset:)``, ``beginRevoking(_:now:)``, ``isDrained(_:)``,
 ///   ``release(partition:now:)``, ``progress(_:)``.
 /// - for a record of the fan-out topic: ``receive(_:instruction:droppedFields:now:)``, even if there is no room. The
-///   shell reads the partition again as ``rereading(_:now:)`` says, and calls
+///   shell reads the partition again as ``requestToReadAgain(_:now:)`` says, and calls
 ///   ``rereadingBegan(_:from:now:)``.
 /// - for the audience store: ``withNextStoreCall(now:_:)``, ``storeCallTaken()``, ``storeCallRefused(now:)``,
 ///   ``storeCallPostponed()``, ``storeReplied(tag:_:now:)``, ``storeFailed(tag:_:now:)``.
@@ -67,11 +67,11 @@ public struct Audiences: ~Copyable {
 
     var commands: Slab<CommandSlot>
     var audiences: Slab<AudienceSlot>
-    var audiencesByKey: [AudienceKey: UInt32] = [:]
+    var audiencesByKey: [AudienceKey: AudienceIndex] = [:]
     /// Audiences that got a command since the last ``endBatch(now:)``, or in which a rider waits again after
     /// ``withdrawWaitingCommands(where:)``. The next `endBatch` begins the next command of each, unless one is under
     /// way or the audience is paused.
-    var audiencesAwaitingBatchEnd: IndexQueue<UInt32>
+    var audiencesAwaitingBatchEnd: IndexQueue<AudienceIndex>
     var returnedCommands: IndexQueue<ReturnedCommand>
 
     var partitions = PartitionTable<FanoutPartition>()
@@ -79,7 +79,7 @@ public struct Audiences: ~Copyable {
     /// Bytes of all fan-out records in memory.
     var recordBytes = 0
     var rounds: Slab<RoundSlot>
-    var roundsByKey: [RoundKey: UInt32] = [:]
+    var roundsByKey: [RoundKey: RoundIndex] = [:]
     var pages: Slab<PageSlot>
     var pageReads: PageReadBatch
     var appQueues: [AppQueues]
@@ -88,10 +88,10 @@ public struct Audiences: ~Copyable {
 
     var broadcasts: Slab<BroadcastSlot>
     var channels: Slab<ChannelSlot>
-    var channelsByKey: [ChannelKey: UInt32] = [:]
+    var channelsByKey: [ChannelKey: ChannelIndex] = [:]
     /// The slot of `channels` at which the last search for an idle channel ended. The next search begins behind it.
     /// Otherwise each search would compare the same few channels.
-    var evictionSearchIndex: UInt32 = 0
+    var evictionSearchIndex = ChannelIndex(rawValue: 0)
     /// Requests to the keeper of channels that the shell has not fetched yet.
     var channelNeeds: [ChannelNeed] = []
 
@@ -105,14 +105,14 @@ public struct Audiences: ~Copyable {
 
     var membershipChanges: Slab<MembershipChangeSlot>
     /// The slot in `membershipChanges` of each member's latest change, until the change is finished.
-    var membershipChangesByKey: [MemberKey: UInt32] = [:]
+    var membershipChangesByKey: [MemberKey: MembershipChangeIndex] = [:]
     var returnedMembers: IndexQueue<ChangingMember>
     var newestStateRequests: Slab<NewestStateRequest>
-    var newestStateRequestsByKey: [AudienceKey: UInt32] = [:]
+    var newestStateRequestsByKey: [AudienceKey: NewestStateRequestIndex] = [:]
     var newestStates: Slab<NewestStateSlot>
 
     var storeQueue: StoreQueue<AudienceTicket>
-    var activityStoreQueue: StoreQueue<UInt32>
+    var activityStoreQueue: StoreQueue<RefusedMemberIndex>
     var productions: ProductionQueue<AudienceProduction>
     var timers: TimerQueue
     var writer = JSONWriter()
@@ -173,17 +173,15 @@ public struct Audiences: ~Copyable {
     }
 
     deinit {
-        for index in 0..<commands.indexBound where commands.isInUse(index) { commands[index].freeBytes() }
-        for index in 0..<audiences.indexBound where audiences.isInUse(index) { audiences[index].identifier.free() }
-        for index in 0..<versions.indexBound where versions.isInUse(index) { versions[index].freeBytes() }
-        for index in 0..<rounds.indexBound where rounds.isInUse(index) { rounds[index].freeBytes() }
-        for index in 0..<membershipChanges.indexBound where membershipChanges.isInUse(index) {
-            membershipChanges[index].freeBytes()
-        }
-        for index in 0..<newestStates.indexBound where newestStates.isInUse(index) { newestStates[index].body.free() }
-        for index in 0..<broadcasts.indexBound where broadcasts.isInUse(index) { broadcasts[index].freeBytes() }
-        for index in 0..<channels.indexBound where channels.isInUse(index) { channels[index].identifier.free() }
-        for index in 0..<pages.indexBound where pages.isInUse(index) { pages[index].freeBytes() }
+        commands.forEachInUse { $0.freeBytes() }
+        audiences.forEachInUse { $0.identifier.free() }
+        versions.forEachInUse { $0.freeBytes() }
+        rounds.forEachInUse { $0.freeBytes() }
+        membershipChanges.forEachInUse { $0.freeBytes() }
+        newestStates.forEachInUse { $0.body.free() }
+        broadcasts.forEachInUse { $0.freeBytes() }
+        channels.forEachInUse { $0.identifier.free() }
+        pages.forEachInUse { $0.freeBytes() }
         addressBuffer.deallocate()
         memberScratch.deallocate()
     }
@@ -219,15 +217,15 @@ public struct Audiences: ~Copyable {
         while let entry = timers.popDue(now: now.monotonicMilliseconds) {
             guard isCurrent(entry) else { continue }
             switch entry.owner {
-            case .audience: beginNextCommand(entry.index, now: now)
-            case .round:
-                rounds[entry.index].timerDueMilliseconds = .max
-                advance(entry.index, now: now)
-            case .membershipChange: membershipChangeTimerFired(entry.index, now: now)
-            case .channel:
-                channels[entry.index].timerDueMilliseconds = .max
-                advance(channel: entry.index, now: now)
-            case .channelWait: channelWaitTimedOut(entry.index)
+            case .audience(let audience): beginNextCommand(audience, now: now)
+            case .round(let round):
+                rounds[round].timerDueMilliseconds = .max
+                advance(round, now: now)
+            case .membershipChange(let change): membershipChangeTimerFired(change, now: now)
+            case .channel(let channel):
+                channels[channel].timerDueMilliseconds = .max
+                advance(channel: channel, now: now)
+            case .channelWait(let command): channelWaitTimedOut(command)
             }
         }
     }

@@ -64,10 +64,10 @@ public struct Delivery: ~Copyable {
     /// results are produced even if the deferred topic accepts nothing.
     var deferrals: ProductionQueue<Production>
     /// Commands to audiences that the core of audiences has not taken yet, except those in `rereadHandovers`.
-    var handovers: IndexQueue<UInt32>
+    var handovers: IndexQueue<RecordIndex>
     /// Commands to audiences that were settled before and are read again. The core of audiences takes them only while
     /// `membersAreComplete` is true. They have a queue of their own, so that newer commands do not wait behind them.
-    var rereadHandovers: IndexQueue<UInt32>
+    var rereadHandovers: IndexQueue<RecordIndex>
     /// Whether the store has the members of all audiences, as far as the shell knows, or the shell does not wait for
     /// them any longer (R26). If false, the commands in `rereadHandovers` wait.
     public var membersAreComplete = true
@@ -161,20 +161,20 @@ public struct Delivery: ~Copyable {
 
     mutating func countOutcome(_ outcome: Outcome) { counters.outcomes[Int(outcome.rawValue)] &+= 1 }
     mutating func countRecordSettledBefore() { counters.recordsSettledBefore &+= 1 }
-    mutating func countCoalescedCommand(of record: UInt32) {
+    mutating func countCoalescedCommand(of record: RecordIndex) {
         counters.coalescedCommands &+= 1
         countersByApp[Int(records[record].appIndex)].coalescedCommands &+= 1
     }
-    mutating func countSupersededWithoutResult(of record: UInt32) {
+    mutating func countSupersededWithoutResult(of record: RecordIndex) {
         countersByApp[Int(records[record].appIndex)].supersededWithoutResult &+= 1
     }
     mutating func countUndecodableCommand(_ appIndex: UInt16) {
         countersByApp[Int(appIndex)].undecodableCommands &+= 1
     }
-    mutating func countStartBudgetWait(of record: UInt32) {
+    mutating func countStartBudgetWait(of record: RecordIndex) {
         countersByApp[Int(records[record].appIndex)].startBudgetWaits &+= 1
     }
-    mutating func countDroppedFields(of record: UInt32) {
+    mutating func countDroppedFields(of record: RecordIndex) {
         countersByApp[Int(records[record].appIndex)].bodiesWithDroppedFields &+= 1
     }
     mutating func countPush() { counters.pushes &+= 1 }

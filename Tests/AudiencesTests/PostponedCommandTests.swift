@@ -42,9 +42,9 @@ import Testing
         var endings: [String] = []
         while let command = harness.core.nextReturnedCommand() {
             if case .outcome(let outcome) = command.ending {
-                endings.append("\(command.record) \(outcome)")
+                endings.append("\(command.record.rawValue) \(outcome)")
             } else {
-                endings.append("\(command.record) \(command.ending)")
+                endings.append("\(command.record.rawValue) \(command.ending)")
             }
         }
         return endings

@@ -38,7 +38,7 @@ extension RoundHarness {
                     .withUnsafeBytes { audience in
                         core.receiveCommand(
                             IncomingCommand(
-                                record: UInt32(number),
+                                record: RecordIndex(rawValue: UInt32(number)),
                                 appIndex: 0,
                                 audience: audience,
                                 channelEnvironment: channel == nil ? nil : .production,

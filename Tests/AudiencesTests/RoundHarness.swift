@@ -137,7 +137,7 @@ final class RoundHarness {
             name.withUTF8 { name in
                 token.withUTF8 { token in
                     let incoming = IncomingMembershipChange(
-                        member: ChangingMember(record: record, appIndex: 0, kind: .activity),
+                        member: ChangingMember(record: RecordIndex(rawValue: record), appIndex: 0, kind: .activity),
                         identifier: UnsafeRawBufferPointer(name),
                         joinedAudiences: AudienceList(isLeaving ? none : digests),
                         wasMemberOfAllAudiences: wasMemberOfAllAudiences,
@@ -158,7 +158,7 @@ final class RoundHarness {
     /// Returns the records of the registrations that the core has returned since the last call.
     func takeReturnedRegistrations() -> [UInt32] {
         var records: [UInt32] = []
-        while let member = core.nextReturnedMember() { records.append(member.record) }
+        while let member = core.nextReturnedMember() { records.append(member.record.rawValue) }
         return records
     }
 
@@ -178,14 +178,14 @@ final class RoundHarness {
 
     /// Reads the partition again, but from `offset`, because Kafka has deleted the older records.
     func skipRereading(to offset: Int) {
-        guard let rereading = core.rereading(partitionIndex, now: moment) else { return }
+        guard let rereading = core.requestToReadAgain(partitionIndex, now: moment) else { return }
         core.rereadingBegan(partitionIndex, from: rereading.offset, now: moment)
         nextOffset = offset
         readLog()
     }
 
     func readLog() {
-        if let rereading = core.rereading(partitionIndex, now: moment) {
+        if let rereading = core.requestToReadAgain(partitionIndex, now: moment) {
             core.rereadingBegan(partitionIndex, from: rereading.offset, now: moment)
             rereadings.append(rereading)
             nextOffset = Int(rereading.offset)

@@ -178,8 +178,8 @@ import Testing
             #expect(harness.send().count == 4)
             harness.answerPushes(.retryLater)
             harness.now += keptMilliseconds
-            harness.core.claimLost(0, areMembersLost: false, now: harness.moment)
-            let pauseMilliseconds = harness.core.rounds[0].nextClaimMilliseconds - harness.now
+            harness.core.claimLost(RoundIndex(rawValue: 0), areMembersLost: false, now: harness.moment)
+            let pauseMilliseconds = harness.core.rounds[RoundIndex(rawValue: 0)].nextClaimMilliseconds - harness.now
             pauses.append(pauseMilliseconds)
             harness.advanceClock(milliseconds: pauseMilliseconds)
         }

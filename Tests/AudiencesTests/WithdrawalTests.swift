@@ -15,7 +15,7 @@ import Testing
     private func takeReturns(_ harness: RoundHarness) -> [Return] {
         var returns: [Return] = []
         while let command = harness.core.nextReturnedCommand() {
-            returns.append(Return(record: command.record, ending: command.ending))
+            returns.append(Return(record: command.record.rawValue, ending: command.ending))
         }
         return returns
     }
@@ -30,7 +30,7 @@ import Testing
 
     @Test func `If only the carrier of an alert is withdrawn, the alert's command is sent itself`() throws {
         let harness = harnessWithCarriedAlert()
-        harness.core.withdrawWaitingCommands { $0 == 2 }
+        harness.core.withdrawWaitingCommands { $0.rawValue == 2 }
         #expect(takeReturns(harness) == [Return(record: 2, ending: .withdrawn)])
         harness.performPendingWork()
         #expect(takeReturns(harness) == [Return(record: 1, ending: .fannedOut)])
@@ -42,7 +42,7 @@ import Testing
     @Test func `The alert's command waits in its carrier's place`() {
         let harness = harnessWithCarriedAlert()
         harness.handOver(3, .start, expiration: harness.now / 1_000 + 3_600)
-        harness.core.withdrawWaitingCommands { $0 == 2 }
+        harness.core.withdrawWaitingCommands { $0.rawValue == 2 }
         #expect(takeReturns(harness) == [Return(record: 2, ending: .withdrawn)])
         harness.performPendingWork()
         harness.advanceClock(milliseconds: 60_000)
@@ -61,7 +61,7 @@ import Testing
 
     @Test func `A carrier whose partition stays keeps the alert`() throws {
         let harness = harnessWithCarriedAlert()
-        harness.core.withdrawWaitingCommands { $0 == 1 }
+        harness.core.withdrawWaitingCommands { $0.rawValue == 1 }
         #expect(takeReturns(harness) == [])
         harness.performPendingWork()
         let endings = takeReturns(harness)

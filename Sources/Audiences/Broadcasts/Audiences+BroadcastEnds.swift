@@ -8,24 +8,24 @@ import LiveActivity
 /// broadcast has no members and no round.
 extension Audiences {
     /// Ends a broadcast, and the older broadcast whose alert it carried.
-    mutating func finishBroadcast(_ broadcast: UInt32, _ outcome: MemberOutcome, now: Moment) {
+    mutating func finishBroadcast(_ broadcast: BroadcastIndex, _ outcome: MemberOutcome, now: Moment) {
         let rider = broadcasts[broadcast].rider
-        if rider != .max {
-            broadcasts[broadcast].rider = .max
+        if rider != .null {
+            broadcasts[broadcast].rider = .null
             finishBroadcast(rider, .superseded, now: now)
         }
         broadcasts[broadcast].stage = .finishing
         broadcasts[broadcast].outcome = outcome
         let isManagedByProducer = channels[broadcasts[broadcast].channel].isManagedByProducer
         broadcasts[broadcast].unacknowledgedCount = isManagedByProducer ? 1 : 2
-        productions.append(AudienceProduction(kind: .broadcastResult, index: broadcast))
+        productions.append(.broadcastResult(broadcast))
         // A command to a producer's own channel consists of one broadcast. So the store has no parts to add
         // up.
         guard !isManagedByProducer else { return }
-        storeQueue.append(AudienceTicket(.finishBroadcast, index: broadcast))
+        storeQueue.append(.finishBroadcast(broadcast))
     }
 
-    func makeFinishOperation(forBroadcast broadcast: UInt32) -> AudienceCall<UnsafeRawBufferPointer>.Operation {
+    func makeFinishOperation(forBroadcast broadcast: BroadcastIndex) -> AudienceCall<UnsafeRawBufferPointer>.Operation {
         let slot = broadcasts[broadcast]
         let part = BroadcastPart(
             environment: channels[slot.channel].key.environment,
@@ -37,24 +37,25 @@ extension Audiences {
 
     /// Called when the store has added the broadcast to its command's counts, or has refused the call. If all ranges
     /// and broadcasts of the command are finished, the reply has the command's totals.
-    mutating func broadcastCounted(_ broadcast: UInt32, _ reply: Reply?, now: Moment) {
+    mutating func broadcastCounted(_ broadcast: BroadcastIndex, _ reply: Reply?, now: Moment) {
         if let totals = reply.flatMap(AudienceTotals.init) {
             broadcasts[broadcast].totals = totals
             broadcasts[broadcast].unacknowledgedCount += 1
-            productions.append(AudienceProduction(kind: .commandResultAfterBroadcast, index: broadcast))
+            productions.append(.commandResultAfterBroadcast(broadcast))
         }
         broadcastAcknowledged(broadcast, now: now)
     }
 
-    mutating func broadcastAcknowledged(_ broadcast: UInt32, now: Moment) {
+    mutating func broadcastAcknowledged(_ broadcast: BroadcastIndex, now: Moment) {
         broadcasts[broadcast].unacknowledgedCount -= 1
         guard broadcasts[broadcast].unacknowledgedCount == 0 else { return }
         broadcasts[broadcast].stage = .finished
         settleFinishedBroadcasts(of: broadcasts[broadcast].channel, now: now)
     }
 
-    mutating func settleFinishedBroadcasts(of channel: UInt32, now: Moment) {
-        while case let oldest = channels[channel].oldestBroadcast, oldest != .max, broadcasts[oldest].stage == .finished
+    mutating func settleFinishedBroadcasts(of channel: ChannelIndex, now: Moment) {
+        while case let oldest = channels[channel].oldestBroadcast, oldest != .null,
+            broadcasts[oldest].stage == .finished
         {
             let slot = broadcasts[oldest]
             if let partition = partitions.partition(slot.record.partition, assignmentEpoch: slot.record.assignmentEpoch)
@@ -70,10 +71,10 @@ extension Audiences {
 
     /// Drops a broadcast without a result. The partition's next owner reads the broadcast's record again, and
     /// the record whose alert the broadcast carried.
-    mutating func dropBroadcast(_ broadcast: UInt32, now: Moment) {
+    mutating func dropBroadcast(_ broadcast: BroadcastIndex, now: Moment) {
         let slot = broadcasts[broadcast]
-        if slot.rider != .max {
-            broadcasts[broadcast].rider = .max
+        if slot.rider != .null {
+            broadcasts[broadcast].rider = .null
             dropBroadcast(slot.rider, now: now)
         }
         partitions.partition(slot.record.partition, assignmentEpoch: slot.record.assignmentEpoch)?.pointee
@@ -84,16 +85,16 @@ extension Audiences {
         settleFinishedBroadcasts(of: slot.channel, now: now)
     }
 
-    private mutating func unlink(broadcast: UInt32) {
+    private mutating func unlink(broadcast: BroadcastIndex) {
         let channel = broadcasts[broadcast].channel
         let next = broadcasts[broadcast].nextBroadcast
-        var predecessor = UInt32.max
+        var predecessor = BroadcastIndex.null
         var current = channels[channel].oldestBroadcast
-        while current != broadcast, current != .max {
+        while current != broadcast, current != .null {
             (predecessor, current) = (current, broadcasts[current].nextBroadcast)
         }
         precondition(current == broadcast, "a broadcast is in its channel's list")
-        if predecessor == .max {
+        if predecessor == .null {
             channels[channel].oldestBroadcast = next
         } else {
             broadcasts[predecessor].nextBroadcast = next
@@ -101,7 +102,7 @@ extension Audiences {
         if channels[channel].newestBroadcast == broadcast { channels[channel].newestBroadcast = predecessor }
     }
 
-    private mutating func free(broadcast: UInt32) {
+    private mutating func free(broadcast: BroadcastIndex) {
         let appIndex = Int(channels[broadcasts[broadcast].channel].key.appIndex)
         addRecordBytes(-broadcasts[broadcast].occupiedBytes, ofApp: appIndex)
         appQueues[appIndex].recordCount -= 1
@@ -114,9 +115,9 @@ extension Audiences {
     /// Frees the channel's slot if no broadcast needs it, and if the channel was idle for
     /// ``ChannelPace/idleMillisecondsMax`` or its partition is being revoked or was released.
     /// - Returns: whether the channel was freed.
-    mutating func removeIfFinished(channel: UInt32, now: Moment) -> Bool {
+    mutating func removeIfFinished(channel: ChannelIndex, now: Moment) -> Bool {
         let slot = channels[channel]
-        guard slot.oldestBroadcast == .max, !slot.isQueued else { return false }
+        guard slot.oldestBroadcast == .null, !slot.isQueued else { return false }
         guard slot.phase != .running || idleEndMilliseconds(of: channel) <= now.monotonicMilliseconds else {
             return false
         }
@@ -124,7 +125,7 @@ extension Audiences {
         return true
     }
 
-    private mutating func free(channel: UInt32) {
+    private mutating func free(channel: ChannelIndex) {
         let (key, identifier) = (channels[channel].key, channels[channel].identifier)
         if channelsByKey[key] == channel { channelsByKey[key] = nil }
         identifier.free()
@@ -142,12 +143,13 @@ extension Audiences {
     /// may be sent. (R31)
     /// - Returns: whether a channel was freed.
     mutating func evictIdleChannel(now: Moment) -> Bool {
-        var longestIdle: UInt32?
+        var longestIdle: ChannelIndex?
         var idleCount = 0
         for _ in 0..<channels.indexBound {
-            evictionSearchIndex = evictionSearchIndex + 1 < channels.indexBound ? evictionSearchIndex + 1 : 0
+            let next = evictionSearchIndex.rawValue + 1
+            evictionSearchIndex = ChannelIndex(rawValue: next < channels.indexBound ? next : 0)
             guard channels.isInUse(evictionSearchIndex), case let channel = channels.address(of: evictionSearchIndex),
-                channel.pointee.oldestBroadcast == .max, !channel.pointee.isQueued,
+                channel.pointee.oldestBroadcast == .null, !channel.pointee.isQueued,
                 channel.pointee.pausedUntilMilliseconds <= now.monotonicMilliseconds
             else { continue }
             idleCount += 1
@@ -160,7 +162,7 @@ extension Audiences {
         return true
     }
 
-    func idleEndMilliseconds(of channel: UInt32) -> Int64 {
+    func idleEndMilliseconds(of channel: ChannelIndex) -> Int64 {
         let pauseEndMilliseconds = channels[channel].pausedUntilMilliseconds
         return pauseEndMilliseconds > .max - ChannelPace.idleMillisecondsMax
             ? .max : max(0, pauseEndMilliseconds) + ChannelPace.idleMillisecondsMax
@@ -170,32 +172,33 @@ extension Audiences {
     /// states that wait. The partition's next owner reads their records again.
     mutating func stopChannels(ofPartition index: UInt32, as phase: ChannelSlot.Phase, now: Moment) {
         guard let assignmentEpoch = partitions[index]?.pointee.assignmentEpoch else { return }
-        for channel in 0..<channels.indexBound where channels.isInUse(channel) {
-            guard channels[channel].partition == index, channels[channel].assignmentEpoch == assignmentEpoch else {
-                continue
-            }
+        for rawChannel in 0..<channels.indexBound {
+            let channel = ChannelIndex(rawValue: rawChannel)
+            guard channels.isInUse(channel), channels[channel].partition == index,
+                channels[channel].assignmentEpoch == assignmentEpoch
+            else { continue }
             channels[channel].phase = phase
             removeFromQueue(channel)
             if phase == .released, channelsByKey[channels[channel].key] == channel {
                 channelsByKey[channels[channel].key] = nil
             }
             let waiting = channels[channel].waitingBroadcast
-            channels[channel].waitingBroadcast = .max
-            if waiting != .max { dropBroadcast(waiting, now: now) }
+            channels[channel].waitingBroadcast = .null
+            if waiting != .null { dropBroadcast(waiting, now: now) }
             if channels.isInUse(channel) { _ = removeIfFinished(channel: channel, now: now) }
         }
     }
 
-    private mutating func removeFromQueue(_ channel: UInt32) {
+    private mutating func removeFromQueue(_ channel: ChannelIndex) {
         guard channels[channel].isQueued else { return }
         let key = channels[channel].key
         let (appIndex, environment) = (Int(key.appIndex), Int(key.environment.rawValue))
-        var predecessor = UInt32.max
+        var predecessor = ChannelIndex.null
         var current = appQueues[appIndex].firstReadyChannel[environment]
-        while current != channel, current != .max { (predecessor, current) = (current, channels[current].nextInQueue) }
+        while current != channel, current != .null { (predecessor, current) = (current, channels[current].nextInQueue) }
         precondition(current == channel, "a queued channel is in its app's queue")
         let next = channels[channel].nextInQueue
-        if predecessor == .max {
+        if predecessor == .null {
             appQueues[appIndex].firstReadyChannel[environment] = next
         } else {
             channels[predecessor].nextInQueue = next
@@ -208,7 +211,7 @@ extension Audiences {
 
     // MARK: - Results
 
-    mutating func composeBroadcastResult(_ broadcast: UInt32) -> ComposedRecord {
+    mutating func composeBroadcastResult(_ broadcast: BroadcastIndex) -> ComposedRecord {
         let slot = broadcasts[broadcast]
         let channel = slot.record.instruction.channel ?? channels[slot.channel].apnsChannel
         let reason = slot.outcome == .failed ? slot.reason.bytes : UnsafeRawBufferPointer(start: nil, count: 0)
@@ -227,7 +230,7 @@ extension Audiences {
         }
     }
 
-    mutating func composeCommandResultAfterBroadcast(_ broadcast: UInt32) -> ComposedRecord {
+    mutating func composeCommandResultAfterBroadcast(_ broadcast: BroadcastIndex) -> ComposedRecord {
         let slot = broadcasts[broadcast]
         return composeTotals(
             slot.totals,
@@ -237,7 +240,7 @@ extension Audiences {
         )
     }
 
-    private func subject(ofChannel channel: UInt32) -> ResultSubject {
+    private func subject(ofChannel channel: ChannelIndex) -> ResultSubject {
         let slot = channels[channel]
         return ResultSubject(
             appIndex: slot.key.appIndex,

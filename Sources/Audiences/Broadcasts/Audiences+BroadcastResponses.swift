@@ -9,11 +9,11 @@ extension Audiences {
     /// so this wait is longer.
     static var replacementChannelWaitMilliseconds: Int64 { 65_000 }
 
-    mutating func broadcastPushAnswered(_ broadcast: UInt32, _ result: PushResult, now: Moment) {
+    mutating func broadcastPushAnswered(_ broadcast: BroadcastIndex, _ result: PushResult, now: Moment) {
         let channel = broadcasts[broadcast].channel
         let (appIndex, environment) = poolIndices(ofChannel: channel)
         appQueues[appIndex].pushesInFlight[environment] -= 1
-        channels[channel].broadcastUnderWay = .max
+        channels[channel].broadcastUnderWay = .null
         recordResponse(result, of: broadcast)
         guard channels[channel].phase != .released else { return dropBroadcast(broadcast, now: now) }
         switch result.disposition {
@@ -47,7 +47,7 @@ extension Audiences {
         if channels.isInUse(channel) { advance(channel: channel, now: now) }
     }
 
-    private mutating func recordResponse(_ result: PushResult, of broadcast: UInt32) {
+    private mutating func recordResponse(_ result: PushResult, of broadcast: BroadcastIndex) {
         guard result.status != 0 else { return }
         let slot = broadcasts.mutableAddress(of: broadcast)
         slot.pointee.status = result.status
@@ -60,7 +60,7 @@ extension Audiences {
         slot.pointee.times.lastResponseMilliseconds = result.answeredAtMilliseconds
     }
 
-    private mutating func retryPauseMilliseconds(of broadcast: UInt32, _ result: PushResult) -> Int64 {
+    private mutating func retryPauseMilliseconds(of broadcast: BroadcastIndex, _ result: PushResult) -> Int64 {
         let failedAttemptCount = broadcasts[broadcast].failedAttemptCount
         let pauseMilliseconds = retryPauseMilliseconds(
             failedAttemptCount: failedAttemptCount < .max ? failedAttemptCount + 1 : .max
@@ -72,7 +72,7 @@ extension Audiences {
 
     /// Sends the broadcast's state again after the pause. If a newer state waits, the newer state supersedes this one
     /// instead, and may carry its alert. If the channel's partition is being revoked, the broadcast is dropped.
-    private mutating func retryLater(_ broadcast: UInt32, pauseMilliseconds: Int64, now: Moment) {
+    private mutating func retryLater(_ broadcast: BroadcastIndex, pauseMilliseconds: Int64, now: Moment) {
         let channel = broadcasts[broadcast].channel
         let earliestMilliseconds = now.monotonicMilliseconds + pauseMilliseconds
         channels[channel].pausedUntilMilliseconds = max(channels[channel].pausedUntilMilliseconds, earliestMilliseconds)
@@ -80,7 +80,7 @@ extension Audiences {
         broadcasts[broadcast].stage = .waiting
         guard channels[channel].phase == .running else { return dropBroadcast(broadcast, now: now) }
         let newer = channels[channel].waitingBroadcast
-        guard newer == .max else { return supersedeBroadcast(broadcast, by: newer, now: now) }
+        guard newer == .null else { return supersedeBroadcast(broadcast, by: newer, now: now) }
         channels[channel].waitingBroadcast = broadcast
     }
 
@@ -91,7 +91,7 @@ extension Audiences {
     /// ``replacementChannelWaitMilliseconds``. After that the next push goes to the lost channel. APNs refuses that
     /// push too, and the core then asks again: the keeper may have been unable to create a channel, or the request or
     /// its answer may have been dropped.
-    private mutating func awaitReplacementChannel(_ channel: UInt32, now: Moment) {
+    private mutating func awaitReplacementChannel(_ channel: ChannelIndex, now: Moment) {
         let slot = channels[channel]
         let isRequested = appendChannelNeed(
             .lost(slot.apnsChannel),
@@ -103,12 +103,12 @@ extension Audiences {
 
     /// Called when the keeper has refused to replace a lost channel. If the broadcasts still wait for the new channel,
     /// begins this wait again.
-    mutating func replacementChannelRefused(_ channel: UInt32, now: Moment) {
+    mutating func replacementChannelRefused(_ channel: ChannelIndex, now: Moment) {
         guard channels[channel].replacementAwaitedUntilMilliseconds > now.monotonicMilliseconds else { return }
         beginWaitForReplacementChannel(channel, now: now)
     }
 
-    private mutating func beginWaitForReplacementChannel(_ channel: UInt32, now: Moment) {
+    private mutating func beginWaitForReplacementChannel(_ channel: ChannelIndex, now: Moment) {
         let waitEndMilliseconds = now.monotonicMilliseconds + Self.replacementChannelWaitMilliseconds
         channels[channel].replacementAwaitedUntilMilliseconds = waitEndMilliseconds
     }

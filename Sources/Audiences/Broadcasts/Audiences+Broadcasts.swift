@@ -52,7 +52,7 @@ extension Audiences {
         )
         let broadcast = addBroadcast(content, to: channel)
         let last = channels[channel].newestBroadcast
-        if last == .max {
+        if last == .null {
             channels[channel].oldestBroadcast = broadcast
         } else {
             broadcasts[last].nextBroadcast = broadcast
@@ -68,7 +68,7 @@ extension Audiences {
         _ value: UnsafeRawBufferPointer,
         _ partition: UInt32,
         _ assignmentEpoch: UInt32
-    ) -> UInt32 {
+    ) -> ChannelIndex {
         let isManagedByProducer = !command.channel.isAbsent
         let identifier = unescaped(isManagedByProducer ? command.channel : command.audience, from: value)
         let channel = channels.allocate(
@@ -85,7 +85,7 @@ extension Audiences {
         return channel
     }
 
-    private mutating func addBroadcast(_ record: FanoutRecord, to channel: UInt32) -> UInt32 {
+    private mutating func addBroadcast(_ record: FanoutRecord, to channel: ChannelIndex) -> BroadcastIndex {
         let appIndex = Int(channels[channel].key.appIndex)
         let broadcast = broadcasts.allocate(BroadcastSlot(channel: channel, record: record))
         appQueues[appIndex].recordCount += 1
@@ -96,8 +96,8 @@ extension Audiences {
     /// Makes the broadcast the one that waits in its channel. If the channel already had a newer version, the broadcast
     /// ends as superseded. If the channel already had a broadcast of the same command, this one only settles.
     private mutating func replaceWaitingBroadcast(
-        _ broadcast: UInt32,
-        in channel: UInt32,
+        _ broadcast: BroadcastIndex,
+        in channel: ChannelIndex,
         _ target: AudienceChannel,
         now: Moment
     ) {
@@ -135,11 +135,11 @@ extension Audiences {
         if !channels[channel].isManagedByProducer { channels[channel].apnsChannel = target }
         let older = channels[channel].waitingBroadcast
         channels[channel].waitingBroadcast = broadcast
-        if older != .max { supersedeBroadcast(older, by: broadcast, now: now) }
+        if older != .null { supersedeBroadcast(older, by: broadcast, now: now) }
         advance(channel: channel, now: now)
     }
 
-    private mutating func setTimestamp(_ timestamp: Int64, forBroadcast broadcast: UInt32) {
+    private mutating func setTimestamp(_ timestamp: Int64, forBroadcast broadcast: BroadcastIndex) {
         broadcasts[broadcast].record.instruction.grant.timestamp = timestamp
         let record = broadcasts[broadcast].record
         Body.setTimestamp(timestamp, in: record.body.mutableBytes, record.layout)
@@ -148,7 +148,7 @@ extension Audiences {
     /// Supersedes the older broadcast. The newer broadcast carries the older one's alert if three conditions hold: it
     /// has no alert of its own, its body has room for the alert, and the alert is not too old. The broadcast that
     /// brought the alert then ends together with the newer one. Every other replaced broadcast ends now.
-    mutating func supersedeBroadcast(_ older: UInt32, by newer: UInt32, now: Moment) {
+    mutating func supersedeBroadcast(_ older: BroadcastIndex, by newer: BroadcastIndex, now: Moment) {
         let (replaced, record) = (broadcasts[older].record, broadcasts[newer].record)
         let isManagedByProducer = channels[broadcasts[newer].channel].isManagedByProducer
         guard replaced.hasAlert, !record.hasAlert, !replaced.isAlertTooOld(now: now),
@@ -165,10 +165,10 @@ extension Audiences {
         broadcasts[newer].record.alertVersion = replaced.alertVersion
         broadcasts[newer].record.alertSeconds = replaced.alertSeconds
         let rider = broadcasts[older].rider
-        guard rider == .max else {
+        guard rider == .null else {
             // The alert came from `rider`, an even older broadcast. From now on, `newer` carries it, so
             // `older` carries nothing and can end.
-            broadcasts[older].rider = .max
+            broadcasts[older].rider = .null
             broadcasts[newer].rider = rider
             return finishBroadcast(older, .superseded, now: now)
         }
@@ -176,7 +176,7 @@ extension Audiences {
         broadcasts[newer].rider = older
     }
 
-    private mutating func replaceBody(of broadcast: UInt32, by body: HeapBytes, _ layout: Body.Layout) {
+    private mutating func replaceBody(of broadcast: BroadcastIndex, by body: HeapBytes, _ layout: Body.Layout) {
         let appIndex = Int(channels[broadcasts[broadcast].channel].key.appIndex)
         addRecordBytes(body.count - broadcasts[broadcast].record.body.count, ofApp: appIndex)
         broadcasts[broadcast].record.body.free()
@@ -185,7 +185,7 @@ extension Audiences {
     }
 
     /// Removes an alert that is too old. The state is sent without it.
-    mutating func removeAlertIfOld(forBroadcast broadcast: UInt32, now: Moment) {
+    mutating func removeAlertIfOld(forBroadcast broadcast: BroadcastIndex, now: Moment) {
         let record = broadcasts[broadcast].record
         guard record.hasAlert, record.isAlertTooOld(now: now) else { return }
         let (body, layout) = Self.bodyWithoutAlert(record.body.bytes, record.layout)
@@ -196,40 +196,40 @@ extension Audiences {
 
     /// Does what the channel's state allows now: ends an expired broadcast, frees the idle channel, or queues
     /// the channel for a push. If nothing is due yet, sets the channel's timer.
-    mutating func advance(channel: UInt32, now: Moment) {
+    mutating func advance(channel: ChannelIndex, now: Moment) {
         let waiting = channels[channel].waitingBroadcast
-        if waiting != .max, channels[channel].phase == .running,
+        if waiting != .null, channels[channel].phase == .running,
             expiresAtSeconds(of: broadcasts[waiting].record) < now.wallSeconds
         {
-            channels[channel].waitingBroadcast = .max
+            channels[channel].waitingBroadcast = .null
             finishBroadcast(waiting, .expired, now: now)
         }
         guard channels.isInUse(channel), !removeIfFinished(channel: channel, now: now) else { return }
         guard channels[channel].phase == .running else { return }
         let slot = channels[channel]
         let isDue = slot.nextPushMilliseconds <= now.monotonicMilliseconds
-        if slot.waitingBroadcast != .max, slot.broadcastUnderWay == .max, isDue { return enqueue(channel: channel) }
+        if slot.waitingBroadcast != .null, slot.broadcastUnderWay == .null, isDue { return enqueue(channel: channel) }
         var dueMilliseconds = isDue ? idleEndMilliseconds(of: channel) : slot.nextPushMilliseconds
         // The idle time is over, but a broadcast of the channel has not settled yet. The end of that
         // broadcast frees the channel.
         if dueMilliseconds <= now.monotonicMilliseconds { dueMilliseconds = .max }
-        if slot.waitingBroadcast != .max {
+        if slot.waitingBroadcast != .null {
             let waitMilliseconds =
                 (expiresAtSeconds(of: broadcasts[slot.waitingBroadcast].record) + 1) * 1_000 - now.wallMilliseconds
             dueMilliseconds = min(dueMilliseconds, now.monotonicMilliseconds + max(1, waitMilliseconds))
         }
         guard dueMilliseconds < slot.timerDueMilliseconds else { return }
         channels[channel].timerDueMilliseconds = dueMilliseconds
-        startTimer(.channel, channel, dueMilliseconds: dueMilliseconds)
+        startTimer(.channel(channel), dueMilliseconds: dueMilliseconds)
     }
 
-    private mutating func enqueue(channel: UInt32) {
+    private mutating func enqueue(channel: ChannelIndex) {
         guard !channels[channel].isQueued else { return }
         let (appIndex, environment) = poolIndices(ofChannel: channel)
         channels[channel].isQueued = true
-        channels[channel].nextInQueue = .max
+        channels[channel].nextInQueue = .null
         let last = appQueues[appIndex].lastReadyChannel[environment]
-        if last == .max {
+        if last == .null {
             appQueues[appIndex].firstReadyChannel[environment] = channel
         } else {
             channels[last].nextInQueue = channel
@@ -237,17 +237,17 @@ extension Audiences {
         appQueues[appIndex].lastReadyChannel[environment] = channel
     }
 
-    func poolIndices(ofChannel channel: UInt32) -> (appIndex: Int, environment: Int) {
+    func poolIndices(ofChannel channel: ChannelIndex) -> (appIndex: Int, environment: Int) {
         let key = channels[channel].key
         return (Int(key.appIndex), Int(key.environment.rawValue))
     }
 
-    private mutating func popReadyChannel(_ appIndex: Int, _ environment: Int) -> UInt32? {
+    private mutating func popReadyChannel(_ appIndex: Int, _ environment: Int) -> ChannelIndex? {
         let channel = appQueues[appIndex].firstReadyChannel[environment]
-        guard channel != .max else { return nil }
+        guard channel != .null else { return nil }
         let next = channels[channel].nextInQueue
         appQueues[appIndex].firstReadyChannel[environment] = next
-        if next == .max { appQueues[appIndex].lastReadyChannel[environment] = .max }
+        if next == .null { appQueues[appIndex].lastReadyChannel[environment] = .null }
         channels[channel].isQueued = false
         return channel
     }
@@ -258,7 +258,7 @@ extension Audiences {
         while let channel = popReadyChannel(appIndex, environment) {
             let slot = channels[channel]
             let canSend =
-                slot.phase == .running && slot.waitingBroadcast != .max && slot.broadcastUnderWay == .max
+                slot.phase == .running && slot.waitingBroadcast != .null && slot.broadcastUnderWay == .null
                 && slot.nextPushMilliseconds <= now.monotonicMilliseconds
             guard canSend, expiresAtSeconds(of: broadcasts[slot.waitingBroadcast].record) >= now.wallSeconds else {
                 advance(channel: channel, now: now)
@@ -275,10 +275,10 @@ extension Audiences {
         return nil
     }
 
-    private mutating func offerPush(_ channel: UInt32, now: Moment) -> AudiencePush {
+    private mutating func offerPush(_ channel: ChannelIndex, now: Moment) -> AudiencePush {
         let broadcast = channels[channel].waitingBroadcast
         removeAlertIfOld(forBroadcast: broadcast, now: now)
-        channels[channel].waitingBroadcast = .max
+        channels[channel].waitingBroadcast = .null
         channels[channel].broadcastUnderWay = broadcast
         channels[channel].previousPauseUntilMilliseconds = channels[channel].pausedUntilMilliseconds
         channels[channel].pausedUntilMilliseconds = now.monotonicMilliseconds + channels[channel].spacingMilliseconds
@@ -309,11 +309,11 @@ extension Audiences {
 
     /// Takes back the broadcast that was offered last, because it found no free stream. Its channel waits in
     /// its app's queue again.
-    mutating func broadcastPushNotSent(_ broadcast: UInt32) {
+    mutating func broadcastPushNotSent(_ broadcast: BroadcastIndex) {
         let channel = broadcasts[broadcast].channel
         let (appIndex, environment) = poolIndices(ofChannel: channel)
         appQueues[appIndex].pushesInFlight[environment] -= 1
-        channels[channel].broadcastUnderWay = .max
+        channels[channel].broadcastUnderWay = .null
         channels[channel].waitingBroadcast = broadcast
         channels[channel].pausedUntilMilliseconds = channels[channel].previousPauseUntilMilliseconds
         broadcasts[broadcast].stage = .waiting

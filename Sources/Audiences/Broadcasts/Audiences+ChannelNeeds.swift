@@ -21,7 +21,7 @@ extension Audiences {
 
     /// Requests what the keeper must do after this command was admitted: create a channel that is missing; for an end,
     /// plan the deletion of the audience's channels; for a start, cancel a planned deletion.
-    mutating func appendChannelNeedAfterAdmission(_ channels: AudienceChannels, of command: UInt32, now: Moment) {
+    mutating func appendChannelNeedAfterAdmission(_ channels: AudienceChannels, of command: CommandIndex, now: Moment) {
         let slot = commands[command]
         let (appIndex, audience) = (audiences[slot.audience].appIndex, audiences[slot.audience].identifier.bytes)
         let rule = configuration.channelRules[appIndex]

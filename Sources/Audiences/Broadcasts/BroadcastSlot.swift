@@ -1,4 +1,8 @@
+import Delivery
 import LiveActivity
+
+/// Names a broadcast.
+typealias BroadcastIndex = SlabIndex<BroadcastSlot>
 
 /// A fan-out record for a channel: one version of an audience in one environment, or of a channel that its producer
 /// manages. (R31)
@@ -19,12 +23,12 @@ struct BroadcastSlot: BitwiseCopyable {
         case finished
     }
 
-    var channel: UInt32
-    /// The channel's next broadcast in the order of arrival; `.max`: this is the last one.
-    var nextBroadcast: UInt32 = .max
+    var channel: ChannelIndex
+    /// The channel's next broadcast in the order of arrival; `.null`: this is the last one.
+    var nextBroadcast = BroadcastIndex.null
     var stage = Stage.waiting
-    /// The older broadcast whose alert this one carries, and which ends together with this one; `.max`: none.
-    var rider: UInt32 = .max
+    /// The older broadcast whose alert this one carries, and which ends together with this one; `.null`: none.
+    var rider = BroadcastIndex.null
     var record: FanoutRecord
 
     var failedAttemptCount: UInt8 = 0
@@ -52,6 +56,9 @@ struct ChannelKey: Hashable {
     var environment: APNsEnvironment
 }
 
+/// Names a channel.
+typealias ChannelIndex = SlabIndex<ChannelSlot>
+
 /// A channel of an audience, or a channel that its producer manages. The slot exists while the core has
 /// broadcasts for the channel, and for some time after the last one.
 struct ChannelSlot: BitwiseCopyable {
@@ -77,13 +84,13 @@ struct ChannelSlot: BitwiseCopyable {
     /// The channel as APNs knows it: the one that a fan-out record or the keeper of channels named last.
     var apnsChannel: AudienceChannel
 
-    // The ends of the list of the channel's broadcasts, which has the order of arrival; `.max`: the list is empty.
-    var oldestBroadcast: UInt32 = .max
-    var newestBroadcast: UInt32 = .max
-    /// The channel's newest state, which is sent next; `.max`: no state waits.
-    var waitingBroadcast: UInt32 = .max
-    /// The broadcast whose push is under way; `.max`: none.
-    var broadcastUnderWay: UInt32 = .max
+    // The ends of the list of the channel's broadcasts, which has the order of arrival; `.null`: the list is empty.
+    var oldestBroadcast = BroadcastIndex.null
+    var newestBroadcast = BroadcastIndex.null
+    /// The channel's newest state, which is sent next; `.null`: no state waits.
+    var waitingBroadcast = BroadcastIndex.null
+    /// The broadcast whose push is under way; `.null`: none.
+    var broadcastUnderWay = BroadcastIndex.null
     /// The channel to which the last push went; ``apnsChannel`` may have changed since. If APNs answers that the
     /// channel does not exist, it means this one. Nil before the first push.
     var lastPushedChannel: ChannelIdentifier?
@@ -109,7 +116,7 @@ struct ChannelSlot: BitwiseCopyable {
     /// Whether the channel is in the queue of its app and environment. A channel is queued when it has something to
     /// send.
     var isQueued = false
-    var nextInQueue: UInt32 = .max
+    var nextInQueue = ChannelIndex.null
     /// When the channel's timer fires (monotonic milliseconds); `.max` if none is set.
     var timerDueMilliseconds: Int64 = .max
 

@@ -10,19 +10,19 @@ extension Audiences {
     /// Approximate bytes of one member on a page: a UUID and a token of 160 digits.
     private static var bytesPerMember: Double { 110 }
 
-    mutating func requestSamplePages(_ command: UInt32) {
+    mutating func requestSamplePages(_ command: CommandIndex) {
         commands[command].stage = .sizing
         commands[command].sampledBytes = 0
         commands[command].unacknowledgedCount = UInt16(Self.sampledSegments.count)
         for sampleIndex in Self.sampledSegments.indices {
-            storeQueue.append(AudienceTicket(.samplePage, sampleIndex: UInt8(sampleIndex), index: command))
+            storeQueue.append(.samplePage(command, sampleIndex: UInt8(sampleIndex)))
         }
     }
 
     /// Adds a segment's share to the estimate. After the last sample, asks for admission. The segment's first page is
     /// enough: its upper bound says which part of the segment it covers. Members are spread evenly over a segment,
     /// because their positions are hashes of their ids.
-    mutating func samplePageReceived(_ command: UInt32, _ bytes: UnsafeRawBufferPointer?) {
+    mutating func samplePageReceived(_ command: CommandIndex, _ bytes: UnsafeRawBufferPointer?) {
         if let bytes, let page = MemberPage(bytes) {
             let coveredFraction = page.nextBound.map { Double($0) / Double(MemberLocation.positionsPerSegment) } ?? 1
             commands[command].sampledBytes +=
@@ -32,10 +32,10 @@ extension Audiences {
         guard commands[command].unacknowledgedCount == 0 else { return }
         commands[command].stage = .admitting
         composeJoinerBody(of: command)
-        storeQueue.append(AudienceTicket(.admit, index: command))
+        storeQueue.append(.admit(command))
     }
 
-    func rangeCount(of command: UInt32) -> UInt16 {
+    func rangeCount(of command: CommandIndex) -> UInt16 {
         let segments = Double(MemberLocation.segmentCount) / Double(Self.sampledSegments.count)
         let members = commands[command].sampledBytes / Self.bytesPerMember * segments
         return UInt16(Self.rangeCount(members: members, membersPerRangeMax: configuration.membersPerRangeMax))
@@ -62,14 +62,14 @@ extension Audiences {
         return count
     }
 
-    private mutating func composeJoinerBody(of command: UInt32) {
-        guard commands[command].joinerBody.isNone else { return }
+    private mutating func composeJoinerBody(of command: CommandIndex) {
+        guard commands[command].storedJoinerBody.isNone else { return }
         let (quietBody, layout) = Self.bodyWithoutAlert(commands[command].body.bytes, commands[command].layout)
-        commands[command].joinerBody = JoinerBody.storedBytes(quietBody.bytes, layout)
+        commands[command].storedJoinerBody = JoinerBody.storedBytes(quietBody.bytes, layout)
         quietBody.free()
     }
 
-    func admission(of command: UInt32, now: Moment) -> AudienceAdmission<UnsafeRawBufferPointer> {
+    func admission(of command: CommandIndex, now: Moment) -> AudienceAdmission<UnsafeRawBufferPointer> {
         let slot = commands[command]
         let isEnd = slot.event == .end
         let isStart = slot.event == .start
@@ -84,7 +84,7 @@ extension Audiences {
             requestsHighPriority: slot.priority == 10 && !isStart,
             mayUseReserve: slot.hasAlert || isEnd,
             rangeCount: rangeCount(of: command),
-            body: slot.joinerBody.bytes,
+            body: slot.storedJoinerBody.bytes,
             expiration: sentExpirationSeconds(
                 event: slot.event,
                 expiration: slot.expiration,
@@ -127,7 +127,7 @@ extension Audiences {
         return min(staleDate, seconds + AgeRules.updateAgeSecondsMax)
     }
 
-    mutating func admissionReplied(_ command: UInt32, _ reply: Reply, now: Moment) {
+    mutating func admissionReplied(_ command: CommandIndex, _ reply: Reply, now: Moment) {
         let audience = commands[command].audience
         commands[command].admittedAtMilliseconds = now.wallMilliseconds
         switch reply.verdict {
@@ -149,7 +149,7 @@ extension Audiences {
             let waitMillisecondsMax = policies[commands[command].policy].pace.throttledSpacingMillisecondsMax
             let dueMilliseconds = now.monotonicMilliseconds + max(1, min(reply.waitMilliseconds, waitMillisecondsMax))
             audiences[audience].pausedUntilMilliseconds = dueMilliseconds
-            startTimer(.audience, audience, dueMilliseconds: dueMilliseconds)
+            startTimer(.audience(audience), dueMilliseconds: dueMilliseconds)
             putBackCurrentCommand(of: audience, now: now)
         case .superseded: finishCurrentCommand(command, .outcome(.superseded), now: now)
         case .duplicate: finishCurrentCommand(command, .outcome(.duplicate), now: now)
@@ -163,7 +163,7 @@ extension Audiences {
 
     /// - Parameter hasMembers: false for a command that names a channel instead of an audience, and so goes only to
     ///   this channel.
-    mutating func fanOut(_ command: UInt32, _ grant: AudienceGrant, hasMembers: Bool = true) {
+    mutating func fanOut(_ command: CommandIndex, _ grant: AudienceGrant, hasMembers: Bool = true) {
         let ranges = hasMembers ? grant.rangeCount : 0
         commands[command].grant = grant
         commands[command].stage = .fanningOut
@@ -172,14 +172,14 @@ extension Audiences {
         let broadcasts = grant.broadcastCount > 0 ? commands[command].channels : AudienceChannels()
         for environment in APNsEnvironment.allCases where broadcasts[environment] != nil {
             let range = AudienceProduction.broadcastRange + UInt16(environment.rawValue)
-            productions.append(AudienceProduction(kind: .fanout, range: range, index: command))
+            productions.append(.fanout(command, range: range))
         }
         for range in 0..<ranges {
-            productions.append(AudienceProduction(kind: .fanout, range: range, index: command))
+            productions.append(.fanout(command, range: range))
         }
     }
 
-    private mutating func composeFanoutValue(of command: UInt32) {
+    private mutating func composeFanoutValue(of command: CommandIndex) {
         let slot = commands[command]
         let audience = audiences[slot.audience]
         let (app, aps) = (bundleIdentifiers[audience.appIndex], slot.layout.aps.bytes(in: slot.body.bytes))
@@ -203,15 +203,15 @@ extension Audiences {
 
     /// Called when Kafka has acknowledged a fan-out record of the command, or has refused the record as too
     /// large. After the last record, the core asks the store to settle the command.
-    mutating func fanoutRecordReported(_ command: UInt32, isTooLarge: Bool) {
+    mutating func fanoutRecordReported(_ command: CommandIndex, isTooLarge: Bool) {
         if isTooLarge { commands[command].isFanoutRecordTooLarge = true }
         commands[command].unacknowledgedCount -= 1
         guard commands[command].unacknowledgedCount == 0 else { return }
         commands[command].stage = .settling
-        storeQueue.append(AudienceTicket(.settle, index: command))
+        storeQueue.append(.settle(command))
     }
 
-    mutating func commandSettled(_ command: UInt32, now: Moment) {
+    mutating func commandSettled(_ command: CommandIndex, now: Moment) {
         guard commands[command].isFanoutRecordTooLarge else {
             return finishCurrentCommand(command, .fannedOut, now: now)
         }

@@ -28,7 +28,7 @@ extension Audiences {
     /// (`channelReason`). An end never waits.
     ///
     /// - Returns: whether the command waits.
-    mutating func awaitMissingChannel(_ command: UInt32, now: Moment) -> Bool {
+    mutating func awaitMissingChannel(_ command: CommandIndex, now: Moment) -> Bool {
         let slot = commands[command]
         let audience = audiences[slot.audience]
         guard slot.event != .end,
@@ -57,7 +57,7 @@ extension Audiences {
         commands[command].channelWaitEndMilliseconds = dueMilliseconds
         commands[command].hasAwaitedChannel = true
         commandsAwaitingChannelCount += 1
-        startTimer(.channelWait, command, dueMilliseconds: dueMilliseconds)
+        startTimer(.channelWait(command), dueMilliseconds: dueMilliseconds)
         return true
     }
 
@@ -108,7 +108,7 @@ extension Audiences {
         now: Moment
     ) {
         guard let audience = audiencesByKey[AudienceKey(appIndex: appIndex, digest: digest)],
-            case let command = audiences[audience].currentCommand, command != .max,
+            case let command = audiences[audience].currentCommand, command != .null,
             commands[command].stage == .awaitingChannel
         else { return }
         commands[command].awaitedEnvironmentBits &= ~(1 << environment.rawValue)
@@ -116,14 +116,14 @@ extension Audiences {
         if commands[command].awaitedEnvironmentBits == 0 { admitAgain(command) }
     }
 
-    mutating func channelWaitTimedOut(_ command: UInt32) {
+    mutating func channelWaitTimedOut(_ command: CommandIndex) {
         commands[command].channelAbsence = .notInTime
         admitAgain(command)
     }
 
-    private mutating func admitAgain(_ command: UInt32) {
+    private mutating func admitAgain(_ command: CommandIndex) {
         commandsAwaitingChannelCount -= 1
         commands[command].stage = .admitting
-        storeQueue.append(AudienceTicket(.admit, index: command))
+        storeQueue.append(.admit(command))
     }
 }

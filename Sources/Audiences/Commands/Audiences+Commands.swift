@@ -57,7 +57,7 @@ extension Audiences {
         }
     }
 
-    private mutating func awaitBatchEnd(_ audience: UInt32) {
+    private mutating func awaitBatchEnd(_ audience: AudienceIndex) {
         guard !audiences[audience].isAwaitingBatchEnd else { return }
         audiences[audience].isAwaitingBatchEnd = true
         audiencesAwaitingBatchEnd.append(audience)
@@ -72,15 +72,16 @@ extension Audiences {
     /// - Parameter isPartitionRevoked: whether a record's partition is being revoked. Must be false for a record of an
     ///   earlier assignment of its partition: after a new assignment, the record is read again, and may already be
     ///   settled as a duplicate of this one.
-    public mutating func withdrawWaitingCommands(where isPartitionRevoked: (_ record: UInt32) -> Bool) {
-        for command in 0..<commands.indexBound
-        where commands.isInUse(command) && commands[command].stage == .waiting
-            && isPartitionRevoked(commands[command].record)
-        {
+    public mutating func withdrawWaitingCommands(where isPartitionRevoked: (_ record: RecordIndex) -> Bool) {
+        for rawCommand in 0..<commands.indexBound {
+            let command = CommandIndex(rawValue: rawCommand)
+            guard commands.isInUse(command), commands[command].stage == .waiting,
+                isPartitionRevoked(commands[command].record)
+            else { continue }
             let audience = commands[command].audience
             let rider = commands[command].rider
-            if rider != .max, !isPartitionRevoked(commands[rider].record) {
-                commands[command].rider = .max
+            if rider != .null, !isPartitionRevoked(commands[rider].record) {
+                commands[command].rider = .null
                 put(rider, inPlaceOf: command, of: audience)
                 awaitBatchEnd(audience)
             } else {
@@ -95,7 +96,7 @@ extension Audiences {
     /// withdrawn (``HandoverResult``). Nil if there is none.
     public mutating func nextReturnedCommand() -> ReturnedCommand? { returnedCommands.popFirst() }
 
-    private mutating func addAudience(_ key: AudienceKey, _ incoming: IncomingCommand) -> UInt32 {
+    private mutating func addAudience(_ key: AudienceKey, _ incoming: IncomingCommand) -> AudienceIndex {
         let audience = audiences.allocate(
             AudienceSlot(
                 appIndex: key.appIndex,
@@ -126,12 +127,12 @@ extension Audiences {
     /// Makes the current command wait again, because the store answered `wait`. It waits before the audience's other
     /// commands, or is merged with the first of them if both are updates or ends. So it stays before the starts that
     /// wait. Otherwise the store would admit a start first, and an end would then close the new life. (R13)
-    mutating func putBackCurrentCommand(of audience: UInt32, now: Moment) {
+    mutating func putBackCurrentCommand(of audience: AudienceIndex, now: Moment) {
         let command = audiences[audience].currentCommand
-        audiences[audience].currentCommand = .max
+        audiences[audience].currentCommand = .null
         commands[command].unacknowledgedCount = 0
         let first = audiences[audience].firstWaitingCommand
-        if first == .max || commands[first].event == .start || commands[command].event == .start {
+        if first == .null || commands[first].event == .start || commands[command].event == .start {
             prependCommand(command, to: audience)
         } else if commands[first].version == commands[command].version {
             // Keep the current command, because it may carry an older command's alert. `merge` would end it instead.
@@ -145,8 +146,8 @@ extension Audiences {
 
     /// Begins the next command of an audience, unless a command is under way or the store has asked the
     /// audience to wait.
-    mutating func beginNextCommand(_ audience: UInt32, now: Moment) {
-        while audiences[audience].currentCommand == .max, audiences[audience].firstWaitingCommand != .max {
+    mutating func beginNextCommand(_ audience: AudienceIndex, now: Moment) {
+        while audiences[audience].currentCommand == .null, audiences[audience].firstWaitingCommand != .null {
             guard audiences[audience].pausedUntilMilliseconds <= now.monotonicMilliseconds else { return }
             let command = audiences[audience].firstWaitingCommand
             unlinkCommand(command, of: audience)
@@ -165,7 +166,7 @@ extension Audiences {
         removeIfIdle(audience)
     }
 
-    private func isCommandExpired(_ command: UInt32, now: Moment) -> Bool {
+    private func isCommandExpired(_ command: CommandIndex, now: Moment) -> Bool {
         let slot = commands.address(of: command)
         return AgeRules.isExpired(slot.pointee.expiration, now: now.wallSeconds)
             || AgeRules.isStateTooOld(
@@ -175,7 +176,7 @@ extension Audiences {
             )
     }
 
-    private mutating func removeAlertIfOld(of command: UInt32, now: Moment) {
+    private mutating func removeAlertIfOld(of command: CommandIndex, now: Moment) {
         guard commands[command].hasAlert, commands[command].event != .start else { return }
         let version = commands[command].alertVersion ?? commands[command].version
         let alertSeconds = policies[commands[command].policy].alertSeconds
@@ -193,7 +194,7 @@ extension Audiences {
 
     /// Ends the current command of an audience and begins the next one.
     mutating func finishCurrentCommand(
-        _ command: UInt32,
+        _ command: CommandIndex,
         _ ending: HandoverResult,
         reason: StaticString = "",
         now: Moment
@@ -203,7 +204,7 @@ extension Audiences {
             audiences[audience].currentCommand == command,
             "only the current command of an audience can end here"
         )
-        audiences[audience].currentCommand = .max
+        audiences[audience].currentCommand = .null
         finishCommand(command, ending, reason: reason)
         beginNextCommand(audience, now: now)
     }
@@ -211,9 +212,9 @@ extension Audiences {
     /// Ends a command: queues its ending for the core for single activities (``nextReturnedCommand()``), and frees it.
     /// If the command carries a rider's alert, the rider ends first: as withdrawn if the command is withdrawn,
     /// otherwise as superseded. The command must not be in the audience's list any more.
-    mutating func finishCommand(_ command: UInt32, _ ending: HandoverResult, reason: StaticString = "") {
+    mutating func finishCommand(_ command: CommandIndex, _ ending: HandoverResult, reason: StaticString = "") {
         let slot = commands[command]
-        if slot.rider != .max {
+        if slot.rider != .null {
             finishCommand(slot.rider, ending == .withdrawn ? .withdrawn : .outcome(.superseded))
         }
         returnedCommands.append(
@@ -228,9 +229,9 @@ extension Audiences {
         commands.free(command)
     }
 
-    private mutating func removeIfIdle(_ audience: UInt32) {
+    private mutating func removeIfIdle(_ audience: AudienceIndex) {
         let slot = audiences[audience]
-        guard slot.currentCommand == .max, slot.firstWaitingCommand == .max, !slot.isAwaitingBatchEnd else { return }
+        guard slot.currentCommand == .null, slot.firstWaitingCommand == .null, !slot.isAwaitingBatchEnd else { return }
         audiencesByKey[AudienceKey(appIndex: slot.appIndex, digest: slot.digest)] = nil
         slot.identifier.free()
         audiences.free(audience)

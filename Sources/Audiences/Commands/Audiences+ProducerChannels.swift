@@ -9,12 +9,12 @@ import LiveActivity
 /// not involved.
 extension Audiences {
     /// Admits a command to a producer's channel. Such a channel has no members, so the core does not ask for its size.
-    mutating func admitToProducerChannel(_ command: UInt32) {
+    mutating func admitToProducerChannel(_ command: CommandIndex) {
         commands[command].stage = .admitting
-        storeQueue.append(AudienceTicket(.admit, index: command))
+        storeQueue.append(.admit(command))
     }
 
-    mutating func fanOutToProducerChannel(_ command: UInt32, _ grant: AudienceGrant) {
+    mutating func fanOutToProducerChannel(_ command: CommandIndex, _ grant: AudienceGrant) {
         let audience = audiences[commands[command].audience]
         guard let environment = audience.channelEnvironment,
             let identifier = ChannelIdentifier(audience.identifier.bytes)
@@ -31,7 +31,7 @@ extension Audiences {
     }
 
     /// Returns the maximum bytes of a body for an audience, or for a channel that commands name instead of an audience.
-    func bodyBytesMax(of audience: UInt32) -> Int {
+    func bodyBytesMax(of audience: AudienceIndex) -> Int {
         audiences[audience].channelEnvironment == nil ? Limits.bodyBytesMax : Limits.broadcastBodyBytesMax
     }
 
@@ -40,7 +40,7 @@ extension Audiences {
     ///
     /// On a channel without storage APNs accepts only the expiration 0, and otherwise answers
     /// `BadExpirationDate`. The core then sends the state again with expiration 0.
-    mutating func recordMissingStorage(of channel: UInt32, from reason: UnsafeRawBufferPointer) -> Bool {
+    mutating func recordMissingStorage(of channel: ChannelIndex, from reason: UnsafeRawBufferPointer) -> Bool {
         guard channels[channel].isManagedByProducer, channels[channel].apnsChannel.storage == .newest,
             reason.elementsEqual("BadExpirationDate".utf8)
         else { return false }

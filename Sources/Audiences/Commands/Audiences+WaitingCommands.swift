@@ -8,16 +8,16 @@ extension Audiences {
     /// Adds a command to those that wait in its audience, and merges it with the last of them if both are updates or
     /// ends. An update never supersedes an end. A waiting end does not make an update `ended` either: only Redis knows
     /// whether a start has begun a new life since. (R13)
-    mutating func enqueue(_ command: UInt32) {
+    mutating func enqueue(_ command: CommandIndex) {
         let audience = commands[command].audience
         let waiting = audiences[audience].lastWaitingCommand
-        if audiences[audience].currentCommand != .max,
+        if audiences[audience].currentCommand != .null,
             commands[audiences[audience].currentCommand].version == commands[command].version
         {
             return finishCommand(command, .outcome(.duplicate))
         }
         // A start is for devices, so it replaces no other command, and no other command replaces it.
-        guard waiting != .max, commands[waiting].event != .start, commands[command].event != .start else {
+        guard waiting != .null, commands[waiting].event != .start, commands[command].event != .start else {
             return appendCommand(command, to: audience)
         }
         merge(command, with: waiting, of: audience)
@@ -27,7 +27,7 @@ extension Audiences {
     /// list. One of them is kept, in the place of `waiting`. The other one ends, or becomes a rider: of the kept one,
     /// or of a newer end that waits before it. If the older command is an end and the newer one an update, both are
     /// kept (`keepBoth`).
-    mutating func merge(_ command: UInt32, with waiting: UInt32, of audience: UInt32) {
+    mutating func merge(_ command: CommandIndex, with waiting: CommandIndex, of audience: AudienceIndex) {
         let (newer, older) =
             commands[waiting].version < commands[command].version ? (command, waiting) : (waiting, command)
         if commands[waiting].version == commands[command].version {
@@ -47,24 +47,31 @@ extension Audiences {
     /// Keeps both an end and a newer update. One of them is in the audience's list: `waiting`. The other one is added,
     /// so that the end comes directly before the update. If another update or end already waits at this place, the
     /// added command is merged with it.
-    private mutating func keepBoth(end: UInt32, update: UInt32, waiting: UInt32, of audience: UInt32) {
+    private mutating func keepBoth(
+        end: CommandIndex,
+        update: CommandIndex,
+        waiting: CommandIndex,
+        of audience: AudienceIndex
+    ) {
         if waiting == update {
             let predecessor = predecessor(of: update, of: audience)
-            guard predecessor != .max, commands[predecessor].event != .start else {
+            guard predecessor != .null, commands[predecessor].event != .start else {
                 return put(end, before: update, of: audience)
             }
             merge(end, with: predecessor, of: audience)
         } else {
             let next = commands[end].nextCommand
-            guard next != .max, commands[next].event != .start else { return put(update, behind: end, of: audience) }
+            guard next != .null, commands[next].event != .start else { return put(update, behind: end, of: audience) }
             merge(update, with: next, of: audience)
         }
     }
 
     /// Returns the end that waits directly before `waiting`, if it is newer than `command`.
-    private func findEndBefore(_ waiting: UInt32, newerThan command: UInt32, of audience: UInt32) -> UInt32? {
+    private func findEndBefore(_ waiting: CommandIndex, newerThan command: CommandIndex, of audience: AudienceIndex)
+        -> CommandIndex?
+    {
         let end = predecessor(of: waiting, of: audience)
-        guard end != .max, commands[end].event == .end, commands[end].version > commands[command].version else {
+        guard end != .null, commands[end].event == .end, commands[end].version > commands[command].version else {
             return nil
         }
         return end
@@ -72,9 +79,10 @@ extension Audiences {
 
     /// Called after an end has got the place of an older command. Supersedes the older updates and ends that wait
     /// directly before and behind the end.
-    private mutating func supersedeOlderNeighbors(of end: UInt32, of audience: UInt32) {
-        func isReplaced(_ neighbor: UInt32) -> Bool {
-            neighbor != .max && commands[neighbor].event != .start && commands[neighbor].version < commands[end].version
+    private mutating func supersedeOlderNeighbors(of end: CommandIndex, of audience: AudienceIndex) {
+        func isReplaced(_ neighbor: CommandIndex) -> Bool {
+            neighbor != .null && commands[neighbor].event != .start
+                && commands[neighbor].version < commands[end].version
         }
         let predecessor = predecessor(of: end, of: audience)
         for neighbor in [predecessor, commands[end].nextCommand] where isReplaced(neighbor) {
@@ -86,7 +94,7 @@ extension Audiences {
     /// Supersedes the older command. The newer one carries the older one's alert if it has no alert of its own and its
     /// body has room for the alert. The command that brought the alert then ends together with the newer one. Every
     /// other replaced command ends now.
-    private mutating func supersedeCommand(_ older: UInt32, by newer: UInt32) {
+    private mutating func supersedeCommand(_ older: CommandIndex, by newer: CommandIndex) {
         if commands[older].requestsChannel { commands[newer].requestsChannel = true }
         guard commands[older].hasAlert, !commands[newer].hasAlert,
             Body.byteCount(
@@ -105,10 +113,10 @@ extension Audiences {
         commands[newer].layout = layout
         commands[newer].alertVersion = commands[older].alertVersion ?? commands[older].version
         let rider = commands[older].rider
-        guard rider == .max else {
+        guard rider == .null else {
             // The alert came from `rider`, an even older command. From now on, `newer` carries it, so `older`
             // carries nothing and can end.
-            commands[older].rider = .max
+            commands[older].rider = .null
             commands[newer].rider = rider
             return finishCommand(older, .outcome(.superseded))
         }
@@ -116,11 +124,11 @@ extension Audiences {
         commands[newer].rider = older
     }
 
-    mutating func appendCommand(_ command: UInt32, to audience: UInt32) {
-        commands[command].nextCommand = .max
+    mutating func appendCommand(_ command: CommandIndex, to audience: AudienceIndex) {
+        commands[command].nextCommand = .null
         commands[command].stage = .waiting
         let last = audiences[audience].lastWaitingCommand
-        if last == .max {
+        if last == .null {
             audiences[audience].firstWaitingCommand = command
         } else {
             commands[last].nextCommand = command
@@ -130,11 +138,11 @@ extension Audiences {
 
     /// Puts a command where `waiting` waits, and takes `waiting` out of the list. At another place, the command could
     /// follow a start that is newer than the command.
-    mutating func put(_ command: UInt32, inPlaceOf waiting: UInt32, of audience: UInt32) {
+    mutating func put(_ command: CommandIndex, inPlaceOf waiting: CommandIndex, of audience: AudienceIndex) {
         let predecessor = predecessor(of: waiting, of: audience)
         commands[command].nextCommand = commands[waiting].nextCommand
         commands[command].stage = .waiting
-        if predecessor == .max {
+        if predecessor == .null {
             audiences[audience].firstWaitingCommand = command
         } else {
             commands[predecessor].nextCommand = command
@@ -142,32 +150,32 @@ extension Audiences {
         if audiences[audience].lastWaitingCommand == waiting { audiences[audience].lastWaitingCommand = command }
     }
 
-    private mutating func put(_ command: UInt32, before waiting: UInt32, of audience: UInt32) {
+    private mutating func put(_ command: CommandIndex, before waiting: CommandIndex, of audience: AudienceIndex) {
         let predecessor = predecessor(of: waiting, of: audience)
-        guard predecessor != .max else { return prependCommand(command, to: audience) }
+        guard predecessor != .null else { return prependCommand(command, to: audience) }
         put(command, behind: predecessor, of: audience)
     }
 
-    private mutating func put(_ command: UInt32, behind waiting: UInt32, of audience: UInt32) {
+    private mutating func put(_ command: CommandIndex, behind waiting: CommandIndex, of audience: AudienceIndex) {
         commands[command].nextCommand = commands[waiting].nextCommand
         commands[command].stage = .waiting
         commands[waiting].nextCommand = command
         if audiences[audience].lastWaitingCommand == waiting { audiences[audience].lastWaitingCommand = command }
     }
 
-    /// Returns the command that waits before `command` in its audience's list; `.max` if `command` is the first.
-    private func predecessor(of command: UInt32, of audience: UInt32) -> UInt32 {
-        var predecessor = UInt32.max
+    /// Returns the command that waits before `command` in its audience's list; `.null` if `command` is the first.
+    private func predecessor(of command: CommandIndex, of audience: AudienceIndex) -> CommandIndex {
+        var predecessor = CommandIndex.null
         var current = audiences[audience].firstWaitingCommand
-        while current != command, current != .max { (predecessor, current) = (current, commands[current].nextCommand) }
+        while current != command, current != .null { (predecessor, current) = (current, commands[current].nextCommand) }
         precondition(current == command, "a command that waits is in its audience's list")
         return predecessor
     }
 
-    mutating func unlinkCommand(_ command: UInt32, of audience: UInt32) {
+    mutating func unlinkCommand(_ command: CommandIndex, of audience: AudienceIndex) {
         let predecessor = predecessor(of: command, of: audience)
         let next = commands[command].nextCommand
-        if predecessor == .max {
+        if predecessor == .null {
             audiences[audience].firstWaitingCommand = next
         } else {
             commands[predecessor].nextCommand = next
@@ -175,10 +183,10 @@ extension Audiences {
         if audiences[audience].lastWaitingCommand == command { audiences[audience].lastWaitingCommand = predecessor }
     }
 
-    mutating func prependCommand(_ command: UInt32, to audience: UInt32) {
+    mutating func prependCommand(_ command: CommandIndex, to audience: AudienceIndex) {
         commands[command].stage = .waiting
         commands[command].nextCommand = audiences[audience].firstWaitingCommand
         audiences[audience].firstWaitingCommand = command
-        if audiences[audience].lastWaitingCommand == .max { audiences[audience].lastWaitingCommand = command }
+        if audiences[audience].lastWaitingCommand == .null { audiences[audience].lastWaitingCommand = command }
     }
 }

@@ -1,4 +1,8 @@
+import Delivery
 import LiveActivity
+
+/// Names a command.
+typealias CommandIndex = SlabIndex<CommandSlot>
 
 /// A command to an audience or a channel, from ``Audiences/receiveCommand(_:)`` until it is returned to `Delivery`.
 struct CommandSlot: BitwiseCopyable {
@@ -19,12 +23,12 @@ struct CommandSlot: BitwiseCopyable {
         case riding
     }
 
-    var record: UInt32
-    var audience: UInt32
+    var record: RecordIndex
+    var audience: AudienceIndex
     var stage = Stage.waiting
-    var nextCommand: UInt32 = .max
-    /// The older command whose alert this one carries, and which ends together with this one; `.max`: none.
-    var rider: UInt32 = .max
+    var nextCommand = CommandIndex.null
+    /// The older command whose alert this one carries, and which ends together with this one; `.null`: none.
+    var rider = CommandIndex.null
     var requestsChannel: Bool
     var event: Event
     var version: Version
@@ -41,8 +45,8 @@ struct CommandSlot: BitwiseCopyable {
     var identifier: HeapBytes
     var body: HeapBytes
     var layout: Body.Layout
-    /// The body for members that join, encoded as ``JoinerBody`` says.
-    var joinerBody = HeapBytes.none
+    /// The body for members that join later, in the form in which the store keeps it (``JoinerBody``).
+    var storedJoinerBody = HeapBytes.none
     var trace: HeapBytes
     /// The names of the fields that were dropped because the body was too large.
     var droppedFields: HeapBytes
@@ -75,11 +79,16 @@ struct CommandSlot: BitwiseCopyable {
     var alert: UnsafeRawBufferPointer { layout.alert.bytes(in: body.bytes) }
 
     func freeBytes() {
-        for bytes in [policyName, activityTemplate, identifier, body, joinerBody, trace, droppedFields, fanoutValue] {
+        for bytes in [
+            policyName, activityTemplate, identifier, body, storedJoinerBody, trace, droppedFields, fanoutValue,
+        ] {
             bytes.free()
         }
     }
 }
+
+/// Names an audience that has commands.
+typealias AudienceIndex = SlabIndex<AudienceSlot>
 
 /// An audience, or a channel that commands name instead of an audience, as long as the core has commands to it.
 struct AudienceSlot: BitwiseCopyable {
@@ -90,11 +99,11 @@ struct AudienceSlot: BitwiseCopyable {
     /// The environment of a channel that commands name instead of an audience; nil for an audience. Such a channel has
     /// no members, and each of its commands is one broadcast.
     var channelEnvironment: APNsEnvironment?
-    /// The command that is being admitted or fanned out; `.max`: none.
-    var currentCommand: UInt32 = .max
-    /// The ends of the list of waiting commands, which has the order of their admission; `.max`: the list is empty.
-    var firstWaitingCommand: UInt32 = .max
-    var lastWaitingCommand: UInt32 = .max
+    /// The command that is being admitted or fanned out; `.null`: none.
+    var currentCommand = CommandIndex.null
+    /// The ends of the list of waiting commands, which has the order of their admission; `.null`: the list is empty.
+    var firstWaitingCommand = CommandIndex.null
+    var lastWaitingCommand = CommandIndex.null
     /// When the store permits the audience's next command, if it answered `wait`. Monotonic milliseconds.
     var pausedUntilMilliseconds: Int64 = .min
     /// Whether the audience begins its next command when the batch of ``Audiences/receiveCommand(_:)`` calls ends. Then

@@ -1,3 +1,4 @@
+import Delivery
 public import LiveActivity
 
 /// A record to be produced. The shell reports its delivery through ``Audiences/productionReported(_:_:now:)``.
@@ -13,7 +14,7 @@ public struct AudienceProduction: Sendable, Equatable, BitwiseCopyable {
         /// The result of one member whose push was refused.
         case memberResult
         case invalidation
-        /// A start of one device, for the commands topic. `index` names a member of a page (``PageMemberIndex``).
+        /// A start of one device, for the commands topic.
         case start
         /// The result of a command in one broadcast.
         case broadcastResult
@@ -22,22 +23,47 @@ public struct AudienceProduction: Sendable, Equatable, BitwiseCopyable {
         case commandResultAfterBroadcast
     }
 
-    public var kind: Kind
+    public let kind: Kind
     /// For a fan-out record: the index of its range, or ``broadcastRange`` plus the channel's environment.
-    public var range: UInt16
+    public let range: UInt16
     /// Above every index of a range (at most 255). The highest of the eleven bits that a tag has for ``range``.
     static let broadcastRange: UInt16 = 0x400
-    public var index: UInt32
+    /// The slot that the kind names.
+    private let rawIndex: UInt32
 
     /// This bit is set in the tags of this core. It is not set in the tags of the core for single activities. It is the
     /// highest bit below the lane's number (`DeliveryReportTag`).
     private static let marker: UInt64 = 1 << 47
 
-    init(kind: Kind, range: UInt16 = 0, index: UInt32) {
+    private init(_ kind: Kind, range: UInt16 = 0, _ rawIndex: UInt32) {
         self.kind = kind
         self.range = range
-        self.index = index
+        self.rawIndex = rawIndex
     }
+
+    static func fanout(_ command: CommandIndex, range: UInt16) -> Self {
+        Self(.fanout, range: range, command.rawValue)
+    }
+    static func rangeResult(_ version: VersionIndex) -> Self { Self(.rangeResult, version.rawValue) }
+    static func commandResult(_ version: VersionIndex) -> Self { Self(.commandResult, version.rawValue) }
+    static func memberResult(_ refusedMember: RefusedMemberIndex) -> Self {
+        Self(.memberResult, refusedMember.rawValue)
+    }
+    static func invalidation(_ refusedMember: RefusedMemberIndex) -> Self {
+        Self(.invalidation, refusedMember.rawValue)
+    }
+    static func start(_ pageMember: PageMemberIndex) -> Self { Self(.start, pageMember.rawValue) }
+    static func broadcastResult(_ broadcast: BroadcastIndex) -> Self { Self(.broadcastResult, broadcast.rawValue) }
+    static func commandResultAfterBroadcast(_ broadcast: BroadcastIndex) -> Self {
+        Self(.commandResultAfterBroadcast, broadcast.rawValue)
+    }
+
+    // Each of these is valid only for the kinds that name such a slot.
+    var command: CommandIndex { CommandIndex(rawValue: rawIndex) }
+    var version: VersionIndex { VersionIndex(rawValue: rawIndex) }
+    var refusedMember: RefusedMemberIndex { RefusedMemberIndex(rawValue: rawIndex) }
+    var pageMember: PageMemberIndex { PageMemberIndex(rawValue: rawIndex) }
+    var broadcast: BroadcastIndex { BroadcastIndex(rawValue: rawIndex) }
 
     /// The environment of the channel, if this is a broadcast's fan-out record.
     var environment: APNsEnvironment? {
@@ -47,7 +73,7 @@ public struct AudienceProduction: Sendable, Equatable, BitwiseCopyable {
 
     /// The tag for the delivery report, in the lower 48 bits.
     public var tag: UInt64 {
-        Self.marker | UInt64(kind.rawValue) << 43 | UInt64(range) << 32 | UInt64(index)
+        Self.marker | UInt64(kind.rawValue) << 43 | UInt64(range) << 32 | UInt64(rawIndex)
     }
 
     /// Reads a tag; nil if this core makes no such tag.
@@ -55,11 +81,7 @@ public struct AudienceProduction: Sendable, Equatable, BitwiseCopyable {
         guard tag & Self.marker != 0, let kind = Kind(rawValue: UInt8(truncatingIfNeeded: tag >> 43 & 0xF)) else {
             return nil
         }
-        self.init(
-            kind: kind,
-            range: UInt16(truncatingIfNeeded: tag >> 32 & 0x7FF),
-            index: UInt32(truncatingIfNeeded: tag)
-        )
+        self.init(kind, range: UInt16(truncatingIfNeeded: tag >> 32 & 0x7FF), UInt32(truncatingIfNeeded: tag))
     }
 }
 

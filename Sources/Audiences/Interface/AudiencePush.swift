@@ -1,3 +1,5 @@
+import Delivery
+
 /// A push to one member, or a broadcast.
 ///
 /// The address is valid until the next call that changes the core, the body until the push is answered.
@@ -29,18 +31,19 @@ struct PushTag: BitwiseCopyable {
 
     let rawValue: UInt64
 
-    init(page: UInt32, member: Int) { rawValue = Self.marker | UInt64(page) << 16 | UInt64(member) }
-    init(parkedMember: UInt32) { rawValue = Self.marker | Self.parkedBit | UInt64(parkedMember) }
-    init(joiner: UInt32) { rawValue = Self.marker | Self.joinerBit | UInt64(joiner) }
-    init(broadcast: UInt32) { rawValue = Self.marker | Self.broadcastBit | UInt64(broadcast) }
+    init(page: PageIndex, member: Int) { rawValue = Self.marker | UInt64(page.rawValue) << 16 | UInt64(member) }
+    init(parkedMember: ParkedMemberIndex) { rawValue = Self.marker | Self.parkedBit | UInt64(parkedMember.rawValue) }
+    init(joiner: MembershipChangeIndex) { rawValue = Self.marker | Self.joinerBit | UInt64(joiner.rawValue) }
+    init(broadcast: BroadcastIndex) { rawValue = Self.marker | Self.broadcastBit | UInt64(broadcast.rawValue) }
     init(rawValue: UInt64) { self.rawValue = rawValue }
 
     var isParked: Bool { rawValue & Self.parkedBit != 0 }
     var isJoiner: Bool { rawValue & Self.joinerBit != 0 }
     var isBroadcast: Bool { rawValue & Self.broadcastBit != 0 }
-    var broadcast: UInt32 { UInt32(truncatingIfNeeded: rawValue) }
-    var joiner: UInt32 { UInt32(truncatingIfNeeded: rawValue) }
-    var parkedMember: UInt32 { UInt32(truncatingIfNeeded: rawValue) }
-    var page: UInt32 { UInt32(truncatingIfNeeded: rawValue >> 16) }
+    var broadcast: BroadcastIndex { BroadcastIndex(rawValue: lowerBits) }
+    var joiner: MembershipChangeIndex { MembershipChangeIndex(rawValue: lowerBits) }
+    var parkedMember: ParkedMemberIndex { ParkedMemberIndex(rawValue: lowerBits) }
+    var page: PageIndex { PageIndex(rawValue: UInt32(truncatingIfNeeded: rawValue >> 16)) }
     var member: Int { Int(rawValue & 0xFFFF) }
+    private var lowerBits: UInt32 { UInt32(truncatingIfNeeded: rawValue) }
 }

@@ -25,12 +25,12 @@ extension Audiences {
     public func appIndex(of production: AudienceProduction) -> Int {
         let appIndex =
             switch production.kind {
-            case .fanout: audiences[commands[production.index].audience].appIndex
-            case .rangeResult, .commandResult: rounds[versions[production.index].round].appIndex
+            case .fanout: audiences[commands[production.command].audience].appIndex
+            case .rangeResult, .commandResult: rounds[versions[production.version].round].appIndex
             case .broadcastResult, .commandResultAfterBroadcast:
-                channels[broadcasts[production.index].channel].key.appIndex
-            case .memberResult, .invalidation: refusedMembers[production.index].appIndex
-            case .start: pages[PageMemberIndex(rawValue: production.index).page].appIndex
+                channels[broadcasts[production.broadcast].channel].key.appIndex
+            case .memberResult, .invalidation: refusedMembers[production.refusedMember].appIndex
+            case .start: pages[production.pageMember.page].appIndex
             }
         return Int(appIndex)
     }
@@ -40,13 +40,13 @@ extension Audiences {
     public func resultContent(of production: AudienceProduction) -> AudienceResultContent? {
         switch production.kind {
         case .rangeResult:
-            let slot = versions[production.index]
+            let slot = versions[production.version]
             return resultContent(slot.record, slot.counts, slot.times, isSuperseded: slot.isSuperseded)
         case .commandResult:
-            let slot = versions[production.index]
+            let slot = versions[production.version]
             return resultContent(slot.record, slot.totals.members, slot.totals.times, isSuperseded: slot.isSuperseded)
         case .commandResultAfterBroadcast:
-            let slot = broadcasts[production.index]
+            let slot = broadcasts[production.broadcast]
             let isSuperseded = slot.outcome == .superseded
             return resultContent(slot.record, slot.totals.members, slot.totals.times, isSuperseded: isSuperseded)
         case .fanout, .memberResult, .invalidation, .start, .broadcastResult: return nil

@@ -5,7 +5,7 @@ public import LiveActivity
 /// command. The bytes are valid only during ``Audiences/receiveCommand(_:)``.
 public struct IncomingCommand {
     /// The command's record in `Delivery`. ``ReturnedCommand`` names it again.
-    public var record: UInt32
+    public var record: RecordIndex
     public var appIndex: UInt16
     /// The audience's id. If `channelEnvironment` is set: the id of the channel that the command names instead
     /// of an audience.
@@ -44,7 +44,7 @@ public struct IncomingCommand {
     public var droppedFields: UnsafeRawBufferPointer
 
     public init(
-        record: UInt32,
+        record: RecordIndex,
         appIndex: UInt16,
         audience: UnsafeRawBufferPointer,
         channelEnvironment: APNsEnvironment? = nil,
@@ -94,7 +94,7 @@ public struct IncomingCommand {
 
 /// A command to an audience or a channel that is returned to the core for single activities.
 public struct ReturnedCommand: Sendable, BitwiseCopyable {
-    public var record: UInt32
+    public var record: RecordIndex
     public var ending: HandoverResult
     /// The reason for the command's result; empty for none.
     public var reason: StaticString

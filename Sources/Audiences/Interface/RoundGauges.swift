@@ -48,11 +48,13 @@ extension Audiences {
                 )
             }
         }
-        for round in 0..<rounds.indexBound where rounds.isInUse(round) {
+        for rawRound in 0..<rounds.indexBound {
+            let round = RoundIndex(rawValue: rawRound)
+            guard rounds.isInUse(round) else { continue }
             let appIndex = Int(rounds[round].appIndex)
             gauges[appIndex].parkedMemberCount += Int(rounds[round].parkedMemberCount)
             let oldest = rounds[round].oldestVersion
-            guard oldest != .max else { continue }
+            guard oldest != .null else { continue }
             gauges[appIndex].roundCount += 1
             let admittedAtMilliseconds = versions[oldest].record.instruction.admittedAtMilliseconds
             gauges[appIndex].oldestVersionAdmittedMilliseconds = min(
@@ -70,7 +72,7 @@ extension Audiences {
 
     /// Returns since when members of the round wait for their turn; nil if the turn of every member is over, or if the
     /// round sends nothing (`closing`, `draining`, `abandoned`). Parked members do not count.
-    private func unreachedMembersSinceMilliseconds(_ round: UInt32) -> Int64? {
+    private func unreachedMembersSinceMilliseconds(_ round: RoundIndex) -> Int64? {
         switch rounds[round].phase {
         case .claiming, .awaitingVersions:
             versions[rounds[round].oldestVersion].record.instruction.admittedAtMilliseconds
@@ -80,11 +82,13 @@ extension Audiences {
         }
     }
 
-    private func hasReachedAllMembers(_ round: UInt32) -> Bool { rounds[round].watermark >= readEndPosition(of: round) }
+    private func hasReachedAllMembers(_ round: RoundIndex) -> Bool {
+        rounds[round].watermark >= readEndPosition(of: round)
+    }
 
     /// Called before a version joins a round. If members still wait for an older version, the time since when
     /// members wait stays as it is. Otherwise it is the time at which the new version's command was admitted.
-    mutating func updateUnreachedMembersSince(_ round: UInt32, by version: UInt32) {
+    mutating func updateUnreachedMembersSince(_ round: RoundIndex, by version: VersionIndex) {
         guard hasReachedAllMembers(round) else { return }
         rounds[round].unreachedMembersSinceMilliseconds = versions[version].record.instruction.admittedAtMilliseconds
     }

@@ -22,7 +22,7 @@ extension Audiences {
 
     /// Begins to show an activity the newest of the states of the audiences that it has joined. Ends the change at once
     /// if the member has joined no audience, is a device, has no token, or belongs to an environment without a pool.
-    mutating func showNewestStates(_ change: UInt32, now: Moment) {
+    mutating func showNewestStates(_ change: MembershipChangeIndex, now: Moment) {
         let slot = membershipChanges[change]
         guard slot.member.kind == .activity, slot.joinedAudienceCount > 0, slot.token.count > 0,
             hasPool(slot.environment, appIndex: slot.member.appIndex)
@@ -35,7 +35,7 @@ extension Audiences {
     /// Ends the work for an earlier change of the member, because a later change has come. If a call or a push is under
     /// way, the work ends after its reply or answer. The member may have left. If it has not, the later change shows it
     /// the newest state.
-    mutating func overrideByLaterChange(_ change: UInt32) {
+    mutating func overrideByLaterChange(_ change: MembershipChangeIndex) {
         membershipChanges[change].hasLaterChange = true
         switch membershipChanges[change].stage {
         case .awaitingPush:
@@ -48,45 +48,45 @@ extension Audiences {
 
     // MARK: - Requests for states
 
-    private mutating func requestNewestStates(_ change: UInt32) {
+    private mutating func requestNewestStates(_ change: MembershipChangeIndex) {
         releaseState(of: change)
         membershipChanges[change].stage = .requestingStates
         membershipChanges[change].repliedAudienceCount = 0
         requestStateOfNextAudience(change)
     }
 
-    private mutating func requestStateOfNextAudience(_ change: UInt32) {
+    private mutating func requestStateOfNextAudience(_ change: MembershipChangeIndex) {
         let slot = membershipChanges[change]
         let key = AudienceKey(appIndex: slot.member.appIndex, digest: slot.joinedAudience(slot.repliedAudienceCount))
-        membershipChanges[change].nextInQueue = .max
+        membershipChanges[change].nextInQueue = .null
         guard let request = newestStateRequestsByKey[key] else {
             let request = newestStateRequests.allocate(NewestStateRequest(key, for: change))
             newestStateRequestsByKey[key] = request
-            return storeQueue.append(AudienceTicket(.newestState, index: request))
+            return storeQueue.append(.newestState(request))
         }
         membershipChanges[change].nextInQueue = newestStateRequests[request].firstLaterChange
         newestStateRequests[request].firstLaterChange = change
     }
 
     /// - Parameter reply: nil if the store refused the request.
-    mutating func newestStateReceived(_ request: UInt32, _ reply: Reply?, now: Moment) {
+    mutating func newestStateReceived(_ request: NewestStateRequestIndex, _ reply: Reply?, now: Moment) {
         let slot = newestStateRequests[request]
         let state = addState(slot.key.digest, reply)
         // Free or repeat the request first. When its members are handled below, they may ask for the newest state of
         // this audience again.
         newestStateRequests[request].firstChange = slot.firstLaterChange
-        newestStateRequests[request].firstLaterChange = .max
-        if slot.firstLaterChange == .max {
+        newestStateRequests[request].firstLaterChange = .null
+        if slot.firstLaterChange == .null {
             newestStateRequestsByKey[slot.key] = nil
             newestStateRequests.free(request)
         } else {
-            storeQueue.append(AudienceTicket(.newestState, index: request))
+            storeQueue.append(.newestState(request))
         }
         if let state { newestStates[state].referenceCount += 1 }
         var change = slot.firstChange
-        while change != .max {
+        while change != .null {
             let next = membershipChanges[change].nextInQueue
-            membershipChanges[change].nextInQueue = .max
+            membershipChanges[change].nextInQueue = .null
             membershipChanges[change].repliedAudienceCount += 1
             if let state, let version = reply?.newestVersion {
                 chooseStateIfNewer(state, version, to: change, now: now)
@@ -101,7 +101,7 @@ extension Audiences {
         if let state { releaseReference(of: state) }
     }
 
-    private mutating func addState(_ audience: AudienceDigest, _ reply: Reply?) -> UInt32? {
+    private mutating func addState(_ audience: AudienceDigest, _ reply: Reply?) -> NewestStateIndex? {
         guard let reply, reply.verdict == .send, let stored = reply.bytes,
             let body = JoinerBody.body(of: stored, timestamp: reply.timestamp)
         else { return nil }
@@ -118,11 +118,16 @@ extension Audiences {
 
     /// Chooses this state for the member, except in two cases: the activity already shows this version or a newer one,
     /// or another audience that the member has joined has a state that is at least as new.
-    private mutating func chooseStateIfNewer(_ state: UInt32, _ version: Version, to change: UInt32, now: Moment) {
+    private mutating func chooseStateIfNewer(
+        _ state: NewestStateIndex,
+        _ version: Version,
+        to change: MembershipChangeIndex,
+        now: Moment
+    ) {
         let slot = membershipChanges[change]
         if let shownVersion = slot.shownVersion, version <= shownVersion { return }
         membershipChanges[change].stateMilliseconds = now.monotonicMilliseconds
-        if slot.newestState != .max, newestStates[slot.newestState].timestamp >= newestStates[state].timestamp {
+        if slot.newestState != .null, newestStates[slot.newestState].timestamp >= newestStates[state].timestamp {
             return
         }
         releaseState(of: change)
@@ -130,14 +135,14 @@ extension Audiences {
         newestStates[state].referenceCount += 1
     }
 
-    mutating func releaseState(of change: UInt32) {
+    mutating func releaseState(of change: MembershipChangeIndex) {
         let state = membershipChanges[change].newestState
-        guard state != .max else { return }
-        membershipChanges[change].newestState = .max
+        guard state != .null else { return }
+        membershipChanges[change].newestState = .null
         releaseReference(of: state)
     }
 
-    private mutating func releaseReference(of state: UInt32) {
+    private mutating func releaseReference(of state: NewestStateIndex) {
         newestStates[state].referenceCount -= 1
         guard newestStates[state].referenceCount == 0 else { return }
         newestStates[state].body.free()
@@ -146,14 +151,14 @@ extension Audiences {
 
     // MARK: - Pushes
 
-    private mutating func queueJoiner(_ change: UInt32, now: Moment) {
-        guard membershipChanges[change].newestState != .max, !mustGiveUp(change, at: now.monotonicMilliseconds) else {
+    private mutating func queueJoiner(_ change: MembershipChangeIndex, now: Moment) {
+        guard membershipChanges[change].newestState != .null, !mustGiveUp(change, at: now.monotonicMilliseconds) else {
             return endMembershipChange(change)
         }
         membershipChanges[change].stage = .awaitingPush
         let (appIndex, environment) = poolIndices(ofJoiner: change)
         let last = appQueues[appIndex].lastJoiner[environment]
-        if last == .max {
+        if last == .null {
             appQueues[appIndex].firstJoiner[environment] = change
         } else {
             membershipChanges[last].nextInQueue = change
@@ -161,7 +166,7 @@ extension Audiences {
         appQueues[appIndex].lastJoiner[environment] = change
     }
 
-    private func poolIndices(ofJoiner change: UInt32) -> (appIndex: Int, environment: Int) {
+    private func poolIndices(ofJoiner change: MembershipChangeIndex) -> (appIndex: Int, environment: Int) {
         let slot = membershipChanges[change]
         return (Int(slot.member.appIndex), Int(slot.environment.rawValue))
     }
@@ -169,11 +174,11 @@ extension Audiences {
     /// Returns the push to the next member in a pool's queue; nil if none can be sent.
     mutating func nextJoinerPush(_ pool: PoolIdentifier, permitsRetry: Bool, now: Moment) -> AudiencePush? {
         let (appIndex, environment) = (Int(pool.appIndex), Int(pool.environment.rawValue))
-        while case let change = appQueues[appIndex].firstJoiner[environment], change != .max {
+        while case let change = appQueues[appIndex].firstJoiner[environment], change != .null {
             let slot = membershipChanges[change]
             appQueues[appIndex].firstJoiner[environment] = slot.nextInQueue
-            if slot.nextInQueue == .max { appQueues[appIndex].lastJoiner[environment] = .max }
-            membershipChanges[change].nextInQueue = .max
+            if slot.nextInQueue == .null { appQueues[appIndex].lastJoiner[environment] = .null }
+            membershipChanges[change].nextInQueue = .null
             if slot.stateMilliseconds < now.monotonicMilliseconds - Self.stateAgeMillisecondsMax {
                 requestNewestStates(change)
             } else if AgeRules.isExpired(newestStates[slot.newestState].expiration, now: now.wallSeconds) {
@@ -187,7 +192,7 @@ extension Audiences {
         return nil
     }
 
-    private mutating func offerJoinerPush(_ change: UInt32) -> AudiencePush {
+    private mutating func offerJoinerPush(_ change: MembershipChangeIndex) -> AudiencePush {
         membershipChanges[change].stage = .underWay
         let slot = membershipChanges[change]
         let state = newestStates[slot.newestState]
@@ -204,18 +209,18 @@ extension Audiences {
     }
 
     /// Makes the member the first of its queue again, because its push found no stream.
-    mutating func joinerPushNotSent(_ change: UInt32) {
+    mutating func joinerPushNotSent(_ change: MembershipChangeIndex) {
         let (appIndex, environment) = poolIndices(ofJoiner: change)
         membershipChanges[change].stage = .awaitingPush
         membershipChanges[change].nextInQueue = appQueues[appIndex].firstJoiner[environment]
         appQueues[appIndex].firstJoiner[environment] = change
-        if appQueues[appIndex].lastJoiner[environment] == .max {
+        if appQueues[appIndex].lastJoiner[environment] == .null {
             appQueues[appIndex].lastJoiner[environment] = change
         }
         appQueues[appIndex].pushesInFlight[environment] -= 1
     }
 
-    mutating func joinerPushAnswered(_ change: UInt32, _ result: PushResult, now: Moment) {
+    mutating func joinerPushAnswered(_ change: MembershipChangeIndex, _ result: PushResult, now: Moment) {
         let (appIndex, environment) = poolIndices(ofJoiner: change)
         appQueues[appIndex].pushesInFlight[environment] -= 1
         switch result.disposition {
@@ -228,7 +233,7 @@ extension Audiences {
         }
     }
 
-    private mutating func retryJoinerPush(_ change: UInt32, isPermitted: Bool, now: Moment) {
+    private mutating func retryJoinerPush(_ change: MembershipChangeIndex, isPermitted: Bool, now: Moment) {
         returnMember(change)
         let failedAttemptCount =
             membershipChanges[change].failedAttemptCount < .max
@@ -241,7 +246,7 @@ extension Audiences {
         backOff(change, for: pauseMilliseconds, now: now)
     }
 
-    private mutating func backOff(_ change: UInt32, for milliseconds: Int64, now: Moment) {
+    private mutating func backOff(_ change: MembershipChangeIndex, for milliseconds: Int64, now: Moment) {
         releaseState(of: change)
         membershipChanges[change].stage = .backingOff
         membershipChanges[change].dueMilliseconds = now.monotonicMilliseconds + milliseconds
@@ -253,7 +258,7 @@ extension Audiences {
 
     /// Whether the core gives up the push to this member, for one of three reasons: a later change of the
     /// member has come, the time for the push is over, or APNs delays the push while other members need slots.
-    private func mustGiveUp(_ change: UInt32, at milliseconds: Int64) -> Bool {
+    private func mustGiveUp(_ change: MembershipChangeIndex, at milliseconds: Int64) -> Bool {
         membershipChanges[change].hasLaterChange
             || milliseconds > membershipChanges[change].notifiedMilliseconds + Self.joinerPushMillisecondsMax
             || membershipChanges.count > membershipChanges.limit / 2 && isBlockedByAPNs(change, at: milliseconds)
@@ -264,13 +269,13 @@ extension Audiences {
     ///
     /// A member keeps its slot if its push has not failed and its host takes pushes. The round may have passed
     /// its position, so only this push brings it the newest state.
-    private func isBlockedByAPNs(_ change: UInt32, at milliseconds: Int64) -> Bool {
+    private func isBlockedByAPNs(_ change: MembershipChangeIndex, at milliseconds: Int64) -> Bool {
         let (appIndex, environment) = poolIndices(ofJoiner: change)
         return membershipChanges[change].failedAttemptCount > 0
             || isPoolUnavailable(APNsEnvironment.allCases[environment], appIndex: appIndex, at: milliseconds)
     }
 
-    private mutating func joinerTokenRefused(_ change: UInt32, _ result: PushResult, now: Moment) {
+    private mutating func joinerTokenRefused(_ change: MembershipChangeIndex, _ result: PushResult, now: Moment) {
         let slot = membershipChanges[change]
         let isRegisteredLater =
             result.invalidAtMilliseconds >= 0 && slot.registeredAtMilliseconds >= result.invalidAtMilliseconds
@@ -286,14 +291,14 @@ extension Audiences {
 
     // MARK: - Time
 
-    private mutating func startMembershipChangeTimer(_ change: UInt32) {
+    private mutating func startMembershipChangeTimer(_ change: MembershipChangeIndex) {
         let dueMilliseconds = membershipChanges[change].dueMilliseconds
         guard dueMilliseconds < membershipChanges[change].timerDueMilliseconds else { return }
         membershipChanges[change].timerDueMilliseconds = dueMilliseconds
-        startTimer(.membershipChange, change, dueMilliseconds: dueMilliseconds)
+        startTimer(.membershipChange(change), dueMilliseconds: dueMilliseconds)
     }
 
-    mutating func membershipChangeTimerFired(_ change: UInt32, now: Moment) {
+    mutating func membershipChangeTimerFired(_ change: MembershipChangeIndex, now: Moment) {
         membershipChanges[change].timerDueMilliseconds = .max
         if now.monotonicMilliseconds >= membershipChanges[change].notifiedMilliseconds
             + Self.settlementDelayMillisecondsMax
@@ -316,20 +321,20 @@ extension Audiences {
         if membershipChanges[change].dueMilliseconds > now.monotonicMilliseconds { startMembershipChangeTimer(change) }
     }
 
-    private mutating func removeFromJoinerQueue(_ change: UInt32) {
+    private mutating func removeFromJoinerQueue(_ change: MembershipChangeIndex) {
         let (appIndex, environment) = poolIndices(ofJoiner: change)
-        var predecessor = UInt32.max
+        var predecessor = MembershipChangeIndex.null
         var current = appQueues[appIndex].firstJoiner[environment]
-        while current != change, current != .max {
+        while current != change, current != .null {
             (predecessor, current) = (current, membershipChanges[current].nextInQueue)
         }
         precondition(current == change, "a member that is ready is in its pool's queue")
         let next = membershipChanges[change].nextInQueue
-        if predecessor == .max {
+        if predecessor == .null {
             appQueues[appIndex].firstJoiner[environment] = next
         } else {
             membershipChanges[predecessor].nextInQueue = next
         }
-        if next == .max { appQueues[appIndex].lastJoiner[environment] = predecessor }
+        if next == .null { appQueues[appIndex].lastJoiner[environment] = predecessor }
     }
 }

@@ -32,32 +32,32 @@ extension Audiences {
     /// state, APNs has also answered this push, or a second has passed (`settlementDelayMillisecondsMax`).
     public mutating func nextReturnedMember() -> ChangingMember? { returnedMembers.popFirst() }
 
-    private mutating func notifyNextAudience(_ change: UInt32, now: Moment) {
+    private mutating func notifyNextAudience(_ change: MembershipChangeIndex, now: Moment) {
         membershipChanges[change].stage = .notifying
         guard membershipChanges[change].notifiedAudienceCount == membershipChanges[change].audiences.count else {
-            return storeQueue.append(AudienceTicket(.changeMember, index: change))
+            return storeQueue.append(.changeMember(change))
         }
         membershipChanges[change].notifiedMilliseconds = now.monotonicMilliseconds
         let successor = membershipChanges[change].nextChangeOfMember
-        guard successor != .max else { return showNewestStates(change, now: now) }
+        guard successor != .null else { return showNewestStates(change, now: now) }
         endMembershipChange(change)
         notifyNextAudience(successor, now: now)
     }
 
     /// Called when an audience has acknowledged the member's entry, or has refused it permanently. Notifies
     /// the next audience.
-    mutating func audienceNotified(_ change: UInt32, now: Moment) {
+    mutating func audienceNotified(_ change: MembershipChangeIndex, now: Moment) {
         membershipChanges[change].notifiedAudienceCount += 1
         notifyNextAudience(change, now: now)
     }
 
-    mutating func returnMember(_ change: UInt32) {
+    mutating func returnMember(_ change: MembershipChangeIndex) {
         guard !membershipChanges[change].isReturned else { return }
         membershipChanges[change].isReturned = true
         returnedMembers.append(membershipChanges[change].member)
     }
 
-    mutating func endMembershipChange(_ change: UInt32) {
+    mutating func endMembershipChange(_ change: MembershipChangeIndex) {
         returnMember(change)
         let key = MemberKey(membershipChanges[change].member, identifier: membershipChanges[change].identifier)
         if membershipChangesByKey[key] == change { membershipChangesByKey[key] = nil }

@@ -44,10 +44,10 @@ extension Audiences {
         setTexts(of: refusedMember, tag, reason: result.reason)
         rounds[round].membersAwaitingStoreCount += 1
         if !tag.isParked { pages[tag.page].setProgress(tag.member, MemberProgress.refused.rawValue) }
-        productions.append(AudienceProduction(kind: .memberResult, index: refusedMember))
+        productions.append(.memberResult(refusedMember))
         guard isDead else { return }
-        productions.append(AudienceProduction(kind: .invalidation, index: refusedMember))
-        storeQueue.append(AudienceTicket(.removeMember, index: refusedMember))
+        productions.append(.invalidation(refusedMember))
+        storeQueue.append(.removeMember(refusedMember))
         if isActivity { activityStoreQueue.append(refusedMember) }
     }
 
@@ -63,8 +63,8 @@ extension Audiences {
         let refusedMember = refusedMembers.allocate(
             RefusedMemberSlot(
                 tag: 0,
-                round: .max,
-                version: .max,
+                round: .null,
+                version: .null,
                 appIndex: member.member.appIndex,
                 audience: audience,
                 outcome: .unregistered,
@@ -92,8 +92,8 @@ extension Audiences {
                 },
                 reason: result.reason
             )
-        productions.append(AudienceProduction(kind: .invalidation, index: refusedMember))
-        storeQueue.append(AudienceTicket(.removeMember, index: refusedMember))
+        productions.append(.invalidation(refusedMember))
+        storeQueue.append(.removeMember(refusedMember))
         activityStoreQueue.append(refusedMember)
     }
 
@@ -101,7 +101,8 @@ extension Audiences {
         tag.isParked ? parkedMembers[tag.parkedMember].kind : pages[tag.page].member(tag.member)?.kind ?? .activity
     }
 
-    private mutating func setTexts(of refusedMember: UInt32, _ tag: PushTag, reason: UnsafeRawBufferPointer) {
+    private mutating func setTexts(of refusedMember: RefusedMemberIndex, _ tag: PushTag, reason: UnsafeRawBufferPointer)
+    {
         if tag.isParked {
             let slot = parkedMembers[tag.parkedMember]
             refusedMembers[refusedMember]
@@ -127,7 +128,7 @@ extension Audiences {
 
     /// Called when one call or record about a refused member is acknowledged or permanently refused. After the last
     /// one, the member gets its outcome.
-    mutating func refusedMemberAcknowledged(_ refusedMember: UInt32, now: Moment) {
+    mutating func refusedMemberAcknowledged(_ refusedMember: RefusedMemberIndex, now: Moment) {
         refusedMembers[refusedMember].unacknowledgedCount -= 1
         guard refusedMembers[refusedMember].unacknowledgedCount == 0 else { return }
         let (rawTag, round, outcome) = (
@@ -136,7 +137,7 @@ extension Audiences {
         )
         refusedMembers.free(refusedMember)
         // A refused member that has just joined belongs to no round.
-        guard round != .max else { return }
+        guard round != .null else { return }
         rounds[round].membersAwaitingStoreCount -= 1
         let tag = PushTag(rawValue: rawTag)
         if rounds[round].phase == .abandoned {
@@ -168,7 +169,7 @@ extension Audiences {
             )
             return body(
                 StoreCall(
-                    tag: PushTag.marker | UInt64(refusedMember),
+                    tag: PushTag.marker | UInt64(refusedMember.rawValue),
                     subject: StoreSubject(app: app, kind: .activity, identifier: identifier),
                     operation: .retire(version: Version(timestamp: 0, sequence: 0), retirement)
                 )
@@ -195,11 +196,15 @@ extension Audiences {
     }
 
     public mutating func activityStoreReplied(tag: UInt64, now: Moment) {
-        refusedMemberAcknowledged(UInt32(truncatingIfNeeded: tag), now: now)
+        refusedMemberAcknowledged(refusedMember(ofActivityStoreCall: tag), now: now)
+    }
+
+    private func refusedMember(ofActivityStoreCall tag: UInt64) -> RefusedMemberIndex {
+        RefusedMemberIndex(rawValue: UInt32(truncatingIfNeeded: tag))
     }
 
     public mutating func activityStoreFailed(tag: UInt64, _ failure: StoreFailure, now: Moment) {
-        let refusedMember = UInt32(truncatingIfNeeded: tag)
+        let refusedMember = refusedMember(ofActivityStoreCall: tag)
         switch failure {
         case .unanswered: activityStoreQueue.append(refusedMember)
         case .busy:

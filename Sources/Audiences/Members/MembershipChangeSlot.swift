@@ -1,6 +1,9 @@
 import Delivery
 import LiveActivity
 
+/// Names a change of a member's audiences.
+typealias MembershipChangeIndex = SlabIndex<MembershipChangeSlot>
+
 /// A change of a member's audiences. For a member that joins, also the state that it will be shown.
 ///
 /// `queued` → `notifying` → (`requestingStates` → `awaitingPush` → `underWay`) → finished. From `awaitingPush`, the
@@ -40,8 +43,8 @@ struct MembershipChangeSlot: BitwiseCopyable {
     private let leftAudienceCount: Int
 
     var stage = Stage.queued
-    /// The next change of the same member; `.max`: none.
-    var nextChangeOfMember: UInt32 = .max
+    /// The next change of the same member; `.null`: none.
+    var nextChangeOfMember = MembershipChangeIndex.null
     /// How many audiences have acknowledged or permanently refused the change.
     var notifiedAudienceCount = 0
     /// The number of joined audiences for which the store has replied to the request for the newest state, or has
@@ -49,9 +52,9 @@ struct MembershipChangeSlot: BitwiseCopyable {
     var repliedAudienceCount = 0
     /// The next member in the same queue. The members of a queue wait for the same reply of the store, or for a push in
     /// the same pool.
-    var nextInQueue: UInt32 = .max
-    /// The slot in `newestStates` of the state that the member will be shown; `.max`: none is chosen.
-    var newestState: UInt32 = .max
+    var nextInQueue = MembershipChangeIndex.null
+    /// The slot in `newestStates` of the state that the member will be shown; `.null`: none is chosen.
+    var newestState = NewestStateIndex.null
     /// When the store last replied with a state for the member. Monotonic milliseconds.
     var stateMilliseconds: Int64 = .min
     var failedAttemptCount: UInt8 = 0
@@ -151,20 +154,26 @@ struct MemberKey: Hashable {
     }
 }
 
+/// Names a request for an audience's newest state.
+typealias NewestStateRequestIndex = SlabIndex<NewestStateRequest>
+
 /// A request for an audience's newest state, for all members that asked for it before the request was queued.
 struct NewestStateRequest: BitwiseCopyable {
     let key: AudienceKey
     /// The first in the list of changes that the reply is for.
-    var firstChange: UInt32
-    /// The first in the list of changes that asked after the request was queued; `.max`: none. The reply may be older
+    var firstChange: MembershipChangeIndex
+    /// The first in the list of changes that asked after the request was queued; `.null`: none. The reply may be older
     /// than their members' entries in the audience, so the request is repeated for them.
-    var firstLaterChange: UInt32 = .max
+    var firstLaterChange = MembershipChangeIndex.null
 
-    init(_ key: AudienceKey, for change: UInt32) {
+    init(_ key: AudienceKey, for change: MembershipChangeIndex) {
         self.key = key
         firstChange = change
     }
 }
+
+/// Names a newest state of an audience.
+typealias NewestStateIndex = SlabIndex<NewestStateSlot>
 
 /// The newest state of an audience, shared by the members that will be shown it.
 struct NewestStateSlot: BitwiseCopyable {

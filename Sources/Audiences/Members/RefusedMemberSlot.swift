@@ -1,4 +1,8 @@
+import Delivery
 import LiveActivity
+
+/// Names a refused member.
+typealias RefusedMemberIndex = SlabIndex<RefusedMemberSlot>
 
 /// A member whose push APNs refused for a reason that concerns only this push. The slot has the data for the member's
 /// result and, if its token is dead, for its removal. It exists until Kafka and the stores have acknowledged them.
@@ -6,8 +10,8 @@ struct RefusedMemberSlot: BitwiseCopyable {
     static let reasonBytesMax = 64
 
     var tag: UInt64
-    var round: UInt32
-    var version: UInt32
+    var round: RoundIndex
+    var version: VersionIndex
     var appIndex: UInt16
     var audience: AudienceDigest
     var outcome: MemberOutcome
@@ -35,8 +39,8 @@ struct RefusedMemberSlot: BitwiseCopyable {
 
     init(
         tag: UInt64,
-        round: UInt32,
-        version: UInt32,
+        round: RoundIndex,
+        version: VersionIndex,
         appIndex: UInt16,
         audience: AudienceDigest,
         outcome: MemberOutcome,

@@ -3,7 +3,7 @@ import Delivery
 /// The member of a round that has its turn next: the shell gets its push, the core produces its start, or the member
 /// needs neither.
 struct NextMember {
-    var page: UInt32
+    var page: PageIndex
     var member: Int
     var position: UInt64
 }
@@ -12,9 +12,9 @@ struct NextMember {
 extension Audiences {
     /// Returns the first member that has not had its turn; nil if there is none, if it has not been read yet, or
     /// if its position is `end` or higher.
-    mutating func nextMember(of round: UInt32, end: UInt64) -> NextMember? {
-        var page = rounds[round].sendPage == .max ? rounds[round].firstPage : rounds[round].sendPage
-        while page != .max, pages[page].phase == .ready {
+    mutating func nextMember(of round: RoundIndex, end: UInt64) -> NextMember? {
+        var page = rounds[round].sendPage == .null ? rounds[round].firstPage : rounds[round].sendPage
+        while page != .null, pages[page].phase == .ready {
             rounds[round].sendPage = page
             if pages[page].sendIndex < pages[page].memberCount {
                 let member = Int(pages[page].sendIndex)
@@ -29,7 +29,7 @@ extension Audiences {
 
     /// Notes the member's progress (such as a push in flight, or an outcome without a push) and its version.
     /// Then moves on to the next member.
-    mutating func advancePast(_ next: NextMember, _ progress: UInt8, _ version: UInt32) {
+    mutating func advancePast(_ next: NextMember, _ progress: UInt8, _ version: VersionIndex) {
         pages[next.page].setVersion(next.member, version)
         pages[next.page].setProgress(next.member, progress)
         pages[next.page].sendIndex += 1

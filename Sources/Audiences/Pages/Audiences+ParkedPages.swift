@@ -9,8 +9,8 @@ extension Audiences {
     private static var parkingPauseMilliseconds: Int64 { 100 }
 
     /// Reads the members that the last owner had parked, one after the other, before anything is sent.
-    mutating func readParkedMembersAgain(of round: UInt32, now: Moment) {
-        guard rounds[round].phase == .restoring, rounds[round].firstPage == .max else { return }
+    mutating func readParkedMembersAgain(of round: RoundIndex, now: Moment) {
+        guard rounds[round].phase == .restoring, rounds[round].firstPage == .null else { return }
         guard let position = rounds[round].restoredCheckpoint.nextParkedPosition else {
             rounds[round].restoredCheckpoint.parkedPositions.free()
             rounds[round].restoredCheckpoint.parkedPositions = .none
@@ -27,7 +27,7 @@ extension Audiences {
 
     /// Parks the members at the page's position again, because the last owner had parked them. A member that
     /// is not on the page has left.
-    mutating func restoreParkedMembers(_ page: UInt32, of round: UInt32, now: Moment) {
+    mutating func restoreParkedMembers(_ page: PageIndex, of round: RoundIndex, now: Moment) {
         let position = pages[page].startPosition
         for member in 0..<Int(pages[page].memberCount) where pages[page].position(member) == position {
             if !parkedMembers.isFull, let content = pages[page].member(member) {
@@ -37,8 +37,8 @@ extension Audiences {
         while rounds[round].restoredCheckpoint.nextParkedPosition == position {
             rounds[round].restoredCheckpoint.rereadPositionCount += 1
         }
-        rounds[round].firstPage = .max
-        rounds[round].lastPage = .max
+        rounds[round].firstPage = .null
+        rounds[round].lastPage = .null
         freePage(page)
         advance(round, now: now)
     }
@@ -47,7 +47,7 @@ extension Audiences {
     /// or may have another token.
     ///
     /// - Returns: false if no page is free now.
-    mutating func requestPageOfParkedMember(_ member: UInt32) -> Bool {
+    mutating func requestPageOfParkedMember(_ member: ParkedMemberIndex) -> Bool {
         let round = parkedMembers[member].round
         // The round's own pages must not block this member: those pages may be waiting for it.
         if !hasFreePage(of: round) { giveUpReadAhead(of: round) }
@@ -61,7 +61,7 @@ extension Audiences {
         return true
     }
 
-    mutating func parkedMemberReceived(_ page: UInt32, now: Moment) {
+    mutating func parkedMemberReceived(_ page: PageIndex, now: Moment) {
         let (round, member) = (pages[page].round, pages[page].parkedMember)
         var isMember = false
         for index in 0..<Int(pages[page].memberCount) where pages[page].position(index) == pages[page].startPosition {

@@ -20,8 +20,8 @@ extension Audiences {
     ///
     /// - Parameter isFirstInQueue: whether the round has waited for a page longer than all others of its app. It may
     ///   then take one page although other rounds wait.
-    mutating func prefetchPages(of round: UInt32, isFirstInQueue: Bool = false) {
-        guard rounds[round].phase == .running, rounds[round].newestVersion != .max else { return }
+    mutating func prefetchPages(of round: RoundIndex, isFirstInQueue: Bool = false) {
+        guard rounds[round].phase == .running, rounds[round].newestVersion != .null else { return }
         let end = readEndPosition(of: round)
         var isFirstInQueue = isFirstInQueue
         while rounds[round].pageCount < Self.pagesPerRoundMax {
@@ -35,9 +35,9 @@ extension Audiences {
         }
     }
 
-    private func pageToContinue(of round: UInt32, end: UInt64) -> UInt32? {
+    private func pageToContinue(of round: RoundIndex, end: UInt64) -> PageIndex? {
         var page = rounds[round].firstPage
-        while page != .max {
+        while page != .null {
             if pages[page].phase == .ready, pages[page].needsContinuation {
                 return pages[page].endPosition < end ? page : nil
             }
@@ -48,42 +48,43 @@ extension Audiences {
 
     /// Whether the segment continues after this page, but the next page was not requested yet. The members
     /// that follow this page are then missing from the round's list of pages.
-    func awaitsNextPage(_ page: UInt32, end: UInt64) -> Bool {
+    func awaitsNextPage(_ page: PageIndex, end: UInt64) -> Bool {
         pages[page].needsContinuation && pages[page].endPosition < end
     }
 
     /// Whether the round may read the next segment. It reads at most `segmentsAheadMax` segments at a time. It must not
     /// read a segment while members of this segment are under way from its previous pass through the range.
-    private func mayReadNextSegment(_ round: UInt32, end: UInt64) -> Bool {
+    private func mayReadNextSegment(_ round: RoundIndex, end: UInt64) -> Bool {
         let slot = rounds[round]
         guard slot.readPosition < end else { return false }
-        guard slot.firstPage != .max else { return true }
+        guard slot.firstPage != .null else { return true }
         let ahead = (slot.readPosition >> 32) &- (pages[slot.firstPage].startPosition >> 32)
         return ahead < min(UInt64(slot.range.segmentCount), Self.segmentsAheadMax)
     }
 
-    func mayTakePage(for round: UInt32) -> Bool {
+    func mayTakePage(for round: RoundIndex) -> Bool {
         guard hasFreePage(of: round) else { return false }
         // A round with pages lets the waiting rounds take the free page first.
-        return appQueues[Int(rounds[round].appIndex)].firstRoundAwaitingPage == .max || rounds[round].firstPage == .max
+        return appQueues[Int(rounds[round].appIndex)].firstRoundAwaitingPage == .null
+            || rounds[round].firstPage == .null
     }
 
-    func hasFreePage(of round: UInt32) -> Bool {
+    func hasFreePage(of round: RoundIndex) -> Bool {
         let queues = appQueues[Int(rounds[round].appIndex)]
         return queues.pageCount < configuration.pagesPerAppMax && !pages.isFull
             && queues.pageBytes + rounds[round].expectedPageBytes <= configuration.pageBytesPerAppMax
     }
 
-    private mutating func readSegment(of round: UInt32) {
+    private mutating func readSegment(of round: RoundIndex) {
         let start = rounds[round].readPosition
         let page = addPage(round, start: start)
         rounds[round].readPosition = (start >> 32 &+ 1) << 32
         let last = rounds[round].lastPage
-        if last == .max { rounds[round].firstPage = page } else { pages[last].nextPage = page }
+        if last == .null { rounds[round].firstPage = page } else { pages[last].nextPage = page }
         rounds[round].lastPage = page
     }
 
-    private mutating func continuePage(_ previousPage: UInt32, of round: UInt32) {
+    private mutating func continuePage(_ previousPage: PageIndex, of round: RoundIndex) {
         pages[previousPage].needsContinuation = false
         let page = addPage(round, start: pages[previousPage].endPosition, isLowerBound: true)
         pages[page].nextPage = pages[previousPage].nextPage
@@ -91,7 +92,7 @@ extension Audiences {
         if rounds[round].lastPage == previousPage { rounds[round].lastPage = page }
     }
 
-    mutating func addPage(_ round: UInt32, start: UInt64, isLowerBound: Bool = false) -> UInt32 {
+    mutating func addPage(_ round: RoundIndex, start: UInt64, isLowerBound: Bool = false) -> PageIndex {
         let (appIndex, expectedBytes) = (rounds[round].appIndex, rounds[round].expectedPageBytes)
         let isKnown = isLowerBound || UInt32(truncatingIfNeeded: start) == 0
         let page = pages.allocate(
@@ -110,11 +111,11 @@ extension Audiences {
         return page
     }
 
-    private mutating func requestPage(_ page: UInt32) {
-        pageReads.append(AudienceTicket(pages[page].phase == .requestingPage ? .page : .directory, index: page))
+    private mutating func requestPage(_ page: PageIndex) {
+        pageReads.append(pages[page].phase == .requestingPage ? .page(page) : .directory(page))
     }
 
-    func segment(of page: UInt32) -> UInt8 {
+    func segment(of page: PageIndex) -> UInt8 {
         let round = rounds[pages[page].round]
         let ordinal = round.range.ordinals.lowerBound + pages[page].startPosition % round.positionsPerPass
         return MemberLocation(ordinal: ordinal).segment
@@ -122,7 +123,7 @@ extension Audiences {
 
     // MARK: - Replies
 
-    mutating func directoryReceived(_ page: UInt32, _ bytes: UnsafeRawBufferPointer?, now: Moment) {
+    mutating func directoryReceived(_ page: PageIndex, _ bytes: UnsafeRawBufferPointer?, now: Moment) {
         guard pages[page].phase != .discarded else { return freePage(page) }
         let wantedPosition = UInt32(truncatingIfNeeded: pages[page].startPosition)
         var coveringBound: UInt32?
@@ -147,7 +148,7 @@ extension Audiences {
         requestPage(page)
     }
 
-    mutating func pageReceived(_ page: UInt32, _ bytes: UnsafeRawBufferPointer?, now: Moment) {
+    mutating func pageReceived(_ page: PageIndex, _ bytes: UnsafeRawBufferPointer?, now: Moment) {
         guard pages[page].phase != .discarded else { return freePage(page) }
         let wantedPosition = UInt32(truncatingIfNeeded: pages[page].startPosition)
         guard let bytes, !bytes.isEmpty else { return requestDirectory(for: page) }
@@ -168,7 +169,7 @@ extension Audiences {
     /// Corrects the app's sum of page bytes: the page occupies its real bytes now, not the expected ones.
     ///
     /// A page that is larger than expected is kept. The app requests no other page until there is room again.
-    private mutating func correctPageByteTotal(_ page: UInt32) {
+    private mutating func correctPageByteTotal(_ page: PageIndex) {
         let bytes = pages[page].block.mutableBytes.count
         appQueues[Int(pages[page].appIndex)].pageBytes += bytes - pages[page].occupiedBytes
         pages[page].occupiedBytes = bytes
@@ -176,7 +177,7 @@ extension Audiences {
         rounds[round].largestPageBytes = max(rounds[round].largestPageBytes ?? 0, bytes)
     }
 
-    private mutating func requestDirectory(for page: UInt32, isMissing: Bool = true) {
+    private mutating func requestDirectory(for page: PageIndex, isMissing: Bool = true) {
         pages[page].missingBound = isMissing ? pages[page].lowerBound : nil
         pages[page].phase = .requestingDirectory
         requestPage(page)
@@ -184,11 +185,11 @@ extension Audiences {
 
     /// Leaves the page empty, because the store has no readable page for its first position. The round continues at the
     /// next page, or at the end of the segment.
-    private mutating func leavePageEmpty(_ page: UInt32, upTo bound: UInt32?, now: Moment) {
+    private mutating func leavePageEmpty(_ page: PageIndex, upTo bound: UInt32?, now: Moment) {
         makeReady(page, upTo: bound, now: now)
     }
 
-    private mutating func makeReady(_ page: UInt32, upTo bound: UInt32?, now: Moment) {
+    private mutating func makeReady(_ page: PageIndex, upTo bound: UInt32?, now: Moment) {
         let base = pages[page].segmentBase
         pages[page].endPosition = base + (bound.map { UInt64($0) } ?? MemberLocation.positionsPerSegment)
         pages[page].needsContinuation = bound != nil
@@ -199,7 +200,7 @@ extension Audiences {
         // If the page is smaller than expected, waiting rounds may get a page now.
         defer { offerFreePages(appIndex) }
         let round = pages[page].round
-        if pages[page].parkedMember != .max { return parkedMemberReceived(page, now: now) }
+        if pages[page].parkedMember != .null { return parkedMemberReceived(page, now: now) }
         if pages[page].needsOnlyParkedMembers { return restoreParkedMembers(page, of: round, now: now) }
         advance(round, now: now)
     }
@@ -208,8 +209,8 @@ extension Audiences {
 
     /// Frees the first pages of a round, as long as each of their members has its outcome or is parked. The
     /// outcomes are added to the counts of the round's versions. Then the round reads further pages.
-    mutating func freeDonePages(of round: UInt32, now: Moment) {
-        while case let page = rounds[round].firstPage, page != .max, isDone(page, of: round) {
+    mutating func freeDonePages(of round: RoundIndex, now: Moment) {
+        while case let page = rounds[round].firstPage, page != .null, isDone(page, of: round) {
             let slot = pages[page]
             for member in 0..<Int(slot.sendIndex) {
                 guard let outcome = MemberProgress.outcome(slot.progress(member)) else { continue }
@@ -231,46 +232,46 @@ extension Audiences {
     }
 
     /// Whether every member of the page that must get a push has its outcome or is parked.
-    private func isDone(_ page: UInt32, of round: UInt32) -> Bool {
+    private func isDone(_ page: PageIndex, of round: RoundIndex) -> Bool {
         let slot = pages[page]
         guard slot.phase == .ready, slot.unfinishedMemberCount == 0 else { return false }
         return slot.sendIndex == slot.memberCount || slot.position(Int(slot.sendIndex)) >= readEndPosition(of: round)
     }
 
-    private mutating func detachFirstPage(of round: UInt32) {
+    private mutating func detachFirstPage(of round: RoundIndex) {
         let page = rounds[round].firstPage
         rounds[round].firstPage = pages[page].nextPage
-        if rounds[round].lastPage == page { rounds[round].lastPage = .max }
-        if rounds[round].sendPage == page { rounds[round].sendPage = .max }
+        if rounds[round].lastPage == page { rounds[round].lastPage = .null }
+        if rounds[round].sendPage == page { rounds[round].sendPage = .null }
     }
 
     /// Frees a page whose members are all counted, and at once requests the page that follows it in its
     /// segment. No other round can take the freed room in between, so a round that has one page always makes
     /// progress.
-    private mutating func readNextPage(from start: UInt64, of round: UInt32, inPlaceOf counted: UInt32) {
+    private mutating func readNextPage(from start: UInt64, of round: RoundIndex, inPlaceOf counted: PageIndex) {
         releasePage(counted)
         let page = addPage(round, start: start, isLowerBound: true)
         pages[page].nextPage = rounds[round].firstPage
         rounds[round].firstPage = page
-        if rounds[round].lastPage == .max { rounds[round].lastPage = page }
+        if rounds[round].lastPage == .null { rounds[round].lastPage = page }
     }
 
     /// Drops the members of a round's pages that have not had their turn. The round's pages then end after the
     /// last member that had its turn.
     ///
     /// The caller must call ``offerFreePages(_:)`` afterwards.
-    mutating func dropUnsentMembers(of round: UInt32) {
-        var lastKeptPage = UInt32.max
+    mutating func dropUnsentMembers(of round: RoundIndex) {
+        var lastKeptPage = PageIndex.null
         var page = rounds[round].firstPage
-        while page != .max, pages[page].phase == .ready {
+        while page != .null, pages[page].phase == .ready {
             if pages[page].sendIndex > 0 { lastKeptPage = page }
             page = pages[page].nextPage
         }
-        guard lastKeptPage != .max else { return releasePages(of: round) }
+        guard lastKeptPage != .null else { return releasePages(of: round) }
         pages[lastKeptPage].truncate(at: rounds[round].sendPosition)
         let first = rounds[round].firstPage
         rounds[round].firstPage = pages[lastKeptPage].nextPage
-        pages[lastKeptPage].nextPage = .max
+        pages[lastKeptPage].nextPage = .null
         releasePages(of: round)
         (rounds[round].firstPage, rounds[round].lastPage) = (first, lastKeptPage)
     }
@@ -280,40 +281,40 @@ extension Audiences {
     ///
     /// A page that was read before a newer version came must be read again: a member that joined in between
     /// would otherwise get that version neither from the round nor on joining.
-    mutating func refreshPages(of round: UInt32) {
+    mutating func refreshPages(of round: RoundIndex) {
         giveUpReadAhead(of: round)
         offerFreePages(Int(rounds[round].appIndex))
     }
 
     /// Does the same as ``refreshPages(of:)``, except that the caller must call ``offerFreePages(_:)``.
-    mutating func giveUpReadAhead(of round: UInt32) {
+    mutating func giveUpReadAhead(of round: RoundIndex) {
         dropUnsentMembers(of: round)
         rounds[round].readPosition = max(rounds[round].sendPosition, rounds[round].watermark)
     }
 
     /// Gives up all pages of a round, except for the members whose pushes or starts are under way, or whose refusals
     /// are being recorded.
-    mutating func discardPages(of round: UInt32) {
+    mutating func discardPages(of round: RoundIndex) {
         releasePages(of: round)
         offerFreePages(Int(rounds[round].appIndex))
     }
 
     /// Releases the pages. Does not offer them to other rounds, because this round may itself wait for a
     /// page.
-    private mutating func releasePages(of round: UInt32) {
+    private mutating func releasePages(of round: RoundIndex) {
         var page = rounds[round].firstPage
-        rounds[round].firstPage = .max
-        rounds[round].lastPage = .max
-        rounds[round].sendPage = .max
+        rounds[round].firstPage = .null
+        rounds[round].lastPage = .null
+        rounds[round].sendPage = .null
         rounds[round].readPosition = rounds[round].watermark
-        while page != .max {
+        while page != .null {
             let next = pages[page].nextPage
-            pages[page].nextPage = .max
+            pages[page].nextPage = .null
             if pages[page].phase != .ready {
                 rounds[round].pageCount -= 1
                 pages[page].phase = .discarded
                 // The round may be freed before the reply comes, so the page must not name it any more.
-                pages[page].round = .max
+                pages[page].round = .null
             } else if pages[page].unfinishedMemberCount == 0 {
                 releasePage(page)
             } else {
@@ -323,7 +324,7 @@ extension Audiences {
         }
     }
 
-    mutating func freePage(_ page: UInt32) {
+    mutating func freePage(_ page: PageIndex) {
         let appIndex = Int(pages[page].appIndex)
         releasePage(page)
         offerFreePages(appIndex)
@@ -335,7 +336,7 @@ extension Audiences {
     /// unused, and if no other page became free, nothing would wake the waiting rounds.
     mutating func offerFreePages(_ appIndex: Int) {
         let last = appQueues[appIndex].lastRoundAwaitingPage
-        while case let first = appQueues[appIndex].firstRoundAwaitingPage, first != .max, hasFreePage(of: first),
+        while case let first = appQueues[appIndex].firstRoundAwaitingPage, first != .null, hasFreePage(of: first),
             let waitingRound = popRoundAwaitingPage(appIndex)
         {
             if rounds[waitingRound].phase == .restoring {
@@ -347,9 +348,9 @@ extension Audiences {
         }
     }
 
-    private mutating func releasePage(_ page: UInt32) {
+    private mutating func releasePage(_ page: PageIndex) {
         let slot = pages[page]
-        if slot.round != .max { rounds[slot.round].pageCount -= 1 }
+        if slot.round != .null { rounds[slot.round].pageCount -= 1 }
         appQueues[Int(slot.appIndex)].pageCount -= 1
         appQueues[Int(slot.appIndex)].pageBytes -= slot.occupiedBytes
         slot.freeBytes()

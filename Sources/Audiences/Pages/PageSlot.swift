@@ -1,4 +1,8 @@
+import Delivery
 import LiveActivity
+
+/// Names a page.
+typealias PageIndex = SlabIndex<PageSlot>
 
 /// A page of a round, from its reading to the last outcome of its members.
 struct PageSlot: BitwiseCopyable {
@@ -14,17 +18,17 @@ struct PageSlot: BitwiseCopyable {
         case discarded
     }
 
-    var round: UInt32
+    var round: RoundIndex
     let appIndex: UInt16
     /// The next page of the round.
-    var nextPage: UInt32 = .max
+    var nextPage = PageIndex.null
     var phase: Phase
     /// Whether the page is read because the last owner had parked members at its first position. The round
     /// then needs only these members.
     var needsOnlyParkedMembers = false
-    /// The parked member for which the page is read; it may have left. `.max`: the page is read for its
+    /// The parked member for which the page is read; it may have left. `.null`: the page is read for its
     /// round.
-    var parkedMember: UInt32 = .max
+    var parkedMember = ParkedMemberIndex.null
     /// The first position that the round needs.
     var startPosition: UInt64
     /// One above the last position of the page. Valid when the page is ready.
@@ -58,7 +62,7 @@ struct PageSlot: BitwiseCopyable {
     /// are not counted.
     var unfinishedMemberCount: UInt16 = 0
 
-    init(round: UInt32, appIndex: UInt16, startPosition: UInt64, phase: Phase, expectedBytes: Int) {
+    init(round: RoundIndex, appIndex: UInt16, startPosition: UInt64, phase: Phase, expectedBytes: Int) {
         self.round = round
         self.appIndex = appIndex
         self.startPosition = startPosition
@@ -74,7 +78,7 @@ struct PageSlot: BitwiseCopyable {
         referencesOffset = (page.count + 7) & ~7
         loadedMemberCount = UInt16(members.count)
         keptMemberCount = loadedMemberCount
-        let bytesPerMember = MemoryLayout<MemberReference>.size + MemoryLayout<UInt32>.size + 1
+        let bytesPerMember = MemoryLayout<MemberReference>.size + MemoryLayout<VersionIndex>.size + 1
         block = HeapBytes(count: referencesOffset + members.count * bytesPerMember)
         block.mutableBytes.copyMemory(from: page)
         guard let base = block.mutableBytes.baseAddress, !members.isEmpty else { return }
@@ -105,10 +109,12 @@ struct PageSlot: BitwiseCopyable {
 
     func position(_ member: Int) -> UInt64 { segmentBase &+ UInt64(reference(member).position) }
 
-    func version(_ member: Int) -> UInt32 { versionsBase.load(fromByteOffset: member &* 4, as: UInt32.self) }
+    func version(_ member: Int) -> VersionIndex {
+        versionsBase.load(fromByteOffset: member &* 4, as: VersionIndex.self)
+    }
 
-    func setVersion(_ member: Int, _ version: UInt32) {
-        versionsBase.storeBytes(of: version, toByteOffset: member &* 4, as: UInt32.self)
+    func setVersion(_ member: Int, _ version: VersionIndex) {
+        versionsBase.storeBytes(of: version, toByteOffset: member &* 4, as: VersionIndex.self)
     }
 
     func progress(_ member: Int) -> UInt8 { progressBase.load(fromByteOffset: member, as: UInt8.self) }

@@ -88,10 +88,13 @@ extension Audiences {
         partitions.release(index)
     }
 
-    private mutating func forEachRound(of index: UInt32, _ body: (inout Audiences, UInt32) -> Void) {
+    private mutating func forEachRound(of index: UInt32, _ body: (inout Audiences, RoundIndex) -> Void) {
         guard let assignmentEpoch = partitions[index]?.pointee.assignmentEpoch else { return }
-        for round in 0..<rounds.indexBound where rounds.isInUse(round) {
-            guard rounds[round].partition == index, rounds[round].assignmentEpoch == assignmentEpoch else { continue }
+        for rawRound in 0..<rounds.indexBound {
+            let round = RoundIndex(rawValue: rawRound)
+            guard rounds.isInUse(round), rounds[round].partition == index,
+                rounds[round].assignmentEpoch == assignmentEpoch
+            else { continue }
             body(&self, round)
         }
     }

@@ -90,7 +90,7 @@ extension Audiences {
     ///
     /// The older versions then end at the position that the last owner had reached. So they settle and make
     /// room.
-    mutating func stopAwaitingPassedOver(_ round: UInt32, now: Moment) {
+    mutating func stopAwaitingPassedOver(_ round: RoundIndex, now: Moment) {
         guard rounds[round].phase == .awaitingVersions, rounds[round].passedOverOffset < .max else { return }
         closeAllVersionsEarly(of: round)
         // If the versions whose records arrived have reached all their members, they only settle. The version
@@ -106,7 +106,7 @@ extension Audiences {
 
     /// Whether the arrived versions, which the caller has closed early, have nothing left to send: the watermark has
     /// reached the end of the newest one, and the last owner's checkpoint has no parked member below this end.
-    private func areArrivedVersionsComplete(_ round: UInt32) -> Bool {
+    private func areArrivedVersionsComplete(_ round: RoundIndex) -> Bool {
         let end = readEndPosition(of: round)
         return end <= rounds[round].watermark && end <= rounds[round].restoredCheckpoint.nextParkedPosition ?? .max
     }
@@ -115,11 +115,11 @@ extension Audiences {
     /// since.
     public func passedOverCount(_ index: UInt32) -> Int { partitions[index]?.pointee.passedOverRecords.count ?? 0 }
 
-    /// Returns the offset from which an assigned partition must be read again; nil if there is no reason to.
+    /// Returns the request to read an assigned partition again; nil if there is no reason to.
     ///
     /// There are two reasons: records were passed over and now have room, or a record's offset was too far ahead for
     /// the partition's ledger. The shell then calls ``rereadingBegan(_:from:now:)``.
-    public func rereading(_ index: UInt32, now: Moment) -> FanoutRereading? {
+    public func requestToReadAgain(_ index: UInt32, now: Moment) -> FanoutRereading? {
         guard let partition = partitions[index], partition.pointee.phase == .assigned else { return nil }
         if let stopOffset = partition.pointee.passedOverRecords.stopOffset {
             return FanoutRereading(offset: stopOffset, pauseMilliseconds: Self.rereadingIntervalMillisecondsMin)
@@ -138,8 +138,10 @@ extension Audiences {
         guard let partition = partitions[index] else { return }
         partition.pointee.passedOverRecords.beginReading(from: offset)
         partition.pointee.lastRereadMilliseconds = now.monotonicMilliseconds
-        for round in 0..<rounds.indexBound where rounds.isInUse(round) {
-            guard rounds[round].partition == index, rounds[round].assignmentEpoch == partition.pointee.assignmentEpoch,
+        for rawRound in 0..<rounds.indexBound {
+            let round = RoundIndex(rawValue: rawRound)
+            guard rounds.isInUse(round), rounds[round].partition == index,
+                rounds[round].assignmentEpoch == partition.pointee.assignmentEpoch,
                 rounds[round].passedOverOffset >= offset
             else { continue }
             rounds[round].passedOverOffset = .max

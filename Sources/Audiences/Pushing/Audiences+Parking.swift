@@ -11,15 +11,15 @@ extension Audiences {
     mutating func park(
         _ content: PageMember,
         at position: UInt64,
-        of round: UInt32,
-        page: UInt32 = .max,
+        of round: RoundIndex,
+        page: PageIndex = .null,
         member: Int = 0,
         failedAttemptCount: UInt8 = 0,
         pauseMilliseconds: Int64,
         now: Moment
     ) {
         let first = rounds[round].firstParkedMember
-        let readMilliseconds = page == .max ? now.monotonicMilliseconds : pages[page].readMilliseconds
+        let readMilliseconds = page == .null ? now.monotonicMilliseconds : pages[page].readMilliseconds
         let index = parkedMembers.allocate(
             ParkedMember(
                 content,
@@ -33,7 +33,7 @@ extension Audiences {
                 dueMilliseconds: now.monotonicMilliseconds + pauseMilliseconds
             )
         )
-        if first != .max { parkedMembers[first].previousParkedMember = index }
+        if first != .null { parkedMembers[first].previousParkedMember = index }
         rounds[round].firstParkedMember = index
         rounds[round].parkedMemberCount += 1
         rounds[round].lowestParkedPosition = min(rounds[round].lowestParkedPosition, position)
@@ -41,7 +41,7 @@ extension Audiences {
         noteParkedDue(index)
     }
 
-    private mutating func noteParkedDue(_ member: UInt32) {
+    private mutating func noteParkedDue(_ member: ParkedMemberIndex) {
         let slot = parkedMembers[member]
         let environment = Int(slot.environment.rawValue)
         rounds[slot.round].parkedDueMilliseconds[environment] = min(
@@ -52,10 +52,10 @@ extension Audiences {
 
     /// Ends the present attempt for a parked member. The member may get its next attempt after the
     /// pause.
-    mutating func parkAgain(_ member: UInt32, pauseMilliseconds: Int64, now: Moment) {
+    mutating func parkAgain(_ member: ParkedMemberIndex, pauseMilliseconds: Int64, now: Moment) {
         parkedMembers[member].isUnderWay = false
         // Forget the version: it may be finished before the member gets its next attempt.
-        parkedMembers[member].version = .max
+        parkedMembers[member].version = .null
         parkedMembers[member].dueMilliseconds = now.monotonicMilliseconds + pauseMilliseconds
         noteParkedDue(member)
     }
@@ -63,14 +63,14 @@ extension Audiences {
     /// Returns a parked member that may get its push now. If there is none, the round notes when the next one
     /// is due.
     mutating func nextDueParkedMember(
-        of round: UInt32,
+        of round: RoundIndex,
         _ environment: APNsEnvironment,
         permitsRetry: Bool,
         now: Moment
-    ) -> UInt32? {
+    ) -> ParkedMemberIndex? {
         var earliestMilliseconds = Int64.max
         var member = rounds[round].firstParkedMember
-        while member != .max {
+        while member != .null {
             let slot = parkedMembers.address(of: member)
             if !slot.pointee.isUnderWay, slot.pointee.environment == environment {
                 if slot.pointee.dueMilliseconds <= now.monotonicMilliseconds,
@@ -88,13 +88,13 @@ extension Audiences {
 
     /// Gives a parked member its outcome and frees its slot. Below the watermark, the outcome is added to the
     /// counts of the versions at once; above it, the member's page keeps the outcome.
-    mutating func finishParkedMember(_ member: UInt32, _ outcome: MemberOutcome) {
+    mutating func finishParkedMember(_ member: ParkedMemberIndex, _ outcome: MemberOutcome) {
         let slot = parkedMembers[member]
         let round = slot.round
         // A lost round has no pages any more, and reads its counts from the store again. So the outcome is
         // not kept.
         guard rounds[round].phase != .lost else { return unpark(member) }
-        let sentVersion = slot.version == .max ? rounds[round].newestVersion : slot.version
+        let sentVersion = slot.version == .null ? rounds[round].newestVersion : slot.version
         if slot.position < rounds[round].watermark {
             countOutcome(slot.position, outcome, under: sentVersion, of: round)
         } else {
@@ -104,13 +104,13 @@ extension Audiences {
         unpark(member)
     }
 
-    private mutating func unpark(_ member: UInt32) {
+    private mutating func unpark(_ member: ParkedMemberIndex) {
         let slot = parkedMembers[member]
         let round = slot.round
-        if slot.nextParkedMember != .max {
+        if slot.nextParkedMember != .null {
             parkedMembers[slot.nextParkedMember].previousParkedMember = slot.previousParkedMember
         }
-        if slot.previousParkedMember != .max {
+        if slot.previousParkedMember != .null {
             parkedMembers[slot.previousParkedMember].nextParkedMember = slot.nextParkedMember
         } else {
             rounds[round].firstParkedMember = slot.nextParkedMember
@@ -121,7 +121,7 @@ extension Audiences {
         guard slot.position == rounds[round].lowestParkedPosition else { return }
         var lowest = UInt64.max
         var other = rounds[round].firstParkedMember
-        while other != .max {
+        while other != .null {
             lowest = min(lowest, parkedMembers[other].position)
             other = parkedMembers[other].nextParkedMember
         }
@@ -131,10 +131,10 @@ extension Audiences {
     /// A newer version has replaced the older ones in the round. Removes each parked member that the newer
     /// version will reach in its turn. A member stays parked while ``ParkedMember/isUnderWay`` is true, or if the newer
     /// version must bring it an older version's alert.
-    mutating func supersedeParkedMembers(to version: UInt32, of round: UInt32, now: Moment) {
+    mutating func supersedeParkedMembers(to version: VersionIndex, of round: RoundIndex, now: Moment) {
         let start = versions[version].startPosition
         var member = rounds[round].firstParkedMember
-        while member != .max {
+        while member != .null {
             let slot = parkedMembers[member]
             if !slot.isUnderWay, slot.position < start,
                 !needsCarriedAlert(slot.position, wasRateLimited: slot.wasRateLimited, of: round, now: now)
@@ -148,21 +148,21 @@ extension Audiences {
     /// Whether a member must get the newest version at once, although the version reaches it later, in its turn. True
     /// if the version carries an older version's alert for this position, and the alert is not too old: in its turn,
     /// the member would get no alert. False if APNs answered the member's last attempt with 429.
-    func needsCarriedAlert(_ position: UInt64, wasRateLimited: Bool, of round: UInt32, now: Moment) -> Bool {
+    func needsCarriedAlert(_ position: UInt64, wasRateLimited: Bool, of round: RoundIndex, now: Moment) -> Bool {
         let newest = rounds[round].newestVersion
-        return newest != .max && !wasRateLimited && versions[newest].carriesAlert(to: position)
+        return newest != .null && !wasRateLimited && versions[newest].carriesAlert(to: position)
             && !isAlertTooOld(newest, now: now)
     }
 
     /// Gives parked members their outcome if the newest version has expired, or if they waited only for an
     /// alert that is now too old. Skips members while ``ParkedMember/isUnderWay`` is true.
-    mutating func expireParkedMembers(of round: UInt32, now: Moment) {
+    mutating func expireParkedMembers(of round: RoundIndex, now: Moment) {
         let newest = rounds[round].newestVersion
-        guard newest != .max, rounds[round].firstParkedMember != .max else { return }
+        guard newest != .null, rounds[round].firstParkedMember != .null else { return }
         let hasExpired = isExpired(newest, now: now)
         let start = versions[newest].startPosition
         var member = rounds[round].firstParkedMember
-        while member != .max {
+        while member != .null {
             let slot = parkedMembers[member]
             if slot.isUnderWay {
             } else if slot.position < start {
@@ -179,8 +179,8 @@ extension Audiences {
     }
 
     /// Removes all parked members of a round that ends or is claimed again. None of their pushes is in flight.
-    mutating func removeParkedMembers(of round: UInt32) {
-        while case let member = rounds[round].firstParkedMember, member != .max { unpark(member) }
+    mutating func removeParkedMembers(of round: RoundIndex) {
+        while case let member = rounds[round].firstParkedMember, member != .null { unpark(member) }
     }
 
     /// Returns a random time between a half and the whole of a pause that doubles with each attempt, up to

@@ -53,7 +53,7 @@ extension Audiences {
         let environment = Int(pool.environment.rawValue)
         appQueues[appIndex].pushRequestedMilliseconds[environment] = now.monotonicMilliseconds
         guard appQueues[appIndex].pushesInFlight[environment] < pushesInFlightMax else { return nil }
-        if appQueues[appIndex].firstReadyChannel[environment] != .max,
+        if appQueues[appIndex].firstReadyChannel[environment] != .null,
             let push = nextBroadcast(pool, permitsRetry: permitsRetry, now: now)
         {
             appQueues[appIndex].pushesInFlight[environment] += 1
@@ -91,12 +91,12 @@ extension Audiences {
     }
 
     private mutating func offerNextPush(
-        of round: UInt32,
+        of round: RoundIndex,
         _ environment: APNsEnvironment,
         permitsRetry: Bool,
         now: Moment
     ) -> Offer {
-        guard rounds[round].phase == .running, rounds[round].newestVersion != .max, !awaitsNewerVersion(round) else {
+        guard rounds[round].phase == .running, rounds[round].newestVersion != .null, !awaitsNewerVersion(round) else {
             return .nothing
         }
         while rounds[round].parkedDueMilliseconds[Int(environment.rawValue)] <= now.monotonicMilliseconds,
@@ -136,7 +136,7 @@ extension Audiences {
         return parkedMembers.count + pushesInFlight + Self.membersPerPositionMax < parkedMembers.limit
     }
 
-    private mutating func offerFromPages(of round: UInt32, _ environment: APNsEnvironment, now: Moment) -> Offer {
+    private mutating func offerFromPages(of round: RoundIndex, _ environment: APNsEnvironment, now: Moment) -> Offer {
         let end = readEndPosition(of: round)
         while let next = nextMember(of: round, end: end) {
             let lowestParkedPosition = rounds[round].lowestParkedPosition
@@ -187,11 +187,11 @@ extension Audiences {
         return environment == .production ? app.hasProduction : app.hasSandbox
     }
 
-    func isPageFresh(_ page: UInt32, now: Moment) -> Bool {
+    func isPageFresh(_ page: PageIndex, now: Moment) -> Bool {
         pages[page].readMilliseconds >= now.monotonicMilliseconds - Self.memberAgeMillisecondsMax
     }
 
-    func isPoolUnavailable(_ environment: APNsEnvironment, of round: UInt32, now: Moment) -> Bool {
+    func isPoolUnavailable(_ environment: APNsEnvironment, of round: RoundIndex, now: Moment) -> Bool {
         isPoolUnavailable(environment, appIndex: Int(rounds[round].appIndex), at: now.monotonicMilliseconds)
     }
 
@@ -204,7 +204,7 @@ extension Audiences {
     private mutating func offerPush(
         _ content: PageMember,
         _ next: NextMember,
-        _ version: UInt32,
+        _ version: VersionIndex,
         now: Moment
     ) -> AudiencePush {
         let round = pages[next.page].round
@@ -225,7 +225,7 @@ extension Audiences {
         )
     }
 
-    private mutating func offerPushToParkedMember(_ member: UInt32, now: Moment) -> AudiencePush {
+    private mutating func offerPushToParkedMember(_ member: ParkedMemberIndex, now: Moment) -> AudiencePush {
         let slot = parkedMembers[member]
         let version = rounds[slot.round].newestVersion
         offeredPush = OfferedPush(
@@ -250,7 +250,7 @@ extension Audiences {
         tag: UInt64,
         digitCount: Int,
         allowsFrequentUpdates: Bool,
-        version: UInt32,
+        version: VersionIndex,
         at position: UInt64,
         isRetry: Bool,
         now: Moment
@@ -277,13 +277,13 @@ extension Audiences {
         let tag = PushTag(rawValue: push.tag)
         guard !tag.isJoiner else { return joinerPushNotSent(tag.joiner) }
         guard !tag.isBroadcast else { return broadcastPushNotSent(tag.broadcast) }
-        let round: UInt32
+        let round: RoundIndex
         let environment: APNsEnvironment
         if tag.isParked {
             round = parkedMembers[tag.parkedMember].round
             environment = parkedMembers[tag.parkedMember].environment
             parkedMembers[tag.parkedMember].isUnderWay = false
-            parkedMembers[tag.parkedMember].version = .max
+            parkedMembers[tag.parkedMember].version = .null
             let dueMilliseconds = parkedMembers[tag.parkedMember].dueMilliseconds
             let earliestMilliseconds = rounds[round].parkedDueMilliseconds[Int(environment.rawValue)]
             rounds[round].parkedDueMilliseconds[Int(environment.rawValue)] = min(earliestMilliseconds, dueMilliseconds)
@@ -299,7 +299,7 @@ extension Audiences {
         enqueueRound(round)
     }
 
-    mutating func decrementPushesInFlight(_ round: UInt32, _ environment: APNsEnvironment) {
+    mutating func decrementPushesInFlight(_ round: RoundIndex, _ environment: APNsEnvironment) {
         appQueues[Int(rounds[round].appIndex)].pushesInFlight[Int(environment.rawValue)] -= 1
         rounds[round].membersInFlight -= 1
     }

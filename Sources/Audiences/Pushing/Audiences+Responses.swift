@@ -43,7 +43,7 @@ extension Audiences {
     /// the push's tag names.
     struct AnsweredPush {
         let position: UInt64
-        let version: UInt32
+        let version: VersionIndex
         let environment: APNsEnvironment
         let failedAttemptCount: UInt8
 
@@ -68,7 +68,7 @@ extension Audiences {
         }
     }
 
-    private mutating func recordResponseTimes(of version: UInt32, _ result: PushResult) {
+    private mutating func recordResponseTimes(of version: VersionIndex, _ result: PushResult) {
         let slot = versions.mutableAddress(of: version)
         guard result.status != 0 else { return }
         if slot.pointee.times.firstResponseMilliseconds < 0 {
@@ -95,7 +95,7 @@ extension Audiences {
     }
 
     /// Called when a push or a start of one of the page's members has ended, or when its refusal has been recorded.
-    private mutating func pagePushEnded(_ page: UInt32, now: Moment) {
+    private mutating func pagePushEnded(_ page: PageIndex, now: Moment) {
         let slot = pages.address(of: page)
         guard slot.pointee.unfinishedMemberCount == 0 else { return }
         let round = slot.pointee.round
@@ -106,7 +106,7 @@ extension Audiences {
     }
 
     /// Frees what a member of an abandoned round occupies. Nothing is recorded for such a round any more.
-    mutating func releaseAbandonedMember(_ tag: PushTag, of round: UInt32, now: Moment) {
+    mutating func releaseAbandonedMember(_ tag: PushTag, of round: RoundIndex, now: Moment) {
         if tag.isParked {
             parkedMembers[tag.parkedMember].isUnderWay = false
         } else {
@@ -118,9 +118,10 @@ extension Audiences {
 
     /// Whether a member whose push failed for a temporary reason needs no retry, because the newest version reaches it
     /// later anyway. False if a retry must bring the member the alert that the newest version carries.
-    func newestVersionReachesLater(_ position: UInt64, wasRateLimited: Bool, of round: UInt32, now: Moment) -> Bool {
+    func newestVersionReachesLater(_ position: UInt64, wasRateLimited: Bool, of round: RoundIndex, now: Moment) -> Bool
+    {
         let newest = rounds[round].newestVersion
-        guard newest != .max, position < versions[newest].startPosition else { return false }
+        guard newest != .null, position < versions[newest].startPosition else { return false }
         return !needsCarriedAlert(position, wasRateLimited: wasRateLimited, of: round, now: now)
     }
 

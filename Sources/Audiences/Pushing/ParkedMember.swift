@@ -1,18 +1,22 @@
+import Delivery
 import LiveActivity
 import Numbers
+
+/// Names a parked member.
+typealias ParkedMemberIndex = SlabIndex<ParkedMember>
 
 /// A member that gets its push later: an earlier push must be repeated, the member's pool was unavailable when its turn
 /// came, or the last owner of the partition had parked the member.
 ///
 /// The slot has a copy of the member's entry, because the member's page may be freed before the next attempt.
 struct ParkedMember: BitwiseCopyable {
-    var round: UInt32
-    var nextParkedMember: UInt32
-    var previousParkedMember: UInt32 = .max
+    var round: RoundIndex
+    var nextParkedMember: ParkedMemberIndex
+    var previousParkedMember = ParkedMemberIndex.null
     var position: UInt64
-    /// The member's page. It keeps the member's outcome until the round's `watermark` has passed the member. `.max`:
+    /// The member's page. It keeps the member's outcome until the round's `watermark` has passed the member. `.null`:
     /// the last owner had parked the member, so it is below the watermark and needs no page.
-    var page: UInt32
+    var page: PageIndex
     var member: UInt16
     var environment: APNsEnvironment
     var kind: StoreSubjectKind
@@ -23,8 +27,8 @@ struct ParkedMember: BitwiseCopyable {
     var isUnderWay = false
     /// Whether APNs answered the last attempt with 429. Then the member gets no carried alert outside its turn.
     var wasRateLimited = false
-    /// The version of the push in flight, or of the refused push that is being recorded; `.max`: there is none.
-    var version: UInt32 = .max
+    /// The version of the push in flight, or of the refused push that is being recorded; `.null`: there is none.
+    var version = VersionIndex.null
     /// When the next attempt is due. Monotonic milliseconds.
     var dueMilliseconds: Int64
     /// When the member was read. Monotonic milliseconds. After ``Audiences/memberAgeMillisecondsMax`` it is read again.
@@ -39,10 +43,10 @@ struct ParkedMember: BitwiseCopyable {
 
     init(
         _ content: PageMember,
-        round: UInt32,
-        nextParkedMember: UInt32,
+        round: RoundIndex,
+        nextParkedMember: ParkedMemberIndex,
         position: UInt64,
-        page: UInt32,
+        page: PageIndex,
         member: UInt16,
         failedAttemptCount: UInt8,
         readMilliseconds: Int64,

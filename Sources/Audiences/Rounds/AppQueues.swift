@@ -1,14 +1,14 @@
 import Delivery
 import LiveActivity
 
-/// What belongs to one app in this core: the queues in which its rounds, its joining members and its channels take
-/// turns, and counts, for example of its pages and its pushes in flight.
+/// What belongs to one app in this core: the queues of its rounds, of its joining members and of its channels, and
+/// counts, for example of its pages and its pushes in flight.
 struct AppQueues: BitwiseCopyable {
-    var firstRound: UInt32 = .max
-    var lastRound: UInt32 = .max
+    var firstRound = RoundIndex.null
+    var lastRound = RoundIndex.null
     var roundCount = 0
-    var firstRoundAwaitingPage: UInt32 = .max
-    var lastRoundAwaitingPage: UInt32 = .max
+    var firstRoundAwaitingPage = RoundIndex.null
+    var lastRoundAwaitingPage = RoundIndex.null
     var pageCount = 0
     /// The sum of the bytes of the app's pages. A page that is being read adds the bytes that it is expected to have,
     /// so that the requested pages do not exceed the app's limit when they arrive.
@@ -22,11 +22,11 @@ struct AppQueues: BitwiseCopyable {
     var pushesInFlight: InlineArray<2, Int> = .init(repeating: 0)
     var pushRequestedMilliseconds: InlineArray<2, Int64> = .init(repeating: .min)
     /// By environment: the first and the last member in the queue of those that have joined and wait for a state.
-    var firstJoiner: InlineArray<2, UInt32> = .init(repeating: .max)
-    var lastJoiner: InlineArray<2, UInt32> = .init(repeating: .max)
+    var firstJoiner: InlineArray<2, MembershipChangeIndex> = .init(repeating: .null)
+    var lastJoiner: InlineArray<2, MembershipChangeIndex> = .init(repeating: .null)
     /// By environment: the first and the last channel in the queue of those that have something to send now.
-    var firstReadyChannel: InlineArray<2, UInt32> = .init(repeating: .max)
-    var lastReadyChannel: InlineArray<2, UInt32> = .init(repeating: .max)
+    var firstReadyChannel: InlineArray<2, ChannelIndex> = .init(repeating: .null)
+    var lastReadyChannel: InlineArray<2, ChannelIndex> = .init(repeating: .null)
     /// How many members got each outcome, by `MemberOutcome.rawValue`. A member counts again each time that a round
     /// passes it. Only grows.
     var memberOutcomeCounts: InlineArray<6, UInt64> = .init(repeating: 0)
@@ -39,15 +39,15 @@ extension Audiences {
     /// not delay the app's other audiences for long.
     private static var consecutivePushesMax: UInt16 { 64 }
 
-    mutating func enqueueRound(_ round: UInt32) {
+    mutating func enqueueRound(_ round: RoundIndex) {
         guard !rounds[round].isQueued else { return }
         rounds[round].isQueued = true
-        rounds[round].nextInQueue = .max
+        rounds[round].nextInQueue = .null
         rounds[round].consecutivePushes = 0
         let appIndex = Int(rounds[round].appIndex)
         appQueues[appIndex].roundCount += 1
         let (first, last) = (appQueues[appIndex].firstRound, appQueues[appIndex].lastRound)
-        if last == .max {
+        if last == .null {
             (appQueues[appIndex].firstRound, appQueues[appIndex].lastRound) = (round, round)
         } else if rounds[round].mustQueueFirst {
             rounds[round].nextInQueue = first
@@ -63,12 +63,12 @@ extension Audiences {
         let next = rounds[round].nextInQueue
         rounds[round].isQueued = false
         appQueues[appIndex].firstRound = next
-        if next == .max { appQueues[appIndex].lastRound = .max }
+        if next == .null { appQueues[appIndex].lastRound = .null }
         appQueues[appIndex].roundCount -= 1
     }
 
     /// Moves the first round of an app's queue to the end. The round loses its priority (`mustQueueFirst`), and may
-    /// again send `consecutivePushesMax` pushes in its next turn.
+    /// again send `consecutivePushesMax` pushes when it is the first the next time.
     mutating func moveFirstRoundToEnd(_ appIndex: Int) {
         let round = appQueues[appIndex].firstRound
         dequeueFirstRound(appIndex)
@@ -83,7 +83,7 @@ extension Audiences {
     }
 
     /// Removes a round from all queues of its app, because its slot is being freed.
-    mutating func removeFromQueues(_ round: UInt32) {
+    mutating func removeFromQueues(_ round: RoundIndex) {
         let appIndex = Int(rounds[round].appIndex)
         if rounds[round].isQueued {
             for _ in 0..<appQueues[appIndex].roundCount {
@@ -96,9 +96,9 @@ extension Audiences {
         }
         guard rounds[round].awaitsPage else { return }
         var waiting = appQueues[appIndex].firstRoundAwaitingPage
-        appQueues[appIndex].firstRoundAwaitingPage = .max
-        appQueues[appIndex].lastRoundAwaitingPage = .max
-        while waiting != .max {
+        appQueues[appIndex].firstRoundAwaitingPage = .null
+        appQueues[appIndex].lastRoundAwaitingPage = .null
+        while waiting != .null {
             let next = rounds[waiting].nextAwaitingPage
             rounds[waiting].awaitsPage = false
             if waiting != round { enqueueRoundAwaitingPage(waiting) }
@@ -106,13 +106,13 @@ extension Audiences {
         }
     }
 
-    mutating func enqueueRoundAwaitingPage(_ round: UInt32) {
+    mutating func enqueueRoundAwaitingPage(_ round: RoundIndex) {
         guard !rounds[round].awaitsPage else { return }
         rounds[round].awaitsPage = true
-        rounds[round].nextAwaitingPage = .max
+        rounds[round].nextAwaitingPage = .null
         let appIndex = Int(rounds[round].appIndex)
         let last = appQueues[appIndex].lastRoundAwaitingPage
-        if last == .max {
+        if last == .null {
             appQueues[appIndex].firstRoundAwaitingPage = round
         } else {
             rounds[last].nextAwaitingPage = round
@@ -120,11 +120,11 @@ extension Audiences {
         appQueues[appIndex].lastRoundAwaitingPage = round
     }
 
-    mutating func popRoundAwaitingPage(_ appIndex: Int) -> UInt32? {
+    mutating func popRoundAwaitingPage(_ appIndex: Int) -> RoundIndex? {
         let round = appQueues[appIndex].firstRoundAwaitingPage
-        guard round != .max else { return nil }
+        guard round != .null else { return nil }
         appQueues[appIndex].firstRoundAwaitingPage = rounds[round].nextAwaitingPage
-        if appQueues[appIndex].firstRoundAwaitingPage == .max { appQueues[appIndex].lastRoundAwaitingPage = .max }
+        if appQueues[appIndex].firstRoundAwaitingPage == .null { appQueues[appIndex].lastRoundAwaitingPage = .null }
         rounds[round].awaitsPage = false
         return round
     }

@@ -8,12 +8,12 @@ extension Audiences {
     mutating func countOutcome(
         _ position: UInt64,
         _ outcome: MemberOutcome,
-        under sentVersion: UInt32,
-        of round: UInt32
+        under sentVersion: VersionIndex,
+        of round: RoundIndex
     ) {
         appQueues[Int(rounds[round].appIndex)].memberOutcomeCounts[Int(outcome.rawValue)] &+= 1
         var version = rounds[round].oldestVersion
-        while version != .max {
+        while version != .null {
             let slot = versions.mutableAddress(of: version)
             if slot.pointee.stage == .underWay, slot.pointee.covers(position) {
                 slot.pointee.counts[version == sentVersion ? outcome : .superseded] &+= 1
@@ -25,11 +25,11 @@ extension Audiences {
 
     /// Sets the stage `awaitingCheckpoint` of each version that has nothing left to do: all members of its window (the
     /// positions that it must pass) have their outcomes, or its window is empty and none of its pushes is under way.
-    mutating func completeVersions(of round: UInt32) {
+    mutating func completeVersions(of round: RoundIndex) {
         guard rounds[round].phase == .running || rounds[round].phase == .draining else { return }
         let (watermark, lowestParkedPosition) = (rounds[round].watermark, rounds[round].lowestParkedPosition)
         var version = rounds[round].oldestVersion
-        while version != .max {
+        while version != .null {
             let slot = versions[version]
             let hasPassedAll = watermark >= slot.endPosition && lowestParkedPosition >= slot.endPosition
             // A version with an empty window has no members. The parked members below the window belong to
@@ -46,9 +46,9 @@ extension Audiences {
     }
 
     /// Whether a push that brings this version to a parked member is in flight, or its refusal is being recorded.
-    private func isInFlightToParkedMember(_ version: UInt32) -> Bool {
+    private func isInFlightToParkedMember(_ version: VersionIndex) -> Bool {
         var member = rounds[versions[version].round].firstParkedMember
-        while member != .max {
+        while member != .null {
             let slot = parkedMembers.address(of: member)
             if slot.pointee.isUnderWay, slot.pointee.version == version { return true }
             member = slot.pointee.nextParkedMember
@@ -59,10 +59,10 @@ extension Audiences {
     /// Finishes the versions whose counts are in the checkpoint that was just recorded. If the worker dies, the next
     /// owner reports the same counts, because it continues from this checkpoint. A checkpoint whose text is too long,
     /// or that the store refuses, is treated as recorded.
-    mutating func finishRecordedVersions(of round: UInt32) {
+    mutating func finishRecordedVersions(of round: RoundIndex) {
         guard rounds[round].phase == .running else { return }
         var version = rounds[round].oldestVersion
-        while version != .max {
+        while version != .null {
             let next = versions[version].nextVersion
             if versions[version].stage == .awaitingCheckpoint,
                 versions[version].completedAtRevision <= rounds[round].recordedRevision
@@ -73,25 +73,25 @@ extension Audiences {
         }
     }
 
-    func hasVersionAwaitingCheckpoint(_ round: UInt32) -> Bool {
+    func hasVersionAwaitingCheckpoint(_ round: RoundIndex) -> Bool {
         var version = rounds[round].oldestVersion
-        while version != .max {
+        while version != .null {
             if versions[version].stage == .awaitingCheckpoint { return true }
             version = versions[version].nextVersion
         }
         return false
     }
 
-    private mutating func beginFinishing(_ version: UInt32) {
+    private mutating func beginFinishing(_ version: VersionIndex) {
         versions[version].stage = .finishing
         versions[version].unacknowledgedCount = 2
-        productions.append(AudienceProduction(kind: .rangeResult, index: version))
-        storeQueue.append(AudienceTicket(.finishRange, index: version))
+        productions.append(.rangeResult(version))
+        storeQueue.append(.finishRange(version))
     }
 
     /// Finishes a version whose record came after the record of a newer version, and that the last owner did
     /// not have under way. Its outcome is `superseded`, because the newer version reaches every member.
-    mutating func finishLateVersion(_ version: UInt32, of round: UInt32) {
+    mutating func finishLateVersion(_ version: VersionIndex, of round: RoundIndex) {
         rounds[round].lateVersionCount += 1
         versions[version].isLate = true
         versions[version].isSuperseded = true
@@ -100,16 +100,16 @@ extension Audiences {
 
     /// Called when the store has added the counts of a range, or has refused the call. If all ranges and broadcasts of
     /// the command are finished, the reply has the command's totals.
-    mutating func rangeCounted(_ version: UInt32, _ reply: Reply?, now: Moment) {
+    mutating func rangeCounted(_ version: VersionIndex, _ reply: Reply?, now: Moment) {
         if let totals = reply.flatMap(AudienceTotals.init) {
             versions[version].totals = totals
             versions[version].unacknowledgedCount += 1
-            productions.append(AudienceProduction(kind: .commandResult, index: version))
+            productions.append(.commandResult(version))
         }
         versionAcknowledged(version, now: now)
     }
 
-    mutating func versionAcknowledged(_ version: UInt32, now: Moment) {
+    mutating func versionAcknowledged(_ version: VersionIndex, now: Moment) {
         versions[version].unacknowledgedCount -= 1
         guard versions[version].unacknowledgedCount == 0 else { return }
         let round = versions[version].round
@@ -128,10 +128,10 @@ extension Audiences {
     ///
     /// A replaced version settles even while an older one is open, which may take hours. A new owner does not need its
     /// record, because it reads the newer version that replaced it.
-    private mutating func settleFinishedVersions(of round: UInt32) {
+    private mutating func settleFinishedVersions(of round: RoundIndex) {
         var isOldest = true
         var version = rounds[round].oldestVersion
-        while version != .max {
+        while version != .null {
             let slot = versions[version]
             let isReplaced = slot.isSuperseded && version != rounds[round].newestVersion
             if slot.stage == .finished, isOldest || isReplaced {
@@ -146,18 +146,18 @@ extension Audiences {
         }
     }
 
-    mutating func unlink(_ version: UInt32, of round: UInt32) {
+    mutating func unlink(_ version: VersionIndex, of round: RoundIndex) {
         let predecessor = precedingVersion(version, of: round)
         let next = versions[version].nextVersion
         if let predecessor { versions[predecessor].nextVersion = next } else { rounds[round].oldestVersion = next }
-        if rounds[round].newestVersion == version { rounds[round].newestVersion = predecessor ?? .max }
+        if rounds[round].newestVersion == version { rounds[round].newestVersion = predecessor ?? .null }
     }
 
     /// Settles the record of a version without writing a result. The version was settled before, or another record
     /// brought it first.
-    mutating func settleWithoutResult(_ version: UInt32) { settle(version) }
+    mutating func settleWithoutResult(_ version: VersionIndex) { settle(version) }
 
-    private mutating func settle(_ version: UInt32) {
+    private mutating func settle(_ version: VersionIndex) {
         let slot = versions[version]
         if let partition = partitions.partition(slot.record.partition, assignmentEpoch: slot.record.assignmentEpoch) {
             partition.pointee.ledger.settle(slot.record.offset)
@@ -167,14 +167,14 @@ extension Audiences {
     }
 
     /// Drops a version without settling it. The next owner of its partition reads the record again.
-    mutating func dropVersion(_ version: UInt32) {
+    mutating func dropVersion(_ version: VersionIndex) {
         let slot = versions[version]
         partitions.partition(slot.record.partition, assignmentEpoch: slot.record.assignmentEpoch)?.pointee
             .unsettledRecordCount -= 1
         freeVersion(version)
     }
 
-    private mutating func freeVersion(_ version: UInt32) {
+    private mutating func freeVersion(_ version: VersionIndex) {
         addRecordBytes(-versions[version].occupiedBytes, of: version)
         appQueues[Int(rounds[versions[version].round].appIndex)].recordCount -= 1
         versions[version].freeBytes()

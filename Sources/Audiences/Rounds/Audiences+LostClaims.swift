@@ -9,16 +9,19 @@ import Numbers
 /// pause. The pause grows, so that two workers do not keep taking the round from each other. If a failover
 /// has lost this worker's own claim, the worker claims the round again in the same way.
 ///
-/// If no worker has claimed the round, the store has lost its data, and pages read since then had no members. The
-/// round waits until the registrations of all workers have brought the members back, or until a limit. Then it
-/// continues from its last checkpoint. Members that it reached after this checkpoint get the same state once more. A
-/// round that begins while members are missing waits too.
+/// If no worker has claimed the round, the store has lost its data, and pages read since then had no members:
+/// 1. The round waits until the registrations of all workers have brought the members back, or until a limit. A round
+///    that begins while members are missing waits too.
+/// 2. It continues from its last checkpoint.
+/// 3. Members that it reached after this checkpoint get the same state once more.
 ///
-/// Known issue: if an operator empties a Redis server that keeps running, workers notice it up to a second
-/// later. A command that the server admits in this second may end before the members are back. The members
-/// then get no alert of this command (simulation `wipes`, seed 202). They get its state when they are
-/// registered again and the command is read again. But if a later start has superseded the command by then, a
-/// member keeps its old state until the next command (seed 1602).
+/// Known issue: members may miss the alert of a command, and even its state, if an operator empties a Redis server that
+/// keeps running:
+/// 1. Workers notice it up to a second later.
+/// 2. A command that the server admits in this second may end before the members are back.
+/// 3. The members then get no alert of this command (simulation `wipes`, seed 202).
+/// 4. They get its state when they are registered again and the command is read again. But if a later start has
+///    superseded the command by then, a member keeps its old state until the next command (seed 1602).
 ///
 /// Known issue: after partitions were added to the fan-out topic, two workers may have versions of the same
 /// range, and each claims the range from the other. Phones end with the newest state, but a command whose
@@ -36,7 +39,7 @@ extension Audiences {
 
     /// Called when the store does not have this worker's newest claim for the round's range. It has no claim, another
     /// worker's, or, after a failover, an older one.
-    mutating func claimLost(_ round: UInt32, areMembersLost: Bool, now: Moment) {
+    mutating func claimLost(_ round: RoundIndex, areMembersLost: Bool, now: Moment) {
         guard rounds[round].phase == .running || rounds[round].phase == .restoring else {
             return abandon(round, now: now)
         }
@@ -63,19 +66,19 @@ extension Audiences {
     /// This method returns true only a limited number of times for a round. Each failed attempt to connect to a
     /// Redis server is reported as a loss. Without the limit, one unavailable server would keep the rounds on
     /// all other servers waiting.
-    func mayHaveLostMembers(_ reply: Reply?, _ round: UInt32) -> Bool {
+    func mayHaveLostMembers(_ reply: Reply?, _ round: RoundIndex) -> Bool {
         guard reply?.bytes?.isEmpty ?? true, rounds[round].memberWaitCount < Self.memberWaitsMax else {
             return false
         }
         if mayLackMembers { return true }
         let newest = rounds[round].newestVersion
-        guard newest != .max, !rounds[round].isForStarts, rounds[round].memberWaitCount == 0 else { return false }
+        guard newest != .null, !rounds[round].isForStarts, rounds[round].memberWaitCount == 0 else { return false }
         return reply?.newestVersion.map { $0 < versions[newest].record.version } ?? true
     }
 
     /// Makes the round wait until a poll of the store finds all members, or until the longest wait is over. Without the
     /// members the round would end at once, and its alert or start would reach nobody.
-    mutating func awaitMembers(_ round: UInt32, now: Moment) {
+    mutating func awaitMembers(_ round: RoundIndex, now: Moment) {
         rounds[round].memberWaitCount += 1
         rounds[round].phase = .lost
         rounds[round].nextClaimMilliseconds = now.monotonicMilliseconds
@@ -96,7 +99,7 @@ extension Audiences {
     /// Claims the round again when three things are over: the pause after the lost claim; the wait for lost members,
     /// which has a limit; and the pushes, calls and results of the old claim. The round then continues from the store's
     /// checkpoint or, if the store has lost it, from the last one that this worker recorded. (R26)
-    mutating func claimAgain(_ round: UInt32, now: Moment) {
+    mutating func claimAgain(_ round: RoundIndex, now: Moment) {
         let slot = rounds[round]
         guard slot.nextClaimMilliseconds <= now.monotonicMilliseconds else {
             return wake(round, at: slot.nextClaimMilliseconds)
@@ -113,20 +116,20 @@ extension Audiences {
         if isWaitOver { rounds[round].memberWaitCount = Self.memberWaitsMax }
         removeParkedMembers(of: round)
         var version = slot.oldestVersion
-        while version != .max {
+        while version != .null {
             addRecordBytes(-versions[version].alternateBody.count, of: version)
             versions[version].resetForClaim(alertSeconds: policies[versions[version].record.policy].alertSeconds)
             version = versions[version].nextVersion
         }
         rounds[round].beginAgain(claim: randomness.next())
-        storeQueue.append(AudienceTicket(.claim, index: round))
+        storeQueue.append(.claim(round))
     }
 
     /// Whether a version of the round waits until its counts and its result are acknowledged. They stay valid, and the
     /// version will settle, even if another worker has claimed the round since.
-    func hasFinishingVersion(_ round: UInt32) -> Bool {
+    func hasFinishingVersion(_ round: RoundIndex) -> Bool {
         var version = rounds[round].oldestVersion
-        while version != .max {
+        while version != .null {
             if versions[version].stage == .finishing { return true }
             version = versions[version].nextVersion
         }

@@ -4,7 +4,7 @@ public import LiveActivity
 /// Records of the fan-out topic.
 extension Audiences {
     /// Takes a record of the fan-out topic. If there is no room, the record is passed over, and
-    /// ``rereading(_:now:)`` later asks the shell to read it again.
+    /// ``requestToReadAgain(_:now:)`` later asks the shell to read it again.
     ///
     /// - Parameters:
     ///   - instruction: the contents of the record's headers; nil if Causeway did not write them.
@@ -160,7 +160,7 @@ extension Audiences {
         from value: UnsafeRawBufferPointer,
         _ record: FanoutRecord,
         _ key: RoundKey
-    ) -> UInt32 {
+    ) -> VersionIndex {
         let audience = unescaped(command.audience, from: value)
         let round = roundsByKey[key] ?? addRound(key, audience, record.partition, record.assignmentEpoch)
         // An existing round has its own copy of the id, so this copy is not needed.
@@ -183,7 +183,7 @@ extension Audiences {
 
     /// Adds to two numbers: the bytes of all records in memory, and those of the version's app. A negative number
     /// subtracts.
-    mutating func addRecordBytes(_ bytes: Int, of version: UInt32) {
+    mutating func addRecordBytes(_ bytes: Int, of version: VersionIndex) {
         addRecordBytes(bytes, ofApp: Int(rounds[versions[version].round].appIndex))
     }
 
@@ -198,7 +198,7 @@ extension Audiences {
         _ partition: UInt32,
         _ assignmentEpoch: UInt32
     )
-        -> UInt32
+        -> RoundIndex
     {
         let ordinals = key.range.ordinals
         let round = rounds.allocate(
@@ -216,16 +216,16 @@ extension Audiences {
         )
         roundsByKey[key] = round
         rounds[round].isCallOutstanding = true
-        storeQueue.append(AudienceTicket(.claim, index: round))
+        storeQueue.append(.claim(round))
         return round
     }
 
     /// Adds a version to the end of its round's list. If the round is already claimed, ``admitReceived(of:now:)``
     /// decides about the version.
-    private mutating func addToRound(_ version: UInt32, now: Moment) {
+    private mutating func addToRound(_ version: VersionIndex, now: Moment) {
         let round = versions[version].round
         let last = rounds[round].newestVersion
-        if last == .max { rounds[round].oldestVersion = version } else { versions[last].nextVersion = version }
+        if last == .null { rounds[round].oldestVersion = version } else { versions[last].nextVersion = version }
         rounds[round].newestVersion = version
         // Until the store has replied to the claim, the round does not know which versions the last owner had
         // under way.
@@ -235,18 +235,22 @@ extension Audiences {
 
     /// Decides about each received record of a round, in the order of arrival: it becomes a version under way,
     /// it ends as superseded, or it settles without a result.
-    mutating func admitReceived(of round: UInt32, now: Moment) {
+    mutating func admitReceived(of round: RoundIndex, now: Moment) {
         // The versions under way come first in the list, then the received records.
-        var predecessor = UInt32.max
+        var predecessor = VersionIndex.null
         var version = rounds[round].oldestVersion
-        while version != .max, versions[version].stage != .received {
+        while version != .null, versions[version].stage != .received {
             (predecessor, version) = (version, versions[version].nextVersion)
         }
-        if predecessor == .max { rounds[round].oldestVersion = .max } else { versions[predecessor].nextVersion = .max }
+        if predecessor == .null {
+            rounds[round].oldestVersion = .null
+        } else {
+            versions[predecessor].nextVersion = .null
+        }
         rounds[round].newestVersion = predecessor
-        while version != .max {
+        while version != .null {
             let next = versions[version].nextVersion
-            versions[version].nextVersion = .max
+            versions[version].nextVersion = .null
             add(version, to: round, now: now)
             version = next
         }

@@ -4,7 +4,7 @@ import LiveActivity
 /// The phases of a round, from its claim to its end.
 extension Audiences {
     /// Handles the store's reply to a claim, which has the last owner's checkpoint, if there is one.
-    mutating func claimReplied(_ round: UInt32, _ reply: Reply?, now: Moment) {
+    mutating func claimReplied(_ round: RoundIndex, _ reply: Reply?, now: Moment) {
         rounds[round].isCallOutstanding = false
         guard rounds[round].phase == .claiming else { return removeIfFinished(round, now: now) }
         if mayHaveLostMembers(reply, round) { return awaitMembers(round, now: now) }
@@ -21,7 +21,7 @@ extension Audiences {
         if rounds.isInUse(round) { stopAwaitingPassedOver(round, now: now) }
     }
 
-    private mutating func restore(_ checkpoint: Checkpoint, _ text: UnsafeRawBufferPointer, to round: UInt32) {
+    private mutating func restore(_ checkpoint: Checkpoint, _ text: UnsafeRawBufferPointer, to round: RoundIndex) {
         rounds[round].watermark = checkpoint.watermark
         rounds[round].sendPosition = checkpoint.watermark
         rounds[round].readPosition = checkpoint.watermark
@@ -37,26 +37,25 @@ extension Audiences {
 
     /// Returns the entry of a version in the last owner's checkpoint; nil if the version was not under way,
     /// or if its record has already arrived.
-    func restoredEntry(of version: Version, in round: UInt32) -> Checkpoint.Entry? {
+    func restoredEntry(of version: Version, in round: RoundIndex) -> Checkpoint.Entry? {
         restoredEntries(of: round).first { $0.version == version }
     }
 
     /// Returns the last owner's checkpoint entries of all versions whose records have not arrived yet, oldest
     /// first.
-    private func restoredEntries(of round: UInt32) -> [Checkpoint.Entry] {
+    private func restoredEntries(of round: RoundIndex) -> [Checkpoint.Entry] {
         let (newest, text) = (rounds[round].newestVersion, rounds[round].restoredCheckpoint.text)
         guard !text.isNone, let checkpoint = Checkpoint(text.bytes) else { return [] }
-        if newest != .max { return checkpoint.entries.filter { $0.version > versions[newest].record.version } }
+        if newest != .null { return checkpoint.entries.filter { $0.version > versions[newest].record.version } }
         // The round waits for versions and has none, so the records of all entries are missing. An entry may be
         // older than `newestSettledVersion`: an older version may stay open for its alert after a newer one settled.
         if rounds[round].phase == .awaitingVersions { return checkpoint.entries }
         return checkpoint.entries.filter { $0.version > rounds[round].newestSettledVersion }
     }
 
-    /// Frees this worker's copy of the versions' entries in the last owner's checkpoint; Redis keeps the checkpoint. A
-    /// version whose record arrives later then does not continue where the last owner stopped. The positions of the
-    /// parked members stay.
-    mutating func forgetRestoredCheckpoint(_ round: UInt32) {
+    /// Forgets how far the last owner had taken its versions: a version whose record arrives later does not continue
+    /// where the last owner stopped. The positions of the parked members stay, and Redis keeps the checkpoint.
+    mutating func forgetRestoredCheckpoint(_ round: RoundIndex) {
         rounds[round].restoredCheckpoint.text.free()
         rounds[round].restoredCheckpoint.text = .none
     }
@@ -65,12 +64,12 @@ extension Audiences {
     ///
     /// While the round waits for the record of that version (``awaitsNewerVersion(_:)``), it sends nothing. Other
     /// ranges may already send that version, and after a change of the number of ranges they may have the same members.
-    mutating func noteNewestAdmitted(_ version: Version?, of round: UInt32, now: Moment) {
+    mutating func noteNewestAdmitted(_ version: Version?, of round: RoundIndex, now: Moment) {
         guard let version, version > rounds[round].newestAdmittedVersion else { return }
         rounds[round].newestAdmittedVersion = version
         let newest = rounds[round].newestVersion
         let newestSeenVersion =
-            newest == .max
+            newest == .null
             ? rounds[round].newestSettledVersion
             : max(versions[newest].record.version, rounds[round].newestSettledVersion)
         rounds[round].newerVersionMissingSinceMilliseconds =
@@ -80,12 +79,12 @@ extension Audiences {
     /// Whether the round waits for the record of a newer version that was admitted. The round does not wait
     /// for a record that was passed over: there is room for this record only after the older versions have
     /// ended.
-    func awaitsNewerVersion(_ round: UInt32) -> Bool {
+    func awaitsNewerVersion(_ round: RoundIndex) -> Bool {
         rounds[round].newerVersionMissingSinceMilliseconds != .max && rounds[round].passedOverOffset == .max
     }
 
     /// Does everything that the round can do now, and sets the round's timer.
-    mutating func advance(_ round: UInt32, now: Moment) {
+    mutating func advance(_ round: RoundIndex, now: Moment) {
         switch rounds[round].phase {
         case .claiming, .abandoned: break
         case .awaitingVersions: stopAwaitingVersions(round, now: now)
@@ -114,7 +113,7 @@ extension Audiences {
     /// If the record of a newer admitted version does not arrive within `newerVersionWaitMilliseconds`, closes the
     /// round's versions and ends its parked members as superseded. This range gets no such record if the newer version
     /// has another number of ranges.
-    private mutating func closeOlderVersionsWithoutNewer(_ round: UInt32, now: Moment) {
+    private mutating func closeOlderVersionsWithoutNewer(_ round: RoundIndex, now: Moment) {
         guard awaitsNewerVersion(round),
             now.monotonicMilliseconds - rounds[round].newerVersionMissingSinceMilliseconds
                 >= configuration.newerVersionWaitMilliseconds
@@ -122,7 +121,7 @@ extension Audiences {
         rounds[round].newerVersionMissingSinceMilliseconds = .max
         closeAllVersionsEarly(of: round)
         var member = rounds[round].firstParkedMember
-        while member != .max {
+        while member != .null {
             let next = parkedMembers[member].nextParkedMember
             if !parkedMembers[member].isUnderWay { finishParkedMember(member, .superseded) }
             member = next
@@ -134,7 +133,7 @@ extension Audiences {
     ///
     /// This happens, for example, after partitions were added to the fan-out topic. The last owner read a version's
     /// record from another partition and settled it there, so no worker reads the record again.
-    private mutating func stopAwaitingVersions(_ round: UInt32, now: Moment) {
+    private mutating func stopAwaitingVersions(_ round: RoundIndex, now: Moment) {
         let lastReceived = partitions.partition(
             rounds[round].partition,
             assignmentEpoch: rounds[round].assignmentEpoch
@@ -151,16 +150,16 @@ extension Audiences {
 
     /// Continues a round that has waited for versions of the last owner. First the last owner's parked
     /// members are read again.
-    mutating func resumeRound(_ round: UInt32, now: Moment) {
+    mutating func resumeRound(_ round: RoundIndex, now: Moment) {
         rounds[round].phase = rounds[round].restoredCheckpoint.nextParkedPosition == nil ? .running : .restoring
         advance(round, now: now)
     }
 
     /// Closes every version under way early: it reaches no members beyond the round's present position. The
     /// remaining members are left to a newer version, whose record is missing.
-    mutating func closeAllVersionsEarly(of round: UInt32) {
+    mutating func closeAllVersionsEarly(of round: RoundIndex) {
         var version = rounds[round].oldestVersion
-        while version != .max {
+        while version != .null {
             if versions[version].stage == .underWay { closeVersionEarly(version, of: round) }
             version = versions[version].nextVersion
         }
@@ -168,24 +167,24 @@ extension Audiences {
 
     /// Closes a round without a version, because it has nothing to send: all its versions have settled, or each record
     /// that arrived had been settled before.
-    private mutating func closeIfEmpty(_ round: UInt32) {
-        guard rounds[round].phase == .running, rounds[round].oldestVersion == .max else { return }
+    private mutating func closeIfEmpty(_ round: RoundIndex) {
+        guard rounds[round].phase == .running, rounds[round].oldestVersion == .null else { return }
         rounds[round].phase = .closing
         discardPages(of: round)
     }
 
     /// Returns one above the last position that the newest version must pass; 0 without a version. The round reads no
     /// members beyond it.
-    func readEndPosition(of round: UInt32) -> UInt64 {
+    func readEndPosition(of round: RoundIndex) -> UInt64 {
         let newest = rounds[round].newestVersion
-        return newest == .max ? 0 : versions[newest].endPosition
+        return newest == .null ? 0 : versions[newest].endPosition
     }
 
     // MARK: - Checkpoints
 
     /// Records a checkpoint if the round has changed since the last one, and if the next checkpoint is due.
     /// (R29)
-    mutating func recordCheckpointIfDue(_ round: UInt32, now: Moment) {
+    mutating func recordCheckpointIfDue(_ round: RoundIndex, now: Moment) {
         let slot = rounds[round]
         let isFinal = slot.phase == .closing || slot.phase == .draining
         let mayRecord = slot.phase == .running || slot.phase == .restoring || (isFinal && isIdle(round))
@@ -195,25 +194,25 @@ extension Audiences {
         if mayRecord, isChanged, !slot.isCallOutstanding, dueMilliseconds <= now.monotonicMilliseconds {
             rounds[round].isCallOutstanding = true
             rounds[round].checkpointRequestedMilliseconds = now.monotonicMilliseconds
-            storeQueue.append(AudienceTicket(.checkpoint, index: round))
+            storeQueue.append(.checkpoint(round))
         }
         setTimer(round, now: now)
     }
 
     /// Returns when the next checkpoint is due. All rounds of a lane have the same times, so that one store
     /// call has the checkpoints of many rounds.
-    private func checkpointDueMilliseconds(_ round: UInt32) -> Int64 {
+    private func checkpointDueMilliseconds(_ round: RoundIndex) -> Int64 {
         let intervalMilliseconds = configuration.checkpointIntervalMilliseconds
         return (rounds[round].checkpointRequestedMilliseconds / intervalMilliseconds + 1) * intervalMilliseconds
     }
 
     /// Whether no push or start is under way, no refused member is being recorded, and no parked member is being read
     /// again. Then no outcome is missing in the round's last checkpoint.
-    func isIdle(_ round: UInt32) -> Bool {
+    func isIdle(_ round: RoundIndex) -> Bool {
         rounds[round].membersInFlight == 0 && rounds[round].membersAwaitingStoreCount == 0
     }
 
-    private mutating func setTimer(_ round: UInt32, now: Moment) {
+    private mutating func setTimer(_ round: RoundIndex, now: Moment) {
         let slot = rounds[round]
         guard slot.phase == .running || slot.phase == .restoring else { return }
         var dueMilliseconds = Int64.max
@@ -230,7 +229,7 @@ extension Audiences {
                 slot.newerVersionMissingSinceMilliseconds + configuration.newerVersionWaitMilliseconds
             )
         }
-        if slot.newestVersion != .max {
+        if slot.newestVersion != .null {
             let waitMilliseconds =
                 (expiresAtSeconds(of: versions[slot.newestVersion].record) + 1) * 1_000 - now.wallMilliseconds
             if waitMilliseconds > 0 {
@@ -241,19 +240,19 @@ extension Audiences {
     }
 
     /// Makes sure that the round is checked again at this monotonic time or earlier.
-    mutating func wake(_ round: UInt32, at milliseconds: Int64) {
+    mutating func wake(_ round: RoundIndex, at milliseconds: Int64) {
         guard milliseconds < rounds[round].timerDueMilliseconds else { return }
         rounds[round].timerDueMilliseconds = milliseconds
-        startTimer(.round, round, dueMilliseconds: milliseconds)
+        startTimer(.round(round), dueMilliseconds: milliseconds)
     }
 
     /// Returns the checkpoint of a round; nil if its text is too long. The store then keeps the previous
     /// checkpoint.
-    mutating func composeCheckpointText(of round: UInt32) -> [UInt8]? {
+    mutating func composeCheckpointText(of round: RoundIndex) -> [UInt8]? {
         let slot = rounds[round]
         var checkpoint = Checkpoint(watermark: slot.watermark, newestSettledVersion: slot.newestSettledVersion)
         var version = slot.oldestVersion
-        while version != .max {
+        while version != .null {
             let versionSlot = versions[version]
             var entry = Checkpoint.Entry(
                 version: versionSlot.record.version,
@@ -273,7 +272,7 @@ extension Audiences {
         }
         checkpoint.entries += restoredEntries(of: round)
         var member = slot.firstParkedMember
-        while member != .max {
+        while member != .null {
             checkpoint.parkedPositions.append(parkedMembers[member].position)
             member = parkedMembers[member].nextParkedMember
         }
@@ -293,7 +292,7 @@ extension Audiences {
         return text
     }
 
-    mutating func checkpointReplied(_ round: UInt32, _ reply: Reply?, now: Moment) {
+    mutating func checkpointReplied(_ round: RoundIndex, _ reply: Reply?, now: Moment) {
         rounds[round].isCallOutstanding = false
         rounds[round].recordedRevision = rounds[round].sentRevision
         noteNewestAdmitted(reply?.newestVersion, of: round, now: now)
@@ -313,15 +312,15 @@ extension Audiences {
     // MARK: - The end
 
     /// Frees a round that has nothing left to do.
-    mutating func removeIfFinished(_ round: UInt32, now: Moment) {
+    mutating func removeIfFinished(_ round: RoundIndex, now: Moment) {
         let slot = rounds[round]
         guard !slot.isCallOutstanding, slot.lateVersionCount == 0, isIdle(round) else { return }
         switch slot.phase {
         case .claiming, .restoring, .running, .lost: return
         // A round that waits for versions may be freed if it has none: each record that arrived was settled
         // before. The store still has the last owner's checkpoint.
-        case .awaitingVersions: guard slot.oldestVersion == .max else { return }
-        case .closing: guard slot.revision == slot.recordedRevision, slot.oldestVersion == .max else { return }
+        case .awaitingVersions: guard slot.oldestVersion == .null else { return }
+        case .closing: guard slot.revision == slot.recordedRevision, slot.oldestVersion == .null else { return }
         // Results that are being recorded must be acknowledged first, so that their records settle. Otherwise
         // the next owner writes these results again.
         case .draining: guard slot.revision == slot.recordedRevision, !hasFinishingVersion(round) else { return }
@@ -332,14 +331,14 @@ extension Audiences {
     }
 
     /// Drops all versions of a round without settling them, so that the next owner reads their records again.
-    private mutating func dropVersions(of round: UInt32) {
-        while case let version = rounds[round].oldestVersion, version != .max {
+    private mutating func dropVersions(of round: RoundIndex) {
+        while case let version = rounds[round].oldestVersion, version != .null {
             unlink(version, of: round)
             dropVersion(version)
         }
     }
 
-    private mutating func remove(_ round: UInt32) {
+    private mutating func remove(_ round: RoundIndex) {
         discardPages(of: round)
         removeParkedMembers(of: round)
         removeFromQueues(round)
@@ -349,7 +348,7 @@ extension Audiences {
         rounds.free(round)
     }
 
-    private func key(of round: UInt32) -> RoundKey {
+    private func key(of round: RoundIndex) -> RoundKey {
         RoundKey(
             appIndex: rounds[round].appIndex,
             digest: rounds[round].digest,
@@ -359,7 +358,7 @@ extension Audiences {
     }
 
     /// Stops a round, because its partition is being revoked.
-    mutating func drain(_ round: UInt32, now: Moment) {
+    mutating func drain(_ round: RoundIndex, now: Moment) {
         switch rounds[round].phase {
         case .claiming, .awaitingVersions:
             // Nothing was sent since the claim, so the checkpoint in the store must stay as it is.
@@ -379,7 +378,7 @@ extension Audiences {
 
     /// Abandons a round: its pushes in flight are still answered, but their outcomes are not recorded any more, because
     /// another worker may have claimed the round. (R29)
-    mutating func abandon(_ round: UInt32, now: Moment) {
+    mutating func abandon(_ round: RoundIndex, now: Moment) {
         guard rounds[round].phase != .abandoned else { return removeIfFinished(round, now: now) }
         rounds[round].phase = .abandoned
         let key = key(of: round)

@@ -9,9 +9,9 @@ extension Audiences {
 
     /// Notes since when the round sends nothing. The core calls this before a newer version takes over at
     /// `start`: if the version before it began at the same position, the round has sent nothing in between.
-    mutating func noteStalledSince(of round: UInt32, at start: UInt64, now: Moment) {
+    mutating func noteStalledSince(of round: RoundIndex, at start: UInt64, now: Moment) {
         let newest = rounds[round].newestVersion
-        let hasMoved = newest == .max || versions[newest].startPosition != start
+        let hasMoved = newest == .null || versions[newest].startPosition != start
         guard hasMoved || rounds[round].stalledSinceMilliseconds == .max else { return }
         rounds[round].stalledSinceMilliseconds = now.monotonicMilliseconds
     }
@@ -21,7 +21,7 @@ extension Audiences {
     /// is available again.
     ///
     /// At most one older version stays open: the one whose alert the newest version carries.
-    mutating func closeOlderVersionsIfPoolsUnavailable(of round: UInt32, now: Moment) {
+    mutating func closeOlderVersionsIfPoolsUnavailable(of round: RoundIndex, now: Moment) {
         guard rounds[round].stalledSinceMilliseconds <= now.monotonicMilliseconds - Self.stalledMillisecondsMax,
             APNsEnvironment.allCases.allSatisfy({ isPoolUnavailable($0, of: round, now: now) })
         else { return }
@@ -37,9 +37,9 @@ extension Audiences {
 
     /// If the newest version is expired, gives the outcome `expired` to the members that were read and got no push.
     /// This sends nothing, so it works while APNs' host is unavailable.
-    mutating func expireUnsentMembers(of round: UInt32, now: Moment) {
+    mutating func expireUnsentMembers(of round: RoundIndex, now: Moment) {
         let newest = rounds[round].newestVersion
-        guard newest != .max, !rounds[round].isForStarts, isExpired(newest, now: now) else { return }
+        guard newest != .null, !rounds[round].isForStarts, isExpired(newest, now: now) else { return }
         let end = readEndPosition(of: round)
         while let next = nextMember(of: round, end: end) {
             let isMember = pages[next.page].member(next.member)?.kind == .activity

@@ -14,7 +14,7 @@ extension Audiences {
     /// - If the version is settled, or its round has it already, its record settles without a result.
     /// - If the round has a newer version, the version ends at once as superseded.
     /// - Otherwise the version takes over at the round's present position.
-    mutating func add(_ version: UInt32, to round: UInt32, now: Moment) {
+    mutating func add(_ version: VersionIndex, to round: RoundIndex, now: Moment) {
         let recordVersion = versions[version].record.version
         if let entry = restoredEntry(of: recordVersion, in: round) {
             append(version, to: round)
@@ -42,26 +42,26 @@ extension Audiences {
         rounds[round].phase = rounds[round].restoredCheckpoint.nextParkedPosition == nil ? .running : .restoring
     }
 
-    private func isKnown(_ recordVersion: Version, in round: UInt32) -> Bool {
+    private func isKnown(_ recordVersion: Version, in round: RoundIndex) -> Bool {
         var version = rounds[round].oldestVersion
-        while version != .max {
+        while version != .null {
             if versions[version].record.version == recordVersion { return true }
             version = versions[version].nextVersion
         }
         return false
     }
 
-    private func newestKnownVersion(of round: UInt32) -> Version {
+    private func newestKnownVersion(of round: RoundIndex) -> Version {
         let newest = rounds[round].newestVersion
-        return newest == .max
+        return newest == .null
             ? rounds[round].restoredCheckpoint.newestVersion
             : max(versions[newest].record.version, rounds[round].restoredCheckpoint.newestVersion)
     }
 
-    private mutating func append(_ version: UInt32, to round: UInt32) {
+    private mutating func append(_ version: VersionIndex, to round: RoundIndex) {
         updateUnreachedMembersSince(round, by: version)
         let last = rounds[round].newestVersion
-        if last == .max { rounds[round].oldestVersion = version } else { versions[last].nextVersion = version }
+        if last == .null { rounds[round].oldestVersion = version } else { versions[last].nextVersion = version }
         rounds[round].newestVersion = version
         if rounds[round].newestAdmittedVersion <= versions[version].record.version {
             rounds[round].newerVersionMissingSinceMilliseconds = .max
@@ -72,7 +72,7 @@ extension Audiences {
 
     /// Makes a newer version take over: it begins at the round's present position and passes all positions of
     /// the range once.
-    private mutating func takeOver(_ version: UInt32, of round: UInt32, now: Moment) {
+    private mutating func takeOver(_ version: VersionIndex, of round: RoundIndex, now: Moment) {
         let start = max(rounds[round].sendPosition, rounds[round].watermark)
         noteStalledSince(of: round, at: start, now: now)
         versions[version].startPosition = start
@@ -92,7 +92,7 @@ extension Audiences {
 
     /// Closes the versions that the newest one replaced before any member had its turn: those that begin at the same
     /// position as the newest one. A version whose alert the newest one carries stays open.
-    private mutating func closeUnsentVersions(of round: UInt32, start: UInt64) {
+    private mutating func closeUnsentVersions(of round: RoundIndex, start: UInt64) {
         let newest = rounds[round].newestVersion
         var version = rounds[round].oldestVersion
         while version != newest {
@@ -107,18 +107,18 @@ extension Audiences {
 
     /// Whether the newest version carries the alert of an older one. The callers then leave the older version open,
     /// because after a crash the new owner takes the alert from its record again.
-    func isAlertCarried(of version: UInt32, by newest: UInt32) -> Bool {
+    func isAlertCarried(of version: VersionIndex, by newest: VersionIndex) -> Bool {
         versions[newest].carriesAlert && versions[version].record.hasAlert
             && versions[version].record.alertVersion == versions[newest].record.alertVersion
     }
 
-    private mutating func limitOpenVersions(of round: UInt32) {
+    private mutating func limitOpenVersions(of round: RoundIndex) {
         var openCount = 0
-        var oldest = UInt32.max
+        var oldest = VersionIndex.null
         var version = rounds[round].oldestVersion
-        while version != .max {
+        while version != .null {
             if versions[version].stage == .underWay, versions[version].endPosition > rounds[round].sendPosition {
-                if oldest == .max { oldest = version }
+                if oldest == .null { oldest = version }
                 openCount += 1
             }
             version = versions[version].nextVersion
@@ -127,7 +127,7 @@ extension Audiences {
     }
 
     /// Ends a version at the round's present position. Newer versions reach the members above this position.
-    mutating func closeVersionEarly(_ version: UInt32, of round: UInt32) {
+    mutating func closeVersionEarly(_ version: VersionIndex, of round: RoundIndex) {
         let position = max(rounds[round].sendPosition, rounds[round].watermark)
         versions[version].endPosition = max(
             versions[version].startPosition,
@@ -142,7 +142,7 @@ extension Audiences {
     /// carried.
     ///
     /// The alert goes only to the members that the version which brought it would have reached.
-    private mutating func carryAlert(to version: UInt32, of round: UInt32, now: Moment) {
+    private mutating func carryAlert(to version: VersionIndex, of round: RoundIndex, now: Moment) {
         guard !versions[version].record.hasAlert, !rounds[round].isForStarts,
             let older = precedingVersion(version, of: round)
         else { return }
@@ -173,16 +173,16 @@ extension Audiences {
     }
 
     /// Returns the position below which every member has its outcome.
-    private func lowestUnfinishedPosition(of round: UInt32) -> UInt64 {
+    private func lowestUnfinishedPosition(of round: RoundIndex) -> UInt64 {
         let slot = rounds[round]
         return min(slot.watermark, slot.lowestParkedPosition, slot.restoredCheckpoint.nextParkedPosition ?? .max)
     }
 
-    private func alertCarried(by version: UInt32) -> UnsafeRawBufferPointer {
+    private func alertCarried(by version: VersionIndex) -> UnsafeRawBufferPointer {
         versions[version].carriedAlertRange.bytes(in: versions[version].alternateBody.bytes)
     }
 
-    func precedingVersion(_ version: UInt32, of round: UInt32) -> UInt32? {
+    func precedingVersion(_ version: VersionIndex, of round: RoundIndex) -> VersionIndex? {
         var predecessor = rounds[round].oldestVersion
         guard predecessor != version else { return nil }
         while versions[predecessor].nextVersion != version { predecessor = versions[predecessor].nextVersion }
@@ -190,12 +190,12 @@ extension Audiences {
     }
 
     /// Whether the alert that a version has or carries is too old to be sent.
-    func isAlertTooOld(_ version: UInt32, now: Moment) -> Bool {
+    func isAlertTooOld(_ version: VersionIndex, now: Moment) -> Bool {
         versions.address(of: version).pointee.record.isAlertTooOld(now: now)
     }
 
     /// Returns the version to send at a position: the newest one that took over at this position or below it.
-    func version(at position: UInt64, of round: UInt32) -> UInt32 {
+    func version(at position: UInt64, of round: RoundIndex) -> VersionIndex {
         let newest = rounds[round].newestVersion
         guard position < versions[newest].startPosition else { return newest }
         var versionAtPosition = newest
@@ -210,7 +210,7 @@ extension Audiences {
     }
 
     /// Returns the body of a version for the member at a position, with or without an alert.
-    mutating func body(of version: UInt32, at position: UInt64, now: Moment) -> UnsafeRawBufferPointer {
+    mutating func body(of version: VersionIndex, at position: UInt64, now: Moment) -> UnsafeRawBufferPointer {
         let slot = versions.mutableAddress(of: version)
         if slot.pointee.carriesAlert {
             let carriesAlert = slot.pointee.carriesAlert(to: position) && !isAlertTooOld(version, now: now)
@@ -227,7 +227,7 @@ extension Audiences {
         return slot.pointee.alternateBody.bytes
     }
 
-    func isExpired(_ version: UInt32, now: Moment) -> Bool {
+    func isExpired(_ version: VersionIndex, now: Moment) -> Bool {
         expiresAtSeconds(of: versions.address(of: version).pointee.record) < now.wallSeconds
     }
 }

@@ -1,3 +1,4 @@
+import Delivery
 import LiveActivity
 
 struct RoundKey: Hashable {
@@ -8,6 +9,9 @@ struct RoundKey: Hashable {
     /// round of the range. So starts do not delay updates, and updates do not delay starts.
     var isForStarts: Bool
 }
+
+/// Names a round.
+typealias RoundIndex = SlabIndex<RoundSlot>
 
 /// The round of one range of an audience. (R28)
 struct RoundSlot: BitwiseCopyable {
@@ -25,10 +29,14 @@ struct RoundSlot: BitwiseCopyable {
         /// The round's partition is being revoked. After the pushes in flight are answered, a last checkpoint is
         /// recorded, if the round has changed.
         case draining
-        /// The round must be claimed again, for one of three reasons. Another worker has claimed it: an earlier owner
-        /// made a late claim, or this lane does not know yet that its partition was revoked. The store has lost the
-        /// round or this lane's claim. Or the store may lack the members of a round that begins. The core claims the
-        /// round after a pause, when the members are back or the longest wait is over, and no push is in flight.
+        /// The round must be claimed again, for one of three reasons:
+        /// - Another worker has claimed it: an earlier owner made a late claim, or this lane does not know yet that its
+        ///   partition was revoked.
+        /// - The store has lost the round or this lane's claim.
+        /// - The store may lack the members of a round that begins.
+        ///
+        /// The core claims the round after a pause, when the members are back or the longest wait is over, and no push
+        /// is in flight.
         case lost
         /// The round's partition was released, or was revoked while the round was lost. Or the round was lost while it
         /// closed or drained. No push is sent, and no outcome is recorded any more.
@@ -62,8 +70,8 @@ struct RoundSlot: BitwiseCopyable {
     var positionsPerPass: UInt64
 
     /// The first of the round's versions, oldest first. Records that are only received follow in the order of arrival.
-    var oldestVersion: UInt32 = .max
-    var newestVersion: UInt32 = .max
+    var oldestVersion = VersionIndex.null
+    var newestVersion = VersionIndex.null
     /// The number of versions whose record came after the record of a newer version, and that are not freed yet. The
     /// round is kept for them, although they are not in its list of versions.
     var lateVersionCount: UInt16 = 0
@@ -94,10 +102,10 @@ struct RoundSlot: BitwiseCopyable {
     var unreachedMembersSinceMilliseconds: Int64 = 0
 
     // Pages, in the order of their positions.
-    var firstPage: UInt32 = .max
-    var lastPage: UInt32 = .max
+    var firstPage = PageIndex.null
+    var lastPage = PageIndex.null
     /// The page whose members have their turn now.
-    var sendPage: UInt32 = .max
+    var sendPage = PageIndex.null
     var pageCount: UInt16 = 0
     /// The bytes of the largest page that the round has read; nil: it has read none yet.
     var largestPageBytes: Int?
@@ -115,7 +123,7 @@ struct RoundSlot: BitwiseCopyable {
     /// The number of refused members whose results are being recorded, plus the number of parked members that
     /// are being read again.
     var membersAwaitingStoreCount: UInt32 = 0
-    var firstParkedMember: UInt32 = .max
+    var firstParkedMember = ParkedMemberIndex.null
     var parkedMemberCount: UInt32 = 0
     /// The lowest position of a parked member; `.max`: none is parked. The round stops one lap above it, because the
     /// member there may be the parked one, and a member must not get two pushes at once. (R28)
@@ -127,21 +135,24 @@ struct RoundSlot: BitwiseCopyable {
     // The round's places in two queues of its app: of rounds that may have something to send, and of rounds that need
     // a page.
     var isQueued = false
-    var nextInQueue: UInt32 = .max
-    /// Whether the round comes first in its app's queue, because its pages were too old when its turn came.
-    /// At the end of the queue, the pages that are read again could be too old again at the round's next turn.
+    var nextInQueue = RoundIndex.null
+    /// Whether the round is put at the front of its app's queue, because its pages were too old when it was the first
+    /// there. If it waited at the end, the pages that are read again could again be too old when it is the first.
     var mustQueueFirst = false
-    /// The number of pushes that the shell has got from the round since the round's turn began.
+    /// The number of pushes that the shell has got from the round since the round was put into the queue.
     var consecutivePushes: UInt16 = 0
-    var nextAwaitingPage: UInt32 = .max
+    var nextAwaitingPage = RoundIndex.null
     var restoredCheckpoint = RestoredCheckpoint.none
 
     // Checkpoints.
-    /// A number that grows with every change that a checkpoint records. `sentRevision` is its value in the last
-    /// checkpoint that was sent, `recordedRevision` in the last one that counts as recorded. So the round knows whether
-    /// a change, such as the end of a version, is recorded.
+    /// A number that grows with every change that a checkpoint records. So the round knows whether a change, such as
+    /// the end of a version, is recorded.
     var revision: UInt64 = 0
+    /// The revision up to which nothing more must be recorded. Set by each reply to a checkpoint, also if the store has
+    /// refused the checkpoint; by a checkpoint that is too long for the store; also when the round is drained before it
+    /// has sent anything since its claim, or is claimed again.
     var recordedRevision: UInt64 = 0
+    /// The revision in the last checkpoint that was composed.
     var sentRevision: UInt64 = 0
     /// The checkpoint that is being recorded, and the last recorded one. If the store has lost its own copy,
     /// the round continues from the last recorded one.

@@ -1,4 +1,8 @@
+import Delivery
 import LiveActivity
+
+/// Names a version of a round.
+typealias VersionIndex = SlabIndex<VersionSlot>
 
 /// A fan-out record: one version of an audience in one range. (R28)
 struct VersionSlot: BitwiseCopyable {
@@ -18,9 +22,9 @@ struct VersionSlot: BitwiseCopyable {
         case finished
     }
 
-    var round: UInt32
+    var round: RoundIndex
     /// The next version in the round's list; see ``RoundSlot/oldestVersion``.
-    var nextVersion: UInt32 = .max
+    var nextVersion = VersionIndex.null
     var stage = Stage.received
     /// Whether the version's record came after the record of a newer version, and the last owner did not have
     /// the version under way. A late version is sent to no member; its outcome is `superseded`.

@@ -12,13 +12,13 @@ extension Audiences {
     private static var startsPauseMilliseconds: Int64 { 20 }
 
     /// Produces the starts of the devices on the pages that were read.
-    mutating func produceStarts(of round: UInt32, now: Moment) {
-        guard rounds[round].phase == .running, rounds[round].newestVersion != .max else { return }
+    mutating func produceStarts(of round: RoundIndex, now: Moment) {
+        guard rounds[round].phase == .running, rounds[round].newestVersion != .null else { return }
         startMembersOfPages(of: round, now: now)
         freeDonePages(of: round, now: now)
     }
 
-    private mutating func startMembersOfPages(of round: UInt32, now: Moment) {
+    private mutating func startMembersOfPages(of round: RoundIndex, now: Moment) {
         let end = readEndPosition(of: round)
         while let next = nextMember(of: round, end: end) {
             guard unacknowledgedStartCount < configuration.startsMax else {
@@ -41,17 +41,15 @@ extension Audiences {
         }
     }
 
-    private mutating func queueStart(_ next: NextMember, _ version: UInt32) {
+    private mutating func queueStart(_ next: NextMember, _ version: VersionIndex) {
         advancePast(next, MemberProgress.inFlight.rawValue, version)
         pages[next.page].unfinishedMemberCount += 1
         rounds[pages[next.page].round].membersInFlight += 1
         unacknowledgedStartCount += 1
-        let index = PageMemberIndex(page: next.page, member: next.member)
-        productions.append(AudienceProduction(kind: .start, index: index.rawValue))
+        productions.append(.start(PageMemberIndex(page: next.page, member: next.member)))
     }
 
-    mutating func startProduced(_ rawIndex: UInt32, isTooLarge: Bool, now: Moment) {
-        let index = PageMemberIndex(rawValue: rawIndex)
+    mutating func startProduced(_ index: PageMemberIndex, isTooLarge: Bool, now: Moment) {
         let round = pages[index.page].round
         unacknowledgedStartCount -= 1
         rounds[round].membersInFlight -= 1
@@ -78,8 +76,7 @@ extension Audiences {
 
     /// Writes the start command of one device. Its key is the activity's id, as for all commands to
     /// activities.
-    mutating func composeStart(_ rawIndex: UInt32) -> ComposedRecord {
-        let index = PageMemberIndex(rawValue: rawIndex)
+    mutating func composeStart(_ index: PageMemberIndex) -> ComposedRecord {
         let slot = versions[pages[index.page].version(index.member)]
         let app = bundleIdentifiers[rounds[slot.round].appIndex]
         guard let member = pages[index.page].member(index.member) else {
@@ -114,14 +111,14 @@ extension Audiences {
     }
 }
 
-/// The slot of a page and a member of this page, in 32 bits, because ``AudienceProduction/index`` has no more.
+/// The slot of a page and a member of this page, in 32 bits, because the tag of an ``AudienceProduction`` has no more.
 struct PageMemberIndex {
     let rawValue: UInt32
 
-    init(page: UInt32, member: Int) { rawValue = page << 16 | UInt32(truncatingIfNeeded: member) }
+    init(page: PageIndex, member: Int) { rawValue = page.rawValue << 16 | UInt32(truncatingIfNeeded: member) }
     init(rawValue: UInt32) { self.rawValue = rawValue }
 
-    var page: UInt32 { rawValue >> 16 }
+    var page: PageIndex { PageIndex(rawValue: rawValue >> 16) }
     var member: Int { Int(rawValue & 0xFFFF) }
 }
 

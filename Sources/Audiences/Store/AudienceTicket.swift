@@ -1,45 +1,78 @@
+import Delivery
+
 /// Identifies a call of the audience store by its purpose and its slot. The tag of the call contains the ticket, so a
 /// reply leads to its slot without a table of calls.
-struct AudienceTicket: Equatable, BitwiseCopyable {
-    enum Purpose: UInt8, BitwiseCopyable {
-        /// Reads a page of one segment for a command, to estimate the size of the audience.
-        case samplePage
-        case admit
-        case settle
-        // Calls for a round.
-        case claim
-        case checkpoint
-        /// Adds the counts of one range to the counts of the whole command, after a version is finished in this range.
-        case finishRange
-        /// Adds a finished broadcast to the counts of the whole command.
-        case finishBroadcast
-        // Calls that read the members of a segment for a round: the list of pages, if it is needed, and a page.
-        case directory
-        case page
-        /// Removes a member from its audience, because its token is dead; see ``RefusedMemberSlot``.
-        case removeMember
-        /// Tells one audience about a change of a member: it joins, leaves, or has other data. See
-        /// ``MembershipChangeSlot``.
-        case changeMember
-        /// Requests an audience's newest state; see ``NewestStateRequest``.
-        case newestState
+enum AudienceTicket: Equatable, BitwiseCopyable {
+    /// Reads a page of one segment for a command, to estimate the size of the audience. `sampleIndex` is the index of
+    /// the segment in ``Audiences/sampledSegments``.
+    case samplePage(CommandIndex, sampleIndex: UInt8)
+    case admit(CommandIndex)
+    case settle(CommandIndex)
+    // Calls for a round.
+    case claim(RoundIndex)
+    case checkpoint(RoundIndex)
+    /// Adds the counts of one range to the counts of the whole command, after a version is finished in this range.
+    case finishRange(VersionIndex)
+    /// Adds a finished broadcast to the counts of the whole command.
+    case finishBroadcast(BroadcastIndex)
+    // Calls that read the members of a segment for a round: the list of pages, if it is needed, and a page.
+    case directory(PageIndex)
+    case page(PageIndex)
+    /// Removes a member from its audience, because its token is dead; see ``RefusedMemberSlot``.
+    case removeMember(RefusedMemberIndex)
+    /// Tells one audience about a change of a member: it joins, leaves, or has other data. See
+    /// ``MembershipChangeSlot``.
+    case changeMember(MembershipChangeIndex)
+    /// Requests an audience's newest state; see ``NewestStateRequest``.
+    case newestState(NewestStateRequestIndex)
+
+    /// The number of each purpose in a tag.
+    private enum Purpose: UInt8 {
+        case samplePage, admit, settle, claim, checkpoint, finishRange, finishBroadcast, directory, page, removeMember
+        case changeMember, newestState
     }
 
-    var purpose: Purpose
-    /// For `samplePage`: the index of the segment in ``Audiences/sampledSegments``.
-    var sampleIndex: UInt8 = 0
-    var index: UInt32
-
-    init(_ purpose: Purpose, sampleIndex: UInt8 = 0, index: UInt32) {
-        self.purpose = purpose
-        self.sampleIndex = sampleIndex
-        self.index = index
+    var tag: UInt64 {
+        switch self {
+        case .samplePage(let command, let sampleIndex):
+            Self.tag(.samplePage, command.rawValue) | UInt64(sampleIndex) << 32
+        case .admit(let command): Self.tag(.admit, command.rawValue)
+        case .settle(let command): Self.tag(.settle, command.rawValue)
+        case .claim(let round): Self.tag(.claim, round.rawValue)
+        case .checkpoint(let round): Self.tag(.checkpoint, round.rawValue)
+        case .finishRange(let version): Self.tag(.finishRange, version.rawValue)
+        case .finishBroadcast(let broadcast): Self.tag(.finishBroadcast, broadcast.rawValue)
+        case .directory(let page): Self.tag(.directory, page.rawValue)
+        case .page(let page): Self.tag(.page, page.rawValue)
+        case .removeMember(let refusedMember): Self.tag(.removeMember, refusedMember.rawValue)
+        case .changeMember(let change): Self.tag(.changeMember, change.rawValue)
+        case .newestState(let request): Self.tag(.newestState, request.rawValue)
+        }
     }
 
-    var tag: UInt64 { UInt64(purpose.rawValue) << 48 | UInt64(sampleIndex) << 32 | UInt64(index) }
+    private static func tag(_ purpose: Purpose, _ rawIndex: UInt32) -> UInt64 {
+        UInt64(purpose.rawValue) << 48 | UInt64(rawIndex)
+    }
 
+    /// - Returns: nil if no ticket has this tag.
     init?(tag: UInt64) {
         guard let purpose = Purpose(rawValue: UInt8(truncatingIfNeeded: tag >> 48)) else { return nil }
-        self.init(purpose, sampleIndex: UInt8(truncatingIfNeeded: tag >> 32), index: UInt32(truncatingIfNeeded: tag))
+        let rawIndex = UInt32(truncatingIfNeeded: tag)
+        self =
+            switch purpose {
+            case .samplePage:
+                .samplePage(CommandIndex(rawValue: rawIndex), sampleIndex: UInt8(truncatingIfNeeded: tag >> 32))
+            case .admit: .admit(CommandIndex(rawValue: rawIndex))
+            case .settle: .settle(CommandIndex(rawValue: rawIndex))
+            case .claim: .claim(RoundIndex(rawValue: rawIndex))
+            case .checkpoint: .checkpoint(RoundIndex(rawValue: rawIndex))
+            case .finishRange: .finishRange(VersionIndex(rawValue: rawIndex))
+            case .finishBroadcast: .finishBroadcast(BroadcastIndex(rawValue: rawIndex))
+            case .directory: .directory(PageIndex(rawValue: rawIndex))
+            case .page: .page(PageIndex(rawValue: rawIndex))
+            case .removeMember: .removeMember(RefusedMemberIndex(rawValue: rawIndex))
+            case .changeMember: .changeMember(MembershipChangeIndex(rawValue: rawIndex))
+            case .newestState: .newestState(NewestStateRequestIndex(rawValue: rawIndex))
+            }
     }
 }

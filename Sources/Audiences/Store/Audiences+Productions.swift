@@ -16,13 +16,13 @@ extension Audiences {
     public mutating func productionReported(_ production: AudienceProduction, _ report: ProductionReport, now: Moment) {
         if report == .failed { return productions.retry(production, now: now) }
         switch production.kind {
-        case .fanout: fanoutRecordReported(production.index, isTooLarge: report == .tooLarge)
+        case .fanout: fanoutRecordReported(production.command, isTooLarge: report == .tooLarge)
         // If the broker has refused a result as too large, it never takes the result. So the core treats it
         // as acknowledged.
-        case .rangeResult, .commandResult: versionAcknowledged(production.index, now: now)
-        case .broadcastResult, .commandResultAfterBroadcast: broadcastAcknowledged(production.index, now: now)
-        case .memberResult, .invalidation: refusedMemberAcknowledged(production.index, now: now)
-        case .start: startProduced(production.index, isTooLarge: report == .tooLarge, now: now)
+        case .rangeResult, .commandResult: versionAcknowledged(production.version, now: now)
+        case .broadcastResult, .commandResultAfterBroadcast: broadcastAcknowledged(production.broadcast, now: now)
+        case .memberResult, .invalidation: refusedMemberAcknowledged(production.refusedMember, now: now)
+        case .start: startProduced(production.pageMember, isTooLarge: report == .tooLarge, now: now)
         }
     }
 
@@ -32,17 +32,17 @@ extension Audiences {
         keyWriter.reset()
         switch production.kind {
         case .fanout: return composeFanout(production)
-        case .rangeResult: return composeRangeResult(production.index)
-        case .commandResult: return composeCommandResult(production.index)
-        case .broadcastResult: return composeBroadcastResult(production.index)
-        case .commandResultAfterBroadcast: return composeCommandResultAfterBroadcast(production.index)
-        case .start: return composeStart(production.index)
+        case .rangeResult: return composeRangeResult(production.version)
+        case .commandResult: return composeCommandResult(production.version)
+        case .broadcastResult: return composeBroadcastResult(production.broadcast)
+        case .commandResultAfterBroadcast: return composeCommandResultAfterBroadcast(production.broadcast)
+        case .start: return composeStart(production.pageMember)
         case .memberResult, .invalidation: return composeRefusedMember(production)
         }
     }
 
     private mutating func composeFanout(_ production: AudienceProduction) -> ComposedRecord {
-        let command = commands[production.index]
+        let command = commands[production.command]
         let environment = production.environment
         guard let grant = command.grant,
             let range = SegmentRange(
@@ -78,7 +78,7 @@ extension Audiences {
         )
     }
 
-    private mutating func composeRangeResult(_ version: UInt32) -> ComposedRecord {
+    private mutating func composeRangeResult(_ version: VersionIndex) -> ComposedRecord {
         let slot = versions[version]
         return composeResult(of: subject(ofRound: slot.round), slot.record) { command, writer in
             var result = RangeResultRecord(
@@ -92,7 +92,7 @@ extension Audiences {
         }
     }
 
-    private mutating func composeCommandResult(_ version: UInt32) -> ComposedRecord {
+    private mutating func composeCommandResult(_ version: VersionIndex) -> ComposedRecord {
         let slot = versions[version]
         return composeTotals(
             slot.totals,
@@ -102,7 +102,7 @@ extension Audiences {
         )
     }
 
-    private func subject(ofRound round: UInt32) -> ResultSubject {
+    private func subject(ofRound round: RoundIndex) -> ResultSubject {
         let slot = rounds[round]
         return ResultSubject(appIndex: slot.appIndex, identifier: slot.identifier.bytes, isChannel: false)
     }
@@ -156,7 +156,7 @@ extension Audiences {
     }
 
     private mutating func composeRefusedMember(_ production: AudienceProduction) -> ComposedRecord {
-        let refusedMember = refusedMembers[production.index]
+        let refusedMember = refusedMembers[production.refusedMember]
         refusedMember.withTexts { identifier, token, reason in
             if production.kind == .invalidation {
                 InvalidationRecord(

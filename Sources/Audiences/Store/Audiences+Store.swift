@@ -17,13 +17,13 @@ extension Audiences {
         sendPageReadsIfDue(now: now)
         while let ticket = storeQueue.next(now: now) {
             if removeIfUnneeded(ticket, now: now) { continue }
-            guard ticket.purpose != .checkpoint else {
-                guard let text = composeCheckpointText(of: ticket.index) else {
-                    dropCheckpoint(ticket.index, now: now)
+            if case .checkpoint(let round) = ticket {
+                guard let text = composeCheckpointText(of: round) else {
+                    dropCheckpoint(round, now: now)
                     continue
                 }
                 return text.withUnsafeBytes { text in
-                    let slot = rounds[ticket.index]
+                    let slot = rounds[round]
                     return body(
                         makeCall(
                             ticket,
@@ -41,8 +41,8 @@ extension Audiences {
 
     /// Drops a checkpoint that is too long for the store. The store keeps the previous one. The round continues as if
     /// this checkpoint had been recorded, because otherwise its versions could not end.
-    private mutating func dropCheckpoint(_ round: UInt32, now: Moment) {
-        precondition(storeQueue.removeFirst()?.index == round, "the next call is the round's")
+    private mutating func dropCheckpoint(_ round: RoundIndex, now: Moment) {
+        precondition(storeQueue.removeFirst() == .checkpoint(round), "the next call is the round's")
         checkpointReplied(round, nil, now: now)
     }
 
@@ -51,18 +51,18 @@ extension Audiences {
     ///
     /// - Returns: whether the call was removed.
     private mutating func removeIfUnneeded(_ ticket: AudienceTicket, now: Moment) -> Bool {
-        switch ticket.purpose {
-        case .page, .directory:
-            guard pages[ticket.index].phase == .discarded else { return false }
+        switch ticket {
+        case .page(let page), .directory(let page):
+            guard pages[page].phase == .discarded else { return false }
             precondition(storeQueue.removeFirst() == ticket, "the withdrawn call is the first in the queue")
-            freePage(ticket.index)
+            freePage(page)
             return true
         // An abandoned round must make no claim and record no checkpoint: another worker may have claimed it since.
-        case .checkpoint, .claim:
-            guard rounds[ticket.index].phase == .abandoned else { return false }
+        case .checkpoint(let round), .claim(let round):
+            guard rounds[round].phase == .abandoned else { return false }
             precondition(storeQueue.removeFirst() == ticket, "the withdrawn call is the first in the queue")
-            rounds[ticket.index].isCallOutstanding = false
-            removeIfFinished(ticket.index, now: now)
+            rounds[round].isCallOutstanding = false
+            removeIfFinished(round, now: now)
             return true
         default: return false
         }
@@ -82,21 +82,21 @@ extension Audiences {
         now: Moment,
         _ body: (AudienceCall<UnsafeRawBufferPointer>) -> Result
     ) -> Result {
-        let index = ticket.index
-        switch ticket.purpose {
-        case .samplePage, .admit, .settle:
-            let audience = audiences[commands[index].audience]
+        switch ticket {
+        case .samplePage(let command, _), .admit(let command), .settle(let command):
+            let audience = audiences[commands[command].audience]
             let operation: Operation =
-                switch ticket.purpose {
-                case .samplePage: .page(segment: Self.sampledSegments[Int(ticket.sampleIndex)], lowerBound: 0)
-                case .admit: .admit(admission(of: index, now: now))
-                default: .settle(version: commands[index].version)
+                switch ticket {
+                case .samplePage(_, let sampleIndex):
+                    .page(segment: Self.sampledSegments[Int(sampleIndex)], lowerBound: 0)
+                case .admit: .admit(admission(of: command, now: now))
+                default: .settle(version: commands[command].version)
                 }
             return body(makeCall(ticket, audience.appIndex, audience.digest, operation))
-        case .claim, .checkpoint:
-            let slot = rounds[index]
+        case .claim(let round), .checkpoint(let round):
+            let slot = rounds[round]
             return body(makeCall(ticket, slot.appIndex, slot.progressDigest, .claim(slot.range, claim: slot.claim)))
-        case .finishRange:
+        case .finishRange(let index):
             let version = versions[index]
             let slot = rounds[version.round]
             return body(
@@ -107,18 +107,18 @@ extension Audiences {
                     .finishRange(slot.range, version: version.record.version, version.counts, version.times)
                 )
             )
-        case .finishBroadcast:
-            let key = channels[broadcasts[index].channel].key
-            return body(makeCall(ticket, key.appIndex, key.digest, makeFinishOperation(forBroadcast: index)))
-        case .directory, .page:
-            let slot = rounds[pages[index].round]
-            let segment = segment(of: index)
+        case .finishBroadcast(let broadcast):
+            let key = channels[broadcasts[broadcast].channel].key
+            return body(makeCall(ticket, key.appIndex, key.digest, makeFinishOperation(forBroadcast: broadcast)))
+        case .directory(let page), .page(let page):
+            let slot = rounds[pages[page].round]
+            let segment = segment(of: page)
             let operation: Operation =
-                ticket.purpose == .directory
-                ? .directory(segment: segment) : .page(segment: segment, lowerBound: pages[index].lowerBound)
+                ticket == .directory(page)
+                ? .directory(segment: segment) : .page(segment: segment, lowerBound: pages[page].lowerBound)
             return body(makeCall(ticket, slot.appIndex, slot.digest, operation))
-        case .removeMember:
-            let slot = refusedMembers[index]
+        case .removeMember(let refusedMember):
+            let slot = refusedMembers[refusedMember]
             return slot.withTexts { identifier, _, _ in
                 let entry = MemberEntry(
                     location: MemberLocation(of: identifier),
@@ -132,8 +132,8 @@ extension Audiences {
                 )
                 return body(makeCall(ticket, slot.appIndex, slot.audience, .append(entry)))
             }
-        case .changeMember:
-            let slot = membershipChanges[index]
+        case .changeMember(let change):
+            let slot = membershipChanges[change]
             return body(
                 makeCall(
                     ticket,
@@ -142,8 +142,8 @@ extension Audiences {
                     .append(slot.entryForNextAudience)
                 )
             )
-        case .newestState:
-            let key = newestStateRequests[index].key
+        case .newestState(let request):
+            let key = newestStateRequests[request].key
             return body(makeCall(ticket, key.appIndex, key.digest, .newest))
         }
     }
@@ -189,33 +189,32 @@ extension Audiences {
 
     /// - Parameter reply: nil if the call was refused permanently.
     private mutating func callReplied(_ ticket: AudienceTicket, _ reply: Reply?, now: Moment) {
-        let index = ticket.index
-        switch ticket.purpose {
-        case .samplePage: samplePageReceived(index, reply?.bytes)
-        case .admit:
+        switch ticket {
+        case .samplePage(let command, _): samplePageReceived(command, reply?.bytes)
+        case .admit(let command):
             guard let reply else {
-                return finishCurrentCommand(index, .outcome(.failed), reason: Self.refusedCallReason, now: now)
+                return finishCurrentCommand(command, .outcome(.failed), reason: Self.refusedCallReason, now: now)
             }
-            admissionReplied(index, reply, now: now)
-        case .settle: commandSettled(index, now: now)
-        case .claim: claimReplied(index, reply, now: now)
-        case .checkpoint: checkpointReplied(index, reply, now: now)
-        case .finishRange: rangeCounted(index, reply, now: now)
-        case .finishBroadcast: broadcastCounted(index, reply, now: now)
-        case .directory: directoryReceived(index, reply?.bytes, now: now)
-        case .page: pageReceived(index, reply?.bytes, now: now)
-        case .removeMember:
-            if reply != nil { countMembershipChange(.left, of: refusedMembers[index].appIndex) }
-            refusedMemberAcknowledged(index, now: now)
-        case .changeMember:
+            admissionReplied(command, reply, now: now)
+        case .settle(let command): commandSettled(command, now: now)
+        case .claim(let round): claimReplied(round, reply, now: now)
+        case .checkpoint(let round): checkpointReplied(round, reply, now: now)
+        case .finishRange(let version): rangeCounted(version, reply, now: now)
+        case .finishBroadcast(let broadcast): broadcastCounted(broadcast, reply, now: now)
+        case .directory(let page): directoryReceived(page, reply?.bytes, now: now)
+        case .page(let page): pageReceived(page, reply?.bytes, now: now)
+        case .removeMember(let refusedMember):
+            if reply != nil { countMembershipChange(.left, of: refusedMembers[refusedMember].appIndex) }
+            refusedMemberAcknowledged(refusedMember, now: now)
+        case .changeMember(let change):
             if reply != nil {
                 countMembershipChange(
-                    membershipChanges[index].changeKindForNextAudience,
-                    of: membershipChanges[index].member.appIndex
+                    membershipChanges[change].changeKindForNextAudience,
+                    of: membershipChanges[change].member.appIndex
                 )
             }
-            audienceNotified(index, now: now)
-        case .newestState: newestStateReceived(index, reply, now: now)
+            audienceNotified(change, now: now)
+        case .newestState(let request): newestStateReceived(request, reply, now: now)
         }
     }
 

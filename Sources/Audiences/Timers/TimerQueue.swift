@@ -4,15 +4,19 @@
 /// heap. So the reader must compare each entry with the time in its slot, and remove stale entries when the queue is
 /// full. (R4)
 struct TimerQueue: ~Copyable {
-    enum Owner: UInt8, BitwiseCopyable { case audience, round, membershipChange, channel, channelWait }
+    /// The slot that is checked.
+    enum Owner: BitwiseCopyable, Hashable {
+        case audience(AudienceIndex)
+        case round(RoundIndex)
+        case membershipChange(MembershipChangeIndex)
+        case channel(ChannelIndex)
+        /// The wait of a command for its channel.
+        case channelWait(CommandIndex)
+    }
 
     struct Entry: BitwiseCopyable {
         var dueMilliseconds: Int64
         var owner: Owner
-        var index: UInt32
-
-        /// A number that identifies the entry's slot among the slots of all owners.
-        var slotKey: UInt64 { UInt64(owner.rawValue) << 32 | UInt64(index) }
     }
 
     private var entries: [Entry] = []

@@ -69,7 +69,7 @@ extension Lane {
 }
 
 extension IncomingCommand {
-    fileprivate init(_ record: UInt32, _ view: RecordView) {
+    fileprivate init(_ record: RecordIndex, _ view: RecordView) {
         self.init(
             record: record,
             appIndex: UInt16(view.appIndex),
@@ -87,8 +87,8 @@ extension IncomingCommand {
             identifier: view.commandIdentifier,
             body: view.body,
             layout: view.layout,
-            partition: view.partition,
-            offset: view.offset,
+            partition: view.sourcePartition,
+            offset: view.sourceOffset,
             recordTimestampMilliseconds: view.recordTimestampMilliseconds,
             receivedAtMilliseconds: view.receivedAtMilliseconds,
             trace: view.trace,

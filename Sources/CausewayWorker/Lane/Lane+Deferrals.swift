@@ -9,7 +9,7 @@ extension Lane {
     /// Writes a command to the deferred topic, to the partition with the number of the source partition. Normally the
     /// same lane reads both partitions, so an activity's newer state still replaces an older one. Once the deferred
     /// topic has turned out to have fewer partitions, the record's key chooses the partition.
-    func produceDeferral(_ record: UInt32, tag: UInt64) -> ProduceOutcome {
+    func produceDeferral(_ record: RecordIndex, tag: UInt64) -> ProduceOutcome {
         let view = delivery.view(record)
         var headers = ProducedHeaders(capacity: 8)
         let dueMilliseconds = now.wallMilliseconds + setup.delivery.deferredDelayMilliseconds
@@ -24,7 +24,7 @@ extension Lane {
         setup.bundleIdentifiers[view.appIndex].withUnsafeBytes { view.deferredCommand(app: $0).write(to: &writer) }
         return setup.producer.produce(
             topic: setup.topics.deferred,
-            partition: defersToSourcePartition ? view.partition : -1,
+            partition: defersToSourcePartition ? view.sourcePartition : -1,
             key: view.activity,
             value: writer.bytes,
             headers: headers,

@@ -57,7 +57,7 @@ extension Lane {
 
     /// Counts a push of priority 10, or a demoted push: its activity's empty budget changed the priority from 10 to 5.
     /// Redis draws from the budget once for each version, so only the first attempt counts.
-    func countBudgetDrawOrDemotion(_ record: UInt32) {
+    func countBudgetDrawOrDemotion(_ record: RecordIndex) {
         let view = delivery.view(record)
         guard !view.isRetry else { return }
         let policyIndex = setup.registry.labels.policyIndex(view.policyIndex)

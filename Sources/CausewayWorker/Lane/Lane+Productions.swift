@@ -42,7 +42,7 @@ extension Lane {
 
     /// Exports the trace of a record that gets no result. For a record with a result, `produceResult` exports the
     /// trace.
-    private func exportTrace(of record: UInt32) -> ProduceOutcome {
+    private func exportTrace(of record: RecordIndex) -> ProduceOutcome {
         let view = delivery.view(record)
         if let trace = RecordTrace(view.trace),
             let finishedTrace = tracer.makeFinishedTrace(trace, view, atMilliseconds: now.wallMilliseconds)
@@ -52,7 +52,7 @@ extension Lane {
         return .queued
     }
 
-    private func produceResult(_ record: UInt32, tag: UInt64) -> ProduceOutcome {
+    private func produceResult(_ record: RecordIndex, tag: UInt64) -> ProduceOutcome {
         let view = delivery.view(record)
         let topic = setup.delivery.name(of: view.topic)
         let app = view.appIndex < setup.bundleIdentifiers.count ? setup.bundleIdentifiers[view.appIndex] : nil
@@ -95,8 +95,8 @@ extension Lane {
         var result = ResultRecord(
             outcome: view.outcome,
             sourceTopic: topic,
-            sourcePartition: view.partition,
-            sourceOffset: view.offset
+            sourcePartition: view.sourcePartition,
+            sourceOffset: view.sourceOffset
         )
         result.commandIdentifier = view.commandIdentifier
         result.activity = view.activity.isEmpty ? nil : view.activity
@@ -134,7 +134,7 @@ extension Lane {
         }
     }
 
-    private func produceInvalidation(_ record: UInt32, tag: UInt64) -> ProduceOutcome {
+    private func produceInvalidation(_ record: RecordIndex, tag: UInt64) -> ProduceOutcome {
         let view = delivery.view(record)
         writer.reset()
         return setup.bundleIdentifiers[view.appIndex]
@@ -157,7 +157,7 @@ extension Lane {
             }
     }
 
-    private func produceDeadLetter(_ record: UInt32, tag: UInt64) -> ProduceOutcome {
+    private func produceDeadLetter(_ record: RecordIndex, tag: UInt64) -> ProduceOutcome {
         let view = delivery.view(record)
         var headers = ProducedHeaders(capacity: 5)
         headers.append("error", view.reason)

@@ -73,7 +73,8 @@ private final class LanePoolResponseHandler: PushHandler {
         if Audiences.isPush(tag: response.tag) {
             lane.audiences.pushAnswered(tag: response.tag, result, now: lane.now)
         } else {
-            lane.delivery.pushAnswered(UInt32(truncatingIfNeeded: response.tag), result, now: lane.now)
+            let record = RecordIndex(rawValue: UInt32(truncatingIfNeeded: response.tag))
+            lane.delivery.pushAnswered(record, result, now: lane.now)
         }
         lane.requestTurnEnd()
     }
@@ -179,11 +180,11 @@ extension Lane {
         )
     }
 
-    private func submit(_ record: UInt32, to pool: LanePool) -> Bool {
+    private func submit(_ record: RecordIndex, to pool: LanePool) -> Bool {
         let view = delivery.view(record)
         return pool.pool.submit(
             PushRequest(
-                tag: UInt64(record),
+                tag: UInt64(record.rawValue),
                 address: view.token,
                 priority: view.priority,
                 expiration: view.sentExpirationSeconds,

@@ -1,3 +1,6 @@
+/// Names an activity of the lane.
+typealias ActivityIndex = SlabIndex<ActivitySlot>
+
 /// What a lane knows about one activity. The slot exists while a command of the activity waits or is under way, and
 /// while the activity has a wait, such as the spacing after its last push.
 struct ActivitySlot: BitwiseCopyable {
@@ -10,13 +13,13 @@ struct ActivitySlot: BitwiseCopyable {
     private(set) var serviceFaultCount: UInt8 = 0
     fileprivate let identifierBlock: Arena.Block
     fileprivate let identifierByteCount: Int
-    /// The command that is being worked on; `.max`: none.
-    fileprivate(set) var currentCommand: UInt32 = .max
+    /// The command that is being worked on; `.null`: none.
+    fileprivate(set) var currentCommand = RecordIndex.null
     var waitingList = WaitingList()
     var riderAwaitingCarrier = RiderAwaitingCarrier()
     /// The slot of the last command whose alert a newer state of this activity carried. The index is used
     /// only to prefetch that slot, so the slot may have been freed.
-    var lastRider: UInt32 = .max
+    var lastRider = RecordIndex.null
     /// The pool of the activity's pushes, or `unknownEnvironment` while the activity's environment is not known.
     var poolKind = PoolKey.Kind.unknownEnvironment
     /// The pool from which the current command took its credit. It differs from `poolKind` until the credit is moved:
@@ -87,9 +90,9 @@ struct Activities: ~Copyable {
     private let seed: UInt64
     private var timers: TimerWheel
     /// Activities whose timers fired and whose next step has not run yet.
-    private var dueActivities: IndexQueue<UInt32>
-    private var activitiesQueuedToBegin: IndexQueue<UInt32>
-    private var activitiesAwaitingReadAhead: IndexQueue<UInt32>
+    private var dueActivities: IndexQueue<ActivityIndex>
+    private var activitiesQueuedToBegin: IndexQueue<ActivityIndex>
+    private var activitiesAwaitingReadAhead: IndexQueue<ActivityIndex>
 
     init(limit: Int, seed: UInt64, now: Moment) {
         slots = Slab(limit: limit)
@@ -106,15 +109,15 @@ struct Activities: ~Copyable {
     /// queues and in the table. In the worst case the table has just doubled.
     static var bytesPerActivity: Int { Slab<ActivitySlot>.strideBytes + 64 + 24 + 4 * 16 + 16 }
 
-    subscript(_ activity: UInt32) -> ActivitySlot {
+    subscript(_ activity: ActivityIndex) -> ActivitySlot {
         unsafeAddress { slots.address(of: activity) }
         unsafeMutableAddress { slots.mutableAddress(of: activity) }
     }
 
     /// Returns the activity's slot. The pointer is valid until the next allocation.
-    func address(of activity: UInt32) -> UnsafePointer<ActivitySlot> { slots.address(of: activity) }
+    func address(of activity: ActivityIndex) -> UnsafePointer<ActivitySlot> { slots.address(of: activity) }
 
-    mutating func findOrAdd(_ appIndex: UInt16, _ identifier: UnsafeRawBufferPointer) -> UInt32 {
+    mutating func findOrAdd(_ appIndex: UInt16, _ identifier: UnsafeRawBufferPointer) -> ActivityIndex {
         let hash = activityHash(seed: seed, appIndex: appIndex, identifier: identifier)
         let existingActivity = table.find(hash) { index in
             slots[index].appIndex == appIndex && isEqual(slots[index].identifier, identifier)
@@ -134,7 +137,7 @@ struct Activities: ~Copyable {
         return index
     }
 
-    mutating func remove(_ activity: UInt32) {
+    mutating func remove(_ activity: ActivityIndex) {
         let slot = slots.address(of: activity)
         precondition(slot.pointee.phase == .idle && slot.pointee.waitingList.isEmpty)
         table.remove(slot.pointee.hash, index: activity)
@@ -147,7 +150,7 @@ struct Activities: ~Copyable {
     /// Enters a phase that has no timer (R7). Inlined: where the phase is a constant, the compiler removes the tests
     /// for the other phases.
     @inline(__always)
-    mutating func enter(_ phase: ActivityPhase, _ activity: UInt32) {
+    mutating func enter(_ phase: ActivityPhase, _ activity: ActivityIndex) {
         precondition(!phase.hasTimer)
         changePhase(to: phase, activity)
         switch phase {
@@ -158,7 +161,7 @@ struct Activities: ~Copyable {
     }
 
     /// Enters a phase that ends when its timer fires.
-    mutating func enter(_ phase: ActivityPhase, _ activity: UInt32, untilMilliseconds: Int64) {
+    mutating func enter(_ phase: ActivityPhase, _ activity: ActivityIndex, untilMilliseconds: Int64) {
         precondition(phase.hasTimer)
         changePhase(to: phase, activity)
         timers.set(activity, dueMilliseconds: untilMilliseconds)
@@ -166,14 +169,14 @@ struct Activities: ~Copyable {
 
     /// Makes a command the current command of an idle activity, in a phase with a credit.
     @inline(__always)
-    mutating func enter(_ phase: ActivityPhase, _ activity: UInt32, with record: UInt32) {
+    mutating func enter(_ phase: ActivityPhase, _ activity: ActivityIndex, with record: RecordIndex) {
         precondition(slots[activity].phase == .idle && phase.holdsCredit)
         enter(phase, activity)
         slots[activity].currentCommand = record
     }
 
     @inline(__always)
-    private mutating func changePhase(to next: ActivityPhase, _ activity: UInt32) {
+    private mutating func changePhase(to next: ActivityPhase, _ activity: ActivityIndex) {
         let slot = slots.mutableAddress(of: activity)
         precondition(
             slot.pointee.phase.canChange(to: next),
@@ -181,11 +184,11 @@ struct Activities: ~Copyable {
         )
         if slot.pointee.phase.hasTimer { timers.clear(activity) }
         slot.pointee.phase = next
-        if !next.mayHaveCurrentCommand { slot.pointee.currentCommand = .max }
+        if !next.mayHaveCurrentCommand { slot.pointee.currentCommand = .null }
     }
 
     /// Takes the next activity out of the queue of those that begin a command, and makes it idle; nil if none waits.
-    mutating func popActivityQueuedToBegin() -> UInt32? {
+    mutating func popActivityQueuedToBegin() -> ActivityIndex? {
         guard let activity = activitiesQueuedToBegin.popFirst() else { return nil }
         enter(.idle, activity)
         return activity
@@ -193,7 +196,7 @@ struct Activities: ~Copyable {
 
     /// Takes the next activity out of the queue of those that wait for the end of reading ahead, and makes it idle; nil
     /// if none waits.
-    mutating func popActivityAwaitingReadAhead() -> UInt32? {
+    mutating func popActivityAwaitingReadAhead() -> ActivityIndex? {
         guard let activity = activitiesAwaitingReadAhead.popFirst() else { return nil }
         enter(.idle, activity)
         return activity
@@ -205,7 +208,7 @@ struct Activities: ~Copyable {
 
     /// Removes and returns the next activity whose timer fired. The activity is still in the phase that had
     /// the timer.
-    mutating func popDueActivity() -> UInt32? { dueActivities.popFirst() }
+    mutating func popDueActivity() -> ActivityIndex? { dueActivities.popFirst() }
 
     /// When the next timer may fire, a monotonic time; nil if no timer is set. Each turn of a lane asks this, so only
     /// 16 slots are searched. If they are empty, the lane wakes after 128 ms and asks again.

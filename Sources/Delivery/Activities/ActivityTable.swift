@@ -5,7 +5,7 @@
 struct ActivityTable: ~Copyable {
     private struct Bucket: BitwiseCopyable {
         var hash: UInt64
-        var index: UInt32
+        var index: ActivityIndex
     }
 
     private var buckets: UnsafeMutablePointer<Bucket>
@@ -20,16 +20,16 @@ struct ActivityTable: ~Copyable {
 
     deinit { buckets.deallocate() }
 
-    func find(_ hash: UInt64, where isSame: (UInt32) -> Bool) -> UInt32? {
+    func find(_ hash: UInt64, where isSame: (ActivityIndex) -> Bool) -> ActivityIndex? {
         var position = Int(truncatingIfNeeded: hash) & (capacity - 1)
-        while buckets[position].index != .max {
+        while buckets[position].index != .null {
             if buckets[position].hash == hash, isSame(buckets[position].index) { return buckets[position].index }
             position = (position + 1) & (capacity - 1)
         }
         return nil
     }
 
-    mutating func insert(_ hash: UInt64, index: UInt32) {
+    mutating func insert(_ hash: UInt64, index: ActivityIndex) {
         if (count + 1) * 2 > capacity { grow() }
         insertUnchecked(Bucket(hash: hash, index: index))
         count += 1
@@ -37,16 +37,16 @@ struct ActivityTable: ~Copyable {
 
     /// Removes an entry. Later entries of the same probe sequence move back into the free bucket, so that the
     /// table needs no placeholders for removed entries.
-    mutating func remove(_ hash: UInt64, index: UInt32) {
+    mutating func remove(_ hash: UInt64, index: ActivityIndex) {
         var freePosition = Int(truncatingIfNeeded: hash) & (capacity - 1)
         while buckets[freePosition].index != index {
-            precondition(buckets[freePosition].index != .max, "the table does not hold the activity to remove")
+            precondition(buckets[freePosition].index != .null, "the table does not hold the activity to remove")
             freePosition = (freePosition + 1) & (capacity - 1)
         }
         var position = freePosition
         while true {
             position = (position + 1) & (capacity - 1)
-            guard buckets[position].index != .max else { break }
+            guard buckets[position].index != .null else { break }
             let homePosition = Int(truncatingIfNeeded: buckets[position].hash) & (capacity - 1)
             let distanceFromHome = (position - homePosition) & (capacity - 1)
             let distanceFromFreePosition = (position - freePosition) & (capacity - 1)
@@ -61,7 +61,7 @@ struct ActivityTable: ~Copyable {
 
     private func insertUnchecked(_ bucket: Bucket) {
         var position = Int(truncatingIfNeeded: bucket.hash) & (capacity - 1)
-        while buckets[position].index != .max { position = (position + 1) & (capacity - 1) }
+        while buckets[position].index != .null { position = (position + 1) & (capacity - 1) }
         buckets[position] = bucket
     }
 
@@ -71,13 +71,13 @@ struct ActivityTable: ~Copyable {
         capacity *= 2
         buckets = .allocate(capacity: capacity)
         buckets.initialize(repeating: Self.emptyBucket, count: capacity)
-        for position in 0..<oldCapacity where oldBuckets[position].index != .max {
+        for position in 0..<oldCapacity where oldBuckets[position].index != .null {
             insertUnchecked(oldBuckets[position])
         }
         oldBuckets.deallocate()
     }
 
-    private static var emptyBucket: Bucket { Bucket(hash: 0, index: .max) }
+    private static var emptyBucket: Bucket { Bucket(hash: 0, index: .null) }
 }
 
 /// Mixes an app's index and an activity's id into a hash for the table. If two hashes are equal, the ids themselves are

@@ -47,7 +47,7 @@ extension Delivery {
 
     /// Begins the next command of an idle activity, or makes the activity wait. Removes an activity that has
     /// no command and no wait.
-    mutating func beginNextCommand(of activity: UInt32, now: Moment) {
+    mutating func beginNextCommand(of activity: ActivityIndex, now: Moment) {
         precondition(activities[activity].phase == .idle)
         finishOverdueRider(of: activity, now: now)
         removeStaleCommands(activity, now: now)
@@ -78,7 +78,7 @@ extension Delivery {
 
     /// Sets the activity's pool if its next command brings a token. The token's environment names the pool.
     @inline(__always)
-    private mutating func setPoolKindFromToken(of activity: UInt32) {
+    private mutating func setPoolKindFromToken(of activity: ActivityIndex) {
         let head = activities[activity].waitingList.first
         guard records[head].hasOwnToken else { return }
         activities[activity].poolKind = PoolKey.Kind(records[head].environment)
@@ -86,7 +86,7 @@ extension Delivery {
 
     /// Takes a credit of the activity's pool, or makes the activity wait for a credit.
     /// - Returns: false if the activity waits.
-    mutating func takeCreditOrWait(_ activity: UInt32, now: Moment) -> Bool {
+    mutating func takeCreditOrWait(_ activity: ActivityIndex, now: Moment) -> Bool {
         let poolKey = pools.poolKey(of: activities[activity].appIndex, activities[activity].poolKind)
         guard pools.takeCredit(of: poolKey) else {
             activities.enter(.awaitingCredit, activity)
@@ -101,13 +101,13 @@ extension Delivery {
     /// unknown when the credit was taken.
     /// - Returns: false if that pool has no free credit.
     @inline(__always)
-    mutating func moveCredit(of activity: UInt32, to pool: PoolIdentifier, now: Moment) -> Bool {
+    mutating func moveCredit(of activity: ActivityIndex, to pool: PoolIdentifier, now: Moment) -> Bool {
         let poolKey = PoolKey(pool)
         activities[activity].poolKind = poolKey.kind
         return activities[activity].creditedPoolKind == poolKey.kind || moveCredit(of: activity, to: poolKey, now: now)
     }
 
-    private mutating func moveCredit(of activity: UInt32, to poolKey: PoolKey, now: Moment) -> Bool {
+    private mutating func moveCredit(of activity: ActivityIndex, to poolKey: PoolKey, now: Moment) -> Bool {
         let previousKey = PoolKey(appIndex: poolKey.appIndex, kind: activities[activity].creditedPoolKind)
         guard pools.moveCredit(from: previousKey, to: poolKey) else { return false }
         activities[activity].creditedPoolKind = poolKey.kind
@@ -117,7 +117,7 @@ extension Delivery {
 
     /// Removes commands from the front of the waiting list: finishes those that have expired, and drops those
     /// whose partition is revoked.
-    mutating func removeStaleCommands(_ activity: UInt32, now: Moment) {
+    mutating func removeStaleCommands(_ activity: ActivityIndex, now: Moment) {
         while let record = activities[activity].waitingList.head {
             let isPartitionRevoked = isPartitionRevoked(record)
             guard isPartitionRevoked || records[record].isExpired(now: now) else { return }
@@ -126,7 +126,7 @@ extension Delivery {
         }
     }
 
-    private mutating func expire(_ record: UInt32, now: Moment) {
+    private mutating func expire(_ record: RecordIndex, now: Moment) {
         if case .awaitingBudget = records[record].startDraw { records[record].setReason("startBudget") }
         requeueRider(of: record, now: now)
         finish(record, .expired)
@@ -134,13 +134,13 @@ extension Delivery {
 
     /// Makes the activity pause until the first of its waits ends (`ActivitySlot.pauseEndMilliseconds`), or for a
     /// shorter time if a wait is long. Removes an activity without a wait.
-    private mutating func pause(_ activity: UInt32, now: Moment) {
+    private mutating func pause(_ activity: ActivityIndex, now: Moment) {
         guard let pauseEnd = pauseEndMilliseconds(of: activity, now: now) else { return activities.remove(activity) }
         activities.enter(.paused, activity, untilMilliseconds: pauseEnd)
     }
 
     @inline(__always)
-    private func pauseEndMilliseconds(of activity: UInt32, now: Moment) -> Int64? {
+    private func pauseEndMilliseconds(of activity: ActivityIndex, now: Moment) -> Int64? {
         let slot = activities.address(of: activity)
         let spacingEndMilliseconds = slot.pointee.spacingEndMilliseconds
         // The fast path: nearly always the activity has a short spacing or no wait at all.
@@ -151,7 +151,7 @@ extension Delivery {
     }
 
     @inline(never)
-    private func slowPathPauseEndMilliseconds(of activity: UInt32, now: Moment) -> Int64? {
+    private func slowPathPauseEndMilliseconds(of activity: ActivityIndex, now: Moment) -> Int64? {
         guard let pauseEnd = activities[activity].pauseEndMilliseconds(now: now) else { return nil }
         // A command that arrives during a long pause must be deferred (`deferOverdueCommands`). So the pause ends
         // early, and the activity is checked again.
@@ -161,7 +161,7 @@ extension Delivery {
 
     /// Ends the work on the current command: returns its credit and begins the activity's next command. The caller has
     /// finished the command, replaced it, put it back, or made it wait for a carrier.
-    mutating func endCurrentCommand(_ activity: UInt32, now: Moment) {
+    mutating func endCurrentCommand(_ activity: ActivityIndex, now: Moment) {
         let hadCredit = activities[activity].phase.holdsCredit
         activities.enter(.idle, activity)
         if hadCredit { returnCredit(of: activity, now: now) }
@@ -170,7 +170,7 @@ extension Delivery {
 
     /// Drops a current command that must wait or needs another attempt. Its partition was revoked, so the next owner
     /// reads the command again.
-    mutating func dropCurrentCommand(of activity: UInt32, now: Moment) {
+    mutating func dropCurrentCommand(of activity: ActivityIndex, now: Moment) {
         let (record, hadCredit) = (activities[activity].currentCommand, activities[activity].phase.holdsCredit)
         // `enter` comes first, because it clears the current command. Otherwise `drop`, which puts the record's rider
         // back, would compare the rider's alert with an alert that is no longer under way.
@@ -181,7 +181,7 @@ extension Delivery {
     }
 
     /// Returns the activity's credit to its pool, and begins activities that wait for one.
-    mutating func returnCredit(of activity: UInt32, now: Moment) {
+    mutating func returnCredit(of activity: ActivityIndex, now: Moment) {
         let poolKey = PoolKey(
             appIndex: activities[activity].appIndex,
             kind: activities[activity].creditedPoolKind
@@ -196,7 +196,7 @@ extension Delivery {
         // free credits are taken or no activity waits.
         while let activity = pools.popActivityForFreeCredit(of: poolKey) {
             precondition(activities[activity].phase == .awaitingCredit)
-            if activities[activity].currentCommand != .max {
+            if activities[activity].currentCommand != .null {
                 retryCurrentCommand(activity, now: now)
             } else {
                 activities.enter(.idle, activity)
@@ -208,7 +208,7 @@ extension Delivery {
     /// Returns the activity whose current command this record is. Traps if the activity is not in the phase
     /// that the caller expects.
     @inline(__always)
-    func activity(ofCurrent record: UInt32, in phase: ActivityPhase) -> UInt32 {
+    func activity(ofCurrent record: RecordIndex, in phase: ActivityPhase) -> ActivityIndex {
         let activity = records[record].activity
         let slot = activities.address(of: activity)
         precondition(slot.pointee.phase == phase && slot.pointee.currentCommand == record)
@@ -216,10 +216,13 @@ extension Delivery {
     }
 
     /// Whether a record's partition is being revoked, or the assignment that the record came with has ended.
-    public func isPartitionRevoked(_ record: UInt32) -> Bool {
+    public func isPartitionRevoked(_ record: RecordIndex) -> Bool {
         let slot = records.address(of: record)
         guard
-            let partition = partitions.partition(slot.pointee.partition, assignmentEpoch: slot.pointee.assignmentEpoch)
+            let partition = partitions.partition(
+                slot.pointee.partitionIndex,
+                assignmentEpoch: slot.pointee.assignmentEpoch
+            )
         else {
             return true
         }
@@ -227,9 +230,9 @@ extension Delivery {
     }
 
     /// Whether a record's partition is being revoked, and the assignment that the record came with has not ended.
-    public func isPartitionBeingRevoked(_ record: UInt32) -> Bool {
+    public func isPartitionBeingRevoked(_ record: RecordIndex) -> Bool {
         let slot = records.address(of: record)
-        let partition = partitions.partition(slot.pointee.partition, assignmentEpoch: slot.pointee.assignmentEpoch)
+        let partition = partitions.partition(slot.pointee.partitionIndex, assignmentEpoch: slot.pointee.assignmentEpoch)
         return partition.map { $0.pointee.phase == .revoking } ?? false
     }
 }

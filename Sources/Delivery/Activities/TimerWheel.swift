@@ -8,12 +8,12 @@ struct TimerWheel: ~Copyable {
 
     private struct Timer: BitwiseCopyable {
         var dueMilliseconds: Int64
-        var next: UInt32
-        var previous: UInt32
+        var next: ActivityIndex
+        var previous: ActivityIndex
         var slot: UInt32
     }
 
-    private var slots: UnsafeMutablePointer<UInt32>
+    private var slots: UnsafeMutablePointer<ActivityIndex>
     private var timers: UnsafeMutablePointer<Timer>
     private var capacity: Int
     /// The wheel has fired all slots up to and including this tick (a monotonic time divided by
@@ -23,7 +23,7 @@ struct TimerWheel: ~Copyable {
 
     init(startMilliseconds: Int64) {
         slots = .allocate(capacity: Self.slotCount)
-        slots.initialize(repeating: .max, count: Self.slotCount)
+        slots.initialize(repeating: .null, count: Self.slotCount)
         capacity = 1024
         timers = .allocate(capacity: capacity)
         timers.initialize(repeating: Self.unsetTimer, count: capacity)
@@ -35,38 +35,45 @@ struct TimerWheel: ~Copyable {
         timers.deallocate()
     }
 
-    func isSet(_ index: UInt32) -> Bool { Int(index) < capacity && timers[Int(index)].slot != .max }
+    func isSet(_ index: ActivityIndex) -> Bool {
+        Int(index.rawValue) < capacity && timers[Int(index.rawValue)].slot != .max
+    }
 
-    mutating func set(_ index: UInt32, dueMilliseconds: Int64) {
-        if Int(index) >= capacity { grow(toHold: Int(index)) }
-        precondition(timers[Int(index)].slot == .max, "an activity has one timer")
+    mutating func set(_ index: ActivityIndex, dueMilliseconds: Int64) {
+        if Int(index.rawValue) >= capacity { grow(toHold: Int(index.rawValue)) }
+        precondition(timers[Int(index.rawValue)].slot == .max, "an activity has one timer")
         // Use the slot after the one that contains the due time. A slot fires when its span begins, and a
         // timer must not fire early.
         let dueTick = max(dueMilliseconds / Self.slotMilliseconds + 1, firedTick + 1)
         let tick = min(dueTick, firedTick + Int64(Self.slotCount) - 1)
         let slot = Int(tick) & (Self.slotCount - 1)
         let first = slots[slot]
-        timers[Int(index)] = Timer(dueMilliseconds: dueMilliseconds, next: first, previous: .max, slot: UInt32(slot))
-        if first != .max { timers[Int(first)].previous = index }
+        timers[Int(index.rawValue)] = Timer(
+            dueMilliseconds: dueMilliseconds,
+            next: first,
+            previous: .null,
+            slot: UInt32(slot)
+        )
+        if first != .null { timers[Int(first.rawValue)].previous = index }
         slots[slot] = index
         count += 1
     }
 
-    mutating func clear(_ index: UInt32) {
+    mutating func clear(_ index: ActivityIndex) {
         guard isSet(index) else { return }
-        let timer = timers[Int(index)]
-        if timer.previous == .max {
+        let timer = timers[Int(index.rawValue)]
+        if timer.previous == .null {
             slots[Int(timer.slot)] = timer.next
         } else {
-            timers[Int(timer.previous)].next = timer.next
+            timers[Int(timer.previous.rawValue)].next = timer.next
         }
-        if timer.next != .max { timers[Int(timer.next)].previous = timer.previous }
-        timers[Int(index)] = Self.unsetTimer
+        if timer.next != .null { timers[Int(timer.next.rawValue)].previous = timer.previous }
+        timers[Int(index.rawValue)] = Self.unsetTimer
         count -= 1
     }
 
     /// Appends the due activities of all slots that have begun by `nowMilliseconds` to `dueIndices`.
-    mutating func fire(nowMilliseconds: Int64, into dueIndices: inout IndexQueue<UInt32>) {
+    mutating func fire(nowMilliseconds: Int64, into dueIndices: inout IndexQueue<ActivityIndex>) {
         let nowTick = nowMilliseconds / Self.slotMilliseconds
         guard nowTick > firedTick else { return }
         if count == 0 {
@@ -91,17 +98,21 @@ struct TimerWheel: ~Copyable {
         guard count > 0 else { return nil }
         for ahead in 1...slotsSearchedMax {
             let tick = firedTick + Int64(ahead)
-            if slots[Int(tick) & (Self.slotCount - 1)] != .max { return tick * Self.slotMilliseconds }
+            if slots[Int(tick) & (Self.slotCount - 1)] != .null { return tick * Self.slotMilliseconds }
         }
         return (firedTick + Int64(slotsSearchedMax)) * Self.slotMilliseconds
     }
 
-    private mutating func fireSlot(_ slot: Int, nowMilliseconds: Int64, into dueIndices: inout IndexQueue<UInt32>) {
+    private mutating func fireSlot(
+        _ slot: Int,
+        nowMilliseconds: Int64,
+        into dueIndices: inout IndexQueue<ActivityIndex>
+    ) {
         var index = slots[slot]
-        slots[slot] = .max
-        while index != .max {
-            let timer = timers[Int(index)]
-            timers[Int(index)] = Self.unsetTimer
+        slots[slot] = .null
+        while index != .null {
+            let timer = timers[Int(index.rawValue)]
+            timers[Int(index.rawValue)] = Self.unsetTimer
             count -= 1
             if timer.dueMilliseconds <= nowMilliseconds {
                 dueIndices.append(index)
@@ -123,5 +134,5 @@ struct TimerWheel: ~Copyable {
         capacity = newCapacity
     }
 
-    private static var unsetTimer: Timer { Timer(dueMilliseconds: 0, next: .max, previous: .max, slot: .max) }
+    private static var unsetTimer: Timer { Timer(dueMilliseconds: 0, next: .null, previous: .null, slot: .max) }
 }

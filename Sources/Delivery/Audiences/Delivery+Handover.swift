@@ -9,7 +9,7 @@ import LiveActivity
 extension Delivery {
     /// Queues a newly received command to an audience for the core of audiences.
     mutating func handOver(
-        _ record: UInt32,
+        _ record: RecordIndex,
         _ command: Command,
         from value: UnsafeRawBufferPointer,
         trace: UnsafeRawBufferPointer,
@@ -42,7 +42,7 @@ extension Delivery {
     ///
     /// A command that is read again because Redis lost data waits while `membersAreComplete` is false. Newer commands
     /// do not wait behind it.
-    public var nextHandover: UInt32? {
+    public var nextHandover: RecordIndex? {
         guard !isReadingAhead else { return nil }
         return handovers.first ?? (membersAreComplete ? rereadHandovers.first : nil)
     }
@@ -59,7 +59,7 @@ extension Delivery {
     ///   - reason: the reason in the command's result; at most 64 bytes are kept.
     ///   - admittedAtMilliseconds: when the command was admitted, UNIX milliseconds; -1: it was not.
     public mutating func handoverEnded(
-        _ record: UInt32,
+        _ record: RecordIndex,
         _ ending: HandoverResult,
         reason: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0),
         admittedAtMilliseconds: Int64 = -1,

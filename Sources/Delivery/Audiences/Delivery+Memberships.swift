@@ -80,7 +80,7 @@ extension Delivery {
     /// are notified even if the held command fails, or if a crash makes another worker read the registration
     /// again.
     /// - Returns: whether the registration must wait: for the change, or to be made again because Redis had no room.
-    mutating func beginMembershipChange(_ record: UInt32, _ reply: Reply, now: Moment) -> Bool {
+    mutating func beginMembershipChange(_ record: RecordIndex, _ reply: Reply, now: Moment) -> Bool {
         let slot = records.address(of: record)
         if reply.verdict == .full {
             // The lane makes the registration again later, for one of two reasons: too many audiences do not know yet
@@ -127,7 +127,7 @@ extension Delivery {
     }
 
     private mutating func continueAfterMembershipChange(
-        _ record: UInt32,
+        _ record: RecordIndex,
         _ nextStep: PendingMembershipChanges.NextStep,
         now: Moment
     ) {

@@ -100,7 +100,7 @@ extension ChangingMember {
         self.init(record: ticket.record, appIndex: ticket.appIndex, kind: kind)
     }
 
-    init(_ record: UInt32, _ slot: RecordSlot, _ kind: StoreSubjectKind) {
+    init(_ record: RecordIndex, _ slot: RecordSlot, _ kind: StoreSubjectKind) {
         self.init(record: record, appIndex: slot.appIndex, kind: kind)
     }
 }

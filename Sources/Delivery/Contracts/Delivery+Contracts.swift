@@ -12,7 +12,7 @@ extension Delivery {
     mutating func rejectIfUndecodable(
         _ command: Command,
         from value: UnsafeRawBufferPointer,
-        index: UInt32,
+        index: RecordIndex,
         record: IncomingRecord
     ) -> Bool {
         let appIndex = records[index].appIndex
@@ -37,7 +37,7 @@ extension Delivery {
         _ appIndex: UInt16,
         from record: IncomingRecord,
         _ value: UnsafeRawBufferPointer,
-        _ index: UInt32
+        _ index: RecordIndex
     ) -> Bool {
         countUndecodableCommand(appIndex)
         let rejectsMismatches = contracts.rejectsMismatches(appIndex)

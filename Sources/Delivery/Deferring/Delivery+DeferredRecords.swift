@@ -28,7 +28,7 @@ extension Delivery {
             RecordSlot(
                 kind: .invalid,
                 topic: deferral.topic,
-                partition: record.partition,
+                partitionIndex: record.partition,
                 assignmentEpoch: partition.pointee.assignmentEpoch,
                 offset: record.offset,
                 sourcePartition: deferral.partition,
@@ -46,7 +46,7 @@ extension Delivery {
 
     /// Restores what a command had when it was deferred, for example its pause, its counts, its claim and the version
     /// of its alert.
-    mutating func restore(_ deferral: Deferral, to record: UInt32, of activity: UInt32?, now: Moment) {
+    mutating func restore(_ deferral: Deferral, to record: RecordIndex, of activity: ActivityIndex?, now: Moment) {
         let activity = activity ?? findOrAddActivity(of: record)
         let pauseMilliseconds = min(deferral.pauseEndMilliseconds - now.wallMilliseconds, Self.pauseMillisecondsMax)
         activities[activity].deferralWait.end(pausingFor: pauseMilliseconds, now: now)

@@ -50,7 +50,7 @@ extension Delivery {
 
     /// Begins to write a command to the deferred topic. The caller has removed the command from its waiting list, or
     /// has made sure that it is no longer its activity's current command.
-    private mutating func deferCommand(_ record: UInt32, _ cause: DeferralCause, now: Moment) {
+    private mutating func deferCommand(_ record: RecordIndex, _ cause: DeferralCause, now: Moment) {
         records.completeBody(of: record)
         writeDefaultIdentifierIfMissing(of: record)
         // Write the timestamp of the command's own version into the body again, because the next reading needs it. An
@@ -67,7 +67,7 @@ extension Delivery {
     /// Notes that the activity expects a deferred command. Newer states then wait for it, if they must
     /// (`awaitsDeferredCommand`). Does nothing if the lane has more activities than its limit of records, because each
     /// wait keeps the slot of an activity. Then only Redis decides which state is the newest.
-    private mutating func awaitDeferredCommand(_ record: UInt32, now: Moment) {
+    private mutating func awaitDeferredCommand(_ record: RecordIndex, now: Moment) {
         guard activities.count <= records.limit else { return }
         let delayMilliseconds = configuration.deferredDelayMilliseconds + DeferralWait.latenessMillisecondsMax
         let (activity, end) = (records[record].activity, now.monotonicMilliseconds + delayMilliseconds)
@@ -82,7 +82,7 @@ extension Delivery {
     /// Defers the current command and begins the activity's next one.
     /// - Parameter pauseMilliseconds: for how long the push must not be tried again; 0: no pause.
     mutating func deferCurrentCommand(
-        of activity: UInt32,
+        of activity: ActivityIndex,
         _ cause: DeferralCause,
         pauseMilliseconds: Int64 = 0,
         now: Moment
@@ -103,7 +103,7 @@ extension Delivery {
     /// wait for it (`StartWait`). Called after the activity's current command was deferred. That command may be read
     /// and deferred again and again. Its successors would stay in the lane all that time, because they come after it.
     private mutating func deferOverdueSuccessors(
-        of activity: UInt32,
+        of activity: ActivityIndex,
         areBehindStart: Bool,
         _ cause: DeferralCause,
         now: Moment
@@ -121,7 +121,7 @@ extension Delivery {
     }
 
     /// Whether a command has been in the lane for so long that it must be deferred if it cannot be sent soon.
-    func isOverdue(_ record: UInt32, now: Moment) -> Bool {
+    func isOverdue(_ record: RecordIndex, now: Moment) -> Bool {
         let slot = records.address(of: record)
         guard !isPartitionRevoked(record) else { return false }
         let defersEarly =
@@ -132,7 +132,10 @@ extension Delivery {
             defersEarly ? Self.shortDeferAfterMilliseconds : .max
         )
         guard
-            let partition = partitions.partition(slot.pointee.partition, assignmentEpoch: slot.pointee.assignmentEpoch),
+            let partition = partitions.partition(
+                slot.pointee.partitionIndex,
+                assignmentEpoch: slot.pointee.assignmentEpoch
+            ),
             let receivedAtMilliseconds = partition.pointee.receiptTimes.receiptMilliseconds(of: slot.pointee.offset)
         else { return false }
         return receivedAtMilliseconds <= now.monotonicMilliseconds - overdueAfterMilliseconds
@@ -141,7 +144,7 @@ extension Delivery {
     /// Whether an admitted start is deferred with its claim, so that the next owner of its partition sends
     /// it: the partition is revoked, and the start's pool is blocked. This lane may lose the partition before
     /// the pool works again.
-    func isDeferredToNextOwner(_ record: UInt32) -> Bool {
+    func isDeferredToNextOwner(_ record: RecordIndex) -> Bool {
         records[record].isStart && isPartitionRevoked(record) && pools.isBlocked(PoolKey(records[record].pool))
     }
 
@@ -151,7 +154,7 @@ extension Delivery {
     /// A start is not queued again. Its draw on the device's budget is already refunded, and only the next
     /// reading of its deferred record draws again.
     /// - Returns: false if the deferral must be produced again.
-    mutating func enqueueAfterFailedDeferral(_ record: UInt32, now: Moment) -> Bool {
+    mutating func enqueueAfterFailedDeferral(_ record: RecordIndex, now: Moment) -> Bool {
         guard !records[record].isStart, !isPartitionRevoked(record),
             records[record].deferral.remainingPauseMilliseconds(now: now) == 0
         else { return false }
@@ -172,7 +175,7 @@ extension Delivery {
 
     /// Defers the overdue commands of an activity that must wait long for its spacing, or for the pause of
     /// its next command. If this command is a start, the overdue commands behind it are deferred too.
-    mutating func deferOverdueCommands(_ activity: UInt32, now: Moment) {
+    mutating func deferOverdueCommands(_ activity: ActivityIndex, now: Moment) {
         let isSpacingLong = exceedsDeferredDelay(
             activities[activity].spacingEndMilliseconds - now.monotonicMilliseconds
         )
@@ -197,20 +200,20 @@ extension Delivery {
 
     /// Whether the activity's wait is so long that its overdue commands are deferred.
     @inline(__always)
-    func isWaitLong(_ activity: UInt32, now: Moment) -> Bool {
+    func isWaitLong(_ activity: ActivityIndex, now: Moment) -> Bool {
         let slot = activities.address(of: activity)
         return exceedsDeferredDelay(slot.pointee.spacingEndMilliseconds - now.monotonicMilliseconds)
             || slot.pointee.deferralWait.isPause && isPauseLong(activity, now: now)
     }
 
-    private func isPauseLong(_ activity: UInt32, now: Moment) -> Bool {
+    private func isPauseLong(_ activity: ActivityIndex, now: Moment) -> Bool {
         guard let head = activities[activity].waitingList.head else { return false }
         return exceedsDeferredDelay(records[head].deferral.remainingPauseMilliseconds(now: now))
     }
 
     /// Whether an activity must not begin its next command yet: a deferred command must be read first, or the
     /// next command was deferred and still pauses.
-    func awaitsDeferredCommand(_ activity: UInt32, now: Moment) -> Bool {
+    func awaitsDeferredCommand(_ activity: ActivityIndex, now: Moment) -> Bool {
         let slot = activities.address(of: activity)
         guard let head = slot.pointee.waitingList.head else { return false }
         let isStart = records[head].isStart
@@ -224,7 +227,7 @@ extension Delivery {
     }
 
     /// Whether the lane expects a deferred start that comes before this update or end.
-    func isStartExpected(before record: UInt32, of activity: UInt32, now: Moment) -> Bool {
+    func isStartExpected(before record: RecordIndex, of activity: ActivityIndex, now: Moment) -> Bool {
         activities[activity].startWait
             .isExpected(before: records[record].version, isEnd: records[record].event == .end, now: now)
     }
@@ -292,7 +295,7 @@ extension Delivery {
         for _ in 0..<pools.activitiesAwaitingCreditCount(of: poolKey) {
             guard let activity = pools.popActivityAwaitingCredit(of: poolKey) else { return }
             let current = activities[activity].currentCommand
-            if current != .max {
+            if current != .null {
                 guard isOverdue(current, now: now) || isDeferredToNextOwner(current) else {
                     pools.appendActivityAwaitingCredit(activity, of: poolKey, now: now)
                     continue

@@ -114,8 +114,8 @@ extension RecordView {
     public var deferral: Deferral {
         Deferral(
             topic: topic,
-            partition: partition,
-            offset: offset,
+            partition: sourcePartition,
+            offset: sourceOffset,
             count: deferralState.count,
             recordTimestampMilliseconds: recordTimestampMilliseconds,
             receivedAtMilliseconds: receivedAtMilliseconds,

@@ -2,7 +2,7 @@ import LiveActivity
 
 /// A member whose audiences a record changes: an activity or a device of one app.
 public struct ChangingMember: Sendable, Hashable, BitwiseCopyable {
-    public let record: UInt32
+    public let record: RecordIndex
     /// The member's app. One tombstone may change members of several apps, because it does not name an app.
     public let appIndex: UInt16
     public let kind: StoreSubjectKind

@@ -11,18 +11,18 @@ public struct Production: Sendable, Equatable, BitwiseCopyable {
     }
 
     public var kind: Kind
-    public var record: UInt32
+    public var record: RecordIndex
 
-    public init(kind: Kind, record: UInt32) {
+    public init(kind: Kind, record: RecordIndex) {
         self.kind = kind
         self.record = record
     }
 
-    public var tag: UInt64 { UInt64(kind.rawValue) << 32 | UInt64(record) }
+    public var tag: UInt64 { UInt64(kind.rawValue) << 32 | UInt64(record.rawValue) }
 
     public init?(tag: UInt64) {
         guard let kind = Kind(rawValue: UInt8(truncatingIfNeeded: tag >> 32)) else { return nil }
-        self.init(kind: kind, record: UInt32(truncatingIfNeeded: tag))
+        self.init(kind: kind, record: RecordIndex(rawValue: UInt32(truncatingIfNeeded: tag)))
     }
 }
 

@@ -37,8 +37,11 @@ public struct RecordView {
     public var httpStatus: UInt16 { slot.httpStatus }
     public var sentTimestamp: Int64 { slot.sentTimestamp }
     public var topic: RecordTopic { slot.topic }
-    public var partition: Int32 { slot.sourcePartition }
-    public var offset: Int64 { slot.sourceOffset }
+    /// The number of the partition from which the record was read; for a deferred command, the one from which it was
+    /// read before its first deferral.
+    public var sourcePartition: Int32 { slot.sourcePartition }
+    /// The record's offset in ``sourcePartition``.
+    public var sourceOffset: Int64 { slot.sourceOffset }
     public var registeredAtMilliseconds: Int64 { slot.registeredAtMilliseconds }
     public var invalidAtMilliseconds: Int64 { slot.invalidAtMilliseconds }
     public var recordTimestampMilliseconds: Int64 { slot.recordTimestampMilliseconds }
@@ -67,6 +70,7 @@ public struct RecordView {
     public var token: UnsafeRawBufferPointer { slot.tokenBytes }
     /// A reason of APNs, of Redis or of Causeway, or the code of the record's fault; empty if there is none.
     public var reason: UnsafeRawBufferPointer { slot.bytes(slot.reason) }
+    /// The fault of an invalid record, in words. Only for a dead letter.
     public var detail: UnsafeRawBufferPointer { slot.bytes(slot.detail) }
     /// The names of the fields that were dropped because the body was too large, separated by commas; empty
     /// if there are none.
@@ -171,5 +175,5 @@ public struct RecordView {
 }
 
 extension Delivery {
-    public func view(_ record: UInt32) -> RecordView { RecordView(records.address(of: record)) }
+    public func view(_ record: RecordIndex) -> RecordView { RecordView(records.address(of: record)) }
 }

@@ -20,7 +20,7 @@ extension Delivery {
     /// If an outcome shows that the activity began, lives or has ended, reports this to the timetable at once. For the
     /// end of a lifetime and for a final restart, the report waits until the result is acknowledged
     /// (`FollowUps.endLife`).
-    mutating func reportLifetimeEvent(of record: UInt32, _ outcome: Outcome) {
+    mutating func reportLifetimeEvent(of record: RecordIndex, _ outcome: Outcome) {
         let slot = records.address(of: record)
         guard slot.pointee.isLifetimeCommand || slot.pointee.kind == .command && mayBeInTimetable(of: slot) else {
             return
@@ -188,7 +188,7 @@ extension Delivery {
     }
 
     /// Continues a record after its event is in the timetable, or after Redis refused the event.
-    mutating func continueAfterLifetimeEvent(_ record: UInt32) {
+    mutating func continueAfterLifetimeEvent(_ record: RecordIndex) {
         let stage = records[record].stage
         acknowledge(record)
         switch stage {
@@ -200,7 +200,7 @@ extension Delivery {
 
     /// Whether a registration must report to the timetable: the registration proves that its activity is alive, and the
     /// default policy of its app limits the lifetime.
-    func mustReportLife(ofRegistration record: UInt32, now: Moment) -> Bool {
+    func mustReportLife(ofRegistration record: RecordIndex, now: Moment) -> Bool {
         let slot = records.address(of: record)
         return policies.limitsLifetimes && slot.pointee.device.count == 0
             && defaultLifetimeMilliseconds(slot.pointee.appIndex) > 0
@@ -218,7 +218,7 @@ extension Delivery {
     /// Redis does not learn the version of two kinds of starts: of a start that is too old, because Redis should call
     /// its updates `expired`; and of a restart after a lifetime, because any end of the producer supersedes it.
     mutating func settleRereadStart(
-        _ record: UInt32,
+        _ record: RecordIndex,
         _ command: Command,
         from value: UnsafeRawBufferPointer,
         now: Moment
@@ -243,7 +243,7 @@ extension Delivery {
     /// Asks Redis whether the timetable still has what this command is about: the life that it ends, or the
     /// entry that waits for this start. The command enters its activity's waiting list only after the reply.
     mutating func beginLifetimeCommand(
-        _ record: UInt32,
+        _ record: RecordIndex,
         _ command: Command,
         from value: UnsafeRawBufferPointer,
         trace: UnsafeRawBufferPointer,
@@ -257,7 +257,7 @@ extension Delivery {
         queueStoreCall(.checkLifetime, record)
     }
 
-    mutating func handleLifetimeCheck(_ record: UInt32, hasEnded: Bool, now: Moment) {
+    mutating func handleLifetimeCheck(_ record: RecordIndex, hasEnded: Bool, now: Moment) {
         let activity = findOrAddActivity(of: record)
         if isPartitionRevoked(record) {
             drop(record, now: now)
@@ -281,13 +281,13 @@ extension Delivery {
     }
 
     /// Whether a start or an end of the producer is the activity's current command or waits.
-    private func hasProducerStartOrEnd(_ activity: UInt32) -> Bool {
-        func isStartOrEnd(_ record: UInt32) -> Bool {
+    private func hasProducerStartOrEnd(_ activity: ActivityIndex) -> Bool {
+        func isStartOrEnd(_ record: RecordIndex) -> Bool {
             let slot = records.address(of: record)
             return slot.pointee.event != .update && !slot.pointee.isLifetimeCommand
         }
         let slot = activities.address(of: activity)
-        if slot.pointee.currentCommand != .max, isStartOrEnd(slot.pointee.currentCommand) { return true }
+        if slot.pointee.currentCommand != .null, isStartOrEnd(slot.pointee.currentCommand) { return true }
         var waitingRecord = slot.pointee.waitingList.head
         while let record = waitingRecord {
             if isStartOrEnd(record) { return true }
@@ -301,7 +301,12 @@ extension Delivery {
     /// update is read later. An update that is newer gets the outcome `ended`, unless it was waiting before the end.
     /// Any start, and any end of the producer, replaces the end of a lifetime.
     /// - Returns: false if a waiting command superseded the record and its slot is freed.
-    mutating func mergeInvolvingLifetimeEnd(_ record: UInt32, with tail: UInt32, of activity: UInt32, now: Moment)
+    mutating func mergeInvolvingLifetimeEnd(
+        _ record: RecordIndex,
+        with tail: RecordIndex,
+        of activity: ActivityIndex,
+        now: Moment
+    )
         -> Bool
     {
         guard records[tail].isLifetimeEnd else {
@@ -343,7 +348,7 @@ extension Delivery {
     }
 
     /// Puts the current command, which is the end of a lifetime, behind all waiting commands.
-    mutating func putBackLifetimeEnd(_ end: UInt32, of activity: UInt32, now: Moment) {
+    mutating func putBackLifetimeEnd(_ end: RecordIndex, of activity: ActivityIndex, now: Moment) {
         guard let tail = activities[activity].waitingList.tail, records[tail].isLifetimeEnd else {
             return activities[activity].waitingList.append(end, in: &records)
         }

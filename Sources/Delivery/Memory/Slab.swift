@@ -1,6 +1,6 @@
 import CProcessor
 
-/// Stores elements of one trivial type, named by index. The memory grows to `limit` and never shrinks, and an
+/// Stores elements of one trivial type, named by ``SlabIndex``. The memory grows to `limit` and never shrinks, and an
 /// element keeps its index. (R3)
 ///
 /// The index of a freed element is used again, so an index must not be used after a free, except to prefetch. The core
@@ -15,7 +15,7 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
     /// line, the header begins on a cache line.
     private var storage: UnsafeMutableRawPointer
     private var capacity: Int
-    private var firstFreeIndex: UInt32 = .max
+    private var firstFree = SlabIndex<Element>.null
     private var everUsedCount = 0
     public private(set) var count = 0
     public let limit: Int
@@ -44,19 +44,19 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
 
     /// Allocates an element. Inlined, so that a large element is built in place and not copied.
     @inline(__always)
-    package mutating func allocate(_ element: @autoclosure () -> Element) -> UInt32 {
+    package mutating func allocate(_ element: @autoclosure () -> Element) -> SlabIndex<Element> {
         precondition(count < limit, "the slab was asked for more than its limit")
         count += 1
-        let index: UInt32
-        if firstFreeIndex != .max {
-            index = firstFreeIndex
-            firstFreeIndex = header(of: index)
+        let index: SlabIndex<Element>
+        if firstFree != .null {
+            index = firstFree
+            firstFree = SlabIndex(rawValue: header(of: index))
             // Prefetch the element that is allocated next. It may have been used long ago, and its cache line may have
             // been evicted.
-            prefetch(firstFreeIndex)
+            prefetch(firstFree)
         } else {
             if everUsedCount == capacity { grow() }
-            index = UInt32(everUsedCount)
+            index = SlabIndex(rawValue: UInt32(everUsedCount))
             everUsedCount += 1
         }
         setHeader(of: index, to: Self.inUseHeader)
@@ -64,38 +64,41 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
         return index
     }
 
-    package mutating func free(_ index: UInt32) {
+    package mutating func free(_ index: SlabIndex<Element>) {
         precondition(isInUse(index), "a record was freed twice")
-        setHeader(of: index, to: firstFreeIndex)
-        firstFreeIndex = index
+        setHeader(of: index, to: firstFree.rawValue)
+        firstFree = index
         count -= 1
     }
 
-    public func isInUse(_ index: UInt32) -> Bool { Int(index) < everUsedCount && header(of: index) == Self.inUseHeader }
-
-    private func header(of index: UInt32) -> UInt32 {
-        storage.load(fromByteOffset: Int(index) &* Self.strideBytes, as: UInt32.self)
+    public func isInUse(_ index: SlabIndex<Element>) -> Bool {
+        Int(index.rawValue) < everUsedCount && header(of: index) == Self.inUseHeader
     }
 
-    private func setHeader(of index: UInt32, to header: UInt32) {
-        storage.storeBytes(of: header, toByteOffset: Int(index) &* Self.strideBytes, as: UInt32.self)
+    private func header(of index: SlabIndex<Element>) -> UInt32 {
+        storage.load(fromByteOffset: Int(index.rawValue) &* Self.strideBytes, as: UInt32.self)
     }
 
-    private func elementAddress(of index: UInt32) -> UnsafeMutablePointer<Element> {
-        (storage + (Int(index) &* Self.strideBytes &+ Self.elementOffsetBytes)).assumingMemoryBound(to: Element.self)
+    private func setHeader(of index: SlabIndex<Element>, to header: UInt32) {
+        storage.storeBytes(of: header, toByteOffset: Int(index.rawValue) &* Self.strideBytes, as: UInt32.self)
+    }
+
+    private func elementAddress(of index: SlabIndex<Element>) -> UnsafeMutablePointer<Element> {
+        (storage + (Int(index.rawValue) &* Self.strideBytes &+ Self.elementOffsetBytes))
+            .assumingMemoryBound(to: Element.self)
     }
 
     /// Prefetches the first cache lines of an element that will be read soon. The element may be free, and
     /// the index may be out of range.
-    func prefetch(_ index: UInt32) {
-        guard Int(index) < everUsedCount else { return }
-        let start = storage + Int(index) &* Self.strideBytes
+    func prefetch(_ index: SlabIndex<Element>) {
+        guard Int(index.rawValue) < everUsedCount else { return }
+        let start = storage + Int(index.rawValue) &* Self.strideBytes
         CProcessor_prefetch(start)
         CProcessor_prefetch(start + Self.cacheLineBytes)
         CProcessor_prefetch(start + 2 * Self.cacheLineBytes)
     }
 
-    public subscript(_ index: UInt32) -> Element {
+    public subscript(_ index: SlabIndex<Element>) -> Element {
         unsafeAddress {
             precondition(isInUse(index))
             return UnsafePointer(elementAddress(of: index))
@@ -107,15 +110,24 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
     }
 
     /// Returns the address of an element, which is valid until the next allocation.
-    public func address(of index: UInt32) -> UnsafePointer<Element> {
+    public func address(of index: SlabIndex<Element>) -> UnsafePointer<Element> {
         precondition(isInUse(index))
         return UnsafePointer(elementAddress(of: index))
     }
 
     /// Returns the address of an element, which is valid until the next allocation.
-    public mutating func mutableAddress(of index: UInt32) -> UnsafeMutablePointer<Element> {
+    public mutating func mutableAddress(of index: SlabIndex<Element>) -> UnsafeMutablePointer<Element> {
         precondition(isInUse(index))
         return elementAddress(of: index)
+    }
+
+    /// Calls `body` for each element, for example to free what the elements own. Not for hot loops: outside this module
+    /// it is not specialized.
+    package func forEachInUse(_ body: (Element) -> Void) {
+        for rawIndex in 0..<indexBound {
+            let index = SlabIndex<Element>(rawValue: rawIndex)
+            if isInUse(index) { body(self[index]) }
+        }
     }
 
     private mutating func grow() {
@@ -130,6 +142,6 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
         capacity = newCapacity
     }
 
-    /// Neither an index nor `.max`, which ends the list of free elements.
+    /// Neither an index nor `SlabIndex.null`, which ends the list of free elements.
     private static var inUseHeader: UInt32 { .max - 1 }
 }

@@ -75,9 +75,12 @@ extension Delivery {
     public mutating func beginRevoking(_ index: UInt32, now: Moment) {
         guard let partition = partitions[index], partition.pointee.phase == .assigned else { return }
         partition.pointee.phase = .revoking
-        for record in 0..<records.indexBound where records.isInUse(record) {
+        for rawIndex in 0..<records.indexBound {
+            let record = RecordIndex(rawValue: rawIndex)
+            guard records.isInUse(record) else { continue }
             let slot = records.address(of: record)
-            guard slot.pointee.partition == index, slot.pointee.assignmentEpoch == partition.pointee.assignmentEpoch
+            guard slot.pointee.partitionIndex == index,
+                slot.pointee.assignmentEpoch == partition.pointee.assignmentEpoch
             else { continue }
             dropUnlessUnderWay(record, now: now)
         }
@@ -88,7 +91,7 @@ extension Delivery {
     /// Drops a record of a revoked partition, unless a step of it is under way. A start that backs off is not
     /// dropped: Redis admitted it, and only the holder of its claim may send it. If the start's pool is blocked, the
     /// start is deferred together with the claim.
-    private mutating func dropUnlessUnderWay(_ record: UInt32, now: Moment) {
+    private mutating func dropUnlessUnderWay(_ record: RecordIndex, now: Moment) {
         let slot = records.address(of: record)
         let activity = slot.pointee.activity
         switch slot.pointee.stage {

@@ -33,8 +33,8 @@ final class PoolTable {
     static let blockedCreditsMax = 64
 
     private struct PoolState: ~Copyable {
-        var readyPushes: IndexQueue<UInt32>
-        var activitiesAwaitingCredit: IndexQueue<UInt32>
+        var readyPushes: IndexQueue<RecordIndex>
+        var activitiesAwaitingCredit: IndexQueue<ActivityIndex>
         /// The number of credits in use. An activity takes a credit before its command is admitted, and returns the
         /// credit when it enters a phase without one (`ActivityPhase.holdsCredit`).
         var creditsTaken = 0
@@ -139,13 +139,13 @@ final class PoolTable {
 
     /// Removes and returns the next activity from the queue, if the pool has a credit for it. The caller takes the
     /// credit, because an activity whose commands have all expired needs none.
-    func popActivityForFreeCredit(of poolKey: PoolKey) -> UInt32? {
+    func popActivityForFreeCredit(of poolKey: PoolKey) -> ActivityIndex? {
         hasCredit(of: poolKey) ? popActivityAwaitingCredit(of: poolKey) : nil
     }
 
     // MARK: - Queues
 
-    func appendReadyPush(_ record: UInt32, to poolKey: PoolKey, now: Moment) {
+    func appendReadyPush(_ record: RecordIndex, to poolKey: PoolKey, now: Moment) {
         let index = poolKey.tableIndex
         poolStates[index].readyPushes.append(record)
         poolStates[index].throughput.beginMeasurementIfNeeded(now: now)
@@ -153,14 +153,14 @@ final class PoolTable {
         queuedCount += 1
     }
 
-    func prependReadyPush(_ record: UInt32, to poolKey: PoolKey) {
+    func prependReadyPush(_ record: RecordIndex, to poolKey: PoolKey) {
         poolStates[poolKey.tableIndex].readyPushes.prepend(record)
         queuedCount += 1
     }
 
-    func firstReadyPush(of poolKey: PoolKey) -> UInt32? { poolStates[poolKey.tableIndex].readyPushes.first }
+    func firstReadyPush(of poolKey: PoolKey) -> RecordIndex? { poolStates[poolKey.tableIndex].readyPushes.first }
 
-    func popReadyPush(of poolKey: PoolKey) -> UInt32? {
+    func popReadyPush(of poolKey: PoolKey) -> RecordIndex? {
         guard let record = poolStates[poolKey.tableIndex].readyPushes.popFirst() else { return nil }
         queuedCount -= 1
         return record
@@ -168,13 +168,13 @@ final class PoolTable {
 
     func readyPushCount(of poolKey: PoolKey) -> Int { poolStates[poolKey.tableIndex].readyPushes.count }
 
-    func appendActivityAwaitingCredit(_ activity: UInt32, of poolKey: PoolKey, now: Moment) {
+    func appendActivityAwaitingCredit(_ activity: ActivityIndex, of poolKey: PoolKey, now: Moment) {
         poolStates[poolKey.tableIndex].activitiesAwaitingCredit.append(activity)
         poolStates[poolKey.tableIndex].throughput.beginMeasurementIfNeeded(now: now)
         queuedCount += 1
     }
 
-    func popActivityAwaitingCredit(of poolKey: PoolKey) -> UInt32? {
+    func popActivityAwaitingCredit(of poolKey: PoolKey) -> ActivityIndex? {
         guard let activity = poolStates[poolKey.tableIndex].activitiesAwaitingCredit.popFirst() else { return nil }
         queuedCount -= 1
         return activity

@@ -10,7 +10,7 @@ extension Delivery {
     ///
     /// - Parameter permitsRetry: whether the pool may retry pushes now. First attempts are returned even if it is
     ///   false.
-    public mutating func takeNextPush(_ pool: PoolIdentifier, permitsRetry: Bool = true, now: Moment) -> UInt32? {
+    public mutating func takeNextPush(_ pool: PoolIdentifier, permitsRetry: Bool = true, now: Moment) -> RecordIndex? {
         guard mayPush(pool, now: now) else { return nil }
         while let record = pools.popReadyPush(of: PoolKey(pool)) {
             let activity = activity(ofCurrent: record, in: .ready)
@@ -43,7 +43,7 @@ extension Delivery {
     /// Whether the activity's newer state replaces this push at once. The push waits for a stream. A start is always
     /// replaced. Any other push is replaced in two cases: its activity's spacing is over, so the newer state may be
     /// sent at once; or the lane has read ahead after an outage of APNs since the push was admitted.
-    func isReplacedAtOnce(_ record: UInt32, of activity: UInt32, now: Moment) -> Bool {
+    func isReplacedAtOnce(_ record: RecordIndex, of activity: ActivityIndex, now: Moment) -> Bool {
         if records[record].isStart || !activities[activity].isWithinSpacing(now: now) { return true }
         let watch = pools.outageWatch(of: PoolKey(records[record].pool))
         return records[record].admittedAtMilliseconds <= watch.pointee.readAheadEndWallMilliseconds
@@ -51,7 +51,7 @@ extension Delivery {
 
     /// Puts back the push that `takeNextPush` returned last, because no stream took it. Also restores the spacing as it
     /// was before `takeNextPush`, so that a newer state can still replace the push.
-    public mutating func pushNotSent(_ record: UInt32) {
+    public mutating func pushNotSent(_ record: RecordIndex) {
         let activity = activity(ofCurrent: record, in: .inFlight)
         precondition(lastOfferedPush.record == record, "another push was offered since")
         activities.enter(.ready, activity)
@@ -68,7 +68,7 @@ extension Delivery {
     /// Handles APNs' answer to a push, or the fact that no answer will come. A command fails only for a
     /// reason that concerns its own push or token. Faults of the service, the key, the connection or the load only
     /// delay it. (R18)
-    public mutating func pushAnswered(_ record: UInt32, _ result: PushResult, now: Moment) {
+    public mutating func pushAnswered(_ record: RecordIndex, _ result: PushResult, now: Moment) {
         let activity = activity(ofCurrent: record, in: .inFlight)
         records[record].noteResponse(result)
         if result.disposition.isDecisive {
@@ -115,7 +115,7 @@ extension Delivery {
     }
 
     /// Retries a push after Redis has recorded that its token is limited, or has refused the call.
-    mutating func retryAfterLimit(_ record: UInt32, now: Moment) {
+    mutating func retryAfterLimit(_ record: RecordIndex, now: Moment) {
         // This retry needs no permission here, because `takeNextPush` checks the pool's retry budget before it sends
         // the push again.
         retry(record, of: activity(ofCurrent: record, in: .recordingLimit), .limited, isPermitted: true, now: now)
@@ -125,7 +125,7 @@ extension Delivery {
 /// The last push that `takeNextPush` returned, and what `pushNotSent` must restore if no stream takes the push. Only
 /// the last push is needed, because the shell puts a push back before it asks for the next one.
 struct OfferedPush: BitwiseCopyable {
-    /// The push's record; `.max`: none.
-    var record: UInt32 = .max
+    /// The push's record; `.null`: none.
+    var record = RecordIndex.null
     var spacingEndMilliseconds: Int64 = 0
 }

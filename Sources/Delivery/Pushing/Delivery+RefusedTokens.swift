@@ -8,7 +8,12 @@ extension Delivery {
     /// A refused update or end is held with its alert. A refused start is not held, because Redis has already allowed
     /// it once. The end of a lifetime is not held either: its activity has usually ended, and if it has not,
     /// `LifetimeKeeper` makes the end again. (R17, R35)
-    mutating func handleRefusedToken(_ record: UInt32, of activity: UInt32, _ result: PushResult, now: Moment) {
+    mutating func handleRefusedToken(
+        _ record: RecordIndex,
+        of activity: ActivityIndex,
+        _ result: PushResult,
+        now: Moment
+    ) {
         guard records[record].noteRefusedToken(result, now: now) else {
             return retry(record, of: activity, .retryLater, isPermitted: result.isRetryPermitted, now: now)
         }
@@ -29,7 +34,7 @@ extension Delivery {
     /// dead token and Kafka has acknowledged the invalidation, because both steps read the dead token from the record's
     /// slot. Afterwards the slot may get another token: if Redis replies `retry` to `hold`, the next admission writes
     /// it.
-    mutating func holdForNextToken(_ record: UInt32) {
+    mutating func holdForNextToken(_ record: RecordIndex) {
         let activity = activity(ofCurrent: record, in: .retiringToken)
         records[record].tokenRetirementRule = .none
         records[record].hasOwnToken = false

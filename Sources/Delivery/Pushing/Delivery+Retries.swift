@@ -15,8 +15,8 @@ extension Delivery {
     ///
     /// - Parameter isPermitted: whether the pool's retry budget allows an attempt now. If not, the push waits longer.
     mutating func retry(
-        _ record: UInt32,
-        of activity: UInt32,
+        _ record: RecordIndex,
+        of activity: ActivityIndex,
         _ disposition: PushResult.Disposition,
         isPermitted: Bool,
         now: Moment
@@ -40,7 +40,7 @@ extension Delivery {
     /// Makes a push wait because the pool's retry budget is empty. The push waits for the configured pause or for the
     /// pause after its activity's faults, whichever is longer. Then it asks the budget again. This wait does not
     /// count as an attempt.
-    mutating func awaitRetryBudget(_ record: UInt32, of activity: UInt32, now: Moment) {
+    mutating func awaitRetryBudget(_ record: RecordIndex, of activity: ActivityIndex, now: Moment) {
         if isLeftToNextOwner(record) { return dropCurrentCommand(of: activity, now: now) }
         let budgetPauseMilliseconds = randomness.jittered(configuration.retryBudgetPauseMilliseconds)
         let faultPauseMilliseconds = retryPauseMilliseconds(faults: activities[activity].serviceFaultCount)
@@ -53,7 +53,7 @@ extension Delivery {
     ///
     /// The command is deferred instead in three cases: the wait is long, the command is overdue, or it is a
     /// start that must go to the partition's next owner.
-    private mutating func awaitService(_ activity: UInt32, milliseconds: Int64, now: Moment) {
+    private mutating func awaitService(_ activity: ActivityIndex, milliseconds: Int64, now: Moment) {
         let current = activities[activity].currentCommand
         if exceedsDeferredDelay(milliseconds) || isOverdue(current, now: now) || isDeferredToNextOwner(current) {
             return deferCurrentCommand(of: activity, .retry, pauseMilliseconds: milliseconds, now: now)
@@ -75,7 +75,7 @@ extension Delivery {
     ///   newer state or an end (simulation `plain`, seed 622).
     /// - A start is always admitted again, and Redis repeats its reply. The start's partition may have moved,
     ///   and the next owner may have reported the start as `unknown`.
-    mutating func retryCurrentCommand(_ activity: UInt32, now: Moment) {
+    mutating func retryCurrentCommand(_ activity: ActivityIndex, now: Moment) {
         let record = activities[activity].currentCommand
         let (isStart, pool) = (records[record].isStart, records[record].pool)
         if records[record].isPushExpired(by: policies, now: now) {
@@ -98,7 +98,7 @@ extension Delivery {
 
     /// Replaces the current command, which waits for a retry, by a command that arrived. That command begins when the
     /// spacing has ended.
-    mutating func replaceRetry(of activity: UInt32, now: Moment) {
+    mutating func replaceRetry(of activity: ActivityIndex, now: Moment) {
         supersedeCurrentCommand(of: activity, settlement: .notShown, now: now)
         let hadCredit = activities[activity].phase.holdsCredit
         let spacingEndMilliseconds = activities[activity].spacingEndMilliseconds
@@ -114,5 +114,5 @@ extension Delivery {
     /// start: Redis admitted the start for this lane's claim, so the next owner would report `unknown` although the
     /// start was not sent. If the start's pool is blocked, the start is deferred with its claim instead
     /// (`isDeferredToNextOwner`).
-    func isLeftToNextOwner(_ record: UInt32) -> Bool { !records[record].isStart && isPartitionRevoked(record) }
+    func isLeftToNextOwner(_ record: RecordIndex) -> Bool { !records[record].isStart && isPartitionRevoked(record) }
 }

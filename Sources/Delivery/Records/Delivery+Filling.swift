@@ -5,7 +5,7 @@ extension Delivery {
     /// Copies a command's texts into a block and fills the fields of its slot, except for the body.
     @inline(__always)
     mutating func fillSlot(
-        _ index: UInt32,
+        _ index: RecordIndex,
         with command: Command,
         from value: UnsafeRawBufferPointer,
         trace: UnsafeRawBufferPointer,
@@ -59,7 +59,7 @@ extension Delivery {
 
     /// Writes the default id of a command without one: topic, partition and offset. Called when the id is
     /// first needed, because most commands are replaced earlier.
-    mutating func writeDefaultIdentifierIfMissing(of record: UInt32) {
+    mutating func writeDefaultIdentifierIfMissing(of record: RecordIndex) {
         let slot = records.mutableAddress(of: record)
         guard slot.pointee.kind == .command, slot.pointee.commandIdentifier.count == 0 else { return }
         let writtenByteCount = DefaultCommandIdentifier.write(
@@ -72,7 +72,7 @@ extension Delivery {
     }
 
     mutating func fillSlot(
-        _ index: UInt32,
+        _ index: RecordIndex,
         with registration: Registration,
         from value: UnsafeRawBufferPointer,
         trace: UnsafeRawBufferPointer

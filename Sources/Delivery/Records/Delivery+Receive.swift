@@ -56,7 +56,7 @@ extension Delivery {
         RecordSlot(
             kind: .invalid,
             topic: partition.pointee.topic,
-            partition: record.partition,
+            partitionIndex: record.partition,
             assignmentEpoch: partition.pointee.assignmentEpoch,
             offset: record.offset,
             isReread: partition.pointee.rereadOffsets.contains(record.offset),
@@ -73,7 +73,7 @@ extension Delivery {
     ///   - droppedFields: the names of the fields that the command's first reader dropped; empty: none.
     mutating func receiveCommand(
         _ value: UnsafeRawBufferPointer,
-        index: UInt32,
+        index: RecordIndex,
         record: IncomingRecord,
         deferral: Deferral? = nil,
         droppedFields: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0),
@@ -126,7 +126,7 @@ extension Delivery {
     mutating func dispatch(
         _ command: Command,
         from value: UnsafeRawBufferPointer,
-        index: UInt32,
+        index: RecordIndex,
         record: IncomingRecord,
         deferral: Deferral?,
         droppedFields: UnsafeRawBufferPointer,
@@ -154,7 +154,7 @@ extension Delivery {
 
     private mutating func receiveRegistration(
         _ value: UnsafeRawBufferPointer,
-        index: UInt32,
+        index: RecordIndex,
         record: IncomingRecord,
         now: Moment
     ) {
@@ -178,7 +178,7 @@ extension Delivery {
 
     /// Handles a tombstone. Its key is the id of an activity or a device, and no app is named. So an activity
     /// and a device with this id are unregistered in every configured app.
-    private mutating func receiveTombstone(index: UInt32, record: IncomingRecord) {
+    private mutating func receiveTombstone(index: RecordIndex, record: IncomingRecord) {
         guard let key = record.key, (1...Limits.identifierBytesMax).contains(key.count) else {
             let detail = "a tombstone's key must name an activity or device"
             return reject(record, index, code: "missingKey", detail: detail)

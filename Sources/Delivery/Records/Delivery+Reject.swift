@@ -9,7 +9,7 @@ extension Delivery {
     ///   has the default id.
     mutating func reject(
         _ record: IncomingRecord,
-        _ index: UInt32,
+        _ index: RecordIndex,
         _ identifier: TextRange = .absent,
         fault: Fault
     ) {
@@ -22,7 +22,7 @@ extension Delivery {
     /// invalid start again. (R35)
     mutating func reject(
         _ record: IncomingRecord,
-        _ index: UInt32,
+        _ index: RecordIndex,
         _ command: Command,
         code: StaticString,
         detail: String
@@ -37,7 +37,7 @@ extension Delivery {
 
     /// Returns where the record was read, as `topic/partition/offset`; for a deferred command, where it was read before
     /// its first deferral. Not for the hot path: it makes a `String`.
-    public func source(of record: UInt32) -> String {
+    public func source(of record: RecordIndex) -> String {
         let slot = records.address(of: record)
         let topic = String(decoding: configuration.name(of: slot.pointee.topic), as: UTF8.self)
         return "\(topic)/\(slot.pointee.sourcePartition)/\(slot.pointee.sourceOffset)"
@@ -52,7 +52,7 @@ extension Delivery {
     ///     fields; nil: the record's value.
     mutating func reject(
         _ record: IncomingRecord,
-        _ index: UInt32,
+        _ index: RecordIndex,
         _ identifier: TextRange = .absent,
         of address: (activity: TextRange, device: TextRange) = (.absent, .absent),
         decodedFrom text: UnsafeRawBufferPointer? = nil,

@@ -9,12 +9,12 @@ import LiveActivity
 /// end the new life.
 extension Delivery {
     /// Settles a record that is read again, without a result and without any other action.
-    mutating func settleWithoutAction(_ record: UInt32) {
+    mutating func settleWithoutAction(_ record: RecordIndex) {
         records.enter(.finished, record)
         continueAfterAcknowledgements(record)
     }
 
-    mutating func removeAlert(ofRereadRecord record: UInt32) {
+    mutating func removeAlert(ofRereadRecord record: RecordIndex) {
         guard records[record].hasAlert else { return }
         records.removeAlert(fromBodyOf: record)
         records[record].priority = records[record].priorityWithoutAlert

@@ -12,7 +12,7 @@ extension Delivery {
     @inline(never)
     mutating func receiveTooLarge(
         _ command: Command,
-        index: UInt32,
+        index: RecordIndex,
         record: IncomingRecord,
         deferral: Deferral?,
         now: Moment
@@ -71,7 +71,7 @@ extension Delivery {
     /// may have accepted and sent it.
     private mutating func rejectTooLarge(
         _ command: Command,
-        index: UInt32,
+        index: RecordIndex,
         record: IncomingRecord,
         code: StaticString,
         detail: String,

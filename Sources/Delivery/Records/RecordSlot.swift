@@ -1,11 +1,16 @@
 import LiveActivity
 
+/// Names a record of the lane. Public, because the shells name records too.
+public typealias RecordIndex = SlabIndex<RecordSlot>
+
 /// One Kafka record in the lane. The slab in `Records` stores the slot, and the slot's index names the record.
 ///
 /// A slot lives as long as something names it, such as an activity's waiting list, a call to Redis, a push or a
 /// record in the producer. `acknowledgementsOutstanding` counts the calls, the produced records and the changes of
 /// audiences that must be confirmed before the record is settled.
-struct RecordSlot: BitwiseCopyable {
+///
+/// The type is public only because `RecordIndex` names it. Its members are not.
+public struct RecordSlot: BitwiseCopyable {
     // Merging, settling and freeing read mainly the fields from here to `layout`, and most commands need no more.
     // So these fields are together in few cache lines: each further line would cost a cache miss.
     var kind: RecordKind
@@ -29,12 +34,12 @@ struct RecordSlot: BitwiseCopyable {
     var appIndex: UInt16 = .max
     private(set) var acknowledgementsOutstanding: UInt16 = 0
     /// The index of the record's partition in the lane's `PartitionTable`.
-    let partition: UInt32
+    let partitionIndex: UInt32
     /// The number of the partition's assignment in which the record was read. After this assignment has ended, the
-    /// `PartitionTable` has another number at the index `partition`, or no partition. So a record of an earlier
+    /// `PartitionTable` has another number at `partitionIndex`, or no partition. So a record of an earlier
     /// assignment settles no offset of a later one.
     let assignmentEpoch: UInt32
-    var activity: UInt32 = .max
+    var activity = ActivityIndex.null
     /// The offset in the partition from which the record was read. The ledger counts this offset.
     let offset: Int64
     var version = Version(timestamp: 0, sequence: 0)
@@ -95,13 +100,14 @@ struct RecordSlot: BitwiseCopyable {
     var trace = BlockRange()
     var device = BlockRange()
     var attributesType = BlockRange()
-    /// The policy that the command names; empty if it names none.
-    var policyName = BlockRange()
+    /// Two texts share this range, because no record has both. Use `policyName` and `audiences`.
+    private(set) var policyNameOrAudiences = BlockRange()
     /// For a dead letter: the key of the record; nil if it had none. `deadLetterValue` says which value is
-    /// written, and `detail` is the fault in words.
+    /// written.
     var recordKey: BlockRange?
     var deadLetterValue = DeadLetterValue.asReceived
-    var detail = BlockRange()
+    /// Two texts share this range, because no record has both. Use `detail` and `droppedFields`.
+    private(set) var detailOrDroppedFields = BlockRange()
     /// The number of the partition and the offset from which the record was read. For a deferred command: those from
     /// which it was read before its first deferral. Results and default ids name this place, so that a deferral does
     /// not change them.
@@ -163,7 +169,7 @@ struct RecordSlot: BitwiseCopyable {
     /// The connection of this lane's last attempt, which the next attempt avoids; 0: there was none.
     var avoidedConnection: UInt32 = 0
 
-    @inline(__always) var rider: UInt32 { riderLink.rider }
+    @inline(__always) var rider: RecordIndex { riderLink.rider }
 
     @inline(__always) var isStart: Bool { event == .start }
 
@@ -172,7 +178,7 @@ struct RecordSlot: BitwiseCopyable {
     }
 
     /// Whether the command has an alert in its body, or has a rider. The rider's alert may not be in the body yet.
-    @inline(__always) var hasAlert: Bool { !layout.alert.isAbsent || rider != .max }
+    @inline(__always) var hasAlert: Bool { !layout.alert.isAbsent || rider != .null }
 
     /// The version of the command whose alert is in the body. Nil if the body has no alert, and for a start,
     /// whose alert no other command carries.
@@ -221,7 +227,7 @@ extension RecordSlot {
             topic: slot.topic,
             stage: slot.stage,
             appIndex: slot.appIndex,
-            partition: slot.partition,
+            partitionIndex: slot.partitionIndex,
             assignmentEpoch: slot.assignmentEpoch,
             offset: slot.offset,
             version: slot.version,
@@ -251,18 +257,53 @@ extension RecordSlot {
     var isLifetimeCommand: Bool { isLifetimeEnd || isLifetimeRestart }
     var isEndFromProducer: Bool { event == .end && !isLifetimeEnd }
 
-    /// The digests of the audiences that a registration names. They are stored in `policyName`, because a
-    /// registration names no policy.
-    var audiences: BlockRange {
-        get { policyName }
-        set { policyName = newValue }
+    /// The policy that a command names; empty if it names none. Not for a registration, which names no policy. Only
+    /// asserted, because each result reads the name.
+    @inline(__always)
+    var policyName: BlockRange {
+        get {
+            assert(kind != .registration)
+            return policyNameOrAudiences
+        }
+        set {
+            assert(kind != .registration)
+            policyNameOrAudiences = newValue
+        }
     }
 
-    /// The names of the fields that were dropped because the command's body was too large, separated by
-    /// commas. They are stored in `detail`, which otherwise only an invalid record uses.
+    /// The digests of the audiences that a registration names. Only for a registration.
+    var audiences: BlockRange {
+        get {
+            precondition(kind == .registration)
+            return policyNameOrAudiences
+        }
+        set {
+            precondition(kind == .registration)
+            policyNameOrAudiences = newValue
+        }
+    }
+
+    /// The fault of an invalid record, in words. Only for an invalid record.
+    var detail: BlockRange {
+        get {
+            precondition(kind == .invalid)
+            return detailOrDroppedFields
+        }
+        set {
+            precondition(kind == .invalid)
+            detailOrDroppedFields = newValue
+        }
+    }
+
+    /// The names of the fields that were dropped because the command's body was too large, separated by commas; empty
+    /// if none was dropped, and for an invalid record. Setting is only asserted, because each command sets the names.
+    @inline(__always)
     var droppedFields: BlockRange {
-        get { kind == .invalid ? BlockRange() : detail }
-        set { detail = newValue }
+        get { kind == .invalid ? BlockRange() : detailOrDroppedFields }
+        set {
+            assert(kind != .invalid)
+            detailOrDroppedFields = newValue
+        }
     }
 
     /// The audiences that the member is in after a registration; nil: the registration does not change them. A command

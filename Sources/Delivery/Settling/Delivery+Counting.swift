@@ -21,7 +21,7 @@ extension Delivery {
     /// Ends a command that a newer one replaces without carrying its alert. The older command gets a result,
     /// or the newer one counts it.
     /// - Returns: false if the older command's slot is freed.
-    mutating func endSupersededCommand(_ older: UInt32, by newer: UInt32) -> Bool {
+    mutating func endSupersededCommand(_ older: RecordIndex, by newer: RecordIndex) -> Bool {
         guard supersededCounting.isOn(isBacklogKnown: readAhead.isBacklogKnown),
             records[older].mayEndWithoutResult,
             !records[older].hasAlert || records[records.alertSource(of: newer)].hasOwnAlert
@@ -34,7 +34,7 @@ extension Delivery {
         return finishSupersededWithoutResult(older)
     }
 
-    private mutating func finishSupersededWithoutResult(_ record: UInt32) -> Bool {
+    private mutating func finishSupersededWithoutResult(_ record: RecordIndex) -> Bool {
         precondition(records[record].settlement == nil)
         records.finish(record, .superseded)
         countOutcome(.superseded)

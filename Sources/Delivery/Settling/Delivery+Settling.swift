@@ -5,7 +5,7 @@ import LiveActivity
 extension Delivery {
     /// Gives a command, or an invalid record, its outcome. Called once for each. If a registration releases several
     /// held commands one after another, its record gets several outcomes.
-    mutating func finish(_ record: UInt32, _ outcome: Outcome) {
+    mutating func finish(_ record: RecordIndex, _ outcome: Outcome) {
         records.finish(record, outcome)
         countOutcome(outcome)
         writeDefaultIdentifierIfMissing(of: record)
@@ -39,19 +39,19 @@ extension Delivery {
     }
 
     /// Settles a registration or a tombstone that gets no result, or no further one. All of its calls are acknowledged.
-    mutating func settleWithoutResult(_ record: UInt32) {
+    mutating func settleWithoutResult(_ record: RecordIndex) {
         if records[record].stage == .unregistering { recordsAwaitingStore -= 1 }
         settle(record)
     }
 
-    mutating func produce(_ kind: Production.Kind, _ record: UInt32) {
+    mutating func produce(_ kind: Production.Kind, _ record: RecordIndex) {
         records[record].expectAcknowledgement()
         productions.append(Production(kind: kind, record: record))
     }
 
     /// Produces a command to the deferred topic. Deferrals have a queue of their own, so that results are
     /// written even if the deferred topic accepts nothing.
-    mutating func produceDeferral(_ record: UInt32) {
+    mutating func produceDeferral(_ record: RecordIndex) {
         records[record].expectAcknowledgement()
         deferrals.append(Production(kind: .deferral, record: record))
     }
@@ -91,7 +91,7 @@ extension Delivery {
     }
 
     /// Notes that one call, produced record or change of audiences is acknowledged. (R9)
-    mutating func acknowledge(_ record: UInt32) {
+    mutating func acknowledge(_ record: RecordIndex) {
         let slot = records.mutableAddress(of: record)
         slot.pointee.acknowledge()
         guard slot.pointee.isAcknowledged else { return }
@@ -104,7 +104,7 @@ extension Delivery {
 
     /// Called when a record that waits only for acknowledgements (`RecordStage.awaitsAcknowledgements`) has got the
     /// last one. Begins the record's next follow-up, or ends the record.
-    mutating func continueAfterAcknowledgements(_ record: UInt32) {
+    mutating func continueAfterAcknowledgements(_ record: RecordIndex) {
         let (stage, followUps) = (records[record].stage, records[record].followUps)
         if stage == .refunding {
             records.enter(.dropped, record)
@@ -127,11 +127,14 @@ extension Delivery {
     }
 
     /// Settles a record's offset and frees its slot. (R8)
-    private mutating func settle(_ record: UInt32) {
+    private mutating func settle(_ record: RecordIndex) {
         let slot = records.address(of: record)
         precondition(slot.pointee.isAcknowledged)
         records.enter(.settled, record)
-        if let partition = partitions.partition(slot.pointee.partition, assignmentEpoch: slot.pointee.assignmentEpoch) {
+        if let partition = partitions.partition(
+            slot.pointee.partitionIndex,
+            assignmentEpoch: slot.pointee.assignmentEpoch
+        ) {
             partition.pointee.ledger.settle(slot.pointee.offset, isNamedInMetadata: !slot.pointee.isLeftOutOfMetadata)
             partition.pointee.unsettledCount -= 1
         }
@@ -139,11 +142,11 @@ extension Delivery {
     }
 
     /// Drops a record without an outcome. Its partition is revoked, and the next owner reads it again.
-    mutating func drop(_ record: UInt32, now: Moment) {
+    mutating func drop(_ record: RecordIndex, now: Moment) {
         let slot = records.address(of: record)
         precondition(slot.pointee.isAcknowledged)
         requeueRider(of: record, now: now)
-        partitions.partition(slot.pointee.partition, assignmentEpoch: slot.pointee.assignmentEpoch)?.pointee
+        partitions.partition(slot.pointee.partitionIndex, assignmentEpoch: slot.pointee.assignmentEpoch)?.pointee
             .unsettledCount -= 1
         refundUnsentStart(record)
         guard slot.pointee.isAcknowledged else { return records.enter(.refunding, record) }

@@ -6,7 +6,7 @@ import Numbers
 extension Delivery {
     private static var unexpectedReplyReason: StaticString { "unexpected reply of the admit script" }
 
-    mutating func handleStartTokenReply(_ record: UInt32, _ reply: Reply, now: Moment) {
+    mutating func handleStartTokenReply(_ record: RecordIndex, _ reply: Reply, now: Moment) {
         let activity = activity(ofCurrent: record, in: .takingStartToken)
         switch reply.verdict {
         case .tokenFound:
@@ -25,7 +25,7 @@ extension Delivery {
 
     /// Whether an older start, which opens the activity for this command, waits or is expected from the deferred topic.
     /// It may have come while Redis decided.
-    private func awaitsStart(_ record: UInt32, of activity: UInt32, now: Moment) -> Bool {
+    private func awaitsStart(_ record: RecordIndex, of activity: ActivityIndex, now: Moment) -> Bool {
         guard !records[record].isLifetimeEnd else { return false }
         if isStartExpected(before: record, of: activity, now: now) { return true }
         let list = activities.address(of: activity).pointee.waitingList
@@ -37,7 +37,12 @@ extension Delivery {
         return false
     }
 
-    private mutating func waitForStartBudget(_ record: UInt32, of activity: UInt32, milliseconds: Int64, now: Moment) {
+    private mutating func waitForStartBudget(
+        _ record: RecordIndex,
+        of activity: ActivityIndex,
+        milliseconds: Int64,
+        now: Moment
+    ) {
         countStartBudgetWait(of: record)
         let policy = policies[records[record].policyIndex]
         let pauseMilliseconds = records[record].awaitStartBudget(milliseconds: milliseconds, by: policy, now: now)
@@ -46,7 +51,7 @@ extension Delivery {
         endCurrentCommand(activity, now: now)
     }
 
-    mutating func handleAdmissionReply(_ record: UInt32, _ reply: Reply, now: Moment) {
+    mutating func handleAdmissionReply(_ record: RecordIndex, _ reply: Reply, now: Moment) {
         let activity = activity(ofCurrent: record, in: .admitting)
         // A result must not show an admission that is later than APNs' answer. So if APNs has answered an earlier
         // push of this command, the time of the earlier admission stays.
@@ -114,14 +119,14 @@ extension Delivery {
 
     /// Replaces the current command by the waiting one that `commandReplacingCurrent` returns, and begins the
     /// activity's next command.
-    mutating func replaceCurrentCommand(of activity: UInt32, settlement: Settlement? = nil, now: Moment) {
+    mutating func replaceCurrentCommand(of activity: ActivityIndex, settlement: Settlement? = nil, now: Moment) {
         supersedeCurrentCommand(of: activity, settlement: settlement, now: now)
         endCurrentCommand(activity, now: now)
     }
 
     /// Replaces the current command by the waiting one that `commandReplacingCurrent` returns. The caller must then
     /// change the activity's phase.
-    mutating func supersedeCurrentCommand(of activity: UInt32, settlement: Settlement? = nil, now: Moment) {
+    mutating func supersedeCurrentCommand(of activity: ActivityIndex, settlement: Settlement? = nil, now: Moment) {
         guard let newer = commandReplacingCurrent(of: activity) else {
             preconditionFailure("no waiting command replaces the current one")
         }
@@ -134,11 +139,16 @@ extension Delivery {
         }
     }
 
-    mutating func refundUnsentStart(_ record: UInt32) {
+    mutating func refundUnsentStart(_ record: RecordIndex) {
         if records[record].refundUnsentDraw() { queueStoreCall(.refundStart, record) }
     }
 
-    private mutating func makeReadyToSend(_ record: UInt32, of activity: UInt32, _ reply: Reply, now: Moment) {
+    private mutating func makeReadyToSend(
+        _ record: RecordIndex,
+        of activity: ActivityIndex,
+        _ reply: Reply,
+        now: Moment
+    ) {
         let slot = records.mutableAddress(of: record)
         let isStart = slot.pointee.isStart
         if isStart {
@@ -174,7 +184,7 @@ extension Delivery {
         pools.appendReadyPush(record, to: PoolKey(pool), now: now)
     }
 
-    mutating func hold(_ record: UInt32, of activity: UInt32) {
+    mutating func hold(_ record: RecordIndex, of activity: ActivityIndex) {
         // Write the timestamp of the command's own version into the body again. An earlier admission may have raised
         // the timestamp.
         //
@@ -187,7 +197,7 @@ extension Delivery {
         queueStoreCall(.hold, record)
     }
 
-    mutating func handleHoldReply(_ record: UInt32, _ reply: Reply, now: Moment) {
+    mutating func handleHoldReply(_ record: RecordIndex, _ reply: Reply, now: Moment) {
         let activity = activity(ofCurrent: record, in: .holding)
         switch reply.verdict {
         case .held: finishCurrentCommand(record, .held, now: now)
@@ -208,7 +218,7 @@ extension Delivery {
     /// Finishes the current command and begins the activity's next one. If `settlement` or `reason` is nil,
     /// the record keeps its own.
     mutating func finishCurrentCommand(
-        _ record: UInt32,
+        _ record: RecordIndex,
         _ outcome: Outcome,
         settlement: Settlement? = nil,
         reason: StaticString? = nil,

@@ -22,7 +22,7 @@ extension Delivery {
 
     /// Decides from a record's outcome whether the record must register its token again, because Redis may
     /// hold commands for the token.
-    mutating func planTokenRegistration(of record: UInt32, _ outcome: Outcome) {
+    mutating func planTokenRegistration(of record: RecordIndex, _ outcome: Outcome) {
         let slot = records.mutableAddress(of: record)
         guard slot.pointee.earlierResultCount < Self.resultsPerRecordMax - 1 else { return }
         switch outcome {
@@ -37,7 +37,7 @@ extension Delivery {
 
     /// Turns a record whose command has ended into a registration of the token that the command brought, or that
     /// released the command.
-    mutating func registerToken(of record: UInt32) {
+    mutating func registerToken(of record: RecordIndex) {
         records.enter(.registering, record)
         let slot = records[record]
         var registration = RecordSlot(registeringTokenOf: slot)
@@ -48,7 +48,7 @@ extension Delivery {
 
     /// Handles the reply to a registration. If a command was held for the token, it continues in the
     /// registration's record and is settled with it.
-    mutating func handleRegistrationReply(_ record: UInt32, _ reply: Reply, now: Moment) {
+    mutating func handleRegistrationReply(_ record: RecordIndex, _ reply: Reply, now: Moment) {
         if records[record].stage == .current {
             return continueOvertakenCommand(record, isNewerCommandHeld: reply.heldCommand != nil, now: now)
         }
@@ -99,7 +99,7 @@ extension Delivery {
     ///
     /// If Redis holds the newer command, this command is finished. Its record then registers the token again, gets the
     /// held command, and gives the alert to it. Otherwise the alert waits until this lane reads the newer command.
-    mutating func continueOvertakenCommand(_ record: UInt32, isNewerCommandHeld: Bool, now: Moment) {
+    mutating func continueOvertakenCommand(_ record: RecordIndex, isNewerCommandHeld: Bool, now: Moment) {
         let activity = activity(ofCurrent: record, in: .registeringToken)
         if isNewerCommandHeld {
             finish(record, .superseded)
@@ -113,7 +113,7 @@ extension Delivery {
     /// is not lost (R14). Does nothing if the older command has no alert or has expired. Does nothing either if the
     /// held command cannot take the alert: it is a start, has an alert, is not newer, or would become too large for
     /// APNs.
-    private mutating func copyAlert(of older: RecordSlot, to record: UInt32, now: Moment) {
+    private mutating func copyAlert(of older: RecordSlot, to record: RecordIndex, now: Moment) {
         let slot = records.mutableAddress(of: record)
         guard !older.layout.alert.isAbsent, !older.isExpired(now: now), !slot.pointee.isStart,
             !slot.pointee.hasAlert, older.version < slot.pointee.version,

@@ -183,11 +183,11 @@ extension Delivery {
     }
 
     /// Settles a tombstone if all its calls have replies, and if all audiences that the replies named are notified.
-    mutating func settleTombstoneIfAcknowledged(_ record: UInt32) {
+    mutating func settleTombstoneIfAcknowledged(_ record: RecordIndex) {
         if records[record].isAcknowledged { settleWithoutResult(record) }
     }
 
-    mutating func queueStoreCall(_ purpose: StoreTicket.Purpose, _ record: UInt32, appIndex: UInt16? = nil) {
+    mutating func queueStoreCall(_ purpose: StoreTicket.Purpose, _ record: RecordIndex, appIndex: UInt16? = nil) {
         records[record].expectAcknowledgement()
         if purpose.isAwaited { recordsAwaitingStore += 1 }
         storeQueue.append(StoreTicket(purpose, appIndex: appIndex ?? records[record].appIndex, record: record))

@@ -41,7 +41,7 @@ extension RecordSlot {
 
 extension Records {
     /// Sets the token that Redis named. If Redis named none, the record has no token.
-    mutating func setRegistration(of record: UInt32, to registration: TokenRegistration<UnsafeRawBufferPointer>?) {
+    mutating func setRegistration(of record: RecordIndex, to registration: TokenRegistration<UnsafeRawBufferPointer>?) {
         guard let registration else { return setToken(of: record, .init(start: nil, count: 0)) }
         setToken(of: record, registration.token)
         self[record].environment = registration.environment

@@ -58,19 +58,23 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
     package var purpose: Purpose
     /// The index of the app. It is not taken from the record, because one tombstone makes calls for several apps.
     package var appIndex: UInt16
-    package var record: UInt32
+    package var record: RecordIndex
 
-    init(_ purpose: Purpose, appIndex: UInt16, record: UInt32) {
+    init(_ purpose: Purpose, appIndex: UInt16, record: RecordIndex) {
         self.purpose = purpose
         self.appIndex = appIndex
         self.record = record
     }
 
-    package var tag: UInt64 { UInt64(purpose.rawValue) << 48 | UInt64(appIndex) << 32 | UInt64(record) }
+    package var tag: UInt64 { UInt64(purpose.rawValue) << 48 | UInt64(appIndex) << 32 | UInt64(record.rawValue) }
 
     /// - Returns: nil if no ticket has this tag.
     package init?(tag: UInt64) {
         guard let purpose = Purpose(rawValue: UInt8(truncatingIfNeeded: tag >> 48)) else { return nil }
-        self.init(purpose, appIndex: UInt16(truncatingIfNeeded: tag >> 32), record: UInt32(truncatingIfNeeded: tag))
+        self.init(
+            purpose,
+            appIndex: UInt16(truncatingIfNeeded: tag >> 32),
+            record: RecordIndex(rawValue: UInt32(truncatingIfNeeded: tag))
+        )
     }
 }

@@ -10,7 +10,7 @@ import LiveActivity
 /// The rider of a waiting carrier is not checked, because most carriers are replaced before their turn. In a
 /// backlog, a rider that is replaced is only counted, but a rider whose alert is too old would need a result.
 extension Delivery {
-    mutating func removeAlertIfOld(of record: UInt32, now: Moment) {
+    mutating func removeAlertIfOld(of record: RecordIndex, now: Moment) {
         guard records[record].hasAlert, let alert = records.alertVersion(of: record),
             isAlertTooOld(alert, on: record, now: now)
         else { return }
@@ -29,7 +29,7 @@ extension Delivery {
     }
 
     /// Whether an alert is too old to be sent with this record, by the policy of the record.
-    func isAlertTooOld(_ alert: Version, on record: UInt32, now: Moment) -> Bool {
+    func isAlertTooOld(_ alert: Version, on record: RecordIndex, now: Moment) -> Bool {
         AgeRules.isAlertTooOld(
             timestamp: alert.timestamp,
             alertSeconds: policies[records[record].policyIndex].alertSeconds,

@@ -23,7 +23,7 @@ extension Delivery {
     /// together with `newer`. Any other replaced command is finished or counted now.
     /// - Returns: false if the older command's slot is freed.
     @discardableResult
-    mutating func supersede(_ older: UInt32, by newer: UInt32, now: Moment) -> Bool {
+    mutating func supersede(_ older: RecordIndex, by newer: RecordIndex, now: Moment) -> Bool {
         let source = records.alertSource(of: older)
         let isAlertCarried = mayCarryAlert(source, on: newer, now: now) && checkRoom(forAlertOf: source, in: newer)
         if isAlertCarried {
@@ -43,7 +43,7 @@ extension Delivery {
 
     /// Whether the alert of `source` fits into the newer command's body. If it does not, the alert is lost, the newer
     /// state is sent without it, and the result of `source` says so.
-    private mutating func checkRoom(forAlertOf source: UInt32, in newer: UInt32) -> Bool {
+    private mutating func checkRoom(forAlertOf source: RecordIndex, in newer: RecordIndex) -> Bool {
         let alertBytes = Int(records[source].layout.alert.count)
         guard !records[newer].hasRoom(forAlertBytes: alertBytes) else { return true }
         records[source].setReason("alertDidNotFit")
@@ -52,7 +52,7 @@ extension Delivery {
 
     /// Whether the newer command may carry the alert of `source`. If the newer command already has or carries
     /// an alert, only a newer alert replaces it.
-    private func mayCarryAlert(_ source: UInt32, on newer: UInt32, now: Moment) -> Bool {
+    private func mayCarryAlert(_ source: RecordIndex, on newer: RecordIndex, now: Moment) -> Bool {
         guard let alert = records.alertVersion(of: source), !records[newer].isStart, !records[source].isLifetimeEnd,
             records.isNewer(newer, than: source), !records[source].isExpired(now: now),
             !isOlderThanAlertUnderWay(alert, of: source)
@@ -64,10 +64,10 @@ extension Delivery {
     /// Whether the activity's current command has a newer alert, so that `alert` must not ring after it. Also false if
     /// the current command got its alert from Redis: the record that brought that newer alert may be read again
     /// (simulation `repeats`, seeds 21365 and 30787).
-    private func isOlderThanAlertUnderWay(_ alert: Version, of source: UInt32) -> Bool {
+    private func isOlderThanAlertUnderWay(_ alert: Version, of source: RecordIndex) -> Bool {
         let current = activities[records[source].activity].currentCommand
         // While the current command is being replaced, its slot may already be free.
-        guard current != .max, current != source, records.isInUse(current),
+        guard current != .null, current != source, records.isInUse(current),
             let currentAlert = records.alertVersion(of: current), !records[current].hasAlertFromRedisOnly
         else { return false }
         return alert < currentAlert
@@ -75,7 +75,7 @@ extension Delivery {
 
     /// Lets a waiting end carry an alert of the life that it ends. The alert is the one of the first rider whose
     /// carrier waits behind the end. If this alert is older than the end, the rider gets the end as its new carrier.
-    mutating func moveOlderAlert(to end: UInt32, of activity: UInt32, now: Moment) {
+    mutating func moveOlderAlert(to end: RecordIndex, of activity: ActivityIndex, now: Moment) {
         let list = activities.address(of: activity).pointee.waitingList
         var waiting = list.successor(of: end, in: records)
         while let candidate = waiting {
@@ -100,7 +100,7 @@ extension Delivery {
     ///
     /// A state that is older than the current command is finished, because Redis would supersede it. A newer state is
     /// sent without the alert that it carries.
-    mutating func dropAlertsNotNewer(than current: UInt32, of activity: UInt32) {
+    mutating func dropAlertsNotNewer(than current: RecordIndex, of activity: ActivityIndex) {
         guard let acceptedAlert = records.alertVersion(of: current) else { return }
         while let head = activities[activity].waitingList.head {
             guard let waitingAlert = records.alertVersion(of: head), waitingAlert <= acceptedAlert,
@@ -123,7 +123,7 @@ extension Delivery {
 
     /// Gives the current command the alert of the command that Redis holds, if the current command has none, and the
     /// held alert fits and is not too old. Redis keeps the held command until the current command is settled.
-    mutating func carryHeldAlert(of reply: Reply, on record: UInt32, now: Moment) {
+    mutating func carryHeldAlert(of reply: Reply, on record: RecordIndex, now: Moment) {
         let slot = records.mutableAddress(of: record)
         slot.pointee.heldAlertStatus = .examined
         guard let heldCommand = reply.heldCommand else { return }
@@ -149,18 +149,18 @@ extension Delivery {
 
     /// Removes the carried alert from the current command, because APNs has accepted this alert or a newer
     /// one: another worker sent that alert, or this lane sent it and reads the record again.
-    mutating func removeAcceptedAlert(of record: UInt32) {
+    mutating func removeAcceptedAlert(of record: RecordIndex) {
         finishRider(of: record)
         records.removeAlert(fromBodyOf: record)
     }
 
     /// Ends the rider of `carrier`, because the alert of `newer` replaces the alert that the rider brought.
-    mutating func endSupersededRider(of carrier: UInt32, by newer: UInt32) {
+    mutating func endSupersededRider(of carrier: RecordIndex, by newer: RecordIndex) {
         guard let rider = records.removeRider(of: carrier) else { return }
         _ = endSupersededCommand(rider, by: newer)
     }
 
-    mutating func finishRider(of carrier: UInt32) {
+    mutating func finishRider(of carrier: RecordIndex) {
         guard let rider = records.removeRider(of: carrier) else { return }
         finish(rider, .superseded)
     }
@@ -168,7 +168,7 @@ extension Delivery {
     /// Queues the rider of a carrier again, because the carrier was dropped or has expired. If a waiting command
     /// replaces the rider, the rider ends or rides on that command instead. If the rider's own partition is revoked,
     /// the rider is dropped.
-    mutating func requeueRider(of carrier: UInt32, now: Moment) {
+    mutating func requeueRider(of carrier: RecordIndex, now: Moment) {
         guard let rider = records.removeRider(of: carrier) else { return }
         if isPartitionRevoked(rider) { return drop(rider, now: now) }
         records[rider].settlement = nil
@@ -186,7 +186,7 @@ extension Delivery {
     /// A known gap: the other worker may still live and send the newer command with an alert of its own. The older
     /// alert may then ring after the newer one, because Redis does not know which states have alerts of their own
     /// (simulation `pace`, seeds 30112 and 103247).
-    mutating func awaitCarrier(of activity: UInt32, now: Moment) {
+    mutating func awaitCarrier(of activity: ActivityIndex, now: Moment) {
         let record = activities[activity].currentCommand
         guard records[record].hasAlert, !records[record].isStart else {
             finish(record, .superseded)
@@ -194,10 +194,10 @@ extension Delivery {
         }
         if isPartitionRevoked(record) { return dropCurrentCommand(of: activity, now: now) }
         let waitingRider = activities[activity].riderAwaitingCarrier.record
-        if waitingRider != .max, !records.isNewer(record, than: waitingRider) {
+        if waitingRider != .null, !records.isNewer(record, than: waitingRider) {
             finish(record, records.areSameVersion(record, waitingRider) ? .duplicate : .superseded)
         } else {
-            if waitingRider != .max { finish(waitingRider, .superseded) }
+            if waitingRider != .null { finish(waitingRider, .superseded) }
             records.enter(.awaitingCarrier, record)
             activities[activity].riderAwaitingCarrier = RiderAwaitingCarrier(
                 record: record,
@@ -210,17 +210,17 @@ extension Delivery {
     /// If a rider waits for a carrier, and the command that was just read is newer, this command carries the rider's
     /// alert. A command that was read late may already be a rider itself. Then its carrier keeps the newer of the two
     /// alerts.
-    mutating func carryAwaitingRider(on record: UInt32, of activity: UInt32, now: Moment) {
+    mutating func carryAwaitingRider(on record: RecordIndex, of activity: ActivityIndex, now: Moment) {
         let rider = activities[activity].riderAwaitingCarrier.record
-        guard rider != .max, !records[record].stage.awaitsAcknowledgements,
+        guard rider != .null, !records[record].stage.awaitsAcknowledgements,
             records.isNewer(record, than: rider)
         else { return }
         _ = activities[activity].riderAwaitingCarrier.removeRecord()
         let carrier = records[record].riderLink.carrier
-        supersede(rider, by: carrier == .max ? record : carrier, now: now)
+        supersede(rider, by: carrier == .null ? record : carrier, now: now)
     }
 
-    mutating func finishOverdueRider(of activity: UInt32, now: Moment) {
+    mutating func finishOverdueRider(of activity: ActivityIndex, now: Moment) {
         guard activities[activity].riderAwaitingCarrier.isOverdue(now: now) else { return }
         finish(activities[activity].riderAwaitingCarrier.removeRecord(), .superseded)
     }

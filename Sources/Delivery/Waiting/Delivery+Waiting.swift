@@ -13,11 +13,11 @@ extension Delivery {
     /// Adds a command to its activity's waiting list. The command may replace waiting commands. Or it may be replaced
     /// and finished at once, or become the rider of a waiting command.
     /// - Parameter activity: the result of `findOrAddActivity`; nil: `enqueue` finds or adds the activity.
-    mutating func enqueue(_ record: UInt32, of activity: UInt32? = nil, now: Moment) {
+    mutating func enqueue(_ record: RecordIndex, of activity: ActivityIndex? = nil, now: Moment) {
         let activity = activity ?? findOrAddActivity(of: record)
         records[record].activity = activity
         let rider = activities[activity].riderAwaitingCarrier.record
-        if rider != .max, !records[record].isLifetimeEnd, records.areSameVersion(rider, record) {
+        if rider != .null, !records[record].isLifetimeEnd, records.areSameVersion(rider, record) {
             countCoalescedCommand(of: record)
             records.passToken(from: record, to: rider)
             leaveRegistrationOutOfMetadata(record)
@@ -29,7 +29,7 @@ extension Delivery {
         wake(activity, now: now)
     }
 
-    mutating func findOrAddActivity(of record: UInt32) -> UInt32 {
+    mutating func findOrAddActivity(of record: RecordIndex) -> ActivityIndex {
         let slot = records.address(of: record)
         return activities.findOrAdd(slot.pointee.appIndex, slot.pointee.bytes(slot.pointee.subjectIdentifier))
     }
@@ -38,7 +38,7 @@ extension Delivery {
     /// that merging the command will read.
     /// - Returns: nil if the activity's id has escapes and must be unescaped first.
     mutating func findOrAddActivity(of command: Command, of appIndex: UInt16, in value: UnsafeRawBufferPointer)
-        -> UInt32?
+        -> ActivityIndex?
     {
         guard !command.activity.isEscaped else { return nil }
         let activity = activities.findOrAdd(appIndex, command.activity.range.bytes(in: value))
@@ -51,9 +51,9 @@ extension Delivery {
     /// Merges a command into the activity's waiting list: adds the command there, replaces waiting commands by it, or
     /// replaces it by a waiting command.
     /// - Returns: false if a waiting command superseded `record` and the slot of `record` is freed.
-    mutating func merge(_ record: UInt32, into activity: UInt32, now: Moment) -> Bool {
+    mutating func merge(_ record: RecordIndex, into activity: ActivityIndex, now: Moment) -> Bool {
         let tail = activities[activity].waitingList.last
-        guard tail != .max else {
+        guard tail != .null else {
             activities[activity].waitingList.append(record, in: &records)
             return true
         }
@@ -80,7 +80,8 @@ extension Delivery {
     /// from the deferred topic may carry an older command's alert. Of two records of a start, the one that was deferred
     /// more often stays: the deferred topic may have two records of one deferral, and only the later deferral has the
     /// claim that Redis knows. Otherwise the waiting record stays.
-    private mutating func mergeSameVersion(_ record: UInt32, with waiting: UInt32, of activity: UInt32) {
+    private mutating func mergeSameVersion(_ record: RecordIndex, with waiting: RecordIndex, of activity: ActivityIndex)
+    {
         let replacesWaiting =
             records[record].isStart
             ? records[record].deferral.count > records[waiting].deferral.count
@@ -101,7 +102,7 @@ extension Delivery {
     ///   to an earlier one. (R13) Another end supersedes the end.
     ///
     /// - Returns: false if `next` superseded `record` and the slot of `record` is freed.
-    private mutating func mergeOlder(_ record: UInt32, of activity: UInt32, now: Moment) -> Bool {
+    private mutating func mergeOlder(_ record: RecordIndex, of activity: ActivityIndex, now: Moment) -> Bool {
         let isEnd = records[record].event == .end
         if isEnd { replaceRestarts(by: record, of: activity, now: now) }
         guard let next = firstWaiting(notOlderThan: record, of: activity) else {
@@ -131,7 +132,7 @@ extension Delivery {
 
     /// Replaces the waiting starts after a lifetime (`isLifetimeRestart`) by an end of the producer, which takes
     /// precedence whatever the versions are. (R35)
-    private mutating func replaceRestarts(by end: UInt32, of activity: UInt32, now: Moment) {
+    private mutating func replaceRestarts(by end: RecordIndex, of activity: ActivityIndex, now: Moment) {
         var waiting = activities[activity].waitingList.head
         while let candidate = waiting {
             waiting = activities[activity].waitingList.successor(of: candidate, in: records)
@@ -145,7 +146,7 @@ extension Delivery {
     /// Returns the first waiting command that must not be sent before `record`; nil: there is none. Such a command has
     /// a version that is not lower, or it is the end of a lifetime, which is always last. There is one exception: if
     /// `record` is an end, it is sent after a start or update of the same version.
-    private func firstWaiting(notOlderThan record: UInt32, of activity: UInt32) -> UInt32? {
+    private func firstWaiting(notOlderThan record: RecordIndex, of activity: ActivityIndex) -> RecordIndex? {
         let list = activities.address(of: activity).pointee.waitingList
         var waiting = list.head
         while let candidate = waiting, !records[candidate].isLifetimeEnd, isOlder(candidate, than: record) {
@@ -154,7 +155,7 @@ extension Delivery {
         return waiting
     }
 
-    func isOlder(_ waiting: UInt32, than record: UInt32) -> Bool {
+    func isOlder(_ waiting: RecordIndex, than record: RecordIndex) -> Bool {
         records.isNewer(record, than: waiting)
             || records[record].event == .end && records[waiting].event != .end
                 && records.areSameVersion(record, waiting)
@@ -162,7 +163,12 @@ extension Delivery {
 
     /// Adds a command to the waiting list, before `next`, which `firstWaiting` returned; nil: at the end of the list.
     /// First the command replaces older ones (`replaceOlder`).
-    mutating func insertReplacingOlder(_ record: UInt32, before next: UInt32?, of activity: UInt32, now: Moment) {
+    mutating func insertReplacingOlder(
+        _ record: RecordIndex,
+        before next: RecordIndex?,
+        of activity: ActivityIndex,
+        now: Moment
+    ) {
         replaceOlder(than: record, before: next, of: activity, now: now)
         if let next {
             activities[activity].waitingList.insert(record, before: next, in: &records)
@@ -174,7 +180,12 @@ extension Delivery {
     /// Replaces waiting commands before `next` by a newer command. If `next` is nil, this means all waiting commands.
     /// An end replaces them from the first one on, any other command from the last one backwards. The replacing stops
     /// at a command that the newer one does not replace (`isSuperseded`).
-    private mutating func replaceOlder(than record: UInt32, before next: UInt32?, of activity: UInt32, now: Moment) {
+    private mutating func replaceOlder(
+        than record: RecordIndex,
+        before next: RecordIndex?,
+        of activity: ActivityIndex,
+        now: Moment
+    ) {
         let isEnd = records[record].event == .end
         while let older = isEnd ? activities[activity].waitingList.head : lastWaiting(before: next, of: activity),
             older != next, records.isSuperseded(older, by: record)
@@ -186,7 +197,7 @@ extension Delivery {
         }
     }
 
-    private func lastWaiting(before next: UInt32?, of activity: UInt32) -> UInt32? {
+    private func lastWaiting(before next: RecordIndex?, of activity: ActivityIndex) -> RecordIndex? {
         let list = activities.address(of: activity).pointee.waitingList
         if let next { return list.predecessor(of: next, in: records) }
         return list.tail
@@ -194,7 +205,7 @@ extension Delivery {
 
     /// Queues a rider again whose carrier was dropped or has expired, or replaces the rider by the next waiting
     /// command.
-    mutating func requeue(rider: UInt32, now: Moment) {
+    mutating func requeue(rider: RecordIndex, now: Moment) {
         let activity = records[rider].activity
         let next = firstWaiting(notOlderThan: rider, of: activity)
         if let next, records.isSuperseded(rider, by: next) {
@@ -206,7 +217,7 @@ extension Delivery {
 
     /// Finishes a record because another record of the same command waits. If the command is a held start, the
     /// other record settles it in Redis.
-    private mutating func finish(_ record: UInt32, asDuplicateOf waiting: UInt32) {
+    private mutating func finish(_ record: RecordIndex, asDuplicateOf waiting: RecordIndex) {
         countCoalescedCommand(of: record)
         records.passToken(from: record, to: waiting)
         leaveRegistrationOutOfMetadata(record)
@@ -217,16 +228,16 @@ extension Delivery {
     /// Called when another record that waits brought the same command. If a registration released the command for this
     /// record, the next owner must read this record too. From an earlier registration alone, which Redis could call
     /// stale, the next owner might not get the held command (simulation `longLives`, seed 108).
-    private mutating func leaveRegistrationOutOfMetadata(_ record: UInt32) {
+    private mutating func leaveRegistrationOutOfMetadata(_ record: RecordIndex) {
         if records[record].topic == .registrations { records[record].isLeftOutOfMetadata = true }
     }
 
     /// Returns the waiting command that replaces the activity's current command; nil if there is none. Older ends may
     /// wait before it. Commands behind a newer start belong to a later life and do not replace the current command.
-    func commandReplacingCurrent(of activity: UInt32) -> UInt32? {
+    func commandReplacingCurrent(of activity: ActivityIndex) -> RecordIndex? {
         let slot = activities.address(of: activity)
         let current = slot.pointee.currentCommand
-        guard current != .max else { return nil }
+        guard current != .null else { return nil }
         var waiting = slot.pointee.waitingList.head
         while let candidate = waiting {
             if records.isSuperseded(current, by: candidate) { return candidate }
@@ -236,14 +247,14 @@ extension Delivery {
         return nil
     }
 
-    func isCurrentCommandSuperseded(of activity: UInt32) -> Bool { commandReplacingCurrent(of: activity) != nil }
+    func isCurrentCommandSuperseded(of activity: ActivityIndex) -> Bool { commandReplacingCurrent(of: activity) != nil }
 
     /// Puts the current command back into the waiting list, unless a waiting command replaces it. The caller then calls
     /// `endCurrentCommand`.
     ///
     /// The command waits before newer ones. It replaces older commands that were read while it was under way
     /// (`insertReplacingOlder`). The end of a lifetime waits behind all others.
-    mutating func putBackCurrentCommand(of activity: UInt32, now: Moment) {
+    mutating func putBackCurrentCommand(of activity: ActivityIndex, now: Moment) {
         let current = activities[activity].currentCommand
         if isCurrentCommandSuperseded(of: activity) {
             countCoalescedCommand(of: current)
@@ -256,7 +267,7 @@ extension Delivery {
 
     /// Wakes an activity that got one more command. If the activity may begin a command, it does so at the end of the
     /// batch. If its current command waits for a retry, the new command may replace this one now.
-    private mutating func wake(_ activity: UInt32, now: Moment) {
+    private mutating func wake(_ activity: ActivityIndex, now: Moment) {
         switch activities[activity].phase {
         case .idle, .paused:
             // The activity may be paused for a rider that waits for its carrier. This command may be that

@@ -6,7 +6,7 @@ extension Records {
     /// replaces its start, because no phone must ring for an activity that has ended. The end of a lifetime
     /// replaces only another end of a lifetime: it has no state, so the last state is sent before it.
     @inline(__always)
-    func mayReplace(_ older: UInt32, by newer: UInt32) -> Bool {
+    func mayReplace(_ older: RecordIndex, by newer: RecordIndex) -> Bool {
         switch (address(of: older).pointee.event, address(of: newer).pointee.event) {
         case (.update, .end), (.start, .end): !address(of: newer).pointee.isLifetimeEnd
         case (.end, .end): !address(of: newer).pointee.isLifetimeEnd || address(of: older).pointee.isLifetimeEnd
@@ -16,21 +16,21 @@ extension Records {
     }
 
     @inline(__always)
-    func isNewer(_ record: UInt32, than other: UInt32) -> Bool {
+    func isNewer(_ record: RecordIndex, than other: RecordIndex) -> Bool {
         address(of: record).pointee.version > address(of: other).pointee.version
     }
 
     @inline(__always)
-    func areSameVersion(_ record: UInt32, _ other: UInt32) -> Bool {
+    func areSameVersion(_ record: RecordIndex, _ other: RecordIndex) -> Bool {
         address(of: record).pointee.version == address(of: other).pointee.version
     }
 
-    /// Whether the command `newer` replaces the command `older`. Either index may be `.max`, which means no command.
+    /// Whether the command `newer` replaces the command `older`. Either index may be `.null`, which means no command.
     /// The versions of lifetime commands do not come from the producer. So any end or start replaces the end of a
     /// lifetime, and any end of the producer replaces the start after a lifetime, whatever the versions are.
     @inline(__always)
-    func isSuperseded(_ older: UInt32, by newer: UInt32) -> Bool {
-        guard older != .max, newer != .max else { return false }
+    func isSuperseded(_ older: RecordIndex, by newer: RecordIndex) -> Bool {
+        guard older != .null, newer != .null else { return false }
         if address(of: older).pointee.isLifetimeEnd, address(of: newer).pointee.event != .update { return true }
         if address(of: older).pointee.isLifetimeRestart, address(of: newer).pointee.isEndFromProducer { return true }
         return mayReplace(older, by: newer) && isNewer(newer, than: older)

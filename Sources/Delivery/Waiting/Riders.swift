@@ -3,17 +3,17 @@ import LiveActivity
 /// The links of a record to the older command whose alert it carries, and to the newer command that carries
 /// its own alert. (R14)
 struct RiderLink: BitwiseCopyable {
-    /// The older command whose alert this one carries; `.max`: there is none.
-    fileprivate(set) var rider: UInt32 = .max
-    /// The newer command that carries this command's alert; `.max`: there is none.
-    fileprivate(set) var carrier: UInt32 = .max
+    /// The older command whose alert this one carries; `.null`: there is none.
+    fileprivate(set) var rider = RecordIndex.null
+    /// The newer command that carries this command's alert; `.null`: there is none.
+    fileprivate(set) var carrier = RecordIndex.null
 }
 
 extension Records {
     /// Makes a record the rider of another. A record has one rider at most. A rider has no rider itself and
     /// is in no waiting list.
-    mutating func setRider(of carrier: UInt32, to rider: UInt32) {
-        precondition(self[carrier].riderLink.rider == .max && self[rider].riderLink.rider == .max)
+    mutating func setRider(of carrier: RecordIndex, to rider: RecordIndex) {
+        precondition(self[carrier].riderLink.rider == .null && self[rider].riderLink.rider == .null)
         enter(.riding, rider)
         self[carrier].digest = nil
         self[carrier].riderLink.rider = rider
@@ -22,34 +22,34 @@ extension Records {
 
     /// Removes and returns a record's rider. The rider keeps its stage, so the caller must change the stage
     /// in the same call.
-    mutating func removeRider(of carrier: UInt32) -> UInt32? {
+    mutating func removeRider(of carrier: RecordIndex) -> RecordIndex? {
         let rider = self[carrier].riderLink.rider
-        guard rider != .max else { return nil }
-        self[carrier].riderLink.rider = .max
-        self[rider].riderLink.carrier = .max
+        guard rider != .null else { return nil }
+        self[carrier].riderLink.rider = .null
+        self[rider].riderLink.carrier = .null
         return rider
     }
 
     /// Returns the record that brought a state's alert to this lane: the state's rider, or else the state's
     /// own record.
     @inline(__always)
-    func alertSource(of record: UInt32) -> UInt32 {
+    func alertSource(of record: RecordIndex) -> RecordIndex {
         let rider = address(of: record).pointee.rider
-        return rider == .max ? record : rider
+        return rider == .null ? record : rider
     }
 
     /// Returns the version of the command whose alert the state has or carries; nil: there is no alert, or the record
     /// is a start, whose alert no other command carries.
     @inline(__always)
-    func alertVersion(of record: UInt32) -> Version? {
+    func alertVersion(of record: RecordIndex) -> Version? {
         address(of: alertSource(of: record)).pointee.bodyAlertVersion
     }
 
     /// Completes the body of a command, for example when its turn comes: adds the alert that it carries, and a digest.
-    mutating func completeBody(of record: UInt32) {
+    mutating func completeBody(of record: RecordIndex) {
         guard self[record].digest == nil else { return }
         let rider = self[record].rider
-        if rider != .max, let version = alertVersion(of: rider) {
+        if rider != .null, let version = alertVersion(of: rider) {
             write(self[rider].alert, of: version, intoBodyOf: record)
             self[record].priority = max(self[record].priority, self[rider].priority)
         }
@@ -68,7 +68,7 @@ extension RecordSlot {
 
     /// Whether the command carries an alert of another command that is not in this lane any more, or never was: for
     /// example, Redis held that command.
-    @inline(__always) var hasAlertFromRedisOnly: Bool { rider == .max && olderAlertVersion != nil }
+    @inline(__always) var hasAlertFromRedisOnly: Bool { rider == .null && olderAlertVersion != nil }
 }
 
 /// A command whose alert waits for a carrier, because Redis has a newer command that is not settled. The wait ends when
@@ -76,24 +76,24 @@ extension RecordSlot {
 /// `untilMilliseconds`, or when a newer alert begins to wait instead. If nothing carries the alert, it is lost, and the
 /// waiting command ends as `superseded`. If the command's partition is revoked, the command is dropped.
 struct RiderAwaitingCarrier: BitwiseCopyable {
-    /// The waiting command; `.max`: none.
-    private(set) var record: UInt32 = .max
+    /// The waiting command; `.null`: none.
+    private(set) var record = RecordIndex.null
     private(set) var untilMilliseconds: Int64 = 0
 
     init() {}
 
-    init(record: UInt32, untilMilliseconds: Int64) {
+    init(record: RecordIndex, untilMilliseconds: Int64) {
         self.record = record
         self.untilMilliseconds = untilMilliseconds
     }
 
-    var isNone: Bool { record == .max }
+    var isNone: Bool { record == .null }
 
     func isOverdue(now: Moment) -> Bool { !isNone && untilMilliseconds <= now.monotonicMilliseconds }
 
-    mutating func removeRecord() -> UInt32 {
+    mutating func removeRecord() -> RecordIndex {
         precondition(!isNone)
-        defer { record = .max }
+        defer { record = .null }
         return record
     }
 }

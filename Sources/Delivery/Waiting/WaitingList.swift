@@ -5,34 +5,34 @@
 struct WaitingList: BitwiseCopyable {
     /// The link from a record to the next one in its activity's list.
     struct Link: BitwiseCopyable {
-        fileprivate var next: UInt32 = .max
+        fileprivate var next = RecordIndex.null
     }
 
-    /// The first waiting record; `.max`: none waits.
-    private(set) var first: UInt32 = .max
-    private(set) var last: UInt32 = .max
+    /// The first waiting record; `.null`: none waits.
+    private(set) var first = RecordIndex.null
+    private(set) var last = RecordIndex.null
 
-    var isEmpty: Bool { first == .max }
-    var head: UInt32? { isEmpty ? nil : first }
-    var tail: UInt32? { isEmpty ? nil : last }
+    var isEmpty: Bool { first == .null }
+    var head: RecordIndex? { isEmpty ? nil : first }
+    var tail: RecordIndex? { isEmpty ? nil : last }
 
     // `append`, `prepend`, `insert` and `replaceLast` set the added record's stage to `waiting`. Removing a record does
     // not change its stage: the caller must enter the next stage, or put the record back, before it returns.
 
-    mutating func append(_ record: UInt32, in records: inout Records) {
+    mutating func append(_ record: RecordIndex, in records: inout Records) {
         records.enter(.waiting, record)
         putBackLast(record, in: &records)
     }
 
     /// Adds a record at the end. Its stage must already be `waiting`, for example because it was just removed.
-    mutating func putBackLast(_ record: UInt32, in records: inout Records) {
+    mutating func putBackLast(_ record: RecordIndex, in records: inout Records) {
         precondition(records[record].stage == .waiting, "only a waiting record is in a list")
-        records[record].waitingLink.next = .max
+        records[record].waitingLink.next = .null
         if isEmpty { first = record } else { records[last].waitingLink.next = record }
         last = record
     }
 
-    mutating func prepend(_ record: UInt32, in records: inout Records) {
+    mutating func prepend(_ record: RecordIndex, in records: inout Records) {
         records.enter(.waiting, record)
         records[record].waitingLink.next = first
         if isEmpty { last = record }
@@ -40,14 +40,14 @@ struct WaitingList: BitwiseCopyable {
     }
 
     /// Adds a record before `next`, which must be in the list.
-    mutating func insert(_ record: UInt32, before next: UInt32, in records: inout Records) {
+    mutating func insert(_ record: RecordIndex, before next: RecordIndex, in records: inout Records) {
         guard let previous = predecessor(of: next, in: records) else { return prepend(record, in: &records) }
         records.enter(.waiting, record)
         records[record].waitingLink.next = next
         records[previous].waitingLink.next = record
     }
 
-    mutating func popFirst(in records: inout Records) -> UInt32? {
+    mutating func popFirst(in records: inout Records) -> RecordIndex? {
         guard !isEmpty else { return nil }
         let record = first
         remove(record, in: &records)
@@ -55,7 +55,7 @@ struct WaitingList: BitwiseCopyable {
     }
 
     /// Returns the record before a record of the list; nil if that record is the first.
-    func predecessor(of record: UInt32, in records: borrowing Records) -> UInt32? {
+    func predecessor(of record: RecordIndex, in records: borrowing Records) -> RecordIndex? {
         guard first != record else { return nil }
         var previous = first
         while records[previous].waitingLink.next != record { previous = records[previous].waitingLink.next }
@@ -63,21 +63,21 @@ struct WaitingList: BitwiseCopyable {
     }
 
     /// Returns the record after a record of the list; nil if that record is the last.
-    func successor(of record: UInt32, in records: borrowing Records) -> UInt32? {
+    func successor(of record: RecordIndex, in records: borrowing Records) -> RecordIndex? {
         let next = records[record].waitingLink.next
-        return next == .max ? nil : next
+        return next == .null ? nil : next
     }
 
-    mutating func replaceLast(by record: UInt32, in records: inout Records) {
+    mutating func replaceLast(by record: RecordIndex, in records: inout Records) {
         if first == last { self = WaitingList() } else { remove(last, in: &records) }
         append(record, in: &records)
     }
 
-    mutating func remove(_ record: UInt32, in records: inout Records) {
+    mutating func remove(_ record: RecordIndex, in records: inout Records) {
         let next = records[record].waitingLink.next
         let previous = predecessor(of: record, in: records)
         if let previous { records[previous].waitingLink.next = next } else { first = next }
-        if last == record { last = previous ?? .max }
-        records[record].waitingLink.next = .max
+        if last == record { last = previous ?? .null }
+        records[record].waitingLink.next = .null
     }
 }

@@ -46,11 +46,16 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
         // Only the record's first result has the root span. A record that brings a token may have further
         // results: those of the held commands that the token releases.
         let isRoot = trace.beginsAtThisWorker && view.earlierResultCount == 0
-        context = Self.context(of: trace, offset: view.offset, earlierResultCount: view.earlierResultCount, seed: seed)
+        context = Self.context(
+            of: trace,
+            offset: view.sourceOffset,
+            earlierResultCount: view.earlierResultCount,
+            seed: seed
+        )
         parentSpanIdentifier = isRoot ? nil : trace.context.span
         topic = view.topic
-        partition = view.partition
-        offset = view.offset
+        partition = view.sourcePartition
+        offset = view.sourceOffset
         appIndex = view.appIndex
         event = view.event
         recordOutcome = .outcome(view.outcome)

@@ -77,13 +77,15 @@ final class SimulatedWorker {
     }
 
     /// Whether records that were passed over wait to be read again, or reading a partition pauses.
-    func hasPassedOverRecords(at now: Int64) -> Bool {
+    func hasPassedOverRecords(atMilliseconds: Int64) -> Bool {
         assignments.values.contains {
-            !$0.isRevoking && (core.passedOverCount($0.coreIndex) > 0 || $0.pausedUntilMilliseconds > now)
+            !$0.isRevoking && (core.passedOverCount($0.coreIndex) > 0 || $0.pausedUntilMilliseconds > atMilliseconds)
         }
     }
 
-    func moment(_ now: Int64) -> Moment { Moment(monotonicMilliseconds: now, wallMilliseconds: now) }
+    func moment(_ nowMilliseconds: Int64) -> Moment {
+        Moment(monotonicMilliseconds: nowMilliseconds, wallMilliseconds: nowMilliseconds)
+    }
 
     var nextDueMilliseconds: Int64 {
         var dueMilliseconds = core.nextDueMilliseconds ?? .max

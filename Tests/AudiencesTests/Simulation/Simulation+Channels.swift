@@ -33,10 +33,10 @@ extension Simulation {
     /// Checks that a worker broadcasts to a channel at most once a second while it has the partition.
     func checkBroadcastSpacing(_ push: AudiencePush, _ environment: APNsEnvironment, _ worker: SimulatedWorker) {
         guard push.isBroadcast else { return }
-        if let last = worker.lastBroadcastMilliseconds[environment], now - last < 1_000 {
-            violations.append("two broadcasts within \(now - last) ms")
+        if let last = worker.lastBroadcastMilliseconds[environment], nowMilliseconds - last < 1_000 {
+            violations.append("two broadcasts within \(nowMilliseconds - last) ms")
         }
-        worker.lastBroadcastMilliseconds[environment] = now
+        worker.lastBroadcastMilliseconds[environment] = nowMilliseconds
     }
 
     func receiveBroadcast(_ push: SimulatedWorker.Push, isResponseLost: Bool) {
@@ -49,7 +49,7 @@ extension Simulation {
         else {
             return violations.append("a broadcast without a timestamp: \(text)")
         }
-        trace?("\(now % 1_000_000) broadcast \(content) at \(timestamp)")
+        trace?("\(nowMilliseconds % 1_000_000) broadcast \(content) at \(timestamp)")
         if isResponseLost { all.mayHaveRepeats = true }
         if let alert = SimulatedText.number(after: "alert-", in: text) { all.alertCounts[alert, default: 0] += 1 }
         if timestamp < all.shownTimestamp {
@@ -61,7 +61,7 @@ extension Simulation {
     }
 
     func recordBroadcastResult(_ text: String) {
-        trace?("\(now % 1_000_000) \(text)")
+        trace?("\(nowMilliseconds % 1_000_000) \(text)")
         guard let command = SimulatedText.number(after: "\"command\":\"", in: text) else {
             return violations.append("a broadcast's result names no command: \(text)")
         }

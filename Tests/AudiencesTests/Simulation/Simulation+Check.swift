@@ -21,7 +21,7 @@ extension Simulation {
         var isReached = true
         for worker in workers {
             let gauges = worker.gauges
-            let hasPassedOverRecords = worker.hasPassedOverRecords(at: now)
+            let hasPassedOverRecords = worker.hasPassedOverRecords(atMilliseconds: nowMilliseconds)
             if hasPassedOverRecords { isReached = false }
             if gauges.roundCount > worker.core.roundsInProgress {
                 violations.append("more rounds are shown than there are")
@@ -29,10 +29,10 @@ extension Simulation {
             for since in [gauges.oldestRoundWaitingSinceMilliseconds, gauges.oldestVersionAdmittedMilliseconds]
                 .compactMap({ $0 })
             {
-                if (gauges.roundCount == 0 && !hasPassedOverRecords) || since > now
+                if (gauges.roundCount == 0 && !hasPassedOverRecords) || since > nowMilliseconds
                     || since < (commands.first?.atMilliseconds ?? 0)
                 {
-                    violations.append("the oldest round of \(gauges.roundCount) is of \(since), at \(now)")
+                    violations.append("the oldest round of \(gauges.roundCount) is of \(since), at \(nowMilliseconds)")
                 }
             }
             if gauges.oldestRoundWaitingSinceMilliseconds != nil || worker.core.commandsInProgress > 0 {
@@ -129,8 +129,8 @@ extension Simulation {
         }
     }
 
-    /// Checks that a second worker sends a version to a member only if the last checkpoint did not count the
-    /// member.
+    /// Reports a violation if a worker sends a version to a member that another worker sent it to, although the
+    /// checkpoint that this worker claimed marks the member as done: below the watermark, and not parked.
     func checkRepeatedPush(_ phone: SimulatedPhone, _ content: Int, _ worker: SimulatedWorker) {
         guard !hadForcedMove, wipe.count == 0, phone.wasMemberThroughout, !phone.mayHaveRepeats,
             let others = phone.senders[content],

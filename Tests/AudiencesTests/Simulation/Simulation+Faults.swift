@@ -10,7 +10,7 @@ extension Simulation {
         if random.chance(parameters.rebalancePerMille) { movePartition(random.number(0...log.count - 1)) }
         if random.chance(parameters.partitionAdditionPerMille), log.count < Self.partitionsMax { addPartition() }
         if random.chance(parameters.outagePerMille) {
-            let untilMilliseconds = now + Int64(random.number(100...parameters.outageMillisecondsMax))
+            let untilMilliseconds = nowMilliseconds + Int64(random.number(100...parameters.outageMillisecondsMax))
             switch random.number(0...2) {
             case 0: hostsAwayUntilMilliseconds[0] = untilMilliseconds
             case 1: hostsAwayUntilMilliseconds[1] = untilMilliseconds
@@ -26,7 +26,7 @@ extension Simulation {
     /// the range.
     private func addPartition() {
         (hadForcedMove, hadPartitionAddition) = (true, true)
-        trace?("\(now % 1_000_000) partition \(log.count) is added")
+        trace?("\(nowMilliseconds % 1_000_000) partition \(log.count) is added")
         log.append([])
         commits.append(PartitionProgress(committableOffset: 0, metadata: []))
         owners.append(0)
@@ -48,7 +48,7 @@ extension Simulation {
         }
         if resumed == nil { violations.append("the metadata of \(partition) cannot be read") }
         trace?(
-            "\(now % 1_000_000) partition \(partition) to \(worker.number) at \(commit.committableOffset), \(resumed ?? -1) more"
+            "\(nowMilliseconds % 1_000_000) partition \(partition) to \(worker.number) at \(commit.committableOffset), \(resumed ?? -1) more"
         )
         worker.assignments[partition] = .init(coreIndex: coreIndex, nextOffset: commit.committableOffset)
         worker.lastBroadcastMilliseconds = [:]
@@ -59,7 +59,7 @@ extension Simulation {
     private func crash(_ number: Int) {
         hadCrash = true
         let worker = workers[number]
-        trace?("\(now % 1_000_000) crash of \(worker.number)")
+        trace?("\(nowMilliseconds % 1_000_000) crash of \(worker.number)")
         for entry in worker.storeCalls where random.chance(500) {
             // The network may deliver a call after later calls of other workers.
             guard random.chance(300) else {
@@ -67,7 +67,10 @@ extension Simulation {
                 continue
             }
             scheduledEvents.append(
-                (now + Int64(random.number(1...300)), { [unowned self] in performStore(entry.call, worker) })
+                (
+                    nowMilliseconds + Int64(random.number(1...300)),
+                    { [unowned self] in performStore(entry.call, worker) }
+                )
             )
         }
         for push in worker.pushes where random.chance(500) { receive(push, worker) }
@@ -90,14 +93,16 @@ extension Simulation {
         let worker = workers[owners[partition]]
         guard let entry = worker.assignments[partition], !entry.isRevoking else { return }
         worker.assignments[partition]?.isRevoking = true
-        worker.core.beginRevoking(entry.coreIndex, now: worker.moment(now))
+        worker.core.beginRevoking(entry.coreIndex, now: worker.moment(nowMilliseconds))
         let isForced = random.chance(parameters.forcedMovePerMille)
-        trace?("\(now % 1_000_000) partition \(partition) leaves \(worker.number)\(isForced ? " by force" : "")")
+        trace?(
+            "\(nowMilliseconds % 1_000_000) partition \(partition) leaves \(worker.number)\(isForced ? " by force" : "")"
+        )
         if isForced {
             let delayMilliseconds = Int64(random.number(0...500))
             scheduledEvents.append(
                 (
-                    now + delayMilliseconds,
+                    nowMilliseconds + delayMilliseconds,
                     { [unowned self] in release(partition, of: worker, entry.coreIndex, isForced: true) }
                 )
             )
@@ -109,7 +114,7 @@ extension Simulation {
     private func releaseWhenDrained(_ partition: Int, of worker: SimulatedWorker, _ coreIndex: UInt32) {
         scheduledEvents.append(
             (
-                now + 5,
+                nowMilliseconds + 5,
                 { [unowned self] in
                     guard workers.contains(where: { $0 === worker }) else { return }
                     guard worker.core.isDrained(coreIndex) else {
@@ -129,7 +134,7 @@ extension Simulation {
         {
             commits[partition] = progress
         }
-        worker.core.release(partition: coreIndex, now: worker.moment(now))
+        worker.core.release(partition: coreIndex, now: worker.moment(nowMilliseconds))
         worker.assignments[partition] = nil
         assign(partition, to: random.number(0...workers.count - 1))
     }

@@ -29,7 +29,7 @@ extension Simulation {
     func addMember(_ name: String) {
         var phone = newPhone(name)
         phone.isDevice = random.chance(parameters.devicesPerMille)
-        phone.registeredAtMilliseconds = now - 10_000
+        phone.registeredAtMilliseconds = nowMilliseconds - 10_000
         phones[name] = phone
         let entry = MemberEntry<[UInt8]>(
             location: phone.location,
@@ -52,7 +52,7 @@ extension Simulation {
             environment: random.chance(parameters.sandboxPerMille) ? .sandbox : .production,
             allowsFrequentUpdates: random.chance(300),
             token: newToken(of: name),
-            registeredAtMilliseconds: now
+            registeredAtMilliseconds: nowMilliseconds
         )
     }
 
@@ -68,7 +68,7 @@ extension Simulation {
         let known = phoneNames[random.number(0...phoneNames.count - 1)]
         guard phones[known]?.isDevice == false else { return }
         // The latest change of a member decides, so two changes of a member must not have the same time.
-        guard !changes.contains(where: { $0.name == known && $0.atMilliseconds == now }) else { return }
+        guard !changes.contains(where: { $0.name == known && $0.atMilliseconds == nowMilliseconds }) else { return }
         hadMembershipChange = true
         switch random.number(0...2) {
         case 0:
@@ -80,7 +80,7 @@ extension Simulation {
             guard var phone = phones[known] else { return }
             phoneNamesByToken[phone.token] = nil
             phone.token = newToken(of: known)
-            phone.registeredAtMilliseconds = now
+            phone.registeredAtMilliseconds = nowMilliseconds
             (phone.hasLeft, phone.isDead) = (false, false)
             phones[known] = phone
         default:
@@ -99,7 +99,7 @@ extension Simulation {
     private func change(_ name: String) {
         guard let phone = phones[name] else { return }
         phones[name]?.wasMemberThroughout = false
-        addChange(of: phone, atMilliseconds: now)
+        addChange(of: phone, atMilliseconds: nowMilliseconds)
     }
 
     func addChange(of phone: SimulatedPhone, atMilliseconds: Int64, rereadAfter wipes: Int? = nil) {
@@ -107,7 +107,7 @@ extension Simulation {
         let kind: StoreSubjectKind = phone.isDevice ? .device : .activity
         changes.append(
             SimulatedChange(
-                member: ChangingMember(record: createdChangeCount, appIndex: 0, kind: kind),
+                member: ChangingMember(record: RecordIndex(rawValue: createdChangeCount), appIndex: 0, kind: kind),
                 name: phone.identifier,
                 token: phone.token,
                 isLeaving: phone.hasLeft,
@@ -127,7 +127,7 @@ extension Simulation {
     }
 
     private func give(_ change: SimulatedChange, to worker: SimulatedWorker) {
-        trace?("\(now % 1_000_000) \(worker.number) change \(change)")
+        trace?("\(nowMilliseconds % 1_000_000) \(worker.number) change \(change)")
         let other = Array("other".utf8).withUnsafeBytes { AudienceDigest(of: $0) }
         let audiences = change.namesSecondAudience ? [other, Self.audienceDigest] : [Self.audienceDigest]
         let digests = audiences.map(\.value.littleEndian)
@@ -150,7 +150,7 @@ extension Simulation {
                             allowsFrequentUpdates: phone.allowsFrequentUpdates,
                             shownVersion: nil
                         ),
-                        now: worker.moment(now)
+                        now: worker.moment(nowMilliseconds)
                     )
                 }
             }
@@ -162,12 +162,12 @@ extension Simulation {
             guard workers[commandWorkerIndex] === worker, let index = changes.firstIndex(where: { $0.member == member })
             else { continue }
             let change = changes.remove(at: index)
-            trace?("\(now % 1_000_000) \(worker.number) changed \(change.name.suffix(12))")
+            trace?("\(nowMilliseconds % 1_000_000) \(worker.number) changed \(change.name.suffix(12))")
             if let wipes = change.rereadAfter { rereadRegistration(after: wipes) }
             guard !changes.contains(where: { $0.name == change.name }), let phone = phones[change.name] else {
                 continue
             }
-            if change.isLeaving { phones[change.name]?.leftAcknowledgedMilliseconds = now }
+            if change.isLeaving { phones[change.name]?.leftAcknowledgedMilliseconds = nowMilliseconds }
             // If there are enough streams, a new member shows the newest state before its registration
             // settles.
             if parameters.kind == .calm, parameters.startsPerMille == 0, parameters.streams >= 10, !phone.hasLeft,
@@ -186,10 +186,10 @@ extension Simulation {
     /// may get pushes that were in flight, or for which its page had been read.
     func checkHasNotLeft(_ token: String) {
         guard let name = phoneNamesByToken[token], let phone = phones[name], phone.hasLeft,
-            phone.leftAcknowledgedMilliseconds < now - 1_000
+            phone.leftAcknowledgedMilliseconds < nowMilliseconds - 1_000
         else { return }
         violations.append(
-            "\(name.suffix(12)) is sent to at \(now), and has left at \(phone.leftAcknowledgedMilliseconds)"
+            "\(name.suffix(12)) is sent to at \(nowMilliseconds), and has left at \(phone.leftAcknowledgedMilliseconds)"
         )
     }
 }

@@ -8,28 +8,35 @@ import Testbed
 /// Performs the core's actions, as the shells do in a worker.
 extension Simulation {
     func performActions(_ worker: SimulatedWorker) {
-        let moment = worker.moment(now)
-        while now >= storeAwayUntilMilliseconds,
+        let moment = worker.moment(nowMilliseconds)
+        while nowMilliseconds >= storeAwayUntilMilliseconds,
             let call = worker.core.withNextStoreCall(now: moment, { $0.map { Array($0) } })
         {
             worker.core.storeCallTaken()
-            let earliestMilliseconds = worker.storeCalls.last?.dueMilliseconds ?? now
+            let earliestMilliseconds = worker.storeCalls.last?.dueMilliseconds ?? nowMilliseconds
             worker.storeCalls.append(
-                (max(earliestMilliseconds, now + Int64(random.number(0...parameters.latencyMillisecondsMax))), call)
+                (
+                    max(
+                        earliestMilliseconds,
+                        nowMilliseconds + Int64(random.number(0...parameters.latencyMillisecondsMax))
+                    ), call
+                )
             )
         }
         while let tag = worker.core.withNextActivityStoreCall(now: moment, { $0.tag }) {
             worker.core.activityStoreCallTaken()
-            worker.activityCalls.append((now + Int64(random.number(0...parameters.latencyMillisecondsMax)), tag))
+            worker.activityCalls.append(
+                (nowMilliseconds + Int64(random.number(0...parameters.latencyMillisecondsMax)), tag)
+            )
         }
         performPushes(worker)
         while let production = worker.core.nextProduction(now: moment) {
             let simulatedRecord = simulatedRecord(of: production, worker)
             worker.core.productionTaken()
-            let fails = now < faultsUntilMilliseconds && random.chance(parameters.productionFailurePerMille)
+            let fails = nowMilliseconds < faultsUntilMilliseconds && random.chance(parameters.productionFailurePerMille)
             worker.productions.append(
                 .init(
-                    dueMilliseconds: now + Int64(random.number(0...parameters.latencyMillisecondsMax)),
+                    dueMilliseconds: nowMilliseconds + Int64(random.number(0...parameters.latencyMillisecondsMax)),
                     production: production,
                     isAcknowledged: !fails,
                     simulatedRecord: !fails || random.chance(500) ? simulatedRecord : nil
@@ -43,13 +50,13 @@ extension Simulation {
         while found {
             found = false
             for environment in APNsEnvironment.allCases
-            where now >= hostsAwayUntilMilliseconds[Int(environment.rawValue)] {
+            where nowMilliseconds >= hostsAwayUntilMilliseconds[Int(environment.rawValue)] {
                 let pool = PoolIdentifier(appIndex: 0, environment: environment)
                 while let push = worker.core.takeNextPush(
                     pool,
                     permitsRetry: true,
                     pushesInFlightMax: parameters.streams,
-                    now: worker.moment(now)
+                    now: worker.moment(nowMilliseconds)
                 ) {
                     if random.chance(30) {
                         worker.core.pushNotSent(push)
@@ -61,7 +68,8 @@ extension Simulation {
                     checkHasNotLeft(token)
                     worker.pushes.append(
                         .init(
-                            dueMilliseconds: now + Int64(random.number(0...parameters.latencyMillisecondsMax)),
+                            dueMilliseconds: nowMilliseconds
+                                + Int64(random.number(0...parameters.latencyMillisecondsMax)),
                             push: push,
                             token: token,
                             body: Array(push.body),
@@ -75,7 +83,7 @@ extension Simulation {
     }
 
     private func fate(of token: String) -> SimulatedWorker.PushFate {
-        guard now < faultsUntilMilliseconds else { return .answered }
+        guard nowMilliseconds < faultsUntilMilliseconds else { return .answered }
         if random.chance(parameters.pushFailurePerMille) {
             return random.chance(500) ? .refused(.retryLater, status: 503) : .refused(.retryNow, status: 0)
         }
@@ -118,24 +126,26 @@ extension Simulation {
     // MARK: - Replies
 
     func deliverReplies(_ worker: SimulatedWorker) {
-        while let first = worker.storeCalls.first, first.dueMilliseconds <= now {
-            if now < storeAwayUntilMilliseconds
-                || (now < faultsUntilMilliseconds && random.chance(parameters.storeLossPerMille))
+        while let first = worker.storeCalls.first, first.dueMilliseconds <= nowMilliseconds {
+            if nowMilliseconds < storeAwayUntilMilliseconds
+                || (nowMilliseconds < faultsUntilMilliseconds && random.chance(parameters.storeLossPerMille))
             {
                 loseStore(of: worker)
                 break
             }
             worker.storeCalls.removeFirst()
             let reply = performStore(first.call, worker)
-            reply.withBorrowedBytes { worker.core.storeReplied(tag: first.call.tag, $0, now: worker.moment(now)) }
+            reply.withBorrowedBytes {
+                worker.core.storeReplied(tag: first.call.tag, $0, now: worker.moment(nowMilliseconds))
+            }
         }
-        let due = worker.activityCalls.filter { $0.dueMilliseconds <= now }
-        worker.activityCalls.removeAll { $0.dueMilliseconds <= now }
+        let due = worker.activityCalls.filter { $0.dueMilliseconds <= nowMilliseconds }
+        worker.activityCalls.removeAll { $0.dueMilliseconds <= nowMilliseconds }
         for call in due {
-            if now < faultsUntilMilliseconds, random.chance(parameters.storeLossPerMille) {
-                worker.core.activityStoreFailed(tag: call.tag, .unanswered, now: worker.moment(now))
+            if nowMilliseconds < faultsUntilMilliseconds, random.chance(parameters.storeLossPerMille) {
+                worker.core.activityStoreFailed(tag: call.tag, .unanswered, now: worker.moment(nowMilliseconds))
             } else {
-                worker.core.activityStoreReplied(tag: call.tag, now: worker.moment(now))
+                worker.core.activityStoreReplied(tag: call.tag, now: worker.moment(nowMilliseconds))
             }
         }
     }
@@ -171,11 +181,11 @@ extension Simulation {
             case .checkpoint(let range, _, let text):
                 let checkpoint = text.withUnsafeBytes { Checkpoint($0) }
                 trace(
-                    "\(now % 1_000_000) \(worker.number) checkpoint \(range.index) \(String(describing: checkpoint)) → \(reply.verdict)"
+                    "\(nowMilliseconds % 1_000_000) \(worker.number) checkpoint \(range.index) \(String(describing: checkpoint)) → \(reply.verdict)"
                 )
             default:
                 trace(
-                    "\(now % 1_000_000) \(worker.number) \(call.operation) → \(reply.verdict) \(String(describing: reply.newestVersion))"
+                    "\(nowMilliseconds % 1_000_000) \(worker.number) \(call.operation) → \(reply.verdict) \(String(describing: reply.newestVersion))"
                 )
             }
         }
@@ -189,13 +199,13 @@ extension Simulation {
         for (position, entry) in lost.enumerated() where position < performed { performStore(entry.call, worker) }
         for entry in lost {
             let failure = random.chance(300) ? (random.chance(500) ? StoreFailure.busy : .unexplained) : .unanswered
-            worker.core.storeFailed(tag: entry.call.tag, failure, now: worker.moment(now))
+            worker.core.storeFailed(tag: entry.call.tag, failure, now: worker.moment(nowMilliseconds))
         }
     }
 
     func deliverResponses(_ worker: SimulatedWorker) {
-        let due = worker.pushes.filter { $0.dueMilliseconds <= now }
-        worker.pushes.removeAll { $0.dueMilliseconds <= now }
+        let due = worker.pushes.filter { $0.dueMilliseconds <= nowMilliseconds }
+        worker.pushes.removeAll { $0.dueMilliseconds <= nowMilliseconds }
         for push in due {
             switch push.fate {
             case .answered:
@@ -221,18 +231,18 @@ extension Simulation {
         status: UInt16,
         _ worker: SimulatedWorker
     ) {
-        trace?("\(now % 1_000_000) \(worker.number) \(push.token.suffix(3)) \(disposition)")
+        trace?("\(nowMilliseconds % 1_000_000) \(worker.number) \(push.token.suffix(3)) \(disposition)")
         worker.core.pushAnswered(
             tag: push.push.tag,
             PushResult(
                 disposition: disposition,
                 status: status,
                 reason: UnsafeRawBufferPointer(start: nil, count: 0),
-                invalidAtMilliseconds: disposition == .tokenDead ? now : -1,
-                sentAtMilliseconds: now,
-                answeredAtMilliseconds: now
+                invalidAtMilliseconds: disposition == .tokenDead ? nowMilliseconds : -1,
+                sentAtMilliseconds: nowMilliseconds,
+                answeredAtMilliseconds: nowMilliseconds
             ),
-            now: worker.moment(now)
+            now: worker.moment(nowMilliseconds)
         )
     }
 
@@ -261,7 +271,7 @@ extension Simulation {
         phones[name] = phone
         pushesByRange[range(of: phone, commands[content]), default: 0] += 1
         trace?(
-            "\(now % 1_000_000) \(worker.number) \(push.token.suffix(3)) shows \(content) alert \(String(describing: alert))"
+            "\(nowMilliseconds % 1_000_000) \(worker.number) \(push.token.suffix(3)) shows \(content) alert \(String(describing: alert))"
         )
         return true
     }
@@ -274,14 +284,14 @@ extension Simulation {
     }
 
     func deliverReports(_ worker: SimulatedWorker) {
-        let due = worker.productions.filter { $0.dueMilliseconds <= now }
-        worker.productions.removeAll { $0.dueMilliseconds <= now }
+        let due = worker.productions.filter { $0.dueMilliseconds <= nowMilliseconds }
+        worker.productions.removeAll { $0.dueMilliseconds <= nowMilliseconds }
         for production in due {
             if let record = production.simulatedRecord { write(record) }
             worker.core.productionReported(
                 production.production,
                 production.isAcknowledged ? .acknowledged : .failed,
-                now: worker.moment(now)
+                now: worker.moment(nowMilliseconds)
             )
         }
     }
@@ -296,7 +306,7 @@ extension Simulation {
             }
             log[partition].append(record)
         case .rangeResult(let text):
-            trace?("\(now % 1_000_000) \(text)")
+            trace?("\(nowMilliseconds % 1_000_000) \(text)")
             guard let command = SimulatedText.number(after: "\"command\":\"", in: text),
                 let first = SimulatedText.number(after: "\"segments\":[", in: text),
                 let last = SimulatedText.number(after: "\"segments\":[\(first),", in: text)
@@ -314,7 +324,7 @@ extension Simulation {
             if parameters.kind == .ranges, rangeResults[command]?[range] != nil { return }
             rangeResults[command, default: [:]][range] = text
         case .commandResult(let text):
-            trace?("\(now % 1_000_000) \(text)")
+            trace?("\(nowMilliseconds % 1_000_000) \(text)")
             guard let command = SimulatedText.number(after: "\"command\":\"", in: text) else {
                 return violations.append("a result names no command: \(text)")
             }

@@ -43,39 +43,40 @@ struct SimulatedWipe {
 extension Simulation {
     func makeWipes() {
         for _ in 0..<parameters.wipes {
-            let at = now + Int64(random.number(0...Int(faultsUntilMilliseconds - now)))
-            scheduledEvents.append((at, { [unowned self] in wipeStore() }))
+            let atMilliseconds =
+                nowMilliseconds + Int64(random.number(0...Int(faultsUntilMilliseconds - nowMilliseconds)))
+            scheduledEvents.append((atMilliseconds, { [unowned self] in wipeStore() }))
         }
     }
 
     private func wipeStore() {
-        trace?("\(now % 1_000_000) the store comes back empty")
+        trace?("\(nowMilliseconds % 1_000_000) the store comes back empty")
         store.flushAll()
         wipe.count += 1
         (wipe.missingMemberCount, wipe.commandsToReread) = (0, [])
         let begun = commands.filter { commandsInCore.contains($0.number) || $0.ending != nil }
         wipe.unfinishedCommands.formUnion(begun.map(\.number).filter { commandResults[$0] == nil })
         wipe.affectedCommands.formUnion(wipe.unfinishedCommands)
-        wipe.atMilliseconds = now
+        wipe.atMilliseconds = nowMilliseconds
         // In half of the cases an operator has emptied the running server. In the other cases the server restarts
         // without its data, and the workers lose their connections to it.
         guard random.chance(500) else { return }
-        storeAwayUntilMilliseconds = now + Int64(random.number(1...3_000))
-        for worker in workers { worker.core.storeLostMilliseconds = now }
+        storeAwayUntilMilliseconds = nowMilliseconds + Int64(random.number(1...3_000))
+        for worker in workers { worker.core.storeLostMilliseconds = nowMilliseconds }
     }
 
     /// Makes each worker read the marks, about once a second. The worker gets the answer a little later. The answer
     /// says whether the store had all members when the worker began to read the marks.
     func pollMembers() {
-        guard parameters.kind == .wipes, now >= wipe.nextPollMilliseconds else { return }
-        guard now >= storeAwayUntilMilliseconds else {
+        guard parameters.kind == .wipes, nowMilliseconds >= wipe.nextPollMilliseconds else { return }
+        guard nowMilliseconds >= storeAwayUntilMilliseconds else {
             wipe.nextPollMilliseconds = storeAwayUntilMilliseconds
             return
         }
-        wipe.nextPollMilliseconds = now + SimulatedWipe.pollMilliseconds
-        let (beganMilliseconds, hasAllMembers) = (now, wipe.hasAllMembers)
+        wipe.nextPollMilliseconds = nowMilliseconds + SimulatedWipe.pollMilliseconds
+        let (beganMilliseconds, hasAllMembers) = (nowMilliseconds, wipe.hasAllMembers)
         for worker in workers {
-            let answeredAtMilliseconds = now + Int64(random.number(0...parameters.latencyMillisecondsMax))
+            let answeredAtMilliseconds = nowMilliseconds + Int64(random.number(0...parameters.latencyMillisecondsMax))
             scheduledEvents.append(
                 (
                     answeredAtMilliseconds,
@@ -91,12 +92,14 @@ extension Simulation {
         wipe.lastRereadWipe = wipes
         wipe.missingMemberCount = phoneNames.count
         for name in phoneNames {
-            let at = now + Int64(random.number(0...parameters.returnMillisecondsMax))
-            scheduledEvents.append((at, { [unowned self] in registerAgain(name, after: wipes) }))
+            let atMilliseconds = nowMilliseconds + Int64(random.number(0...parameters.returnMillisecondsMax))
+            scheduledEvents.append((atMilliseconds, { [unowned self] in registerAgain(name, after: wipes) }))
         }
         wipe.isDraining = true
         workers[commandWorkerIndex].core
-            .withdrawWaitingCommands { commandsInCore.contains(Int($0)) || wipe.commandRecordsInCore.contains($0) }
+            .withdrawWaitingCommands { record in
+                commandsInCore.contains(Int(record.rawValue)) || wipe.commandRecordsInCore.contains(record.rawValue)
+            }
     }
 
     private func registerAgain(_ name: String, after wipes: Int) {
@@ -154,10 +157,11 @@ extension Simulation {
 
     /// - Returns: whether the record is of a command that was read again after a loss.
     func takeReturnedRereadCommand(_ returnedCommand: ReturnedCommand) -> Bool {
-        let (wipes, number) = returnedCommand.record.quotientAndRemainder(dividingBy: SimulatedWipe.recordsPerWipe)
+        let record = returnedCommand.record.rawValue
+        let (wipes, number) = record.quotientAndRemainder(dividingBy: SimulatedWipe.recordsPerWipe)
         guard wipes > 0 else { return false }
-        trace?("\(now % 1_000_000) command \(number) again: \(returnedCommand.ending)")
-        wipe.commandRecordsInCore.remove(returnedCommand.record)
+        trace?("\(nowMilliseconds % 1_000_000) command \(number) again: \(returnedCommand.ending)")
+        wipe.commandRecordsInCore.remove(record)
         if Int(wipes) == wipe.count, returnedCommand.ending != .withdrawn {
             wipe.commandsToReread.remove(Int(number))
         }

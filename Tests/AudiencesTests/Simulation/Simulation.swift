@@ -34,7 +34,7 @@ final class Simulation {
     let seed: UInt64
     var random: SplitMix64
     let parameters: SimulationParameters
-    var now: Int64 = 1_790_000_000_000
+    var nowMilliseconds: Int64 = 1_790_000_000_000
     var faultsUntilMilliseconds: Int64 = 0
     var store: AudienceStoreModel
     var log: [[SimulatedFanout]]
@@ -50,7 +50,7 @@ final class Simulation {
     /// The name of each token's phone.
     var phoneNamesByToken: [String: String] = [:]
     var phoneNames: [String] = []
-    var scheduledEvents: [(at: Int64, action: () -> Void)] = []
+    var scheduledEvents: [(atMilliseconds: Int64, action: () -> Void)] = []
     var hostsAwayUntilMilliseconds: [Int64] = [.min, .min]
     var storeAwayUntilMilliseconds = Int64.min
     var violations: [String] = []
@@ -86,7 +86,7 @@ final class Simulation {
         self.seed = seed
         random = SplitMix64(simulationSeed: seed)
         parameters = SimulationParameters(&random, kind: kind)
-        store = AudienceStoreModel(nowMilliseconds: now, pageBytesMax: RoundHarness.pageBytesMax)
+        store = AudienceStoreModel(nowMilliseconds: nowMilliseconds, pageBytesMax: RoundHarness.pageBytesMax)
         log = Array(repeating: [], count: parameters.partitions)
         commits = Array(repeating: PartitionProgress(committableOffset: 0, metadata: []), count: parameters.partitions)
         for _ in 0..<parameters.workers { workers.append(makeWorker()) }
@@ -114,13 +114,13 @@ final class Simulation {
             let name = names[number % parameters.segments][number / parameters.segments]
             addMember(name)
         }
-        var at = now
+        var atMilliseconds = nowMilliseconds
         for number in 0..<parameters.commands {
-            at += Int64(random.number(1...parameters.commandGapMillisecondsMax))
+            atMilliseconds += Int64(random.number(1...parameters.commandGapMillisecondsMax))
             commands.append(
                 Command(
                     number: number,
-                    atMilliseconds: at,
+                    atMilliseconds: atMilliseconds,
                     version: Version(
                         timestamp: 1_790_000_000 + Int64(number) * [0, 1, 30][random.number(0...2)] / 30,
                         sequence: UInt64(number + 1)
@@ -132,7 +132,7 @@ final class Simulation {
                     ending: nil
                 )
             )
-            scheduledEvents.append((at, {}))
+            scheduledEvents.append((atMilliseconds, {}))
         }
         for position in commands.indices.dropFirst() {
             commands[position].version.timestamp = max(
@@ -140,10 +140,13 @@ final class Simulation {
                 commands[position - 1].version.timestamp
             )
         }
-        faultsUntilMilliseconds = at + 2_000
+        faultsUntilMilliseconds = atMilliseconds + 2_000
         for _ in 0..<parameters.changes {
             scheduledEvents.append(
-                (now + Int64(random.number(0...Int(at - now))), { [unowned self] in changeMember() })
+                (
+                    nowMilliseconds + Int64(random.number(0...Int(atMilliseconds - nowMilliseconds))),
+                    { [unowned self] in changeMember() }
+                )
             )
         }
     }
@@ -163,16 +166,16 @@ final class Simulation {
 
     /// - Returns: the violated invariants; empty for a good run.
     func run() -> [String] {
-        var nextFaultMilliseconds = now
+        var nextFaultMilliseconds = nowMilliseconds
         let limitMilliseconds = faultsUntilMilliseconds + Self.quietLimitMilliseconds
-        while now < limitMilliseconds, violations.isEmpty {
+        while nowMilliseconds < limitMilliseconds, violations.isEmpty {
             step()
             checkGauges()
-            if now >= nextFaultMilliseconds, now < faultsUntilMilliseconds {
+            if nowMilliseconds >= nextFaultMilliseconds, nowMilliseconds < faultsUntilMilliseconds {
                 injectFaults()
-                nextFaultMilliseconds = now + 100
+                nextFaultMilliseconds = nowMilliseconds + 100
             }
-            if now >= faultsUntilMilliseconds, isIdle { break }
+            if nowMilliseconds >= faultsUntilMilliseconds, isIdle { break }
             advance(nextFaultMilliseconds: nextFaultMilliseconds)
         }
         if violations.isEmpty {
@@ -193,25 +196,29 @@ final class Simulation {
 
     private func advance(nextFaultMilliseconds: Int64) {
         var dueMilliseconds =
-            now < faultsUntilMilliseconds ? min(nextFaultMilliseconds, faultsUntilMilliseconds) : Int64.max
-        for event in scheduledEvents { dueMilliseconds = min(dueMilliseconds, event.at) }
+            nowMilliseconds < faultsUntilMilliseconds ? min(nextFaultMilliseconds, faultsUntilMilliseconds) : Int64.max
+        for event in scheduledEvents { dueMilliseconds = min(dueMilliseconds, event.atMilliseconds) }
         if parameters.kind == .wipes { dueMilliseconds = min(dueMilliseconds, wipe.nextPollMilliseconds) }
-        for endMilliseconds in hostsAwayUntilMilliseconds + [storeAwayUntilMilliseconds] where endMilliseconds > now {
+        for endMilliseconds in hostsAwayUntilMilliseconds + [storeAwayUntilMilliseconds]
+        where endMilliseconds > nowMilliseconds {
             dueMilliseconds = min(dueMilliseconds, endMilliseconds)
         }
         for worker in workers { dueMilliseconds = min(dueMilliseconds, worker.nextDueMilliseconds) }
-        if hasUnreadRecords { dueMilliseconds = min(dueMilliseconds, now + 1) }
-        for worker in workers where worker.hasPassedOverRecords(at: now) {
-            dueMilliseconds = min(dueMilliseconds, now + 1_000)
+        if hasUnreadRecords { dueMilliseconds = min(dueMilliseconds, nowMilliseconds + 1) }
+        for worker in workers where worker.hasPassedOverRecords(atMilliseconds: nowMilliseconds) {
+            dueMilliseconds = min(dueMilliseconds, nowMilliseconds + 1_000)
         }
-        now = max(now + 1, min(dueMilliseconds, now + 60_000))
-        store.nowMilliseconds = now
+        nowMilliseconds = max(nowMilliseconds + 1, min(dueMilliseconds, nowMilliseconds + 60_000))
+        store.nowMilliseconds = nowMilliseconds
     }
 
     var hasUnreadRecords: Bool {
         owners.indices.contains { partition in
             workers[owners[partition]].assignments[partition]
-                .map { !$0.isRevoking && $0.pausedUntilMilliseconds <= now && $0.nextOffset < log[partition].count }
+                .map {
+                    !$0.isRevoking && $0.pausedUntilMilliseconds <= nowMilliseconds
+                        && $0.nextOffset < log[partition].count
+                }
                 ?? true
         }
     }
@@ -222,16 +229,16 @@ final class Simulation {
     }
 
     private func step() {
-        let due = scheduledEvents.filter { $0.at <= now }
-        scheduledEvents.removeAll { $0.at <= now }
-        for event in due.sorted(by: { $0.at < $1.at }) { event.action() }
+        let due = scheduledEvents.filter { $0.atMilliseconds <= nowMilliseconds }
+        scheduledEvents.removeAll { $0.atMilliseconds <= nowMilliseconds }
+        for event in due.sorted(by: { $0.atMilliseconds < $1.atMilliseconds }) { event.action() }
         pollMembers()
         for worker in workers {
             feed(worker)
             deliverReplies(worker)
             deliverResponses(worker)
             deliverReports(worker)
-            worker.core.advance(now: worker.moment(now))
+            worker.core.advance(now: worker.moment(nowMilliseconds))
             performActions(worker)
             takeReturnedCommands(worker)
             takeReturnedMembers(worker)
@@ -243,23 +250,25 @@ final class Simulation {
         if workers[commandWorkerIndex] === worker { feedChanges(worker) }
         if workers[commandWorkerIndex] === worker {
             for position in commands.indices
-            where commands[position].atMilliseconds <= now && commands[position].ending == nil
+            where commands[position].atMilliseconds <= nowMilliseconds && commands[position].ending == nil
                 && !commandsInCore.contains(position) && !wipe.isDraining && worker.core.canReceiveCommand
             {
                 commandsInCore.insert(position)
                 take(commands[position], as: UInt32(position), by: worker)
             }
             feedRereadCommands(worker)
-            worker.core.endBatch(now: worker.moment(now))
+            worker.core.endBatch(now: worker.moment(nowMilliseconds))
         }
         for (partition, entry) in worker.assignments.sorted(by: { $0.key < $1.key }) where !entry.isRevoking {
-            if let rereading = worker.core.rereading(entry.coreIndex, now: worker.moment(now)) {
-                worker.core.rereadingBegan(entry.coreIndex, from: rereading.offset, now: worker.moment(now))
+            if let rereading = worker.core.requestToReadAgain(entry.coreIndex, now: worker.moment(nowMilliseconds)) {
+                worker.core.rereadingBegan(entry.coreIndex, from: rereading.offset, now: worker.moment(nowMilliseconds))
                 worker.assignments[partition]?.nextOffset = rereading.offset
-                worker.assignments[partition]?.pausedUntilMilliseconds = now + rereading.pauseMilliseconds
+                worker.assignments[partition]?.pausedUntilMilliseconds = nowMilliseconds + rereading.pauseMilliseconds
                 rereadingCount += 1
             }
-            guard let entry = worker.assignments[partition], now >= entry.pausedUntilMilliseconds else { continue }
+            guard let entry = worker.assignments[partition], nowMilliseconds >= entry.pausedUntilMilliseconds else {
+                continue
+            }
             var next = entry.nextOffset
             while next < log[partition].count {
                 let record = log[partition][Int(next)]
@@ -268,12 +277,12 @@ final class Simulation {
                         IncomingRecord(
                             partition: entry.coreIndex,
                             offset: next,
-                            timestampMilliseconds: now,
+                            timestampMilliseconds: nowMilliseconds,
                             key: nil,
                             value: value
                         ),
                         instruction: record.instruction,
-                        now: worker.moment(now)
+                        now: worker.moment(nowMilliseconds)
                     )
                 }
                 next += 1
@@ -333,7 +342,7 @@ final class Simulation {
             audience.withUnsafeBytes { audience in
                 identifier.withUnsafeBytes { identifier in
                     let incoming = IncomingCommand(
-                        record: record,
+                        record: RecordIndex(rawValue: record),
                         appIndex: 0,
                         audience: audience,
                         event: decoded.event,
@@ -351,7 +360,7 @@ final class Simulation {
                         partition: 0,
                         offset: Int64(command.number),
                         recordTimestampMilliseconds: command.atMilliseconds,
-                        receivedAtMilliseconds: now,
+                        receivedAtMilliseconds: nowMilliseconds,
                         trace: none
                     )
                     worker.core.receiveCommand(incoming)
@@ -362,10 +371,10 @@ final class Simulation {
 
     private func takeReturnedCommands(_ worker: SimulatedWorker) {
         while let returnedCommand = worker.core.nextReturnedCommand() {
-            let number = Int(returnedCommand.record)
+            let number = Int(returnedCommand.record.rawValue)
             guard workers[commandWorkerIndex] === worker, !takeReturnedRereadCommand(returnedCommand) else { continue }
             commandsInCore.remove(number)
-            trace?("\(now % 1_000_000) command \(number): \(returnedCommand.ending)")
+            trace?("\(nowMilliseconds % 1_000_000) command \(number): \(returnedCommand.ending)")
             if returnedCommand.ending != .withdrawn { commands[number].ending = returnedCommand.ending }
         }
     }

@@ -101,7 +101,7 @@ import Testing
         #expect(slab.isInUse(0) == false)
         _ = slab.allocate(1)
         #expect(slab.isInUse(1) == false)
-        #expect(slab.isInUse(.max) == false)
+        #expect(slab.isInUse(.null) == false)
     }
 }
 
@@ -195,7 +195,9 @@ import Testing
         let last: UInt64 = 4_095
         // The run of full buckets begins in the last bucket and continues in the first ones. Two of the
         // entries belong in the first buckets.
-        for (index, hash) in [last, last, 0, last, 1].enumerated() { table.insert(hash, index: UInt32(index)) }
+        for (index, hash) in [last, last, 0, last, 1].enumerated() {
+            table.insert(hash, index: ActivityIndex(rawValue: UInt32(index)))
+        }
         table.remove(last, index: 0)
         #expect(table.find(last) { $0 == 1 } == 1)
         #expect(table.find(0) { $0 == 2 } == 2)
@@ -207,33 +209,36 @@ import Testing
     @Test(arguments: 1...10 as ClosedRange<UInt64>) func `The table agrees with a dictionary`(seed: UInt64) {
         var random = SplitMix64(simulationSeed: seed)
         var table = ActivityTable()
-        var model: [UInt32: UInt64] = [:]
-        var nextIndex: UInt32 = 0
+        var model: [ActivityIndex: UInt64] = [:]
+        var addedCount: UInt32 = 0
         for step in 0..<20_000 {
             if random.chance((step / 6_000) % 2 == 0 ? 700 : 300) {
                 let hash = UInt64(random.number(0...200)) &* 67 &+ 4_000
-                table.insert(hash, index: nextIndex)
-                model[nextIndex] = hash
-                nextIndex += 1
-            } else if let index = chooseRandomKey(of: model, below: nextIndex, &random),
+                let index = ActivityIndex(rawValue: addedCount)
+                table.insert(hash, index: index)
+                model[index] = hash
+                addedCount += 1
+            } else if let index = chooseRandomKey(of: model, below: addedCount, &random),
                 let hash = model.removeValue(forKey: index)
             {
                 table.remove(hash, index: index)
                 #expect(table.find(hash) { $0 == index } == nil)
             }
             #expect(table.count == model.count)
-            if let index = chooseRandomKey(of: model, below: nextIndex, &random), let hash = model[index] {
+            if let index = chooseRandomKey(of: model, below: addedCount, &random), let hash = model[index] {
                 #expect(table.find(hash) { $0 == index } == index)
             }
         }
         for (index, hash) in model { #expect(table.find(hash) { $0 == index } == index) }
     }
 
-    private func chooseRandomKey(of model: [UInt32: UInt64], below nextIndex: UInt32, _ random: inout SplitMix64)
-        -> UInt32?
-    {
-        for _ in 0..<20 where nextIndex > 0 {
-            let index = UInt32(random.number(0...Int(nextIndex) - 1))
+    private func chooseRandomKey(
+        of model: [ActivityIndex: UInt64],
+        below addedCount: UInt32,
+        _ random: inout SplitMix64
+    ) -> ActivityIndex? {
+        for _ in 0..<20 where addedCount > 0 {
+            let index = ActivityIndex(rawValue: UInt32(random.number(0...Int(addedCount) - 1)))
             if model[index] != nil { return index }
         }
         return nil

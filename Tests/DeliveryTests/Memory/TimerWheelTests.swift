@@ -9,10 +9,10 @@ import Testing
     static let horizonMilliseconds = Int64(TimerWheel.slotCount) * TimerWheel.slotMilliseconds
 
     private func fire(_ wheel: inout TimerWheel, at milliseconds: Int64) -> [UInt32] {
-        var due = IndexQueue<UInt32>(limit: 100_000)
+        var due = IndexQueue<ActivityIndex>(limit: 100_000)
         wheel.fire(nowMilliseconds: milliseconds, into: &due)
         var fired: [UInt32] = []
-        while let index = due.popFirst() { fired.append(index) }
+        while let index = due.popFirst() { fired.append(index.rawValue) }
         return fired
     }
 
@@ -53,8 +53,8 @@ import Testing
 
     @Test func `A cleared timer never fires`() {
         var wheel = TimerWheel(startMilliseconds: 0)
-        for index in 0..<5 as Range<UInt32> { wheel.set(index, dueMilliseconds: 100) }
-        for index in [2, 0, 4, 2, 77] as [UInt32] { wheel.clear(index) }
+        for index in 0..<5 as Range<UInt32> { wheel.set(ActivityIndex(rawValue: index), dueMilliseconds: 100) }
+        for index in [2, 0, 4, 2, 77] as [ActivityIndex] { wheel.clear(index) }
         #expect(wheel.isSet(2) == false)
         #expect(wheel.isSet(1) == true)
         #expect(wheel.count == 2)
@@ -73,7 +73,9 @@ import Testing
 
     @Test func `After a jump of the clock all due timers fire, and no others`() {
         var wheel = TimerWheel(startMilliseconds: 0)
-        for index in 0..<1_000 as Range<UInt32> { wheel.set(index, dueMilliseconds: Int64(index) * 1_000) }
+        for index in 0..<1_000 as Range<UInt32> {
+            wheel.set(ActivityIndex(rawValue: index), dueMilliseconds: Int64(index) * 1_000)
+        }
         let clockJumpMilliseconds = 17 * Self.horizonMilliseconds
         let expected = (0..<1_000 as Range<UInt32>).filter { Int64($0) * 1_000 <= clockJumpMilliseconds }
         #expect(fire(&wheel, at: clockJumpMilliseconds).sorted() == expected)
@@ -100,11 +102,11 @@ import Testing
             for _ in 0..<random.number(0...8) {
                 let index = UInt32(random.number(0...4_999))
                 if dueTimes[index] != nil {
-                    wheel.clear(index)
+                    wheel.clear(ActivityIndex(rawValue: index))
                     dueTimes[index] = nil
                 } else {
                     let due = now + Int64(random.number(-50...(random.chance(50) ? 200_000 : 3_000)))
-                    wheel.set(index, dueMilliseconds: due)
+                    wheel.set(ActivityIndex(rawValue: index), dueMilliseconds: due)
                     dueTimes[index] = max(due, now)
                 }
             }

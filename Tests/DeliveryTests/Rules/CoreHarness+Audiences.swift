@@ -15,14 +15,14 @@ extension CoreHarness {
 
     /// Takes the next command that addresses an audience or a channel, as the core of audiences does. Returns nil if no
     /// command is ready.
-    func takeHandover() -> UInt32? {
+    func takeHandover() -> RecordIndex? {
         guard let record = delivery.nextHandover else { return nil }
         delivery.handoverTaken()
         return record
     }
 
     func endHandover(
-        _ record: UInt32,
+        _ record: RecordIndex,
         _ ending: HandoverResult,
         reason: String = "",
         admittedAtMilliseconds: Int64 = -1

@@ -29,9 +29,9 @@ final class CoreHarness {
     /// Calls without a reply, oldest first.
     private(set) var calls: [StoreCall<[UInt8]>] = []
     /// Pushes without an answer, oldest first.
-    private(set) var pushes: [UInt32] = []
+    private(set) var pushes: [RecordIndex] = []
     /// When each record's last push was sent, by the wall clock in milliseconds.
-    private var sentAtMilliseconds: [UInt32: Int64] = [:]
+    private var sentAtMilliseconds: [RecordIndex: Int64] = [:]
     /// Productions without a delivery report, oldest first.
     private(set) var productions: [Production] = []
     /// All results, dead letters, invalidations and deferred commands so far.

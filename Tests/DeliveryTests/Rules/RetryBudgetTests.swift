@@ -259,14 +259,14 @@ extension CoreHarness {
 
     /// Offers one free stream. `permitsRetry` says whether a push that was sent before may use it.
     @discardableResult
-    fileprivate func sendPush(permitsRetry: Bool = true) -> UInt32? {
+    fileprivate func sendPush(permitsRetry: Bool = true) -> RecordIndex? {
         let pool = PoolIdentifier(appIndex: 0, environment: .production)
         let record = delivery.takeNextPush(pool, permitsRetry: permitsRetry, now: now)
         elapse(0)
         return record
     }
 
-    fileprivate func answer(_ record: UInt32, _ disposition: PushResult.Disposition, isRetryPermitted: Bool) {
+    fileprivate func answer(_ record: RecordIndex, _ disposition: PushResult.Disposition, isRetryPermitted: Bool) {
         delivery.pushAnswered(
             record,
             PushResult(

@@ -44,7 +44,7 @@ struct SeenResult {
         policy = text(view.policyName)
         sentTimestamp = view.sentTimestamp
         topic = view.topic
-        offset = view.offset
+        offset = view.sourceOffset
         trace = text(view.trace)
         timesMilliseconds = [
             view.recordTimestampMilliseconds, view.receivedAtMilliseconds, view.admittedAtMilliseconds,
@@ -138,7 +138,7 @@ struct SeenInvalidation: Equatable {
 }
 
 struct SeenPush {
-    var record: UInt32
+    var record: RecordIndex
     var command: String
     var body: String
     var token: String
@@ -148,7 +148,7 @@ struct SeenPush {
     var apnsIdentifier: [UInt64]
     var avoidedConnection: UInt32
 
-    init(_ view: RecordView, record: UInt32) {
+    init(_ view: RecordView, record: RecordIndex) {
         self.record = record
         command = text(view.commandIdentifier)
         body = text(view.body)

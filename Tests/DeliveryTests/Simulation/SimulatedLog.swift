@@ -19,7 +19,7 @@ struct SimulatedLog {
 
         /// The partition of the commands or registrations from which the record was first read.
         init(of view: RecordView) {
-            self.init(topic: view.topic == .commands ? 0 : 1, partition: Int(view.partition))
+            self.init(topic: view.topic == .commands ? 0 : 1, partition: Int(view.sourcePartition))
         }
 
         static func < (left: Self, right: Self) -> Bool {

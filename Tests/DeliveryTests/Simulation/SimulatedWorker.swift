@@ -26,7 +26,7 @@ final class SimulatedWorker {
     /// A push that was sent and has no answer yet.
     struct Push {
         var dueMilliseconds: Int64
-        var record: UInt32
+        var record: RecordIndex
         var fate: PushFate
         /// The number of the connection that carries the push; 0 in a run without connections.
         var connection: UInt32 = 0
@@ -44,12 +44,12 @@ final class SimulatedWorker {
     var connections: [SimulatedConnection] = []
     var connectionCount: UInt32 = 0
     /// The last answer to each record's push, by record; used only in runs with connections.
-    var lastAnswers: [UInt32: SimulatedConnection.LastAnswer] = [:]
+    var lastAnswers: [RecordIndex: SimulatedConnection.LastAnswer] = [:]
     var retryPermission = RetryPermission()
     var productions: [(dueMilliseconds: Int64, production: Production, isAcknowledged: Bool, isAppended: Bool)] = []
 
     /// Commands on their way to the audiences, in runs that simulate audiences.
-    var handovers: [(dueMilliseconds: Int64, record: UInt32)] = []
+    var handovers: [(dueMilliseconds: Int64, record: RecordIndex)] = []
     var pendingAudienceEntries: [PendingAudienceEntries] = []
 
     init(

@@ -111,8 +111,8 @@ extension Simulation {
             if worker.delivery.isPartitionRevoked(record), random.chance(500) {
                 ending = .withdrawn
             } else if random.chance(500) {
-                let partition = SimulatedLog.Partition(topic: 0, partition: Int(view.partition))
-                acknowledgedOffsets[partition, default: []].insert(view.offset)
+                let partition = SimulatedLog.Partition(topic: 0, partition: Int(view.sourcePartition))
+                acknowledgedOffsets[partition, default: []].insert(view.sourceOffset)
                 ending = .fannedOut
             } else {
                 ending = .outcome(random.chance(500) ? .superseded : .unchanged)

@@ -141,13 +141,14 @@ extension Simulation {
 
     /// Checks that a push is sent again only if its last answer allows it, that it keeps its sent timestamp, and that
     /// it avoids the connection of its last attempt.
-    private func checkRepeatedPush(_ record: UInt32, _ view: RecordView, by worker: SimulatedWorker) {
+    private func checkRepeatedPush(_ record: RecordIndex, _ view: RecordView, by worker: SimulatedWorker) {
         // The record's slot now has a new push, so the answer to its last push is removed.
         let last = worker.lastAnswers.removeValue(forKey: record)
         // A record that was deferred after its answer has another slot, so its last answer is not known.
         guard view.isRetry, view.deferral.count == 0 else { return }
         let name = identifier(view)
-        guard let last, last.offset == view.offset, last.partition == view.partition, last.version == view.version
+        guard let last, last.offset == view.sourceOffset, last.partition == view.sourcePartition,
+            last.version == view.version
         else {
             violations.append("\(name): sent again, although no answer of it was noted")
             return
@@ -172,8 +173,8 @@ extension Simulation {
         guard push.connection > 0 else { return }
         let view = worker.delivery.view(push.record)
         worker.lastAnswers[push.record] = .init(
-            offset: view.offset,
-            partition: view.partition,
+            offset: view.sourceOffset,
+            partition: view.sourcePartition,
             version: view.version,
             sentTimestamp: view.sentTimestamp,
             disposition: disposition,

@@ -56,8 +56,8 @@ extension Simulation {
         let (partition, offset) = log.append(Array(writer.bytes), view.deferral, dueMilliseconds: due)
         counting.commands[partition, default: [:]][offset] = identifier
         guard view.topic == .commands else { return }
-        let source = SimulatedLog.Partition(topic: 0, partition: Int(view.partition))
-        acknowledgedOffsets[source, default: []].insert(view.offset)
+        let source = SimulatedLog.Partition(topic: 0, partition: Int(view.sourcePartition))
+        acknowledgedOffsets[source, default: []].insert(view.sourceOffset)
     }
 
     /// When a start was deferred, its draw was refunded. When it is admitted again, it draws again. Records the time of

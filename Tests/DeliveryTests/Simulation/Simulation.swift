@@ -392,9 +392,9 @@ final class Simulation {
         let identifier = identifier(view)
         trace?("\(now % 1_000_000) \(identifier) result \(view.outcome.name)")
         results[identifier, default: []].append(view.outcome)
-        let partition = SimulatedLog.Partition(of: view)
-        acknowledgedOffsets[partition, default: []].insert(view.offset)
-        if view.earlierResultCount == 0 { firstResultCounts[partition, default: [:]][view.offset, default: 0] += 1 }
+        let (partition, offset) = (SimulatedLog.Partition(of: view), view.sourceOffset)
+        acknowledgedOffsets[partition, default: []].insert(offset)
+        if view.earlierResultCount == 0 { firstResultCounts[partition, default: [:]][offset, default: 0] += 1 }
         counting.countResult(view)
     }
 }

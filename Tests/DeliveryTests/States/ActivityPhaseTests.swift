@@ -9,7 +9,7 @@ struct ActivityPhaseTests {
 
     private static func makeActivities() -> Activities { Activities(limit: 64, seed: 1, now: start) }
 
-    private static func addSample(to activities: inout Activities) -> UInt32 {
+    private static func addSample(to activities: inout Activities) -> ActivityIndex {
         withUnsafeBytes(of: UInt64(1)) { activities.findOrAdd(0, $0) }
     }
 
@@ -71,7 +71,7 @@ struct ActivityPhaseTests {
         activities.enter(.awaitingService, activity, untilMilliseconds: Self.start.monotonicMilliseconds + 1)
         #expect(activities[activity].currentCommand == 7)
         activities.enter(.idle, activity)
-        #expect(activities[activity].currentCommand == .max)
+        #expect(activities[activity].currentCommand == .null)
     }
 
     @Test func `A change of phase that is not listed traps`() async {

@@ -95,12 +95,12 @@ struct RecordStageTests {
 
 extension Records {
     /// Allocates an empty command record, and returns its index.
-    mutating func addSample() -> UInt32 {
+    mutating func addSample() -> RecordIndex {
         allocate(
             RecordSlot(
                 kind: .command,
                 topic: .commands,
-                partition: 0,
+                partitionIndex: 0,
                 assignmentEpoch: 1,
                 offset: 0,
                 sourcePartition: 0,

@@ -10,7 +10,7 @@ struct WaitingListTests {
         var records = Records(limit: 64)
         var freeRecords = (0..<8).map { _ in records.addSample() }
         var list = WaitingList()
-        var expectedRecords: [UInt32] = []
+        var expectedRecords: [RecordIndex] = []
         for _ in 0..<400 {
             switch random.next(below: 5) {
             case 0:
@@ -38,7 +38,7 @@ struct WaitingListTests {
                 list.remove(expectedRecords[position], in: &records)
                 Self.returnToFreeRecords(expectedRecords.remove(at: position), to: &freeRecords, in: &records)
             }
-            #expect(list.first == expectedRecords.first ?? .max && list.last == expectedRecords.last ?? .max)
+            #expect(list.first == expectedRecords.first ?? .null && list.last == expectedRecords.last ?? .null)
             #expect(list.isEmpty == expectedRecords.isEmpty)
         }
         while let record = list.popFirst(in: &records) { #expect(record == expectedRecords.removeFirst()) }
@@ -47,8 +47,11 @@ struct WaitingListTests {
 
     /// Puts a removed record into another stage, so that the list accepts it again, and makes it available to
     /// the test.
-    private static func returnToFreeRecords(_ record: UInt32, to freeRecords: inout [UInt32], in records: inout Records)
-    {
+    private static func returnToFreeRecords(
+        _ record: RecordIndex,
+        to freeRecords: inout [RecordIndex],
+        in records: inout Records
+    ) {
         records.enter(.current, record)
         freeRecords.insert(record, at: 0)
     }
