@@ -23,7 +23,7 @@ final class CoreRun {
     /// is nil.
     private var calls: [(tag: UInt64, timestamp: Int64?)] = []
     private var pushes: [RecordIndex] = []
-    private var productions: [Production] = []
+    private var outgoingRecords: [OutgoingRecord] = []
     private var nextOffset: Int64 = 0
     private var nextActivity = 0
     private(set) var resultBytes: UInt64 = 0
@@ -81,7 +81,7 @@ final class CoreRun {
         }
         nextActivity = (nextActivity + Self.activitiesPerBatch) % Self.activityCount
         delivery.endBatch(now: now)
-        while replyToStoreCalls() || answerPushes() || acknowledgeProductions() {}
+        while replyToStoreCalls() || answerPushes() || acknowledgeOutgoingRecords() {}
     }
 
     private func receive(_ value: UnsafeRawBufferPointer) {
@@ -148,15 +148,15 @@ final class CoreRun {
         return !pushes.isEmpty
     }
 
-    private func acknowledgeProductions() -> Bool {
-        while let production = delivery.nextProduction(now: now) {
-            writeResult(delivery.view(production.record))
-            delivery.productionTaken(production)
-            productions.append(production)
+    private func acknowledgeOutgoingRecords() -> Bool {
+        while let outgoingRecord = delivery.nextOutgoingRecord(now: now) {
+            writeResult(delivery.view(outgoingRecord.record))
+            delivery.outgoingRecordTaken(outgoingRecord)
+            outgoingRecords.append(outgoingRecord)
         }
-        for production in productions { delivery.productionEnded(production, .acknowledged, now: now) }
-        defer { productions.removeAll(keepingCapacity: true) }
-        return !productions.isEmpty
+        for outgoingRecord in outgoingRecords { delivery.outgoingRecordEnded(outgoingRecord, .acknowledged, now: now) }
+        defer { outgoingRecords.removeAll(keepingCapacity: true) }
+        return !outgoingRecords.isEmpty
     }
 
     /// Writes a result's JSON as a lane of the worker does, so that the measured time contains this work. Nothing is

@@ -43,7 +43,7 @@ enum StoreCallKind: UInt8, BitwiseCopyable {
         .alertAwaitsCarrier,
         .alertHeld,
         .alertAlreadyAccepted,
-        .tooOld,
+        .activityOver,
         .expired,
         .departures
     )

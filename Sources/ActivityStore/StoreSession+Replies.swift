@@ -285,7 +285,7 @@ extension StoreVerdict {
         case .alertAwaitsCarrier: "alertAwaitsCarrier"
         case .alertHeld: "alertHeld"
         case .alertAlreadyAccepted: "alertAlreadyAccepted"
-        case .tooOld: "tooOld"
+        case .activityOver: "activityOver"
         case .expired: "expired"
         case .full: "full"
         case .settled: "settled"

@@ -18,7 +18,7 @@ import Numbers
 ///   ``restoreSettledOffsets(_:at:metadata:logEndOffset:)``, ``beginRevoking(_:now:)``, ``isDrained(_:)``,
 ///   ``release(partition:now:)``, ``progress(_:)``.
 /// - for a record of the fan-out topic: ``receive(_:instruction:droppedFields:now:)``, even if there is no room. The
-///   shell reads the partition again as ``requestToReadAgain(_:now:)`` says, and calls
+///   shell reads the partition again as ``rereadRequest(_:now:)`` says, and calls
 ///   ``rereadingBegan(_:from:now:)``.
 /// - for the audience store: ``withNextStoreCall(now:_:)``, ``storeCallTaken()``, ``storeCallRefused(now:)``,
 ///   ``storeCallPostponed()``, ``storeReplied(tag:_:now:)``, ``storeFailed(tag:_:now:)``.
@@ -30,8 +30,8 @@ import Numbers
 ///   ``pushAnswered(tag:_:now:)``; if no stream was free after all, it calls ``pushNotSent(_:)`` at once.
 /// - for the keeper of channels: ``nextChannelNeed()``, ``channelProvided(appIndex:audience:_:now:)``,
 ///   ``channelRefused(appIndex:audience:environment:now:)``.
-/// - for the producer: ``nextProduction(now:)``, ``compose(_:)``, ``productionTaken()``,
-///   ``productionReported(_:_:now:)``.
+/// - for the producer: ``nextOutgoingRecord(now:)``, ``compose(_:)``, ``outgoingRecordTaken()``,
+///   ``outgoingRecordReported(_:_:now:)``.
 /// - for the clock: ``advance(now:)``, and again at ``nextDueMilliseconds``.
 ///
 /// The steps of a command: `receiveCommand` → it waits, and newer commands may replace it → the core asks for the
@@ -113,7 +113,7 @@ public struct Audiences: ~Copyable {
 
     var storeQueue: StoreQueue<AudienceTicket>
     var activityStoreQueue: StoreQueue<RefusedMemberIndex>
-    var productions: ProductionQueue<AudienceProduction>
+    var outgoingRecords: OutgoingRecordQueue<OutgoingAudienceRecord>
     var timers: TimerQueue
     var writer = JSONWriter()
     var keyWriter = JSONWriter()
@@ -166,7 +166,7 @@ public struct Audiences: ~Copyable {
             + configuration.refusedMembersMax + configuration.membershipChangesMax * 2
         storeQueue = StoreQueue(limit: callsMax)
         activityStoreQueue = StoreQueue(limit: configuration.refusedMembersMax)
-        productions = ProductionQueue(
+        outgoingRecords = OutgoingRecordQueue(
             limit: configuration.commandsMax * (MemberLocation.segmentCount + 2) + configuration.fanoutRecordsMax * 4
                 + configuration.refusedMembersMax * 2 + configuration.startsMax
         )
@@ -213,7 +213,7 @@ public struct Audiences: ~Copyable {
         sendPageReadsIfDue(now: now)
         storeQueue.endPausesIfDue(now: now)
         activityStoreQueue.endPausesIfDue(now: now)
-        productions.endPauseIfDue(now: now)
+        outgoingRecords.endPauseIfDue(now: now)
         while let entry = timers.popDue(now: now.monotonicMilliseconds) {
             guard isCurrent(entry) else { continue }
             switch entry.owner {
@@ -243,7 +243,7 @@ public struct Audiences: ~Copyable {
         dueMilliseconds = min(dueMilliseconds, storeQueue.dueMilliseconds ?? .max)
         dueMilliseconds = min(dueMilliseconds, pageReads.sendDueMilliseconds ?? .max)
         dueMilliseconds = min(dueMilliseconds, activityStoreQueue.dueMilliseconds ?? .max)
-        dueMilliseconds = min(dueMilliseconds, productions.dueMilliseconds ?? .max)
+        dueMilliseconds = min(dueMilliseconds, outgoingRecords.dueMilliseconds ?? .max)
         return dueMilliseconds == .max ? nil : dueMilliseconds
     }
 }

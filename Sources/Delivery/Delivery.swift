@@ -7,7 +7,7 @@ import Synchronization
 ///
 /// Each event is a call, usually with the `Moment` at which the event happened. Events are, for example, a record, a
 /// reply of the store, an answer of APNs, a delivery report of Kafka, and the passing of time. Decisions go out
-/// through queues: store calls, pushes, productions, and what the core of audiences must do. The shell empties the
+/// through queues: store calls, pushes, outgoing records, and what the core of audiences must do. The shell empties the
 /// queues when it can. The same events in the same order give the same decisions, so a simulation can repeat any
 /// sequence of faults from its seed.
 ///
@@ -21,9 +21,9 @@ import Synchronization
 /// What must hold:
 /// - At most one command of an activity is worked on at a time (`ActivitySlot.currentCommand`). The others wait for
 ///   their admission, and a newer state may still replace them.
-/// - A slot is freed only when no call, push or production names it. Otherwise a late reply would change
+/// - A slot is freed only when no call, push or outgoing record names it. Otherwise a late reply would change
 ///   another record, to which the slot was given.
-/// - A record is settled in its partition's ledger at most once, and only after all its calls and productions are
+/// - A record is settled in its partition's ledger at most once, and only after all its calls and outgoing records are
 ///   acknowledged. A dropped record is not settled.
 ///
 /// Two limits of these promises:
@@ -59,10 +59,10 @@ public struct Delivery: ~Copyable {
     /// Writes the commands that Redis stores: held commands, and those that the timetable keeps. It is a property, so
     /// that its memory is reused.
     var storedCommandWriter = JSONWriter()
-    var productions: ProductionQueue<Production>
+    var outgoingRecords: OutgoingRecordQueue<OutgoingRecord>
     /// Commands that the producer has not yet taken for the deferred topic. They have a queue of their own, so that
     /// results are produced even if the deferred topic accepts nothing.
-    var deferrals: ProductionQueue<Production>
+    var deferrals: OutgoingRecordQueue<OutgoingRecord>
     /// Commands to audiences that the core of audiences has not taken yet, except those in `rereadHandovers`.
     var handovers: IndexQueue<RecordIndex>
     /// Commands to audiences that were settled before and are read again. The core of audiences takes them only while
@@ -116,8 +116,8 @@ public struct Delivery: ~Copyable {
         storeQueue = StoreQueue(limit: callsMax)
         bundleIdentifiers = BundleIdentifiers(configuration.apps)
         // Of each record, a result, an invalidation and a dead letter may wait.
-        productions = ProductionQueue(limit: recordsMax * 3)
-        deferrals = ProductionQueue(limit: recordsMax)
+        outgoingRecords = OutgoingRecordQueue(limit: recordsMax * 3)
+        deferrals = OutgoingRecordQueue(limit: recordsMax)
         handovers = IndexQueue(limit: recordsMax)
         rereadHandovers = IndexQueue(limit: recordsMax)
         membershipChanges = PendingMembershipChanges(limit: callsMax)

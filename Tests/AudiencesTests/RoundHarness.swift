@@ -178,14 +178,14 @@ final class RoundHarness {
 
     /// Reads the partition again, but from `offset`, because Kafka has deleted the older records.
     func skipRereading(to offset: Int) {
-        guard let rereading = core.requestToReadAgain(partitionIndex, now: moment) else { return }
+        guard let rereading = core.rereadRequest(partitionIndex, now: moment) else { return }
         core.rereadingBegan(partitionIndex, from: rereading.offset, now: moment)
         nextOffset = offset
         readLog()
     }
 
     func readLog() {
-        if let rereading = core.requestToReadAgain(partitionIndex, now: moment) {
+        if let rereading = core.rereadRequest(partitionIndex, now: moment) {
             core.rereadingBegan(partitionIndex, from: rereading.offset, now: moment)
             rereadings.append(rereading)
             nextOffset = Int(rereading.offset)
@@ -226,7 +226,7 @@ final class RoundHarness {
         return reply.verdict
     }
 
-    /// Answers calls and takes productions until none are left. Also waits for page reads that the core
+    /// Answers calls and takes outgoing records until none are left. Also waits for page reads that the core
     /// delays to batch them.
     func performPendingWork() {
         core.endBatch(now: moment)
@@ -239,12 +239,12 @@ final class RoundHarness {
                 answer(call)
                 isBusy = true
             }
-            while let production = core.nextProduction(now: moment) {
-                let record = core.compose(production)
+            while let outgoingRecord = core.nextOutgoingRecord(now: moment) {
+                let record = core.compose(outgoingRecord)
                 results.append(String(decoding: record.value, as: UTF8.self))
                 if let instruction = record.instruction { instructions.append(instruction) }
-                core.productionTaken()
-                core.productionReported(production, .acknowledged, now: moment)
+                core.outgoingRecordTaken()
+                core.outgoingRecordReported(outgoingRecord, .acknowledged, now: moment)
                 isBusy = true
             }
         }

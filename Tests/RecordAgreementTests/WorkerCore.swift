@@ -29,10 +29,10 @@ struct WorkerCore {
             )
         }
         delivery.endBatch(now: now)
-        while let production = delivery.nextProduction(now: now) {
-            delivery.productionTaken(production)
-            let view = delivery.view(production.record)
-            if production.kind == .result, "\(view.outcome.name)" == "invalid" {
+        while let outgoingRecord = delivery.nextOutgoingRecord(now: now) {
+            delivery.outgoingRecordTaken(outgoingRecord)
+            let view = delivery.view(outgoingRecord.record)
+            if outgoingRecord.kind == .result, "\(view.outcome.name)" == "invalid" {
                 return String(decoding: view.reason, as: UTF8.self)
             }
         }

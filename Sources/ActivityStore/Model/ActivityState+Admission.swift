@@ -19,7 +19,9 @@ extension ActivityState {
         }
         if let verdict = findRefusal(call) { return (makeRefusalReply(call, verdict), expiryChange) }
         if call.isTooOld, version == nil { return (StoreReply(.expired), expiryChange) }
-        if !call.isEnd, pace?.hasUpdatePeriodEnded(at: now) ?? false { return (StoreReply(.tooOld), expiryChange) }
+        if !call.isEnd, pace?.hasUpdatePeriodEnded(at: now) ?? false {
+            return (StoreReply(.activityOver), expiryChange)
+        }
 
         let isSameCommand = version == call.version && isEnded == call.isEnd
         if let alert = call.carriedAlertVersion, let acceptedAlertVersion, alert <= acceptedAlertVersion {

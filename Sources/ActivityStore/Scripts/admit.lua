@@ -575,7 +575,7 @@ if #operation > 1 then
         if oldIndex == index and state == @NO_VERSION@ then
           reply = 'expired'
         elseif not isEnd and seconds > lifeEnd then
-          reply = 'tooOld'
+          reply = 'activityOver'
         elseif isAlertAccepted then
           reply = 'alertAlreadyAccepted'
         elseif holdsAlert and request < @ALERT@ and (formAndFlags > 0 or not same or not holds) then

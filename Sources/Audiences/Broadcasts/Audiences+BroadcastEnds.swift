@@ -18,7 +18,7 @@ extension Audiences {
         broadcasts[broadcast].outcome = outcome
         let isManagedByProducer = channels[broadcasts[broadcast].channel].isManagedByProducer
         broadcasts[broadcast].unacknowledgedCount = isManagedByProducer ? 1 : 2
-        productions.append(.broadcastResult(broadcast))
+        outgoingRecords.append(.broadcastResult(broadcast))
         // A command to a producer's own channel consists of one broadcast. So the store has no parts to add
         // up.
         guard !isManagedByProducer else { return }
@@ -41,7 +41,7 @@ extension Audiences {
         if let totals = reply.flatMap(AudienceTotals.init) {
             broadcasts[broadcast].totals = totals
             broadcasts[broadcast].unacknowledgedCount += 1
-            productions.append(.commandResultAfterBroadcast(broadcast))
+            outgoingRecords.append(.commandResultAfterBroadcast(broadcast))
         }
         broadcastAcknowledged(broadcast, now: now)
     }

@@ -171,11 +171,11 @@ extension Audiences {
         composeFanoutValue(of: command)
         let broadcasts = grant.broadcastCount > 0 ? commands[command].channels : AudienceChannels()
         for environment in APNsEnvironment.allCases where broadcasts[environment] != nil {
-            let range = AudienceProduction.broadcastRange + UInt16(environment.rawValue)
-            productions.append(.fanout(command, range: range))
+            let range = OutgoingAudienceRecord.broadcastRange + UInt16(environment.rawValue)
+            outgoingRecords.append(.fanout(command, range: range))
         }
         for range in 0..<ranges {
-            productions.append(.fanout(command, range: range))
+            outgoingRecords.append(.fanout(command, range: range))
         }
     }
 

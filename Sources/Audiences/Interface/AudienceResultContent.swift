@@ -21,32 +21,32 @@ public struct AudienceResultContent: Sendable, BitwiseCopyable {
 }
 
 extension Audiences {
-    /// Returns the index of the app that a production belongs to.
-    public func appIndex(of production: AudienceProduction) -> Int {
+    /// Returns the index of the app that an outgoing record belongs to.
+    public func appIndex(of outgoingRecord: OutgoingAudienceRecord) -> Int {
         let appIndex =
-            switch production.kind {
-            case .fanout: audiences[commands[production.command].audience].appIndex
-            case .rangeResult, .commandResult: rounds[versions[production.version].round].appIndex
+            switch outgoingRecord.kind {
+            case .fanout: audiences[commands[outgoingRecord.command].audience].appIndex
+            case .rangeResult, .commandResult: rounds[versions[outgoingRecord.version].round].appIndex
             case .broadcastResult, .commandResultAfterBroadcast:
-                channels[broadcasts[production.broadcast].channel].key.appIndex
-            case .memberResult, .invalidation: refusedMembers[production.refusedMember].appIndex
-            case .start: pages[production.pageMember.page].appIndex
+                channels[broadcasts[outgoingRecord.broadcast].channel].key.appIndex
+            case .memberResult, .invalidation: refusedMembers[outgoingRecord.refusedMember].appIndex
+            case .start: pages[outgoingRecord.pageMember.page].appIndex
             }
         return Int(appIndex)
     }
 
     /// Returns the content of a range's result, or of a result over all ranges and broadcasts; nil for other
-    /// productions. The caller must ask before ``productionReported(_:_:now:)``, which may free the content.
-    public func resultContent(of production: AudienceProduction) -> AudienceResultContent? {
-        switch production.kind {
+    /// outgoing records. The caller must ask before ``outgoingRecordReported(_:_:now:)``, which may free the content.
+    public func resultContent(of outgoingRecord: OutgoingAudienceRecord) -> AudienceResultContent? {
+        switch outgoingRecord.kind {
         case .rangeResult:
-            let slot = versions[production.version]
+            let slot = versions[outgoingRecord.version]
             return resultContent(slot.record, slot.counts, slot.times, isSuperseded: slot.isSuperseded)
         case .commandResult:
-            let slot = versions[production.version]
+            let slot = versions[outgoingRecord.version]
             return resultContent(slot.record, slot.totals.members, slot.totals.times, isSuperseded: slot.isSuperseded)
         case .commandResultAfterBroadcast:
-            let slot = broadcasts[production.broadcast]
+            let slot = broadcasts[outgoingRecord.broadcast]
             let isSuperseded = slot.outcome == .superseded
             return resultContent(slot.record, slot.totals.members, slot.totals.times, isSuperseded: isSuperseded)
         case .fanout, .memberResult, .invalidation, .start, .broadcastResult: return nil

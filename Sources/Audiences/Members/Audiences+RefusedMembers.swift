@@ -44,9 +44,9 @@ extension Audiences {
         setTexts(of: refusedMember, tag, reason: result.reason)
         rounds[round].membersAwaitingStoreCount += 1
         if !tag.isParked { pages[tag.page].setProgress(tag.member, MemberProgress.refused.rawValue) }
-        productions.append(.memberResult(refusedMember))
+        outgoingRecords.append(.memberResult(refusedMember))
         guard isDead else { return }
-        productions.append(.invalidation(refusedMember))
+        outgoingRecords.append(.invalidation(refusedMember))
         storeQueue.append(.removeMember(refusedMember))
         if isActivity { activityStoreQueue.append(refusedMember) }
     }
@@ -92,7 +92,7 @@ extension Audiences {
                 },
                 reason: result.reason
             )
-        productions.append(.invalidation(refusedMember))
+        outgoingRecords.append(.invalidation(refusedMember))
         storeQueue.append(.removeMember(refusedMember))
         activityStoreQueue.append(refusedMember)
     }

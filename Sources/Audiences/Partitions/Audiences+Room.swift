@@ -119,7 +119,7 @@ extension Audiences {
     ///
     /// There are two reasons: records were passed over and now have room, or a record's offset was too far ahead for
     /// the partition's ledger. The shell then calls ``rereadingBegan(_:from:now:)``.
-    public func requestToReadAgain(_ index: UInt32, now: Moment) -> FanoutRereading? {
+    public func rereadRequest(_ index: UInt32, now: Moment) -> FanoutRereading? {
         guard let partition = partitions[index], partition.pointee.phase == .assigned else { return nil }
         if let stopOffset = partition.pointee.passedOverRecords.stopOffset {
             return FanoutRereading(offset: stopOffset, pauseMilliseconds: Self.rereadingIntervalMillisecondsMin)

@@ -85,7 +85,7 @@ extension Audiences {
     private mutating func beginFinishing(_ version: VersionIndex) {
         versions[version].stage = .finishing
         versions[version].unacknowledgedCount = 2
-        productions.append(.rangeResult(version))
+        outgoingRecords.append(.rangeResult(version))
         storeQueue.append(.finishRange(version))
     }
 
@@ -104,7 +104,7 @@ extension Audiences {
         if let totals = reply.flatMap(AudienceTotals.init) {
             versions[version].totals = totals
             versions[version].unacknowledgedCount += 1
-            productions.append(.commandResult(version))
+            outgoingRecords.append(.commandResult(version))
         }
         versionAcknowledged(version, now: now)
     }

@@ -4,7 +4,7 @@ public import LiveActivity
 /// Records of the fan-out topic.
 extension Audiences {
     /// Takes a record of the fan-out topic. If there is no room, the record is passed over, and
-    /// ``requestToReadAgain(_:now:)`` later asks the shell to read it again.
+    /// ``rereadRequest(_:now:)`` later asks the shell to read it again.
     ///
     /// - Parameters:
     ///   - instruction: the contents of the record's headers; nil if Causeway did not write them.

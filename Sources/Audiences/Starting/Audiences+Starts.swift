@@ -46,7 +46,7 @@ extension Audiences {
         pages[next.page].unfinishedMemberCount += 1
         rounds[pages[next.page].round].membersInFlight += 1
         unacknowledgedStartCount += 1
-        productions.append(.start(PageMemberIndex(page: next.page, member: next.member)))
+        outgoingRecords.append(.start(PageMemberIndex(page: next.page, member: next.member)))
     }
 
     mutating func startProduced(_ index: PageMemberIndex, isTooLarge: Bool, now: Moment) {
@@ -111,7 +111,7 @@ extension Audiences {
     }
 }
 
-/// The slot of a page and a member of this page, in 32 bits, because the tag of an ``AudienceProduction`` has no more.
+/// The slot of a page and a member of this page, in 32 bits, because the tag of an ``OutgoingAudienceRecord`` has no more.
 struct PageMemberIndex {
     let rawValue: UInt32
 

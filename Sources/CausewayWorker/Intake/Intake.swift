@@ -368,7 +368,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         producer.pollReports { tag, error, _ in
             let lane = DeliveryReportTag.lane(of: tag)
             precondition(lane < rings.count, "the delivery report names an existing lane")
-            let report = DeliveryReport(tag: DeliveryReportTag.production(of: tag), errorCode: error)
+            let report = DeliveryReport(tag: DeliveryReportTag.outgoingRecordTag(of: tag), errorCode: error)
             let isPushed = rings[lane].push(report)
             precondition(isPushed, "the ring has room for a report of each record of the lane")
             lanesToWake |= 1 << UInt64(lane & 63)

@@ -6,11 +6,11 @@ import Reactor
 
 /// Counts and publishes a lane's metrics about its rounds.
 extension Lane {
-    func countAcknowledged(_ production: AudienceProduction) {
-        let appIndex = audiences.appIndex(of: production)
-        if production.kind == .invalidation { metrics.add(.invalidations, appIndex) }
-        guard let resultContent = audiences.resultContent(of: production) else { return }
-        if production.kind == .rangeResult {
+    func countAcknowledged(_ outgoingRecord: OutgoingAudienceRecord) {
+        let appIndex = audiences.appIndex(of: outgoingRecord)
+        if outgoingRecord.kind == .invalidation { metrics.add(.invalidations, appIndex) }
+        guard let resultContent = audiences.resultContent(of: outgoingRecord) else { return }
+        if outgoingRecord.kind == .rangeResult {
             metrics.add(.audienceRanges, appIndex, Int(resultContent.outcome.rawValue))
         }
         // If APNs answered no push, or if the time of the command's record is unknown, there is no duration to observe.
@@ -18,7 +18,7 @@ extension Lane {
             return
         }
         metrics.observe(
-            production.kind == .rangeResult ? .audienceRangeTime : .audienceCommandTime,
+            outgoingRecord.kind == .rangeResult ? .audienceRangeTime : .audienceCommandTime,
             appIndex,
             microseconds: Self.clampedMicroseconds(
                 resultContent.lastResponseMilliseconds - resultContent.recordTimestampMilliseconds

@@ -24,7 +24,7 @@ extension Lane {
     /// Returns the trace context for a record's headers. For the result of a range, also returns the trace to
     /// export.
     func makeTrace(
-        of production: AudienceProduction,
+        of outgoingRecord: OutgoingAudienceRecord,
         _ record: ComposedRecord
     ) -> (carried: RecordTrace?, finished: FinishedTrace?) {
         guard var trace = RecordTrace(record.trace) else { return (nil, nil) }
@@ -33,19 +33,19 @@ extension Lane {
         }
         // If a broadcast was the last to end, the result over all ranges and broadcasts names the command's own span,
         // because a broadcast has no span.
-        guard production.kind != .commandResultAfterBroadcast,
-            let resultContent = audiences.resultContent(of: production),
+        guard outgoingRecord.kind != .commandResultAfterBroadcast,
+            let resultContent = audiences.resultContent(of: outgoingRecord),
             let finishedTrace = tracer.makeFinishedTrace(
                 trace,
                 FinishedRange(resultContent),
-                appIndex: audiences.appIndex(of: production),
+                appIndex: audiences.appIndex(of: outgoingRecord),
                 atMilliseconds: now.wallMilliseconds
             )
         else { return (trace, nil) }
         trace.context = finishedTrace.context
         // The result over all ranges and broadcasts also names the span of the range that ended last. The range's
         // trace is exported with the range's own result, not again here.
-        return (trace, production.kind == .rangeResult ? finishedTrace : nil)
+        return (trace, outgoingRecord.kind == .rangeResult ? finishedTrace : nil)
     }
 }
 

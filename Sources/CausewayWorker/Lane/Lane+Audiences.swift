@@ -179,39 +179,39 @@ extension Lane {
     }
 }
 
-// MARK: - Productions
+// MARK: - Outgoing records
 
 extension Lane {
-    func performAudienceProductions() {
-        while audienceProductionsInFlight < LaneMailbox.audienceProductionsMax,
-            let production = audiences.nextProduction(now: now)
+    func produceOutgoingAudienceRecords() {
+        while outgoingAudienceRecordsInFlight < LaneMailbox.outgoingAudienceRecordsMax,
+            let outgoingRecord = audiences.nextOutgoingRecord(now: now)
         {
-            let tag = UInt64(number) << DeliveryReportTag.laneShift | production.tag
-            switch produce(production, tag: tag) {
+            let tag = UInt64(number) << DeliveryReportTag.laneShift | outgoingRecord.tag
+            switch produce(outgoingRecord, tag: tag) {
             case .queued:
-                audienceProductionsInFlight += 1
-                audiences.productionTaken()
+                outgoingAudienceRecordsInFlight += 1
+                audiences.outgoingRecordTaken()
             case .queueFull:
                 return
             case .failed(let error):
-                audiences.productionTaken()
-                audiences.productionReported(production, Self.productionReport(of: error.code), now: now)
+                audiences.outgoingRecordTaken()
+                audiences.outgoingRecordReported(outgoingRecord, Self.produceReport(of: error.code), now: now)
                 writeLog(.resultNotProduced, ["error": "\(error)"])
             }
         }
     }
 
-    private func produce(_ production: AudienceProduction, tag: UInt64) -> ProduceOutcome {
-        let record = audiences.compose(production)
+    private func produce(_ outgoingRecord: OutgoingAudienceRecord, tag: UInt64) -> ProduceOutcome {
+        let record = audiences.compose(outgoingRecord)
         var headers = ProducedHeaders(capacity: FanoutHeaders.headersMax + 2)
         if let instruction = record.instruction {
             FanoutHeaders.append(instruction, topic: setup.delivery.commandsTopic, to: &headers)
         }
         DroppedFieldsHeader.append(record.droppedFields, to: &headers)
-        let (trace, finishedTrace) = makeTrace(of: production, record)
+        let (trace, finishedTrace) = makeTrace(of: outgoingRecord, record)
         trace?.append(to: &headers)
         let outcome = setup.producer.produce(
-            topic: topic(of: production.kind),
+            topic: topic(of: outgoingRecord.kind),
             key: record.key,
             value: record.value,
             headers: headers,
@@ -221,7 +221,7 @@ extension Lane {
         return outcome
     }
 
-    private func topic(of kind: AudienceProduction.Kind) -> ProducerTopic {
+    private func topic(of kind: OutgoingAudienceRecord.Kind) -> ProducerTopic {
         switch kind {
         case .fanout: setup.topics.fanout
         case .start: setup.topics.commands

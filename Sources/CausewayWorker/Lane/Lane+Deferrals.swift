@@ -37,8 +37,8 @@ extension Lane {
     ///
     /// Redis still decides which state of an activity is the newest. But another lane may then read the
     /// deferred command, and this lane may send a newer state before the command's alert has rung.
-    func noteDeferralFailure(_ error: Int32, of production: Production) {
-        guard production.kind == .deferral, error == KafkaError.unknownPartitionCode else { return }
+    func noteDeferralFailure(_ error: Int32, of outgoingRecord: OutgoingRecord) {
+        guard outgoingRecord.kind == .deferral, error == KafkaError.unknownPartitionCode else { return }
         defersToSourcePartition = false
     }
 

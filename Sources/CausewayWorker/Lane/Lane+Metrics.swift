@@ -13,12 +13,12 @@ import Reactor
 extension Lane {
     // MARK: - Events
 
-    /// Counts a production that Kafka has acknowledged, so that the numbers equal the records on the topic.
-    func countAcknowledged(_ production: Production) {
-        let view = delivery.view(production.record)
+    /// Counts an outgoing record that Kafka has acknowledged, so that the numbers equal the records on the topic.
+    func countAcknowledged(_ outgoingRecord: OutgoingRecord) {
+        let view = delivery.view(outgoingRecord.record)
         // A record that names no configured app counts at the index after the last app.
         let appIndex = min(view.appIndex, setup.bundleIdentifiers.count)
-        switch production.kind {
+        switch outgoingRecord.kind {
         case .result:
             metrics.add(.outcomes, appIndex, Int(view.outcome.rawValue))
             if view.outcome == .accepted { observeLatencies(of: view, appIndex: appIndex) }

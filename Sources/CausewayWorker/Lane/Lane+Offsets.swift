@@ -35,7 +35,7 @@ extension Lane {
         var hasReported = false
         for entryIndex in partitions.entries.indices where partitions[entryIndex].isFanout {
             let entry = partitions[entryIndex]
-            guard let rereadRequest = audiences.requestToReadAgain(entry.coreIndex, now: now) else { continue }
+            guard let rereadRequest = audiences.rereadRequest(entry.coreIndex, now: now) else { continue }
             let isPushed = mailbox.laneReports.push(
                 LaneReport(
                     topic: entry.topic,

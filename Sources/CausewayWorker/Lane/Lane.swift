@@ -31,7 +31,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
     static let recordsPerTurnMax = 4_096
     /// While a lane takes records, it produces the pending results after every 256 records. In a backlog, most of
     /// these records finish at once, and their memory is then still in the processor's cache.
-    static let recordsBetweenProductions = 256
+    static let recordsTakenBetweenProducing = 256
     /// The maximum number of delivery reports that one turn takes. This bounds the duration of a turn.
     static let deliveryReportsPerTurnMax = 16_384
     /// How many delivery reports ahead a record is prefetched. A lane handles about six reports in the time
@@ -69,8 +69,8 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
     private(set) lazy var store = ActivityStore(loop: loop, configuration: setup.redis, handler: storeRelay)
     /// The core for commands to audiences. `delivery` is the core for single activities.
     var audiences: Audiences
-    /// The audience core's productions that Kafka has not acknowledged.
-    var audienceProductionsInFlight = 0
+    /// The audience core's outgoing records that Kafka has not acknowledged.
+    var outgoingAudienceRecordsInFlight = 0
     private(set) lazy var audienceStore = AudienceStore(loop: loop, configuration: setup.redis, handler: storeRelay)
     /// The pools, one for each app and environment. A pool's position is its number in the metrics.
     var pools: [LanePool] = []
@@ -207,8 +207,8 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
         performAudienceActivityCalls()
         performAudienceStoreCalls()
         performPushes()
-        performProductions()
-        performAudienceProductions()
+        produceOutgoingRecords()
+        produceOutgoingAudienceRecords()
     }
 
     private func armCoreTimer() {
@@ -269,7 +269,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
                 return
             }
             takenCount += 1
-            if takenCount % Self.recordsBetweenProductions == 0 { performProductions() }
+            if takenCount % Self.recordsTakenBetweenProducing == 0 { produceOutgoingRecords() }
         }
         // Request another turn only if the core can take another record. If the core is full, the next record
         // that settles requests a turn.
@@ -336,28 +336,28 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
         var takenCount = 0
         while takenCount < Self.deliveryReportsPerTurnMax, let report = mailbox.deliveryReports.pop() {
             takenCount += 1
-            if let production = AudienceProduction(tag: report.tag) {
-                audienceProductionsInFlight -= 1
-                if report.errorCode == 0 { countAcknowledged(production) }
-                audiences.productionReported(production, Self.productionReport(of: report.errorCode), now: now)
+            if let outgoingRecord = OutgoingAudienceRecord(tag: report.tag) {
+                outgoingAudienceRecordsInFlight -= 1
+                if report.errorCode == 0 { countAcknowledged(outgoingRecord) }
+                audiences.outgoingRecordReported(outgoingRecord, Self.produceReport(of: report.errorCode), now: now)
                 continue
             }
             // Prefetch the record of a later report. It was produced a while ago and has left the processor's
             // cache.
             if let next = mailbox.deliveryReports.peek(at: Self.deliveryReportPrefetchDistance),
-                let production = Production(tag: next.tag)
+                let outgoingRecord = OutgoingRecord(tag: next.tag)
             {
-                delivery.prefetchRecord(of: production)
+                delivery.prefetchRecord(of: outgoingRecord)
             }
-            guard let production = Production(tag: report.tag) else { continue }
-            if report.errorCode == 0 { countAcknowledged(production) }
-            noteDeferralFailure(report.errorCode, of: production)
-            delivery.productionEnded(production, Self.productionReport(of: report.errorCode), now: now)
+            guard let outgoingRecord = OutgoingRecord(tag: report.tag) else { continue }
+            if report.errorCode == 0 { countAcknowledged(outgoingRecord) }
+            noteDeferralFailure(report.errorCode, of: outgoingRecord)
+            delivery.outgoingRecordEnded(outgoingRecord, Self.produceReport(of: report.errorCode), now: now)
         }
         if takenCount == Self.deliveryReportsPerTurnMax { mailbox.wakeup.signal() }
     }
 
-    static func productionReport(of error: Int32) -> ProductionReport {
+    static func produceReport(of error: Int32) -> ProduceReport {
         switch error {
         case 0: .acknowledged
         case KafkaError.messageTooLargeCode: .tooLarge

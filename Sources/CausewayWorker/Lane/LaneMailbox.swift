@@ -137,7 +137,7 @@ final class LaneMailbox: Sendable {
     private static let deliveryReportsPerRecord = 3
     /// The core for audiences has at most this many produced records that Kafka has not acknowledged. At this number
     /// the lane produces no more for it, so the ring of delivery reports never overflows.
-    static let audienceProductionsMax = 4_096
+    static let outgoingAudienceRecordsMax = 4_096
     /// For each record of the lane, the bytes of its delivery reports in the ring. The ring's capacity is a
     /// power of two, so it may be twice the need.
     ///
@@ -145,7 +145,7 @@ final class LaneMailbox: Sendable {
     /// resident memory grows until the ring has been used once, and `MemoryBudget` counts the whole ring.
     static let deliveryReportBytesPerRecord = 2 * deliveryReportsPerRecord * MemoryLayout<DeliveryReport>.stride
     /// The bytes that the audience core adds to the ring of delivery reports.
-    static let audienceDeliveryReportBytes = 2 * audienceProductionsMax * MemoryLayout<DeliveryReport>.stride
+    static let audienceDeliveryReportBytes = 2 * outgoingAudienceRecordsMax * MemoryLayout<DeliveryReport>.stride
 
     let inbox = SingleProducerRing<InboxEntry>(capacity: LaneMailbox.inboxCapacity)
     let orders = SingleProducerRing<LaneOrder>(capacity: LaneMailbox.ordersCapacity)
@@ -165,7 +165,7 @@ final class LaneMailbox: Sendable {
 
     init(recordsMax: Int) throws(SystemError) {
         var capacity = 1
-        while capacity < recordsMax * Self.deliveryReportsPerRecord + Self.audienceProductionsMax { capacity *= 2 }
+        while capacity < recordsMax * Self.deliveryReportsPerRecord + Self.outgoingAudienceRecordsMax { capacity *= 2 }
         deliveryReports = SingleProducerRing(capacity: capacity)
         wakeup = try Wakeup()
     }

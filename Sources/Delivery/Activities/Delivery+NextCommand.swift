@@ -9,11 +9,11 @@ extension Delivery {
     }
 
     /// Advances the core to the time `now`. Begins the next command of each activity whose wait is over, or retries
-    /// its current one. If the time for it has come, the core also makes paused store calls and productions again,
-    /// defers commands, ends reading ahead, and frees unused blocks.
+    /// its current one. If the time for it has come, the core also makes paused store calls again, offers failed
+    /// outgoing records again, defers commands, ends reading ahead, and frees unused blocks.
     public mutating func advance(now: Moment) {
         storeQueue.endPausesIfDue(now: now)
-        productions.endPauseIfDue(now: now)
+        outgoingRecords.endPauseIfDue(now: now)
         deferrals.endPauseIfDue(now: now)
         advanceReadAhead(now: now)
         if readAheadCheckDueMilliseconds <= now.monotonicMilliseconds { readAheadCheckDueMilliseconds = .max }
@@ -37,7 +37,7 @@ extension Delivery {
     public var nextDueMilliseconds: Int64? {
         var nextMilliseconds = activities.nextTimerMilliseconds ?? .max
         if let due = storeQueue.dueMilliseconds { nextMilliseconds = min(nextMilliseconds, due) }
-        if let due = productions.dueMilliseconds { nextMilliseconds = min(nextMilliseconds, due) }
+        if let due = outgoingRecords.dueMilliseconds { nextMilliseconds = min(nextMilliseconds, due) }
         if let due = deferrals.dueMilliseconds { nextMilliseconds = min(nextMilliseconds, due) }
         if let due = poolReviewDueMilliseconds { nextMilliseconds = min(nextMilliseconds, due) }
         if let due = readAhead.dueMilliseconds { nextMilliseconds = min(nextMilliseconds, due) }

@@ -66,7 +66,7 @@ extension Delivery {
         UnsafeMutableRawBufferPointer(start: block.base, count: departures.count).copyMemory(from: departures)
         let isTombstone = ticket.purpose == .unregisterActivity || ticket.purpose == .unregisterDevice
         let nextStep: PendingMembershipChanges.NextStep =
-            isTombstone ? .settleTombstone : .awaitAcknowledgements
+            isTombstone ? .settleUnregistration : .awaitAcknowledgements
         records[ticket.record].expectAcknowledgement()
         membershipChanges.begin(
             member,
@@ -133,7 +133,7 @@ extension Delivery {
     ) {
         switch nextStep {
         case .awaitAcknowledgements: break
-        case .settleTombstone: settleTombstoneIfAcknowledged(record)
+        case .settleUnregistration: settleUnregistrationIfAcknowledged(record)
         case .settle: settleWithoutResult(record)
         case .register:
             records[record].needsNoMembershipChange = true

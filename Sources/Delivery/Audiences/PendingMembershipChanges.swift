@@ -8,7 +8,7 @@ struct PendingMembershipChanges: ~Copyable {
         /// The record waits until all its acknowledgements have come. The end of this change counts as one of them.
         case awaitAcknowledgements
         /// The record is a tombstone. It settles if it has no other call or change outstanding.
-        case settleTombstone
+        case settleUnregistration
         /// The record is a registration that is stale, or for whose token no command is held. It settles.
         case settle
         /// The record is a registration, and a command may be held for its token. The lane makes the

@@ -12,10 +12,11 @@ import LiveActivity
 ///   no later life.
 /// - The command that ends an activity has no state. So it replaces no waiting state, and is sent after the waiting
 ///   states.
-/// - If the policy starts the activity again, the timetable keeps the activity's start and newest state. When the
-///   keeper's end has ended the life, the life's entry becomes an entry that waits for a new start, unless the activity
-///   was a member of an audience. Redis permits the new start only while the timetable has this entry. So the new start
-///   never follows an end of the producer.
+/// - If the policy starts the activity again, the timetable keeps the activity's start and newest state. Then:
+///   1. The keeper's end ends the life.
+///   2. The life's entry becomes an entry that waits for a new start, unless the activity was a member of an audience.
+///   3. Redis permits the new start only while the timetable has this entry. So the new start never follows an end of
+///      the producer.
 extension Delivery {
     /// If an outcome shows that the activity began, lives or has ended, reports this to the timetable at once. For the
     /// end of a lifetime and for a final restart, the report waits until the result is acknowledged
@@ -193,7 +194,7 @@ extension Delivery {
         acknowledge(record)
         switch stage {
         case .registering: queueStoreCall(.registerToken, record)
-        case .unregistering: settleTombstoneIfAcknowledged(record)
+        case .unregistering: settleUnregistrationIfAcknowledged(record)
         default: break
         }
     }

@@ -4,7 +4,7 @@ import CProcessor
 /// element keeps its index. (R3)
 ///
 /// The index of a freed element is used again, so an index must not be used after a free, except to prefetch. The core
-/// frees an element only when no call, push or production names it.
+/// frees an element only when no call, push or outgoing record names it.
 ///
 /// The methods that run for every push are public, because Swift specializes only public generic code in other modules.
 /// Otherwise the core of audiences would ask Swift's runtime for the element's size on each call, which took 11 % of a

@@ -69,7 +69,7 @@ struct Records: ~Copyable {
         self[record].outcome = outcome
     }
 
-    /// Frees a record's slot and its blocks. No call, push or production may name the record any more.
+    /// Frees a record's slot and its blocks. No call, push or outgoing record may name the record any more.
     mutating func free(_ record: RecordIndex) {
         let slot = slots.address(of: record)
         precondition(slot.pointee.stage == .settled || slot.pointee.stage == .dropped)

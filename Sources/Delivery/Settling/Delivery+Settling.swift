@@ -44,49 +44,53 @@ extension Delivery {
         settle(record)
     }
 
-    mutating func produce(_ kind: Production.Kind, _ record: RecordIndex) {
+    mutating func produce(_ kind: OutgoingRecord.Kind, _ record: RecordIndex) {
         records[record].expectAcknowledgement()
-        productions.append(Production(kind: kind, record: record))
+        outgoingRecords.append(OutgoingRecord(kind: kind, record: record))
     }
 
     /// Produces a command to the deferred topic. Deferrals have a queue of their own, so that results are
     /// written even if the deferred topic accepts nothing.
     mutating func produceDeferral(_ record: RecordIndex) {
         records[record].expectAcknowledgement()
-        deferrals.append(Production(kind: .deferral, record: record))
+        deferrals.append(OutgoingRecord(kind: .deferral, record: record))
     }
 
-    /// Returns the next record to produce; nil if there is none now. The record stays first until `productionTaken`,
+    /// Returns the next record to produce; nil if there is none now. The record stays first until `outgoingRecordTaken`,
     /// because the producer may have no room for it.
-    public func nextProduction(now: Moment) -> Production? { productions.next(now: now) ?? deferrals.next(now: now) }
-
-    /// Removes the production that `nextProduction` named, because the producer has taken or refused it. After a
-    /// refusal, the shell also calls `productionEnded`.
-    public mutating func productionTaken(_ production: Production) {
-        if production.kind == .deferral { deferrals.removeFirst() } else { productions.removeFirst() }
+    public func nextOutgoingRecord(now: Moment) -> OutgoingRecord? {
+        outgoingRecords.next(now: now) ?? deferrals.next(now: now)
     }
 
-    /// Prefetches the record of a production whose delivery report the shell passes to `productionEnded` soon.
-    public func prefetchRecord(of production: Production) { records.prefetch(production.record) }
+    /// Removes the outgoing record that `nextOutgoingRecord` named, because the producer has taken or refused it. After a
+    /// refusal, the shell also calls `outgoingRecordEnded`.
+    public mutating func outgoingRecordTaken(_ outgoingRecord: OutgoingRecord) {
+        if outgoingRecord.kind == .deferral { deferrals.removeFirst() } else { outgoingRecords.removeFirst() }
+    }
 
-    /// Handles the delivery report of a production: notes that it is acknowledged, queues it again, or gives it up. A
+    /// Prefetches the slot of the record whose delivery report the shell passes to `outgoingRecordEnded` soon.
+    public func prefetchRecord(of outgoingRecord: OutgoingRecord) { records.prefetch(outgoingRecord.record) }
+
+    /// Handles the delivery report of an outgoing record: notes that it is acknowledged, queues it again, or gives it up. A
     /// command that could not be deferred may return to its activity instead.
-    public mutating func productionEnded(_ production: Production, _ report: ProductionReport, now: Moment) {
+    public mutating func outgoingRecordEnded(_ outgoingRecord: OutgoingRecord, _ report: ProduceReport, now: Moment) {
         switch report {
         case .acknowledged:
-            acknowledge(production.record)
-        case .failed where production.kind == .deferral, .tooLarge where production.kind == .deferral:
-            if !enqueueAfterFailedDeferral(production.record, now: now) { deferrals.retry(production, now: now) }
+            acknowledge(outgoingRecord.record)
+        case .failed where outgoingRecord.kind == .deferral, .tooLarge where outgoingRecord.kind == .deferral:
+            if !enqueueAfterFailedDeferral(outgoingRecord.record, now: now) {
+                deferrals.retry(outgoingRecord, now: now)
+            }
         case .failed:
-            productions.retry(production, now: now)
+            outgoingRecords.retry(outgoingRecord, now: now)
         case .tooLarge:
             // A dead letter is larger than its record, so it may exceed the topic's limit although the record did not.
             // It is written again without the value. A dead letter that has no value any more, and any other record, is
             // given up.
-            let slot = records.mutableAddress(of: production.record)
-            let canShrink = production.kind == .deadLetter && slot.pointee.deadLetterValue != .leftOutAsTooLarge
+            let slot = records.mutableAddress(of: outgoingRecord.record)
+            let canShrink = outgoingRecord.kind == .deadLetter && slot.pointee.deadLetterValue != .leftOutAsTooLarge
             slot.pointee.deadLetterValue = .leftOutAsTooLarge
-            if canShrink { productions.append(production) } else { acknowledge(production.record) }
+            if canShrink { outgoingRecords.append(outgoingRecord) } else { acknowledge(outgoingRecord.record) }
         }
     }
 

@@ -96,7 +96,7 @@ extension Delivery {
             putBackCurrentCommand(of: activity, now: now)
             endCurrentCommand(activity, now: now)
         case .ended: finishCurrentCommand(record, .ended, now: now)
-        case .tooOld: finishCurrentCommand(record, .ended, reason: "activityOver8Hours", now: now)
+        case .activityOver: finishCurrentCommand(record, .ended, reason: "activityOver8Hours", now: now)
         case .expired: finishCurrentCommand(record, .expired, reason: "activityUnknown", now: now)
         case .duplicate:
             records[record].wasNotShown = reply.wasNotShown

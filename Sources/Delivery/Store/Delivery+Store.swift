@@ -149,7 +149,7 @@ extension Delivery {
         case .registerToken where records[record].stage == .current:
             continueOvertakenCommand(record, isNewerCommandHeld: false, now: now)
         case .registerToken: settleWithoutResult(record)
-        case .unregisterActivity, .unregisterDevice: settleTombstoneIfAcknowledged(record)
+        case .unregisterActivity, .unregisterDevice: settleUnregistrationIfAcknowledged(record)
         case .throttle: retryAfterLimit(record, now: now)
         case .confirmActivityDepartures, .confirmDeviceDepartures: endMembershipChange(ticket, now: now)
         case .checkLifetime: handleLifetimeCheck(record, hasEnded: true, now: now)
@@ -174,7 +174,7 @@ extension Delivery {
         case .admit: handleAdmissionReply(record, reply, now: now)
         case .hold: handleHoldReply(record, reply, now: now)
         case .registerToken: handleRegistrationReply(record, reply, now: now)
-        case .unregisterActivity, .unregisterDevice: settleTombstoneIfAcknowledged(record)
+        case .unregisterActivity, .unregisterDevice: settleUnregistrationIfAcknowledged(record)
         case .throttle: retryAfterLimit(record, now: now)
         case .confirmActivityDepartures, .confirmDeviceDepartures: endMembershipChange(ticket, now: now)
         case .checkLifetime: handleLifetimeCheck(record, hasEnded: reply.verdict != .retry, now: now)
@@ -183,7 +183,7 @@ extension Delivery {
     }
 
     /// Settles a tombstone if all its calls have replies, and if all audiences that the replies named are notified.
-    mutating func settleTombstoneIfAcknowledged(_ record: RecordIndex) {
+    mutating func settleUnregistrationIfAcknowledged(_ record: RecordIndex) {
         if records[record].isAcknowledged { settleWithoutResult(record) }
     }
 

@@ -81,7 +81,7 @@ extension Delivery {
         case .hold:
             let command = writeHeldCommand(of: slot)
             guard !isStart else { return .holdStart(slot.pointee.heldStart, command: command) }
-            let carriesAlert = slot.pointee.needsNoHeldAlert
+            let carriesAlert = slot.pointee.mayReplaceHeldAlert
             return .hold(version: slot.pointee.version, command: command, carriesAlert: carriesAlert)
         case .registerToken: return registration(of: slot)
         case .unregisterActivity, .unregisterDevice:
@@ -131,7 +131,7 @@ extension Delivery {
             pace: policies[slot.pointee.policyIndex].pace,
             requestsHighPriority: slot.pointee.priority == 10,
             mayUseReserve: slot.pointee.hasAlert || isEnd,
-            carriesAlert: slot.pointee.needsNoHeldAlert,
+            carriesAlert: slot.pointee.mayReplaceHeldAlert,
             carriedAlertVersion: slot.pointee.carriedAlertVersion,
             isTooOld: AgeRules.isStateTooOld(
                 timestamp: slot.pointee.version.timestamp,
@@ -191,9 +191,9 @@ extension Delivery {
 
 // These properties are inlined. Otherwise each access would copy the whole slot.
 extension RecordSlot {
-    /// Whether Redis need not return a held alert: the command has an alert, or the lane has already examined
-    /// the held one.
-    @inline(__always) fileprivate var needsNoHeldAlert: Bool { hasAlert || heldAlertStatus != .notReported }
+    /// Whether Redis may admit the command although it holds a command with an alert: the command has an alert of its own,
+    /// or the lane has already examined the held alert. Otherwise Redis first returns the held alert.
+    @inline(__always) fileprivate var mayReplaceHeldAlert: Bool { hasAlert || heldAlertStatus != .notReported }
 
     @inline(__always)
     var registration: TokenRegistration<UnsafeRawBufferPointer> {

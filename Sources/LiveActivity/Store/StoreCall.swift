@@ -25,7 +25,7 @@ public struct StoreCall<Bytes> {
         // Operations on an activity.
 
         /// Decides about an update or an end. Reply: `send`, `wait`, `noToken`, `held`, `duplicate`, `superseded`,
-        /// `ended`, `unchanged`, `tooOld`, `expired`, `departures`, or a verdict about an alert.
+        /// `ended`, `unchanged`, `activityOver`, `expired`, `departures`, or a verdict about an alert.
         case admit(StateAdmission<Bytes>)
         /// Decides about a start. Reply: `send`, `superseded`, `duplicate`, or `unknown`. The caller must
         /// settle a start that is `unknown`.

@@ -48,7 +48,7 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     case alertAlreadyAccepted
     /// As far as Redis knows, the activity began more than eight hours ago, so the system has ended it. Only an end
     /// can still be sent.
-    case tooOld
+    case activityOver
     /// The command is old, and Redis knows no version of its activity.
     case expired
     /// For a start: it is not held, because the maximum number of starts already waits for the token.

@@ -146,7 +146,7 @@ struct ReplayDecider {
         case .duplicate: .duplicate
         case .unchanged: .unchanged
         case .ended: .ended
-        case .tooOld: .activityOver
+        case .activityOver: .activityOver
         case .expired: .activityUnknown
         default: .superseded
         }

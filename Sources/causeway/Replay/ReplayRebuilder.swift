@@ -331,7 +331,7 @@ struct ReplayRebuilder {
         // `wait` means that a worker would wait for the pace. A rebuild sends nothing, so it need not wait.
         case .send, .wait: .statesWritten
         case .noToken: .statesHeld
-        case .expired, .tooOld: .statesTooOld
+        case .expired, .activityOver: .statesTooOld
         default: .statesKnown
         }
     }

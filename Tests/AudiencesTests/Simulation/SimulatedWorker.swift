@@ -28,9 +28,9 @@ final class SimulatedWorker {
         var environment: APNsEnvironment
     }
 
-    struct PendingProduction {
+    struct PendingOutgoingRecord {
         var dueMilliseconds: Int64
-        var production: AudienceProduction
+        var outgoingRecord: OutgoingAudienceRecord
         var isAcknowledged: Bool
         /// What changes in the simulation when Kafka gets the record; nil if Kafka does not get it.
         var simulatedRecord: SimulatedRecord?
@@ -42,7 +42,7 @@ final class SimulatedWorker {
     var storeCalls: [(dueMilliseconds: Int64, call: AudienceCall<[UInt8]>)] = []
     var activityCalls: [(dueMilliseconds: Int64, tag: UInt64)] = []
     var pushes: [Push] = []
-    var productions: [PendingProduction] = []
+    var outgoingRecords: [PendingOutgoingRecord] = []
     /// When the worker last took a broadcast for the audience's channel, by environment.
     var lastBroadcastMilliseconds: [APNsEnvironment: Int64] = [:]
     /// The checkpoint that the store returned with the claim of each range, by range.
@@ -92,7 +92,7 @@ final class SimulatedWorker {
         if let first = storeCalls.first { dueMilliseconds = min(dueMilliseconds, first.dueMilliseconds) }
         for call in activityCalls { dueMilliseconds = min(dueMilliseconds, call.dueMilliseconds) }
         for push in pushes { dueMilliseconds = min(dueMilliseconds, push.dueMilliseconds) }
-        for production in productions { dueMilliseconds = min(dueMilliseconds, production.dueMilliseconds) }
+        for outgoingRecord in outgoingRecords { dueMilliseconds = min(dueMilliseconds, outgoingRecord.dueMilliseconds) }
         return dueMilliseconds
     }
 
@@ -100,7 +100,7 @@ final class SimulatedWorker {
         core.commandsInProgress == 0 && core.recordsInProgress == 0 && core.roundsInProgress == 0
             && core.membershipChangesInProgress == 0
             && storeCalls.isEmpty && !assignments.values.contains { core.passedOverCount($0.coreIndex) > 0 }
-            && activityCalls.isEmpty && pushes.isEmpty && productions.isEmpty
+            && activityCalls.isEmpty && pushes.isEmpty && outgoingRecords.isEmpty
     }
 }
 

@@ -86,7 +86,7 @@ extension Simulation {
             guard !all.mayHaveRepeats, parameters.rejectionPerMille == 0 else { continue }
             // If a record was produced twice, two workers may read it, one after the other. Then its alert
             // may ring twice.
-            for (alert, count) in all.alertCounts where count > 1 && parameters.productionFailurePerMille == 0 {
+            for (alert, count) in all.alertCounts where count > 1 && parameters.produceFailurePerMille == 0 {
                 violations.append("the channel of \(environment) heard the alert of \(alert) \(count) times")
             }
             guard let newest = sent.last(where: \.hasAlert)?.number else { continue }

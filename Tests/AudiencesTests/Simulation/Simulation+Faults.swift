@@ -74,8 +74,8 @@ extension Simulation {
             )
         }
         for push in worker.pushes where random.chance(500) { receive(push, worker) }
-        for production in worker.productions where random.chance(500) {
-            if let record = production.simulatedRecord { write(record) }
+        for outgoingRecord in worker.outgoingRecords where random.chance(500) {
+            if let record = outgoingRecord.simulatedRecord { write(record) }
         }
         let partitions = worker.assignments.keys.sorted()
         workers[number] = makeWorker()

@@ -30,14 +30,14 @@ extension Simulation {
             )
         }
         performPushes(worker)
-        while let production = worker.core.nextProduction(now: moment) {
-            let simulatedRecord = simulatedRecord(of: production, worker)
-            worker.core.productionTaken()
-            let fails = nowMilliseconds < faultsUntilMilliseconds && random.chance(parameters.productionFailurePerMille)
-            worker.productions.append(
+        while let outgoingRecord = worker.core.nextOutgoingRecord(now: moment) {
+            let simulatedRecord = simulatedRecord(of: outgoingRecord, worker)
+            worker.core.outgoingRecordTaken()
+            let fails = nowMilliseconds < faultsUntilMilliseconds && random.chance(parameters.produceFailurePerMille)
+            worker.outgoingRecords.append(
                 .init(
                     dueMilliseconds: nowMilliseconds + Int64(random.number(0...parameters.latencyMillisecondsMax)),
-                    production: production,
+                    outgoingRecord: outgoingRecord,
                     isAcknowledged: !fails,
                     simulatedRecord: !fails || random.chance(500) ? simulatedRecord : nil
                 )
@@ -100,10 +100,12 @@ extension Simulation {
         return .answered
     }
 
-    private func simulatedRecord(of production: AudienceProduction, _ worker: SimulatedWorker) -> SimulatedRecord {
-        let record = worker.core.compose(production)
+    private func simulatedRecord(of outgoingRecord: OutgoingAudienceRecord, _ worker: SimulatedWorker)
+        -> SimulatedRecord
+    {
+        let record = worker.core.compose(outgoingRecord)
         let value = Array(record.value)
-        switch production.kind {
+        switch outgoingRecord.kind {
         case .fanout:
             guard let instruction = record.instruction else {
                 preconditionFailure("a fan-out record has an instruction")
@@ -284,13 +286,13 @@ extension Simulation {
     }
 
     func deliverReports(_ worker: SimulatedWorker) {
-        let due = worker.productions.filter { $0.dueMilliseconds <= nowMilliseconds }
-        worker.productions.removeAll { $0.dueMilliseconds <= nowMilliseconds }
-        for production in due {
-            if let record = production.simulatedRecord { write(record) }
-            worker.core.productionReported(
-                production.production,
-                production.isAcknowledged ? .acknowledged : .failed,
+        let due = worker.outgoingRecords.filter { $0.dueMilliseconds <= nowMilliseconds }
+        worker.outgoingRecords.removeAll { $0.dueMilliseconds <= nowMilliseconds }
+        for outgoingRecord in due {
+            if let record = outgoingRecord.simulatedRecord { write(record) }
+            worker.core.outgoingRecordReported(
+                outgoingRecord.outgoingRecord,
+                outgoingRecord.isAcknowledged ? .acknowledged : .failed,
                 now: worker.moment(nowMilliseconds)
             )
         }

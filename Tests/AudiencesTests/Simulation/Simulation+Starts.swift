@@ -25,11 +25,11 @@ extension Simulation {
     }
 
     /// Checks that each device gets the newest start. Checks also that it gets each start at most once, unless a crash,
-    /// a forced move, a repeated production or a loss of the store explains a second one.
+    /// a forced move, a repeated outgoing record or a loss of the store explains a second one.
     func checkStarts() {
         let starts = commands.filter { $0.isStart && $0.isSent }.map(\.number)
         guard let newest = starts.last else { return }
-        let mayRepeat = hadCrash || hadForcedMove || parameters.productionFailurePerMille > 0
+        let mayRepeat = hadCrash || hadForcedMove || parameters.produceFailurePerMille > 0
         for phone in phones.values where phone.isDevice {
             if phone.startCounts[newest] == nil, !mayHaveEndedWithoutMembers(phone, newest) {
                 violations.append("\(phone.identifier.suffix(12)) was not begun by \(newest)")

@@ -189,7 +189,7 @@ final class Simulation {
         workers.map { worker in
             "worker \(worker.number): \(worker.core.commandsInProgress) commands, \(worker.core.recordsInProgress) records, "
                 + "\(worker.core.roundsInProgress) rounds, \(worker.core.parkedMemberCount) parked, \(worker.pushes.count) pushes, "
-                + "\(worker.storeCalls.count) calls, \(worker.productions.count) productions"
+                + "\(worker.storeCalls.count) calls, \(worker.outgoingRecords.count) outgoing records"
         }
         .joined(separator: "; ")
     }
@@ -260,7 +260,7 @@ final class Simulation {
             worker.core.endBatch(now: worker.moment(nowMilliseconds))
         }
         for (partition, entry) in worker.assignments.sorted(by: { $0.key < $1.key }) where !entry.isRevoking {
-            if let rereading = worker.core.requestToReadAgain(entry.coreIndex, now: worker.moment(nowMilliseconds)) {
+            if let rereading = worker.core.rereadRequest(entry.coreIndex, now: worker.moment(nowMilliseconds)) {
                 worker.core.rereadingBegan(entry.coreIndex, from: rereading.offset, now: worker.moment(nowMilliseconds))
                 worker.assignments[partition]?.nextOffset = rereading.offset
                 worker.assignments[partition]?.pausedUntilMilliseconds = nowMilliseconds + rereading.pauseMilliseconds

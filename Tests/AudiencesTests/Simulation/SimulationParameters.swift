@@ -3,7 +3,7 @@ import Testbed
 
 /// The sizes and the chances of faults in a run, which the seed determines before the run begins.
 struct SimulationParameters {
-    /// In all kinds but `calm`, pushes, calls and productions may fail. Some runs lack a fault that their kind names.
+    /// In all kinds but `calm`, pushes, calls and outgoing records may fail. Some runs lack a fault that their kind names.
     enum Kind: String, CaseIterable, Sendable {
         /// No faults, so the checks expect exact numbers.
         case calm
@@ -48,7 +48,7 @@ struct SimulationParameters {
     var rejectionPerMille = 0
     var deadTokenPerMille = 0
     var storeLossPerMille = 0
-    var productionFailurePerMille = 0
+    var produceFailurePerMille = 0
     var crashPerMille = 0
     var rebalancePerMille = 0
     var forcedMovePerMille = 0
@@ -90,7 +90,7 @@ struct SimulationParameters {
         rejectionPerMille = randomPerMille(60)
         deadTokenPerMille = randomPerMille(60)
         storeLossPerMille = randomPerMille(60)
-        productionFailurePerMille = randomPerMille(300)
+        produceFailurePerMille = randomPerMille(300)
         if kind == .crashes || kind == .ranges || kind == .partitions || kind == .channels {
             crashPerMille = randomPerMille(60)
             rebalancePerMille = randomPerMille(100)

@@ -21,7 +21,7 @@ import Testing
         #expect(core.outcomes == ["u1 \(outcome)"])
         #expect(core.calls.isEmpty)
         #expect(core.push() == nil)
-        core.acknowledgeProductions()
+        core.acknowledgeOutgoingRecords()
         #expect(core.committableOffset == 1)
     }
 

@@ -148,7 +148,7 @@ import Testing
     @Test func `An activity that is too old is sent only its end`() {
         let core = CoreHarness()
         core.receive(.update(1))
-        core.reply(.tooOld)
+        core.reply(.activityOver)
         #expect(core.outcomes == ["u1 ended"])
         #expect(core.results.first?.reason == "activityOver8Hours")
         #expect(core.settlements == [])
@@ -201,7 +201,7 @@ import Testing
         #expect(core.results.first?.reason == "startBudget")
     }
 
-    @Test(arguments: [StoreVerdict.duplicate, .superseded, .ended, .unknown, .tooOld, .settled])
+    @Test(arguments: [StoreVerdict.duplicate, .superseded, .ended, .unknown, .activityOver, .settled])
     func `A start that is not sent returns its draw`(verdict: StoreVerdict) {
         let core = CoreHarness()
         core.receive(.start(1))
@@ -313,7 +313,7 @@ import Testing
         core.reply(.superseded)
         core.loseRedis()
         #expect(core.calls.isEmpty)
-        core.acknowledgeProductions()
+        core.acknowledgeOutgoingRecords()
         #expect(core.committableOffset == 1)
     }
 

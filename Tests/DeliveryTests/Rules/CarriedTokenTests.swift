@@ -10,7 +10,7 @@ import Testing
     }
 
     private static let verdicts: [(StoreVerdict, String)] = [
-        (.superseded, "superseded"), (.duplicate, "duplicate"), (.ended, "ended"), (.tooOld, "ended"),
+        (.superseded, "superseded"), (.duplicate, "duplicate"), (.ended, "ended"), (.activityOver, "ended"),
     ]
 
     @Test(arguments: verdicts)

@@ -6,7 +6,7 @@ import Testing
 /// One core. The test replaces Kafka, Redis, APNs and the clocks, so nothing happens unless the test makes it
 /// happen.
 ///
-/// The harness takes store calls and productions from the core at once. It takes a push only when the test
+/// The harness takes store calls and outgoing records from the core at once. It takes a push only when the test
 /// offers a stream.
 final class CoreHarness {
     /// The wall clock at the start of each test, in seconds since 1970.
@@ -32,8 +32,8 @@ final class CoreHarness {
     private(set) var pushes: [RecordIndex] = []
     /// When each record's last push was sent, by the wall clock in milliseconds.
     private var sentAtMilliseconds: [RecordIndex: Int64] = [:]
-    /// Productions without a delivery report, oldest first.
-    private(set) var productions: [Production] = []
+    /// Outgoing records without a delivery report, oldest first.
+    private(set) var outgoingRecords: [OutgoingRecord] = []
     /// All results, dead letters, invalidations and deferred commands so far.
     private(set) var results: [SeenResult] = []
     private(set) var deadLetters: [SeenDeadLetter] = []
@@ -144,20 +144,20 @@ final class CoreHarness {
         collectActions()
     }
 
-    /// Gives the core Kafka's report on the oldest production of a kind.
-    func report(_ report: ProductionReport, on kind: Production.Kind) {
-        guard let position = productions.firstIndex(where: { $0.kind == kind }) else {
+    /// Gives the core Kafka's report on the oldest outgoing record of a kind.
+    func report(_ report: ProduceReport, on kind: OutgoingRecord.Kind) {
+        guard let position = outgoingRecords.firstIndex(where: { $0.kind == kind }) else {
             Issue.record("nothing of the kind is in the producer")
             return
         }
-        delivery.productionEnded(productions.remove(at: position), report, now: now)
+        delivery.outgoingRecordEnded(outgoingRecords.remove(at: position), report, now: now)
         collectActions()
     }
 
-    func acknowledgeProductions() {
-        while let production = productions.first {
-            productions.removeFirst()
-            delivery.productionEnded(production, .acknowledged, now: now)
+    func acknowledgeOutgoingRecords() {
+        while let outgoingRecord = outgoingRecords.first {
+            outgoingRecords.removeFirst()
+            delivery.outgoingRecordEnded(outgoingRecord, .acknowledged, now: now)
             collectActions()
         }
     }
@@ -181,7 +181,7 @@ final class CoreHarness {
     }
 
     func acknowledgeAll() {
-        acknowledgeProductions()
+        acknowledgeOutgoingRecords()
         acknowledgeSettlements()
     }
 
@@ -337,7 +337,7 @@ final class CoreHarness {
         collectActions()
     }
 
-    /// Lets time pass without taking store calls or productions from the core.
+    /// Lets time pass without taking store calls or outgoing records from the core.
     func elapseWithoutRedis(_ milliseconds: Int64) {
         now.monotonicMilliseconds += milliseconds
         now.wallMilliseconds += milliseconds
@@ -354,7 +354,7 @@ final class CoreHarness {
         collectActions()
     }
 
-    /// Takes all store calls and productions that the core has ready.
+    /// Takes all store calls and outgoing records that the core has ready.
     private func collectActions() {
         while let call = delivery.withNextStoreCall(now: now, { $0.map { Array($0) } }) {
             delivery.storeCallTaken()
@@ -373,14 +373,14 @@ final class CoreHarness {
             default: break
             }
         }
-        while let production = delivery.nextProduction(now: now) {
-            delivery.productionTaken(production)
-            productions.append(production)
-            let view = delivery.view(production.record)
-            switch production.kind {
+        while let outgoingRecord = delivery.nextOutgoingRecord(now: now) {
+            delivery.outgoingRecordTaken(outgoingRecord)
+            outgoingRecords.append(outgoingRecord)
+            let view = delivery.view(outgoingRecord.record)
+            switch outgoingRecord.kind {
             case .result: results.append(SeenResult(view))
             case .deadLetter:
-                deadLetters.append(SeenDeadLetter(view, source: delivery.source(of: production.record)))
+                deadLetters.append(SeenDeadLetter(view, source: delivery.source(of: outgoingRecord.record)))
             case .invalidation: invalidations.append(SeenInvalidation(view))
             case .deferral: deferrals.append(SeenDeferral(view))
             case .endWithoutResult: endedTraces.append(view.name)

@@ -335,7 +335,7 @@ import Testing
         core.elapseInSteps(Self.overdueMilliseconds)
         core.beginRevoking(core.commandsPartition)
         #expect(!core.isDrained(core.commandsPartition))
-        core.acknowledgeProductions()
+        core.acknowledgeOutgoingRecords()
         #expect(core.isDrained(core.commandsPartition) && core.committableOffset == 1)
     }
 

@@ -13,7 +13,7 @@ import Testing
         core.receive(.update(1, beside: #""expiration":1789999999,"#))
         #expect(core.outcomes == ["u1 expired"])
         #expect(core.calls.isEmpty)
-        core.acknowledgeProductions()
+        core.acknowledgeOutgoingRecords()
         #expect(core.committableOffset == 1)
     }
 

@@ -24,7 +24,7 @@ import Testing
             #expect(core.unansweredCalls == ["takeStartToken \(activity).s1"], "each draws on the device's budget")
             core.reply(.tokenFound)
             core.admitAndAnswer()
-            core.acknowledgeProductions()
+            core.acknowledgeOutgoingRecords()
             #expect(core.unansweredCalls == [], "Redis still holds this one")
             core.acknowledgeSettlements()
             #expect(core.unansweredCalls == ["registerToken \(activity)"])

@@ -173,7 +173,7 @@ import Testing
         core.reply(.held)
         #expect(core.outcomes == ["\(Self.identifier) held"])
         #expect(lifetimeEvents(core) == [])
-        core.acknowledgeProductions()
+        core.acknowledgeOutgoingRecords()
         #expect(
             lifetimeEvents(core) == [.ended(beganMilliseconds: Self.endedMilliseconds, restartMilliseconds: 0)]
                 && core.committableOffset == 0
@@ -249,7 +249,7 @@ import Testing
         core.receive(CommandText.start(10, id: Self.identifier, beside: #""policy":"once","#))
         core.reply(.retry)
         #expect(core.outcomes == ["\(Self.identifier) expired"])
-        core.acknowledgeProductions()
+        core.acknowledgeOutgoingRecords()
         #expect(lifetimeEvents(core) == [.ended(beganMilliseconds: Self.endedMilliseconds, restartMilliseconds: 0)])
     }
 
@@ -259,7 +259,7 @@ import Testing
         core.receive(Self.restartCommand)
         core.reply(.retry)
         #expect(core.outcomes == ["\(Self.identifier) expired"])
-        core.acknowledgeProductions()
+        core.acknowledgeOutgoingRecords()
         #expect(lifetimeEvents(core) == [.ended(beganMilliseconds: Self.endedMilliseconds, restartMilliseconds: 0)])
     }
 
@@ -274,7 +274,7 @@ import Testing
         #expect(core.results.map(\.isLifetimeCommand) == [true] && core.results.map(\.activity) == ["a"])
         // The timetable forgets the start only after Kafka has acknowledged the result and the dead letter.
         #expect(lifetimeEvents(core) == [])
-        core.acknowledgeProductions()
+        core.acknowledgeOutgoingRecords()
         #expect(lifetimeEvents(core) == [.ended(beganMilliseconds: Self.endedMilliseconds, restartMilliseconds: 0)])
         #expect(core.committableOffset == 0)
         core.acknowledgeSettlements()

@@ -40,7 +40,7 @@ import Testing
                 .began(atMilliseconds: Self.beganMilliseconds + 5_000, lifetimeMilliseconds: 3_600_000)
             ]
         )
-        core.acknowledgeProductions()
+        core.acknowledgeOutgoingRecords()
         #expect(core.committableOffset == 0)
         core.acknowledgeSettlements()
         #expect(core.committableOffset == 1)
@@ -140,7 +140,7 @@ import Testing
         // Redis must then still have the life.
         core.acknowledgeSettlements()
         #expect(lifetimeEvents(core) == [])
-        core.acknowledgeProductions()
+        core.acknowledgeOutgoingRecords()
         let endedEvent = LifetimeEvent.ended(
             beganMilliseconds: Self.beganMilliseconds,
             restartMilliseconds: Self.beganMilliseconds + 10_000
@@ -255,7 +255,7 @@ import Testing
         core.reply(.noToken)
         #expect(core.outcomes == ["lifetime:\(Self.beganMilliseconds) expired"])
         core.acknowledgeSettlements()
-        core.acknowledgeProductions()
+        core.acknowledgeOutgoingRecords()
         #expect(lifetimeEvents(core) == [.ended(beganMilliseconds: Self.beganMilliseconds, restartMilliseconds: 0)])
     }
 
@@ -284,7 +284,7 @@ import Testing
         core.answer(.tokenDead, status: 410, reason: "Unregistered", invalidAt: Self.beganMilliseconds + 9_000)
         #expect(core.outcomes == ["lifetime:\(Self.beganMilliseconds) unregistered"])
         core.acknowledgeSettlements()
-        core.acknowledgeProductions()
+        core.acknowledgeOutgoingRecords()
         #expect(
             lifetimeEvents(core) == [
                 .ended(beganMilliseconds: Self.beganMilliseconds, restartMilliseconds: Self.beganMilliseconds + 10_000)
@@ -304,7 +304,7 @@ import Testing
         core.reply(.duplicate, wasNotShown: wasNotShown)
         #expect(core.outcomes == ["lifetime:\(Self.beganMilliseconds) duplicate"])
         core.acknowledgeSettlements()
-        core.acknowledgeProductions()
+        core.acknowledgeOutgoingRecords()
         let endedEvent = LifetimeEvent.ended(
             beganMilliseconds: Self.beganMilliseconds,
             restartMilliseconds: Self.beganMilliseconds + 10_000
@@ -322,7 +322,7 @@ import Testing
         core.reply(.retry)
         core.admitAndAnswer()
         core.acknowledgeSettlement(departures: CoreHarness.departures("m", at: 1))
-        core.acknowledgeProductions()
+        core.acknowledgeOutgoingRecords()
         #expect(core.notifyAudiences() != nil)
         core.acknowledgeSettlement()
         #expect(lifetimeEvents(core) == [.ended(beganMilliseconds: Self.beganMilliseconds, restartMilliseconds: 0)])
@@ -337,7 +337,7 @@ import Testing
         core.reply(.ended)
         #expect(core.outcomes == ["lifetime:\(Self.beganMilliseconds) ended"])
         core.acknowledgeSettlements()
-        core.acknowledgeProductions()
+        core.acknowledgeOutgoingRecords()
         #expect(lifetimeEvents(core) == [.endedByAnother(beganMilliseconds: Self.beganMilliseconds)])
     }
 

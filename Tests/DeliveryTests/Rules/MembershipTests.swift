@@ -156,7 +156,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.update(1, beside: #""token":"\#(CoreHarness.token)","environment":"production","#))
         core.reply(.superseded)
-        core.acknowledgeProductions()
+        core.acknowledgeOutgoingRecords()
         #expect(core.unansweredCalls == ["registerToken a"])
         #expect(try core.oldestCall.namedAudiences == nil)
     }
@@ -193,7 +193,7 @@ import Testing
         core.reply(.registered, held: .start(1))
         core.reply(.tokenFound, number: 7)
         core.admitAndAnswer()
-        core.acknowledgeProductions()
+        core.acknowledgeOutgoingRecords()
         core.acknowledgeSettlements()
         // After the start, the core registers the token again, because the token may release another start. This call
         // names no audiences, so the device stays in its audiences.
@@ -210,7 +210,7 @@ import Testing
         core.reply(.send)
         core.push()
         core.answer(.tokenDead, status: 410)
-        core.acknowledgeProductions()
+        core.acknowledgeOutgoingRecords()
         // The first settlement is the activity's, the second one is the device's.
         core.acknowledgeSettlement()
         core.acknowledgeSettlement(departures: Self.departures())
@@ -242,7 +242,7 @@ import Testing
         core.receive(.end(1))
         core.admitAndAnswer()
         core.acknowledgeSettlement(departures: Self.departures())
-        core.acknowledgeProductions()
+        core.acknowledgeOutgoingRecords()
         #expect(core.outcomes == ["e1 accepted"])
         #expect(core.committableOffset == 0)
         #expect(core.notifyAudiences() == departureChange())
@@ -258,7 +258,7 @@ import Testing
         core.reply(.send)
         core.push()
         core.answer(.tokenDead, status: 410)
-        core.acknowledgeProductions()
+        core.acknowledgeOutgoingRecords()
         core.acknowledgeSettlement(departures: Self.departures())
         #expect(core.unansweredCalls.isEmpty)
         #expect(core.notifyAudiences() == departureChange())

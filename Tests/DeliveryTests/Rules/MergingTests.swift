@@ -11,7 +11,7 @@ import Testing
         #expect(core.outcomes == ["u1 superseded", "u2 superseded"])
         #expect(core.unansweredCalls == ["admit u3"])
         #expect(core.counters.coalescedCommands == 2)
-        core.acknowledgeProductions()
+        core.acknowledgeOutgoingRecords()
         #expect(core.committableOffset == 2)
     }
 

@@ -141,12 +141,12 @@ import Testing
         let core = Self.makeCore { $0.ledgerWindowOffsets = 64 }
         core.noteLag(1_000)
         for second in 1...48 { core.receive(.update(Int64(second))) }
-        core.acknowledgeProductions()
+        core.acknowledgeOutgoingRecords()
         core.elapse(1)
         #expect(core.unansweredCalls == [], "all but the last are settled")
         core.receive(.update(1, of: "b"))
         for second in 49...98 { core.receive(.update(Int64(second))) }
-        core.acknowledgeProductions()
+        core.acknowledgeOutgoingRecords()
         core.elapse(1)
         #expect(core.unansweredCalls == ["admit u98", "admit b.u1"])
     }
@@ -235,7 +235,7 @@ import Testing
                 guard activity % 500 == 499 else { continue }
                 core.endBatch()
                 core.elapse(10)
-                core.acknowledgeProductions()
+                core.acknowledgeOutgoingRecords()
             }
         }
         #expect(core.counters.pushes == 0 && core.unansweredCalls == [])

@@ -3,7 +3,7 @@ import LiveActivity
 import Testing
 
 /// A record is settled only when Kafka has acknowledged its result and Redis its settlement. The core repeats calls and
-/// productions that fail temporarily. A call that Redis refuses for good, or a result or dead letter that is too large
+/// outgoing records that fail temporarily. A call that Redis refuses for good, or a result or dead letter that is too large
 /// for Kafka, does not keep its offset from settling. (R9)
 @Suite struct SettlingTests {
     @Test func `An accepted command has a result and is settled in Redis`() {
@@ -21,7 +21,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.update(1))
         core.admitAndAnswer()
-        if resultIsFirst { core.acknowledgeProductions() } else { core.acknowledgeSettlements() }
+        if resultIsFirst { core.acknowledgeOutgoingRecords() } else { core.acknowledgeSettlements() }
         #expect(core.committableOffset == 0)
         #expect(core.recordsInProgress == 1)
         core.acknowledgeAll()
@@ -35,11 +35,11 @@ import Testing
         core.reply(.wait, number: 500)
         core.reply(.unchanged)
         core.reply(.unchanged)
-        core.acknowledgeProductions()
+        core.acknowledgeOutgoingRecords()
         #expect(core.committableOffset == 0, "u1 waits for its pace")
         core.elapse(508)
         core.reply(.unchanged)
-        core.acknowledgeProductions()
+        core.acknowledgeOutgoingRecords()
         #expect(core.committableOffset == 3)
     }
 
@@ -51,18 +51,18 @@ import Testing
         core.admitAndAnswer()
         core.acknowledgeSettlements()
         core.report(.failed, on: .result)
-        #expect(core.productions.isEmpty, "not at once: it is likely to fail again")
+        #expect(core.outgoingRecords.isEmpty, "not at once: it is likely to fail again")
         #expect(core.nextDueMilliseconds != nil)
         core.elapse(250)
         #expect(core.outcomes == ["u1 accepted", "u1 accepted"])
         #expect(core.committableOffset == 0)
-        core.acknowledgeProductions()
+        core.acknowledgeOutgoingRecords()
         #expect(core.committableOffset == 1)
     }
 
-    /// While the producer is full, the lane takes no productions. The next delivery report wakes the lane, so the core
+    /// While the producer is full, the lane takes no outgoing records. The next delivery report wakes the lane, so the core
     /// needs no timer.
-    @Test func `A pause of productions that has ended is not due again while the producer is full`() {
+    @Test func `A pause of outgoing records that has ended is not due again while the producer is full`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.unchanged)
@@ -72,12 +72,12 @@ import Testing
         pauseEnd.wallMilliseconds += 250
         #expect((core.nextDueMilliseconds ?? .max) <= pauseEnd.monotonicMilliseconds)
         core.delivery.advance(now: pauseEnd)
-        let production = core.delivery.nextProduction(now: pauseEnd)
-        #expect(production?.kind == .result)
+        let outgoingRecord = core.delivery.nextOutgoingRecord(now: pauseEnd)
+        #expect(outgoingRecord?.kind == .result)
         #expect((core.nextDueMilliseconds ?? .max) > pauseEnd.monotonicMilliseconds)
     }
 
-    @Test func `Failed productions are repeated in their order`() {
+    @Test func `Failed outgoing records are repeated in their order`() {
         let core = CoreHarness()
         core.receive(.update(1), .update(2), .update(3))
         core.reply(.unchanged)
@@ -91,7 +91,7 @@ import Testing
         core.receive(.update(1))
         core.reply(.unchanged)
         core.report(.tooLarge, on: .result)
-        #expect(core.productions.isEmpty)
+        #expect(core.outgoingRecords.isEmpty)
         #expect(core.committableOffset == 1)
     }
 
@@ -110,7 +110,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.update(1))
         core.admitAndAnswer()
-        core.acknowledgeProductions()
+        core.acknowledgeOutgoingRecords()
         core.loseRedis()
         #expect(core.settlements == ["u1 accepted", "u1 accepted"])
         #expect(core.committableOffset == 0)
@@ -192,7 +192,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.update(1))
         core.admitAndAnswer()
-        core.acknowledgeProductions()
+        core.acknowledgeOutgoingRecords()
         core.refuse("NOPERM")
         #expect(core.committableOffset == 1)
     }
@@ -226,11 +226,11 @@ import Testing
         #expect(StoreTicket(tag: 0xFF << 48) == nil)
     }
 
-    @Test func `A production is known by its number`() {
-        for kind in [Production.Kind.result, .invalidation, .deadLetter, .endWithoutResult] {
-            let production = Production(kind: kind, record: 0xFEDC_BA98)
-            #expect(Production(tag: production.tag) == production)
+    @Test func `An outgoing record is known by its number`() {
+        for kind in [OutgoingRecord.Kind.result, .invalidation, .deadLetter, .endWithoutResult] {
+            let outgoingRecord = OutgoingRecord(kind: kind, record: 0xFEDC_BA98)
+            #expect(OutgoingRecord(tag: outgoingRecord.tag) == outgoingRecord)
         }
-        #expect(Production(tag: 0xFF << 32) == nil)
+        #expect(OutgoingRecord(tag: 0xFF << 32) == nil)
     }
 }

@@ -211,7 +211,7 @@ import Testing
         core.reply(.send, number: CoreHarness.startSeconds + 9)
         core.push()
         core.answer(.tokenDead, status: 410, reason: "ExpiredToken", invalidAt: Self.startMilliseconds + 1)
-        if isToldFirst { core.acknowledgeSettlements() } else { core.acknowledgeProductions() }
+        if isToldFirst { core.acknowledgeSettlements() } else { core.acknowledgeOutgoingRecords() }
         #expect(core.unansweredCalls == [] && core.outcomes == [])
         core.acknowledgeAll()
         #expect(core.settlements == ["e1 retires"])
@@ -280,7 +280,7 @@ import Testing
         core.reply(.send)
         core.push()
         core.answer(.tokenDead, status: 410)
-        core.acknowledgeProductions()
+        core.acknowledgeOutgoingRecords()
         core.refuse("NOPERM")
         #expect(core.unansweredCalls == ["hold u1"])
     }

@@ -126,7 +126,7 @@ import Testing
         core.report(.tooLarge, on: .deadLetter)
         #expect(core.deadLetters.map(\.value) == ["{", nil])
         #expect(core.deadLetters.map(\.error) == ["truncated", "truncated"])
-        core.acknowledgeProductions()
+        core.acknowledgeOutgoingRecords()
         #expect(core.committableOffset == 1)
     }
 

@@ -42,7 +42,7 @@ extension Simulation {
     /// result is read again.
     private var writesNoResultTwice: Bool {
         commitParameters.keepsMetadata && commitParameters.areHandoversOrderly && parameters.crashPerMille == 0
-            && parameters.productionFailurePerMille == 0
+            && parameters.produceFailurePerMille == 0
             && parameters.suppliedTokenPerMille == 0
     }
 

@@ -46,7 +46,8 @@ final class SimulatedWorker {
     /// The last answer to each record's push, by record; used only in runs with connections.
     var lastAnswers: [RecordIndex: SimulatedConnection.LastAnswer] = [:]
     var retryPermission = RetryPermission()
-    var productions: [(dueMilliseconds: Int64, production: Production, isAcknowledged: Bool, isAppended: Bool)] = []
+    var outgoingRecords:
+        [(dueMilliseconds: Int64, outgoingRecord: OutgoingRecord, isAcknowledged: Bool, isAppended: Bool)] = []
 
     /// Commands on their way to the audiences, in runs that simulate audiences.
     var handovers: [(dueMilliseconds: Int64, record: RecordIndex)] = []
@@ -100,13 +101,13 @@ final class SimulatedWorker {
         for push in pushes { due = min(due, push.dueMilliseconds) }
         for entry in handovers { due = min(due, entry.dueMilliseconds) }
         for change in pendingAudienceEntries { due = min(due, change.dueMilliseconds) }
-        for production in productions { due = min(due, production.dueMilliseconds) }
+        for outgoingRecord in outgoingRecords { due = min(due, outgoingRecord.dueMilliseconds) }
         return due
     }
 
     var isIdle: Bool {
         let counted = delivery.recordsAwaitingAcknowledgements + delivery.recordsAwaitingStore
         precondition(counted <= delivery.recordsInProgress, "more records wait for something than there are")
-        return delivery.recordsInProgress == 0 && storeCalls.isEmpty && pushes.isEmpty && productions.isEmpty
+        return delivery.recordsInProgress == 0 && storeCalls.isEmpty && pushes.isEmpty && outgoingRecords.isEmpty
     }
 }

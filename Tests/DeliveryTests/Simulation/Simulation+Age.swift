@@ -58,12 +58,12 @@ extension Simulation {
         {
             violations.append("\(activity): \(view.version) admitted \(now - bornAtMilliseconds) ms after it was born")
         }
-        if isUpdate, reply.verdict == .tooOld, now - bornAtMilliseconds <= Self.ageMillisecondsMax {
+        if isUpdate, reply.verdict == .activityOver, now - bornAtMilliseconds <= Self.ageMillisecondsMax {
             violations.append(
                 "\(activity): \(view.version) is too old \(now - bornAtMilliseconds) ms after it was born"
             )
         }
-        if reply.verdict == .tooOld {
+        if reply.verdict == .activityOver {
             activitiesWithOldUpdate.insert(activity)
             if view.event == .end { violations.append("\(activity): its end is too old") }
         }

@@ -50,7 +50,7 @@ extension Simulation {
     private var isEveryStartKnown: Bool {
         // A deferral that is written twice has two records with the same claim. If the second one is read when the
         // first one has been admitted and deferred again, the start is `unknown`.
-        let mayDeferTwice = parameters.deferrals != nil && parameters.productionFailurePerMille > 0
+        let mayDeferTwice = parameters.deferrals != nil && parameters.produceFailurePerMille > 0
         return !mayDeferTwice && parameters.pushLossPerMille == 0 && parameters.crashPerMille == 0
             && parameters.rebalancePerMille == 0 && parameters.connections == nil
     }

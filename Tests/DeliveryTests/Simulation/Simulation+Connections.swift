@@ -194,7 +194,7 @@ extension Simulation {
     func checkOutcomes() {
         let isUndisturbed =
             parameters.crashPerMille == 0 && parameters.rebalancePerMille == 0
-            && parameters.productionFailurePerMille == 0
+            && parameters.produceFailurePerMille == 0
             && parameters.redisLossPerMille == 0
             && !parameters.wipesRedis
         guard parameters.connections != nil, isUndisturbed else { return }

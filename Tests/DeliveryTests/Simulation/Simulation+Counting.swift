@@ -69,7 +69,7 @@ extension Simulation {
             violations.append("\(one.key): commands were counted though each has a result")
         }
         guard parameters.crashPerMille == 0, parameters.rebalancePerMille == 0,
-            parameters.productionFailurePerMille == 0
+            parameters.produceFailurePerMille == 0
         else { return }
         var recordCountsByActivity: [String: Int] = [:]
         for command in counting.commands.filter({ $0.key.topic == 0 }).values.flatMap(\.values) {

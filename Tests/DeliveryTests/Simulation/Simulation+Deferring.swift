@@ -94,7 +94,7 @@ extension Simulation {
     /// runs with other faults or a high latency.
     func checkOldestUnsettled(_ worker: SimulatedWorker) {
         guard let deferrals = parameters.deferrals, parameters.redisLossPerMille == 0,
-            parameters.productionFailurePerMille == 0,
+            parameters.produceFailurePerMille == 0,
             parameters.connections == nil, parameters.pushFailurePerMille == 0, parameters.limitResponsePerMille == 0,
             parameters.latencyMillisecondsMax < 100
         else { return }

@@ -138,17 +138,17 @@ extension Simulation {
             trace?("\(now % 1_000_000) \(identifier(worker.delivery.view(entry.record))) arrives, its worker dies")
             _ = deliverPush(worker.delivery.view(entry.record))
         }
-        for entry in worker.productions where entry.isAppended && entry.production.kind == .result && random.chance(500)
-        {
+        for entry in worker.outgoingRecords
+        where entry.isAppended && entry.outgoingRecord.kind == .result && random.chance(500) {
             results[
-                String(decoding: worker.delivery.view(entry.production.record).commandIdentifier, as: UTF8.self),
+                String(decoding: worker.delivery.view(entry.outgoingRecord.record).commandIdentifier, as: UTF8.self),
                 default: []
             ]
-            .append(worker.delivery.view(entry.production.record).outcome)
+            .append(worker.delivery.view(entry.outgoingRecord.record).outcome)
         }
-        for entry in worker.productions where entry.production.kind == .deferral {
+        for entry in worker.outgoingRecords where entry.outgoingRecord.kind == .deferral {
             guard entry.isAppended, random.chance(500) else { continue }
-            noteDeferral(worker.delivery.view(entry.production.record))
+            noteDeferral(worker.delivery.view(entry.outgoingRecord.record))
         }
         trace?("\(now % 1_000_000) crash of \(number)")
         let allPartitions = worker.positions.keys.sorted()

@@ -260,11 +260,11 @@ final class Simulation {
                 noteSentPush(worker.delivery.view(record), by: worker)
             }
         }
-        while let production = worker.delivery.nextProduction(now: moment) {
-            worker.delivery.productionTaken(production)
-            let isFailing = now < faultsEndMilliseconds && random.chance(parameters.productionFailurePerMille)
+        while let outgoingRecord = worker.delivery.nextOutgoingRecord(now: moment) {
+            worker.delivery.outgoingRecordTaken(outgoingRecord)
+            let isFailing = now < faultsEndMilliseconds && random.chance(parameters.produceFailurePerMille)
             let due = now + Int64(random.number(0...parameters.latencyMillisecondsMax))
-            worker.productions.append((due, production, !isFailing, !isFailing || random.chance(500)))
+            worker.outgoingRecords.append((due, outgoingRecord, !isFailing, !isFailing || random.chance(500)))
         }
     }
 
@@ -365,17 +365,17 @@ final class Simulation {
     }
 
     private func deliverReports(_ worker: SimulatedWorker) {
-        let due = worker.productions.filter { $0.dueMilliseconds <= now }
-        worker.productions.removeAll { $0.dueMilliseconds <= now }
+        let due = worker.outgoingRecords.filter { $0.dueMilliseconds <= now }
+        worker.outgoingRecords.removeAll { $0.dueMilliseconds <= now }
         for entry in due {
-            if entry.isAppended, entry.production.kind == .result {
-                noteResult(worker.delivery.view(entry.production.record))
+            if entry.isAppended, entry.outgoingRecord.kind == .result {
+                noteResult(worker.delivery.view(entry.outgoingRecord.record))
             }
-            if entry.isAppended, entry.production.kind == .deferral {
-                noteDeferral(worker.delivery.view(entry.production.record))
+            if entry.isAppended, entry.outgoingRecord.kind == .deferral {
+                noteDeferral(worker.delivery.view(entry.outgoingRecord.record))
             }
-            let report: ProductionReport = entry.isAcknowledged ? .acknowledged : .failed
-            worker.delivery.productionEnded(entry.production, report, now: worker.moment(now))
+            let report: ProduceReport = entry.isAcknowledged ? .acknowledged : .failed
+            worker.delivery.outgoingRecordEnded(entry.outgoingRecord, report, now: worker.moment(now))
         }
     }
 

@@ -84,7 +84,7 @@ struct SimulationParameters {
     var redisLossPerMille: Int
     var pushFailurePerMille: Int
     var pushLossPerMille: Int
-    var productionFailurePerMille: Int
+    var produceFailurePerMille: Int
     var rebalancePerMille: Int
     var crashPerMille: Int
     var tokenRotationPerMille: Int
@@ -161,7 +161,7 @@ struct SimulationParameters {
         redisLossPerMille = [0, 0, 20, 150][random.number(0...3)]
         pushFailurePerMille = [0, 0, 50, 300][random.number(0...3)]
         pushLossPerMille = [0, 0, 30, 200][random.number(0...3)]
-        productionFailurePerMille = [0, 0, 100][random.number(0...2)]
+        produceFailurePerMille = [0, 0, 100][random.number(0...2)]
         rebalancePerMille = [0, 0, 60][random.number(0...2)]
         crashPerMille = [0, 0, 25][random.number(0...2)]
         tokenRotationPerMille = [0, 0, 60][random.number(0...2)]

@@ -5,48 +5,52 @@ import Numbers
 /// Records that this core produces.
 extension Audiences {
     /// Returns the next record to be produced; nil if there is none now. The record stays the first until
-    /// ``productionTaken()``, because the producer's queue may be full.
-    public func nextProduction(now: Moment) -> AudienceProduction? { productions.next(now: now) }
+    /// ``outgoingRecordTaken()``, because the producer's queue may be full.
+    public func nextOutgoingRecord(now: Moment) -> OutgoingAudienceRecord? { outgoingRecords.next(now: now) }
 
-    /// Removes the record that `nextProduction` returned, because the producer has taken or refused it.
-    public mutating func productionTaken() { productions.removeFirst() }
+    /// Removes the record that `nextOutgoingRecord` returned, because the producer has taken or refused it.
+    public mutating func outgoingRecordTaken() { outgoingRecords.removeFirst() }
 
     /// Takes Kafka's report on a record that this core has produced. If Kafka could not take the record for a temporary
     /// reason, the core produces it again.
-    public mutating func productionReported(_ production: AudienceProduction, _ report: ProductionReport, now: Moment) {
-        if report == .failed { return productions.retry(production, now: now) }
-        switch production.kind {
-        case .fanout: fanoutRecordReported(production.command, isTooLarge: report == .tooLarge)
+    public mutating func outgoingRecordReported(
+        _ outgoingRecord: OutgoingAudienceRecord,
+        _ report: ProduceReport,
+        now: Moment
+    ) {
+        if report == .failed { return outgoingRecords.retry(outgoingRecord, now: now) }
+        switch outgoingRecord.kind {
+        case .fanout: fanoutRecordReported(outgoingRecord.command, isTooLarge: report == .tooLarge)
         // If the broker has refused a result as too large, it never takes the result. So the core treats it
         // as acknowledged.
-        case .rangeResult, .commandResult: versionAcknowledged(production.version, now: now)
-        case .broadcastResult, .commandResultAfterBroadcast: broadcastAcknowledged(production.broadcast, now: now)
-        case .memberResult, .invalidation: refusedMemberAcknowledged(production.refusedMember, now: now)
-        case .start: startProduced(production.pageMember, isTooLarge: report == .tooLarge, now: now)
+        case .rangeResult, .commandResult: versionAcknowledged(outgoingRecord.version, now: now)
+        case .broadcastResult, .commandResultAfterBroadcast: broadcastAcknowledged(outgoingRecord.broadcast, now: now)
+        case .memberResult, .invalidation: refusedMemberAcknowledged(outgoingRecord.refusedMember, now: now)
+        case .start: startProduced(outgoingRecord.pageMember, isTooLarge: report == .tooLarge, now: now)
         }
     }
 
     /// Writes a record for Kafka.
-    public mutating func compose(_ production: AudienceProduction) -> ComposedRecord {
+    public mutating func compose(_ outgoingRecord: OutgoingAudienceRecord) -> ComposedRecord {
         writer.reset()
         keyWriter.reset()
-        switch production.kind {
-        case .fanout: return composeFanout(production)
-        case .rangeResult: return composeRangeResult(production.version)
-        case .commandResult: return composeCommandResult(production.version)
-        case .broadcastResult: return composeBroadcastResult(production.broadcast)
-        case .commandResultAfterBroadcast: return composeCommandResultAfterBroadcast(production.broadcast)
-        case .start: return composeStart(production.pageMember)
-        case .memberResult, .invalidation: return composeRefusedMember(production)
+        switch outgoingRecord.kind {
+        case .fanout: return composeFanout(outgoingRecord)
+        case .rangeResult: return composeRangeResult(outgoingRecord.version)
+        case .commandResult: return composeCommandResult(outgoingRecord.version)
+        case .broadcastResult: return composeBroadcastResult(outgoingRecord.broadcast)
+        case .commandResultAfterBroadcast: return composeCommandResultAfterBroadcast(outgoingRecord.broadcast)
+        case .start: return composeStart(outgoingRecord.pageMember)
+        case .memberResult, .invalidation: return composeRefusedMember(outgoingRecord)
         }
     }
 
-    private mutating func composeFanout(_ production: AudienceProduction) -> ComposedRecord {
-        let command = commands[production.command]
-        let environment = production.environment
+    private mutating func composeFanout(_ outgoingRecord: OutgoingAudienceRecord) -> ComposedRecord {
+        let command = commands[outgoingRecord.command]
+        let environment = outgoingRecord.environment
         guard let grant = command.grant,
             let range = SegmentRange(
-                index: environment == nil ? Int(production.range) : 0,
+                index: environment == nil ? Int(outgoingRecord.range) : 0,
                 rangeCount: Int(grant.rangeCount)
             )
         else {
@@ -68,7 +72,7 @@ extension Audiences {
         )
         // The key names the audience and its range, or the audience and the channel's environment. So all
         // versions of a range are in one partition, in order.
-        FanoutKey(audiences[command.audience].digest, range: production.range, environment).write(to: &writer)
+        FanoutKey(audiences[command.audience].digest, range: outgoingRecord.range, environment).write(to: &writer)
         return ComposedRecord(
             key: writer.bytes,
             value: command.fanoutValue.bytes,
@@ -155,10 +159,10 @@ extension Audiences {
         return ComposedRecord(key: subject.identifier, value: writer.bytes, instruction: nil, trace: record.trace.bytes)
     }
 
-    private mutating func composeRefusedMember(_ production: AudienceProduction) -> ComposedRecord {
-        let refusedMember = refusedMembers[production.refusedMember]
+    private mutating func composeRefusedMember(_ outgoingRecord: OutgoingAudienceRecord) -> ComposedRecord {
+        let refusedMember = refusedMembers[outgoingRecord.refusedMember]
         refusedMember.withTexts { identifier, token, reason in
-            if production.kind == .invalidation {
+            if outgoingRecord.kind == .invalidation {
                 InvalidationRecord(
                     app: bundleIdentifiers[refusedMember.appIndex],
                     address: refusedMember.kind == .activity ? .activity(identifier) : .device(identifier),

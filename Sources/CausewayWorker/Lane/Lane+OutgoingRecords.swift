@@ -7,31 +7,31 @@ import Observability
 /// Gives the results, invalidations, dead letters and deferred commands of the core for single activities to the
 /// producer.
 extension Lane {
-    func performProductions() {
-        while let production = delivery.nextProduction(now: now) {
-            let tag = UInt64(number) << DeliveryReportTag.laneShift | production.tag
+    func produceOutgoingRecords() {
+        while let outgoingRecord = delivery.nextOutgoingRecord(now: now) {
+            let tag = UInt64(number) << DeliveryReportTag.laneShift | outgoingRecord.tag
             let outcome =
-                switch production.kind {
-                case .result: produceResult(production.record, tag: tag)
-                case .invalidation: produceInvalidation(production.record, tag: tag)
-                case .deadLetter: produceDeadLetter(production.record, tag: tag)
-                case .deferral: produceDeferral(production.record, tag: tag)
-                case .endWithoutResult: exportTrace(of: production.record)
+                switch outgoingRecord.kind {
+                case .result: produceResult(outgoingRecord.record, tag: tag)
+                case .invalidation: produceInvalidation(outgoingRecord.record, tag: tag)
+                case .deadLetter: produceDeadLetter(outgoingRecord.record, tag: tag)
+                case .deferral: produceDeferral(outgoingRecord.record, tag: tag)
+                case .endWithoutResult: exportTrace(of: outgoingRecord.record)
                 }
             switch outcome {
             case .queued:
-                delivery.productionTaken(production)
-                if production.kind == .endWithoutResult {
-                    delivery.productionEnded(production, .acknowledged, now: now)
+                delivery.outgoingRecordTaken(outgoingRecord)
+                if outgoingRecord.kind == .endWithoutResult {
+                    delivery.outgoingRecordEnded(outgoingRecord, .acknowledged, now: now)
                 }
             case .queueFull:
                 // A delivery report makes room in the producer. The lane tries again in its next turn, at the latest
                 // when it reports offsets.
                 return
             case .failed(let error):
-                delivery.productionTaken(production)
-                noteDeferralFailure(error.code, of: production)
-                delivery.productionEnded(production, Self.productionReport(of: error.code), now: now)
+                delivery.outgoingRecordTaken(outgoingRecord)
+                noteDeferralFailure(error.code, of: outgoingRecord)
+                delivery.outgoingRecordEnded(outgoingRecord, Self.produceReport(of: error.code), now: now)
                 // If this was a deferral, the core may have put the command back into its activity's waiting list. A
                 // turn's end lets the core begin such a command.
                 requestTurnEnd()
@@ -179,11 +179,11 @@ extension Lane {
     }
 }
 
-/// The number that librdkafka returns with a delivery report. It names the lane and the lane's production. The tag of a
-/// production, of either core, has 48 bits.
+/// The number that librdkafka returns with a delivery report. It names the lane and the lane's outgoing record. The tag
+/// of an outgoing record, of either core, has 48 bits.
 enum DeliveryReportTag {
     static let laneShift: UInt64 = 48
 
     static func lane(of tag: UInt64) -> Int { Int(tag >> laneShift) }
-    static func production(of tag: UInt64) -> UInt64 { tag & (1 << laneShift - 1) }
+    static func outgoingRecordTag(of tag: UInt64) -> UInt64 { tag & (1 << laneShift - 1) }
 }

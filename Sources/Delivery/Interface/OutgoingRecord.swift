@@ -1,12 +1,12 @@
 /// A record that the shell must produce, or the end of a trace. The shell passes the record's delivery report to
-/// `productionEnded`.
-public struct Production: Sendable, Equatable, BitwiseCopyable {
+/// `outgoingRecordEnded`.
+public struct OutgoingRecord: Sendable, Equatable, BitwiseCopyable {
     public enum Kind: UInt8, Sendable, BitwiseCopyable {
         case result, invalidation, deadLetter
         /// A command for the deferred topic.
         case deferral
         /// The source record ends without a result, so the shell writes no record. The shell may note the end in the
-        /// source record's trace, and then acknowledges the production.
+        /// source record's trace, and then acknowledges the outgoing record.
         case endWithoutResult
     }
 
@@ -26,8 +26,8 @@ public struct Production: Sendable, Equatable, BitwiseCopyable {
     }
 }
 
-/// How the production of a record ended.
-public enum ProductionReport: Sendable {
+/// What became of an outgoing record.
+public enum ProduceReport: Sendable {
     case acknowledged
     /// Kafka did not take the record. The core produces it again. Only a deferred command may return to its activity
     /// instead, if its pool sends again.

@@ -5,8 +5,8 @@ import Testing
 @testable import Audiences
 
 /// If Kafka has not taken a record, the core pauses before it produces further records.
-@Suite struct ProductionPauseTests {
-    /// While the producer is full, the lane takes no productions. The next delivery report wakes the lane, so no timer
+@Suite struct OutgoingRecordPauseTests {
+    /// While the producer is full, the lane takes no outgoing records. The next delivery report wakes the lane, so no timer
     /// has to wake it.
     @Test func `A pause that has ended is not due again while the producer is full`() throws {
         let harness = RoundHarness()
@@ -14,15 +14,15 @@ import Testing
         harness.core.endBatch(now: harness.moment)
         harness.core.advance(now: harness.moment)
         while let call = harness.nextCall() { harness.answer(call) }
-        let firstProduction = harness.core.nextProduction(now: harness.moment)
-        let production = try #require(firstProduction)
-        harness.core.productionTaken()
-        harness.core.productionReported(production, .failed, now: harness.moment)
+        let firstOutgoingRecord = harness.core.nextOutgoingRecord(now: harness.moment)
+        let outgoingRecord = try #require(firstOutgoingRecord)
+        harness.core.outgoingRecordTaken()
+        harness.core.outgoingRecordReported(outgoingRecord, .failed, now: harness.moment)
         harness.now += 250
         #expect((harness.core.nextDueMilliseconds ?? .max) <= harness.now)
         harness.core.advance(now: harness.moment)
-        let repeatedProduction = harness.core.nextProduction(now: harness.moment)
-        #expect(repeatedProduction == production)
+        let repeatedOutgoingRecord = harness.core.nextOutgoingRecord(now: harness.moment)
+        #expect(repeatedOutgoingRecord == outgoingRecord)
         #expect((harness.core.nextDueMilliseconds ?? .max) > harness.now)
     }
 }

@@ -1,31 +1,31 @@
 /// The records to produce, in order. A record that could not be written goes to the end, and `next` then returns nil
 /// for a short time.
-package struct ProductionQueue<Item: BitwiseCopyable>: ~Copyable {
+package struct OutgoingRecordQueue<Item: BitwiseCopyable>: ~Copyable {
     /// How long nothing is produced after a failure, because the next record is likely to fail too.
     private static var failurePauseMilliseconds: Int64 { 250 }
 
-    private var productions: IndexQueue<Item>
+    private var outgoingRecords: IndexQueue<Item>
     private var blockedUntilMilliseconds: Int64 = .min
 
-    package init(limit: Int) { productions = IndexQueue(limit: limit) }
+    package init(limit: Int) { outgoingRecords = IndexQueue(limit: limit) }
 
-    package mutating func append(_ production: Item) { productions.append(production) }
+    package mutating func append(_ outgoingRecord: Item) { outgoingRecords.append(outgoingRecord) }
 
     /// Returns the first record, which stays first until `removeFirst`; nil if there is none, or during the pause after
     /// a failure.
     package func next(now: Moment) -> Item? {
-        blockedUntilMilliseconds <= now.monotonicMilliseconds ? productions.first : nil
+        blockedUntilMilliseconds <= now.monotonicMilliseconds ? outgoingRecords.first : nil
     }
 
     package mutating func removeFirst() {
         blockedUntilMilliseconds = .min
-        precondition(productions.popFirst() != nil)
+        precondition(outgoingRecords.popFirst() != nil)
     }
 
     /// Queues a record again that the producer could not write, and pauses the queue.
-    package mutating func retry(_ production: Item, now: Moment) {
+    package mutating func retry(_ outgoingRecord: Item, now: Moment) {
         blockedUntilMilliseconds = now.monotonicMilliseconds + Self.failurePauseMilliseconds
-        productions.append(production)
+        outgoingRecords.append(outgoingRecord)
     }
 
     /// Ends the pause after a failure if it is over. The core does this whenever time passes: while the producer has no
@@ -38,6 +38,6 @@ package struct ProductionQueue<Item: BitwiseCopyable>: ~Copyable {
     /// The monotonic time at which the pause after a failure ends; nil if there is no pause, or no record waits for its
     /// end. When the pause is over, the time stays the same until ``endPauseIfDue(now:)`` is called.
     package var dueMilliseconds: Int64? {
-        productions.isEmpty || blockedUntilMilliseconds == .min ? nil : blockedUntilMilliseconds
+        outgoingRecords.isEmpty || blockedUntilMilliseconds == .min ? nil : blockedUntilMilliseconds
     }
 }
