@@ -6,7 +6,8 @@ import Glibc
 public struct SigningKeyFile {
     public enum Change {
         case unchanged
-        /// The file has changed since the last check, or is there again after it was missing. It holds a usable key.
+        /// The file has changed since the last check, is there again after it was missing, or can be read at last. It holds
+        /// a usable key.
         case replaced(SigningKey)
         /// The file has changed and holds no usable key, or cannot be read. ``poll()`` returns this once for
         /// each change.
@@ -18,6 +19,9 @@ public struct SigningKeyFile {
     /// the file had when the caller read `loadedKey`.
     private var lastIdentity: FileIdentity
     private var isMissing = false
+    /// Whether the last reading of the file failed. Each poll then reads the file again, because a change of its mode does
+    /// not change its identity.
+    private var isBroken = false
 
     /// Watches the file of a key that the caller has already read. The first `poll` reports a change since then.
     public init(path: String, loadedKey: SigningKey) {
@@ -31,13 +35,17 @@ public struct SigningKeyFile {
             defer { isMissing = true }
             return isMissing ? .unchanged : .broken(SigningKeyError(path, .unreadable(errno)))
         }
-        guard isMissing || identity != lastIdentity else { return .unchanged }
+        let isChanged = isMissing || identity != lastIdentity
+        guard isChanged || isBroken else { return .unchanged }
         isMissing = false
         lastIdentity = identity
         do {
-            return .replaced(try SigningKey(path: path))
+            let key = try SigningKey(path: path)
+            isBroken = false
+            return .replaced(key)
         } catch {
-            return .broken(error)
+            isBroken = true
+            return isChanged ? .broken(error) : .unchanged
         }
     }
 

@@ -21,8 +21,10 @@ extension PartitionReader {
             if command != nil { brokerMonitor.printIfUnanswered(false) }
         }
         guard hasAnswered else {
+            // The error says how long no broker answered, so it is made before the close, which may wait.
+            let error = brokerMonitor.noBrokerError
             _ = reader.close(timeoutMilliseconds: failedOpeningCloseTimeoutMilliseconds)
-            throw brokerMonitor.noBrokerError
+            throw error
         }
         return reader
     }

@@ -167,6 +167,24 @@ import Testing
         #expect(file.poll().name == "replaced")
     }
 
+    /// A change of the file's mode leaves its identity unchanged. Here the content changes instead, because tests may run
+    /// as root, who can read every file.
+    @Test func `A broken key file is read again although its identity is the same`() throws {
+        let (path, pem) = try (TestCredentials.keyPath("repaired.p8"), privateKeyPEM(curve: NID_X9_62_prime256v1))
+        try writeFile(path, pem, mode: 0o600)
+        var file = SigningKeyFile(path: path, loadedKey: try SigningKey(path: path))
+        try writeFile(path, String(pem.reversed()), mode: 0o600)
+        #expect(file.poll().name == "broken")
+        #expect(file.poll().name == "unchanged", "the same error is reported once")
+        var status = stat()
+        try #require(stat(path, &status) == 0)
+        let times = [status.st_atim, status.st_mtim]
+        try writeFile(path, pem, mode: 0o600)
+        try #require(utimensat(AT_FDCWD, path, times, 0) == 0)
+        #expect(file.poll().name == "replaced")
+        #expect(file.poll().name == "unchanged")
+    }
+
     @Test func `Unusable key files are named in the error`() throws {
         let directory = try TestCredentials.files.get().directory
         let validPEM = try privateKeyPEM(curve: NID_X9_62_prime256v1)

@@ -189,6 +189,27 @@ import Testing
         }
     }
 
+    @Test func `The return of one of an app's two keys does not end the alert about the other`() throws {
+        try withKey { directory, keyFile in
+            var configuration = try configuration(keyFile: keyFile)
+            let sandboxKeyFile = try self.writeKey("sandbox", in: directory)
+            (configuration.apps[0].sandboxKeyId, configuration.apps[0].sandboxKeyFile) = ("SANDBOX123", sandboxKeyFile)
+            let registry = try setup(configuration).registry
+            let log = SharedLimitedLog(logger: logger, events: registry.events)
+            let keys = APNsEnvironment.allCases.map { configuration.apps[0].key(for: $0) }
+            let sources = try Dictionary(
+                uniqueKeysWithValues: keys.map { try ($0, WorkerSetup.makeTokenSource($0)) }
+            )
+            var watch = KeyFileWatcher(sources, apps: configuration.apps, registry: registry, log: log)
+            try "no key".write(toFile: sandboxKeyFile, atomically: true, encoding: .utf8)
+            try FileManager.default.moveItem(atPath: keyFile, toPath: keyFile + ".kept")
+            watch.poll()
+            try FileManager.default.moveItem(atPath: keyFile + ".kept", toPath: keyFile)
+            watch.poll()
+            #expect(registry.condition.current.appsWithRejectedKey == [0])
+        }
+    }
+
     /// The worker reads the keys before it watches their files, so a file may be replaced in between.
     @Test func `A key that was replaced before the watch began is offered`() throws {
         try withKey { directory, keyFile in

@@ -15,7 +15,7 @@ import LiveActivity
 /// If the command has a trace, the record also has the trace headers.
 enum DeferredHeaders {
     /// Lanes of this release write a `state` of exactly this many numbers. If a command has another count of numbers,
-    /// the command is read as if a producer had written it.
+    /// the record is refused as `notDeferred`.
     private static let stateNumberCount = 18
     /// The accepted range of times in `state`. No worker writes a time outside this range.
     private static let validMilliseconds = Int64(-1)...1 << 53

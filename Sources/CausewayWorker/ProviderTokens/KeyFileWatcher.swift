@@ -19,6 +19,8 @@ struct KeyFileWatcher {
         /// The apps that the key signs for, by their indices in the metrics.
         var appIndices: Set<Int>
         var isOnTrial = false
+        /// Whether the newest key of the file cannot be used, so that the previous key stays in use.
+        var isRejected = false
     }
 
     private var watchedKeys: [WatchedKey]
@@ -56,10 +58,18 @@ struct KeyFileWatcher {
             endTrialIfDecided(&watchedKeys[position])
             switch watchedKeys[position].file.poll() {
             case .unchanged: break
-            case .broken(let error): reportRejectedKey(watchedKeys[position], "\(error)")
+            case .broken(let error): reportRejectedKey(&watchedKeys[position], "\(error)")
             case .replaced(let key): offer(key, to: &watchedKeys[position])
             }
         }
+        publishRejectedKeys()
+    }
+
+    /// Publishes the apps with at least one rejected key. An app may have two keys, one for each environment.
+    private func publishRejectedKeys() {
+        let apps = watchedKeys.reduce(into: Set<Int>()) { if $1.isRejected { $0.formUnion($1.appIndices) } }
+        guard apps != registry.condition.current.appsWithRejectedKey else { return }
+        registry.condition.change { $0.appsWithRejectedKey = apps }
     }
 
     private func offer(_ key: SigningKey, to entry: inout WatchedKey) {
@@ -68,13 +78,13 @@ struct KeyFileWatcher {
             // The file was missing for a while, or another key was there and APNs refused it.
             guard !entry.source.isSettled(on: key, keyIdentifier: identifier) else {
                 entry.isOnTrial = false
-                return reportLoadedKey(entry)
+                return reportLoadedKey(&entry)
             }
             try entry.source.offer(key, keyIdentifier: identifier)
             entry.isOnTrial = true
             log(.keyOffered, ["file": "\(entry.key.file)", "keyId": "\(identifier)"])
         } catch {
-            reportRejectedKey(entry, "\(error)")
+            reportRejectedKey(&entry, "\(error)")
         }
     }
 
@@ -84,19 +94,19 @@ struct KeyFileWatcher {
         guard status.candidateIdentifier == nil else { return }
         entry.isOnTrial = false
         if let refusal = status.refusalReason {
-            reportRejectedKey(entry, "APNs refuses it: \(refusal)")
+            reportRejectedKey(&entry, "APNs refuses it: \(refusal)")
         } else {
-            reportLoadedKey(entry)
+            reportLoadedKey(&entry)
         }
     }
 
-    private func reportLoadedKey(_ entry: WatchedKey) {
+    private func reportLoadedKey(_ entry: inout WatchedKey) {
+        entry.isRejected = false
         log(.keyLoaded, ["file": "\(entry.key.file)", "keyId": "\(entry.source.keyStatus.keyIdentifier)"])
-        registry.condition.change { $0.appsWithRejectedKey.subtract(entry.appIndices) }
     }
 
-    private func reportRejectedKey(_ entry: WatchedKey, _ reason: String) {
+    private func reportRejectedKey(_ entry: inout WatchedKey, _ reason: String) {
+        entry.isRejected = true
         log(.keyRejected, ["file": "\(entry.key.file)", "error": "\(reason)"])
-        registry.condition.change { $0.appsWithRejectedKey.formUnion(entry.appIndices) }
     }
 }

@@ -70,7 +70,7 @@ extension RecordSlot {
         supersededCount = SupersededCount(commands: deferral.supersededCount)
         isReread = deferral.isReread
         if hasOwnToken { registeredAtMilliseconds = deferral.registeredAtMilliseconds }
-        if !layout.alert.isAbsent { olderAlertVersion = deferral.alertVersion }
+        if !layout.alert.isAbsent { sourceAlertVersion = deferral.alertVersion }
         if deferral.priorityWithoutAlert > 0 { priorityWithoutAlert = deferral.priorityWithoutAlert }
         if deferral.isAlertExpired { setAlertExpired() }
         guard isStart else { return }

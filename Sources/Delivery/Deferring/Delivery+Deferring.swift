@@ -258,7 +258,10 @@ extension Delivery {
                 )
             }
             reviewReadyPushes(poolKey, now: now)
-            if pools.isBlocked(poolKey), !isStoreSilent { reviewActivitiesAwaitingCredit(poolKey, now: now) }
+            if pools.isBlocked(poolKey), !isStoreSilent {
+                reviewActivitiesAwaitingCredit(poolKey, now: now)
+                pools.unblockIfIdle(poolKey)
+            }
             // While a production pool is blocked, activities of unknown environment wait for a separate kind of
             // credit. Usually a waiting activity begins when another activity returns its credit. If no activity has
             // a credit of this kind, none is returned, so begin the waiting activities here.

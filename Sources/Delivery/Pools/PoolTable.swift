@@ -61,7 +61,7 @@ final class PoolTable {
     /// The number of pushes and activities in the queues of all pools. While it is 0, the core skips its regular review
     /// of all pools.
     private(set) var queuedCount = 0
-    /// Whether an answer has ended the block of a pool since the last `takePoolRecovery`.
+    /// Whether the block of a pool has ended since the last `takePoolRecovery`.
     private var hasPoolRecovered = false
 
     init(configuration: DeliveryConfiguration, activitiesMax: Int) {
@@ -229,6 +229,14 @@ final class PoolTable {
                 now: now
             )
         if wasBlocked, !isBlocked(poolKey) { hasPoolRecovered = true }
+    }
+
+    /// Ends the block of a pool for which nothing waits any longer, if answers came since the span began. A review may have
+    /// finished the last waiting pushes, and no further review runs while nothing waits.
+    func unblockIfIdle(_ poolKey: PoolKey) {
+        guard isBlocked(poolKey), waitingPushCount(of: poolKey) == 0 else { return }
+        poolStates[poolKey.tableIndex].throughput.unblockIfAnswered()
+        if !isBlocked(poolKey) { hasPoolRecovered = true }
     }
 
     /// Begins a new span of measurement because Redis is unavailable. The commands with this pool's credits

@@ -3,8 +3,7 @@
 /// Does no I/O; time is an argument. The rate is measured over a span that lasts at least `measuredMillisecondsMin`.
 /// The span begins while pushes wait, because a pool without work gets no answers although it is not slow. A pool is
 /// blocked if it would need more than `delayMilliseconds` at that rate to send the waiting pushes. The block ends when
-/// answers come fast enough again. It also ends when no push waits at the end of a span and answers came during the
-/// span.
+/// answers come fast enough again. It also ends when no push waits any longer and answers came during the span.
 struct PoolThroughput: BitwiseCopyable {
     private(set) var isBlocked = false
     /// When the span of measurement began; `.max`: no span has begun.
@@ -46,6 +45,13 @@ struct PoolThroughput: BitwiseCopyable {
         }
         beginMeasurement(now: now)
         if waitingPushes == 0, !isBlocked { measurementBeginMilliseconds = .max }
+    }
+
+    /// Ends the block and the span if answers came during the span. Called when no push waits.
+    mutating func unblockIfAnswered() {
+        guard responseCount > 0 else { return }
+        isBlocked = false
+        measurementBeginMilliseconds = .max
     }
 
     /// Begins a new span and leaves `isBlocked` unchanged. Called while Redis is unavailable: the pushes wait for Redis
