@@ -61,7 +61,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("VERSION_BYTES", Int64(StoredVersion.byteCount)),
         // Where a token comes from.
         ("FROM_COMMAND", Int64(RegistrationSource.command.rawValue)),
-        ("FROM_READING_AGAIN", Int64(RegistrationSource.reread.rawValue)),
+        ("FROM_REREADING", Int64(RegistrationSource.reread.rawValue)),
         // Flags in the byte of the token's form.
         ("FREQUENT", Int64(StoredRecord.Flag.allowsFrequentUpdates)),
         ("LIMITED", Int64(StoredRecord.Flag.hasThrottle)),
@@ -86,13 +86,13 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("PRIORITY_FIVE", Int64(SentPriority.five.rawValue)), ("PRIORITY_TEN", Int64(SentPriority.ten.rawValue)),
         ("PRIORITY_DEMOTED", Int64(SentPriority.demoted.rawValue)),
         // Bits of a call in a batch.
-        ("ALERT", Int64(CallBits.carriesAlert)), ("END", Int64(CallBits.isEnd)),
-        ("TOKEN_FOLLOWS", Int64(CallBits.tokenFollows)), ("SETTLES", Int64(CallBits.isSettlement)),
+        ("CARRIES_ALERT", Int64(CallBits.carriesAlert)), ("IS_END", Int64(CallBits.isEnd)),
+        ("TOKEN_FOLLOWS", Int64(CallBits.tokenFollows)), ("IS_SETTLEMENT", Int64(CallBits.isSettlement)),
         ("ALERT_FOLLOWS", Int64(CallBits.alertFollows)),
         ("KEY_REPEATS", Int64(CallBits.keyRepeats)),
         // Bits in the byte of a pace's number.
-        ("OLD", Int64(CallBits.isTooOld)),
-        ("IS_READ_AGAIN", Int64(CallBits.isReread)),
+        ("IS_TOO_OLD", Int64(CallBits.isTooOld)),
+        ("IS_REREAD", Int64(CallBits.isReread)),
         ("ENDS_NEWER_LIFE", Int64(CallBits.endsNewerLife)),
         // What a settlement reports; the letter of a refund.
         ("ACCEPTED", Int64(SettlementCode.accepted.rawValue)),

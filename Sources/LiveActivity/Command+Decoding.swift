@@ -261,9 +261,9 @@ extension Command {
     /// broadcasts no start.
     @inline(never)
     private func checkChannel(_ members: JSONMembers) throws(Fault) {
-        let isAlone =
+        let isOnlyAddress =
             !members.has(.audience) && !members.has(.activity) && !members.has(.device) && !members.has(.token)
-        guard isAlone, event != .start else {
+        guard isOnlyAddress, event != .start else {
             throw Fault(.notAllowed, .channel, at: Int(channel.range.offset) &- 1)
         }
     }

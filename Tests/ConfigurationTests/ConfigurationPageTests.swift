@@ -16,7 +16,7 @@ struct ConfigurationPageTests {
             .source("Our choice.")
             .asReloadable
         let unset: SchemaKey<WorkerConfiguration> =
-            .optional("one.two.url", \.tracing.endpoint, .collectorURL, "An address.")
+            .optionalText("one.two.url", \.tracing.endpoint, .collectorURL, "An address.")
             .otherwise("nothing is sent")
         let properties: SchemaKey<WorkerConfiguration> = .properties("three", \.kafka.consumer, "Properties.")
             .exampleLines("a: 1", "b: 2")

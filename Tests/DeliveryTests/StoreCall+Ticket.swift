@@ -41,7 +41,8 @@ extension StoreCall {
         }
     }
 
-    /// The held start that the device's registration released last. Redis releases the next one after it.
+    /// Where a device's registration that releases held starts one by one has got to: the start that its previous call
+    /// released. Redis releases the next one. Nil in the first call.
     var previousHeldStart: HeldStart<Bytes>? {
         if case .registerDevice(_, _, let step, _) = operation { step.heldStart } else { nil }
     }

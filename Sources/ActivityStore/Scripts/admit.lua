@@ -110,6 +110,11 @@
 -- command until the newer version is settled. The reason: the newer version carries that alert, but its worker may
 -- die, and then another worker may bring the version again without the alert.
 --
+-- A value stores the state as one byte: the code of the letter, changed by these bits (StateBit in StoredRecord.swift):
+--     minus @UPPER_CASE@ (UPPER_CASE): the version is an end
+--     minus @OWN_TIMESTAMP@ (OWN_TIMESTAMP): the last assigned timestamp is not the version's own; it is in bytes 40 to 44
+--     plus @HAS_DRAWN@ (HAS_DRAWN): the version has drawn on the budget
+--
 --     n NO_VERSION      there is no version yet
 --     w WAITING         waits for pace or a token: to `a` by a send verdict, `h` `i` by a hold, `s` when unchanged, `s` `f` when settled
 --     a SENDING         got a send verdict, the answer is not known: to `h` `i` by a hold (the token is gone), `s` `f` by a settlement
@@ -151,9 +156,9 @@ if #operation > 1 then
   local now, seconds, thousandBegan, sentMin, sentNow, drawnNow
   -- The index of the last call whose command is older than the longest time for which the system shows an activity. It
   -- is an index and not a flag, so that no other call has to reset it.
-  local oldIndex
+  local tooOldIndex
   -- The index of the last call whose command a worker read again because the server lost data.
-  local againIndex
+  local rereadIndex
   -- The index of the last end that takes effect even if the newest start is newer than the end.
   local newerLifeIndex
   -- What the last call asked for. Most often the next call asks for the same, so the script computes these
@@ -182,15 +187,15 @@ if #operation > 1 then
     local version, timestampAndRequest, digest, following = read(CALL, calls, position)
     position = following
     local requestAndPace = timestampAndRequest % @TIMESTAMP_FACTOR@
-    if requestAndPace ~= lastRequestAndPace and requestAndPace ~= @SETTLES@ * @REQUEST_FACTOR@ then
+    if requestAndPace ~= lastRequestAndPace and requestAndPace ~= @IS_SETTLEMENT@ * @REQUEST_FACTOR@ then
       if requestAndPace % @REQUEST_FACTOR@ >= @ENDS_NEWER_LIFE@ then
-        if requestAndPace % @REQUEST_FACTOR@ >= @OLD@ then
-          oldIndex = index
-          timestampAndRequest, requestAndPace = timestampAndRequest - @OLD@, requestAndPace - @OLD@
+        if requestAndPace % @REQUEST_FACTOR@ >= @IS_TOO_OLD@ then
+          tooOldIndex = index
+          timestampAndRequest, requestAndPace = timestampAndRequest - @IS_TOO_OLD@, requestAndPace - @IS_TOO_OLD@
         end
-        if requestAndPace % @REQUEST_FACTOR@ >= @IS_READ_AGAIN@ then
-          againIndex = index
-          timestampAndRequest, requestAndPace = timestampAndRequest - @IS_READ_AGAIN@, requestAndPace - @IS_READ_AGAIN@
+        if requestAndPace % @REQUEST_FACTOR@ >= @IS_REREAD@ then
+          rereadIndex = index
+          timestampAndRequest, requestAndPace = timestampAndRequest - @IS_REREAD@, requestAndPace - @IS_REREAD@
         end
         if requestAndPace % @REQUEST_FACTOR@ >= @ENDS_NEWER_LIFE@ then
           newerLifeIndex = index
@@ -208,7 +213,7 @@ if #operation > 1 then
       isHigh, mayUseReserve = request % 2 == 1, request % 4 >= 2
       format = isHigh and RECORD_AND_BUCKET or RECORD
       -- An update, an end and a 429 need the clock.
-      if not now and (request % @ALERT_FOLLOWS@ < @SETTLES@ or request % @ALERT@ >= @LIMITS@) then
+      if not now and (request % @ALERT_FOLLOWS@ < @IS_SETTLEMENT@ or request % @CARRIES_ALERT@ >= @LIMITS@) then
         local time = call('TIME')
         seconds = time[1] + 0
         local microseconds = time[2] + 0
@@ -231,7 +236,7 @@ if #operation > 1 then
       local prefix, shown, stateAndSent, newest, _, full = read(format, value)
       -- # Short path
       -- The most frequent case: an update or its acceptance, no end, of an activity without rare parts. A
-      -- letter below 64 says that the last assigned timestamp is in bytes 40 to 44. This is usual for `w`
+      -- state below 64 says that the last assigned timestamp is in bytes 40 to 44. This is usual for `w`
       -- (stored as 55) and `s` (51) if their version was not sent: the last assigned timestamp is then that of
       -- an earlier version.
       local presentState = stateAndSent % @HAS_DRAWN@
@@ -249,9 +254,9 @@ if #operation > 1 then
       if presentState == @SENDING@ or presentState == @SETTLED@ or presentState == @WAITING@
         or presentState == @NOT_SHOWN@ or presentState == @START_SENDING@
         or (presentState == @WAITING@ - @OWN_TIMESTAMP@ or presentState == @SETTLED@ - @OWN_TIMESTAMP@)
-          and requestAndPace < @END@ * @REQUEST_FACTOR@ and read('<I5', value, @ASSIGNED@) <= newest
+          and requestAndPace < @IS_END@ * @REQUEST_FACTOR@ and read('<I5', value, @ASSIGNED@) <= newest
       then
-        if requestAndPace < @END@ * @REQUEST_FACTOR@ then
+        if requestAndPace < @IS_END@ * @REQUEST_FACTOR@ then
           local assigned = timestampAndRequest - requestAndPace
           if assigned > newest * @TIMESTAMP_FACTOR@ then
             if paceNumber ~= usualPace then
@@ -286,11 +291,11 @@ if #operation > 1 then
               if reply == size then reply = value else reply = tonumber(reply) and MALFORMED or reply end
               break
             end
-          elseif requestAndPace < @ALERT@ * @REQUEST_FACTOR@ and newest * @TIMESTAMP_FACTOR@ > assigned then
+          elseif requestAndPace < @CARRIES_ALERT@ * @REQUEST_FACTOR@ and newest * @TIMESTAMP_FACTOR@ > assigned then
             reply = 'superseded'
             break
           end
-        elseif requestAndPace == @SETTLES@ * @REQUEST_FACTOR@ and sub(value, @VERSION@, @FULL_AT@ - 1) == version then
+        elseif requestAndPace == @IS_SETTLEMENT@ * @REQUEST_FACTOR@ and sub(value, @VERSION@, @FULL_AT@ - 1) == version then
           local written = call('SETRANGE', keys[index], '7',
             pack(SETTLED, digest, stateAndSent % @SENT_FACTOR@ < @HAS_DRAWN@ and @SETTLED@ or @SETTLED@ + @HAS_DRAWN@))
           reply = written == size and 0 or tonumber(written) and MALFORMED or written
@@ -302,8 +307,8 @@ if #operation > 1 then
       local key, known, request = keys[index], values[index], (requestAndPace - requestAndPace % @REQUEST_FACTOR@) / @REQUEST_FACTOR@
       local token, tokenAt, form, alert
       if request >= @ALERT_FOLLOWS@ then request, alert = request - @ALERT_FOLLOWS@, '' end
-      local settles = request >= @SETTLES@
-      if settles then request = request - @SETTLES@ end
+      local settles = request >= @IS_SETTLEMENT@
+      if settles then request = request - @IS_SETTLEMENT@ end
       if request >= @TOKEN_FOLLOWS@ then
         request = request - @TOKEN_FOLLOWS@
         local tokenLength
@@ -488,14 +493,14 @@ if #operation > 1 then
       -- # Long path: the token of an update or end
       -- From here on the call is an update or an end. If the command brings the token that Redis already has,
       -- the token keeps its registration time.
-      local registers, whole, isEnd = false, isNew or state == @NO_VERSION@, request >= @END@
-      if isEnd then request = request - @END@ end
+      local registers, whole, isEnd = false, isNew or state == @NO_VERSION@, request >= @IS_END@
+      if isEnd then request = request - @IS_END@ end
       if token and tokenAt >= read('<I6', value, @REGISTERED_AT@)
         and (form ~= formAndFlags % @FREQUENT@ or sub(value, @TOKEN@, acceptedAt - 1) ~= token)
         and (retired == '' or sub(redis.sha1hex(token .. char(form)), 1, @RETIRED_BYTES@) ~= retired)
       then
         registers, whole = true, true
-        if againIndex == index and formAndFlags % @FREQUENT@ == 0 and seconds > last then
+        if rereadIndex == index and formAndFlags % @FREQUENT@ == 0 and seconds > last then
           -- This command is read again after a loss of data. The next timestamp must be above the present second,
           -- because earlier pushes may have had timestamps above those of their commands.
           local storedState = stateAndSent % @SENT_FACTOR@
@@ -553,7 +558,7 @@ if #operation > 1 then
         elseif not newer then
           reply = 'superseded'
         end
-        if request >= @ALERT@ and reply and not newer and not same and not isEnd and not settled and state ~= @START_SENDING@ then
+        if request >= @CARRIES_ALERT@ and reply and not newer and not same and not isEnd and not settled and state ~= @START_SENDING@ then
           reply = 'alertAwaitsCarrier'
         end
         if reply and not registers then break end
@@ -572,13 +577,13 @@ if #operation > 1 then
           holds = state <= @SENDING_HELD_ALERT@
           holdsAlert = state == @HELD_ALERT@ or state == @SENDING_HELD_ALERT@ or state >= @WAITING_OLDER_ALERT@
         end
-        if oldIndex == index and state == @NO_VERSION@ then
+        if tooOldIndex == index and state == @NO_VERSION@ then
           reply = 'expired'
         elseif not isEnd and seconds > lifeEnd then
           reply = 'activityOver'
         elseif isAlertAccepted then
           reply = 'alertAlreadyAccepted'
-        elseif holdsAlert and request < @ALERT@ and (formAndFlags > 0 or not same or not holds) then
+        elseif holdsAlert and request < @CARRIES_ALERT@ and (formAndFlags > 0 or not same or not holds) then
           local h = sub(value, heldAt)
           heldBytes = heldBytes + #h
           reply = heldBytes > HELD_BYTES and heldBytes > #h and 'wait1' or 'alertHeld' .. h
@@ -934,12 +939,12 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
       end
     end
     local behind = sub(value, @STATE@ + 1, @REGISTERED_AT@ - 1)
-    if lifeEnd == 0 or source == @FROM_READING_AGAIN@ then
+    if lifeEnd == 0 or source == @FROM_REREADING@ then
       local _, seconds = serverTime()
       if lifeEnd == 0 then lifeEnd = seconds + UPDATES_SECONDS end
       -- Pushes from before the loss of data may have had timestamps above those of their commands, and phones
       -- ignore lower timestamps. So the next timestamp is above the present second.
-      if source == @FROM_READING_AGAIN@ and seconds > last then
+      if source == @FROM_REREADING@ and seconds > last then
         if stateByte % @HAS_DRAWN@ >= @OWN_TIMESTAMP@ then kept = kept - @OWN_TIMESTAMP@ end
         behind = sub(value, @STATE@ + 1, @ASSIGNED@ - 1) .. pack('<I5', seconds)
       end
@@ -1022,7 +1027,7 @@ if isBatch then
       -- Most activities that register are new to Redis. Then everything after `middle` is a copy of the
       -- call's bytes.
       local middle = fresh
-      if (bits % 16 - bits % 4) / 4 == @FROM_READING_AGAIN@ then
+      if (bits % 16 - bits % 4) / 4 == @FROM_REREADING@ then
         middle = sub(fresh, 1, @STATE@ - @DIGEST@) .. char(@NO_VERSION@ - @OWN_TIMESTAMP@)
           .. sub(fresh, @STATE@ - @DIGEST@ + 2, @ASSIGNED@ - @DIGEST@) .. pack('<I5', seconds)
       end

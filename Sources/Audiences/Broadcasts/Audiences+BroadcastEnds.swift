@@ -16,12 +16,12 @@ extension Audiences {
         }
         broadcasts[broadcast].stage = .finishing
         broadcasts[broadcast].outcome = outcome
-        let isManagedByProducer = channels[broadcasts[broadcast].channel].isManagedByProducer
-        broadcasts[broadcast].unacknowledgedCount = isManagedByProducer ? 1 : 2
+        broadcasts[broadcast].unacknowledgedCount = 1
         outgoingRecords.append(.broadcastResult(broadcast))
         // A command to a producer's own channel consists of one broadcast. So the store has no parts to add
         // up.
-        guard !isManagedByProducer else { return }
+        guard !channels[broadcasts[broadcast].channel].isManagedByProducer else { return }
+        broadcasts[broadcast].unacknowledgedCount += 1
         storeQueue.append(.finishBroadcast(broadcast))
     }
 

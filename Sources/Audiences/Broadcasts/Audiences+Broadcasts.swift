@@ -58,7 +58,7 @@ extension Audiences {
             broadcasts[last].nextBroadcast = broadcast
         }
         channels[channel].newestBroadcast = broadcast
-        replaceWaitingBroadcast(broadcast, in: channel, target, now: now)
+        placeBroadcast(broadcast, in: channel, target, now: now)
     }
 
     private mutating func addChannel(
@@ -95,7 +95,7 @@ extension Audiences {
 
     /// Makes the broadcast the one that waits in its channel. If the channel already had a newer version, the broadcast
     /// ends as superseded. If the channel already had a broadcast of the same command, this one only settles.
-    private mutating func replaceWaitingBroadcast(
+    private mutating func placeBroadcast(
         _ broadcast: BroadcastIndex,
         in channel: ChannelIndex,
         _ target: AudienceChannel,

@@ -17,7 +17,6 @@ extension Audiences {
         let round = tag.isParked ? parkedMembers[tag.parkedMember].round : pages[tag.page].round
         let isDead = outcome == .unregistered
         let kind = kind(of: tag)
-        let isActivity = kind == .activity
         let (appIndex, audience) = (rounds[round].appIndex, rounds[round].digest)
         let hasInvalidationTime = result.invalidAtMilliseconds >= 0
         let registeredAtMilliseconds = registeredAtMilliseconds(tag)
@@ -37,18 +36,30 @@ extension Audiences {
                 hasInvalidationTime: hasInvalidationTime,
                 sentAtMilliseconds: result.sentAtMilliseconds,
                 answeredAtMilliseconds: result.answeredAtMilliseconds,
-                registeredAtMilliseconds: registeredAtMilliseconds,
-                unacknowledgedCount: isDead ? (isActivity ? 4 : 3) : 1
+                registeredAtMilliseconds: registeredAtMilliseconds
             )
         )
         setTexts(of: refusedMember, tag, reason: result.reason)
         rounds[round].membersAwaitingStoreCount += 1
         if !tag.isParked { pages[tag.page].setProgress(tag.member, MemberProgress.refused.rawValue) }
-        outgoingRecords.append(.memberResult(refusedMember))
-        guard isDead else { return }
-        outgoingRecords.append(.invalidation(refusedMember))
+        queueRecord(.memberResult(refusedMember), about: refusedMember)
+        if isDead { queueRemoval(of: refusedMember, isActivity: kind == .activity) }
+    }
+
+    /// Queues what must follow when a member's token is dead: the invalidation, the removal from the audience, and for
+    /// an activity the retirement of the token.
+    private mutating func queueRemoval(of refusedMember: RefusedMemberIndex, isActivity: Bool) {
+        queueRecord(.invalidation(refusedMember), about: refusedMember)
+        refusedMembers[refusedMember].unacknowledgedCount += 1
         storeQueue.append(.removeMember(refusedMember))
-        if isActivity { activityStoreQueue.append(refusedMember) }
+        guard isActivity else { return }
+        refusedMembers[refusedMember].unacknowledgedCount += 1
+        activityStoreQueue.append(refusedMember)
+    }
+
+    private mutating func queueRecord(_ record: OutgoingAudienceRecord, about refusedMember: RefusedMemberIndex) {
+        refusedMembers[refusedMember].unacknowledgedCount += 1
+        outgoingRecords.append(record)
     }
 
     /// Records that the token of a member which has just joined is dead. The member leaves the audience. It
@@ -76,8 +87,7 @@ extension Audiences {
                 hasInvalidationTime: hasInvalidationTime,
                 sentAtMilliseconds: result.sentAtMilliseconds,
                 answeredAtMilliseconds: result.answeredAtMilliseconds,
-                registeredAtMilliseconds: member.registeredAtMilliseconds,
-                unacknowledgedCount: 3
+                registeredAtMilliseconds: member.registeredAtMilliseconds
             )
         )
         refusedMembers[refusedMember]
@@ -92,9 +102,7 @@ extension Audiences {
                 },
                 reason: result.reason
             )
-        outgoingRecords.append(.invalidation(refusedMember))
-        storeQueue.append(.removeMember(refusedMember))
-        activityStoreQueue.append(refusedMember)
+        queueRemoval(of: refusedMember, isActivity: true)
     }
 
     private func kind(of tag: PushTag) -> StoreSubjectKind {

@@ -29,7 +29,7 @@ struct RefusedMemberSlot: BitwiseCopyable {
     /// When the member's token was registered. UNIX milliseconds.
     var registeredAtMilliseconds: Int64
     /// The number of calls to the stores and records to Kafka that are not acknowledged yet.
-    var unacknowledgedCount: UInt8
+    var unacknowledgedCount: UInt8 = 0
     private(set) var identifierByteCount = 0
     private(set) var tokenByteCount = 0
     private(set) var reasonByteCount = 0
@@ -52,8 +52,7 @@ struct RefusedMemberSlot: BitwiseCopyable {
         hasInvalidationTime: Bool,
         sentAtMilliseconds: Int64,
         answeredAtMilliseconds: Int64,
-        registeredAtMilliseconds: Int64,
-        unacknowledgedCount: UInt8
+        registeredAtMilliseconds: Int64
     ) {
         self.tag = tag
         self.round = round
@@ -70,7 +69,6 @@ struct RefusedMemberSlot: BitwiseCopyable {
         self.sentAtMilliseconds = sentAtMilliseconds
         self.answeredAtMilliseconds = answeredAtMilliseconds
         self.registeredAtMilliseconds = registeredAtMilliseconds
-        self.unacknowledgedCount = unacknowledgedCount
     }
 
     private static let tokenOffset = 256

@@ -62,7 +62,7 @@ struct Checkpoint: Equatable {
 
     /// Reads a checkpoint; nil if the text is not of this format.
     init?(_ text: UnsafeRawBufferPointer) {
-        guard let payload = SettledOffsetsText.payload(of: text), payload.first == Self.formatVersion else {
+        guard let payload = SettledOffsetsText.decodePayload(of: text), payload.first == Self.formatVersion else {
             return nil
         }
         var reader = Reader(payload: payload, position: 1)

@@ -45,7 +45,7 @@ extension ConfigurationSchema {
             \.environments,
             "The environments of the app's tokens. The worker opens connections only for these."
         ),
-        .optional(
+        .optionalText(
             "sandboxKeyId",
             \.sandboxKeyId,
             .appleIdentifier,

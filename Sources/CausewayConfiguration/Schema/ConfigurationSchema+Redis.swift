@@ -22,7 +22,7 @@ extension ConfigurationSchema {
         )
         .required(example: "redis://127.0.0.1:6379/0")
         .asSecret,
-        .optional(
+        .optionalText(
             "redis.sentinelURL",
             \.redis.sentinelURL,
             .sentinelURL,

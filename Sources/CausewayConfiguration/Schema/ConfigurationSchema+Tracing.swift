@@ -10,7 +10,7 @@ extension ConfigurationSchema {
 
     /// The keys of `tracing`.
     static let tracingKeys: [SchemaKey<WorkerConfiguration>] = [
-        .optional(
+        .optionalText(
             "tracing.endpoint",
             \.tracing.endpoint,
             .collectorURL,

@@ -69,7 +69,7 @@ extension SchemaKey {
     }
 
     /// Makes a key for an optional text. An empty text counts as unset.
-    static func optional(
+    static func optionalText(
         _ name: String,
         _ path: any Path<String?>,
         _ rule: ConfigurationRule,
@@ -88,7 +88,7 @@ extension SchemaKey {
 
     /// Makes a key for the path of an optional file.
     static func optionalFile(_ name: String, _ path: any Path<String?>, _ meaning: String) -> SchemaKey {
-        optional(name, path, .any, meaning).asFilePath
+        optionalText(name, path, .any, meaning).asFilePath
     }
 
     static func choice<Choice: RawRepresentable<String> & CaseIterable & Equatable & Sendable>(

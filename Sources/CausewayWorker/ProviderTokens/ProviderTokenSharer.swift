@@ -65,11 +65,11 @@ actor ProviderTokenSharer {
     func poll() {
         do {
             for source in sources { try adoptOrSign(source, unixSeconds: Int64(time(nil))) }
-            if isFailing { log(.fleetTokensBack) }
+            if isFailing { log(.sharedTokensBack) }
             isFailing = false
         } catch {
             if !isFailing {
-                log(.fleetTokensAway, ["error": "\(error)"])
+                log(.sharedTokensAway, ["error": "\(error)"])
             }
             isFailing = true
         }
@@ -113,7 +113,7 @@ actor ProviderTokenSharer {
         guard let entry = try tokenStore.readToken(name) else { return nil }
         let token = cipher.open(entry.text, name: name).flatMap { SharedToken(encodedText: $0) }
         if token == nil {
-            log(.fleetTokenUnreadable)
+            log(.sharedTokenUnreadable)
         }
         return ProviderTokenRenewal.StoredToken(token: token, remainingMilliseconds: entry.remainingMilliseconds)
     }
@@ -126,8 +126,8 @@ actor ProviderTokenSharer {
     ) throws(RedisError) {
         guard let token = source.signSharedToken(keyIdentifier: keyIdentifier, unixSeconds: unixSeconds),
             let text = cipher.seal(token.encodedText, name: name)
-        else { return log(.fleetTokenNotSigned) }
+        else { return log(.sharedTokenNotSigned) }
         try tokenStore.writeToken(name, text: text, milliseconds: ProviderTokenRenewal.timeToLiveMilliseconds)
-        log(.fleetTokenSigned, ["key": "\(name)"])
+        log(.sharedTokenSigned, ["key": "\(name)"])
     }
 }

@@ -145,7 +145,7 @@ actor StoreWatch {
     ///
     /// - Parameter count: in `primaries`, the number of marks before the marks of the registrations topic.
     private func evaluateMemberCompleteness(
-        _ primaries: [PrimaryMarks.Primary],
+        _ primaries: [PrimaryMarks.PrimaryReading],
         after count: Int,
         beganMilliseconds: Int64
     ) {
@@ -163,7 +163,7 @@ actor StoreWatch {
 
     /// Stops the worker if the configuration says that Redis is not a cluster, but the server belongs to one. Such a
     /// server refuses Redis commands whose keys are in several hash slots.
-    private func checkRedisMode(_ primaries: [PrimaryMarks.Primary]) {
+    private func checkRedisMode(_ primaries: [PrimaryMarks.PrimaryReading]) {
         hasReachedRedis = true
         guard !expectsCluster, let server = primaries.first(where: \.server.isClusterEnabled) else { return }
         let message = "the server belongs to a cluster; set redis.mode to cluster"
@@ -247,7 +247,7 @@ actor StoreWatch {
     private func performWrites(
         _ writes: [MarkWrite],
         _ markNames: [String],
-        _ primaries: [PrimaryMarks.Primary]
+        _ primaries: [PrimaryMarks.PrimaryReading]
     ) -> Set<UInt32> {
         var failedAssignmentNumbers: Set<UInt32> = []
         for (position, primary) in primaries.enumerated() {
@@ -270,7 +270,7 @@ actor StoreWatch {
     private func beginRereadings(
         _ requests: [RereadingRequest],
         _ writes: [MarkWrite],
-        _ primaries: [PrimaryMarks.Primary]
+        _ primaries: [PrimaryMarks.PrimaryReading]
     ) {
         guard !requests.isEmpty else { return }
         let rereadingIdentifiers = Set(requests.map(\.rereadingIdentifier))

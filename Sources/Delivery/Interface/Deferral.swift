@@ -126,7 +126,7 @@ extension RecordView {
             claim: claim,
             isHeldStart: isHeldStart,
             isReread: isReread,
-            alertVersion: olderAlertVersion,
+            alertVersion: sourceAlertVersion,
             priorityWithoutAlert: priorityWithoutAlert,
             isAlertExpired: isAlertExpired,
             serviceFaultCount: deferralState.serviceFaultCount,

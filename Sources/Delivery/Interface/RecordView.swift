@@ -106,7 +106,7 @@ public struct RecordView {
         record.priority = slot.priority
         if !policyName.isEmpty { record.policy = policyName }
         record.expiration = slot.expiration
-        if !slot.layout.alert.isAbsent { record.alertVersion = slot.olderAlertVersion }
+        if !slot.layout.alert.isAbsent { record.alertVersion = slot.sourceAlertVersion }
         return record
     }
 
@@ -152,7 +152,7 @@ public struct RecordView {
     /// The claim under which Redis may have admitted the start: the earlier reading's claim, until this
     /// reading's claim has replaced it.
     var claim: UInt64 { slot.previousClaim == 0 ? slot.claim : slot.previousClaim }
-    var olderAlertVersion: Version? { slot.olderAlertVersion }
+    var sourceAlertVersion: Version? { slot.sourceAlertVersion }
     var isHeldStart: Bool { slot.isHeldStart }
     /// Whether the record had been settled before and is read again because Redis lost data.
     public var isReread: Bool { slot.isReread }

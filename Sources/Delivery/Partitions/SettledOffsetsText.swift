@@ -123,7 +123,7 @@ package enum SettledOffsetsText {
         guard !text.isEmpty else { return [] }
         guard text.count > headBytes, text.count <= bytesMax, text[0] == formatVersion else { return nil }
         let characters = UnsafeRawBufferPointer(rebasing: text[headBytes...])
-        guard let payload = payload(of: characters) else { return nil }
+        guard let payload = decodePayload(of: characters) else { return nil }
         var position = 0
         guard let offset = readVarint(in: payload, at: &position), offset == committedOffset else { return nil }
         switch text[1] {
@@ -133,7 +133,8 @@ package enum SettledOffsetsText {
         }
     }
 
-    package static func payload(of characters: UnsafeRawBufferPointer) -> [UInt8]? {
+    /// Decodes the payload, which has six bits in each character; nil if a character is not one of the 64.
+    package static func decodePayload(of characters: UnsafeRawBufferPointer) -> [UInt8]? {
         var payload: [UInt8] = []
         payload.reserveCapacity(characters.count * 6 / 8)
         var (bitBuffer, bitCount) = (UInt32(0), 0)

@@ -144,7 +144,7 @@ public struct RecordSlot: BitwiseCopyable {
     var shownVersion: Version?
     /// The version of the command whose alert is in the body, if the alert came from another record: from an older
     /// command, or from a command that Redis held. Nil: the body has no alert, or its own.
-    var olderAlertVersion: Version?
+    var sourceAlertVersion: Version?
     /// The digest of the body; nil until the body is complete, because a carried alert may still be written
     /// into it.
     var digest: UInt64?
@@ -183,13 +183,13 @@ public struct RecordSlot: BitwiseCopyable {
     /// The version of the command whose alert is in the body. Nil if the body has no alert, and for a start,
     /// whose alert no other command carries.
     @inline(__always)
-    var bodyAlertVersion: Version? { event == .start || layout.alert.isAbsent ? nil : olderAlertVersion ?? version }
+    var bodyAlertVersion: Version? { event == .start || layout.alert.isAbsent ? nil : sourceAlertVersion ?? version }
 
-    /// The version of the older command whose alert is in the body; nil: the body has no alert, or the
-    /// command's own.
+    /// The version of the older command whose alert is in the body; nil: the body has no alert, or the command's own.
+    /// A held command that Redis returned names its own version in `sourceAlertVersion` if the alert is its own.
     @inline(__always)
     var carriedAlertVersion: Version? {
-        layout.alert.isAbsent || olderAlertVersion == version ? nil : olderAlertVersion
+        layout.alert.isAbsent || sourceAlertVersion == version ? nil : sourceAlertVersion
     }
 
     /// Counts one more call, produced record or change of audiences that must be confirmed.

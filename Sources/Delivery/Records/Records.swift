@@ -216,7 +216,7 @@ struct Records: ~Copyable {
         let (oldBody, layout) = (slots[record].body, slots[record].layout)
         let body = SharedBody(Body.byteCount(oldBody.bytes, layout, carryingAlertBytes: alert.count), in: &arena)
         slots[record].layout = Body.write(oldBody.bytes, layout, carrying: alert, into: body.mutableBytes)
-        slots[record].olderAlertVersion = version
+        slots[record].sourceAlertVersion = version
         slots[record].body = body
         oldBody.release(to: &arena)
     }
@@ -225,7 +225,7 @@ struct Records: ~Copyable {
         let (oldBody, layout) = (slots[record].body, slots[record].layout)
         let body = SharedBody(Body.byteCountWithoutAlert(oldBody.bytes, layout), in: &arena)
         slots[record].layout = Body.writeWithoutAlert(oldBody.bytes, layout, into: body.mutableBytes)
-        slots[record].olderAlertVersion = nil
+        slots[record].sourceAlertVersion = nil
         slots[record].body = body
         oldBody.release(to: &arena)
         if slots[record].digest != nil { slots[record].setDigest() }

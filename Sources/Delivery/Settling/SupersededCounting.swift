@@ -47,6 +47,6 @@ extension RecordSlot {
     /// to an older command.
     @inline(__always)
     var hasOwnAlert: Bool {
-        !layout.alert.isAbsent && olderAlertVersion == nil && topic == .commands && earlierResultCount == 0
+        !layout.alert.isAbsent && sourceAlertVersion == nil && topic == .commands && earlierResultCount == 0
     }
 }

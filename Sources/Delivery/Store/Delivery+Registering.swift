@@ -73,7 +73,7 @@ extension Delivery {
                 policyIndex(of: command, of: slot.appIndex, in: heldCommand) ?? defaultPolicyIndex(of: slot.appIndex)
             fillSlot(record, with: command, from: heldCommand, trace: slot.bytes(slot.trace))
             records.setBody(of: record, to: command, from: heldCommand)
-            if command.alertVersion.timestamp > 0 { records[record].olderAlertVersion = command.alertVersion }
+            if command.alertVersion.timestamp > 0 { records[record].sourceAlertVersion = command.alertVersion }
             copyAlert(of: slot, to: record, now: now)
             if command.event == .start {
                 // Mark the start: when it is finished, its record registers the token again, to release the
@@ -119,7 +119,7 @@ extension Delivery {
             !slot.pointee.hasAlert, older.version < slot.pointee.version,
             slot.pointee.hasRoom(forAlertBytes: Int(older.layout.alert.count))
         else { return }
-        records.write(older.alert, of: older.olderAlertVersion ?? older.version, intoBodyOf: record)
+        records.write(older.alert, of: older.sourceAlertVersion ?? older.version, intoBodyOf: record)
         slot.pointee.priority = max(slot.pointee.priority, older.priority)
         countCarriedAlert()
     }

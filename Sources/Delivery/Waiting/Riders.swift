@@ -68,7 +68,7 @@ extension RecordSlot {
 
     /// Whether the command carries an alert of another command that is not in this lane any more, or never was: for
     /// example, Redis held that command.
-    @inline(__always) var hasAlertFromRedisOnly: Bool { rider == .null && olderAlertVersion != nil }
+    @inline(__always) var hasAlertFromRedisOnly: Bool { rider == .null && sourceAlertVersion != nil }
 }
 
 /// A command whose alert waits for a carrier, because Redis has a newer command that is not settled. The wait ends when

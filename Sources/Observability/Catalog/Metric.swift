@@ -84,18 +84,26 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case turnAge
     case workerDraining
     case logLinesSuppressed
+
+    // Broadcast channels.
     case channels
     case channelsListed
     case channelsCreated
     case channelsDeleted
     case channelOrphans
     case channelRefusals
+
+    // Lifetimes.
     case lifetimesWaiting
     case lifetimesEnded
     case lifetimesRestarted
+
+    // Traces.
     case tracesExported
     case tracesDropped
     case tracePostsFailed
+
+    // The process.
     case processCPU
     case processMemory
     case processVirtualMemory

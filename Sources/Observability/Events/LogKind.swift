@@ -65,11 +65,11 @@ package enum LogKind: UInt8, CaseIterable, Sendable {
     case channelsUnknown
     case channelTrouble
 
-    case fleetTokenSigned
-    case fleetTokensAway
-    case fleetTokensBack
-    case fleetTokenUnreadable
-    case fleetTokenNotSigned
+    case sharedTokenSigned
+    case sharedTokensAway
+    case sharedTokensBack
+    case sharedTokenUnreadable
+    case sharedTokenNotSigned
     case lifetimesAway
     case lifetimesBack
     case lifetimeForgotten
@@ -93,7 +93,7 @@ package enum LogKind: UInt8, CaseIterable, Sendable {
         case .apnsConnected: [.apnsClosed, .apnsUntrusted, .apnsUnresolved]
         case .apnsBreakerClosed: [.apnsBreakerOpen]
         case .keyLoaded: [.keyRejected]
-        case .fleetTokensBack: [.fleetTokensAway]
+        case .sharedTokensBack: [.sharedTokensAway]
         case .lifetimesBack: [.lifetimesAway]
         case .configurationReloaded: [.configurationRejected]
         case .tracesTaken: [.tracesRefused]

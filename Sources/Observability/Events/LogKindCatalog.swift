@@ -217,14 +217,14 @@ package enum LogKindCatalog {
             "Read `error`, and write the complete file again."
         ),
         define(
-            .fleetTokenSigned,
+            .sharedTokenSigned,
             "fleet-token-signed",
             .info,
             "signed the fleet's provider token",
             "It was this worker's turn. The other workers read the token from Redis."
         ),
         define(
-            .fleetTokensAway,
+            .sharedTokensAway,
             "fleet-tokens-away",
             .warning,
             "the fleet's provider token cannot be fetched from Redis: the last one is used until it expires",
@@ -232,14 +232,14 @@ package enum LogKindCatalog {
             "Repair Redis within an hour, before the last token expires; see `error`."
         ),
         define(
-            .fleetTokensBack,
+            .sharedTokensBack,
             "fleet-tokens-back",
             .notice,
             "the fleet's provider tokens are shared again",
             "Redis answers again."
         ),
         define(
-            .fleetTokenUnreadable,
+            .sharedTokenUnreadable,
             "fleet-token-unreadable",
             .error,
             "the fleet's provider token cannot be read",
@@ -247,7 +247,7 @@ package enum LogKindCatalog {
             "Give all workers of the fleet the same apns.sharedTokenKeyFile."
         ),
         define(
-            .fleetTokenNotSigned,
+            .sharedTokenNotSigned,
             "fleet-token-not-signed",
             .error,
             "a provider token could not be signed or sealed",

@@ -9,7 +9,7 @@
 /// takes a minute, or if the task is cancelled.
 public final class PrimaryMarks {
     /// A primary, and what one call of ``readMarks(_:)`` has read from it.
-    public struct Primary: Sendable {
+    public struct PrimaryReading: Sendable {
         public let location: RedisURL.Location
         public let server: ServerInformation
         /// The texts under the requested names, in the order of the names; nil for a name without a text.
@@ -62,11 +62,11 @@ public final class PrimaryMarks {
     /// refuses to read a mark, or that owns none of the slots that have marks (``SlotAnchors``).
     ///
     /// - Throws: if the primaries cannot be found.
-    public func readMarks(_ names: [String]) throws(RedisError) -> [Primary] {
+    public func readMarks(_ names: [String]) throws(RedisError) -> [PrimaryReading] {
         readCount += 1
         if isCluster || readCount.isMultiple(of: Self.readsPerSearch) { connections.forgetPrimaries() }
         do throws(RedisError) {
-            var primaries: [Primary] = []
+            var primaries: [PrimaryReading] = []
             for (location, slots) in try connections.findPrimaries(having: anchors.tags.map(\.slot)) {
                 let ownAnchors = anchors.tags.indices.filter { slots.contains(anchors.tags[$0].slot) }
                 guard !ownAnchors.isEmpty, let primary = readMarks(names, at: location, ownAnchors) else { continue }
@@ -81,7 +81,8 @@ public final class PrimaryMarks {
         }
     }
 
-    private func readMarks(_ names: [String], at location: RedisURL.Location, _ anchorIndices: [Int]) -> Primary? {
+    private func readMarks(_ names: [String], at location: RedisURL.Location, _ anchorIndices: [Int]) -> PrimaryReading?
+    {
         guard
             case .success(let reply)? =
                 connections.sendWithoutRedirection([(location, Self.arguments("INFO", "server"))]).first
@@ -102,7 +103,7 @@ public final class PrimaryMarks {
                 }
             }
         }
-        return Primary(location: location, server: server, texts: texts, anchorIndices: anchorIndices)
+        return PrimaryReading(location: location, server: server, texts: texts, anchorIndices: anchorIndices)
     }
 
     // MARK: - Writing
@@ -112,7 +113,9 @@ public final class PrimaryMarks {
     /// - Returns: for each mark, whether it was written at every anchor that `mode` covers. `replaceAtAllAnchors` and
     ///   `replaceAtFirstAnchor` do not create a missing mark, because a new mark would hide that the server lost its
     ///   data after ``readMarks(_:)``.
-    public func writeMarks(_ marks: [(name: String, text: String)], to primary: Primary, _ mode: WriteMode) -> [Bool] {
+    public func writeMarks(_ marks: [(name: String, text: String)], to primary: PrimaryReading, _ mode: WriteMode)
+        -> [Bool]
+    {
         let writtenAnchors = mode.coversAllAnchors ? primary.anchorIndices[...] : primary.anchorIndices.prefix(1)
         var isWritten = [Bool](repeating: true, count: marks.count)
         for anchor in writtenAnchors {

@@ -143,8 +143,8 @@ def check_demotions(evidence, options):
 
 
 def check_spacing(evidence, options):
-    """Two pushes of an activity are at least its spacing apart. A push that came early does not allow the
-    next one to come early."""
+    """Two pushes of an activity are at least its spacing apart. Small errors must not add up, so each push is
+    compared with all earlier ones."""
     invariant = InvariantResult("no two pushes of an activity are closer than the spacing")
     distance_min, pairs = None, 0
     spacing = evidence.policy.spacing_milliseconds
