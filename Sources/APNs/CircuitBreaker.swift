@@ -65,7 +65,7 @@ enum CircuitBreakerSample {
     case suspect
     /// APNs answered 429, but not TooManyProviderTokenUpdates. APNs works, but may answer 429 before it checks the
     /// provider token.
-    case rateLimited
+    case throttled
     /// APNs answered 429 TooManyProviderTokenUpdates, or 403 with a fault that a new provider token cannot repair. A
     /// 403 to the trial of a new key is `inconclusive` instead.
     case forbidden
@@ -76,7 +76,7 @@ enum CircuitBreakerSample {
     init(kind: PushResponse.Kind, disposition: ResponseDisposition, reason: Reason, hasTimedOut: Bool) {
         switch disposition {
         case .accepted, .tokenDead, .channelGone: self = .succeeded
-        case .rateLimited: self = .rateLimited
+        case .throttled: self = .throttled
         case .tokenSuspect, .topicSuspect: self = .suspect
         case .ambiguous: self = hasTimedOut ? .unavailable : .inconclusive
         case .retryLater where reason == .tooManyProviderTokenUpdates: self = .forbidden
@@ -100,7 +100,7 @@ struct CircuitBreaker {
         /// are still in flight. Next: `probing` when the pool sends a probe.
         case open(cause: BreakerCause, probeAtMilliseconds: Int64)
         /// One push, the probe, is in flight. Next: `closed` if the probe succeeds, otherwise `open` again. A
-        /// `rateLimited` probe counts as a success, unless the cause is `providerToken`.
+        /// `throttled` probe counts as a success, unless the cause is `providerToken`.
         case probing(cause: BreakerCause)
     }
 
@@ -165,7 +165,7 @@ struct CircuitBreaker {
         case .open:
             return .none
         case .probing(let cause):
-            if sample == .succeeded || sample == .rateLimited && cause != .providerToken {
+            if sample == .succeeded || sample == .throttled && cause != .providerToken {
                 self = CircuitBreaker(configuration)
                 return .closed
             }
@@ -200,7 +200,7 @@ struct CircuitBreaker {
             suspectsInSuspectWindow += 1
             forbiddenResponseCount = 0
         case .forbidden: forbiddenResponseCount += 1
-        case .rateLimited, .inconclusive: break
+        case .throttled, .inconclusive: break
         }
     }
 

@@ -43,7 +43,7 @@ public struct PushResponse: ~Copyable {
         switch disposition {
         case .accepted, .tokenDead, .tokenSuspect, .topicSuspect, .channelGone: true
         case .rejected: status / 100 == 4 && status != 403 && status != 429
-        case .retryNow, .retryLater, .rateLimited, .refreshProviderToken, .providerRefused, .ambiguous: false
+        case .retryNow, .retryLater, .throttled, .refreshProviderToken, .providerRefused, .ambiguous: false
         }
     }
 }

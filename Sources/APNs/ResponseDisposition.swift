@@ -10,7 +10,7 @@ public enum ResponseDisposition: UInt8, Sendable, CaseIterable {
     case retryLater
     /// APNs limits this device token or channel (429). Later, send the state that is then the newest, and
     /// send less often.
-    case rateLimited
+    case throttled
     /// APNs answered ExpiredProviderToken or UnrelatedKeyIdInToken. The pool replaces the connection. It also replaces
     /// the token, unless the token is younger than 20 minutes. Send the push again.
     case refreshProviderToken
@@ -36,7 +36,7 @@ public enum ResponseDisposition: UInt8, Sendable, CaseIterable {
     /// Whether the same request may succeed later without a change by an operator.
     public var retryHelps: Bool {
         switch self {
-        case .retryNow, .retryLater, .rateLimited, .refreshProviderToken, .ambiguous: true
+        case .retryNow, .retryLater, .throttled, .refreshProviderToken, .ambiguous: true
         case .accepted, .providerRefused, .tokenDead, .tokenSuspect, .topicSuspect, .channelGone, .rejected: false
         }
     }
@@ -66,7 +66,7 @@ public enum ResponseDisposition: UInt8, Sendable, CaseIterable {
     var forBroadcast: ResponseDisposition {
         switch self {
         case .tokenDead, .tokenSuspect, .topicSuspect: .rejected
-        case .accepted, .retryNow, .retryLater, .rateLimited, .refreshProviderToken, .providerRefused, .channelGone,
+        case .accepted, .retryNow, .retryLater, .throttled, .refreshProviderToken, .providerRefused, .channelGone,
             .rejected, .ambiguous:
             self
         }
@@ -90,7 +90,7 @@ public enum ResponseDisposition: UInt8, Sendable, CaseIterable {
         case .expiredProviderToken, .unrelatedKeyIdInToken:
             self = .refreshProviderToken
         case .tooManyRequests:
-            self = .rateLimited
+            self = .throttled
         case .tooManyProviderTokenUpdates, .internalServerError, .serviceUnavailable:
             self = .retryLater
         case .badCollapseId, .badExpirationDate, .badMessageId, .badPriority, .badTopic, .duplicateHeaders,
@@ -110,7 +110,7 @@ public enum ResponseDisposition: UInt8, Sendable, CaseIterable {
         switch status {
         case 403: self = .providerRefused
         case 410: self = .tokenDead
-        case 429: self = .rateLimited
+        case 429: self = .throttled
         case 500...599: self = .retryLater
         default: self = .rejected
         }

@@ -25,7 +25,7 @@ import Testing
         (403, "MissingProviderToken", .providerRefused), (403, "ExpiredProviderToken", .refreshProviderToken),
         (403, "InvalidProviderToken", .providerRefused), (404, "BadPath", .rejected),
         (405, "MethodNotAllowed", .rejected), (413, "PayloadTooLarge", .rejected),
-        (429, "TooManyRequests", .rateLimited),
+        (429, "TooManyRequests", .throttled),
         (429, "TooManyProviderTokenUpdates", .retryLater), (500, "InternalServerError", .retryLater),
         (503, "Service Unavailable", .retryLater), (503, "ServiceUnavailable", .retryLater),
         (503, "Shutdown", .retryNow),

@@ -56,7 +56,7 @@ import Testing
         #expect(feed(&breaker, .forbidden, 1) == [.opened(.providerToken)])
     }
 
-    @Test(arguments: [CircuitBreakerSample.unavailable, .rateLimited, .inconclusive])
+    @Test(arguments: [CircuitBreakerSample.unavailable, .throttled, .inconclusive])
     func `An answer that says nothing about the key lets the count of 403 answers stand`(sample: CircuitBreakerSample) {
         var breaker = CircuitBreaker(CircuitBreakerConfiguration())
         for _ in 0..<4 {
@@ -75,7 +75,7 @@ import Testing
             _ = feed(&breaker, sample, count)
             #expect(!breaker.isClosed)
             breaker.recordSubmission()
-            #expect(breaker.record(.rateLimited, nowMilliseconds: 1_000) == transition)
+            #expect(breaker.record(.throttled, nowMilliseconds: 1_000) == transition)
         }
     }
 

@@ -58,7 +58,7 @@ import Testing
     /// time.
     @Test(
         arguments: [
-            (403, "Forbidden", .providerRefused), (429, "TooManyRequests", .rateLimited),
+            (403, "Forbidden", .providerRefused), (429, "TooManyRequests", .throttled),
             (500, "InternalServerError", .retryLater), (503, "ServiceUnavailable", .retryLater),
         ] as [(Int, String, ResponseDisposition)]
     )

@@ -20,7 +20,7 @@ import Testing
         (403, "BadEnvironmentKeyIdInToken", .providerRefused), (404, "BadPath", .rejected),
         (405, "MethodNotAllowed", .rejected), (410, "ExpiredToken", .tokenDead), (410, "Unregistered", .tokenDead),
         (413, "PayloadTooLarge", .rejected), (429, "TooManyProviderTokenUpdates", .retryLater),
-        (429, "TooManyRequests", .rateLimited), (500, "InternalServerError", .retryLater),
+        (429, "TooManyRequests", .throttled), (500, "InternalServerError", .retryLater),
         (503, "ServiceUnavailable", .retryLater), (503, "Shutdown", .retryNow),
     ]
 
@@ -84,7 +84,7 @@ import Testing
     @Test(arguments: [
         (UInt16(200), ResponseDisposition.accepted), (299, .accepted), (301, .rejected), (400, .rejected),
         (403, .providerRefused),
-        (404, .rejected), (410, .tokenDead), (413, .rejected), (418, .rejected), (429, .rateLimited),
+        (404, .rejected), (410, .tokenDead), (413, .rejected), (418, .rejected), (429, .throttled),
         (500, .retryLater), (503, .retryLater), (599, .retryLater), (600, .rejected),
     ])
     func `An unknown reason is judged by its status`(status: UInt16, expected: ResponseDisposition) {

@@ -260,7 +260,7 @@ import Testing
             }
             guard let last = responses.last else { continue }
             for response in responses.dropLast()
-            where ![.retryNow, .retryLater, .rateLimited].contains(response.disposition) {
+            where ![.retryNow, .retryLater, .throttled].contains(response.disposition) {
                 faults.append("\(tag): \(response.disposition) is not the last answer")
             }
             if last.disposition == .accepted, appliedCount != 1 {

@@ -218,7 +218,7 @@ struct SentPushes: Sendable {
         func run() throws {
             recorder.onResponse = { [unowned self] response in
                 switch response.disposition {
-                case .retryNow, .retryLater, .rateLimited, .refreshProviderToken:
+                case .retryNow, .retryLater, .throttled, .refreshProviderToken:
                     waitingPushes.append((response.tag, response.connection))
                 case .accepted, .ambiguous, .rejected, .providerRefused, .tokenDead, .tokenSuspect, .topicSuspect,
                     .channelGone:

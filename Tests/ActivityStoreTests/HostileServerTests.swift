@@ -392,7 +392,8 @@ import Testing
         var reconnectPause = ReconnectPause()
         var longestPause: Int64 = 0
         for _ in 0..<2_000 { longestPause = max(longestPause, reconnectPause.nextPauseMilliseconds()) }
-        #expect(longestPause <= ReconnectPause.capMilliseconds && longestPause > ReconnectPause.capMilliseconds / 2)
+        let pauseMillisecondsMax = ReconnectPause.pauseMillisecondsMax
+        #expect(longestPause <= pauseMillisecondsMax && longestPause > pauseMillisecondsMax / 2)
         reconnectPause.reset()
         #expect(reconnectPause.nextPauseMilliseconds() <= ReconnectPause.baseMilliseconds)
     }

@@ -271,7 +271,10 @@ import Testing
 
     /// The command that ends the activity may be in the deferred topic for hours. Each time a worker reads this
     /// command, the worker asks Redis whether the life continues, and Redis postpones the next claim.
-    @Test func `A command that is worked on postpones the next claim, and another end is waited for`() throws {
+    ///
+    /// If Redis has admitted another end of the activity, that end will report the end of the life. In case that end is
+    /// lost, the keeper claims the life again, three more times.
+    @Test func `A command that is worked on postpones the next claim; another end gets time to end the life`() throws {
         let comparison = try ScriptComparison()
         let shared = try SharedHashes(configuration: RedisConfiguration(url: RedisURL(comparison.server.unixURL)))
         func claimDueCount() throws -> Int {

@@ -121,7 +121,7 @@ import Testing
         harness.performPendingWork()
         for spacing in [2_000, 4_000, 8_000] as [Int64] {
             #expect(harness.send().count == 1)
-            harness.answerPushes(.limited, reason: "TooManyRequests")
+            harness.answerPushes(.throttled, reason: "TooManyRequests")
             harness.advanceClock(milliseconds: spacing - 1)
             #expect(harness.send().isEmpty)
             harness.advanceClock(milliseconds: 1)

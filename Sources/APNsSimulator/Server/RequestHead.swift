@@ -147,7 +147,7 @@ struct RequestHead {
         memory: RequestMemory
     ) {
         if isEqual(name, "apns-channel-id"), recordIfFirst(.channel) {
-            isChannelValid = Self.isBase64(value)
+            isChannelValid = Self.isChannelIdentifier(value)
             if isChannelValid { channelBytes = memory.store(value, in: RequestMemory.channel) }
         } else if isEqual(name, "apns-request-id"), recordIfFirst(.requestIdentifier) {
             isIdentifierValid = Self.isUUID(value)
@@ -213,7 +213,7 @@ struct RequestHead {
     }
 
     /// Whether the value can be a channel id: base64 with padding, not longer than the memory for it.
-    private static func isBase64(_ value: UnsafeRawBufferPointer) -> Bool {
+    private static func isChannelIdentifier(_ value: UnsafeRawBufferPointer) -> Bool {
         guard !value.isEmpty, value.count <= RequestMemory.channel.count, value.count % 4 == 0 else { return false }
         var padding = 0
         for byte in value {

@@ -36,13 +36,13 @@ extension Audiences {
                 awaitReplacementChannel(channel, now: now)
             }
             retryLater(broadcast, pauseMilliseconds: 0, now: now)
-        case .limited:
+        case .throttled:
             channels[channel].spacingMilliseconds = ChannelPace.doubledSpacingMilliseconds(
                 channels[channel].spacingMilliseconds
             )
             retryLater(broadcast, pauseMilliseconds: channels[channel].spacingMilliseconds, now: now)
         case .retryNow, .retryLater, .ambiguous:
-            retryLater(broadcast, pauseMilliseconds: retryPauseMilliseconds(of: broadcast, result), now: now)
+            retryLater(broadcast, pauseMilliseconds: drawRetryPauseMilliseconds(of: broadcast, result), now: now)
         }
         if channels.isInUse(channel) { advance(channel: channel, now: now) }
     }
@@ -60,7 +60,7 @@ extension Audiences {
         slot.pointee.times.lastResponseMilliseconds = result.answeredAtMilliseconds
     }
 
-    private mutating func retryPauseMilliseconds(of broadcast: BroadcastIndex, _ result: PushResult) -> Int64 {
+    private mutating func drawRetryPauseMilliseconds(of broadcast: BroadcastIndex, _ result: PushResult) -> Int64 {
         let failedAttemptCount = broadcasts[broadcast].failedAttemptCount
         let pauseMilliseconds = retryPauseMilliseconds(
             failedAttemptCount: failedAttemptCount < .max ? failedAttemptCount + 1 : .max

@@ -20,9 +20,9 @@ public struct RangeProgress: Sendable, Equatable {
     /// Reads a checkpoint; nil if the text is no checkpoint.
     public init?(checkpoint text: [UInt8], of range: SegmentRange) {
         guard let checkpoint = text.withUnsafeBytes({ Checkpoint($0) }) else { return nil }
-        let positionsPerPass = range.ordinals.upperBound - range.ordinals.lowerBound
+        let positionsPerLap = range.ordinals.upperBound - range.ordinals.lowerBound
         versions = checkpoint.entries.map { entry in
-            let positionCount = entry.positionCount ?? positionsPerPass
+            let positionCount = entry.positionCount ?? positionsPerLap
             let passed = min(positionCount, checkpoint.watermark - entry.startPosition)
             return VersionProgress(
                 version: entry.version,

@@ -226,9 +226,9 @@ extension Audiences {
         switch result.disposition {
         case .accepted, .rejected, .channelGone: endMembershipChange(change)
         case .topicSuspect where result.isTokenRefusalTrusted: endMembershipChange(change)
-        case .tokenDead: joinerTokenRefused(change, result, now: now)
-        case .tokenSuspect where result.isTokenRefusalTrusted: joinerTokenRefused(change, result, now: now)
-        case .retryNow, .retryLater, .limited, .ambiguous, .tokenSuspect, .topicSuspect:
+        case .tokenDead: handleRefusedJoinerToken(change, result, now: now)
+        case .tokenSuspect where result.isTokenRefusalTrusted: handleRefusedJoinerToken(change, result, now: now)
+        case .retryNow, .retryLater, .throttled, .ambiguous, .tokenSuspect, .topicSuspect:
             retryJoinerPush(change, isPermitted: result.isRetryPermitted, now: now)
         }
     }
@@ -275,7 +275,7 @@ extension Audiences {
             || isPoolUnavailable(APNsEnvironment.allCases[environment], appIndex: appIndex, at: milliseconds)
     }
 
-    private mutating func joinerTokenRefused(_ change: MembershipChangeIndex, _ result: PushResult, now: Moment) {
+    private mutating func handleRefusedJoinerToken(_ change: MembershipChangeIndex, _ result: PushResult, now: Moment) {
         let slot = membershipChanges[change]
         let isRegisteredLater =
             result.invalidAtMilliseconds >= 0 && slot.registeredAtMilliseconds >= result.invalidAtMilliseconds

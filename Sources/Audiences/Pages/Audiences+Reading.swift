@@ -117,7 +117,7 @@ extension Audiences {
 
     func segment(of page: PageIndex) -> UInt8 {
         let round = rounds[pages[page].round]
-        let ordinal = round.range.ordinals.lowerBound + pages[page].startPosition % round.positionsPerPass
+        let ordinal = round.range.ordinals.lowerBound + pages[page].startPosition % round.positionsPerLap
         return MemberLocation(ordinal: ordinal).segment
     }
 

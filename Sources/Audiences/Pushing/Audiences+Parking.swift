@@ -137,7 +137,7 @@ extension Audiences {
         while member != .null {
             let slot = parkedMembers[member]
             if !slot.isUnderWay, slot.position < start,
-                !needsCarriedAlert(slot.position, wasRateLimited: slot.wasRateLimited, of: round, now: now)
+                !needsCarriedAlert(slot.position, wasThrottled: slot.wasThrottled, of: round, now: now)
             {
                 finishParkedMember(member, .superseded)
             }
@@ -148,9 +148,9 @@ extension Audiences {
     /// Whether a member must get the newest version at once, although the version reaches it later, in its turn. True
     /// if the version carries an older version's alert for this position, and the alert is not too old: in its turn,
     /// the member would get no alert. False if APNs answered the member's last attempt with 429.
-    func needsCarriedAlert(_ position: UInt64, wasRateLimited: Bool, of round: RoundIndex, now: Moment) -> Bool {
+    func needsCarriedAlert(_ position: UInt64, wasThrottled: Bool, of round: RoundIndex, now: Moment) -> Bool {
         let newest = rounds[round].newestVersion
-        return newest != .null && !wasRateLimited && versions[newest].carriesAlert(to: position)
+        return newest != .null && !wasThrottled && versions[newest].carriesAlert(to: position)
             && !isAlertTooOld(newest, now: now)
     }
 
@@ -167,7 +167,7 @@ extension Audiences {
             if slot.isUnderWay {
             } else if slot.position < start {
                 if hasExpired
-                    || !needsCarriedAlert(slot.position, wasRateLimited: slot.wasRateLimited, of: round, now: now)
+                    || !needsCarriedAlert(slot.position, wasThrottled: slot.wasThrottled, of: round, now: now)
                 {
                     finishParkedMember(member, .superseded)
                 }

@@ -140,7 +140,7 @@ extension Audiences {
         let end = readEndPosition(of: round)
         while let next = nextMember(of: round, end: end) {
             let lowestParkedPosition = rounds[round].lowestParkedPosition
-            guard lowestParkedPosition == .max || next.position < lowestParkedPosition + rounds[round].positionsPerPass
+            guard lowestParkedPosition == .max || next.position < lowestParkedPosition + rounds[round].positionsPerLap
             else {
                 return .nothing
             }

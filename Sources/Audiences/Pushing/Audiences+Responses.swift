@@ -34,7 +34,7 @@ extension Audiences {
         case .tokenSuspect where result.isTokenRefusalTrusted: tokenRefused(tag, content, result, now: now)
         case .topicSuspect where result.isTokenRefusalTrusted: recordRefusal(tag, content, .failed, result, now: now)
         case .rejected, .channelGone: recordRefusal(tag, content, .failed, result, now: now)
-        case .retryNow, .retryLater, .limited, .ambiguous, .tokenSuspect, .topicSuspect:
+        case .retryNow, .retryLater, .throttled, .ambiguous, .tokenSuspect, .topicSuspect:
             retryLater(tag, content, result, now: now)
         }
     }
@@ -118,17 +118,16 @@ extension Audiences {
 
     /// Whether a member whose push failed for a temporary reason needs no retry, because the newest version reaches it
     /// later anyway. False if a retry must bring the member the alert that the newest version carries.
-    func newestVersionReachesLater(_ position: UInt64, wasRateLimited: Bool, of round: RoundIndex, now: Moment) -> Bool
-    {
+    func newestVersionReachesLater(_ position: UInt64, wasThrottled: Bool, of round: RoundIndex, now: Moment) -> Bool {
         let newest = rounds[round].newestVersion
         guard newest != .null, position < versions[newest].startPosition else { return false }
-        return !needsCarriedAlert(position, wasRateLimited: wasRateLimited, of: round, now: now)
+        return !needsCarriedAlert(position, wasThrottled: wasThrottled, of: round, now: now)
     }
 
     private mutating func retryLater(_ tag: PushTag, _ content: AnsweredPush, _ result: PushResult, now: Moment) {
         let round = tag.isParked ? parkedMembers[tag.parkedMember].round : pages[tag.page].round
-        let wasRateLimited = result.disposition == .limited
-        if newestVersionReachesLater(content.position, wasRateLimited: wasRateLimited, of: round, now: now) {
+        let wasThrottled = result.disposition == .throttled
+        if newestVersionReachesLater(content.position, wasThrottled: wasThrottled, of: round, now: now) {
             return finishMember(tag, .superseded, now: now)
         }
         let failedAttemptCount = content.failedAttemptCount < .max ? content.failedAttemptCount + 1 : .max
@@ -136,7 +135,7 @@ extension Audiences {
         if result.disposition == .retryNow, failedAttemptCount <= Self.immediateRetriesMax, result.isRetryPermitted {
             pauseMilliseconds = 0
         }
-        if wasRateLimited {
+        if wasThrottled {
             pauseMilliseconds = max(pauseMilliseconds, randomness.jittered(configuration.retryBudgetPauseMilliseconds))
         }
         if !result.isRetryPermitted {
@@ -144,7 +143,7 @@ extension Audiences {
         }
         if tag.isParked {
             parkedMembers[tag.parkedMember].failedAttemptCount = failedAttemptCount
-            parkedMembers[tag.parkedMember].wasRateLimited = wasRateLimited
+            parkedMembers[tag.parkedMember].wasThrottled = wasThrottled
             parkAgain(tag.parkedMember, pauseMilliseconds: pauseMilliseconds, now: now)
         } else if let member = pages[tag.page].member(tag.member) {
             park(
@@ -157,7 +156,7 @@ extension Audiences {
                 pauseMilliseconds: pauseMilliseconds,
                 now: now
             )
-            parkedMembers[rounds[round].firstParkedMember].wasRateLimited = wasRateLimited
+            parkedMembers[rounds[round].firstParkedMember].wasThrottled = wasThrottled
             pages[tag.page].setProgress(tag.member, MemberProgress.parked.rawValue)
             pages[tag.page].unfinishedMemberCount -= 1
             pagePushEnded(tag.page, now: now)

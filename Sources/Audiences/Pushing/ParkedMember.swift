@@ -26,7 +26,7 @@ struct ParkedMember: BitwiseCopyable {
     /// recorded.
     var isUnderWay = false
     /// Whether APNs answered the last attempt with 429. Then the member gets no carried alert outside its turn.
-    var wasRateLimited = false
+    var wasThrottled = false
     /// The version of the push in flight, or of the refused push that is being recorded; `.null`: there is none.
     var version = VersionIndex.null
     /// When the next attempt is due. Monotonic milliseconds.

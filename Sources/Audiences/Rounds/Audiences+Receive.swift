@@ -211,7 +211,7 @@ extension Audiences {
                 partition: partition,
                 assignmentEpoch: assignmentEpoch,
                 claim: randomness.next(),
-                positionsPerPass: ordinals.upperBound - ordinals.lowerBound
+                positionsPerLap: ordinals.upperBound - ordinals.lowerBound
             )
         )
         roundsByKey[key] = round

@@ -260,7 +260,7 @@ extension Audiences {
                 counts: versionSlot.counts,
                 times: versionSlot.times
             )
-            let isClosedEarly = versionSlot.endPosition - versionSlot.startPosition != slot.positionsPerPass
+            let isClosedEarly = versionSlot.endPosition - versionSlot.startPosition != slot.positionsPerLap
             // A version that was closed early must end at the watermark or below it. The next owner sends to
             // the members above the watermark again, and adds them to the counts of newer versions.
             if isClosedEarly {

@@ -20,7 +20,7 @@ extension Audiences {
             append(version, to: round)
             versions[version].startPosition = entry.startPosition
             versions[version].endPosition =
-                entry.startPosition + (entry.positionCount ?? rounds[round].positionsPerPass)
+                entry.startPosition + (entry.positionCount ?? rounds[round].positionsPerLap)
             versions[version].isSuperseded = entry.positionCount != nil
             versions[version].counts = entry.counts
             versions[version].times = entry.times
@@ -76,7 +76,7 @@ extension Audiences {
         let start = max(rounds[round].sendPosition, rounds[round].watermark)
         noteStalledSince(of: round, at: start, now: now)
         versions[version].startPosition = start
-        versions[version].endPosition = start + rounds[round].positionsPerPass
+        versions[version].endPosition = start + rounds[round].positionsPerLap
         append(version, to: round)
         if rounds[round].phase == .closing { rounds[round].phase = .running }
         // Drop the pages that were read ahead. They may lack a member that joined after they were read and before this
@@ -150,7 +150,7 @@ extension Audiences {
         let (start, end): (UInt64, UInt64)
         let alert: UnsafeRawBufferPointer
         if slot.record.hasAlert {
-            (start, end) = (slot.startPosition, slot.startPosition + rounds[round].positionsPerPass)
+            (start, end) = (slot.startPosition, slot.startPosition + rounds[round].positionsPerLap)
             alert = slot.record.layout.alert.bytes(in: slot.record.body.bytes)
         } else if slot.carriesAlert {
             (start, end) = (slot.alertFirstPosition, slot.alertEndPosition)

@@ -67,7 +67,7 @@ struct RoundSlot: BitwiseCopyable {
     var memberWaitCount: UInt8 = 0
     /// The number of positions in one lap, which is one pass through the range's members. Positions never fall: a
     /// version that begins in the middle of a lap ends in the middle of the next one. (R28)
-    var positionsPerPass: UInt64
+    var positionsPerLap: UInt64
 
     /// The first of the round's versions, oldest first. Records that are only received follow in the order of arrival.
     var oldestVersion = VersionIndex.null

@@ -62,8 +62,8 @@ final class SimulatorPage: Sendable {
     func stop() {
         isStopping.store(true, ordering: .relaxed)
         stopSemaphore.signal()
-        // Limit the wait. Requests to an unreachable broker may take longer, and the page no longer needs the
-        // responses.
+        // Wait for the thread's end, but not for long: the thread may be inside a request to an unreachable broker, and
+        // the page no longer needs the response.
         _ = endSemaphore.wait(timeout: .now() + Self.stopTimeout)
         server.stop()
     }

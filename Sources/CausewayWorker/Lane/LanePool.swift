@@ -102,7 +102,7 @@ extension PushResult.Disposition {
         case .accepted: self = .accepted
         case .retryNow, .refreshProviderToken: self = .retryNow
         case .retryLater, .providerRefused: self = .retryLater
-        case .rateLimited: self = .limited
+        case .throttled: self = .throttled
         case .tokenDead: self = .tokenDead
         case .tokenSuspect: self = .tokenSuspect
         case .topicSuspect: self = .topicSuspect

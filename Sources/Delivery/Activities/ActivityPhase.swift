@@ -8,9 +8,9 @@
 ///     takingStartToken ─► holding ◄─► admitting        the command has no token
 ///     admitting ─► registeringToken                    Redis has a newer, unsettled command; this one has a token
 ///     inFlight ─► retiringToken ─► holding             the token is dead
-///     inFlight ─► recordingLimit                       APNs limits the token
+///     inFlight ─► recordingThrottle                    APNs limits the token
 ///     inFlight ─► backingOff ─► ready                  retried at once on another connection; a start ─► admitting
-///     inFlight, recordingLimit ─► awaitingService      the push must be retried later; a start ─► awaitingCredit,
+///     inFlight, recordingThrottle ─► awaitingService   the push must be retried later; a start ─► awaitingCredit,
 ///                                                      admitting
 ///     ready ─► awaitingService                         the pool does not permit the retry
 ///
@@ -54,13 +54,13 @@ enum ActivityPhase: UInt8 {
     /// for a retry that the pool does not permit.
     case ready
     /// `takeNextPush` has returned the push, and its result is not known yet. Next: `ready` when no stream took the
-    /// push. The result leads to `retiringToken`, `recordingLimit`, `backingOff` or `awaitingService`.
+    /// push. The result leads to `retiringToken`, `recordingThrottle`, `backingOff` or `awaitingService`.
     case inFlight
     /// APNs answered that the token is dead or unknown. Redis retires the token, and the invalidation is being
     /// produced. Next: `holding` when both are acknowledged.
     case retiringToken
     /// APNs limits the pushes to the token, and Redis records the limit. Next: `awaitingService`.
-    case recordingLimit
+    case recordingThrottle
     /// The push's result was `retryNow`, and the push is retried soon. The timer is set. Next: `ready`; `admitting` for
     /// a start; `queuedToBegin` or `paused` when another command replaces this one.
     case backingOff
@@ -99,7 +99,7 @@ enum ActivityPhase: UInt8 {
     private static var creditMask: UInt16 {
         takingStartToken.mask | admitting.mask | registeringToken.mask | holding.mask | ready.mask | inFlight.mask
             | retiringToken.mask
-            | recordingLimit.mask | backingOff.mask
+            | recordingThrottle.mask | backingOff.mask
     }
 
     @inline(__always)
@@ -120,8 +120,9 @@ enum ActivityPhase: UInt8 {
         case .ready: idle | Self.inFlight.mask | awaitingService
         case .retiringToken: holding
         case .inFlight:
-            idle | ready | Self.retiringToken.mask | Self.recordingLimit.mask | Self.backingOff.mask | awaitingService
-        case .recordingLimit: idle | awaitingService
+            idle | ready | Self.retiringToken.mask | Self.recordingThrottle.mask | Self.backingOff.mask
+                | awaitingService
+        case .recordingThrottle: idle | awaitingService
         case .backingOff: idle | ready | admitting | queuedToBegin | paused
         case .awaitingService: idle | admitting | awaitingCredit | queuedToBegin | paused
         }

@@ -10,7 +10,7 @@ public struct PushResult {
         /// APNs has a fault, or refuses everything that this provider sends. The push is sent again later.
         case retryLater
         /// APNs limits this token or channel. Retry later, and push to it less often.
-        case limited
+        case throttled
         /// APNs says that the token is dead.
         case tokenDead
         /// APNs does not know the token, or Causeway uses the wrong environment. The token is retired only if
@@ -30,7 +30,7 @@ public struct PushResult {
         /// `topicSuspect` does not count, because the topic may be wrong for all pushes of the app.
         package var isDecisive: Bool {
             switch self {
-            case .accepted, .limited, .tokenDead, .tokenSuspect, .channelGone, .rejected: true
+            case .accepted, .throttled, .tokenDead, .tokenSuspect, .channelGone, .rejected: true
             case .retryNow, .retryLater, .topicSuspect, .ambiguous: false
             }
         }

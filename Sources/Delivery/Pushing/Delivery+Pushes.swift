@@ -103,13 +103,13 @@ extension Delivery {
             // APNs may have accepted the start although its answer was lost. A second push could begin a
             // second activity, so the start ends as `unknown`.
             finishCurrentCommand(record, .unknown, settlement: .unknown, now: now)
-        case .limited where !isStart:
+        case .throttled where !isStart:
             // First Redis must know that APNs limits this token. Then the command is admitted again, so that it waits
             // for the longer spacing.
-            activities.enter(.recordingLimit, activity)
+            activities.enter(.recordingThrottle, activity)
             countTokenLimitResponse()
             queueStoreCall(.throttle, record)
-        case .retryNow, .retryLater, .limited, .ambiguous, .tokenSuspect, .topicSuspect:
+        case .retryNow, .retryLater, .throttled, .ambiguous, .tokenSuspect, .topicSuspect:
             retry(record, of: activity, result.disposition, isPermitted: result.isRetryPermitted, now: now)
         }
     }
@@ -118,7 +118,7 @@ extension Delivery {
     mutating func retryAfterLimit(_ record: RecordIndex, now: Moment) {
         // This retry needs no permission here, because `takeNextPush` checks the pool's retry budget before it sends
         // the push again.
-        retry(record, of: activity(ofCurrent: record, in: .recordingLimit), .limited, isPermitted: true, now: now)
+        retry(record, of: activity(ofCurrent: record, in: .recordingThrottle), .throttled, isPermitted: true, now: now)
     }
 }
 

@@ -30,7 +30,7 @@ public struct RetryPermission: Sendable {
         case .retryNow, .retryLater, .ambiguous: addResponse(isAccepted: false)
         // These answers concern the push, its token or the configuration, so they count neither for nor against
         // retries.
-        case .limited, .tokenDead, .tokenSuspect, .topicSuspect, .channelGone, .rejected: break
+        case .throttled, .tokenDead, .tokenSuspect, .topicSuspect, .channelGone, .rejected: break
         }
     }
 

@@ -281,7 +281,7 @@ extension Delivery {
             .holding,
             .ready,
             .inFlight,
-            .retiringToken, .recordingLimit:
+            .retiringToken, .recordingThrottle:
             return
         }
     }

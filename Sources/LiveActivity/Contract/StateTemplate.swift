@@ -9,8 +9,8 @@ struct TemplateValue: BitwiseCopyable {
 /// A state that fits its contract, and the places of its values. Another state has the same template if all bytes
 /// outside of these values are equal.
 struct StateTemplate: BitwiseCopyable {
-    /// The maximum number of values whose places are stored, so that a template has a fixed size. In a state of the
-    /// same template, all further values must be equal.
+    /// The maximum number of values whose places are stored, so that a template has a fixed size. Further values count
+    /// as bytes outside of the values, so they must be equal.
     static let valuesMax = 128
 
     var appIndex: UInt16 = 0

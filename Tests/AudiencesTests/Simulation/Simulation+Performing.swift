@@ -87,7 +87,7 @@ extension Simulation {
         if random.chance(parameters.pushFailurePerMille) {
             return random.chance(500) ? .refused(.retryLater, status: 503) : .refused(.retryNow, status: 0)
         }
-        if random.chance(parameters.rateLimitPerMille) { return .refused(.limited, status: 429) }
+        if random.chance(parameters.rateLimitPerMille) { return .refused(.throttled, status: 429) }
         if random.chance(parameters.rejectionPerMille) { return .refused(.rejected, status: 400) }
         if random.chance(parameters.pushLossPerMille) {
             return random.chance(500) ? .lostBeforeDelivery : .lostAfterDelivery
@@ -214,7 +214,7 @@ extension Simulation {
                 let isAlive = receive(push, worker)
                 answer(push, isAlive ? .accepted : .tokenDead, status: isAlive ? 200 : 410, worker)
             case .refused(let disposition, let status):
-                if disposition == .limited, let name = phoneNamesByToken[push.token] {
+                if disposition == .throttled, let name = phoneNamesByToken[push.token] {
                     phones[name]?.mayHaveRepeats = true
                 }
                 answer(push, disposition, status: status, worker)

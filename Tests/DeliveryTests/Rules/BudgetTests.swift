@@ -75,7 +75,7 @@ import Testing
     @Test func `A limited token is recorded before the command is admitted again`() {
         let core = CoreHarness()
         core.receive(.update(1))
-        core.admitAndAnswer(.limited)
+        core.admitAndAnswer(.throttled)
         #expect(core.settlements == ["u1 limited"])
         core.elapse(10_000)
         #expect(core.unansweredCalls == [], "Redis has not said that it knows")
@@ -92,7 +92,7 @@ import Testing
     @Test func `A limited state is replaced by a newer one`() {
         let core = CoreHarness()
         core.receive(.update(1))
-        core.admitAndAnswer(.limited)
+        core.admitAndAnswer(.throttled)
         core.receive(.update(2))
         #expect(core.outcomes == [])
         core.acknowledgeSettlements()
@@ -103,7 +103,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.update(1))
         for _ in 1...3 {
-            core.admitAndAnswer(.limited)
+            core.admitAndAnswer(.throttled)
             core.acknowledgeSettlements()
             core.elapse(2_000)
         }
@@ -114,7 +114,7 @@ import Testing
     @Test func `A limit that Redis refuses to record stops nothing`() {
         let core = CoreHarness()
         core.receive(.update(1))
-        core.admitAndAnswer(.limited)
+        core.admitAndAnswer(.throttled)
         core.refuse("NOPERM")
         core.elapse(1_010)
         #expect(core.unansweredCalls == ["admit u1"])
@@ -123,7 +123,7 @@ import Testing
     @Test func `The limit of a leaving partition is recorded before it leaves`() {
         let core = CoreHarness()
         core.receive(.update(1))
-        core.admitAndAnswer(.limited)
+        core.admitAndAnswer(.throttled)
         core.beginRevoking(core.commandsPartition)
         #expect(!core.isDrained(core.commandsPartition))
         core.acknowledgeSettlements()
@@ -136,7 +136,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.tokenFound)
-        core.admitAndAnswer(.limited)
+        core.admitAndAnswer(.throttled)
         #expect(core.settlements == [])
         core.elapse(410)
         core.reply(.send)

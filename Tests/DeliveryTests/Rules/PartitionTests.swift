@@ -105,7 +105,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.tokenFound)
-        core.admitAndAnswer(.limited)
+        core.admitAndAnswer(.throttled)
         core.beginRevoking(core.commandsPartition)
         core.delivery.release(partition: core.commandsPartition, now: core.now)
         core.elapse(410)

@@ -118,7 +118,7 @@ import Testing
         #expect(core.unansweredCalls == ["admit u2"])
     }
 
-    @Test(arguments: [PushResult.Disposition.retryNow, .retryLater, .limited, .ambiguous])
+    @Test(arguments: [PushResult.Disposition.retryNow, .retryLater, .throttled, .ambiguous])
     func `Faults of the service use up no attempts`(disposition: PushResult.Disposition) {
         let core = CoreHarness { $0.retryMillisecondsMax = 1_000 }
         core.receive(.update(1, beside: #""expiration":1790009999,"#))

@@ -154,7 +154,7 @@ extension Simulation {
             return
         }
         switch last.disposition {
-        case .retryNow, .retryLater, .limited, .tokenSuspect, .topicSuspect, .tokenDead: break
+        case .retryNow, .retryLater, .throttled, .tokenSuspect, .topicSuspect, .tokenDead: break
         case .ambiguous:
             if view.isStart { violations.append("\(name): a start was sent again after its answer was lost") }
         case .accepted, .rejected, .channelGone:

@@ -320,7 +320,7 @@ final class Simulation {
         case .answered:
             let verdict = deliverPush(worker.delivery.view(push.record))
             answer(push, worker, verdict.disposition, verdict.status, invalidAt: verdict.invalidAt)
-        case .refused(let status): answer(push, worker, status == 429 ? .limited : .retryLater, status)
+        case .refused(let status): answer(push, worker, status == 429 ? .throttled : .retryLater, status)
         case .lostBeforeProcessing: answer(push, worker, .ambiguous, 0)
         case .lostAfterProcessing:
             _ = deliverPush(worker.delivery.view(push.record))
