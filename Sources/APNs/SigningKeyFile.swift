@@ -1,13 +1,13 @@
 import Glibc
 
 /// A key file that may be replaced while it is in use: it is overwritten, another file is renamed to it, or the
-/// symbolic link to a directory above it is changed, as Kubernetes does. Only ``poll()`` checks the file; if it is
-/// unchanged, the check costs one `stat`.
+/// symbolic link to a directory above it is changed, as Kubernetes does. Only ``poll()`` checks the file. The
+/// check of an unchanged file costs one `stat`; a broken file is also read again.
 public struct SigningKeyFile {
     public enum Change {
         case unchanged
-        /// The file has changed since the last check, is there again after it was missing, or can be read at last. It holds
-        /// a usable key.
+        /// The file has changed since the last check, is there again after it was missing, or can be read at last. It
+        /// holds a usable key.
         case replaced(SigningKey)
         /// The file has changed and holds no usable key, or cannot be read. ``poll()`` returns this once for
         /// each change.
@@ -19,8 +19,8 @@ public struct SigningKeyFile {
     /// the file had when the caller read `loadedKey`.
     private var lastIdentity: FileIdentity
     private var isMissing = false
-    /// Whether the last reading of the file failed. Each poll then reads the file again, because a change of its mode does
-    /// not change its identity.
+    /// Whether the last reading of the file failed. Each poll then reads the file again, because a change of its mode
+    /// does not change its identity.
     private var isBroken = false
 
     /// Watches the file of a key that the caller has already read. The first `poll` reports a change since then.

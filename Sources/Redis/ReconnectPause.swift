@@ -1,6 +1,6 @@
 /// The pause before the next attempt to connect, or to look up a cluster's slots. It is a random time up to a
-/// maximum, which doubles with each failure until it reaches `pauseMillisecondsMax` ("full jitter"). So workers that lost their server at the
-/// same moment do not all reconnect at the same moment (R21).
+/// maximum, which doubles with each failure until it reaches `pauseMillisecondsMax` ("full jitter"). So workers that
+/// lost their server at the same moment do not all reconnect at the same moment (R21).
 struct ReconnectPause {
     static let baseMilliseconds: Int64 = 100
     static let pauseMillisecondsMax: Int64 = 5_000

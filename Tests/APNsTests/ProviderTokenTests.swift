@@ -167,8 +167,8 @@ import Testing
         #expect(file.poll().name == "replaced")
     }
 
-    /// A change of the file's mode leaves its identity unchanged. Here the content changes instead, because tests may run
-    /// as root, who can read every file.
+    /// A change of the file's mode leaves its identity unchanged. Here the content changes instead, because tests may
+    /// run as root, who can read every file.
     @Test func `A broken key file is read again although its identity is the same`() throws {
         let (path, pem) = try (TestCredentials.keyPath("repaired.p8"), privateKeyPEM(curve: NID_X9_62_prime256v1))
         try writeFile(path, pem, mode: 0o600)

@@ -4,8 +4,8 @@ import Testing
 
 @testable import CausewayWorker
 
-/// A partition of the deferred topic is paused until its next record is due. The due time is a wall-clock time; the rest
-/// of the wait is measured with the monotonic clock.
+/// A partition of the deferred topic is paused until its next record is due. The due time is a wall-clock time; the
+/// rest of the wait is measured with the monotonic clock.
 @Suite struct PausedPartitionsTests {
     private static let now = Moment(monotonicMilliseconds: 5_000_123, wallMilliseconds: 1_790_000_000_000)
     private static let partition = TopicPartition(topic: TopicIdentifier(index: 2), partition: 3)

@@ -110,11 +110,6 @@
 -- command until the newer version is settled. The reason: the newer version carries that alert, but its worker may
 -- die, and then another worker may bring the version again without the alert.
 --
--- A value stores the state as one byte: the code of the letter, changed by these bits (StateBit in StoredRecord.swift):
---     minus @UPPER_CASE@ (UPPER_CASE): the version is an end
---     minus @OWN_TIMESTAMP@ (OWN_TIMESTAMP): the last assigned timestamp is not the version's own; it is in bytes 40 to 44
---     plus @HAS_DRAWN@ (HAS_DRAWN): the version has drawn on the budget
---
 --     n NO_VERSION      there is no version yet
 --     w WAITING         waits for pace or a token: to `a` by a send verdict, `h` `i` by a hold, `s` when unchanged, `s` `f` when settled
 --     a SENDING         got a send verdict, the answer is not known: to `h` `i` by a hold (the token is gone), `s` `f` by a settlement
@@ -125,6 +120,11 @@
 --     x y WAITING_OLDER_ALERT, SENDING_OLDER_ALERT    as `w` `a`, and an older command with an alert is held: `x` to `y` by a send verdict
 --     s SETTLED         settled
 --     f NOT_SHOWN       settled, not shown: a newer end may follow such an end; to `w` by `reopen`, `s` by an acceptance
+--
+-- A value stores the state as one byte: the code of the letter, changed by these numbers:
+--     minus @UPPER_CASE@: the version is an end
+--     minus @OWN_TIMESTAMP@: the last assigned timestamp is not the version's own; it is in bytes 40 to 44
+--     plus @HAS_DRAWN@: the version has drawn on the budget
 
 local byte, char, sub, call = string.byte, string.char, string.sub, redis.pcall
 local read, pack = struct.unpack, struct.pack

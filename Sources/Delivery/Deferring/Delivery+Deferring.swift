@@ -257,10 +257,11 @@ extension Delivery {
                     now: now
                 )
             }
-            reviewReadyPushes(poolKey, now: now)
+            var hasDeferred = reviewReadyPushes(poolKey, now: now)
             if pools.isBlocked(poolKey), !isStoreSilent {
-                reviewActivitiesAwaitingCredit(poolKey, now: now)
-                pools.unblockIfIdle(poolKey)
+                if reviewActivitiesAwaitingCredit(poolKey, now: now) { hasDeferred = true }
+                // A pool whose pushes were just deferred is too slow, although nothing waits for it now.
+                if !hasDeferred { pools.unblockIfIdle(poolKey) }
             }
             // While a production pool is blocked, activities of unknown environment wait for a separate kind of
             // credit. Usually a waiting activity begins when another activity returns its credit. If no activity has
@@ -269,10 +270,12 @@ extension Delivery {
         }
     }
 
-    private mutating func reviewReadyPushes(_ poolKey: PoolKey, now: Moment) {
+    /// - Returns: whether a push was deferred.
+    private mutating func reviewReadyPushes(_ poolKey: PoolKey, now: Moment) -> Bool {
         let isBlocked = pools.isBlocked(poolKey)
+        var hasDeferred = false
         for _ in 0..<pools.readyPushCount(of: poolKey) {
-            guard let record = pools.popReadyPush(of: poolKey) else { return }
+            guard let record = pools.popReadyPush(of: poolKey) else { break }
             let activity = activity(ofCurrent: record, in: .ready)
             if records[record].isPushExpired(by: policies, now: now) {
                 finishCurrentCommand(record, .expired, settlement: .notShown, now: now)
@@ -284,6 +287,7 @@ extension Delivery {
                 isOverdue(record, now: now) || isDeferredToNextOwner(record)
             {
                 deferCurrentCommand(of: activity, .pool, now: now)
+                hasDeferred = true
             } else {
                 // Each push is offered to its pool once before it is deferred because of the pool. Otherwise every push
                 // would be deferred, and none would be sent that could show that the pool works again (simulation
@@ -292,11 +296,14 @@ extension Delivery {
                 pools.appendReadyPush(record, to: poolKey, now: now)
             }
         }
+        return hasDeferred
     }
 
-    private mutating func reviewActivitiesAwaitingCredit(_ poolKey: PoolKey, now: Moment) {
+    /// - Returns: whether a command was deferred.
+    private mutating func reviewActivitiesAwaitingCredit(_ poolKey: PoolKey, now: Moment) -> Bool {
+        var hasDeferred = false
         for _ in 0..<pools.activitiesAwaitingCreditCount(of: poolKey) {
-            guard let activity = pools.popActivityAwaitingCredit(of: poolKey) else { return }
+            guard let activity = pools.popActivityAwaitingCredit(of: poolKey) else { break }
             let current = activities[activity].currentCommand
             if current != .null {
                 guard isOverdue(current, now: now) || isDeferredToNextOwner(current) else {
@@ -304,6 +311,7 @@ extension Delivery {
                     continue
                 }
                 deferCurrentCommand(of: activity, .retry, now: now)
+                hasDeferred = true
                 continue
             }
             removeStaleCommands(activity, now: now)
@@ -319,6 +327,7 @@ extension Delivery {
             while let record = activities[activity].waitingList.head, isOverdue(record, now: now) {
                 _ = activities[activity].waitingList.popFirst(in: &records)
                 deferCommand(record, .pool, now: now)
+                hasDeferred = true
             }
             guard activities[activity].waitingList.isEmpty else {
                 pools.appendActivityAwaitingCredit(activity, of: poolKey, now: now)
@@ -327,6 +336,7 @@ extension Delivery {
             activities.enter(.idle, activity)
             beginNextCommand(of: activity, now: now)
         }
+        return hasDeferred
     }
 }
 

@@ -133,7 +133,8 @@ package enum SettledOffsetsText {
         }
     }
 
-    /// Decodes the payload, which has six bits in each character; nil if a character is not one of the 64.
+    /// Decodes the payload, which has six bits in each character; nil if a character is not one of the 64, or
+    /// the unused bits at the end are not 0.
     package static func decodePayload(of characters: UnsafeRawBufferPointer) -> [UInt8]? {
         var payload: [UInt8] = []
         payload.reserveCapacity(characters.count * 6 / 8)

@@ -231,8 +231,8 @@ final class PoolTable {
         if wasBlocked, !isBlocked(poolKey) { hasPoolRecovered = true }
     }
 
-    /// Ends the block of a pool for which nothing waits any longer, if answers came since the span began. A review may have
-    /// finished the last waiting pushes, and no further review runs while nothing waits.
+    /// Ends the block of a pool for which nothing waits any longer, if answers came since the span began. A review may
+    /// have finished the last waiting pushes, and no further review runs while nothing waits for any pool.
     func unblockIfIdle(_ poolKey: PoolKey) {
         guard isBlocked(poolKey), waitingPushCount(of: poolKey) == 0 else { return }
         poolStates[poolKey.tableIndex].throughput.unblockIfAnswered()

@@ -186,7 +186,7 @@ public struct RecordSlot: BitwiseCopyable {
     var bodyAlertVersion: Version? { event == .start || layout.alert.isAbsent ? nil : sourceAlertVersion ?? version }
 
     /// The version of the older command whose alert is in the body; nil: the body has no alert, or the command's own.
-    /// A held command that Redis returned names its own version in `sourceAlertVersion` if the alert is its own.
+    /// `sourceAlertVersion` may be the command's own version: its alert may come from a held copy of the same command.
     @inline(__always)
     var carriedAlertVersion: Version? {
         layout.alert.isAbsent || sourceAlertVersion == version ? nil : sourceAlertVersion
