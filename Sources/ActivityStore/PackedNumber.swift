@@ -1,7 +1,7 @@
 /// The factors of numbers in which the script `admit` packs several values. Each factor is above all values below it.
 enum PackedNumber {
-    /// Of a timestamp: in a call, above the request and the pace's number; in a reply, above the priority and the pushes
-    /// left.
+    /// Of a timestamp: in a call, above the request and the pace's number; in a reply, above the priority and the
+    /// pushes left.
     static let timestampFactor: Int64 = 1 << 16
     /// Of a call's request, above the byte with the pace's number.
     static let requestFactor: Int64 = 1 << 8

@@ -14,9 +14,8 @@ public struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
     public var isRetriable: Bool
     /// Whether the client is unusable, so that it must be replaced.
     public var isFatal: Bool
-    /// Whether Causeway made the error, and not librdkafka or a broker. Then `description` leaves out librdkafka's name of
-    /// the code, which would say nothing more than the reason.
-    public var isFromCauseway = false
+    /// Whether `description` is only the reason, because librdkafka's name of the code would say nothing more.
+    public var describesReasonOnly = false
     /// The partition that the error is about; nil if the error is not about one partition, or if only `reason` names
     /// the partition.
     public var partition: TopicPartition?
@@ -57,7 +56,7 @@ public struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
     /// and there are few names.
     public var name: String { String(cString: rd_kafka_err2name(rd_kafka_resp_err_t(code))) }
 
-    public var description: String { reason.isEmpty ? name : isFromCauseway ? reason : "\(name): \(reason)" }
+    public var description: String { reason.isEmpty ? name : describesReasonOnly ? reason : "\(name): \(reason)" }
 }
 
 extension KafkaError {
@@ -98,7 +97,7 @@ extension KafkaError {
 
     private static func withOwnReason(_ code: rd_kafka_resp_err_t, _ reason: String) -> KafkaError {
         var error = KafkaError(code, reason)
-        error.isFromCauseway = true
+        error.describesReasonOnly = true
         return error
     }
 

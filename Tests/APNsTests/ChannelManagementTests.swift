@@ -141,7 +141,7 @@ import Testing
                     caFile: TestCredentials.files.get().caFile,
                     applicationProtocols: ["h2"]
                 ),
-                timeoutMilliseconds: 6_000
+                timeoutMilliseconds: 12_000
             )
             let result = try await onOwnThread {
                 let exchange = try ManagementExchange(

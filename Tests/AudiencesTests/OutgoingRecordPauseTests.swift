@@ -6,8 +6,8 @@ import Testing
 
 /// If Kafka has not taken a record, the core pauses before it produces further records.
 @Suite struct OutgoingRecordPauseTests {
-    /// While the producer is full, the lane takes no outgoing records. The next delivery report wakes the lane, so no timer
-    /// has to wake it.
+    /// While the producer is full, the lane takes no outgoing records. The next delivery report wakes the lane, so
+    /// no timer has to wake it.
     @Test func `A pause that has ended is not due again while the producer is full`() throws {
         let harness = RoundHarness()
         harness.handOver(1, .update)

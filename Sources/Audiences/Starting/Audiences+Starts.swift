@@ -111,7 +111,8 @@ extension Audiences {
     }
 }
 
-/// The slot of a page and a member of this page, in 32 bits, because the tag of an ``OutgoingAudienceRecord`` has no more.
+/// The slot of a page and a member of this page, in 32 bits, because the tag of an ``OutgoingAudienceRecord`` has
+/// no more.
 struct PageMemberIndex {
     let rawValue: UInt32
 

@@ -161,8 +161,8 @@ final class FanoutRun {
     }
 
     /// Returns `written` if the workers have settled all written registrations. Until then, returns the number that the
-    /// workers have received, at most `written - 1`. The metrics show whether all registrations are settled, but not how
-    /// many.
+    /// workers have received, at most `written - 1`. The metrics show whether all registrations are settled, but
+    /// not how many.
     private func registrationProgress(written: Int) -> Int {
         if deployment.metrics.hasSettled(registrations: written) { return written }
         return min(deployment.metrics.registrationsReceived, written - 1)

@@ -198,8 +198,8 @@ final class ChannelRegister {
         try hashes.isLeased(key(appEnvironment, "create:\(audience)"))
     }
 
-    /// The periodic work that a lease is for. The raw value is in the lease's key, so it must not change: workers of two
-    /// releases would otherwise do the same work at the same time.
+    /// The periodic work that a lease is for. The raw value is in the lease's key, so it must not change: workers
+    /// of two releases would otherwise do the same work at the same time.
     enum PeriodicWork: String {
         case maintenance = "tend"
         case dailyReconciliation = "daily"

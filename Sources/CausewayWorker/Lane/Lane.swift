@@ -187,9 +187,9 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
         reportLag()
     }
 
-    /// Lets the cores decide. The batch ends when all records of the turn are received: newer states have replaced older
-    /// ones by then, so only the newest states begin. The exchanges come last: each passes to one core what the other has
-    /// decided in this turn.
+    /// Lets the cores decide. The batch ends when all records of the turn are received: newer states have replaced
+    /// older ones by then, so only the newest states begin. The exchanges come last: each passes to one core what
+    /// the other has decided in this turn.
     private func decide() {
         delivery.endBatch(now: now)
         delivery.advance(now: now)
@@ -201,7 +201,8 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
     }
 
     /// Carries out the cores' decisions: calls of Redis, then pushes, then records for Kafka. They come after all
-    /// decisions, so that the calls of one turn make as few batches as possible.
+    /// decisions, so that the calls of one turn make as few batches as possible. Records for Kafka also go out while
+    /// many records are taken.
     private func carryOutActions() {
         performStoreCalls()
         performAudienceActivityCalls()

@@ -21,8 +21,8 @@ package struct IndexQueue<Element: BitwiseCopyable>: ~Copyable {
 
     package var isEmpty: Bool { count == 0 }
 
-    /// Inlined. Otherwise the compiler merges the copies for records and for activities into one function, and each call
-    /// has two more instructions.
+    /// Inlined. Otherwise the compiler merges the copies for records and for activities into one function, and each
+    /// call has two more instructions.
     @inline(__always)
     package mutating func append(_ element: Element) {
         precondition(count < limit, "a queue of the core outgrew its limit")

@@ -25,8 +25,8 @@ struct OutageWatch: BitwiseCopyable {
         if waitingSinceMilliseconds == .max { waitingSinceMilliseconds = now.monotonicMilliseconds }
     }
 
-    /// Notes a response that shows that the service works, and ends the wait or begins it again. The caller does not call
-    /// this for an answer about a fault of the service.
+    /// Notes a response that shows that the service works, and ends the wait or begins it again. The caller does
+    /// not call this for an answer about a fault of the service.
     /// - Parameter awaitsMore: whether other calls or pushes still wait.
     mutating func noteResponse(awaitsMore: Bool, now: Moment) {
         waitingSinceMilliseconds = awaitsMore ? now.monotonicMilliseconds : .max

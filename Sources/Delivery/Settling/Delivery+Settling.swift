@@ -56,14 +56,14 @@ extension Delivery {
         deferrals.append(OutgoingRecord(kind: .deferral, record: record))
     }
 
-    /// Returns the next record to produce; nil if there is none now. The record stays first until `outgoingRecordTaken`,
-    /// because the producer may have no room for it.
+    /// Returns the next record to produce; nil if there is none now. The record stays first until
+    /// `outgoingRecordTaken`, because the producer may have no room for it.
     public func nextOutgoingRecord(now: Moment) -> OutgoingRecord? {
         outgoingRecords.next(now: now) ?? deferrals.next(now: now)
     }
 
-    /// Removes the outgoing record that `nextOutgoingRecord` named, because the producer has taken or refused it. After a
-    /// refusal, the shell also calls `outgoingRecordEnded`.
+    /// Removes the outgoing record that `nextOutgoingRecord` named, because the producer has taken or refused it.
+    /// After a refusal, the shell also calls `outgoingRecordEnded`.
     public mutating func outgoingRecordTaken(_ outgoingRecord: OutgoingRecord) {
         if outgoingRecord.kind == .deferral { deferrals.removeFirst() } else { outgoingRecords.removeFirst() }
     }
@@ -71,8 +71,8 @@ extension Delivery {
     /// Prefetches the slot of the record whose delivery report the shell passes to `outgoingRecordEnded` soon.
     public func prefetchRecord(of outgoingRecord: OutgoingRecord) { records.prefetch(outgoingRecord.record) }
 
-    /// Handles the delivery report of an outgoing record: notes that it is acknowledged, queues it again, or gives it up. A
-    /// command that could not be deferred may return to its activity instead.
+    /// Handles the delivery report of an outgoing record: notes that it is acknowledged, queues it again, or gives
+    /// it up. A command that could not be deferred may return to its activity instead.
     public mutating func outgoingRecordEnded(_ outgoingRecord: OutgoingRecord, _ report: ProduceReport, now: Moment) {
         switch report {
         case .acknowledged:

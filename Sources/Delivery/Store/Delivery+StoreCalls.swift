@@ -191,8 +191,8 @@ extension Delivery {
 
 // These properties are inlined. Otherwise each access would copy the whole slot.
 extension RecordSlot {
-    /// Whether Redis may admit the command although it holds a command with an alert: the command has an alert of its own,
-    /// or the lane has already examined the held alert. Otherwise Redis first returns the held alert.
+    /// Whether Redis may admit the command although it holds a command with an alert: the command has an alert of
+    /// its own, or the lane has already examined the held alert. Otherwise Redis first returns the held alert.
     @inline(__always) fileprivate var mayReplaceHeldAlert: Bool { hasAlert || heldAlertStatus != .notReported }
 
     @inline(__always)

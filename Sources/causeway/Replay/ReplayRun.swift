@@ -213,8 +213,8 @@ struct ReplayRun {
         } catch let error as RedisError {
             return "\(error)"
         } catch let error as KafkaError {
-            // librdkafka's errors name no address, so it is added. Causeway's own errors name it if it matters.
-            return error.isFromCauseway ? "\(error)" : "Kafka at \(configuration.kafka.bootstrapServers): \(error)"
+            // An error that is described by its reason only already names the address if it matters.
+            return error.describesReasonOnly ? "\(error)" : "Kafka at \(configuration.kafka.bootstrapServers): \(error)"
         } catch let error as InspectionError {
             return "\(error)"
         }

@@ -3,7 +3,8 @@ import Testbed
 
 /// The sizes and the chances of faults in a run, which the seed determines before the run begins.
 struct SimulationParameters {
-    /// In all kinds but `calm`, pushes, calls and outgoing records may fail. Some runs lack a fault that their kind names.
+    /// In all kinds but `calm`, pushes, calls and outgoing records may fail. Some runs lack a fault that their kind
+    /// names.
     enum Kind: String, CaseIterable, Sendable {
         /// No faults, so the checks expect exact numbers.
         case calm

@@ -3,8 +3,8 @@ import LiveActivity
 import Testing
 
 /// A record is settled only when Kafka has acknowledged its result and Redis its settlement. The core repeats calls and
-/// outgoing records that fail temporarily. A call that Redis refuses for good, or a result or dead letter that is too large
-/// for Kafka, does not keep its offset from settling. (R9)
+/// outgoing records that fail temporarily. A call that Redis refuses for good, or a result or dead letter that is
+/// too large for Kafka, does not keep its offset from settling. (R9)
 @Suite struct SettlingTests {
     @Test func `An accepted command has a result and is settled in Redis`() {
         let core = CoreHarness()
@@ -60,8 +60,8 @@ import Testing
         #expect(core.committableOffset == 1)
     }
 
-    /// While the producer is full, the lane takes no outgoing records. The next delivery report wakes the lane, so the core
-    /// needs no timer.
+    /// While the producer is full, the lane takes no outgoing records. The next delivery report wakes the lane, so
+    /// the core needs no timer.
     @Test func `A pause of outgoing records that has ended is not due again while the producer is full`() {
         let core = CoreHarness()
         core.receive(.update(1))
