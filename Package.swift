@@ -79,8 +79,10 @@ let package = Package(
             name: "ActivityStore",
             dependencies: ["Numbers", "LiveActivity", "Reactor", "Redis"],
             resources: [
-                .embedInCode("Scripts/admit.lua"), .embedInCode("Scripts/settle.lua"),
-                .embedInCode("Scripts/lifetime.lua"),
+                .embedInCode("Scripts/admit.lua"), .embedInCode("Scripts/admit-batches.lua"),
+                .embedInCode("Scripts/admit-activities.lua"), .embedInCode("Scripts/admit-registrations.lua"),
+                .embedInCode("Scripts/admit-devices.lua"),
+                .embedInCode("Scripts/settle.lua"), .embedInCode("Scripts/lifetime.lua"),
                 .embedInCode("Scripts/append.lua"), .embedInCode("Scripts/arrange.lua"),
                 .embedInCode("Scripts/audience.lua"),
             ],

@@ -3,6 +3,16 @@ import Redis
 
 /// Writes arguments of the scripts.
 extension RedisCommandWriter {
+    /// The maximum length of an operation's name. The script `admit` takes a first argument of `CallBatch.callBytesMin`
+    /// bytes or more for a batch.
+    static let operationBytesMax = 24
+
+    /// Writes the name of an operation of a script.
+    mutating func writeArgument(operation name: StaticString) {
+        precondition(name.utf8CodeUnitCount <= Self.operationBytesMax)
+        writeArgument(UnsafeRawBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount))
+    }
+
     mutating func writeArgument(_ bucket: Policy.Bucket) {
         writeArgument(count: StoredBucket.byteCount) {
             $0.writeBytes(StoredBucket.byteCount) { StoredBucket.write(bucket, to: $0) }

@@ -86,16 +86,18 @@ struct RegistrationBatch: ~Copyable {
     }
 
     /// The maximum length of the Redis command that `write` writes, without the given prefix.
-    var commandBytesMax: Int { keys.bytes.count + argumentByteCount + 5 * RedisCommandWriter.argumentOverheadBytes }
+    var commandBytesMax: Int {
+        keys.bytes.count + argumentByteCount + RedisCommandWriter.operationBytesMax
+            + 4 * RedisCommandWriter.argumentOverheadBytes
+    }
 
     /// Writes the Redis command and returns its length.
     func write(prefix: UnsafeRawBufferPointer, to room: UnsafeMutableRawBufferPointer) -> Int {
-        var writer = RedisCommandWriter(room, argumentCount: ScriptPrefixes.argumentCount + 4 + count)
+        var writer = RedisCommandWriter(room, argumentCount: ScriptPrefixes.argumentCount + 3 + count)
         writer.writeVerbatim(prefix)
         writer.writeArgument(number: count)
         writer.writeVerbatim(keys.bytes)
-        writer.writeArgument(letter: UInt8(ascii: "r"))
-        writer.writeEmptyArgument()
+        writer.writeArgument(operation: "registrations")
         writer.writeArgument(UnsafeRawBufferPointer(rebasing: arguments[..<argumentByteCount]))
         return writer.count
     }

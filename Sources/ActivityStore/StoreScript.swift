@@ -16,18 +16,25 @@ public enum StoreScript: Int, Sendable, CaseIterable {
     static let luaSources = allCases.map(\.luaSource)
 
     var luaSource: String {
-        let resource =
-            switch self {
-            case .admit: PackageResources.admit_lua
-            case .settle: PackageResources.settle_lua
-            case .lifetime: PackageResources.lifetime_lua
-            }
-        return Self.luaSource(of: resource, Self.constants)
+        Self.luaSource(of: parts, Self.constants)
     }
 
-    /// Returns a script with its named constants replaced by their values.
-    static func luaSource(of resource: [UInt8], _ constants: [(name: String, value: Int64)]) -> String {
-        constants.reduce(String(decoding: resource, as: UTF8.self)) { source, constant in
+    /// The files that together are the script, in their order. Redis runs one text, and a script cannot load another.
+    var parts: [[UInt8]] {
+        switch self {
+        case .admit:
+            [
+                PackageResources.admit_lua, PackageResources.admit_batches_lua, PackageResources.admit_activities_lua,
+                PackageResources.admit_registrations_lua, PackageResources.admit_devices_lua,
+            ]
+        case .settle: [PackageResources.settle_lua]
+        case .lifetime: [PackageResources.lifetime_lua]
+        }
+    }
+
+    /// Joins the parts of a script, and replaces its named constants by their values.
+    static func luaSource(of parts: [[UInt8]], _ constants: [(name: String, value: Int64)]) -> String {
+        constants.reduce(String(decoding: parts.joined(), as: UTF8.self)) { source, constant in
             source.replacing("@\(constant.name)@", with: String(constant.value))
         }
     }
@@ -63,11 +70,11 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("FROM_COMMAND", Int64(RegistrationSource.command.rawValue)),
         ("FROM_REREADING", Int64(RegistrationSource.reread.rawValue)),
         // Flags in the byte of the token's form.
-        ("FREQUENT", Int64(StoredRecord.Flag.allowsFrequentUpdates)),
-        ("LIMITED", Int64(StoredRecord.Flag.hasThrottle)),
-        ("CLAIMED", Int64(StoredRecord.Flag.hasClaim)),
-        ("STARTED", Int64(StoredRecord.Flag.hasStart)),
-        ("RETIRED", Int64(StoredRecord.Flag.hasRetiredToken)),
+        ("ALLOWS_FREQUENT", Int64(StoredRecord.Flag.allowsFrequentUpdates)),
+        ("HAS_THROTTLE", Int64(StoredRecord.Flag.hasThrottle)),
+        ("HAS_CLAIM", Int64(StoredRecord.Flag.hasClaim)),
+        ("HAS_START", Int64(StoredRecord.Flag.hasStart)),
+        ("HAS_RETIRED_TOKEN", Int64(StoredRecord.Flag.hasRetiredToken)),
         ("RETIRED_BYTES", Int64(StoredRecord.retiredTokenBytes)),
         // States of the newest version.
         ("NO_VERSION", letter("n")), ("WAITING", letter("w")), ("SENDING", letter("a")), ("START_SENDING", letter("b")),
@@ -85,7 +92,8 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("LENGTH_FACTOR", PackedNumber.lengthFactor), ("FORM_FACTOR", PackedNumber.formFactor),
         ("PRIORITY_FIVE", Int64(SentPriority.five.rawValue)), ("PRIORITY_TEN", Int64(SentPriority.ten.rawValue)),
         ("PRIORITY_DEMOTED", Int64(SentPriority.demoted.rawValue)),
-        // Bits of a call in a batch.
+        // A call in a batch: its least length, and its bits.
+        ("CALL_BYTES", Int64(CallBatch.callBytesMin)),
         ("CARRIES_ALERT", Int64(CallBits.carriesAlert)), ("IS_END", Int64(CallBits.isEnd)),
         ("TOKEN_FOLLOWS", Int64(CallBits.tokenFollows)), ("IS_SETTLEMENT", Int64(CallBits.isSettlement)),
         ("ALERT_FOLLOWS", Int64(CallBits.alertFollows)),
@@ -97,7 +105,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         // What a settlement reports; the letter of a refund.
         ("ACCEPTED", Int64(SettlementCode.accepted.rawValue)),
         ("SETTLED_NOT_SHOWN", Int64(SettlementCode.notShown.rawValue)),
-        ("LIMITS", Int64(SettlementCode.throttled.rawValue)),
+        ("THROTTLED", Int64(SettlementCode.throttled.rawValue)),
         ("REFUND", letter("g")),
         // Bits of a call in a batch of registrations.
         ("NAMES_AUDIENCES", Int64(RegistrationBits.namesAudiences)),

@@ -1,8 +1,8 @@
 import LiveActivity
 import Redis
 
-/// Writes the calls as Redis commands. The first argument tells `admit` what to do: one letter names an
-/// operation, and a longer argument is a batch of admissions and settlements.
+/// Writes the calls as Redis commands. The first argument tells `admit` what to do: it is the name of an operation, or
+/// a batch of admissions and settlements, which is longer than any name.
 extension StoreSession {
     typealias Bytes = UnsafeRawBufferPointer
 
@@ -90,46 +90,37 @@ extension StoreSession {
         switch call.operation {
         case .admitStart(let version, let claim, let previousClaim):
             write(.start, call.tag, key, argumentCount: 4, argumentBytes: 88, on: connection) {
-                $0.writeArgument(letter: UInt8(ascii: "s"))
+                $0.writeArgument(operation: "admitStart")
                 $0.writeArgument(version)
                 $0.writeArgument(claim: claim)
                 if let previousClaim { $0.writeArgument(claim: previousClaim) } else { $0.writeEmptyArgument() }
             }
         case .recordStart(let version):
-            write(.recordStart, call.tag, key, argumentCount: 3, argumentBytes: 32, on: connection) {
-                $0.writeArgument(letter: UInt8(ascii: "b"))
-                $0.writeEmptyArgument()
+            write(.recordStart, call.tag, key, argumentCount: 2, argumentBytes: 32, on: connection) {
+                $0.writeArgument(operation: "recordStart")
                 $0.writeArgument(version)
             }
         case .hold(let version, let command, let carriesAlert):
-            write(.hold, call.tag, key, argumentCount: 6, argumentBytes: 64 + command.count, on: connection) {
-                $0.writeArgument(letter: UInt8(ascii: "h"))
-                $0.writeEmptyArgument()
+            write(.hold, call.tag, key, argumentCount: 5, argumentBytes: 64 + command.count, on: connection) {
+                $0.writeArgument(operation: "hold")
                 $0.writeTextArgument(version)
                 $0.writeArgument(command)
                 $0.writeArgument(letter: UInt8(ascii: carriesAlert ? "1" : "0"))
                 $0.writeArgument(version)
             }
         case .unregister(let atMilliseconds):
-            write(.unregister, call.tag, key, argumentCount: 3, argumentBytes: 32, on: connection) {
-                $0.writeArgument(letter: UInt8(ascii: "x"))
-                if call.subject.kind == .device {
-                    $0.writeArgument(letter: UInt8(ascii: "*"))
-                } else {
-                    $0.writeEmptyArgument()
-                }
+            write(.unregister, call.tag, key, argumentCount: 2, argumentBytes: 32, on: connection) {
+                $0.writeArgument(operation: call.subject.kind == .device ? "unregisterDevice" : "unregister")
                 $0.writeArgument(milliseconds: atMilliseconds)
             }
         case .reopen(let version):
-            write(.reopen, call.tag, key, argumentCount: 3, argumentBytes: 32, on: connection) {
-                $0.writeArgument(letter: UInt8(ascii: "o"))
-                $0.writeEmptyArgument()
+            write(.reopen, call.tag, key, argumentCount: 2, argumentBytes: 32, on: connection) {
+                $0.writeArgument(operation: "reopen")
                 $0.writeArgument(version)
             }
         case .confirmDepartures(let atMilliseconds):
-            write(.confirmDepartures, call.tag, key, argumentCount: 3, argumentBytes: 32, on: connection) {
-                $0.writeArgument(letter: UInt8(ascii: "c"))
-                $0.writeArgument(letter: UInt8(ascii: "*"))
+            write(.confirmDepartures, call.tag, key, argumentCount: 2, argumentBytes: 32, on: connection) {
+                $0.writeArgument(operation: "confirmDeviceDepartures")
                 $0.writeArgument(binaryMilliseconds: atMilliseconds)
             }
         default:
@@ -143,7 +134,7 @@ extension StoreSession {
             let count = registration == nil ? 3 : 5
             let bytes = 64 + type.count + StoredBucket.byteCount + TokenText.bytesMax
             write(.takeStartToken, call.tag, key, argumentCount: count, argumentBytes: bytes, on: connection) {
-                $0.writeArgument(letter: UInt8(ascii: "a"))
+                $0.writeArgument(operation: "takeStartToken")
                 $0.writeArgument(attributesType: type)
                 $0.writeArgument(startBudget)
                 if let registration { $0.writeDeviceTokenArguments(registration) }
@@ -151,7 +142,7 @@ extension StoreSession {
         case .holdStart(let start, let command):
             let bytes = 64 + start.byteCount + command.count
             write(.hold, call.tag, key, argumentCount: 6, argumentBytes: bytes, on: connection) {
-                $0.writeArgument(letter: UInt8(ascii: "h"))
+                $0.writeArgument(operation: "holdStart")
                 $0.writeArgument(attributesType: start.attributesType)
                 $0.writeTextArgument(start.version)
                 $0.writeArgument(command)
@@ -170,7 +161,7 @@ extension StoreSession {
                 argumentBytes: bytes,
                 on: connection
             ) {
-                $0.writeArgument(letter: UInt8(ascii: "r"))
+                $0.writeArgument(operation: "registerDevice")
                 $0.writeArgument(attributesType: type)
                 $0.writeDeviceTokenArguments(registration)
                 if let previousStart { $0.writeTextArgument(previousStart.version) } else { $0.writeEmptyArgument() }
@@ -201,7 +192,8 @@ extension StoreSession {
     ///
     /// - Parameters:
     ///   - argumentCount: the number of arguments without the key.
-    ///   - argumentBytes: the maximum length of all arguments together, without the bytes that RESP adds to each.
+    ///   - argumentBytes: the maximum length of all arguments together, without the operation's name, and without the
+    ///     bytes that RESP adds to each.
     func write(
         _ kind: StoreCallKind,
         _ tag: UInt64,
@@ -213,7 +205,8 @@ extension StoreSession {
         _ arguments: (inout RedisCommandWriter) -> Void
     ) {
         flush(on: connection)
-        let overhead = RedisCommandWriter.argumentOverheadBytes * (argumentCount + 3)
+        let overhead =
+            RedisCommandWriter.argumentOverheadBytes * (argumentCount + 3) + RedisCommandWriter.operationBytesMax
         let prefix = connection.scriptPrefixes[script.rawValue]
         connection.write(callCount: 0, bytesMax: ScriptPrefixes.bytesPerPrefix + key.count + argumentBytes + overhead) {
             room in

@@ -40,9 +40,9 @@ extension StoreSession {
         _ activityKey: Bytes,
         on connection: RedisConnection
     ) {
-        func writeEvent(_ letter: Unicode.Scalar, atMilliseconds: Int64, lifetimeMilliseconds: Int64) {
+        func writeEvent(_ operation: StaticString, atMilliseconds: Int64, lifetimeMilliseconds: Int64) {
             writeLifetimeEvent(
-                UInt8(ascii: letter),
+                operation,
                 tag,
                 timetableKey,
                 activityKey,
@@ -52,9 +52,9 @@ extension StoreSession {
                 on: connection
             )
         }
-        func writeEnd(_ letter: Unicode.Scalar, beganMilliseconds: Int64, restartMilliseconds: Int64 = 0) {
+        func writeEnd(_ operation: StaticString, beganMilliseconds: Int64, restartMilliseconds: Int64 = 0) {
             writeLifetimeEnd(
-                UInt8(ascii: letter),
+                operation,
                 tag,
                 timetableKey,
                 activityKey,
@@ -67,23 +67,23 @@ extension StoreSession {
         case .removed:
             let bytes = 64 + activityKey.count
             writeLifetimeCall(tag, timetableKey, argumentCount: 2, argumentBytes: bytes, on: connection) {
-                $0.writeArgument(letter: UInt8(ascii: "o"))
+                $0.writeArgument(operation: "removed")
                 $0.writeArgument(activityKey)
             }
         case .began(let atMilliseconds, let lifetimeMilliseconds):
-            writeEvent("b", atMilliseconds: atMilliseconds, lifetimeMilliseconds: lifetimeMilliseconds)
+            writeEvent("began", atMilliseconds: atMilliseconds, lifetimeMilliseconds: lifetimeMilliseconds)
         case .alive(let atMilliseconds, let lifetimeMilliseconds):
-            writeEvent("a", atMilliseconds: atMilliseconds, lifetimeMilliseconds: lifetimeMilliseconds)
-        case .updatedAfterEnd: writeEvent("m", atMilliseconds: 0, lifetimeMilliseconds: 0)
+            writeEvent("alive", atMilliseconds: atMilliseconds, lifetimeMilliseconds: lifetimeMilliseconds)
+        case .updatedAfterEnd: writeEvent("updatedAfterEnd", atMilliseconds: 0, lifetimeMilliseconds: 0)
         case .ended(let beganMilliseconds, let restartMilliseconds):
-            writeEnd("e", beganMilliseconds: beganMilliseconds, restartMilliseconds: restartMilliseconds)
-        case .endedByAnother(let beganMilliseconds): writeEnd("x", beganMilliseconds: beganMilliseconds)
+            writeEnd("ended", beganMilliseconds: beganMilliseconds, restartMilliseconds: restartMilliseconds)
+        case .endedByAnother(let beganMilliseconds): writeEnd("endedByAnother", beganMilliseconds: beganMilliseconds)
         }
     }
 
     /// Writes an operation on the life that began at `beganMilliseconds`.
     private func writeLifetimeEnd(
-        _ letter: UInt8,
+        _ operation: StaticString,
         _ tag: UInt64,
         _ timetableKey: Bytes,
         _ activityKey: Bytes,
@@ -94,7 +94,7 @@ extension StoreSession {
         let bytes = 96 + activityKey.count
         let count = restartMilliseconds > 0 ? 4 : 3
         writeLifetimeCall(tag, timetableKey, argumentCount: count, argumentBytes: bytes, on: connection) {
-            $0.writeArgument(letter: letter)
+            $0.writeArgument(operation: operation)
             $0.writeArgument(activityKey)
             $0.writeArgument(milliseconds: beganMilliseconds)
             if restartMilliseconds > 0 { $0.writeArgument(milliseconds: restartMilliseconds) }
@@ -113,7 +113,7 @@ extension StoreSession {
         let bytes = 160 + activityKey.count
         let count = stateVersion == nil ? 4 : 5
         writeLifetimeCall(tag, timetableKey, argumentCount: count, argumentBytes: bytes, on: connection) {
-            $0.writeArgument(letter: UInt8(ascii: "c"))
+            $0.writeArgument(operation: "check")
             $0.writeArgument(activityKey)
             $0.writeArgument(milliseconds: beganMilliseconds)
             $0.writeArgument(milliseconds: leaseMilliseconds)
@@ -122,7 +122,7 @@ extension StoreSession {
     }
 
     private func writeLifetimeEvent(
-        _ letter: UInt8,
+        _ operation: StaticString,
         _ tag: UInt64,
         _ timetableKey: Bytes,
         _ activityKey: Bytes,
@@ -134,7 +134,7 @@ extension StoreSession {
         let bytes = 192 + activityKey.count + (keptCommand?.record.count ?? 0)
         let count = keptCommand == nil ? 4 : 7
         writeLifetimeCall(tag, timetableKey, argumentCount: count, argumentBytes: bytes, on: connection) {
-            $0.writeArgument(letter: letter)
+            $0.writeArgument(operation: operation)
             $0.writeArgument(activityKey)
             $0.writeArgument(milliseconds: atMilliseconds)
             $0.writeArgument(milliseconds: lifetimeMilliseconds)

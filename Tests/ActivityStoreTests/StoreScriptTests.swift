@@ -9,8 +9,7 @@ import Testing
     }
 
     @Test func `Every constant is used by a script, once named`() {
-        let resources = [PackageResources.admit_lua, PackageResources.settle_lua, PackageResources.lifetime_lua]
-            .map { String(decoding: $0, as: UTF8.self) }
+        let resources = StoreScript.allCases.flatMap(\.parts).map { String(decoding: $0, as: UTF8.self) }
         for constant in StoreScript.constants {
             #expect(resources.contains { $0.contains("@\(constant.name)@") }, "\(constant.name)")
         }

@@ -20,7 +20,7 @@ enum AudienceScript: Int, CaseIterable {
             case .arrange: PackageResources.arrange_lua
             case .audience: PackageResources.audience_lua
             }
-        return StoreScript.luaSource(of: resource, Self.constants)
+        return StoreScript.luaSource(of: [resource], Self.constants)
     }
 
     private static let constants: [(name: String, value: Int64)] = [

@@ -177,7 +177,8 @@ final class AudienceSession: RedisSession {
         write(
             AudienceSessionCall(tag: call.tag, kind: kind),
             argumentCount: ScriptPrefixes.argumentCount + 2 + argumentCount,
-            bytesMax: ScriptPrefixes.bytesPerPrefix + key.count + argumentBytesMax,
+            bytesMax: ScriptPrefixes.bytesPerPrefix + key.count + RedisCommandWriter.operationBytesMax
+                + argumentBytesMax,
             on: connection
         ) { writer in
             writer.writeVerbatim(connection.scriptPrefixes[AudienceScript.audience.rawValue])

@@ -54,7 +54,10 @@ struct CheckpointBatch: ~Copyable {
     }
 
     /// The maximum length of the Redis command, without the part that names the script.
-    var commandBytesMax: Int { keyByteCount + argumentByteCount + 4 * RedisCommandWriter.argumentOverheadBytes }
+    var commandBytesMax: Int {
+        keyByteCount + argumentByteCount + RedisCommandWriter.operationBytesMax
+            + 4 * RedisCommandWriter.argumentOverheadBytes
+    }
 
     /// The number of the Redis command's arguments, without the part that names the script.
     var argumentCount: Int { 3 + 3 * count }
@@ -62,7 +65,7 @@ struct CheckpointBatch: ~Copyable {
     func write(to writer: inout RedisCommandWriter) {
         writer.writeArgument(letter: UInt8(ascii: "1"))
         writer.writeArgument(UnsafeRawBufferPointer(rebasing: key[..<keyByteCount]))
-        writer.writeArgument(letter: UInt8(ascii: "p"))
+        writer.writeArgument(operation: "checkpoint")
         writer.writeVerbatim(UnsafeRawBufferPointer(rebasing: arguments[..<argumentByteCount]))
     }
 

@@ -3,7 +3,7 @@ import Redis
 
 /// The sizes of the calls of the script `audience`.
 extension AudienceCall<UnsafeRawBufferPointer>.Operation {
-    /// The call's kind, the number of arguments including the operation's letter, and the maximum length of all
+    /// The call's kind, the number of arguments including the operation's name, and the maximum length of all other
     /// arguments together, in bytes.
     var recordCallLayout: (kind: AudienceCallKind, argumentCount: Int, argumentBytesMax: Int) {
         switch self {
@@ -22,19 +22,19 @@ extension RedisCommandWriter {
     mutating func writeRecordArguments(_ operation: AudienceCall<UnsafeRawBufferPointer>.Operation) {
         switch operation {
         case .admit(let admission):
-            writeArgument(letter: UInt8(ascii: "a"))
+            writeArgument(operation: "admit")
             writeArguments(admission)
         case .settle(let version):
-            writeArgument(letter: UInt8(ascii: "s"))
+            writeArgument(operation: "settle")
             writeArgument(count: StoredVersion.byteCount) { $0.writeStoredVersion(version) }
         case .newest:
-            writeArgument(letter: UInt8(ascii: "n"))
+            writeArgument(operation: "newest")
         case .claim(let range, let claim):
-            writeArgument(letter: UInt8(ascii: "c"))
+            writeArgument(operation: "claim")
             writeArgument(range)
             writeArgument(number: claim, bytes: 8)
         case .finishRange(let range, let version, let counts, let times):
-            writeArgument(letter: UInt8(ascii: "f"))
+            writeArgument(operation: "finish")
             writeArgument(count: StoredVersion.byteCount + 2) {
                 $0.writeStoredVersion(version)
                 $0.writeNumber(UInt64(range.rangeCount), bytes: 2)
@@ -42,7 +42,7 @@ extension RedisCommandWriter {
             writeArgument(number: UInt64(range.index), bytes: 2)
             writeArgument(count: StoredCounts.byteCount) { $0.writeCounts(counts, times) }
         case .finishBroadcast(let part, let version, let outcome, let times):
-            writeArgument(letter: UInt8(ascii: "f"))
+            writeArgument(operation: "finish")
             writeArgument(count: StoredVersion.byteCount + 2) {
                 $0.writeStoredVersion(version)
                 $0.writeNumber(UInt64(part.rangeCount), bytes: 2)

@@ -1,5 +1,5 @@
 -- The script `audience`: decides about commands to an audience, and keeps the progress of their versions through the
--- ranges. KEYS[1] is the audience's record, a hash. ARGV[1] is the operation, a letter. An audience causes few calls
+-- ranges. KEYS[1] is the audience's record, a hash. ARGV[1] is the operation. An audience causes few calls
 -- in comparison with its pushes, so this script is written for reading, not for speed.
 --
 -- | field | meaning |
@@ -104,7 +104,7 @@ local function sendReply(admitted, production, sandbox)
   return reply
 end
 
-if operation == 'a' then
+if operation == 'admit' then
   local version, digest, asks, wantedRanges, pace = ARGV[2], ARGV[3], ARGV[4] + 0, ARGV[5] + 0, ARGV[6]
   local body, expiration = ARGV[7], ARGV[8]
   local isEnd, isStart, isHigh, mayUseReserve = asks % 2 == 1, asks % 4 >= 2, asks % 8 >= 4, asks >= 8
@@ -200,12 +200,12 @@ if operation == 'a' then
   return sendReply(a, production, sandbox)
 end
 
-if operation == 's' then
+if operation == 'settle' then
   if call('HGET', key, 'n') == ARGV[2] .. 'a' then storeFields('n', ARGV[2] .. 's') end
   return 'settled'
 end
 
-if operation == 'n' then
+if operation == 'newest' then
   local a, b = unpack(call('HMGET', key, 'a', 'b'))
   if not a then return 'unknown' end
   local version, _, flags, timestamp, _, _, _, admittedAt, expiration = read(ADMITTED, a)
@@ -214,14 +214,14 @@ if operation == 'n' then
   return {'send', version, timestamp, expiration, flags % 2, b}
 end
 
-if operation == 'c' then
+if operation == 'claim' then
   local range, claim = ARGV[2], ARGV[3]
   local progress = call('HGET', key, 'p' .. range) or ''
   storeFields('c' .. range, claim)
   return {'progress', newestAdmitted(), progress}
 end
 
-if operation == 'p' then
+if operation == 'checkpoint' then
   -- Records checkpoints. The arguments are a range, a claim and a text for each checkpoint. The reply has the
   -- newest admitted version, and a number for each checkpoint:
   --     0    the range has another claim: another worker's, or an older one after a failover
@@ -239,7 +239,7 @@ if operation == 'p' then
   return replies
 end
 
-if operation == 'f' then
+if operation == 'finish' then
   local fanOut, index, counts = ARGV[2], ARGV[3], ARGV[4]
   local list = call('HGET', key, 'l') or ''
   local fanOutAt = positionOfFanOut(list, fanOut)

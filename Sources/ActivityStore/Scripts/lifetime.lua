@@ -8,13 +8,19 @@
 -- workers have claimed the activity since then. If the policy restarts the activity, two more hashes have commands:
 -- its newest start (`*` at the end of the key), and its newest update (`=`), whose state the new start shows. Each
 -- command comes after its version. ARGV[1] is the operation, ARGV[2] the activity's key. No operation
--- but `c` reads the clock, so the others have the same effect if they are repeated after hours.
+-- but `check` reads the clock, so the others have the same effect if they are repeated after hours.
 --
--- The operations: `b` a start began a life; `a` the activity was seen alive; `m` an update came after the end, and is
--- kept if the timetable still has the activity; `e` the end that a worker's LifetimeKeeper made was accepted, failed
--- or expired, or no new start can be made; `x` another end was admitted; `o` the life has ended, or the policy no
--- longer limits it; `c` asks whether the life continues. The reply to `c` is `retry` if the life continues, otherwise
--- `superseded`. The reply to all others is `settled`.
+-- | operation | meaning |
+-- | --- | --- |
+-- | began | a start began a life |
+-- | alive | the activity was seen alive |
+-- | updatedAfterEnd | an update came after the end, and is kept if the timetable still has the activity |
+-- | ended | the end that a worker's LifetimeKeeper made was accepted, failed or expired, or no new start can be made |
+-- | endedByAnother | another end was admitted |
+-- | removed | the life has ended, or the policy no longer limits it |
+-- | check | does the life continue? The reply is `retry` if so, otherwise `superseded` |
+--
+-- The reply to all operations but `check` is `settled`.
 
 local call = redis.call
 local timetable, lives = KEYS[1], KEYS[1] .. '+'
@@ -27,7 +33,7 @@ if storedLife then lifeKind, beganAt, claimCount = string.match(storedLife, '^(%
 -- activity by ARGV[4] or a multiple of it: the command that ends or restarts the activity is worked on now, or will
 -- be read again from the deferred topic. For a new start, ARGV[5] is the version of the state that it shows. If a newer
 -- state has come since this start was made, the reply is `superseded`, and another start is due at once.
-if operation == 'c' then
+if operation == 'check' then
   if beganAt ~= at then return 'superseded' end
   local shownUpdate = ARGV[5] and call('HGET', timetable .. '=', activity)
   if shownUpdate and string.sub(shownUpdate, 1, #ARGV[5]) > ARGV[5] then
@@ -58,19 +64,19 @@ local function removeLife()
   removeCommands()
 end
 
-if operation == 'o' then
+if operation == 'removed' then
   if storedLife then removeLife() end
   return 'settled'
 end
 
 -- Redis admitted another end of the activity, whose settlement will report the end of the life. After some claims
 -- the other end seems to be lost, and the script removes the life here.
-if operation == 'x' then
+if operation == 'endedByAnother' then
   if beganAt == at and claimCount + 0 >= @CLAIMS_MAX@ then removeLife() end
   return 'settled'
 end
 
-if operation == 'e' then
+if operation == 'ended' then
   if beganAt ~= at then return 'settled' end
   if ARGV[4] and call('HEXISTS', timetable .. '*', activity) == 1 then
     at = ARGV[4]
@@ -85,20 +91,21 @@ local commandSuffix, version, command = ARGV[5], ARGV[6], ARGV[7]
 local commandsKey = commandSuffix and timetable .. commandSuffix
 local storedCommand = commandSuffix and call('HGET', commandsKey, activity)
 
-if operation ~= 'm' then
+if operation ~= 'updatedAfterEnd' then
+  local isStart = operation == 'began'
   -- The time of a start is exact, so the script stores the latest start. Without a start, it stores the earliest
   -- time at which the activity was alive. So the order of the records does not matter when workers read them
   -- again after the server lost data. If the activity waits for a new start, only a start changes this.
-  local isKnown = lifeKind == 'b' and (operation == 'a' or at + 0 <= beganAt + 0)
-    or operation == 'a' and (lifeKind == 'r' or lifeKind == 'a' and at + 0 >= beganAt + 0)
+  local isKnown = lifeKind == 'b' and (not isStart or at + 0 <= beganAt + 0)
+    or not isStart and (lifeKind == 'r' or lifeKind == 'a' and at + 0 >= beganAt + 0)
   if not isKnown then
     -- If this is the new start for which the activity waits, the stored commands stay. Any other start begins a
     -- life without them.
-    if operation == 'b' and not (lifeKind == 'r' and beganAt == at) then
+    if isStart and not (lifeKind == 'r' and beganAt == at) then
       removeCommands()
       storedCommand = nil
     end
-    storeLife(operation, at + ARGV[4])
+    storeLife(isStart and 'b' or 'a', at + ARGV[4])
     storedLife = true
   end
 end

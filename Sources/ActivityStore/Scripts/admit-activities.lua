@@ -1,0 +1,302 @@
+-- This file is a part of the script `admit` (admit.lua): operations on one activity, and functions for these operations
+-- and for the files after this one. Headings begin with `-- #`: reading the value; starts; starts that are read again;
+-- holds; registrations; unregistrations; confirmations; `reopen`. Registrations and confirmations come in batches
+-- (admit-registrations.lua), all others alone.
+--
+-- Starts. A start may be sent only once, but a worker asks again if the reply was lost. The claim identifies the
+-- one record of the start that may be sent. A worker asks again with a claim only while APNs has processed no push
+-- of this record. So the script repeats the verdict and the timestamp, and changes nothing. A record that was
+-- deferred has a new claim and names its previous one. The first such record that names the stored claim replaces
+-- it. Every other record of the start gets `unknown` or, once the start is settled, `duplicate`, and changes
+-- nothing. A settlement as `unknown` keeps the claim, because a worker may still be about to send the record that
+-- has the claim. The script refuses to repeat a verdict in two cases only: an end has come since, or the activity
+-- has a token, and the start is settled or is not the newest version. In the second case the activity lives without
+-- this push.
+--
+-- Starts that are read again. After a loss of data, records that were settled are read again. A start among them is
+-- not sent again, but the script must know its version. Otherwise an end of the activity's earlier life that is read
+-- again would end the new life, and every update of the new life would be `ended`. The claim of such a start is zeros.
+-- Another record of the same start may still be held or wait in the deferred topic. It may get `send`, as if the start
+-- were new.
+
+local operation = ARGV[1]
+local isBatch = operation == 'registrations'
+if not isBatch then call = redis.call end
+local key = KEYS[1]
+local DEVICE_LIFETIME = @DEVICE_LIFETIME_MILLISECONDS@
+local HELD_STARTS_MAX = @HELD_STARTS_MAX@
+local TIMESTAMP_MAX, TIME_MAX = @TIMESTAMP_MAX@, @TIME_MAX@
+-- The total length of the held commands that belong to the replies of this batch so far, including the commands
+-- for which there was no room.
+local heldBytes = 0
+
+-- Returns the digests of `list` that `other` does not have.
+local function without(list, other)
+  local kept = ''
+  for at = 1, #list, 8 do
+    local digest, isThere = sub(list, at, at + 7), false
+    for place = 1, #other, 8 do isThere = isThere or sub(other, place, place + 7) == digest end
+    if not isThere then kept = kept .. digest end
+  end
+  return kept
+end
+
+local function serverTime()
+  local time = call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000), time[1] + 0
+end
+
+local function digits(milliseconds)
+  return string.format('%013.0f', math.min(math.max(milliseconds, 0), TIME_MAX))
+end
+
+local function write(changes, lifetime)
+  call('HSET', key, unpack(changes))
+  call('PEXPIRE', key, lifetime)
+end
+
+-- Whether the version at the beginning of `left` is newer than the version at the beginning of `right`. The script
+-- compares them as three numbers, because their bytes are little-endian, and because Lua compares strings by the
+-- locale. A number of Lua is exact up to 53 bits, so the eight bytes of the sequence are two numbers.
+local function isNewer(left, right)
+  local timestamp, low, high = read('<I5I4I4', left)
+  local rightTimestamp, rightLow, rightHigh = read('<I5I4I4', right)
+  if timestamp ~= rightTimestamp then return timestamp > rightTimestamp end
+  return high > rightHigh or high == rightHigh and low > rightLow
+end
+
+-- Returns the lower-case letter of a state's byte, whether the newest version is an end, and the difference
+-- between the byte and the letter. To change the state but keep the other bits of the byte, the script adds this
+-- difference to another letter.
+local function splitState(state)
+  local letter = state % @HAS_DRAWN@
+  if letter < @OWN_TIMESTAMP@ then letter = letter + @OWN_TIMESTAMP@ end
+  local ended = letter < @SENDING@
+  if ended then letter = letter + @UPPER_CASE@ end
+  return letter, ended, state - letter
+end
+
+-- # An activity: reading the value
+-- Performs an operation on an activity with this value, and returns the reply. `at` and the parameters after it
+-- are those of a registration; `at` is also the time of a confirmation.
+local function perform(operation, key, value, at, newForm, newToken, after, frequentUpdates, source, list)
+  if #value < @RECORD_BYTES@ then return MALFORMED end
+  local lifeEnd, length, kind = read('<I4I2B', value)
+  local stateByte, newest, registeredAt = byte(value, @STATE@), sub(value, @VERSION@, @FULL_AT@ - 1), read('<I6', value, @REGISTERED_AT@)
+  local last = read('<I5', value, stateByte % @HAS_DRAWN@ < @OWN_TIMESTAMP@ and @ASSIGNED@ or @VERSION@)
+  local state, ended, kept = splitState(stateByte)
+  local form, frequent = kind % @ALLOWS_FREQUENT@, kind % @HAS_THROTTLE@ - kind % @ALLOWS_FREQUENT@
+  local acceptedLength, retired, audiences, leftAudiences = 0, '', '', ''
+  if length >= @ACCEPTED_ALERT@ then length, acceptedLength = length - @ACCEPTED_ALERT@, @VERSION_BYTES@ end
+  local isMember = length >= @AUDIENCES@
+  if isMember then length = length - @AUDIENCES@ end
+  local acceptedAt = @TOKEN@ + length
+  local acceptedEnd = acceptedAt + acceptedLength
+  local throttleAt = acceptedEnd
+  if isMember then
+    local members, leavers = byte(value, acceptedEnd, acceptedEnd + 1)
+    if not leavers then return MALFORMED end
+    throttleAt = acceptedEnd + 2 + 8 * (members + leavers)
+    audiences = sub(value, acceptedEnd + 2, acceptedEnd + 1 + 8 * members)
+    leftAudiences = sub(value, throttleAt - 8 * leavers, throttleAt - 1)
+  end
+  if kind >= @HAS_RETIRED_TOKEN@ then
+    retired = sub(value, throttleAt, throttleAt + @RETIRED_BYTES@ - 1)
+    throttleAt, kind = throttleAt + @RETIRED_BYTES@, kind - @HAS_RETIRED_TOKEN@
+  end
+  local startAt = kind % @HAS_CLAIM@ >= @HAS_THROTTLE@ and throttleAt + 7 or throttleAt
+  local heldAt = startAt
+  if kind >= @HAS_START@ then heldAt = startAt + (kind % @HAS_START@ >= @HAS_CLAIM@ and 27 or 13) end
+  local token, acceptedAlert = sub(value, @TOKEN@, acceptedAt - 1), sub(value, acceptedAt, acceptedEnd - 1)
+  local throttle = sub(value, throttleAt, startAt - 1)
+  local start, held = sub(value, startAt, heldAt - 1), sub(value, heldAt)
+  local holds = state >= @HELD@ and (state <= @SENDING_HELD_ALERT@ or state >= @WAITING_OLDER_ALERT@)
+  local behind = #value + 1 - heldAt
+  if kind % @HAS_START@ >= @HAS_CLAIM@ and kind < @HAS_START@ or (holds and behind <= 30) or (not holds and behind ~= 0)
+  then
+    return MALFORMED
+  end
+
+  -- Writes the whole value. `middle` is bytes 8 to 44 of the record.
+  local function store(middle)
+    local flags = form + frequent + (throttle ~= '' and @HAS_THROTTLE@ or 0) + (start ~= '' and @HAS_START@ or 0)
+      + (#start > 13 and @HAS_CLAIM@ or 0) + (retired ~= '' and @HAS_RETIRED_TOKEN@ or 0)
+    local follow, lists = acceptedAlert ~= '' and @ACCEPTED_ALERT@ or 0, ''
+    if audiences ~= '' or leftAudiences ~= '' then
+      follow, lists = follow + @AUDIENCES@, char(#audiences / 8, #leftAudiences / 8) .. audiences .. leftAudiences
+    end
+    local value = pack('<I4I2B', lifeEnd, #token + follow, flags) .. middle
+      .. pack('<I6', registeredAt) .. token .. acceptedAlert .. lists .. retired .. throttle .. start .. held
+    return call('SET', key, value, 'PX', ACTIVITY_LIFETIME)
+  end
+
+  -- Returns the part of a reply that names the audiences that were left.
+  local function leaves() return leftAudiences == '' and '' or '=' .. pack('<I6', registeredAt) .. leftAudiences end
+
+  -- # An activity: starts
+  if operation == 'admitStart' then
+    local version, claim, previousClaim = ARGV[2], ARGV[3], ARGV[4]
+    local isRecordedAgain = sub(start, 1, 14) == version .. char(@START_RECORDED_AGAIN@)
+    if start ~= '' and not isRecordedAgain then
+      if sub(start, 1, 13) == version then
+        local claimed = sub(start, 20)
+        if claimed ~= claim and (claimed == '' or claimed ~= previousClaim) then
+          return byte(start, 14) == @SENDING@ and 'unknown' or 'duplicate'
+        end
+        -- In state `b` the start is the newest version, and APNs has not processed it yet. So a token that
+        -- has registered since belongs to the activity's previous life, and the start may still be sent.
+        if ended or state ~= @START_SENDING@ and form > 0 then return 'superseded' end
+        if claimed ~= claim then
+          start = sub(start, 1, 19) .. claim
+          store(sub(value, @DIGEST@, @REGISTERED_AT@ - 1))
+        end
+        return 'send' .. sub(start, 15, 19)
+      end
+      if isNewer(start, version) then return 'superseded' end
+    end
+    local timestamp, letter = read('<I5', version), @START_SENDING@
+    if state ~= @NO_VERSION@ and not isNewer(version, newest) and not (isRecordedAgain and newest == version and not ended) then
+      letter = state
+      if not ended and newest == version and (state == @SETTLED@ or state == @NOT_SHOWN@) then return 'duplicate' end
+      if ended or form > 0 or last > timestamp or last == timestamp and not isRecordedAgain then return 'superseded' end
+    else
+      newest, form, token, acceptedAlert, held = version, 0, '', '', ''
+    end
+    local now, seconds = serverTime()
+    local assignedTimestamp = timestamp <= last and math.min(last + 1, TIMESTAMP_MAX) or timestamp
+    if assignedTimestamp ~= read('<I5', newest) then letter = letter - @OWN_TIMESTAMP@ end
+    local assigned = pack('<I5', assignedTimestamp)
+    frequent, throttle, start, lifeEnd = 0, '', version .. 'a' .. assigned .. claim, seconds + UPDATES_SECONDS
+    store(pack('<I6BI6', 0, letter, now) .. newest .. pack('<I6', 0) .. assigned)
+    return 'send' .. assigned
+  end
+
+  -- # An activity: starts that are read again
+  if operation == 'recordStart' then
+    local version = ARGV[2]
+    if start ~= '' and not isNewer(version, start) then return 'settled' end
+    if lifeEnd == 0 then
+      local _, seconds = serverTime()
+      lifeEnd = seconds + UPDATES_SECONDS
+    end
+    local timestamp, middle = read('<I5', version), sub(value, @DIGEST@, @REGISTERED_AT@ - 1)
+    if state == @NO_VERSION@ or isNewer(version, newest) then
+      -- The start may never have been sent, so it must not drop an older command that is held for a token.
+      if held ~= '' then return 'settled' end
+      local letter = @SETTLED@
+      if last > timestamp then letter = letter - @OWN_TIMESTAMP@ else last = timestamp end
+      middle = pack('<I6B', 0, letter) .. sub(value, @STATE@ + 1, @VERSION@ - 1) .. version
+        .. sub(value, @FULL_AT@, @ASSIGNED@ - 1) .. pack('<I5', last)
+    end
+    start = version .. char(@START_RECORDED_AGAIN@) .. pack('<I5', last) .. ('\0'):rep(8)
+    store(middle)
+    return 'settled'
+  end
+
+  -- # An activity: holds
+  if operation == 'hold' then
+    if state == @NO_VERSION@ or newest ~= ARGV[5] then return 'superseded' end
+    if state == @SETTLED@ or state == @NOT_SHOWN@ then return 'duplicate' end
+    if form > 0 then return 'retry' end
+    held = ARGV[2] .. ARGV[3]
+    store(sub(value, @DIGEST@, @STATE@ - 1) .. char((ARGV[4] == '1' and @HELD_ALERT@ or @HELD@) + kept)
+      .. sub(value, @STATE@ + 1, @REGISTERED_AT@ - 1))
+    return 'held'
+  end
+
+  -- # An activity: registrations
+  if operation == 'register' then
+    if source == @FROM_COMMAND@ then
+      -- The token came with a command. If Redis already has this token, the token keeps its registration
+      -- time. If this is the last token that was retired, the script refuses it.
+      if form == newForm and token == newToken then
+        at = registeredAt
+      elseif retired ~= '' and sub(redis.sha1hex(newToken .. char(newForm)), 1, @RETIRED_BYTES@) == retired then
+        return 'stale'
+      end
+    end
+    if at < registeredAt then return 'stale' .. (list and leaves() or '') end
+    -- Redis already has another token, or an unregistration, with the time of this registration. It stays, because
+    -- this registration may be the older one. Registrations that name audiences, and tokens from commands, replace it.
+    -- Time 0 means that no registration has come yet.
+    if at == registeredAt and at > 0 and not list and source ~= @FROM_COMMAND@ and (form ~= newForm or token ~= newToken) then
+      return 'stale'
+    end
+    local shown = sub(value, @DIGEST@, @STATE@ - 1)
+    local reply, letter = 'registered', state
+    if list then
+      local gone = without(leftAudiences, list) .. without(audiences, list)
+      if #gone > 8 * @LEAVES_MAX@ then return 'full' end
+      -- A push to an audience may have replaced the shown state, so the script no longer knows the state.
+      if list ~= '' or audiences ~= '' or leftAudiences ~= '' then shown = '\0\0\0\0\0\0' end
+      if list ~= '' and without(list, audiences) == '' then reply = 'registered+' end
+      audiences, leftAudiences = list, gone
+    end
+    if held ~= '' and state <= @SENDING_HELD_ALERT@ then
+      if sub(held, 1, 30) > after then
+        if not list or leftAudiences == '' then
+          heldBytes = heldBytes + #held
+          if heldBytes > @REPLY_STRING_BYTES_MAX@ and heldBytes > #held then
+            return 'full'
+          end
+          reply = reply .. held
+        end
+      else
+        held, letter = '', state <= @HELD_ALERT@ and @SETTLED@ or @SENDING@
+      end
+    end
+    local behind = sub(value, @STATE@ + 1, @REGISTERED_AT@ - 1)
+    if lifeEnd == 0 or source == @FROM_REREADING@ then
+      local _, seconds = serverTime()
+      if lifeEnd == 0 then lifeEnd = seconds + UPDATES_SECONDS end
+      -- Pushes from before the loss of data may have had timestamps above those of their commands, and phones
+      -- ignore lower timestamps. So the next timestamp is above the present second.
+      if source == @FROM_REREADING@ and seconds > last then
+        if stateByte % @HAS_DRAWN@ >= @OWN_TIMESTAMP@ then kept = kept - @OWN_TIMESTAMP@ end
+        behind = sub(value, @STATE@ + 1, @ASSIGNED@ - 1) .. pack('<I5', seconds)
+      end
+    end
+    form, token, registeredAt = newForm, newToken, at
+    if frequentUpdates then frequent = frequentUpdates end
+    local written = store(shown .. char(letter + kept) .. behind)
+    if written.err then return written end
+    return list and leftAudiences ~= '' and reply .. leaves() or reply
+  end
+
+  -- # An activity: unregistrations
+  if operation == 'unregister' then
+    local at = ARGV[2] + 0
+    if at < registeredAt then return 'stale' .. leaves() end
+    form, token, registeredAt = 0, '', at
+    local isIn = audiences ~= '' or leftAudiences ~= ''
+    audiences, leftAudiences = '', leftAudiences .. audiences
+    store(isIn and '\0\0\0\0\0\0' .. sub(value, @STATE@, @REGISTERED_AT@ - 1) or sub(value, @DIGEST@, @REGISTERED_AT@ - 1))
+    return 'unregistered' .. leaves()
+  end
+
+  -- # An activity: confirmations
+  if operation == 'confirmDepartures' then
+    if leftAudiences ~= '' and at == registeredAt then
+      leftAudiences = ''
+      local written = store(sub(value, @DIGEST@, @REGISTERED_AT@ - 1))
+      if written.err then return written end
+    end
+    return 'settled'
+  end
+
+  -- # An activity: `reopen`
+  if operation == 'reopen' then
+    if state == @NO_VERSION@ or newest ~= ARGV[2] then return 'superseded' end
+    if state == @SETTLED@ or sub(start, 1, 13) == newest then return 'duplicate' end
+    if state == @NOT_SHOWN@ then
+      store(sub(value, @DIGEST@, @STATE@ - 1) .. char(@WAITING@ + kept) .. sub(value, @STATE@ + 1, @REGISTERED_AT@ - 1))
+    end
+    return 'retry'
+  end
+
+  return redis.error_reply('ERR unknown operation')
+end
+
+if operation == 'admitStart' or operation == 'recordStart' or operation == 'hold' or operation == 'unregister' or operation == 'reopen' then
+  return perform(operation, key, call('GET', key) or UNKNOWN)
+end

@@ -1,0 +1,201 @@
+-- This file is a part of the script `admit` (admit.lua): operations on one device. Headings begin with `-- #`: parts of
+-- replies and fields; confirmations; holds; registrations; the token of a start; unregistrations.
+--
+-- Devices. A device's hash has the fields `t u w d m`, each followed by `:` and the attributes type. `t` and `u` have
+-- the time of the registration (or of its end) and the token. `w` has the held starts, and `d` the last token that was
+-- retired (R17). `m` has the audiences that the registration of this type names. Two fields are for all types. `l`
+-- has the time of the last departure, and the audiences that may not know yet that the device left them. `s` has the
+-- time at which the bucket of starts will be full. After the first refund, the sum of all refunds in milliseconds
+-- follows.
+--
+-- The field `w` of an attributes type has the starts that wait for the token of this type, oldest version first and
+-- one for each activity. Each start has two bytes with the length of its activity's id, four with the length of its
+-- command, its version (30 digits), the id and the command.
+
+-- # A device: parts of replies and fields
+-- The suffix of the fields of one attributes type. Not for `confirmDeviceDepartures` and `unregisterDevice`, which
+-- concern all types and have another second argument.
+local suffix = ARGV[2]
+
+-- Returns the part of a reply that names the audiences that the device left: a `=` and the field `l`.
+local function leaves(l) return l and #l > 6 and '=' .. l or '' end
+
+-- Returns those audiences of the list `gone` that the device now leaves: the field `l` does not have them, and no
+-- attributes type names them except the types in `isLeft`.
+local function leaving(gone, isLeft, l)
+  local all = gone == '' and {} or call('HGETALL', key)
+  for index = 1, #all, 2 do
+    if sub(all[index], 1, 2) == 'm:' and not isLeft[sub(all[index], 2)] then gone = without(gone, all[index + 1]) end
+  end
+  return without(gone, sub(l, 7))
+end
+
+-- Returns the new field `l` with the audiences `left`. If `isMore`, the device has just left some of them, and
+-- the field gets a later time than before. So a confirmation with the former time has no effect.
+local function leftAt(at, left, isMore, l)
+  if left == '' then return '' end
+  local before = #l > 6 and read('<I6', l) or 0
+  return pack('<I6', isMore and math.max(at, before + 1) or before) .. left
+end
+
+-- # A device: confirmations
+if operation == 'confirmDeviceDepartures' then
+  local l = call('HGET', key, 'l')
+  if l and sub(l, 1, 6) == ARGV[2] then call('HSET', key, 'l', '') end
+  return 'settled'
+end
+
+-- # A device: holds
+if operation == 'holdStart' then
+  local version, command, activity = ARGV[3], ARGV[4], ARGV[6]
+  local t, w = unpack(call('HMGET', key, 't' .. suffix, 'w' .. suffix))
+  local starts, place, position = {}, nil, 1
+  while w and position <= #w do
+    local start, activityLength, commandLength = position, read('<I2I4', w, position)
+    position = start + 36 + activityLength + commandLength
+    local other = sub(w, start + 6, start + 35)
+    if sub(w, start + 36, start + 35 + activityLength) ~= activity then
+      starts[#starts + 1] = sub(w, start, position - 1)
+      if not place and other > version then place = #starts end
+    elseif other > version then
+      return 'superseded'
+    end
+  end
+  if t and #t > 13 then return 'retry' end
+  if #starts >= HELD_STARTS_MAX then return 'full' end
+  table.insert(starts, place or #starts + 1, pack('<I2I4', #activity, #command) .. version .. activity .. command)
+  write({'w' .. suffix, table.concat(starts)}, DEVICE_LIFETIME)
+  return 'held'
+end
+
+-- # A device: registrations
+if operation == 'registerDevice' then
+  local t, w, u, d, m, l = unpack(call('HMGET', key, 't' .. suffix, 'w' .. suffix, 'u' .. suffix, 'd' .. suffix,
+    'm' .. suffix, 'l'))
+  local registration, list = ARGV[3], ARGV[8]
+  if ARGV[7] == '1' then
+    local newToken = sub(registration, 14) .. ARGV[4]
+    if newToken == sub(t or '', 14) .. (u or '') then
+      registration = t
+    elseif newToken == d then
+      return 'stale'
+    end
+  end
+  local isStale = sub(registration, 1, 13) < sub(t or '', 1, 13)
+  -- Redis already has another token, or an unregistration, with the time of this registration. It stays, because
+  -- this registration may be the older one. Registrations that name audiences, and tokens from commands, replace it.
+  if t and not list and ARGV[7] ~= '1' and sub(registration, 1, 13) == sub(t, 1, 13) then
+    isStale = registration ~= t or ARGV[4] ~= u
+  end
+  if isStale and #t == 13 then return 'stale' .. (list and leaves(l) or '') end
+  local lBefore, reply = l or '', 'registered'
+  if list and not isStale then
+    if list ~= '' and without(list, m or '') == '' then reply = 'registered+' end
+    m, l = m or '', lBefore
+    local more, kept = leaving(without(m, list), {[suffix] = true}, l), without(sub(l, 7), list)
+    if #more + #kept > 8 * @LEAVES_MAX@ then return 'full' end
+    l = leftAt(sub(registration, 1, 13) + 0, kept .. more, more ~= '', l)
+  end
+  -- Finds the held start that the reply returns. ARGV[5] and ARGV[6] name the start in the previous reply: its
+  -- version and its activity. The reply has the next start; without a previous reply, the first. If the named
+  -- start is no longer held, the reply has the first start that is not older.
+  local after, position, isAfter, nextStart, later = ARGV[5], 1, ARGV[5] == '', nil, nil
+  while w and position <= #w and not nextStart do
+    local start, activityLength, commandLength = position, read('<I2I4', w, position)
+    position = start + 36 + activityLength + commandLength
+    local version = sub(w, start + 6, start + 35)
+    local held = version .. sub(w, start + 36 + activityLength, position - 1)
+    if isAfter then
+      nextStart = held
+    elseif version == after and sub(w, start + 36, start + 35 + activityLength) == ARGV[6] then
+      isAfter = true
+    elseif version >= after then
+      later = later or held
+    end
+  end
+  if not isAfter then nextStart = later end
+  -- Even if the registration is stale, the reply may have a start that waits. The worker sends this start with the
+  -- newer token that Redis knows. The reason: the registration of that token may be settled, and then no worker
+  -- reads it again.
+  local gone = list and leaves(l) or ''
+  if gone ~= '' and nextStart then nextStart = '' end
+  if isStale then return (nextStart and 'registered' .. nextStart or 'stale') .. gone end
+  local changes = {'t' .. suffix, registration, 'u' .. suffix, ARGV[4]}
+  if list then
+    for field, value in pairs({['m' .. suffix] = list ~= m and list or nil, l = l ~= lBefore and l or nil}) do
+      changes[#changes + 1], changes[#changes + 2] = field, value
+    end
+  end
+  write(changes, DEVICE_LIFETIME)
+  return reply .. (nextStart or '') .. gone
+end
+
+-- # A device: the token of a start
+if operation == 'takeStartToken' then
+  local t, u, s, d = unpack(call('HMGET', key, 't' .. suffix, 'u' .. suffix, 's', 'd' .. suffix))
+  t, s = t or '', s or ''
+  local changes = {}
+  if ARGV[4] and sub(ARGV[4], 1, 13) >= sub(t, 1, 13) then
+    local newToken = sub(ARGV[4], 14) .. ARGV[5]
+    if newToken ~= sub(t, 14) .. (u or '') and newToken ~= d then
+      t, u = ARGV[4], ARGV[5]
+      changes[1], changes[2], changes[3], changes[4] = 't' .. suffix, t, 'u' .. suffix, u
+    end
+  end
+  local reply = 'noToken'
+  if #t > 13 then
+    local now, interval, pushes = serverTime(), read('<I3I2', ARGV[3])
+    local full, refunded = s == '' and now or math.max(sub(s, 1, 13) + 0, now), sub(s, 14)
+    local wait = full - now - (pushes - 1) * interval
+    if wait > 0 then
+      reply = 'wait' .. string.format('%.0f', wait)
+    else
+      full = full + interval
+      reply = 'tokenFound' .. digits(full + (refunded == '' and 0 or refunded)) .. t .. u
+      changes[#changes + 1] = 's'
+      changes[#changes + 1] = digits(full) .. refunded
+    end
+  end
+  if changes[1] then write(changes, DEVICE_LIFETIME) end
+  return reply
+end
+
+-- # A device: unregistrations
+if operation == 'unregisterDevice' then
+  local at, changes, registered, audiences, l, due = ARGV[2], {}, {}, {}, '', {}
+  local all = call('HGETALL', key)
+  for index = 1, #all, 2 do
+    local first = sub(all[index], 1, 2)
+    if first == 't:' then registered[sub(all[index], 2)] = all[index + 1] end
+    if first == 'm:' and all[index + 1] ~= '' then audiences[#audiences + 1] = {sub(all[index], 2), all[index + 1]} end
+    if all[index] == 'l' then l = all[index + 1] end
+  end
+  if not next(registered) then return 'unregistered' .. leaves(l) end
+  for each, t in pairs(registered) do
+    if at >= sub(t, 1, 13) then
+      due[each] = true
+      for field, value in pairs({t = at, u = ''}) do
+        changes[#changes + 1] = field .. each
+        changes[#changes + 1] = value
+      end
+    end
+  end
+  if not changes[1] then return 'stale' .. leaves(l) end
+  local more = ''
+  table.sort(audiences, function(one, other) return one[1] < other[1] end)
+  for _, each in ipairs(audiences) do
+    if due[each[1]] then
+      more = more .. without(each[2], more)
+      changes[#changes + 1], changes[#changes + 2] = 'm' .. each[1], ''
+    end
+  end
+  more = leaving(more, due, l)
+  if more ~= '' then
+    l = leftAt(at + 0, sub(l, 7) .. more, true, l)
+    changes[#changes + 1], changes[#changes + 2] = 'l', l
+  end
+  write(changes, DEVICE_LIFETIME)
+  return 'unregistered' .. leaves(l)
+end
+
+return redis.error_reply('ERR unknown operation')

@@ -1,0 +1,53 @@
+-- This file is a part of the script `admit` (admit.lua): registrations of activities in batches, together with
+-- confirmations that audiences know of departures (RegistrationBatch.swift). The reply is an array with a reply for each
+-- call; a single call gets its reply without an array.
+
+if isBatch then
+  local values, calls, position, replies = call('MGET', unpack(KEYS)), ARGV[2], 1, {}
+  if values.err then return values end
+  local _, seconds = serverTime()
+  local lifeEnd = seconds + UPDATES_SECONDS
+  -- The bytes of a new activity's value between the token's form and the registration's time.
+  local fresh = sub(UNKNOWN, @DIGEST@, @REGISTERED_AT@ - 1)
+  for index = 1, #KEYS do
+    local key, value = KEYS[index], values[index]
+    local bits, form, length, count = read('<BBI2B', calls, position)
+    local timeAt = position + 5
+    local listAt = timeAt + 6 + length
+    position = count > 0 and listAt + 2 + 8 * count or listAt
+    local last = position - 1
+    if bits >= @REGISTRATION_KEY_REPEATS@ then bits, value = bits - @REGISTRATION_KEY_REPEATS@, call('GET', key) end
+    local after = ''
+    if bits % (2 * @AFTER_VERSION@) >= @AFTER_VERSION@ then
+      after, position = sub(calls, position, position + 29), position + 30
+    end
+    local reply
+    if value or bits >= @CONFIRMS@ then
+      value = value or UNKNOWN
+      if value.err then
+        reply = value
+      elseif bits >= @CONFIRMS@ then
+        reply = perform('confirmDepartures', key, value, read('<I6', calls, timeAt))
+      else
+        local frequentUpdates = bits % 2 >= 1 and (bits % 4 >= 2 and @ALLOWS_FREQUENT@ or 0) or nil
+        local list = bits % 32 >= @NAMES_AUDIENCES@ and (count > 0 and sub(calls, listAt + 2, last) or '') or nil
+        reply = perform('register', key, value, read('<I6', calls, timeAt), form, sub(calls, timeAt + 6, listAt - 1), after,
+          frequentUpdates, (bits % 16 - bits % 4) / 4, list)
+      end
+    else
+      -- Most activities that register are new to Redis. Then everything after `middle` is a copy of the
+      -- call's bytes.
+      local middle = fresh
+      if (bits % 16 - bits % 4) / 4 == @FROM_REREADING@ then
+        middle = sub(fresh, 1, @STATE@ - @DIGEST@) .. char(@NO_VERSION@ - @OWN_TIMESTAMP@)
+          .. sub(fresh, @STATE@ - @DIGEST@ + 2, @ASSIGNED@ - @DIGEST@) .. pack('<I5', seconds)
+      end
+      local written = call('SET', key, pack('<I4I2B', lifeEnd, count > 0 and length + @AUDIENCES@ or length,
+        bits % 4 == 3 and form + @ALLOWS_FREQUENT@ or form) .. middle .. sub(calls, timeAt, last), 'PX', ACTIVITY_LIFETIME, 'NX')
+      reply = not written and {err = 'WRONGTYPE the key holds what is not an activity of Causeway'} or written.err and written
+        or 'registered'
+    end
+    replies[index] = reply
+  end
+  return #KEYS > 1 and replies or replies[1]
+end
