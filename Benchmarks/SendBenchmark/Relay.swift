@@ -109,9 +109,9 @@ private final class RelayPair: StreamHandler, DescriptorHandler {
     func streamConnected(_ stream: Stream) {}
 
     func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {
-        let due = ProcessSample.nanoseconds(CLOCK_MONOTONIC) + delayNanoseconds
+        let dueNanoseconds = ProcessSample.nanoseconds(CLOCK_MONOTONIC) + delayNanoseconds
         delayedPieces.append(
-            DelayedBytes(dueNanoseconds: due, bytes: Array(bytes), isToServer: stream === clientStream)
+            DelayedBytes(dueNanoseconds: dueNanoseconds, bytes: Array(bytes), isToServer: stream === clientStream)
         )
         schedule()
     }
@@ -129,8 +129,8 @@ private final class RelayPair: StreamHandler, DescriptorHandler {
         var expirations: UInt64 = 0
         _ = read(timer, &expirations, 8)
         isTimerSet = false
-        let now = ProcessSample.nanoseconds(CLOCK_MONOTONIC)
-        while firstPieceIndex < delayedPieces.count, delayedPieces[firstPieceIndex].dueNanoseconds <= now {
+        let nowNanoseconds = ProcessSample.nanoseconds(CLOCK_MONOTONIC)
+        while firstPieceIndex < delayedPieces.count, delayedPieces[firstPieceIndex].dueNanoseconds <= nowNanoseconds {
             delayedPieces[firstPieceIndex].bytes
                 .withUnsafeBytes {
                     (delayedPieces[firstPieceIndex].isToServer ? serverStream : clientStream)?.write($0)

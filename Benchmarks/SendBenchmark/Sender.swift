@@ -65,7 +65,7 @@ final class Sender: PushHandler, TimerHandler {
                     tag: number,
                     address: token,
                     priority: number & 7 == 0 ? 10 : 5,
-                    expiration: 1_790_000_000 + Int64(truncatingIfNeeded: number & 0xFFF),
+                    expirationSeconds: 1_790_000_000 + Int64(truncatingIfNeeded: number & 0xFFF),
                     identifier: (0x0102_0304_0506_4708, number &* 0x9E37_79B9_7F4A_7C15),
                     body: UnsafeRawBufferPointer(rebasing: body[..<bodyBytes])
                 )

@@ -24,7 +24,7 @@ struct Backoff {
     /// with delays near 0, many connections would retry at once.
     func delayMilliseconds(using generator: inout some RandomNumberGenerator) -> Int64 {
         guard failureCount > 0 else { return 0 }
-        let window = min(windowMillisecondsMax, baseMilliseconds << Int64(min(failureCount - 1, 20)))
-        return baseMilliseconds / 2 + Int64.random(in: 0...window, using: &generator)
+        let windowMilliseconds = min(windowMillisecondsMax, baseMilliseconds << Int64(min(failureCount - 1, 20)))
+        return baseMilliseconds / 2 + Int64.random(in: 0...windowMilliseconds, using: &generator)
     }
 }

@@ -146,8 +146,8 @@ struct CircuitBreaker {
     /// Whether the pool may send a probe now. The probe must be due, and no push may be in flight, so that
     /// the next response belongs to the probe.
     func permitsProbe(pushesInFlight: Int, nowMilliseconds: Int64) -> Bool {
-        guard let probeAt = probeAtMilliseconds else { return false }
-        return nowMilliseconds >= probeAt && pushesInFlight == 0
+        guard let dueAtMilliseconds = probeAtMilliseconds else { return false }
+        return nowMilliseconds >= dueAtMilliseconds && pushesInFlight == 0
     }
 
     /// Notes that the pool sent a push. If the breaker is open, this push is the probe.

@@ -43,11 +43,11 @@ extension Connection {
     private func consumeFrameAllowance() throws(ConnectionFault) {
         frameAllowance -= 1
         guard frameAllowance < 0 else { return }
-        let now = loop.nowMilliseconds
-        guard now - framesRefilledAtMilliseconds >= 1_000 else {
+        let nowMilliseconds = loop.nowMilliseconds
+        guard nowMilliseconds - framesRefilledAtMilliseconds >= 1_000 else {
             throw ConnectionFault(.enhanceYourCalm, "a flood of frames (RFC 9113, 10.5)")
         }
-        framesRefilledAtMilliseconds = now
+        framesRefilledAtMilliseconds = nowMilliseconds
         frameAllowance = ConnectionLimits.framesPerSecondMax
     }
 

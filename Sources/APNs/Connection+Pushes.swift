@@ -12,8 +12,8 @@ extension Connection {
             retire(.providerToken)
             return false
         }
-        let timeout = configuration.requestTimeoutMilliseconds
-        let slotIndex = allocateSlot(for: request, timeoutMilliseconds: timeout)
+        let timeoutMilliseconds = configuration.requestTimeoutMilliseconds
+        let slotIndex = allocateSlot(for: request, timeoutMilliseconds: timeoutMilliseconds)
         let slot = pushSlots.pointer(slotIndex)
 
         // Write the header block and the body together if the body fits into one frame, and into the flow-control
@@ -62,7 +62,7 @@ extension Connection {
             pushSlots.queueBody(slotIndex)
             sendBody(slotIndex)
         }
-        if !isScheduled(.request) { schedule(.request, afterMilliseconds: timeout / 2) }
+        if !isScheduled(.request) { schedule(.request, afterMilliseconds: timeoutMilliseconds / 2) }
         frameAllowance = min(frameAllowance + ConnectionLimits.framesAllowedPerPush, ConnectionLimits.frameAllowanceMax)
         requestCount += 1
         if requestCount >= configuration.requestsPerConnectionMax { retire(.requestsMax) }
@@ -76,7 +76,7 @@ extension Connection {
                 to: output,
                 channel: request.address,
                 priority: request.priority,
-                expiration: request.expiration,
+                expirationSeconds: request.expirationSeconds,
                 identifier: request.identifier
             )
         }
@@ -84,7 +84,7 @@ extension Connection {
             to: output,
             deviceToken: request.address,
             priority: request.priority,
-            expiration: request.expiration,
+            expirationSeconds: request.expirationSeconds,
             identifier: request.identifier
         )
     }
@@ -267,13 +267,13 @@ extension Connection {
         } else if phase == .unauthenticated {
             hasInconclusivePush = true
         }
-        let submittedAt = slot.deadlineMilliseconds - configuration.requestTimeoutMilliseconds
+        let submittedAtMilliseconds = slot.deadlineMilliseconds - configuration.requestTimeoutMilliseconds
         pool.pushCompleted(
             response,
             on: self,
             isBroadcast: slot.isBroadcast,
             hasTimedOut: hasTimedOut,
-            roundTripMilliseconds: loop.nowMilliseconds - submittedAt
+            roundTripMilliseconds: loop.nowMilliseconds - submittedAtMilliseconds
         )
     }
 
@@ -287,9 +287,11 @@ extension Connection {
     // MARK: - Deadlines
 
     func requestTimerFired() {
-        let now = loop.nowMilliseconds
+        let nowMilliseconds = loop.nowMilliseconds
         var hasTimedOutPush = false
-        while pushSlots.oldestIndex >= 0, pushSlots.pointer(pushSlots.oldestIndex).pointee.deadlineMilliseconds <= now {
+        while pushSlots.oldestIndex >= 0,
+            pushSlots.pointer(pushSlots.oldestIndex).pointee.deadlineMilliseconds <= nowMilliseconds
+        {
             let slotIndex = pushSlots.oldestIndex
             writeReset(pushSlots.pointer(slotIndex).pointee.streamIdentifier, .cancel)
             completePush(slotIndex, wasRefused: false, hasTimedOut: true)
@@ -302,18 +304,23 @@ extension Connection {
             return close(.outputStalled, detail: "")
         }
         guard pushSlots.oldestIndex >= 0 else { return closeIfDrained() }
-        let deadline = pushSlots.pointer(pushSlots.oldestIndex).pointee.deadlineMilliseconds
-        let halfTimeout = configuration.requestTimeoutMilliseconds / 2
-        guard now >= deadline - halfTimeout else {
-            return schedule(.request, afterMilliseconds: deadline - halfTimeout - now)
+        let deadlineMilliseconds = pushSlots.pointer(pushSlots.oldestIndex).pointee.deadlineMilliseconds
+        let halfTimeoutMilliseconds = configuration.requestTimeoutMilliseconds / 2
+        guard nowMilliseconds >= deadlineMilliseconds - halfTimeoutMilliseconds else {
+            return schedule(
+                .request,
+                afterMilliseconds: deadlineMilliseconds - halfTimeoutMilliseconds - nowMilliseconds
+            )
         }
         // If nothing has arrived for half of the request timeout, send a PING. It shows by the deadline of the oldest
         // push whether the peer is dead.
-        if now - lastReceivedMilliseconds >= halfTimeout {
-            sendPing(timeoutMilliseconds: min(configuration.pingTimeoutMilliseconds, deadline - now))
+        if nowMilliseconds - lastReceivedMilliseconds >= halfTimeoutMilliseconds {
+            sendPing(
+                timeoutMilliseconds: min(configuration.pingTimeoutMilliseconds, deadlineMilliseconds - nowMilliseconds)
+            )
         }
         guard phase != .closed else { return }
-        schedule(.request, afterMilliseconds: deadline - now)
+        schedule(.request, afterMilliseconds: deadlineMilliseconds - nowMilliseconds)
     }
 
     /// Sends a PING, and closes the connection if the peer does not answer it in time. Does nothing while an earlier

@@ -39,17 +39,21 @@ struct ConnectionOpeningSchedule {
     func waitMilliseconds(nowMilliseconds: Int64) -> Int64 {
         var generator = SystemRandomNumberGenerator()
         if awaitsConnectionBudget { return Int64.random(in: Self.budgetWaitMilliseconds, using: &generator) }
-        let backoffWait = backoff.delayMilliseconds(using: &generator)
-        guard let last = lastOpenedAtMilliseconds else {
+        let backoffMilliseconds = backoff.delayMilliseconds(using: &generator)
+        guard let previousMilliseconds = lastOpenedAtMilliseconds else {
             // The lanes of a worker start at the same moment, and several workers may too. A random part spreads
             // their first openings.
-            return backoffWait
+            return backoffMilliseconds
                 + Int64.random(in: 0...min(spacingMilliseconds / 8, Self.firstJitterMillisecondsMax), using: &generator)
         }
         // Add or subtract a random part of up to a quarter of the spacing. So lanes and workers that started
         // together no longer open at the same moments.
-        let jitter = Int64.random(in: -spacingMilliseconds / 4...spacingMilliseconds / 4, using: &generator)
-        return max(backoffWait, last + spacingMilliseconds + jitter - nowMilliseconds, 0)
+        let jitterMilliseconds = Int64.random(in: -spacingMilliseconds / 4...spacingMilliseconds / 4, using: &generator)
+        return max(
+            backoffMilliseconds,
+            previousMilliseconds + spacingMilliseconds + jitterMilliseconds - nowMilliseconds,
+            0
+        )
     }
 
     mutating func beginAttempt(nowMilliseconds: Int64) {

@@ -12,9 +12,9 @@ extension Pool {
             loop.cancel(openingSchedule.timer)
         }
         if isNextConnectionEssential { openingSchedule.endBudgetWait() }
-        let wait = openingSchedule.waitMilliseconds(nowMilliseconds: loop.nowMilliseconds)
+        let waitMilliseconds = openingSchedule.waitMilliseconds(nowMilliseconds: loop.nowMilliseconds)
         openingSchedule.timer = loop.schedule(
-            afterMilliseconds: wait,
+            afterMilliseconds: waitMilliseconds,
             handler: self,
             tag: PoolTimer.openConnection.rawValue
         )

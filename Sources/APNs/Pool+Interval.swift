@@ -90,8 +90,8 @@ extension Pool {
     /// Stops counting the time without a free stream, and adds the part of it in the current interval to
     /// `starvedMilliseconds`.
     func endStarvation() {
-        guard let since = starvedSinceMilliseconds else { return }
-        intervalCounts.starvedMilliseconds += loop.nowMilliseconds - max(since, intervalBeganAtMilliseconds)
+        guard let sinceMilliseconds = starvedSinceMilliseconds else { return }
+        intervalCounts.starvedMilliseconds += loop.nowMilliseconds - max(sinceMilliseconds, intervalBeganAtMilliseconds)
         starvedSinceMilliseconds = nil
     }
 

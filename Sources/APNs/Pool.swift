@@ -308,10 +308,10 @@ public final class Pool {
     }
 
     private func scheduleProbe() {
-        guard phase == .running, let probeAt = breaker.probeAtMilliseconds else { return }
+        guard phase == .running, let dueAtMilliseconds = breaker.probeAtMilliseconds else { return }
         loop.cancel(breakerTimer)
-        let wait = max(0, probeAt - loop.nowMilliseconds)
-        breakerTimer = loop.schedule(afterMilliseconds: wait, handler: self, tag: PoolTimer.probe.rawValue)
+        let waitMilliseconds = max(0, dueAtMilliseconds - loop.nowMilliseconds)
+        breakerTimer = loop.schedule(afterMilliseconds: waitMilliseconds, handler: self, tag: PoolTimer.probe.rawValue)
     }
 
     private func queueMalformedPush(tag: UInt64) -> Bool {

@@ -98,11 +98,11 @@ struct PoolSizing {
             surplusSinceMilliseconds = nil
             return .none
         }
-        guard let since = surplusSinceMilliseconds else {
+        guard let sinceMilliseconds = surplusSinceMilliseconds else {
             surplusSinceMilliseconds = nowMilliseconds
             return .none
         }
-        guard nowMilliseconds - since >= shrinkAfterMilliseconds else { return .none }
+        guard nowMilliseconds - sinceMilliseconds >= shrinkAfterMilliseconds else { return .none }
         surplusSinceMilliseconds = nowMilliseconds
         connectionsWanted -= 1
         return .shrink

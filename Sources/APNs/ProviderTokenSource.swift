@@ -81,13 +81,13 @@ public final class ProviderTokenSource: Sendable {
     public func currentToken(unixSeconds: Int64) -> ProviderToken? {
         state.withLock { state in
             if let token = state.newestToken {
-                let age = token.ageSeconds(at: unixSeconds)
+                let ageSeconds = token.ageSeconds(at: unixSeconds)
                 // A token's issue time is in the future if this clock was set back after the signing, or if another
                 // process, whose clock is ahead, signed the token.
                 let ageSecondsMin = state.sharesTokens ? -ProviderTokenRenewal.clockSkewSecondsMax : 0
                 let ageSecondsMax =
                     state.sharesTokens ? ProviderTokenTimes.ageSecondsMax : ProviderTokenTimes.renewalAgeSeconds
-                if age >= ageSecondsMin && age < ageSecondsMax { return token }
+                if ageSeconds >= ageSecondsMin && ageSeconds < ageSecondsMax { return token }
             }
             if let token = sign(state.signer, unixSeconds: unixSeconds) {
                 state.newestToken = token
@@ -107,8 +107,8 @@ public final class ProviderTokenSource: Sendable {
     func dropRefused(_ token: ProviderToken, unixSeconds: Int64) {
         state.withLock { state in
             guard state.newestToken === token else { return }
-            let age = token.ageSeconds(at: unixSeconds)
-            if age < 0 || age >= ProviderTokenTimes.pinSecondsMin {
+            let ageSeconds = token.ageSeconds(at: unixSeconds)
+            if ageSeconds < 0 || ageSeconds >= ProviderTokenTimes.pinSecondsMin {
                 state.newestToken = nil
                 state.refusedIssuedAtSeconds = token.issuedAtSeconds
             }

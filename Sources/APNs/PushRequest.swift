@@ -16,7 +16,7 @@ public struct PushRequest: ~Copyable {
     public var priority: UInt8
     /// `apns-expiration` in UNIX seconds, 0 or later. The connection always sends it, because APNs keeps a
     /// push without it for up to 30 days. For a channel without storage, APNs accepts only 0.
-    public var expiration: Int64
+    public var expirationSeconds: Int64
     /// The first and the last eight bytes, big-endian, of a UUID. The connection sends the UUID as `apns-id`,
     /// or as `apns-request-id` of a broadcast.
     public var identifier: (UInt64, UInt64)
@@ -40,7 +40,7 @@ public struct PushRequest: ~Copyable {
         address: UnsafeRawBufferPointer,
         isBroadcast: Bool = false,
         priority: UInt8,
-        expiration: Int64,
+        expirationSeconds: Int64,
         identifier: (UInt64, UInt64),
         body: UnsafeRawBufferPointer,
         avoidedConnection: UInt32 = 0,
@@ -50,7 +50,7 @@ public struct PushRequest: ~Copyable {
         self.address = address
         self.isBroadcast = isBroadcast
         self.priority = priority
-        self.expiration = expiration
+        self.expirationSeconds = expirationSeconds
         self.identifier = identifier
         self.body = body
         self.avoidedConnection = avoidedConnection
@@ -76,7 +76,7 @@ public struct PushRequest: ~Copyable {
     /// Whether the address, the priority and the expiration have an allowed form. The pool never sends a push that is
     /// not well-formed.
     var isWellFormed: Bool {
-        guard priority == 5 || priority == 10, expiration >= 0 else { return false }
+        guard priority == 5 || priority == 10, expirationSeconds >= 0 else { return false }
         return isBroadcast ? PushRequest.isChannelIdentifier(address) : PushRequest.isDeviceToken(address)
     }
 }

@@ -184,10 +184,10 @@ public final class Simulator: Sendable {
         _ body: @escaping @Sendable (inout DeviceModel, Int64) throws(DeviceModel.Fault) -> Value
     ) async throws(SimulatorError) -> Value {
         let result: Result<Value, DeviceModel.Fault> = try await runOnThread(0) { server in
-            let now = server.simulatedMilliseconds
+            let nowMilliseconds = server.simulatedMilliseconds
             let result = server.setup.sharedModel.withModel { devices -> Result<Value, DeviceModel.Fault> in
                 do throws(DeviceModel.Fault) {
-                    return .success(try body(&devices, now))
+                    return .success(try body(&devices, nowMilliseconds))
                 } catch {
                     return .failure(error)
                 }

@@ -90,7 +90,7 @@ struct CallBatch: ~Copyable {
             admission.digest
         )
         if let registration = admission.registration {
-            let registeredAtMilliseconds = StoredTime.clamped(registration.registeredAtMilliseconds)
+            let registeredAtMilliseconds = StoredTime.clampedMilliseconds(registration.registeredAtMilliseconds)
             writer.writeToken(registration.token, registration.environment, milliseconds: registeredAtMilliseconds)
         }
         if let alert = admission.carriedAlertVersion { writer.writeAlertVersion(alert) }
@@ -120,7 +120,8 @@ struct CallBatch: ~Copyable {
         if let retirement {
             // Without a time, the latest possible time is written. Then the token is retired, whenever it was
             // registered.
-            let invalidAtMilliseconds = retirement.invalidAtMilliseconds.map { StoredTime.clamped($0) } ?? .max
+            let invalidAtMilliseconds =
+                retirement.invalidAtMilliseconds.map { StoredTime.clampedMilliseconds($0) } ?? .max
             writer.writeToken(retirement.token, retirement.environment, milliseconds: invalidAtMilliseconds)
         }
         if let alert { writer.writeAlertVersion(alert) }

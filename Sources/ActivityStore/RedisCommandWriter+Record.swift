@@ -44,7 +44,7 @@ extension RedisCommandWriter {
     /// Writes a time in the binary form that an activity's value has.
     mutating func writeArgument(binaryMilliseconds milliseconds: Int64) {
         writeArgument(count: StoredRecord.millisecondsBytes) {
-            $0.writeNumber(StoredTime.clamped(milliseconds), bytes: StoredRecord.millisecondsBytes)
+            $0.writeNumber(StoredTime.clampedMilliseconds(milliseconds), bytes: StoredRecord.millisecondsBytes)
         }
     }
 
@@ -61,7 +61,7 @@ extension RedisCommandWriter {
         writeDeviceTokenArguments(
             registration.token,
             registration.environment,
-            registeredAt: registration.registeredAtMilliseconds
+            registeredAtMilliseconds: registration.registeredAtMilliseconds
         )
     }
 
@@ -69,7 +69,7 @@ extension RedisCommandWriter {
     /// store it, but without the registration time. The third is the time before which the token must have
     /// been registered; empty: at any time.
     mutating func writeRetirementArguments(_ retirement: TokenRetirement<UnsafeRawBufferPointer>) {
-        writeDeviceTokenArguments(retirement.token, retirement.environment, registeredAt: nil)
+        writeDeviceTokenArguments(retirement.token, retirement.environment, registeredAtMilliseconds: nil)
         if let invalidAtMilliseconds = retirement.invalidAtMilliseconds {
             writeArgument(milliseconds: invalidAtMilliseconds)
         } else {
@@ -134,7 +134,7 @@ extension RedisCommandWriter {
             writeNumber(UInt64(token.count), bytes: 2)
             writeByte(UInt8(count))
             writeNumber(
-                StoredTime.clamped(registration.registeredAtMilliseconds),
+                StoredTime.clampedMilliseconds(registration.registeredAtMilliseconds),
                 bytes: StoredRecord.millisecondsBytes
             )
             writeVerbatim(token)
@@ -151,7 +151,7 @@ extension RedisCommandWriter {
     mutating func writeDepartureConfirmation(_ bits: UInt8, milliseconds: Int64) {
         writeByte(bits)
         writeNumber(0, bytes: 4)
-        writeNumber(StoredTime.clamped(milliseconds), bytes: StoredRecord.millisecondsBytes)
+        writeNumber(StoredTime.clampedMilliseconds(milliseconds), bytes: StoredRecord.millisecondsBytes)
     }
 
     private mutating func writeStoredVersion(_ version: Version) {
@@ -169,13 +169,13 @@ extension RedisCommandWriter {
     private mutating func writeDeviceTokenArguments(
         _ token: UnsafeRawBufferPointer,
         _ environment: APNsEnvironment,
-        registeredAt: Int64?
+        registeredAtMilliseconds: Int64?
     ) {
         withUnsafeTemporaryAllocation(byteCount: TokenText.bytesMax + StoredTime.digitCount, alignment: 1) { memory in
             // Only an empty buffer may lack an address, and `memory` is not empty.
             let start = memory.baseAddress.unsafelyUnwrapped
-            let timeBytes = registeredAt == nil ? 0 : StoredTime.digitCount
-            if let registeredAt { StoredTime.write(registeredAt, to: start) }
+            let timeBytes = registeredAtMilliseconds == nil ? 0 : StoredTime.digitCount
+            if let registeredAtMilliseconds { StoredTime.write(registeredAtMilliseconds, to: start) }
             let length = timeBytes + TokenText.encode(token, environment, to: start + timeBytes)
             let headCount = min(length, timeBytes + TokenText.firstFieldBytesMax)
             writeArgument(UnsafeRawBufferPointer(rebasing: memory[..<headCount]))

@@ -161,7 +161,9 @@ extension StoreSession {
             guard result.timestamp <= Limits.timestampMax else { return .protocolViolation }
         case .tokenFound:
             guard rest.count > StoredTime.digitCount,
-                let draw = StoredTime.parse(UnsafeRawBufferPointer(rebasing: rest[..<StoredTime.digitCount]))
+                let draw = StoredTime.parseMilliseconds(
+                    UnsafeRawBufferPointer(rebasing: rest[..<StoredTime.digitCount])
+                )
             else { return .protocolViolation }
             result.drawIdentifier = draw
             let stored = UnsafeRawBufferPointer(rebasing: rest[StoredTime.digitCount...])
@@ -244,7 +246,9 @@ extension StoreSession {
     /// nil if the scripts did not write them.
     private func readRegistration(ofDevice stored: Bytes) -> TokenRegistration<Bytes>? {
         guard stored.count > StoredTime.digitCount, let memory = tokenMemory.baseAddress,
-            let milliseconds = StoredTime.parse(UnsafeRawBufferPointer(rebasing: stored[..<StoredTime.digitCount])),
+            let milliseconds = StoredTime.parseMilliseconds(
+                UnsafeRawBufferPointer(rebasing: stored[..<StoredTime.digitCount])
+            ),
             let token = TokenText.decode(UnsafeRawBufferPointer(rebasing: stored[StoredTime.digitCount...]), to: memory)
         else { return nil }
         return TokenRegistration(

@@ -20,8 +20,8 @@ func awaitBroker(_ client: OpaquePointer, timeoutMilliseconds: Int32, _ whileWai
     while !hasReachedBroker(client) {
         if deadline.hasPassed { return false }
         var metadata: UnsafePointer<rd_kafka_metadata>?
-        let wait = deadline.remainingMilliseconds(atMost: attemptMilliseconds)
-        let code = rd_kafka_metadata(client, 0, nil, &metadata, wait)
+        let waitMilliseconds = deadline.remainingMilliseconds(atMost: attemptMilliseconds)
+        let code = rd_kafka_metadata(client, 0, nil, &metadata, waitMilliseconds)
         if let metadata { rd_kafka_metadata_destroy(metadata) }
         if code == RD_KAFKA_RESP_ERR_NO_ERROR { return true }
         rd_kafka_poll(client, 0)

@@ -4,8 +4,8 @@ import Glibc
 struct Deadline {
     private let milliseconds: Int64
 
-    init(afterMilliseconds wait: Int64) {
-        let sum = Self.nowMilliseconds.addingReportingOverflow(max(0, wait))
+    init(afterMilliseconds: Int64) {
+        let sum = Self.nowMilliseconds.addingReportingOverflow(max(0, afterMilliseconds))
         milliseconds = sum.overflow ? .max : sum.partialValue
     }
 
@@ -14,9 +14,9 @@ struct Deadline {
     /// The time until the deadline; 0 when it has passed.
     var remainingMilliseconds: Int64 { max(0, milliseconds - Self.nowMilliseconds) }
 
-    /// Returns the wait to pass to librdkafka: the remaining time, but at most `limit`.
-    func remainingMilliseconds(atMost limit: Int32) -> Int32 {
-        Int32(clamping: min(Int64(limit), remainingMilliseconds))
+    /// Returns the wait to pass to librdkafka: the remaining time, but at most `limitMilliseconds`.
+    func remainingMilliseconds(atMost limitMilliseconds: Int32) -> Int32 {
+        Int32(clamping: min(Int64(limitMilliseconds), remainingMilliseconds))
     }
 
     private static var nowMilliseconds: Int64 {

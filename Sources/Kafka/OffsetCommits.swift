@@ -218,8 +218,8 @@ extension Consumer {
     /// Waits before a commit is sent again, because no event says when the coordinator accepts commits again. If an
     /// answer to an earlier commit arrives, the wait ends.
     private func pauseBeforeNextCommit(until deadline: Deadline) {
-        let wait = deadline.remainingMilliseconds(atMost: Self.commitPauseMilliseconds)
-        if let reply = rd_kafka_queue_poll(commits.replyQueue, wait) { _ = handleReply(reply) }
+        let waitMilliseconds = deadline.remainingMilliseconds(atMost: Self.commitPauseMilliseconds)
+        if let reply = rd_kafka_queue_poll(commits.replyQueue, waitMilliseconds) { _ = handleReply(reply) }
     }
 
     private static var commitPauseMilliseconds: Int32 { 50 }

@@ -95,7 +95,7 @@ extension Command {
         alert = other.alert.moved(by: distance)
         contentState = other.contentState.moved(by: distance)
         attributes = other.attributes.moved(by: distance)
-        staleDate = other.staleDate
-        dismissalDate = other.dismissalDate
+        staleDateSeconds = other.staleDateSeconds
+        dismissalDateSeconds = other.dismissalDateSeconds
     }
 }

@@ -34,7 +34,7 @@ extension Command {
                 members.position = try keys.decodeAlert(text, position)
                 alert = ByteRange(from: position, to: members.position)
             case .staleDate:
-                (staleDate, members.position) = try text.readSeconds(position, field)
+                (staleDateSeconds, members.position) = try text.readSeconds(position, field)
             case .contentState:
                 if let end = templates.matchedEnd(ofStateAt: position, in: text) {
                     members.position = end
@@ -75,7 +75,7 @@ extension Command {
             return next
         case .dismissalDate:
             let (value, next) = try text.readSeconds(position, field)
-            dismissalDate = value
+            dismissalDateSeconds = value
             return next
         case .relevanceScore:
             return try text.skipNumberValue(position, field)

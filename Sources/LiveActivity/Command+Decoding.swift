@@ -106,9 +106,9 @@ extension Command {
         payload: .absent,
         payloadMembers: .absent,
         priority: 0,
-        expiration: -1,
-        staleDate: -1,
-        dismissalDate: -1,
+        expirationSeconds: -1,
+        staleDateSeconds: -1,
+        dismissalDateSeconds: -1,
         alertVersion: Version(timestamp: 0, sequence: 0),
         bodyByteCount: 0
     )
@@ -175,7 +175,7 @@ extension Command {
             return next
         case .expiration:
             let (value, next) = try text.readInteger(position, from: 0, to: Limits.timestampMax, field)
-            expiration = value
+            expirationSeconds = value
             return next
         case .alertTimestamp:
             let (value, next) = try text.readInteger(

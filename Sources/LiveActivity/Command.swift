@@ -51,13 +51,13 @@ public struct Command: Sendable, BitwiseCopyable {
     /// without an alert, and 10 for all other commands.
     public var priority: UInt8
     /// The command is not sent after this time, UNIX seconds; -1 if absent.
-    public var expiration: Int64
+    public var expirationSeconds: Int64
     public var hasAlert: Bool { !alert.isAbsent }
     /// `aps.stale-date` in whole UNIX seconds, fractions cut, negative numbers raised to 0; -1 if absent.
-    public var staleDate: Int64
-    /// `aps.dismissal-date`, converted like ``staleDate``. The device removes the activity at once for 0 or a
+    public var staleDateSeconds: Int64
+    /// `aps.dismissal-date`, converted like ``staleDateSeconds``. The device removes the activity at once for 0 or a
     /// past time.
-    public var dismissalDate: Int64
+    public var dismissalDateSeconds: Int64
     /// In a command that Causeway wrote: the version of the older command whose alert this command carries.
     /// Its timestamp is 0 if the alert is the command's own, or absent.
     public var alertVersion: Version
@@ -79,10 +79,10 @@ public struct Command: Sendable, BitwiseCopyable {
     }
 
     /// Throws if `aps.timestamp` is more than ``Limits/timestampLeadSecondsMax`` ahead of the clock.
-    /// - Parameter now: UNIX seconds.
+    /// - Parameter nowSeconds: UNIX seconds.
     @inlinable
-    public func checkTimestamp(now: Int64) throws(Fault) {
-        guard version.timestamp - now > Limits.timestampLeadSecondsMax else { return }
-        throw Fault.timestampInFuture(self, now: now)
+    public func checkTimestamp(nowSeconds: Int64) throws(Fault) {
+        guard version.timestamp - nowSeconds > Limits.timestampLeadSecondsMax else { return }
+        throw Fault.timestampInFuture(self, nowSeconds: nowSeconds)
     }
 }

@@ -28,7 +28,7 @@ public struct CommandRecord {
     /// The policy that the command names.
     public var policy: UnsafeRawBufferPointer?
     /// The command's own expiration, UNIX seconds; -1: it has none.
-    public var expiration: Int64 = -1
+    public var expirationSeconds: Int64 = -1
     /// The version of the older command that brought the alert; nil if the alert is the command's own, or absent.
     /// Only Causeway may write this field.
     public var alertVersion: Version?
@@ -84,7 +84,7 @@ public struct CommandRecord {
         }
         if priority != 0 { writer.member("priority", Int64(priority)) }
         writer.member("policy", policy)
-        if expiration >= 0 { writer.member("expiration", expiration) }
+        if expirationSeconds >= 0 { writer.member("expiration", expirationSeconds) }
         if let alertVersion {
             writer.member("alertTimestamp", alertVersion.timestamp)
             writer.key("alertSequence")

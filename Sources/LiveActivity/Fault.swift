@@ -22,8 +22,8 @@ public struct Fault: Error, Equatable, Sendable, BitwiseCopyable {
     }
 
     @usableFromInline
-    static func timestampInFuture(_ command: Command, now: Int64) -> Fault {
-        let seconds = command.version.timestamp - now
+    static func timestampInFuture(_ command: Command, nowSeconds: Int64) -> Fault {
+        let seconds = command.version.timestamp - nowSeconds
         return Fault(.timestampInFuture, .timestamp, at: Int(command.timestampDigits.offset), amount: Int(seconds))
     }
 }

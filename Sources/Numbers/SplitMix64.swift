@@ -26,9 +26,9 @@ public struct SplitMix64: RandomNumberGenerator, Sendable {
     /// Returns a random time between half of `milliseconds` and `milliseconds`. So calls that failed at the
     /// same time are not all repeated at the same time.
     /// - Precondition: `milliseconds` is at least 1.
-    public mutating func jittered(_ milliseconds: Int64) -> Int64 {
-        let half = milliseconds / 2
-        return half + Int64(next(below: UInt64(milliseconds - half))) + 1
+    public mutating func jitteredMilliseconds(_ milliseconds: Int64) -> Int64 {
+        let halfMilliseconds = milliseconds / 2
+        return halfMilliseconds + Int64(next(below: UInt64(milliseconds - halfMilliseconds))) + 1
     }
 
     /// Returns a number that is not 0, for the id of a trace or span (https://www.w3.org/TR/trace-context/).

@@ -107,12 +107,15 @@ public final class EventLoop {
     }
 
     private func waitForTurnSpacing() {
-        let next = turnBeganNanoseconds + turnSpacingMicroseconds * 1_000
-        let now = readNanoseconds(CLOCK_MONOTONIC)
+        let nextNanoseconds = turnBeganNanoseconds + turnSpacingMicroseconds * 1_000
+        let nowNanoseconds = readNanoseconds(CLOCK_MONOTONIC)
         // Before the first turn there is no working time to add.
-        if turnBeganNanoseconds > 0 { busyMicroseconds += (now - turnBeganNanoseconds) / 1_000 }
-        guard now < next else { return }
-        var deadline = timespec(tv_sec: Int(next / 1_000_000_000), tv_nsec: Int(next % 1_000_000_000))
+        if turnBeganNanoseconds > 0 { busyMicroseconds += (nowNanoseconds - turnBeganNanoseconds) / 1_000 }
+        guard nowNanoseconds < nextNanoseconds else { return }
+        var deadline = timespec(
+            tv_sec: Int(nextNanoseconds / 1_000_000_000),
+            tv_nsec: Int(nextNanoseconds % 1_000_000_000)
+        )
         while clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &deadline, nil) == EINTR {}
     }
 
@@ -126,8 +129,8 @@ public final class EventLoop {
     /// - Parameter waitMilliseconds: the longest wait for an event, -1 for no limit. The wait ends earlier if
     ///   a timer is due or a signal interrupts it. There is no wait if turn-end handlers are already registered.
     public func runTurn(waitMilliseconds: Int32) {
-        let wait = effectiveWaitMilliseconds(waitMilliseconds)
-        let count = epoll_wait(epollDescriptor, eventBuffer, Int32(EventLoop.eventsPerTurnMax), wait)
+        let effectiveMilliseconds = effectiveWaitMilliseconds(waitMilliseconds)
+        let count = epoll_wait(epollDescriptor, eventBuffer, Int32(EventLoop.eventsPerTurnMax), effectiveMilliseconds)
         // The descriptor is open and the buffer is valid, so the only possible error is EINTR. An interrupted
         // wait counts as a turn without events.
         precondition(count >= 0 || errno == EINTR, "epoll_wait failed")
@@ -166,9 +169,9 @@ public final class EventLoop {
     private func fireTimers() {
         // If a timer's handler schedules another timer, the loop fires it in the next turn at the earliest,
         // even if it is due at once. The sequence number separates the new timers from the older ones.
-        let now = nowMilliseconds
+        let currentMilliseconds = nowMilliseconds
         let sequence = timers.nextSequence
-        while let timer = timers.popDue(at: now, scheduledBefore: sequence) {
+        while let timer = timers.popDue(at: currentMilliseconds, scheduledBefore: sequence) {
             timer.handler.timerFired(tag: timer.tag)
         }
     }

@@ -39,12 +39,12 @@ import Testing
 
     @Test func `An app has at most ten thousand channels`() async throws {
         try await SimulatorFixture.run { fixture in
-            try await fixture.simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
+            try await fixture.simulator.withDevices { (devices, nowMilliseconds) throws(DeviceModel.Fault) in
                 for _ in 0..<9_999 {
                     _ = try devices.createChannel(
                         app: SimulatorFixture.app,
                         storesNewestMessage: true,
-                        nowMilliseconds: now
+                        nowMilliseconds: nowMilliseconds
                     )
                 }
             }
@@ -140,15 +140,15 @@ import Testing
         try await SimulatorFixture.run(\.channelRules, ChannelRules(publishBudget: nil)) { fixture in
             let channel = try fixture.createChannel(storesNewestMessage: true)
             _ = try await fixture.startByPush("m7", device: "by-push", channel: channel)
-            let (client, now) = (try fixture.connect(), time(nil))
+            let (client, nowSeconds) = (try fixture.connect(), time(nil))
             func send(_ body: String) throws {
                 #expect(try client.perform(fixture.broadcastHeaders(channel), body: body).status == 200)
             }
-            try send(fixture.update(home: 2, timestamp: now))
-            try send(fixture.update(home: 1, timestamp: now - 5))
-            try send(#"{"aps":{"timestamp":\#(now),"event":"start"}}"#)
-            try send(#"{"aps":{"timestamp":\#(now + 1),"event":"end","content-state":{"home":4,"away":0}}}"#)
-            try send(fixture.update(home: 5, timestamp: now + 2))
+            try send(fixture.update(home: 2, timestamp: nowSeconds))
+            try send(fixture.update(home: 1, timestamp: nowSeconds - 5))
+            try send(#"{"aps":{"timestamp":\#(nowSeconds),"event":"start"}}"#)
+            try send(#"{"aps":{"timestamp":\#(nowSeconds + 1),"event":"end","content-state":{"home":4,"away":0}}}"#)
+            try send(fixture.update(home: 5, timestamp: nowSeconds + 2))
             #expect(try await fixture.shownHomeScore("m7") == 4)
             let effects = try await fixture.effects("m7")
             #expect(effects == ["started": 1, "shown": 1, "ignoredOld": 1, "wrongToken": 1, "ended": 1])

@@ -6,7 +6,7 @@ import Testing
 
 /// Crowds of compact phones: the model stores only a few bytes for each phone. No service runs.
 @Suite struct CompactPhoneTests {
-    private static let now: Int64 = 1_790_000_000
+    private static let nowSeconds: Int64 = 1_790_000_000
 
     /// A model with one crowd. `push` does what the simulator does with a push: it checks the token, then delivers the
     /// body.
@@ -35,7 +35,7 @@ import Testing
             let digits = Array(token.utf8)
             let bytes = stride(from: 0, to: digits.count, by: 2)
                 .map { (hexDigitValue(digits[$0]) ?? 0) << 4 | (hexDigitValue(digits[$0 + 1]) ?? 0) }
-            let milliseconds = (CompactPhoneTests.now + seconds) * 1_000
+            let milliseconds = (CompactPhoneTests.nowSeconds + seconds) * 1_000
             let (checkResult, tokenIndex) = bytes.withUnsafeBytes {
                 model.checkToken(token: $0, appIndex: appIndex, nowMilliseconds: milliseconds)
             }
@@ -72,7 +72,7 @@ import Testing
     {
         let alert = alert.map { #","alert":{"title":"\#($0)","body":"b"}"# } ?? ""
         return
-            #"{"aps":{"event":"\#(event)","timestamp":\#(now + timestamp),"content-state":{"score":\#(score)}\#(alert)}}"#
+            #"{"aps":{"event":"\#(event)","timestamp":\#(nowSeconds + timestamp),"content-state":{"score":\#(score)}\#(alert)}}"#
     }
 
     @Test func `A phone takes at most 32 bytes, and its token none`() {
@@ -85,7 +85,7 @@ import Testing
         #expect(Set(tokens).count == 2_000 && tokens.allSatisfy { $0.utf8.count == 160 })
         #expect(fixture.push(Self.update(1), token: tokens[1_234]) == (.success, .shown))
         #expect(fixture.model.compactPhones.crowds[0].phones[1_234].pushes == 1)
-        #expect(try fixture.phonesByTimestamp() == [0: 1_999, Int(Self.now) + 1: 1])
+        #expect(try fixture.phonesByTimestamp() == [0: 1_999, Int(Self.nowSeconds) + 1: 1])
         // The same crowd in another model has the same tokens. If one digit of a token is changed, the token
         // belongs to no phone.
         #expect(CompactCrowd(app: "app", name: "fan-", count: 1).token(7) == tokens[7])
@@ -112,7 +112,7 @@ import Testing
         #expect(
             response["pushes"] as? Int == 6 && response["pushesMax"] as? Int == 3 && response["unreached"] as? Int == 0
         )
-        #expect(try fixture.phonesByTimestamp() == [Int(Self.now) + 5: 3])
+        #expect(try fixture.phonesByTimestamp() == [Int(Self.nowSeconds) + 5: 3])
         let effects = try #require(response["effects"] as? [String: Int])
         #expect(effects["shown"] == 4 && effects["ignoredOld"] == 1 && effects["ignoredFuture"] == 1)
     }
@@ -142,18 +142,18 @@ import Testing
     }
 
     @Test func `One answer says what all phones show, and when it came`() throws {
-        var fixture = try CrowdFixture(10) { $0.timestamp = Self.now - 60 }
+        var fixture = try CrowdFixture(10) { $0.timestamp = Self.nowSeconds - 60 }
         for number in 0..<7 {
             _ = fixture.push(Self.update(1, score: 1), token: fixture.crowd.token(number), at: Int64(number))
         }
         for number in 0..<4 { _ = fixture.push(Self.update(2, score: 2), token: fixture.crowd.token(number), at: 10) }
         _ = fixture.push(Self.update(2, score: 3), token: fixture.crowd.token(3), at: 11)
         let shown = try #require(try fixture.crowdObject()["shown"] as? [[String: Any]])
-        #expect(shown.map { $0["timestamp"] as? Int } == [2, 2, 1, -60].map { Int(Self.now) + $0 })
+        #expect(shown.map { $0["timestamp"] as? Int } == [2, 2, 1, -60].map { Int(Self.nowSeconds) + $0 })
         #expect(shown.map { $0["phones"] as? Int } == [1, 3, 3, 3])
         #expect(shown.map { ($0["contentState"] as? [String: Int])?["score"] } == [3, 2, 1, nil])
-        #expect(shown[2]["firstMilliseconds"] as? Int64 == Self.now * 1_000)
-        #expect(shown[2]["lastMilliseconds"] as? Int64 == (Self.now + 6) * 1_000)
+        #expect(shown[2]["firstMilliseconds"] as? Int64 == Self.nowSeconds * 1_000)
+        #expect(shown[2]["lastMilliseconds"] as? Int64 == (Self.nowSeconds + 6) * 1_000)
         #expect(try fixture.crowdObject()["unreached"] as? Int == 3)
     }
 
@@ -161,8 +161,8 @@ import Testing
         var fixture = try CrowdFixture(4)
         let tokens = (0..<4).map { fixture.crowd.token($0) }
         #expect(fixture.push(Self.update(1, event: "end"), token: tokens[0]) == (.success, .ended))
-        try fixture.model.dismiss(1..<2, of: "fan-", app: "app", nowMilliseconds: Self.now * 1_000)
-        try fixture.model.rotateTokens(2..<3, of: "fan-", app: "app", nowMilliseconds: Self.now * 1_000)
+        try fixture.model.dismiss(1..<2, of: "fan-", app: "app", nowMilliseconds: Self.nowSeconds * 1_000)
+        try fixture.model.rotateTokens(2..<3, of: "fan-", app: "app", nowMilliseconds: Self.nowSeconds * 1_000)
         for token in tokens[0..<3] { #expect(fixture.push(Self.update(2), token: token) == (.expiredToken, nil)) }
         #expect(fixture.push(Self.update(2), token: fixture.crowd.token(2, generation: 1)) == (.success, .shown))
         #expect(fixture.push(Self.update(2), token: tokens[3]) == (.success, .shown))
@@ -170,12 +170,12 @@ import Testing
         #expect(fixture.push(Self.update(2, event: "start"), token: tokens[3]) == (.success, .wrongToken))
         let response = try fixture.crowdObject()
         #expect(response["refused"] as? Int == 3 && response["ended"] as? Int == 1 && response["gone"] as? Int == 1)
-        #expect(try fixture.phonesByTimestamp() == [Int(Self.now) + 1: 1, Int(Self.now) + 2: 2])
+        #expect(try fixture.phonesByTimestamp() == [Int(Self.nowSeconds) + 1: 1, Int(Self.nowSeconds) + 2: 2])
     }
 
     @Test func `A registration has the fields that the worker reads`() throws {
         let fixture = try CrowdFixture(5) { crowd in
-            (crowd.frequentUpdatesEveryNthPhone, crowd.identifierForm, crowd.timestamp) = (2, .uuid, Self.now)
+            (crowd.frequentUpdatesEveryNthPhone, crowd.identifierForm, crowd.timestamp) = (2, .uuid, Self.nowSeconds)
         }
         let records = try fixture.model.registrations(from: 3, limit: 9, of: "fan-", app: "app", nowMilliseconds: 17)
         #expect(records.count == 2)
@@ -186,7 +186,7 @@ import Testing
             #expect(object["token"] as? String == fixture.crowd.token(number))
             #expect(object["audiences"] as? [String] == ["final"] && object["environment"] as? String == "sandbox")
             #expect(object["frequentUpdates"] as? Bool == (number == 4) && object["registeredAt"] as? Int == 17)
-            #expect((object["shows"] as? [String: Int])?["timestamp"] == Int(Self.now))
+            #expect((object["shows"] as? [String: Int])?["timestamp"] == Int(Self.nowSeconds))
         }
         #expect(
             try fixture.model.registrations(from: 5, limit: .max, of: "fan-", app: "app", nowMilliseconds: 0).isEmpty

@@ -130,11 +130,12 @@ import Testing
             let statistics = try await fixture.simulator.statistics()
             #expect(statistics.requests == 9)
             #expect(statistics.connectionsAccepted == 9)
-            let comparison = try await fixture.simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
+            let comparison = try await fixture.simulator.withDevices {
+                (devices, nowMilliseconds) throws(DeviceModel.Fault) in
                 try devices.compare(
                     app: SimulatorFixture.app,
                     expected: [("m1", Array(#"{"home":8,"away":0}"#.utf8))],
-                    nowMilliseconds: now
+                    nowMilliseconds: nowMilliseconds
                 )
             }
             #expect(comparison.matchingCount == 1)
@@ -204,11 +205,12 @@ import Testing
             let counts = try await outcomes(fixture, faults)
             #expect(counts == ["error 2": 200])
             let expected = #"{"home":\#(isApplied ? 1 : 0),"away":0}"#
-            let comparison = try await fixture.simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
+            let comparison = try await fixture.simulator.withDevices {
+                (devices, nowMilliseconds) throws(DeviceModel.Fault) in
                 try devices.compare(
                     app: SimulatorFixture.app,
                     expected: [("m1", Array(expected.utf8))],
-                    nowMilliseconds: now
+                    nowMilliseconds: nowMilliseconds
                 )
             }
             #expect(comparison.matchingCount == 1)

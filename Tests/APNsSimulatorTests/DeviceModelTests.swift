@@ -66,14 +66,20 @@ import Testing
                 .map { index in
                     (hexDigitValue(digits[index]) ?? 0) << 4 | (hexDigitValue(digits[index + 1]) ?? 0)
                 }
-            let now = (startSeconds + seconds) * 1_000
+            let nowMilliseconds = (startSeconds + seconds) * 1_000
             let (checkResult, tokenIndex) = bytes.withUnsafeBytes {
-                model.checkToken(token: $0, appIndex: 0, nowMilliseconds: now)
+                model.checkToken(token: $0, appIndex: 0, nowMilliseconds: nowMilliseconds)
             }
             guard checkResult.reason == .success else { return (checkResult.reason, nil) }
             let effect = Array(json.utf8)
                 .withUnsafeBytes { body in
-                    model.deliver(body, token: tokenIndex, priority: priority, tape: &tape, nowMilliseconds: now)
+                    model.deliver(
+                        body,
+                        token: tokenIndex,
+                        priority: priority,
+                        tape: &tape,
+                        nowMilliseconds: nowMilliseconds
+                    )
                 }
             return (.success, effect)
         }

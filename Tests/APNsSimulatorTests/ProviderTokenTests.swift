@@ -22,24 +22,28 @@ import Testing
 
     @Test func `The answer says what is wrong with a token`() async throws {
         try await SimulatorFixture.run { fixture in
-            let (signer, now) = (fixture.signer, time(nil))
+            let (signer, nowSeconds) = (fixture.signer, time(nil))
             try expect(.success, signer.token(), fixture)
             try expect(.invalidProviderToken, signer.token(algorithm: "HS256"), fixture)
             try expect(.invalidProviderToken, signer.token(keyIdentifier: "UNKNOWN000"), fixture)
             try expect(.invalidProviderToken, signer.token(teamIdentifier: "ANOTHER000"), fixture)
             try expect(.invalidProviderToken, signer.token(keyIdentifier: "KEY7654321"), fixture)
             try expect(.invalidProviderToken, signer.token(claims: #"{"iss":"TEAM123456"}"#), fixture)
-            try expect(.invalidProviderToken, signer.token(claims: #"{"iss":"TEAM123456","iat":"\#(now)x"}"#), fixture)
+            try expect(
+                .invalidProviderToken,
+                signer.token(claims: #"{"iss":"TEAM123456","iat":"\#(nowSeconds)x"}"#),
+                fixture
+            )
             try expect(
                 .invalidProviderToken,
                 signer.token(claims: #"{"iss":"TEAM123456","iat":-9223372036854775808}"#),
                 fixture
             )
-            try expect(.invalidProviderToken, signer.token(issuedAt: now + 3_700), fixture)
+            try expect(.invalidProviderToken, signer.token(issuedAt: nowSeconds + 3_700), fixture)
             // Apple requires `iat` as a number of seconds. The simulator also accepts the digits as a string.
-            try expect(.success, signer.token(claims: #"{"iss":"TEAM123456","iat":"\#(now)"}"#), fixture)
-            try expect(.success, signer.token(issuedAt: now - 3_500), fixture)
-            try expect(.expiredProviderToken, signer.token(issuedAt: now - 3_700), fixture)
+            try expect(.success, signer.token(claims: #"{"iss":"TEAM123456","iat":"\#(nowSeconds)"}"#), fixture)
+            try expect(.success, signer.token(issuedAt: nowSeconds - 3_500), fixture)
+            try expect(.expiredProviderToken, signer.token(issuedAt: nowSeconds - 3_700), fixture)
             var brokenToken = Array(signer.token().utf8)
             brokenToken[brokenToken.count - 20] ^= 1
             try expect(.invalidProviderToken, String(decoding: brokenToken, as: UTF8.self), fixture)
@@ -70,8 +74,10 @@ import Testing
 
     @Test func `A connection may change its token once in twenty minutes`() async throws {
         try await SimulatorFixture.run { fixture in
-            let (client, now) = (try fixture.connect(), time(nil))
-            let (first, second) = (fixture.signer.token(issuedAt: now - 10), fixture.signer.token(issuedAt: now))
+            let (client, nowSeconds) = (try fixture.connect(), time(nil))
+            let (first, second) = (
+                fixture.signer.token(issuedAt: nowSeconds - 10), fixture.signer.token(issuedAt: nowSeconds)
+            )
             try expect(.success, first, fixture, client)
             let response = try client.perform(
                 fixture.headers(["authorization": "bearer " + second]),

@@ -29,16 +29,16 @@ import Testing
 
     @Test func `A line has every member`() async throws {
         let state = #"{"home":3,"away":1}"#
-        var (token, now) = ("", 0)
+        var (token, nowSeconds) = ("", 0)
         let lines = try await log { fixture in
             token = fixture.token
             // The timestamp must not be before the activity's first state, because a phone ignores older
             // states.
-            now = time(nil)
+            nowSeconds = time(nil)
             let body =
-                #"{"aps":{"timestamp":\#(now),"event":"update","content-state":\#(state),"#
+                #"{"aps":{"timestamp":\#(nowSeconds),"event":"update","content-state":\#(state),"#
                 + #""alert":{"title":"3–1 \"!\"","body":"b"}}}"#
-            let headers = fixture.headers(["apns-priority": "10", "apns-expiration": "\(now + 3_600)"])
+            let headers = fixture.headers(["apns-priority": "10", "apns-expiration": "\(nowSeconds + 3_600)"])
             let response = try fixture.connect().perform(headers, body: body)
             #expect(response.status == 200)
         }
@@ -48,13 +48,13 @@ import Testing
         #expect(line["app"] as? String == SimulatorFixture.app && line["activity"] as? String == "m1")
         #expect(line["device"] as? String == "phone" && line["priority"] as? Int == 10)
         #expect(line["apnsId"] as? String == "11111111-2222-3333-4444-555555555555")
-        #expect(line["expiration"] as? Int == now + 3_600 && line["timestamp"] as? Int == now)
+        #expect(line["expiration"] as? Int == nowSeconds + 3_600 && line["timestamp"] as? Int == nowSeconds)
         #expect(line["event"] as? String == "update" && line["alert"] as? String == "3–1 \"!\"")
         #expect(line["state"] as? String == digest(state))
         let bytes = stride(from: 0, to: token.count, by: 2)
             .map { place in UInt8(token.dropFirst(place).prefix(2), radix: 16) ?? 0 }
         #expect(line["token"] as? String == bytes.withUnsafeBytes { LoggedDigest.hexadecimal($0) })
-        #expect(abs((line["time"] as? Int ?? 0) / 1_000 - now) < 3_600)
+        #expect(abs((line["time"] as? Int ?? 0) / 1_000 - nowSeconds) < 3_600)
     }
 
     /// A full pipe simulates a disk that becomes full and then has room again. Lost lines are counted, and

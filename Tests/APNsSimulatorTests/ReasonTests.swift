@@ -104,12 +104,13 @@ import Testing
 
     @Test func `Tokens of the other environment are refused as bad`() async throws {
         try await SimulatorFixture.run { fixture in
-            let token = try await fixture.simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
+            let token = try await fixture.simulator.withDevices {
+                (devices, nowMilliseconds) throws(DeviceModel.Fault) in
                 try devices.install(
                     app: SimulatorFixture.app,
                     device: "debug",
                     environment: .sandbox,
-                    nowMilliseconds: now
+                    nowMilliseconds: nowMilliseconds
                 )
                 return try devices.startToken(
                     device: "debug",
@@ -126,16 +127,16 @@ import Testing
         try await SimulatorFixture.run { fixture in
             let client = try fixture.connect()
             let beforeMilliseconds = Int64(Date().timeIntervalSince1970 * 1_000)
-            try await fixture.simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
-                try devices.dismiss(activity: "m1", app: SimulatorFixture.app, nowMilliseconds: now)
+            try await fixture.simulator.withDevices { (devices, nowMilliseconds) throws(DeviceModel.Fault) in
+                try devices.dismiss(activity: "m1", app: SimulatorFixture.app, nowMilliseconds: nowMilliseconds)
             }
             let endedResponse = try client.perform(fixture.headers(), body: fixture.update(home: 1))
             #expect(endedResponse.status == 410)
             let body = try JSONDecoder().decode(RetiredTokenBody.self, from: Data(endedResponse.body.utf8))
             #expect(body.reason == "ExpiredToken")
             #expect(abs(body.timestamp - beforeMilliseconds) < 60_000)
-            try await fixture.simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
-                try devices.uninstall(app: SimulatorFixture.app, device: "phone", nowMilliseconds: now)
+            try await fixture.simulator.withDevices { (devices, nowMilliseconds) throws(DeviceModel.Fault) in
+                try devices.uninstall(app: SimulatorFixture.app, device: "phone", nowMilliseconds: nowMilliseconds)
             }
             let unregisteredResponse = try client.perform(
                 fixture.headers(token: fixture.startToken),

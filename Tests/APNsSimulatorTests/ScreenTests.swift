@@ -78,17 +78,23 @@ import Testing
             let digits = Array(token.utf8)
             let bytes = stride(from: 0, to: digits.count, by: 2)
                 .map { (hexDigitValue(digits[$0]) ?? 0) << 4 | (hexDigitValue(digits[$0 + 1]) ?? 0) }
-            let now = (startSeconds + seconds) * 1_000
+            let nowMilliseconds = (startSeconds + seconds) * 1_000
             let body =
                 #"{"aps":{"event":"\#(event)","timestamp":\#(startSeconds + (timestamp ?? seconds)),"#
                 + #""content-state":{"driver":"Ann","status":"\#(status)"}\#(extraMembers)}}"#
             let (checkResult, tokenIndex) = bytes.withUnsafeBytes {
-                model.checkToken(token: $0, appIndex: 0, nowMilliseconds: now)
+                model.checkToken(token: $0, appIndex: 0, nowMilliseconds: nowMilliseconds)
             }
             guard checkResult.reason == .success else { return nil }
             return Array(body.utf8)
                 .withUnsafeBytes {
-                    model.deliver($0, token: tokenIndex, priority: priority, tape: &tape, nowMilliseconds: now)
+                    model.deliver(
+                        $0,
+                        token: tokenIndex,
+                        priority: priority,
+                        tape: &tape,
+                        nowMilliseconds: nowMilliseconds
+                    )
                 }
         }
     }

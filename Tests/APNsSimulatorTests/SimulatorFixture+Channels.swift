@@ -62,8 +62,13 @@ extension SimulatorFixture {
     /// Installs the app on another phone, and starts an activity on that phone by a push that names the
     /// channel.
     func startByPush(_ match: String, device: String, channel: String) async throws -> StartedPhone {
-        try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
-            try devices.install(app: SimulatorFixture.app, device: device, supportsChannels: true, nowMilliseconds: now)
+        try await simulator.withDevices { (devices, nowMilliseconds) throws(DeviceModel.Fault) in
+            try devices.install(
+                app: SimulatorFixture.app,
+                device: device,
+                supportsChannels: true,
+                nowMilliseconds: nowMilliseconds
+            )
         }
         let token = try await simulator.withDevices { (devices, _) throws(DeviceModel.Fault) in
             try devices.startToken(device: device, attributesType: "MatchAttributes", app: SimulatorFixture.app)

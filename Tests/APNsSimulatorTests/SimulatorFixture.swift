@@ -52,11 +52,11 @@ struct SimulatorFixture {
             contentState: try Shape(json: #"{"home":"int","away":"int"}"#),
             identifierAttribute: "matchId"
         )
-        try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
+        try await simulator.withDevices { (devices, nowMilliseconds) throws(DeviceModel.Fault) in
             try devices.declare(app: SimulatorFixture.app, teamIdentifier: "TEAM123456", types: [match])
             try devices.declare(app: "com.example.other", teamIdentifier: "OTHERTEAM0", types: [])
             try devices.declare(app: "com.example.sibling", teamIdentifier: nil, types: [])
-            try devices.install(app: SimulatorFixture.app, device: "phone", nowMilliseconds: now)
+            try devices.install(app: SimulatorFixture.app, device: "phone", nowMilliseconds: nowMilliseconds)
             try devices.start(
                 .init(
                     activity: "m1",
@@ -64,10 +64,10 @@ struct SimulatorFixture {
                     attributesType: "MatchAttributes",
                     attributes: #"{"matchId":"m1"}"#,
                     contentState: #"{"home":0,"away":0}"#,
-                    timestamp: now / 1_000 - 60
+                    timestamp: nowMilliseconds / 1_000 - 60
                 ),
                 app: SimulatorFixture.app,
-                nowMilliseconds: now
+                nowMilliseconds: nowMilliseconds
             )
         }
         let (token, startToken) = try await simulator.withDevices { (devices, _) throws(DeviceModel.Fault) in

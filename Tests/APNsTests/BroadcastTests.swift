@@ -43,7 +43,7 @@ import Testing
             return .accepted
         }
         fixture.warmUp()
-        #expect(fixture.submit(0xab, toChannel: Self.channel, priority: 10, expiration: 1_790_000_000))
+        #expect(fixture.submit(0xab, toChannel: Self.channel, priority: 10, expirationSeconds: 1_790_000_000))
         fixture.turn(until: { requests.count == 2 })
         let request = requests[1]
         #expect(

@@ -78,12 +78,13 @@ import Testing
     @Test func `Ten thousand channels are listed`() async throws {
         try await Self.run { simulator, management in
             #expect(try await management.list() == [])
-            let createdChannels = try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
+            let createdChannels = try await simulator.withDevices {
+                (devices, nowMilliseconds) throws(DeviceModel.Fault) in
                 for _ in 0..<10_000 {
                     _ = try devices.createChannel(
                         app: SimulatorFixture.app,
                         storesNewestMessage: true,
-                        nowMilliseconds: now
+                        nowMilliseconds: nowMilliseconds
                     )
                 }
                 return try devices.channelIdentifiers(app: SimulatorFixture.app)
@@ -99,8 +100,8 @@ import Testing
 
     @Test func `The error for an app without the capability says what to do`() async throws {
         try await Self.run { simulator, management in
-            try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
-                try devices.setBroadcastCapability(false, app: SimulatorFixture.app, nowMilliseconds: now)
+            try await simulator.withDevices { (devices, nowMilliseconds) throws(DeviceModel.Fault) in
+                try devices.setBroadcastCapability(false, app: SimulatorFixture.app, nowMilliseconds: nowMilliseconds)
             }
             let error = await Self.failure { () throws(ChannelError) in _ = try await management.list() }
             #expect(error?.cause == .refused(.featureNotEnabled) && error?.status == 400)

@@ -4,11 +4,16 @@ import Testing
 @testable import APNs
 
 @Suite(.ownThread) struct CircuitBreakerTests {
-    private func feed(_ breaker: inout CircuitBreaker, _ sample: CircuitBreakerSample, _ count: Int, at now: Int64 = 0)
+    private func feed(
+        _ breaker: inout CircuitBreaker,
+        _ sample: CircuitBreakerSample,
+        _ count: Int,
+        at nowMilliseconds: Int64 = 0
+    )
         -> [CircuitBreaker
         .Transition]
     {
-        (0..<count).map { _ in breaker.record(sample, nowMilliseconds: now) }.filter { $0 != .none }
+        (0..<count).map { _ in breaker.record(sample, nowMilliseconds: nowMilliseconds) }.filter { $0 != .none }
     }
 
     @Test func `The breaker opens when most answers fail`() {
@@ -85,14 +90,14 @@ import Testing
         var breaker = CircuitBreaker(CircuitBreakerConfiguration())
         _ = feed(&breaker, .forbidden, 5)
         for second in Int64(1)...60 {
-            let now = second * 1_000
-            #expect(breaker.probeAtMilliseconds == now)
-            #expect(!breaker.permitsProbe(pushesInFlight: 0, nowMilliseconds: now - 1))
-            #expect(!breaker.permitsProbe(pushesInFlight: 1, nowMilliseconds: now))
-            #expect(breaker.permitsProbe(pushesInFlight: 0, nowMilliseconds: now))
+            let nowMilliseconds = second * 1_000
+            #expect(breaker.probeAtMilliseconds == nowMilliseconds)
+            #expect(!breaker.permitsProbe(pushesInFlight: 0, nowMilliseconds: nowMilliseconds - 1))
+            #expect(!breaker.permitsProbe(pushesInFlight: 1, nowMilliseconds: nowMilliseconds))
+            #expect(breaker.permitsProbe(pushesInFlight: 0, nowMilliseconds: nowMilliseconds))
             breaker.recordSubmission()
-            #expect(!breaker.permitsProbe(pushesInFlight: 0, nowMilliseconds: now + 100_000))
-            #expect(breaker.record(.forbidden, nowMilliseconds: now) == .reopened)
+            #expect(!breaker.permitsProbe(pushesInFlight: 0, nowMilliseconds: nowMilliseconds + 100_000))
+            #expect(breaker.record(.forbidden, nowMilliseconds: nowMilliseconds) == .reopened)
         }
         breaker.recordSubmission()
         #expect(breaker.record(.succeeded, nowMilliseconds: 61_000) == .closed)

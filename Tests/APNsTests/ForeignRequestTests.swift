@@ -79,10 +79,16 @@ import Testing
         #expect(largestBody.count == 5_120, "as much as a broadcast may have")
         let endBody = Array(#"{"aps":{"content-state":{},"event":"end","timestamp":1790000001}}"#.utf8)
         #expect(
-            client.broadcast(largestBody, to: Self.channel, priority: 10, expiration: 1_790_000_060, identifier: (1, 2))
+            client.broadcast(
+                largestBody,
+                to: Self.channel,
+                priority: 10,
+                expirationSeconds: 1_790_000_060,
+                identifier: (1, 2)
+            )
         )
         #expect(client.turn(until: { client.recorder.responseCount == 1 }))
-        #expect(client.broadcast(endBody, to: Self.channel, priority: 5, expiration: 0, identifier: (1, 3)))
+        #expect(client.broadcast(endBody, to: Self.channel, priority: 5, expirationSeconds: 0, identifier: (1, 3)))
         #expect(client.turn(until: { client.recorder.responseCount == 2 }))
 
         let requests = try recording.requests(2)

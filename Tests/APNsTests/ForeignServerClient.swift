@@ -48,7 +48,7 @@ final class ForeignServerClient {
         _ body: [UInt8],
         to channel: String,
         priority: UInt8,
-        expiration: Int64,
+        expirationSeconds: Int64,
         identifier: (UInt64, UInt64)
     ) -> Bool {
         let tag = nextTag
@@ -63,7 +63,7 @@ final class ForeignServerClient {
                                 address: channel,
                                 isBroadcast: true,
                                 priority: priority,
-                                expiration: expiration,
+                                expirationSeconds: expirationSeconds,
                                 identifier: identifier,
                                 body: body
                             )
@@ -83,7 +83,7 @@ final class ForeignServerClient {
                     tag: nextTag,
                     address: token,
                     priority: 5,
-                    expiration: 0,
+                    expirationSeconds: 0,
                     identifier: (1, nextTag),
                     body: UnsafeRawBufferPointer(rebasing: body[..<Int(300 + nextTag % 300)])
                 )
@@ -99,7 +99,7 @@ final class ForeignServerClient {
                     address: channel,
                     isBroadcast: true,
                     priority: 10,
-                    expiration: 0,
+                    expirationSeconds: 0,
                     identifier: (1, nextTag),
                     body: UnsafeRawBufferPointer(rebasing: body[..<Int(300 + nextTag % 300)])
                 )

@@ -178,14 +178,14 @@ import Testing
                 let digits = [64, 2, 160, 200].randomElement(using: &generator) ?? 64
                 let token = [UInt8](repeating: UInt8(ascii: "7"), count: digits)
                 let priority: UInt8 = Bool.random(using: &generator) ? 5 : 10
-                let expirations: [Int64] = [0, 9, 10, 1_790_000_000, .max]
-                let expiration = expirations.randomElement(using: &generator) ?? 0
+                let expirationsSeconds: [Int64] = [0, 9, 10, 1_790_000_000, .max]
+                let expirationSeconds = expirationsSeconds.randomElement(using: &generator) ?? 0
                 let identifier = (generator.next(), generator.next())
                 if Int.random(in: 0..<4, using: &generator) == 0 {
-                    let broadcastBytes = broadcastBlock(of: &encoder, priority, expiration, identifier)
+                    let broadcastBytes = broadcastBlock(of: &encoder, priority, expirationSeconds, identifier)
                     let fields = try #require(inflater.decode(broadcastBytes), "seed \(seed), round \(round)")
                     let authorization = String(decoding: authorization, as: UTF8.self)
-                    let expected = broadcastFields(authority, authorization, priority, expiration, identifier)
+                    let expected = broadcastFields(authority, authorization, priority, expirationSeconds, identifier)
                     #expect(fields == expected, "seed \(seed), round \(round)")
                 }
                 var block = [UInt8](repeating: 0, count: encoder.blockBytesMax)
@@ -196,7 +196,7 @@ import Testing
                                 to: $0,
                                 deviceToken: token,
                                 priority: priority,
-                                expiration: expiration,
+                                expirationSeconds: expirationSeconds,
                                 identifier: identifier
                             )
                         } ?? 0
@@ -211,7 +211,7 @@ import Testing
                     (":path", "/3/device/" + String(decoding: token, as: UTF8.self)),
                     ("authorization", String(decoding: authorization, as: UTF8.self)),
                     ("apns-push-type", "liveactivity"), ("apns-topic", "com.example.scores.push-type.liveactivity"),
-                    ("apns-priority", String(priority)), ("apns-expiration", String(expiration)),
+                    ("apns-priority", String(priority)), ("apns-expiration", String(expirationSeconds)),
                     ("apns-id", identifierText(identifier)),
                 ]
                 #expect(texts.elementsEqual(expected) { $0 == $1 }, "seed \(seed), round \(round)")
@@ -222,7 +222,7 @@ import Testing
     private func broadcastBlock(
         of encoder: inout HeaderEncoder,
         _ priority: UInt8,
-        _ expiration: Int64,
+        _ expirationSeconds: Int64,
         _ identifier: (UInt64, UInt64)
     ) -> [UInt8] {
         var block = [UInt8](repeating: 0, count: encoder.blockBytesMax)
@@ -234,7 +234,7 @@ import Testing
                             to: $0,
                             channel: channel,
                             priority: priority,
-                            expiration: expiration,
+                            expirationSeconds: expirationSeconds,
                             identifier: identifier
                         )
                     } ?? 0
@@ -247,14 +247,14 @@ import Testing
         _ authority: String,
         _ authorization: String,
         _ priority: UInt8,
-        _ expiration: Int64,
+        _ expirationSeconds: Int64,
         _ identifier: (UInt64, UInt64)
     ) -> [TextField] {
         [
             TextField(":method", "POST"), TextField(":scheme", "https"), TextField(":authority", authority),
             TextField(":path", "/4/broadcasts/apps/com.example.scores"), TextField("authorization", authorization),
             TextField("apns-push-type", "liveactivity"), TextField("apns-channel-id", "dHN0LXNyY2gtY2hubA=="),
-            TextField("apns-priority", String(priority)), TextField("apns-expiration", String(expiration)),
+            TextField("apns-priority", String(priority)), TextField("apns-expiration", String(expirationSeconds)),
             TextField("apns-request-id", identifierText(identifier)),
         ]
     }

@@ -15,7 +15,7 @@ import Testing
             return .accepted
         }
         fixture.warmUp()
-        #expect(fixture.submit(0xab, priority: 10, expiration: 0))
+        #expect(fixture.submit(0xab, priority: 10, expirationSeconds: 0))
         fixture.turn(until: { requests.count == 2 })
         let request = requests[1]
         let names = request.fields.map(\.name)
@@ -53,7 +53,7 @@ import Testing
             return .accepted
         }
         fixture.warmUp()
-        for tag in 1...100 { #expect(fixture.submit(UInt64(tag), expiration: Int64(tag))) }
+        for tag in 1...100 { #expect(fixture.submit(UInt64(tag), expirationSeconds: Int64(tag))) }
         fixture.turn(until: { requests.count == 101 })
         for (index, request) in requests.enumerated() {
             let neverIndexed = Set(request.fields.filter(\.isNeverIndexed).map(\.name))

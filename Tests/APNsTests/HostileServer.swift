@@ -194,7 +194,7 @@ final class HostileFixture {
                         tag: tag,
                         address: token,
                         priority: 5,
-                        expiration: 0,
+                        expirationSeconds: 0,
                         identifier: (1, tag),
                         body: UnsafeRawBufferPointer(rebasing: body[..<bodyBytes])
                     )

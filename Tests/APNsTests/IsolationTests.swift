@@ -126,7 +126,7 @@ extension PoolFixture {
                         tag: tag,
                         address: token,
                         priority: 10,
-                        expiration: 0,
+                        expirationSeconds: 0,
                         identifier: (7, tag),
                         body: UnsafeRawBufferPointer(start: nil, count: 0)
                     )

@@ -70,7 +70,9 @@ final class PoolFixture {
         return Array(String(repeating: "0", count: deviceTokenBytes - digits.utf8.count).utf8) + Array(digits.utf8)
     }
 
-    func submit(_ tag: UInt64, priority: UInt8 = 5, expiration: Int64 = 1_790_000_000, avoiding: UInt32 = 0) -> Bool {
+    func submit(_ tag: UInt64, priority: UInt8 = 5, expirationSeconds: Int64 = 1_790_000_000, avoiding: UInt32 = 0)
+        -> Bool
+    {
         deviceToken(tag)
             .withUnsafeBytes { token in
                 pool.submit(
@@ -78,7 +80,7 @@ final class PoolFixture {
                         tag: tag,
                         address: token,
                         priority: priority,
-                        expiration: expiration,
+                        expirationSeconds: expirationSeconds,
                         identifier: (0x1234_5678_9abc_def0, tag),
                         body: UnsafeRawBufferPointer(body),
                         avoidedConnection: avoiding
@@ -91,7 +93,7 @@ final class PoolFixture {
         _ tag: UInt64,
         toChannel channel: String,
         priority: UInt8 = 5,
-        expiration: Int64 = 0,
+        expirationSeconds: Int64 = 0,
         bodyBytes count: Int? = nil
     ) -> Bool {
         Array(channel.utf8)
@@ -102,7 +104,7 @@ final class PoolFixture {
                         address: channel,
                         isBroadcast: true,
                         priority: priority,
-                        expiration: expiration,
+                        expirationSeconds: expirationSeconds,
                         identifier: (0x1234_5678_9abc_def0, tag),
                         body: UnsafeRawBufferPointer(rebasing: body[..<(count ?? body.count)])
                     )

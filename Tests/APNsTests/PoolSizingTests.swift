@@ -384,15 +384,15 @@ private final class DelayedServer: TimerHandler {
     }
 
     func timerFired(tag: UInt64) {
-        let now = fixture.loop.nowMilliseconds
-        while let first = heldRequests.first, first.due <= now {
+        let nowMilliseconds = fixture.loop.nowMilliseconds
+        while let first = heldRequests.first, first.due <= nowMilliseconds {
             heldRequests.removeFirst()
             if !first.request.connection.isClosed {
                 first.request.connection.reply(.accepted, stream: first.request.stream)
             }
         }
         if let first = heldRequests.first {
-            _ = fixture.loop.schedule(afterMilliseconds: first.due - now, handler: self, tag: 0)
+            _ = fixture.loop.schedule(afterMilliseconds: first.due - nowMilliseconds, handler: self, tag: 0)
         }
     }
 }

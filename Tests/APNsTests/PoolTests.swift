@@ -277,7 +277,7 @@ import Testing
         fixture.warmUp()
         let requestsBefore = fixture.server.requestCount
         #expect(fixture.submit(1, priority: 1))
-        #expect(fixture.submit(2, expiration: -1))
+        #expect(fixture.submit(2, expirationSeconds: -1))
         for (tag, token) in [(3, "abc"), (4, ""), (5, "abcg"), (6, "ABCD"), (7, String(repeating: "a", count: 202))] {
             let bytes = Array(token.utf8)
             let isTaken = bytes.withUnsafeBytes {
@@ -286,7 +286,7 @@ import Testing
                         tag: UInt64(tag),
                         address: $0,
                         priority: 5,
-                        expiration: 0,
+                        expirationSeconds: 0,
                         identifier: (0, 0),
                         body: $0
                     )

@@ -7,11 +7,11 @@ import Testing
 
 /// One provider token for all workers: which process signs, which tokens are accepted, and what Redis stores.
 @Suite(.ownThread) struct ProviderTokenRenewalTests {
-    private let now: Int64 = 1_800_000_000
+    private let nowSeconds: Int64 = 1_800_000_000
 
     private func storedToken(ageSeconds: Int64, iat: Int64? = nil) -> ProviderTokenRenewal.StoredToken {
         ProviderTokenRenewal.StoredToken(
-            token: SharedToken(text: "a.b.c", issuedAtSeconds: iat ?? now - ageSeconds),
+            token: SharedToken(text: "a.b.c", issuedAtSeconds: iat ?? nowSeconds - ageSeconds),
             remainingMilliseconds: ProviderTokenRenewal.timeToLiveMilliseconds - ageSeconds * 1_000
         )
     }
@@ -25,7 +25,7 @@ import Testing
             storedToken,
             inUseIssuedAtSeconds: inUse,
             refusedIssuedAtSeconds: refused,
-            unixSeconds: now
+            unixSeconds: nowSeconds
         )
     }
 
@@ -38,7 +38,7 @@ import Testing
             storedToken,
             inUseIssuedAtSeconds: inUse,
             refusedIssuedAtSeconds: refused,
-            unixSeconds: now
+            unixSeconds: nowSeconds
         )
     }
 
@@ -47,33 +47,33 @@ import Testing
         #expect(nextAction(storedToken(ageSeconds: 2_100)) == .renew)
         #expect(
             nextAction(storedToken(ageSeconds: 2_099))
-                == .adopt(SharedToken(text: "a.b.c", issuedAtSeconds: now - 2_099))
+                == .adopt(SharedToken(text: "a.b.c", issuedAtSeconds: nowSeconds - 2_099))
         )
     }
 
     @Test func `A token in use is kept`() {
-        #expect(nextAction(storedToken(ageSeconds: 60), inUse: now - 60) == .keep)
+        #expect(nextAction(storedToken(ageSeconds: 60), inUse: nowSeconds - 60) == .keep)
     }
 
     /// Only Redis' time decides when a token is renewed, so that a process with a wrong clock does not sign
     /// one.
     @Test(arguments: [-301, 3_300, 100_000] as [Int64])
     func `A token that the process's own clock does not allow is neither used nor replaced`(age: Int64) {
-        #expect(nextAction(storedToken(ageSeconds: 60, iat: now - age)) == .keep)
-        #expect(nextActionWithoutLease(storedToken(ageSeconds: 60, iat: now - age)) == .keep)
+        #expect(nextAction(storedToken(ageSeconds: 60, iat: nowSeconds - age)) == .keep)
+        #expect(nextActionWithoutLease(storedToken(ageSeconds: 60, iat: nowSeconds - age)) == .keep)
     }
 
     @Test(arguments: [-300, 3_299] as [Int64])
     func `Clocks may differ by five minutes`(age: Int64) {
-        #expect(nextAction(storedToken(ageSeconds: 60, iat: now - age)) != .keep)
+        #expect(nextAction(storedToken(ageSeconds: 60, iat: nowSeconds - age)) != .keep)
     }
 
     @Test func `A token that was refused is not used again`() {
-        #expect(nextAction(storedToken(ageSeconds: 60), refused: now - 60) == .keep)
-        #expect(nextAction(storedToken(ageSeconds: 60), refused: now - 61) != .keep)
+        #expect(nextAction(storedToken(ageSeconds: 60), refused: nowSeconds - 60) == .keep)
+        #expect(nextAction(storedToken(ageSeconds: 60), refused: nowSeconds - 61) != .keep)
         // The token's renewal is due, and another process signs.
-        #expect(nextActionWithoutLease(storedToken(ageSeconds: 2_500), refused: now - 2_500) == .keep)
-        #expect(nextActionWithoutLease(storedToken(ageSeconds: 2_500), refused: now - 2_501) != .keep)
+        #expect(nextActionWithoutLease(storedToken(ageSeconds: 2_500), refused: nowSeconds - 2_500) == .keep)
+        #expect(nextActionWithoutLease(storedToken(ageSeconds: 2_500), refused: nowSeconds - 2_501) != .keep)
     }
 
     @Test func `A stored token that this process cannot read is not renewed early`() {
@@ -82,9 +82,9 @@ import Testing
 
     @Test func `A process without a token uses the old one while another process signs`() {
         let oldToken = storedToken(ageSeconds: 2_500)
-        let token = SharedToken(text: "a.b.c", issuedAtSeconds: now - 2_500)
+        let token = SharedToken(text: "a.b.c", issuedAtSeconds: nowSeconds - 2_500)
         #expect(nextActionWithoutLease(oldToken) == .adopt(token))
-        #expect(nextActionWithoutLease(oldToken, inUse: now - 2_500) == .keep)
+        #expect(nextActionWithoutLease(oldToken, inUse: nowSeconds - 2_500) == .keep)
         #expect(nextActionWithoutLease(nil) == .keep)
     }
 
@@ -111,29 +111,29 @@ import Testing
     @Test func `A shared token is used to its end, and then one of the process's own`() throws {
         let source = try source()
         source.beginSharing()
-        source.adopt(SharedToken(text: "a.b.c", issuedAtSeconds: now), keyIdentifier: "ABC123DEFG")
-        #expect(source.currentToken(unixSeconds: now - 300)?.text == "a.b.c", "the signer's clock is ahead")
-        #expect(source.currentToken(unixSeconds: now + 3_299)?.text == "a.b.c", "Redis is away")
-        let ownToken = try #require(source.currentToken(unixSeconds: now + 3_300))
-        #expect(ownToken.issuedAtSeconds == now + 3_300)
+        source.adopt(SharedToken(text: "a.b.c", issuedAtSeconds: nowSeconds), keyIdentifier: "ABC123DEFG")
+        #expect(source.currentToken(unixSeconds: nowSeconds - 300)?.text == "a.b.c", "the signer's clock is ahead")
+        #expect(source.currentToken(unixSeconds: nowSeconds + 3_299)?.text == "a.b.c", "Redis is away")
+        let ownToken = try #require(source.currentToken(unixSeconds: nowSeconds + 3_300))
+        #expect(ownToken.issuedAtSeconds == nowSeconds + 3_300)
     }
 
     @Test func `A token of another key is not used`() throws {
         let source = try source()
         source.beginSharing()
-        source.adopt(SharedToken(text: "a.b.c", issuedAtSeconds: now), keyIdentifier: "OTHERKEY00")
+        source.adopt(SharedToken(text: "a.b.c", issuedAtSeconds: nowSeconds), keyIdentifier: "OTHERKEY00")
         #expect(source.sharingState.inUseIssuedAtSeconds == nil)
-        #expect(source.signSharedToken(keyIdentifier: "OTHERKEY00", unixSeconds: now) == nil)
+        #expect(source.signSharedToken(keyIdentifier: "OTHERKEY00", unixSeconds: nowSeconds) == nil)
     }
 
     @Test func `A token that was signed for all is also used by its signer`() throws {
         let source = try source()
         source.beginSharing()
-        let token = try #require(source.signSharedToken(keyIdentifier: "ABC123DEFG", unixSeconds: now))
+        let token = try #require(source.signSharedToken(keyIdentifier: "ABC123DEFG", unixSeconds: nowSeconds))
         #expect(SharedToken(encodedText: token.encodedText) == token)
-        #expect(source.currentToken(unixSeconds: now)?.text == token.text)
-        source.dropRefused(try #require(source.currentToken(unixSeconds: now)), unixSeconds: now + 1_300)
-        #expect(source.sharingState.refusedIssuedAtSeconds == now)
+        #expect(source.currentToken(unixSeconds: nowSeconds)?.text == token.text)
+        source.dropRefused(try #require(source.currentToken(unixSeconds: nowSeconds)), unixSeconds: nowSeconds + 1_300)
+        #expect(source.sharingState.refusedIssuedAtSeconds == nowSeconds)
         #expect(source.sharingState.inUseIssuedAtSeconds == nil)
     }
 
@@ -143,9 +143,9 @@ import Testing
         let file = TestCredentials.keyPath("Trial.p8")
         try writeFile(file, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
         try source.offer(SigningKey(path: file), keyIdentifier: "NEXTKEY000")
-        let first = try #require(source.takeTrialToken(unixSeconds: now))
-        #expect(source.takeTrialToken(unixSeconds: now + 29) == nil)
-        let second = try #require(source.takeTrialToken(unixSeconds: now + 30))
+        let first = try #require(source.takeTrialToken(unixSeconds: nowSeconds))
+        #expect(source.takeTrialToken(unixSeconds: nowSeconds + 29) == nil)
+        let second = try #require(source.takeTrialToken(unixSeconds: nowSeconds + 30))
         source.endTrial(of: first, .refused(.invalidProviderToken))
         #expect(source.keyStatus.candidateIdentifier == "NEXTKEY000", "it is the second one's to say")
         source.endTrial(of: second, .accepted)

@@ -38,9 +38,9 @@ struct SimulatorFixture {
         adjust(&configuration)
         let simulator = Simulator(configuration)
         try await simulator.start()
-        let token = try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
+        let token = try await simulator.withDevices { (devices, nowMilliseconds) throws(DeviceModel.Fault) in
             try devices.declare(app: app, teamIdentifier: "DEF123GHIJ", types: [match])
-            try devices.install(app: app, device: "phone", nowMilliseconds: now)
+            try devices.install(app: app, device: "phone", nowMilliseconds: nowMilliseconds)
             try devices.start(
                 .init(
                     activity: "m1",
@@ -48,10 +48,10 @@ struct SimulatorFixture {
                     attributesType: match.name,
                     attributes: #"{"matchId":"m1"}"#,
                     contentState: #"{"home":0}"#,
-                    timestamp: now / 1_000 - 60
+                    timestamp: nowMilliseconds / 1_000 - 60
                 ),
                 app: app,
-                nowMilliseconds: now
+                nowMilliseconds: nowMilliseconds
             )
             return try devices.token(ofActivity: "m1", app: app) ?? ""
         }
@@ -254,7 +254,7 @@ struct SentPushes: Sendable {
                         tag: tag,
                         address: token,
                         priority: 5,
-                        expiration: 0,
+                        expirationSeconds: 0,
                         identifier: (1, tag),
                         body: body,
                         avoidedConnection: avoided

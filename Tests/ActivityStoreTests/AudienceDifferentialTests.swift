@@ -124,7 +124,7 @@ import Testing
                 model.nowMilliseconds += Int64(random.below(7_000_000))
                 server.setTime(milliseconds: model.nowMilliseconds)
                 for _ in 0..<random.below(800) {
-                    let entry = Self.entry(&random, now: model.nowMilliseconds)
+                    let entry = Self.entry(&random, nowMilliseconds: model.nowMilliseconds)
                     let reply = try caller.perform(.append(entry), audience: audience)
                     #expect(reply.verdict == .appended)
                     _ = model.perform(
@@ -157,9 +157,13 @@ import Testing
 
     /// Returns a random entry. Some entries are older than the member's last entry, some are so old that the member has
     /// expired, and a few are those of devices.
-    private static func entry(_ random: inout SplitMix64, now: Int64) -> MemberEntry<[UInt8]> {
+    private static func entry(_ random: inout SplitMix64, nowMilliseconds: Int64) -> MemberEntry<[UInt8]> {
         let ages: [Int64] = [0, 0, 1_000, 600_000, 5_000_000, 44_000_000]
-        let scene = AudienceScene(random: &random, member: random.below(4_800), now: now - random.pick(ages))
+        let scene = AudienceScene(
+            random: &random,
+            member: random.below(4_800),
+            nowMilliseconds: nowMilliseconds - random.pick(ages)
+        )
         var entry = scene.entry
         if random.below(40) == 0 { entry.kind = .device }
         entry.environment = random.below(4) == 0 ? .sandbox : .production
@@ -251,7 +255,7 @@ struct RecordHistory {
             mayUseReserve: random.below(3) == 0,
             rangeCount: random.pick([1, 2, 4]),
             body: Array("{\"aps\":{\"timestamp\":\(random.below(100))}}".utf8),
-            expiration: nowMilliseconds / 1_000 + random.pick([-1, 0, 5, 100_000, 0])
+            expirationSeconds: nowMilliseconds / 1_000 + random.pick([-1, 0, 5, 100_000, 0])
         )
     }
 

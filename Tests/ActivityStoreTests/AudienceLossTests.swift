@@ -16,7 +16,7 @@ import Testing
         var history = RecordHistory(seed: 1, nowMilliseconds: 0)
         var admission = history.admission(version)
         (admission.isEnd, admission.isStart, admission.rangeCount) = (false, false, 2)
-        admission.expiration = Limits.timestampMax
+        admission.expirationSeconds = Limits.timestampMax
         return admission
     }
 

@@ -15,7 +15,11 @@ import Testing
         for number in 0..<8_000 {
             model.nowMilliseconds += Int64(random.below(2_000))
             // All members are in one segment, so that it has many pages.
-            let scene = AudienceScene(random: &random, member: random.below(3_600), now: model.nowMilliseconds)
+            let scene = AudienceScene(
+                random: &random,
+                member: random.below(3_600),
+                nowMilliseconds: model.nowMilliseconds
+            )
             #expect(model.perform(scene.call(.append(scene.entry))).verdict == .appended)
             members[scene.entry.identifier] = scene.entry.isLeaving ? nil : scene.entry.token
             if number % 1_000 == 999 { try expectMembers(of: model, members) }
@@ -47,7 +51,11 @@ import Testing
         for round in 0..<40 {
             // Each pass of this loop adds other members. So only their age can remove the members of earlier passes.
             for member in 0..<60 {
-                let scene = AudienceScene(random: &random, joining: round * 60 + member, now: model.nowMilliseconds)
+                let scene = AudienceScene(
+                    random: &random,
+                    joining: round * 60 + member,
+                    nowMilliseconds: model.nowMilliseconds
+                )
                 _ = model.perform(scene.call(.append(scene.entry)))
             }
             model.nowMilliseconds += PageLimits.activityEntryAgeMillisecondsMax + 1
@@ -59,7 +67,7 @@ import Testing
         var random = SplitMix64(seed: 9)
         var model = AudienceStoreModel(nowMilliseconds: 1_760_000_000_000)
         for _ in 0..<2 {
-            let scene = AudienceScene(random: &random, joining: 1, now: model.nowMilliseconds)
+            let scene = AudienceScene(random: &random, joining: 1, nowMilliseconds: model.nowMilliseconds)
             _ = model.perform(scene.call(.append(scene.entry)))
             model.nowMilliseconds += 3_599_000
         }
@@ -78,15 +86,15 @@ struct AudienceScene {
     let entry: MemberEntry<[UInt8]>
 
     /// Makes the entry of a member that joins, or, in one of five cases, of a member that leaves.
-    init(random: inout SplitMix64, member: Int, now: Int64) {
-        self.init(random: &random, member: member, isLeaving: random.below(5) == 0, now: now)
+    init(random: inout SplitMix64, member: Int, nowMilliseconds: Int64) {
+        self.init(random: &random, member: member, isLeaving: random.below(5) == 0, nowMilliseconds: nowMilliseconds)
     }
 
-    init(random: inout SplitMix64, joining member: Int, now: Int64) {
-        self.init(random: &random, member: member, isLeaving: false, now: now)
+    init(random: inout SplitMix64, joining member: Int, nowMilliseconds: Int64) {
+        self.init(random: &random, member: member, isLeaving: false, nowMilliseconds: nowMilliseconds)
     }
 
-    private init(random: inout SplitMix64, member: Int, isLeaving: Bool, now: Int64) {
+    private init(random: inout SplitMix64, member: Int, isLeaving: Bool, nowMilliseconds: Int64) {
         let identifier = member % 3 == 0 ? "member-\(member)" : "0c6ef1f2-8f5e-4d0d-9e0c-\(100_000_000_000 + member)"
         let bytes = Array(identifier.utf8)
         var location = bytes.withUnsafeBytes { MemberLocation(of: $0) }
@@ -98,7 +106,7 @@ struct AudienceScene {
             kind: .activity,
             environment: .production,
             allowsFrequentUpdates: false,
-            changedAtMilliseconds: now,
+            changedAtMilliseconds: nowMilliseconds,
             identifier: bytes,
             token: isLeaving ? [] : (0..<160).map { _ in random.pick(digits) }
         )
@@ -120,7 +128,7 @@ struct AudienceScene {
 
     static func entries(_ members: Range<Int>, seed: UInt64 = 1, at: Int64) -> [MemberEntry<[UInt8]>] {
         var random = SplitMix64(seed: seed)
-        return members.map { AudienceScene(random: &random, joining: $0, now: at).entry }
+        return members.map { AudienceScene(random: &random, joining: $0, nowMilliseconds: at).entry }
     }
 
     /// Returns the tokens of the entries, by the members' ids.

@@ -12,7 +12,7 @@ import Testing
     @Test func `Lanes that know different pages put each member on the right one`() throws {
         let server = try RedisServer()
         let callers = try [AudienceCaller(server), AudienceCaller(server)]
-        let now = callers[0].loop.wallMilliseconds
+        let nowMilliseconds = callers[0].loop.wallMilliseconds
         var expected: [[UInt8]: [UInt8]] = [:]
         for round in 0..<6 {
             for (index, caller) in callers.enumerated() {
@@ -21,7 +21,7 @@ import Testing
                 let entries = AudienceScene.entries(
                     (round * 300)..<(round * 300 + 300),
                     seed: UInt64(index + 1),
-                    at: now + Int64(index)
+                    at: nowMilliseconds + Int64(index)
                 )
                 try caller.join(entries)
                 expected.merge(AudienceScene.tokens(entries)) { $1 }
@@ -34,8 +34,8 @@ import Testing
     @Test func `A member whose join is acknowledged is on a page, and takes little memory`() throws {
         let server = try RedisServer()
         let caller = try AudienceCaller(server)
-        let now = caller.loop.wallMilliseconds
-        let entries = AudienceScene.entries(0..<4_000, at: now).enumerated()
+        let nowMilliseconds = caller.loop.wallMilliseconds
+        let entries = AudienceScene.entries(0..<4_000, at: nowMilliseconds).enumerated()
             .map { index, entry in
                 var entry = entry
                 entry.identifier = Array("0c6ef1f2-8f5e-4d0d-9e0c-\(100_000_000_000 + index)".utf8)
@@ -198,14 +198,14 @@ import Testing
             RedisConfiguration(url: try RedisURL("unix://causeway:s%40cret@\(server.socketPath)"))
         )
         try #require(caller.turn { caller.store.isReady })
-        let now = caller.loop.wallMilliseconds
-        let entries = AudienceScene.entries(0..<200, at: now)
+        let nowMilliseconds = caller.loop.wallMilliseconds
+        let entries = AudienceScene.entries(0..<200, at: nowMilliseconds)
         try caller.join(entries)
         #expect(try caller.members() == AudienceScene.tokens(entries))
         // The first version has two ranges, the second version has one. So the admission of the second version must
         // delete the checkpoints of the two ranges.
         for (timestamp, count) in [(1_790_000_000 as Int64, 2), (1_790_000_001, 1)] {
-            var history = RecordHistory(seed: 1, nowMilliseconds: now)
+            var history = RecordHistory(seed: 1, nowMilliseconds: nowMilliseconds)
             let version = Version(timestamp: timestamp, sequence: 0)
             var admission = history.admission(version)
             admission.rangeCount = UInt16(count)

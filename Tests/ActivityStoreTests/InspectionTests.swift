@@ -9,7 +9,7 @@ import Testing
 /// Decodes values that the scripts wrote, into the form that `causeway inspect` shows. Also refuses values that are cut
 /// off or have a wrong byte.
 @Suite(.serialized, .ownThread) struct InspectionTests {
-    private static let now: Int64 = 1_760_000_400_000
+    private static let nowMilliseconds: Int64 = 1_760_000_400_000
     private let token = OwnedToken(token: Array("0af7".utf8), environment: .sandbox, registeredAtMilliseconds: 5)
     private let pace = Policy.Pace(
         spacingMilliseconds: 1_000,
@@ -39,11 +39,11 @@ import Testing
     }
 
     @Test func `An activity's whole life is shown`() throws {
-        let comparison = try ScriptComparison(nowMilliseconds: Self.now)
+        let comparison = try ScriptComparison(nowMilliseconds: Self.nowMilliseconds)
         func inspectActivity() throws -> ActivityInspection { try ActivityInspection(value: readValue(comparison)) }
         #expect(
             try inspectActivity().newestVersion == nil
-                && inspectActivity().budget(pace, nowMilliseconds: Self.now).drawsLeft == 3
+                && inspectActivity().budget(pace, nowMilliseconds: Self.nowMilliseconds).drawsLeft == 3
         )
 
         #expect(comparison.verdict(makeCommand(100, alert: true)) == .noToken)
@@ -65,12 +65,12 @@ import Testing
         #expect(inspection.token == InspectedToken(token: token.token, environment: .sandbox))
         #expect(inspection.registeredAtMilliseconds == 5 && inspection.allowsFrequentUpdates)
         #expect(inspection.newestVersion?.state == .sending && inspection.shownDigest == nil)
-        #expect(inspection.lastPush == .init(timestamp: 100, sentAtMilliseconds: Self.now))
-        #expect(inspection.updatesUntilMilliseconds == Self.now + 28_800_999)
-        let budget = inspection.budget(pace, nowMilliseconds: Self.now)
+        #expect(inspection.lastPush == .init(timestamp: 100, sentAtMilliseconds: Self.nowMilliseconds))
+        #expect(inspection.updatesUntilMilliseconds == Self.nowMilliseconds + 28_800_999)
+        let budget = inspection.budget(pace, nowMilliseconds: Self.nowMilliseconds)
         #expect(budget.drawsLeft == 4 && budget.bucket == pace.frequentBudget)
-        #expect(budget.fullAtMilliseconds == Self.now + 1_000)
-        #expect(inspection.budget(pace, nowMilliseconds: Self.now + 1_000).fullAtMilliseconds == nil)
+        #expect(budget.fullAtMilliseconds == Self.nowMilliseconds + 1_000)
+        #expect(inspection.budget(pace, nowMilliseconds: Self.nowMilliseconds + 1_000).fullAtMilliseconds == nil)
 
         comparison.settle(.throttle(version: .at(0), pace: pace))
         comparison.settle(Operation.settlement(version: .at(100, 7), outcome: .accepted, digest: .max - 1))
@@ -79,10 +79,13 @@ import Testing
             inspection.newestVersion?.state == .settled && inspection.shownDigest == (1 << 48) - 2
                 && inspection.heldCommand == nil
         )
-        #expect(inspection.spacingDoublings(pace, nowMilliseconds: Self.now) == 1)
-        #expect(inspection.spacingEndMilliseconds(pace, nowMilliseconds: Self.now) == Self.now + 2_000)
-        #expect(inspection.spacingEndMilliseconds(pace, nowMilliseconds: Self.now + 2_000) == nil)
-        #expect(inspection.spacingDoublings(pace, nowMilliseconds: Self.now + 60_000) == 0)
+        #expect(inspection.spacingDoublings(pace, nowMilliseconds: Self.nowMilliseconds) == 1)
+        #expect(
+            inspection.spacingEndMilliseconds(pace, nowMilliseconds: Self.nowMilliseconds) == Self.nowMilliseconds
+                + 2_000
+        )
+        #expect(inspection.spacingEndMilliseconds(pace, nowMilliseconds: Self.nowMilliseconds + 2_000) == nil)
+        #expect(inspection.spacingDoublings(pace, nowMilliseconds: Self.nowMilliseconds + 60_000) == 0)
 
         comparison.advanceClock(3_000)
         #expect(comparison.verdict(makeCommand(99, .end)) == .send)
@@ -96,7 +99,7 @@ import Testing
     }
 
     @Test func `A device's tokens, the starts held for them and its budget are shown`() throws {
-        let comparison = try ScriptComparison(.device("phone"), nowMilliseconds: Self.now)
+        let comparison = try ScriptComparison(.device("phone"), nowMilliseconds: Self.nowMilliseconds)
         for (number, timestamp) in [(UInt8(1), UInt64(101)), (2, 100)] {
             let hold = Operation.hold(
                 attributesType: "Game",
@@ -127,13 +130,13 @@ import Testing
                 .init(activity: Array("match-1".utf8), version: .at(101), command: [1]),
             ]
         )
-        #expect(device.startBudget(pace.budget, nowMilliseconds: Self.now).drawsLeft == 2)
+        #expect(device.startBudget(pace.budget, nowMilliseconds: Self.nowMilliseconds).drawsLeft == 2)
     }
 
     /// A value that is cut off anywhere, or has a byte that cannot be right, is refused with the name of the wrong
     /// part.
     @Test func `A foreign value is refused, with the wrong part`() throws {
-        let comparison = try ScriptComparison(nowMilliseconds: Self.now)
+        let comparison = try ScriptComparison(nowMilliseconds: Self.nowMilliseconds)
         #expect(comparison.verdict(.start(version: .at(99), claim: 1)) == .send)
         let register = Operation.register(
             attributesType: nil,

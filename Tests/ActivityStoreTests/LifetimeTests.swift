@@ -179,8 +179,11 @@ import Testing
         let comparison = try ScriptComparison()
         let (due, later) = (TestKey.activity("due"), TestKey.activity("later"))
         comparison.admit(.reportLifetimeEvent(.began(atMilliseconds: Self.start, lifetimeMilliseconds: 1)), due)
-        let now = 9_000_000_000_000 as Int64
-        comparison.admit(.reportLifetimeEvent(.began(atMilliseconds: now, lifetimeMilliseconds: Self.hour)), later)
+        let nowMilliseconds = 9_000_000_000_000 as Int64
+        comparison.admit(
+            .reportLifetimeEvent(.began(atMilliseconds: nowMilliseconds, lifetimeMilliseconds: Self.hour)),
+            later
+        )
         let shared = try SharedHashes(configuration: RedisConfiguration(url: RedisURL(comparison.server.unixURL)))
         func claim(lease: Int64, ageMax: Int64 = .max) throws -> [String] {
             try (0..<LifetimeKey.timetableCount)

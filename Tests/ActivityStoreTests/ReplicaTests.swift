@@ -295,13 +295,13 @@ import Testing
     /// A class around the watch, because `#expect` cannot call a mutating method of a value.
     private final class ClockedReplicaWatch {
         private var watch = ReplicaWatch()
-        var now: Int64 = 0
+        var nowMilliseconds: Int64 = 0
 
-        var acceptsCalls: Bool { watch.acceptsCalls(nowMilliseconds: now) }
-        func isWithheld() -> Bool { watch.noteIssuedCall(nowMilliseconds: now) }
+        var acceptsCalls: Bool { watch.acceptsCalls(nowMilliseconds: nowMilliseconds) }
+        func isWithheld() -> Bool { watch.noteIssuedCall(nowMilliseconds: nowMilliseconds) }
         func beginWaitIfNeeded() -> Bool { watch.beginWaitIfNeeded() }
         func handleWaitReply(areEnough: Bool) -> ReplicaWatch.Change? {
-            watch.handleWaitReply(hasEnoughReplicas: areEnough, nowMilliseconds: now)
+            watch.handleWaitReply(hasEnoughReplicas: areEnough, nowMilliseconds: nowMilliseconds)
         }
         func handleLostConnection() { watch.handleLostConnection() }
     }
@@ -325,15 +325,15 @@ import Testing
             #expect(watched.acceptsCalls && watched.isWithheld() && watched.beginWaitIfNeeded(), "\(second)")
             #expect(second == 0 || !watched.acceptsCalls, "one question at a time")
             #expect(watched.handleWaitReply(areEnough: false) == .missing(isGivenUp: false), "\(second)")
-            watched.now += ReplicaWatch.missingPauseMilliseconds - 1
+            watched.nowMilliseconds += ReplicaWatch.missingPauseMilliseconds - 1
             #expect(!watched.acceptsCalls)
-            watched.now += 1
+            watched.nowMilliseconds += 1
         }
         #expect(watched.acceptsCalls && watched.isWithheld() && watched.beginWaitIfNeeded())
         #expect(watched.handleWaitReply(areEnough: false) == .missing(isGivenUp: true))
-        watched.now += ReplicaWatch.givenUpPauseMilliseconds - 1
+        watched.nowMilliseconds += ReplicaWatch.givenUpPauseMilliseconds - 1
         #expect(watched.acceptsCalls && !watched.isWithheld() && !watched.beginWaitIfNeeded())
-        watched.now += 1
+        watched.nowMilliseconds += 1
         #expect(!watched.isWithheld() && watched.beginWaitIfNeeded())
         // The watch has given up on the replicas. In this state a write during a WAIT needs no WAIT of its own.
         #expect(!watched.isWithheld())
@@ -351,10 +351,10 @@ import Testing
         #expect(watched.isWithheld() && watched.beginWaitIfNeeded())
         #expect(watched.handleWaitReply(areEnough: false) == .missing(isGivenUp: false))
         watched.handleLostConnection()
-        watched.now += ReplicaWatch.missingMillisecondsMax
+        watched.nowMilliseconds += ReplicaWatch.missingMillisecondsMax
         #expect(watched.acceptsCalls && watched.isWithheld() && watched.beginWaitIfNeeded())
         #expect(watched.handleWaitReply(areEnough: false) == .missing(isGivenUp: false))
-        watched.now += ReplicaWatch.missingMillisecondsMax
+        watched.nowMilliseconds += ReplicaWatch.missingMillisecondsMax
         #expect(watched.isWithheld() && watched.beginWaitIfNeeded())
         #expect(watched.handleWaitReply(areEnough: false) == .missing(isGivenUp: true))
         watched.handleLostConnection()

@@ -248,17 +248,17 @@ import Testing
         #expect((24 * 3_600_000...25 * 3_600_000).contains(readExpiry(comparison.key)))
         // The script renews the expiry once in 1,000 seconds of the clock. So in most runs this update does not
         // renew it.
-        let now = comparison.caller.loop.wallMilliseconds
+        let nowMilliseconds = comparison.caller.loop.wallMilliseconds
         comparison.server.command("PEXPIRE", comparison.key.text, "80000000")
         #expect(comparison.verdict(command(.update, 101)) == .send)
         comparison.caller.loop.refreshClock()
         #expect(
             readExpiry(comparison.key) <= 80_000_000
-                || comparison.caller.loop.wallMilliseconds / 1_000_000 != now / 1_000_000
+                || comparison.caller.loop.wallMilliseconds / 1_000_000 != nowMilliseconds / 1_000_000
         )
         // Sets the last push back by 1,000 seconds, so that the next update renews the expiry.
         let setBackScript = "redis.call('SETRANGE', KEYS[1], '14', struct.pack('<I6', ARGV[1]))"
-        comparison.server.command("EVAL", setBackScript, "1", comparison.key.text, String(now - 1_000_000))
+        comparison.server.command("EVAL", setBackScript, "1", comparison.key.text, String(nowMilliseconds - 1_000_000))
         #expect(comparison.verdict(command(.update, 102)) == .send)
         #expect(readExpiry(comparison.key) > 80_000_000)
         comparison.server.command("PEXPIRE", comparison.key.text, "80000000")

@@ -38,7 +38,9 @@ import Testing
         let sent = harness.send()
         #expect(sent.map(\.member) == [Self.identifier] && sent.map(\.content) == [1])
         let push = try #require(harness.unansweredPushes.first?.push)
-        #expect(push.isBroadcast && push.expiration == harness.now / 1_000 + 3_600 && push.priority == 5)
+        #expect(
+            push.isBroadcast && push.expirationSeconds == harness.nowMilliseconds / 1_000 + 3_600 && push.priority == 5
+        )
         harness.answerPushes()
         #expect(outcome(of: 1, in: harness) == "delivered")
         #expect(SimulatedText.contains("\"environment\":\"production\"", in: result(of: 1, in: harness)))
@@ -50,23 +52,23 @@ import Testing
         let harness = RoundHarness()
         harness.appendCommand(1, channel: try channel(storage: .none))
         harness.send()
-        #expect(harness.unansweredPushes.map(\.push.expiration) == [0])
+        #expect(harness.unansweredPushes.map(\.push.expirationSeconds) == [0])
     }
 
     /// The channel gets the first state at once, and then the newest state once a second.
     @Test func `A channel gets one push a second`() throws {
         let harness = RoundHarness()
         var sent: [(at: Int64, content: Int)] = []
-        let start = harness.now
+        let start = harness.nowMilliseconds
         for number in 1...40 {
             harness.appendCommand(number, channel: try channel())
             harness.performPendingWork()
-            sent += harness.send().map { (harness.now - start, $0.content) }
+            sent += harness.send().map { (harness.nowMilliseconds - start, $0.content) }
             harness.answerPushes()
             harness.advanceClock(milliseconds: 100)
         }
         harness.advanceClock(milliseconds: 1_000)
-        sent += harness.send().map { (harness.now - start, $0.content) }
+        sent += harness.send().map { (harness.nowMilliseconds - start, $0.content) }
         harness.answerPushes()
         #expect(zip(sent, sent.dropFirst()).allSatisfy { $1.at - $0.at >= 1_000 })
         #expect(sent.map(\.content) == sent.map(\.content).sorted())
@@ -175,8 +177,8 @@ import Testing
     /// The alert is older than the policy's limit of an hour. The state expires later.
     @Test func `A broadcast that is sent late has no old alert`() throws {
         let harness = RoundHarness()
-        let expiration = harness.now / 1_000 + 7_200
-        harness.appendCommand(1, hasAlert: true, channel: try channel(), expiration: expiration)
+        let expirationSeconds = harness.nowMilliseconds / 1_000 + 7_200
+        harness.appendCommand(1, hasAlert: true, channel: try channel(), expirationSeconds: expirationSeconds)
         harness.performPendingWork()
         #expect(harness.send().map(\.alert) == [1])
         harness.answerPushes(.retryLater)

@@ -21,13 +21,13 @@ import Testing
         _ event: Event,
         _ rule: ChannelRule?,
         _ channel: AudienceChannel? = nil,
-        expiration: Int64 = -1
+        expirationSeconds: Int64 = -1
     ) -> [ChannelNeed.Kind] {
         let harness = RoundHarness(channelRule: rule)
         if let channel {
             harness.store.setChannel(channel, in: .production, of: RoundHarness.digest, app: RoundHarness.app)
         }
-        harness.handOver(1, event, expiration: expiration)
+        harness.handOver(1, event, expirationSeconds: expirationSeconds)
         harness.performPendingWork()
         return harness.takeChannelNeeds().map(\.kind)
     }
@@ -55,20 +55,22 @@ import Testing
     }
 
     @Test func `An end says until when APNs may deliver it`() throws {
-        let now = RoundHarness().now / 1_000
+        let nowSeconds = RoundHarness().nowMilliseconds / 1_000
         #expect(
-            channelNeeds(.end, rule("*"), try channel(), expiration: now + 60) == [
-                .ended(storedUntilMilliseconds: (now + 60) * 1_000)
+            channelNeeds(.end, rule("*"), try channel(), expirationSeconds: nowSeconds + 60) == [
+                .ended(storedUntilMilliseconds: (nowSeconds + 60) * 1_000)
             ]
         )
-        let storageEndSeconds = now + ChannelStoragePolicy.storedSecondsMax
+        let storageEndSeconds = nowSeconds + ChannelStoragePolicy.storedSecondsMax
         #expect(
-            channelNeeds(.end, nil, try channel(), expiration: now + 86_400) == [
+            channelNeeds(.end, nil, try channel(), expirationSeconds: nowSeconds + 86_400) == [
                 .ended(storedUntilMilliseconds: storageEndSeconds * 1_000)
             ]
         )
         #expect(
-            channelNeeds(.end, nil, try channel(.none), expiration: now + 60) == [.ended(storedUntilMilliseconds: 0)]
+            channelNeeds(.end, nil, try channel(.none), expirationSeconds: nowSeconds + 60) == [
+                .ended(storedUntilMilliseconds: 0)
+            ]
         )
         // The core knows no channel, but the rule matches, so the keeper may be creating one now.
         #expect(channelNeeds(.end, rule("*")) == [.ended(storedUntilMilliseconds: 0)])

@@ -53,10 +53,10 @@ import Testing
         harness.register(name)
         #expect(harness.membershipChangeCounts == [0, 0, 0])
         harness.performPendingWork()
-        harness.now += 1
+        harness.nowMilliseconds += 1
         harness.register(name, record: 2, wasMemberOfAllAudiences: true)
         harness.performPendingWork()
-        harness.now += 1
+        harness.nowMilliseconds += 1
         harness.register(name, record: 3, isLeaving: true)
         harness.performPendingWork()
         #expect(harness.membershipChangeCounts == [1, 1, 1])
@@ -66,7 +66,7 @@ import Testing
     @Test func `A new member gets the timestamp that the store granted`() {
         let harness = RoundHarness()
         harness.admit(1, timestamp: 1_790_000_000)
-        harness.now += 5_000
+        harness.nowMilliseconds += 5_000
         harness.admit(2, timestamp: 1_790_000_000)
         harness.register(name)
         harness.performPendingWork()
@@ -135,7 +135,7 @@ import Testing
         #expect(harness.send().map(\.content) == [1])
         harness.answerPushes(.retryLater)
         #expect(harness.takeReturnedRegistrations() == [1])
-        harness.now += 2_000
+        harness.nowMilliseconds += 2_000
         harness.admit(2, timestamp: 1_790_000_002)
         harness.advanceClock(milliseconds: 1)
         #expect(harness.send().map(\.content) == [2])
@@ -148,7 +148,7 @@ import Testing
         harness.admit(1, timestamp: 1_790_000_000)
         harness.register(name, record: 1)
         harness.performPendingWork()
-        harness.now += 1
+        harness.nowMilliseconds += 1
         harness.register(name, record: 2)
         harness.performPendingWork()
         #expect(harness.takeReturnedRegistrations() == [1])

@@ -18,11 +18,11 @@ import Testing
         let outgoingRecord = try #require(firstOutgoingRecord)
         harness.core.outgoingRecordTaken()
         harness.core.outgoingRecordReported(outgoingRecord, .failed, now: harness.moment)
-        harness.now += 250
-        #expect((harness.core.nextDueMilliseconds ?? .max) <= harness.now)
+        harness.nowMilliseconds += 250
+        #expect((harness.core.nextDueMilliseconds ?? .max) <= harness.nowMilliseconds)
         harness.core.advance(now: harness.moment)
         let repeatedOutgoingRecord = harness.core.nextOutgoingRecord(now: harness.moment)
         #expect(repeatedOutgoingRecord == outgoingRecord)
-        #expect((harness.core.nextDueMilliseconds ?? .max) > harness.now)
+        #expect((harness.core.nextDueMilliseconds ?? .max) > harness.nowMilliseconds)
     }
 }

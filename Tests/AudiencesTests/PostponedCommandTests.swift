@@ -20,8 +20,8 @@ import Testing
     /// version.
     private func endings(of first: (Int, Event), later: [(Int, Event)]) -> [String] {
         let harness = RoundHarness()
-        let expiration = harness.now / 1_000 + 3_600
-        harness.handOver(first.0, first.1, expiration: first.1 == .start ? expiration : -1)
+        let expirationSeconds = harness.nowMilliseconds / 1_000 + 3_600
+        harness.handOver(first.0, first.1, expirationSeconds: first.1 == .start ? expirationSeconds : -1)
         harness.core.endBatch(now: harness.moment)
         while let call = harness.nextCall() {
             guard case .admit = call.operation else {
@@ -29,7 +29,7 @@ import Testing
                 continue
             }
             for (number, event) in later {
-                harness.handOver(number, event, expiration: event == .start ? expiration : -1)
+                harness.handOver(number, event, expirationSeconds: event == .start ? expirationSeconds : -1)
             }
             harness.core.endBatch(now: harness.moment)
             var reply = AudienceReply<[UInt8]>(.wait)

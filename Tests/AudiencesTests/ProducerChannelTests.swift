@@ -63,17 +63,17 @@ import Testing
         let harness = RoundHarness()
         handOver(1, to: harness)
         harness.send()
-        #expect(try #require(harness.unansweredPushes.first?.push).expiration > 0)
+        #expect(try #require(harness.unansweredPushes.first?.push).expirationSeconds > 0)
         harness.answerPushes(.rejected, reason: "BadExpirationDate")
         harness.advanceClock(milliseconds: 1_000)
         harness.send()
-        #expect(harness.unansweredPushes.map(\.push.expiration) == [0])
+        #expect(harness.unansweredPushes.map(\.push.expirationSeconds) == [0])
         harness.answerPushes()
         #expect(harness.results.count { $0.contains(#""outcome":"delivered""#) } == 1)
         harness.advanceClock(milliseconds: 30_000)
         handOver(60, to: harness)
         harness.send()
-        #expect(harness.unansweredPushes.map(\.push.expiration) == [0])
+        #expect(harness.unansweredPushes.map(\.push.expirationSeconds) == [0])
     }
 
     @Test func `A command to an unknown channel fails at once`() throws {

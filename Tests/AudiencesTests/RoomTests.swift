@@ -55,14 +55,14 @@ import Testing
                 harness.appendCommand(round * 60 + number, hasAlert: round == 3, audience(number))
                 harness.performPendingWork()
             }
-            harness.now += 15_000
+            harness.nowMilliseconds += 15_000
         }
         #expect(harness.passedOverCount > 0)
         #expect(harness.rereadings.isEmpty, "there was no room")
         var sent: [RoundHarness.SentPush] = []
         for _ in 0..<100 where harness.core.recordsInProgress + harness.passedOverCount > 0 {
             sent += harness.sendAndAcceptPushes()
-            harness.now += 5_000
+            harness.nowMilliseconds += 5_000
             harness.readLog()
         }
         #expect(harness.core.recordsInProgress + harness.passedOverCount == 0)
@@ -160,7 +160,7 @@ import Testing
         harness.skipRereading(to: first + 10)
         for _ in 0..<100 where harness.core.recordsInProgress + harness.passedOverCount > 0 {
             _ = harness.sendAndAcceptPushes()
-            harness.now += 5_000
+            harness.nowMilliseconds += 5_000
             harness.readLog()
         }
         #expect(harness.committableOffset == 60)

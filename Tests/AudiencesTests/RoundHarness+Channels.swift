@@ -12,7 +12,7 @@ extension RoundHarness {
         _ number: Int,
         _ event: Event,
         hasAlert: Bool = false,
-        expiration: Int64 = -1,
+        expirationSeconds: Int64 = -1,
         requestsChannel: Bool = false,
         channel: String? = nil,
         policy: UInt8 = 0
@@ -23,7 +23,7 @@ extension RoundHarness {
             ? "\"attributes-type\":\"A\",\"attributes\":{}," : ""
         let alert = event == .start || hasAlert ? "\"alert\":{\"title\":\"t\",\"body\":\"b\"}," : ""
         let text = Array(
-            "{\"app\":\"com.example.match\",\"audience\":\"match-1\",\"id\":\"\(number)\",\(start)\"aps\":{\(attributes)\(alert)\"timestamp\":\(now / 1_000 + Int64(number)),\"event\":\"\(event)\",\"content-state\":{\"c\":\(number)}}}"
+            "{\"app\":\"com.example.match\",\"audience\":\"match-1\",\"id\":\"\(number)\",\(start)\"aps\":{\(attributes)\(alert)\"timestamp\":\(nowMilliseconds / 1_000 + Int64(number)),\"event\":\"\(event)\",\"content-state\":{\"c\":\(number)}}}"
                 .utf8
         )
         text.withUnsafeBytes { text in
@@ -49,15 +49,15 @@ extension RoundHarness {
                                 priority: 5,
                                 policy: policy,
                                 policyName: none,
-                                expiration: expiration,
-                                staleDate: -1,
+                                ownExpirationSeconds: expirationSeconds,
+                                staleDateSeconds: -1,
                                 identifier: command.identifier.range.bytes(in: text),
                                 body: body,
                                 layout: layout,
                                 partition: 0,
                                 offset: Int64(number),
                                 recordTimestampMilliseconds: -1,
-                                receivedAtMilliseconds: now,
+                                receivedAtMilliseconds: nowMilliseconds,
                                 trace: none
                             )
                         )
@@ -84,7 +84,7 @@ extension RoundHarness {
             ),
             partition: 0,
             offset: Int64(number),
-            admittedAtMilliseconds: now,
+            admittedAtMilliseconds: nowMilliseconds,
             startChannels: channels
         )
         log.append(SimulatedFanout(value: Array(value.utf8), instruction: instruction))

@@ -15,12 +15,12 @@ extension RoundHarness {
         channel: AudienceChannel? = nil,
         broadcastCount: UInt8 = 0,
         grantedTimestamp: Int64? = nil,
-        expiration: Int64? = nil
+        expirationSeconds: Int64? = nil
     ) {
         let app = String(decoding: Self.apps[appIndex], as: UTF8.self)
         let alert = hasAlert ? "\"alert\":{\"title\":\"alert-\(number)\",\"body\":\"b\"}," : ""
         let timestamp = 1_790_000_000 + Int64(number)
-        let expirationMember = expiration.map { "\"expiration\":\($0)," } ?? ""
+        let expirationMember = expirationSeconds.map { "\"expiration\":\($0)," } ?? ""
         let value = Array(
             "{\"app\":\"\(app)\",\"audience\":\"\(audience)\",\"id\":\"\(number)\",\(expirationMember)\"priority\":10,\"aps\":{\(alert)\"timestamp\":\(timestamp),\"event\":\"\(event)\",\"content-state\":{\"c\":\(number)}}}"
                 .utf8
@@ -40,7 +40,7 @@ extension RoundHarness {
             grant: grant,
             partition: 0,
             offset: Int64(number),
-            admittedAtMilliseconds: now
+            admittedAtMilliseconds: nowMilliseconds
         )
         log.append(SimulatedFanout(value: value, instruction: instruction))
         readLog()
@@ -69,9 +69,9 @@ extension RoundHarness {
                 mayUseReserve: false,
                 rangeCount: 1,
                 body: Array(stored.bytes),
-                expiration: now / 1_000 + 3_600
+                expirationSeconds: nowMilliseconds / 1_000 + 3_600
             )
-            store.nowMilliseconds = now
+            store.nowMilliseconds = nowMilliseconds
             _ = store.perform(call(.admit(admission)))
             _ = store.perform(call(.settle(version: command.version)))
             quietBody.free()

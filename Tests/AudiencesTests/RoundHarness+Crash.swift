@@ -9,7 +9,7 @@ extension RoundHarness {
     /// Stores a checkpoint of the only range, as another worker would have written it.
     func storeCheckpoint(_ checkpoint: [UInt8]) {
         guard let range = SegmentRange(index: 0, rangeCount: 1) else { return }
-        store.nowMilliseconds = now
+        store.nowMilliseconds = nowMilliseconds
         _ = store.perform(call(.claim(range, claim: 1)))
         _ = store.perform(call(.checkpoint(range, claim: 1, text: checkpoint)))
     }

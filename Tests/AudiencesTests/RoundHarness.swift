@@ -20,7 +20,7 @@ final class RoundHarness {
         var priority: UInt8
     }
 
-    var now: Int64 = 1_790_000_000_000
+    var nowMilliseconds: Int64 = 1_790_000_000_000
     var store: AudienceStoreModel
     var core: Audiences
     /// The records of the fan-out topic's only partition.
@@ -37,7 +37,7 @@ final class RoundHarness {
     private(set) var rereadings: [FanoutRereading] = []
     private var pausedUntilMilliseconds = Int64.min
 
-    var moment: Moment { Moment(monotonicMilliseconds: now, wallMilliseconds: now) }
+    var moment: Moment { Moment(monotonicMilliseconds: nowMilliseconds, wallMilliseconds: nowMilliseconds) }
 
     /// About a quarter of the real page size, so that a few dozen members fill several pages.
     static let pageBytesMax = 8_186
@@ -99,7 +99,7 @@ final class RoundHarness {
             environment: environment,
             allowsFrequentUpdates: false,
             supportsChannels: supportsChannels,
-            changedAtMilliseconds: now,
+            changedAtMilliseconds: nowMilliseconds,
             identifier: Array(name.utf8),
             token: Array(token.utf8)
         )
@@ -142,10 +142,10 @@ final class RoundHarness {
                         joinedAudiences: AudienceList(isLeaving ? none : digests),
                         wasMemberOfAllAudiences: wasMemberOfAllAudiences,
                         leftAudiences: AudienceList(isLeaving ? digests : none),
-                        leftAtMilliseconds: isLeaving ? now : 0,
+                        leftAtMilliseconds: isLeaving ? nowMilliseconds : 0,
                         token: UnsafeRawBufferPointer(token),
                         environment: .production,
-                        registeredAtMilliseconds: now,
+                        registeredAtMilliseconds: nowMilliseconds,
                         allowsFrequentUpdates: false,
                         shownVersion: shows
                     )
@@ -189,9 +189,9 @@ final class RoundHarness {
             core.rereadingBegan(partitionIndex, from: rereading.offset, now: moment)
             rereadings.append(rereading)
             nextOffset = Int(rereading.offset)
-            pausedUntilMilliseconds = now + rereading.pauseMilliseconds
+            pausedUntilMilliseconds = nowMilliseconds + rereading.pauseMilliseconds
         }
-        guard now >= pausedUntilMilliseconds else { return }
+        guard nowMilliseconds >= pausedUntilMilliseconds else { return }
         while nextOffset < log.count {
             let record = log[nextOffset]
             record.value.withUnsafeBytes { value in
@@ -199,7 +199,7 @@ final class RoundHarness {
                     IncomingRecord(
                         partition: partitionIndex,
                         offset: Int64(nextOffset),
-                        timestampMilliseconds: now,
+                        timestampMilliseconds: nowMilliseconds,
                         key: nil,
                         value: value
                     ),
@@ -220,7 +220,7 @@ final class RoundHarness {
 
     @discardableResult
     func answer(_ call: AudienceCall<[UInt8]>) -> AudienceVerdict {
-        store.nowMilliseconds = now
+        store.nowMilliseconds = nowMilliseconds
         let reply = store.perform(call)
         reply.withBorrowedBytes { core.storeReplied(tag: call.tag, $0, now: moment) }
         return reply.verdict
@@ -234,7 +234,7 @@ final class RoundHarness {
         while isBusy || !core.pageReads.isEmpty {
             isBusy = false
             core.advance(now: moment)
-            if let due = core.pageReads.sendDueMilliseconds { now = max(now, due) }
+            if let due = core.pageReads.sendDueMilliseconds { nowMilliseconds = max(nowMilliseconds, due) }
             while let call = nextCall() {
                 answer(call)
                 isBusy = true
@@ -251,7 +251,7 @@ final class RoundHarness {
     }
 
     func advanceClock(milliseconds: Int64) {
-        now += milliseconds
+        nowMilliseconds += milliseconds
         performPendingWork()
     }
 
@@ -295,8 +295,8 @@ final class RoundHarness {
                         reason: reason,
                         advice: advice,
                         invalidAtMilliseconds: -1,
-                        sentAtMilliseconds: now,
-                        answeredAtMilliseconds: now
+                        sentAtMilliseconds: nowMilliseconds,
+                        answeredAtMilliseconds: nowMilliseconds
                     ),
                     now: moment
                 )

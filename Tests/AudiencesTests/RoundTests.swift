@@ -177,9 +177,10 @@ import Testing
             harness.performPendingWork()
             #expect(harness.send().count == 4)
             harness.answerPushes(.retryLater)
-            harness.now += keptMilliseconds
+            harness.nowMilliseconds += keptMilliseconds
             harness.core.claimLost(RoundIndex(rawValue: 0), areMembersLost: false, now: harness.moment)
-            let pauseMilliseconds = harness.core.rounds[RoundIndex(rawValue: 0)].nextClaimMilliseconds - harness.now
+            let pauseMilliseconds =
+                harness.core.rounds[RoundIndex(rawValue: 0)].nextClaimMilliseconds - harness.nowMilliseconds
             pauses.append(pauseMilliseconds)
             harness.advanceClock(milliseconds: pauseMilliseconds)
         }
@@ -222,7 +223,7 @@ import Testing
                 reached += harness.send().map(\.member)
                 harness.answerPushes()
                 if harness.core.roundsInProgress == 0 { break }
-                harness.now += 500
+                harness.nowMilliseconds += 500
                 continue
             }
             if case .page = call.operation, joinedCount < all.count {
@@ -255,8 +256,8 @@ import Testing
         while harness.core.pageReads.isEmpty, !pageCalls.isEmpty { harness.answer(pageCalls.removeFirst()) }
         #expect(!harness.core.pageReads.isEmpty && harness.core.pageReads.count * 4 < requestedPageCount)
         #expect(harness.nextCall() == nil)
-        #expect(harness.core.nextDueMilliseconds == harness.now + PageReadBatch.waitMillisecondsMax)
-        harness.now += PageReadBatch.waitMillisecondsMax
+        #expect(harness.core.nextDueMilliseconds == harness.nowMilliseconds + PageReadBatch.waitMillisecondsMax)
+        harness.nowMilliseconds += PageReadBatch.waitMillisecondsMax
         #expect(harness.nextCall() != nil)
     }
 
@@ -273,7 +274,9 @@ import Testing
         var (mostPages, sent) = (0, [RoundHarness.SentPush]())
         for _ in 0..<10_000 where harness.core.roundsInProgress > 0 {
             harness.core.advance(now: harness.moment)
-            if let due = harness.core.pageReads.sendDueMilliseconds { harness.now = max(harness.now, due) }
+            if let due = harness.core.pageReads.sendDueMilliseconds {
+                harness.nowMilliseconds = max(harness.nowMilliseconds, due)
+            }
             var calls: [AudienceCall<[UInt8]>] = []
             while let call = harness.nextCall() { calls.append(call) }
             mostPages = max(mostPages, harness.core.pages.count)

@@ -21,7 +21,7 @@ import Testing
         let reached = Set(harness.send(atMost: 30).map(\.member))
         harness.answerPushes()
         harness.advanceClock(milliseconds: 1_000)
-        harness.store = AudienceStoreModel(nowMilliseconds: harness.now)
+        harness.store = AudienceStoreModel(nowMilliseconds: harness.nowMilliseconds)
         harness.core.membersLastCompleteMilliseconds = .min
         harness.send(atMost: 1)
         harness.answerPushes()
@@ -127,7 +127,7 @@ import Testing
             mayUseReserve: true,
             rangeCount: 1,
             body: [],
-            expiration: 0
+            expirationSeconds: 0
         )
         #expect(harness.store.perform(harness.call(.admit(admission))).verdict == .send)
         harness.appendCommand(number, hasAlert: true)

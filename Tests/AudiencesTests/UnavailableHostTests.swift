@@ -80,7 +80,7 @@ import Testing
         let progress = first.core.progress(first.partitionIndex)
         #expect(progress?.committableOffset == 0)
         let second = RoundHarness(store: first.store, seed: 2)
-        second.now = first.now
+        second.nowMilliseconds = first.nowMilliseconds
         for name in Self.names { second.join(name) }
         second.log = first.log
         second.resume(progress)

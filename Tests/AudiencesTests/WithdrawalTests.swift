@@ -41,7 +41,7 @@ import Testing
     /// The carrier waits before a start. Behind the start, the older command would be superseded, and its alert lost.
     @Test func `The alert's command waits in its carrier's place`() {
         let harness = harnessWithCarriedAlert()
-        harness.handOver(3, .start, expiration: harness.now / 1_000 + 3_600)
+        harness.handOver(3, .start, expirationSeconds: harness.nowMilliseconds / 1_000 + 3_600)
         harness.core.withdrawWaitingCommands { $0.rawValue == 2 }
         #expect(takeReturns(harness) == [Return(record: 2, ending: .withdrawn)])
         harness.performPendingWork()

@@ -147,14 +147,14 @@ import Testing
         let fixture = try KeeperFixture()
         let key = Self.activityKey("own")
         let number = key.withUnsafeBytes(LifetimeKey.timetableNumber)
-        let now = Int64(Date().timeIntervalSince1970 * 1_000)
+        let nowMilliseconds = Int64(Date().timeIntervalSince1970 * 1_000)
         let unknownAppCount = 3 * LifetimeKeeper.pageNamesMax
-        fixture.putLife(key, "r \(beganMilliseconds) 0", dueMilliseconds: now - 1)
+        fixture.putLife(key, "r \(beganMilliseconds) 0", dueMilliseconds: nowMilliseconds - 1)
         fixture.putLives(
             (0..<unknownAppCount).map { Self.keyOfUnknownApp("\($0)") },
             in: number,
             "b \(beganMilliseconds) 0",
-            dueMilliseconds: now - 2
+            dueMilliseconds: nowMilliseconds - 2
         )
         for _ in 1...4 { await fixture.keeper.poll() }
         // The keeper has found the life of the activity `own`. Redis lacks the start of this life, so the keeper
@@ -167,15 +167,20 @@ import Testing
     /// the lives that the keeper has passed. Then its rank is below the one at which the keeper reads next.
     @Test func `A life before the rank that the keeper has reached is found soon`() async throws {
         let fixture = try KeeperFixture()
-        let now = Int64(Date().timeIntervalSince1970 * 1_000)
+        let nowMilliseconds = Int64(Date().timeIntervalSince1970 * 1_000)
         fixture.putLives(
             (0..<20 * LifetimeKeeper.pageNamesMax).map { Self.keyOfUnknownApp("\($0)") },
             in: 0,
             "b \(beganMilliseconds) 0",
-            dueMilliseconds: now
+            dueMilliseconds: nowMilliseconds
         )
         for _ in 1...2 { await fixture.keeper.poll() }
-        fixture.putLives([Self.activityKey("own")], in: 0, "r \(beganMilliseconds) 0", dueMilliseconds: now - 1)
+        fixture.putLives(
+            [Self.activityKey("own")],
+            in: 0,
+            "r \(beganMilliseconds) 0",
+            dueMilliseconds: nowMilliseconds - 1
+        )
         for _ in 1...8 { await fixture.keeper.poll() }
         #expect(fixture.events[.lifetimeForgotten].count == 1)
     }
@@ -184,16 +189,16 @@ import Testing
 /// The keeper reads the timetable in batches of names, called pages. The tests show which due activities of a page it
 /// claims. (R35)
 @Suite struct DueActivitySelectionTests {
-    private static let now: Int64 = 1_790_000_000_000
+    private static let nowMilliseconds: Int64 = 1_790_000_000_000
 
     private static func dueActivities(_ page: [String], from rank: Int, overdueMilliseconds: Int64 = 1)
         -> DueActivitySelection
     {
         let names = page.map {
-            SharedHashes.DueNames.Name(Array($0.utf8), dueMilliseconds: now &- overdueMilliseconds)
+            SharedHashes.DueNames.Name(Array($0.utf8), dueMilliseconds: nowMilliseconds &- overdueMilliseconds)
         }
         return DueActivitySelection(
-            SharedHashes.DueNames(nowMilliseconds: now, timetableNameCount: 100, names: names),
+            SharedHashes.DueNames(nowMilliseconds: nowMilliseconds, timetableNameCount: 100, names: names),
             from: rank,
             pageNamesMax: 4,
             claimsMax: 2,
@@ -225,9 +230,10 @@ import Testing
 
     @Test func `A due time that another program has written does not overflow`() {
         #expect(
-            Self.texts(Self.dueActivities(["{other=1}"], from: 0, overdueMilliseconds: Self.now &- .min)) == [
-                "{other=1}"
-            ]
+            Self.texts(Self.dueActivities(["{other=1}"], from: 0, overdueMilliseconds: Self.nowMilliseconds &- .min))
+                == [
+                    "{other=1}"
+                ]
         )
     }
 

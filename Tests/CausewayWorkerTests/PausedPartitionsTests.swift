@@ -68,9 +68,9 @@ import Testing
 
     @Test func `The return of a pool is reported once`() throws {
         let mailbox = try LaneMailbox(recordsMax: 64)
-        #expect(mailbox.takePoolRecovery() == nil)
+        #expect(mailbox.takePoolRecoveryMilliseconds() == nil)
         mailbox.notePoolRecovery(wallMilliseconds: Self.now.wallMilliseconds)
-        #expect(mailbox.takePoolRecovery() == Self.now.wallMilliseconds)
-        #expect(mailbox.takePoolRecovery() == nil)
+        #expect(mailbox.takePoolRecoveryMilliseconds() == Self.now.wallMilliseconds)
+        #expect(mailbox.takePoolRecoveryMilliseconds() == nil)
     }
 }

@@ -5,7 +5,7 @@ import Testing
 /// ``Reconciliation`` compares APNs' list of channels with the register, and decides which channels to delete. The
 /// tests need neither APNs nor Redis.
 struct ReconciliationTests {
-    private static let now: Int64 = 1_790_000_000_000
+    private static let nowMilliseconds: Int64 = 1_790_000_000_000
 
     private static func entry(_ audience: String, _ channel: String, ageSeconds: Int64 = 3_600) -> ChannelEntry {
         var entry = ChannelEntry(
@@ -14,7 +14,7 @@ struct ReconciliationTests {
             audience: audience,
             channel: channel,
             storage: .newest,
-            createdAtMilliseconds: now - ageSeconds * 1_000
+            createdAtMilliseconds: nowMilliseconds - ageSeconds * 1_000
         )
         entry.isPublished = true
         return entry
@@ -24,7 +24,7 @@ struct ReconciliationTests {
         ChannelCreationIntent(
             identifier: "\(number)",
             audience: "m\(number)",
-            createdAtMilliseconds: now - 600_000,
+            createdAtMilliseconds: nowMilliseconds - 600_000,
             worker: "host/1"
         )
     }
@@ -41,11 +41,11 @@ struct ReconciliationTests {
         (content.entries, content.intents, content.foreignChannels) = (entries, intents, foreign)
         return Reconciliation(
             listedChannels: listed,
-            listedAtMilliseconds: Self.now,
+            listedAtMilliseconds: Self.nowMilliseconds,
             content: content,
             isUnderWay: { _ in isUnderWay },
             deletesUnknown: deletesUnknown,
-            nowMilliseconds: Self.now
+            nowMilliseconds: Self.nowMilliseconds
         )
     }
 
@@ -83,7 +83,7 @@ struct ReconciliationTests {
 
     @Test func `A young attempt is not resolved, because APNs may still carry it out`() {
         var youngIntent = Self.intent(2)
-        youngIntent.createdAtMilliseconds = Self.now - Reconciliation.clockSkewMillisecondsMax + 1
+        youngIntent.createdAtMilliseconds = Self.nowMilliseconds - Reconciliation.clockSkewMillisecondsMax + 1
         #expect(reconciliation(listed: [], intents: [Self.intent(1), youngIntent]).resolvedIntents == [Self.intent(1)])
         // APNs lists the channel of the young attempt, so APNs has carried out the request.
         #expect(reconciliation(listed: ["o"], intents: [youngIntent]).resolvedIntents == [youngIntent])
@@ -146,13 +146,16 @@ struct ReconciliationTests {
         #expect(!content.hasUncomparedIntent(nowMilliseconds: createdAtMilliseconds + 59_999))
         #expect(content.hasUncomparedIntent(nowMilliseconds: createdAtMilliseconds + 60_000))
         content.reconciledAtMilliseconds = createdAtMilliseconds + 59_999
-        #expect(content.hasUncomparedIntent(nowMilliseconds: Self.now))
+        #expect(content.hasUncomparedIntent(nowMilliseconds: Self.nowMilliseconds))
         content.reconciledAtMilliseconds = createdAtMilliseconds + 60_000
-        #expect(!content.hasUncomparedIntent(nowMilliseconds: Self.now))
+        #expect(!content.hasUncomparedIntent(nowMilliseconds: Self.nowMilliseconds))
         content.reconciledAtMilliseconds = .min
-        #expect(!content.hasUncomparedIntent(nowMilliseconds: Self.now), "a time that no worker has written")
+        #expect(
+            !content.hasUncomparedIntent(nowMilliseconds: Self.nowMilliseconds),
+            "a time that no worker has written"
+        )
         (content.intents, content.reconciledAtMilliseconds) = ([], nil)
-        #expect(!content.hasUncomparedIntent(nowMilliseconds: Self.now))
+        #expect(!content.hasUncomparedIntent(nowMilliseconds: Self.nowMilliseconds))
     }
 
     @Test func `A channel that somebody else deleted is lost, unless it is younger than the list`() {
@@ -163,9 +166,9 @@ struct ReconciliationTests {
 
     @Test func `A due channel is deleted whether or not APNs lists it`() {
         var dueEntry = Self.entry("x", "a")
-        dueEntry.deleteAfterMilliseconds = Self.now
+        dueEntry.deleteAfterMilliseconds = Self.nowMilliseconds
         var laterEntry = Self.entry("y", "b")
-        laterEntry.deleteAfterMilliseconds = Self.now + 1
+        laterEntry.deleteAfterMilliseconds = Self.nowMilliseconds + 1
         var deletingEntry = Self.entry("z", "c")
         deletingEntry.state = .deleting
         let reconciliation = reconciliation(listed: ["a", "b"], entries: [dueEntry, laterEntry, deletingEntry])

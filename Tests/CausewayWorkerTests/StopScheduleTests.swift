@@ -20,8 +20,12 @@ import Testing
     }
 
     @Test func `Each step of closing has some time`() {
-        func wait(_ now: Int64, isStoppingAtOnce: Bool = false) -> Int64 {
-            StopSchedule.remainingMilliseconds(until: 20_000, nowMilliseconds: now, isStoppingAtOnce: isStoppingAtOnce)
+        func wait(_ nowMilliseconds: Int64, isStoppingAtOnce: Bool = false) -> Int64 {
+            StopSchedule.remainingMilliseconds(
+                until: 20_000,
+                nowMilliseconds: nowMilliseconds,
+                isStoppingAtOnce: isStoppingAtOnce
+            )
         }
         #expect(wait(15_000) == 5_000)
         #expect(wait(19_900) == 500)

@@ -11,7 +11,9 @@ struct ChannelWorkerTests {
     /// Some tests delay APNs' answers by 5 s. With a timeout of 7.5 s the worker still waits for them.
     private static let longRequestTimeout = ["CAUSEWAY_APNS_REQUEST_TIMEOUT_MILLISECONDS": "7500"]
 
-    private func command(_ number: Int, _ event: String = "update", expiration: Int? = nil) -> ChannelScene.Object {
+    private func command(_ number: Int, _ event: String = "update", expirationSeconds: Int? = nil)
+        -> ChannelScene.Object
+    {
         var command: ChannelScene.Object = [
             "app": ChannelScene.app, "audience": Self.audience, "id": "state-\(number)", "sequence": number,
             "aps": [
@@ -19,7 +21,7 @@ struct ChannelWorkerTests {
                 "content-state": ["status": "inProgress", "distanceRemaining": Double(number)] as ChannelScene.Object,
             ] as ChannelScene.Object,
         ]
-        command["expiration"] = expiration
+        command["expiration"] = expirationSeconds
         return command
     }
 
@@ -107,10 +109,11 @@ struct ChannelWorkerTests {
         let scene = try ChannelScene()
         let ownChannel = try scene.createChannel(of: "semifinal")
         let orphanChannel = try scene.createForeignChannel()
-        let now = Int64(Date().timeIntervalSince1970 * 1_000)
-        let intent = #"{"audience":"final","createdAt":\#(now - 120_000),"identifier":"1","worker":"host/1"}"#
+        let nowMilliseconds = Int64(Date().timeIntervalSince1970 * 1_000)
+        let intent =
+            #"{"audience":"final","createdAt":\#(nowMilliseconds - 120_000),"identifier":"1","worker":"host/1"}"#
         let key = "{channels:\(ChannelScene.app):production}"
-        _ = try scene.redis.ask("HSET", key, "i:1", intent, "r:", "\(now - 180_000)")
+        _ = try scene.redis.ask("HSET", key, "i:1", intent, "r:", "\(nowMilliseconds - 180_000)")
         try lease("daily", scene)
         try #require(scene.channelIdentifiers() == [ownChannel, orphanChannel])
         let worker = try scene.startWorker(["CHANNELS_AUDIENCES": Self.audience])
@@ -155,19 +158,19 @@ struct ChannelWorkerTests {
         let worker = try scene.startWorker(["CHANNELS_AUDIENCES": Self.audience, "CHANNELS_KEEP_SECONDS": "0"])
         try scene.send(command(1))
         let channel = try scene.await("a channel in the register") { try registeredChannel(scene) }
-        let expiration = Int(Date().timeIntervalSince1970) + 20
-        try scene.send(command(2, "end", expiration: expiration))
+        let expirationSeconds = Int(Date().timeIntervalSince1970) + 20
+        try scene.send(command(2, "end", expirationSeconds: expirationSeconds))
         try scene.await("the end on the channel") {
             try scene.listedChannels().contains { $0.identifier == channel && $0.broadcasts == 2 } ? true : nil
         }
         #expect(try scene.run("list").output.contains("deleted in "))
         #expect(try scene.run("reconcile").output.contains("deleted when due: 0,"))
         #expect(try scene.channelIdentifiers() == [channel])
-        try #require(Int(Date().timeIntervalSince1970) < expiration, "too slow to tell")
+        try #require(Int(Date().timeIntervalSince1970) < expirationSeconds, "too slow to tell")
 
         // The worker deletes the channel when it next checks the register.
         try scene.await("the channel is deleted") { try scene.channelIdentifiers().isEmpty ? true : nil }
-        #expect(Int(Date().timeIntervalSince1970) >= expiration)
+        #expect(Int(Date().timeIntervalSince1970) >= expirationSeconds)
         try scene.await("the register forgets the channel") { try registeredChannel(scene) == nil ? true : nil }
         let reader = try TopicReader(scene.broker, topic: "causeway.channels")
         var records = try reader.read(3)

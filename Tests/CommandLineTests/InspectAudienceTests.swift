@@ -46,7 +46,7 @@ private final class AudienceScene {
     }
 
     private func joinMembers() throws {
-        let now = Int64(Date().timeIntervalSince1970 * 1_000)
+        let nowMilliseconds = Int64(Date().timeIntervalSince1970 * 1_000)
         let entries = (0..<1_000)
             .map { number in
                 let identifier = Array("0c6ef1f2-8f5e-4d0d-9e0c-\(100_000_000_000 + number)".utf8)
@@ -57,7 +57,7 @@ private final class AudienceScene {
                     environment: number % 4 == 0 ? .sandbox : .production,
                     allowsFrequentUpdates: number % 2 == 0,
                     supportsChannels: number % 2 == 0,
-                    changedAtMilliseconds: now,
+                    changedAtMilliseconds: nowMilliseconds,
                     identifier: identifier,
                     token: Array("\(10_000_000 + number)".utf8)
                 )
@@ -87,7 +87,7 @@ private final class AudienceScene {
             mayUseReserve: false,
             rangeCount: ranges,
             body: [],
-            expiration: version.timestamp + 900_000_000
+            expirationSeconds: version.timestamp + 900_000_000
         )
         try eventually("the admission of \(version)") { try writer.perform(.admit(admission)).verdict != .wait }
         _ = try writer.perform(.settle(version: version))
@@ -119,8 +119,11 @@ private final class AudienceScene {
     /// of its members. Range 1 has reached a quarter of its members. Ranges 2 and 3 have not begun.
     private func beginRound() throws {
         try admit(Self.newerVersion, ranges: 4)
-        let now = Int64(Date().timeIntervalSince1970 * 1_000)
-        let times = ResponseTimes(firstResponseMilliseconds: now - 2_000, lastResponseMilliseconds: now)
+        let nowMilliseconds = Int64(Date().timeIntervalSince1970 * 1_000)
+        let times = ResponseTimes(
+            firstResponseMilliseconds: nowMilliseconds - 2_000,
+            lastResponseMilliseconds: nowMilliseconds
+        )
         for (index, delivered) in [(0, 248), (1, 62)] as [(Int, UInt32)] {
             let range = try range(index)
             let lap = range.ordinals.upperBound - range.ordinals.lowerBound

@@ -10,13 +10,13 @@ import enum CausewayRecords.JSONValue
 @Suite("The text of causeway inspect", .ownThread)
 struct InspectTextTests {
     /// 2026-09-21 14:13:20 UTC.
-    private static let now: Int64 = 1_790_000_000_000
+    private static let nowMilliseconds: Int64 = 1_790_000_000_000
 
     private func report(_ change: (inout ActivityReport) -> Void = { _ in }) -> ActivityReport {
         var report = ActivityReport(
             app: "com.example.match",
             activity: "final",
-            nowMilliseconds: Self.now,
+            nowMilliseconds: Self.nowMilliseconds,
             policyName: "sports",
             pace: .init(spacingMilliseconds: 5_000, spacingDoublings: 0, nextPushAtMilliseconds: nil),
             budget: .init(drawsLeft: 15, drawsMax: 15, drawsReserved: 5, fullAtMilliseconds: nil)
@@ -29,8 +29,10 @@ struct InspectTextTests {
         report(change).lines().first { $0.hasPrefix(label + " ") }.map { String($0.dropFirst(10)) } ?? "no such line"
     }
 
-    private func heldCommand(_ version: Version, expiration: Int64? = nil, carriesAlert: Bool = true) -> HeldCommand {
-        let limit = expiration.map { ",\"expiration\":\($0)" } ?? ""
+    private func heldCommand(_ version: Version, expirationSeconds: Int64? = nil, carriesAlert: Bool = true)
+        -> HeldCommand
+    {
+        let limit = expirationSeconds.map { ",\"expiration\":\($0)" } ?? ""
         let text = """
             {"activity":"final"\(limit),"aps":{"event":"update","timestamp":\(version.timestamp),
              "content-state":{"home":2,"note":"\(String(repeating: "é", count: 300))"},"alert":{"title":"Goal"}}}
@@ -57,12 +59,12 @@ struct InspectTextTests {
         #expect(
             line("token") {
                 $0.token = .init(fingerprint: "00ff", environment: .production)
-                $0.registeredAtMilliseconds = Self.now - 90_000
+                $0.registeredAtMilliseconds = Self.nowMilliseconds - 90_000
                 $0.allowsFrequentUpdates = true
             } == "sha256 00ff, production, registered 1 min 30 s ago (14:11:50), frequent updates allowed"
         )
         #expect(
-            line("token") { $0.registeredAtMilliseconds = Self.now - 86_400_000 }
+            line("token") { $0.registeredAtMilliseconds = Self.nowMilliseconds - 86_400_000 }
                 == "none; the last was unregistered 1 d ago (2026-09-20 14:13:20), or registered then and retired later"
         )
     }
@@ -71,15 +73,15 @@ struct InspectTextTests {
     /// that of a registration.
     @Test func `A device's dead token has no time of registration`() throws {
         let fields = [
-            (field: Array("t:MatchAttributes".utf8), value: Array("\(Self.now - 90_000)".utf8)),
-            (field: Array("t:RideAttributes".utf8), value: Array("\(Self.now - 90_000)pabcd".utf8)),
+            (field: Array("t:MatchAttributes".utf8), value: Array("\(Self.nowMilliseconds - 90_000)".utf8)),
+            (field: Array("t:RideAttributes".utf8), value: Array("\(Self.nowMilliseconds - 90_000)pabcd".utf8)),
         ]
         let report = DeviceReport(
             try DeviceInspection(fields: fields),
             app: InspectedApp(bundleIdentifier: "com.example.match", defaultPolicyName: "sports", policies: []),
             device: "phone-7",
             policy: Policy(name: "sports"),
-            nowMilliseconds: Self.now
+            nowMilliseconds: Self.nowMilliseconds
         )
         let rows = report.lines()
         #expect(rows.first { $0.hasPrefix("MatchAttributes") }?.contains("ago") == false)
@@ -113,12 +115,12 @@ struct InspectTextTests {
     @Test func `The shown state, and the waiting one`() {
         #expect(
             line("shows") {
-                $0.lastSent = .init(timestamp: 1_789_999_999, atMilliseconds: Self.now - 800)
+                $0.lastSent = .init(timestamp: 1_789_999_999, atMilliseconds: Self.nowMilliseconds - 800)
                 $0.shownDigest = 0xAB
             } == "last push 800 ms ago (14:13:19) as 1789999999; digest 00000000000000ab"
         )
         #expect(
-            line("shows") { $0.lastSent = .init(timestamp: 1, atMilliseconds: Self.now) }
+            line("shows") { $0.lastSent = .init(timestamp: 1, atMilliseconds: Self.nowMilliseconds) }
                 .hasSuffix("; what is shown is not known")
         )
         let version = Version(timestamp: 1_789_999_900, sequence: 0)
@@ -129,7 +131,7 @@ struct InspectTextTests {
             }
         }
         #expect(
-            waitingLine(.held, heldCommand(version, expiration: 1_790_000_060))
+            waitingLine(.held, heldCommand(version, expirationSeconds: 1_790_000_060))
                 == "update of 1 min 40 s ago with an alert: until a token registers, or expires in 1 min (14:14:20)"
         )
         #expect(
@@ -156,7 +158,7 @@ struct InspectTextTests {
                 $0.pace = .init(
                     spacingMilliseconds: 40_000,
                     spacingDoublings: 3,
-                    nextPushAtMilliseconds: Self.now + 12_000
+                    nextPushAtMilliseconds: Self.nowMilliseconds + 12_000
                 )
             } == "one push in 40 s, stretched by 429s (level 3); the next in 12 s"
         )
@@ -166,7 +168,7 @@ struct InspectTextTests {
                     drawsLeft: drawsLeft,
                     drawsMax: 15,
                     drawsReserved: drawsReserved,
-                    fullAtMilliseconds: Self.now + 3_660_000
+                    fullAtMilliseconds: Self.nowMilliseconds + 3_660_000
                 )
             }
         }
@@ -176,22 +178,22 @@ struct InspectTextTests {
         #expect(budget(0) == "0 of 15 pushes of priority 10 left" + end)
         #expect(budget(3, drawsReserved: 0) == "3 of 15 pushes of priority 10 left" + end)
         #expect(
-            line("life") { $0.updatesUntilMilliseconds = Self.now + 28_740_000 }
+            line("life") { $0.updatesUntilMilliseconds = Self.nowMilliseconds + 28_740_000 }
                 == "began 1 min ago (14:12:20); updates until 22:12:20, for 7 h 59 min"
         )
         #expect(
             line("life") {
-                $0.updatesUntilMilliseconds = Self.now + 28_740_000
-                $0.lifetimeEndsAtMilliseconds = Self.now + 28_140_000
+                $0.updatesUntilMilliseconds = Self.nowMilliseconds + 28_740_000
+                $0.lifetimeEndsAtMilliseconds = Self.nowMilliseconds + 28_140_000
             } == "began 1 min ago (14:12:20); its lifetime ends at 22:02:20"
         )
         #expect(
-            line("life") { $0.updatesUntilMilliseconds = Self.now - 1 }
+            line("life") { $0.updatesUntilMilliseconds = Self.nowMilliseconds - 1 }
                 == "began 8 h ago (06:13:19); its 8 hours are over, only an end is sent"
         )
         #expect(
             line("life") {
-                $0.updatesUntilMilliseconds = Self.now + 1_000
+                $0.updatesUntilMilliseconds = Self.nowMilliseconds + 1_000
                 $0.newestVersion = .init(version: Version(timestamp: 1, sequence: 0), isEnd: true, state: .settled)
             } == "began 7 h 59 min ago (06:13:21); ended, only a start opens it again"
         )
@@ -206,8 +208,8 @@ struct InspectTextTests {
             #expect(TimeText.duration(milliseconds) == text)
         }
         for moment in [Int64.min, -1, 0, .max, UnixSeconds.milliseconds(ofSeconds: .max)] {
-            #expect(!TimeText.relative(moment, to: Self.now).isEmpty)
-            #expect(!TimeText.timeOfDay(moment, now: Self.now).isEmpty)
+            #expect(!TimeText.relative(moment, to: Self.nowMilliseconds).isEmpty)
+            #expect(!TimeText.timeOfDay(moment, nowMilliseconds: Self.nowMilliseconds).isEmpty)
         }
         #expect(TimeText.relative(.max, to: -1).hasPrefix("in "))
         #expect(UnixSeconds.milliseconds(ofSeconds: .min) == .min)
@@ -221,7 +223,9 @@ struct InspectTextTests {
                 report {
                     $0.activity = "a\(index)"
                     $0.budget.drawsLeft = 15 - index % 16
-                    if index < 28 { $0.lastSent = .init(timestamp: 1, atMilliseconds: Self.now - Int64(index) * 1_000) }
+                    if index < 28 {
+                        $0.lastSent = .init(timestamp: 1, atMilliseconds: Self.nowMilliseconds - Int64(index) * 1_000)
+                    }
                     if index % 2 == 0 { $0.token = .init(fingerprint: "0", environment: .sandbox) }
                     if index % 10 == 0 { $0.pace.spacingDoublings = 1 }
                     if index == 3 { $0.heldCommand = heldCommand(Version(timestamp: 1, sequence: 0)) }
@@ -250,7 +254,7 @@ struct InspectTextTests {
         let lines = overview.lines(
             app: app,
             policy: Policy(name: "sports"),
-            nowMilliseconds: Self.now,
+            nowMilliseconds: Self.nowMilliseconds,
             isComplete: false
         )
         #expect(lines[1] == "activities     31, and more: counting stopped here")

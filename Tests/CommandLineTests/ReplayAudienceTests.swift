@@ -110,7 +110,7 @@ extension ReplayScene {
             mayUseReserve: false,
             rangeCount: 4,
             body: [],
-            expiration: now + 600
+            expirationSeconds: nowSeconds + 600
         )
     }
 }
@@ -124,19 +124,19 @@ struct ReplayAudienceTests {
     }
 
     private func produceRegistrations(_ scene: ReplayScene) throws {
-        let now = scene.now
+        let nowSeconds = scene.nowSeconds
         try scene.produce(
             [
-                scene.member("stays", of: ["final"], at: now - 3_600),
-                scene.member("moved", of: ["final"], at: now - 3_600),
-                scene.member("over", of: ["final"], at: now - 13 * 3_600),
-                scene.member("gone", of: ["final"], at: now - 3_600),
-                scene.member("left", of: ["final", "cup"], at: now - 3_600),
-                scene.member("ended", of: ["final"], at: now - 3_600),
-                scene.device("phone", of: "final", at: now - 30 * 86_400),
-                .init(key: "gone", value: nil, milliseconds: (now - 1_800) * 1_000),
-                scene.member("left", of: ["cup"], at: now - 1_800),
-                scene.member("moved", of: ["final"], at: now - 1_800, token: "0bf70bf7"),
+                scene.member("stays", of: ["final"], at: nowSeconds - 3_600),
+                scene.member("moved", of: ["final"], at: nowSeconds - 3_600),
+                scene.member("over", of: ["final"], at: nowSeconds - 13 * 3_600),
+                scene.member("gone", of: ["final"], at: nowSeconds - 3_600),
+                scene.member("left", of: ["final", "cup"], at: nowSeconds - 3_600),
+                scene.member("ended", of: ["final"], at: nowSeconds - 3_600),
+                scene.device("phone", of: "final", at: nowSeconds - 30 * 86_400),
+                .init(key: "gone", value: nil, milliseconds: (nowSeconds - 1_800) * 1_000),
+                scene.member("left", of: ["cup"], at: nowSeconds - 1_800),
+                scene.member("moved", of: ["final"], at: nowSeconds - 1_800, token: "0bf70bf7"),
             ],
             to: ReplayScene.registrations
         )
@@ -146,13 +146,14 @@ struct ReplayAudienceTests {
         throws
     {
         let scene = try ReplayScene()
-        let now = scene.now
+        let nowSeconds = scene.nowSeconds
         try produceRegistrations(scene)
-        let end = scene.update("ended", at: now - 60)
+        let end = scene.update("ended", at: nowSeconds - 60)
         let commands = [
-            scene.command(to: "final", at: now - 200), scene.command(to: "final", at: now - 100, state: 2, alert: true),
+            scene.command(to: "final", at: nowSeconds - 200),
+            scene.command(to: "final", at: nowSeconds - 100, state: 2, alert: true),
             .init(key: end.key, value: end.value?.replacing("update", with: "end"), milliseconds: end.milliseconds),
-            scene.command(to: "forgotten", at: now - 9 * 3_600), scene.command(to: "cup", at: now - 50),
+            scene.command(to: "forgotten", at: nowSeconds - 9 * 3_600), scene.command(to: "cup", at: nowSeconds - 50),
         ]
         try scene.produce(commands)
         try scene.commit([0: 4])
@@ -174,7 +175,7 @@ struct ReplayAudienceTests {
         #expect(try scene.members(of: "cup") == ["left": "0af70af7"])
         #expect(try scene.count() == Int64(commands.count))
 
-        let newest = Version(timestamp: now - 100, sequence: 0)
+        let newest = Version(timestamp: nowSeconds - 100, sequence: 0)
         let record = try scene.inspection(ofAudience: "final")
         #expect(
             record.newestVersion?.version == newest && record.newestVersion?.isSettled == true
@@ -184,9 +185,9 @@ struct ReplayAudienceTests {
         let shown = try writer.perform(.newest)
         let body = String(decoding: shown.bytes ?? [], as: UTF8.self)
         #expect(shown.newestVersion == newest && body.contains(#""n":2"#) && !body.contains("alert"))
-        #expect(try writer.perform(.admit(scene.admission(at: now - 150))).verdict == .superseded)
-        #expect(try writer.perform(.admit(scene.admission(at: now - 100))).verdict == .duplicate)
-        let next = try writer.perform(.admit(scene.admission(at: now - 20, digest: 0x5A)))
+        #expect(try writer.perform(.admit(scene.admission(at: nowSeconds - 150))).verdict == .superseded)
+        #expect(try writer.perform(.admit(scene.admission(at: nowSeconds - 100))).verdict == .duplicate)
+        let next = try writer.perform(.admit(scene.admission(at: nowSeconds - 20, digest: 0x5A)))
         #expect(next.verdict == .send && next.grant?.rangeCount == 4, "no round holds the number of ranges")
     }
 
@@ -195,7 +196,7 @@ struct ReplayAudienceTests {
     {
         let scene = try ReplayScene()
         try produceRegistrations(scene)
-        try scene.produce([scene.command(to: "final", at: scene.now - 100)])
+        try scene.produce([scene.command(to: "final", at: scene.nowSeconds - 100)])
         try scene.commit([0: 1])
         let tokens = try scene.replay("rebuild", "--registrations", "--execute", "--json")
         #expect(try rebuiltCounts(tokens)["membersJoined"] == 9, "\(tokens.errors)")
@@ -211,10 +212,11 @@ struct ReplayAudienceTests {
 
     @Test func `The newest command of an audience is sent again if Redis does not know it`() throws {
         let scene = try ReplayScene()
-        let now = scene.now
+        let nowSeconds = scene.nowSeconds
         for (audience, timestamp, isSettled, isEnd) in [
-            ("newer", now - 90, true, false), ("same", now - 10, true, false), ("busy", now - 10, false, false),
-            ("older", now, true, false), ("ended", now - 90, true, true),
+            ("newer", nowSeconds - 90, true, false), ("same", nowSeconds - 10, true, false),
+            ("busy", nowSeconds - 10, false, false),
+            ("older", nowSeconds, true, false), ("ended", nowSeconds - 90, true, true),
         ] {
             let writer = try scene.writer(audience)
             #expect(try writer.perform(.admit(scene.admission(at: timestamp, isEnd: isEnd))).verdict == .send)
@@ -222,13 +224,14 @@ struct ReplayAudienceTests {
         }
         let start = #""activity":"{device}-1","#
         let records = [
-            scene.command(to: "newer", at: now - 50), scene.command(to: "newer", at: now - 10, state: 2),
-            scene.command(to: "same", at: now - 10), scene.command(to: "busy", at: now - 10),
-            scene.command(to: "older", at: now - 10), scene.command(to: "ended", at: now - 10),
-            scene.command(to: "new", at: now - 400, alert: true), scene.command(to: "ancient", at: now - 9 * 3_600),
-            scene.command(to: "late", at: now - 100, others: "\"expiration\":\(now - 50),"),
-            scene.command(to: "born", at: now - 10, event: "start", alert: true, others: start),
-            scene.command(to: "unread", at: now - 5),
+            scene.command(to: "newer", at: nowSeconds - 50), scene.command(to: "newer", at: nowSeconds - 10, state: 2),
+            scene.command(to: "same", at: nowSeconds - 10), scene.command(to: "busy", at: nowSeconds - 10),
+            scene.command(to: "older", at: nowSeconds - 10), scene.command(to: "ended", at: nowSeconds - 10),
+            scene.command(to: "new", at: nowSeconds - 400, alert: true),
+            scene.command(to: "ancient", at: nowSeconds - 9 * 3_600),
+            scene.command(to: "late", at: nowSeconds - 100, others: "\"expiration\":\(nowSeconds - 50),"),
+            scene.command(to: "born", at: nowSeconds - 10, event: "start", alert: true, others: start),
+            scene.command(to: "unread", at: nowSeconds - 5),
         ]
         try scene.produce(records)
         try scene.commit([0: Int64(records.count) - 1])

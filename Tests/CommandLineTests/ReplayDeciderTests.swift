@@ -6,13 +6,13 @@ import Testing
 
 @Suite("The decisions of a replay")
 struct ReplayDeciderTests {
-    private static let now: Int64 = 1_790_000_000
+    private static let nowSeconds: Int64 = 1_790_000_000
     private static let app = Array("com.example.ride".utf8)
     private static var subject: StoreSubject<[UInt8]> {
         StoreSubject(app: app, kind: .activity, identifier: Array("a".utf8))
     }
 
-    private var model = StoreModel(nowMilliseconds: (now - 60) * 1_000)
+    private var model = StoreModel(nowMilliseconds: (nowSeconds - 60) * 1_000)
     private let policy = Policy(name: "default")
 
     private func record(
@@ -26,7 +26,7 @@ struct ReplayDeciderTests {
         let start = event == "start" ? #","attributes-type":"Ride","attributes":{}"# : ""
         let device = event == "start" ? #""device":"phone","# : ""
         let aps = #"""
-            {"event":"\#(event)","timestamp":\#(Self.now - age)\#(start),"content-state":{"n":\#(state)}\#(alertMember)}
+            {"event":"\#(event)","timestamp":\#(Self.nowSeconds - age)\#(start),"content-state":{"n":\#(state)}\#(alertMember)}
             """#
         return Array(#"{"app":"com.example.ride","activity":"a",\#(device)\#(others)"aps":\#(aps)}"#.utf8)
     }
@@ -38,8 +38,8 @@ struct ReplayDeciderTests {
         hasToken: Bool = true
     ) throws -> ReplayVerdict {
         let decider = ReplayDecider(
-            nowMilliseconds: Self.now * 1_000,
-            redisNowMilliseconds: Self.now * 1_000,
+            nowMilliseconds: Self.nowSeconds * 1_000,
+            redisNowMilliseconds: Self.nowSeconds * 1_000,
             includesStarts: includesStarts,
             restartsActivities: false
         )
@@ -51,7 +51,7 @@ struct ReplayDeciderTests {
                 return decider.verdict(
                     on: command,
                     of: bytes,
-                    recordTimestampMilliseconds: Self.now * 1_000,
+                    recordTimestampMilliseconds: Self.nowSeconds * 1_000,
                     policy: policy,
                     activity: activity,
                     followsStart: followsStart
@@ -159,10 +159,17 @@ struct ReplayDeciderTests {
         #expect(try verdict(record(601, "start", alert: true)).reason == .startTooOld)
         #expect(try verdict(record(10, "start", alert: true), hasToken: false).reason == .tokenUnknown)
         #expect(try verdict(record(5), followsStart: true).reason == .send, "its token comes with the start")
-        perform(.admitStart(version: Version(timestamp: Self.now - 10, sequence: 0), claim: 7))
+        perform(.admitStart(version: Version(timestamp: Self.nowSeconds - 10, sequence: 0), claim: 7))
         #expect(try verdict(record(10, "start", alert: true)).reason == .duplicate)
         #expect(try verdict(record(20, "start", alert: true)).reason == .superseded)
-        perform(.settle(version: Version(timestamp: Self.now - 10, sequence: 0), .notShown, digest: 0, retirement: nil))
+        perform(
+            .settle(
+                version: Version(timestamp: Self.nowSeconds - 10, sequence: 0),
+                .notShown,
+                digest: 0,
+                retirement: nil
+            )
+        )
         #expect(try verdict(record(10, "start", alert: true)).reason == .duplicate, "no start goes twice")
     }
 }

@@ -24,9 +24,9 @@ struct ReplayFailureTests {
         throws
     {
         let scene = try ReplayScene()
-        let registration = scene.registration("a", at: scene.now - 60)
-        let other = scene.update("b", at: scene.now - 10, app: "com.example.other")
-        let broken = ReplayScene.Record(key: "c", value: "{", milliseconds: scene.now * 1_000)
+        let registration = scene.registration("a", at: scene.nowSeconds - 60)
+        let other = scene.update("b", at: scene.nowSeconds - 10, app: "com.example.other")
+        let broken = ReplayScene.Record(key: "c", value: "{", milliseconds: scene.nowSeconds * 1_000)
         try scene.produce([registration, other, broken], to: Self.deadLetters)
         let range = ["report", "--topic", Self.deadLetters, "--offsets", "0:0-", "--verbose"]
         let run = try ProgramRun.run(scene.process(range + ["--json"]))
@@ -43,8 +43,8 @@ struct ReplayFailureTests {
         throws
     {
         let scene = try ReplayScene()
-        let registration = scene.registration("a", at: scene.now - 60)
-        let update = scene.update("a", at: scene.now - 10, alert: true)
+        let registration = scene.registration("a", at: scene.nowSeconds - 60)
+        let update = scene.update("a", at: scene.nowSeconds - 10, alert: true)
         try scene.produce([registration], to: ReplayScene.registrations)
         try scene.produce([update])
         try scene.produce([registration, update], to: Self.deadLetters)
@@ -64,7 +64,7 @@ struct ReplayFailureTests {
 
     @Test func `A range with missing records is reported as not completely read`() throws {
         let scene = try ReplayScene()
-        try scene.produce([scene.update("a", at: scene.now - 10)])
+        try scene.produce([scene.update("a", at: scene.nowSeconds - 10)])
         func outcome(_ offsets: String) throws -> (code: Int32, errors: String) {
             let run = try scene.replay("report", "--offsets", offsets)
             return (run.exitCode, run.errors)
@@ -80,7 +80,7 @@ struct ReplayFailureTests {
     @Test func `Ctrl-C while activities are decided: the printed part is marked as incomplete`() throws {
         let scene = try ReplayScene()
         let count = 3_000
-        try scene.produce((0..<count).map { scene.update("a\($0)", at: scene.now - 10) })
+        try scene.produce((0..<count).map { scene.update("a\($0)", at: scene.nowSeconds - 10) })
         try scene.commit([0: Int64(count)])
         let (output, errors) = (Pipe(), Pipe())
         let process = scene.process(["report", "--from", "1h", "--json", "--verbose"])
@@ -120,7 +120,7 @@ struct ReplayFailureTests {
 
     @Test func `Redis does not answer: Ctrl-C ends the wait, and the known part is printed`() throws {
         let scene = try ReplayScene()
-        try scene.produce([scene.update("a", at: scene.now - 10)])
+        try scene.produce([scene.update("a", at: scene.nowSeconds - 10)])
         try scene.commit([0: 1])
         let (listener, port) = try Self.silentListener()
         defer { close(listener) }
@@ -145,7 +145,7 @@ struct ReplayFailureTests {
 
     @Test func `Nobody reads the output: a second Ctrl-C ends the wait`() throws {
         let scene = try ReplayScene()
-        try scene.produce([scene.update("a", at: scene.now - 10)])
+        try scene.produce([scene.update("a", at: scene.nowSeconds - 10)])
         try scene.commit([0: 1])
         let output = Pipe()
         Self.fill(output)

@@ -6,26 +6,33 @@ import Testing
 @Suite("Ranges and rates of a replay")
 struct ReplayRangeTests {
     /// 2026-09-21 14:13:20 UTC.
-    private static let now: Int64 = 1_790_000_000_000
+    private static let nowMilliseconds: Int64 = 1_790_000_000_000
 
     private func range(_ from: String? = nil, _ to: String? = nil, _ offsets: String...) throws -> ReplayRange {
-        try ReplayRange(from: from, to: to, offsets: offsets, nowMilliseconds: Self.now)
+        try ReplayRange(from: from, to: to, offsets: offsets, nowMilliseconds: Self.nowMilliseconds)
     }
 
     @Test func `Times and durations are read`() throws {
-        #expect(try range("2h") == .times(fromMilliseconds: Self.now - 7_200_000, toMilliseconds: nil))
+        #expect(try range("2h") == .times(fromMilliseconds: Self.nowMilliseconds - 7_200_000, toMilliseconds: nil))
         #expect(
             try range("3d", "90s")
-                == .times(fromMilliseconds: Self.now - 259_200_000, toMilliseconds: Self.now - 90_000)
+                == .times(
+                    fromMilliseconds: Self.nowMilliseconds - 259_200_000,
+                    toMilliseconds: Self.nowMilliseconds - 90_000
+                )
         )
-        #expect(try range("2026-09-21T14:13:19Z") == .times(fromMilliseconds: Self.now - 1_000, toMilliseconds: nil))
         #expect(
-            try range("2026-09-21T16:13:19.500+02:00") == .times(fromMilliseconds: Self.now - 500, toMilliseconds: nil)
+            try range("2026-09-21T14:13:19Z")
+                == .times(fromMilliseconds: Self.nowMilliseconds - 1_000, toMilliseconds: nil)
+        )
+        #expect(
+            try range("2026-09-21T16:13:19.500+02:00")
+                == .times(fromMilliseconds: Self.nowMilliseconds - 500, toMilliseconds: nil)
         )
         let hour = try range("1h", "30m")
-        #expect(hour.contains(timestampMilliseconds: Self.now - 3_600_000))
-        #expect(!hour.contains(timestampMilliseconds: Self.now - 1_800_000))
-        #expect(!hour.contains(timestampMilliseconds: Self.now - 3_600_001))
+        #expect(hour.contains(timestampMilliseconds: Self.nowMilliseconds - 3_600_000))
+        #expect(!hour.contains(timestampMilliseconds: Self.nowMilliseconds - 1_800_000))
+        #expect(!hour.contains(timestampMilliseconds: Self.nowMilliseconds - 3_600_001))
     }
 
     @Test func `Offsets are read, the last one included`() throws {
@@ -62,11 +69,11 @@ struct ReplayRangeTests {
 
     @Test func `A rate allows the commands of the elapsed time, and one at the start`() {
         let rate = RecordRateLimit(recordsPerSecond: 2)
-        #expect(rate.secondsUntilNext(sentCount: 0, elapsedSeconds: 0) == 0)
-        #expect(rate.secondsUntilNext(sentCount: 1, elapsedSeconds: 0.25) == 0.25)
-        #expect(rate.secondsUntilNext(sentCount: 1, elapsedSeconds: 0.5) == 0)
-        #expect(rate.secondsUntilNext(sentCount: 200, elapsedSeconds: 99.75) == 0.25)
-        #expect(RecordRateLimit(recordsPerSecond: nil).secondsUntilNext(sentCount: .max, elapsedSeconds: 0) == 0)
+        #expect(rate.waitSeconds(sentCount: 0, elapsedSeconds: 0) == 0)
+        #expect(rate.waitSeconds(sentCount: 1, elapsedSeconds: 0.25) == 0.25)
+        #expect(rate.waitSeconds(sentCount: 1, elapsedSeconds: 0.5) == 0)
+        #expect(rate.waitSeconds(sentCount: 200, elapsedSeconds: 99.75) == 0.25)
+        #expect(RecordRateLimit(recordsPerSecond: nil).waitSeconds(sentCount: .max, elapsedSeconds: 0) == 0)
     }
 
     @Test func `The progress bar shows the share`() {

@@ -17,20 +17,21 @@ struct ReplayRebuildTests {
 
     @Test func `Redis knows tokens and newest states again; nothing was sent, and no alert rings later`() throws {
         let scene = try ReplayScene()
-        let now = scene.now
+        let nowSeconds = scene.nowSeconds
         try scene.produce(
             [
-                scene.registration("a", at: now - 3_600), scene.registration("old", at: now - 13 * 3_600),
-                scene.pushToStart("phone", at: now - 30 * 86_400), scene.registration("gone", at: now - 3_600),
-                .init(key: "gone", value: nil, milliseconds: (now - 1_800) * 1_000),
-                .init(key: "x", value: "{}", milliseconds: now * 1_000),
+                scene.registration("a", at: nowSeconds - 3_600), scene.registration("old", at: nowSeconds - 13 * 3_600),
+                scene.pushToStart("phone", at: nowSeconds - 30 * 86_400),
+                scene.registration("gone", at: nowSeconds - 3_600),
+                .init(key: "gone", value: nil, milliseconds: (nowSeconds - 1_800) * 1_000),
+                .init(key: "x", value: "{}", milliseconds: nowSeconds * 1_000),
             ],
             to: ReplayScene.registrations
         )
         let commands = [
-            scene.update("a", at: now - 200), scene.update("a", at: now - 100, state: 2, alert: true),
-            scene.update("tokenless", at: now - 100, alert: true), scene.start("born", at: now - 100),
-            scene.update("gone", at: now - 100), scene.update("a", at: now - 50, state: 3),
+            scene.update("a", at: nowSeconds - 200), scene.update("a", at: nowSeconds - 100, state: 2, alert: true),
+            scene.update("tokenless", at: nowSeconds - 100, alert: true), scene.start("born", at: nowSeconds - 100),
+            scene.update("gone", at: nowSeconds - 100), scene.update("a", at: nowSeconds - 50, state: 3),
         ]
         try scene.produce(commands)
         try scene.commit([0: 5])
@@ -53,25 +54,25 @@ struct ReplayRebuildTests {
 
         let known = try scene.inspection(of: "a")
         #expect(known.token != nil && known.newestVersion?.state == .settled)
-        #expect(known.acceptedAlertVersion == Version(timestamp: now - 100, sequence: 0))
+        #expect(known.acceptedAlertVersion == Version(timestamp: nowSeconds - 100, sequence: 0))
         #expect(try scene.inspection(of: "gone").token == nil && scene.inspection(of: "old").token == nil)
-        #expect(try scene.admit("a", at: now - 150, alert: true) == .superseded)
-        #expect(try scene.admit("a", at: now - 100) == .duplicate)
+        #expect(try scene.admit("a", at: nowSeconds - 150, alert: true) == .superseded)
+        #expect(try scene.admit("a", at: nowSeconds - 100) == .duplicate)
         let held = try #require(try scene.inspection(of: "tokenless").heldCommand)
         #expect(!held.carriesAlert)
         let record = String(decoding: held.command, as: UTF8.self)
         #expect(record.contains(#""n":1"#) && !record.contains("alert"))
         let command = try held.command.withUnsafeBytes { try Command.decodeWrittenByCauseway($0) }
-        #expect(command.version == Version(timestamp: now - 100, sequence: 0))
+        #expect(command.version == Version(timestamp: nowSeconds - 100, sequence: 0))
         #expect(try scene.counts(scene.replay("report", "--offsets", "0:0-", "--json"))["unread"] == 1)
     }
 
     @Test func `What Redis already knows stays unchanged`() throws {
         let scene = try ReplayScene()
-        try scene.produce([scene.registration("a", at: scene.now - 60)], to: ReplayScene.registrations)
-        try scene.produce([scene.update("a", at: scene.now - 50)])
+        try scene.produce([scene.registration("a", at: scene.nowSeconds - 60)], to: ReplayScene.registrations)
+        try scene.produce([scene.update("a", at: scene.nowSeconds - 50)])
         try scene.commit([0: 1])
-        try scene.admitAndSettle("a", at: scene.now - 20)
+        try scene.admitAndSettle("a", at: scene.nowSeconds - 20)
         let version = try scene.inspection(of: "a").newestVersion
         let run = try scene.replay("rebuild", "--execute")
         #expect(run.exitCode == 0 && run.output.contains(/states known +1/), "\(run.output)")
@@ -80,12 +81,12 @@ struct ReplayRebuildTests {
 
     @Test func `A command that was held for a token that is known again is reported`() throws {
         let scene = try ReplayScene()
-        try scene.produce([scene.registration("a", at: scene.now - 60)], to: ReplayScene.registrations)
-        let update = scene.update("a", at: scene.now - 50)
+        try scene.produce([scene.registration("a", at: scene.nowSeconds - 60)], to: ReplayScene.registrations)
+        let update = scene.update("a", at: scene.nowSeconds - 50)
         try scene.produce([update])
         try scene.commit([0: 1])
-        #expect(try scene.admit("a", at: scene.now - 50) == .noToken)
-        let version = Version(timestamp: scene.now - 50, sequence: 0)
+        #expect(try scene.admit("a", at: scene.nowSeconds - 50) == .noToken)
+        let version = Version(timestamp: scene.nowSeconds - 50, sequence: 0)
         let command = Array((update.value ?? "").utf8)
         #expect(try scene.perform("a", .hold(version: version, command: command, carriesAlert: false)).verdict == .held)
         let run = try scene.replay("rebuild", "--execute", "--json")

@@ -28,7 +28,7 @@ final class ReplayScene: ConsumerHandler {
 
     let directory: TemporaryDirectory
     let broker: EmbeddedBroker
-    let now = Int64(Date().timeIntervalSince1970)
+    let nowSeconds = Int64(Date().timeIntervalSince1970)
     private let server: RunningProgram
     let redis: RedisCommandLine
     private var assignedPartitions: [TopicPartition] = []

@@ -15,22 +15,23 @@ struct ReplayTests {
     /// read all records but the last.
     private func scene() throws -> (scene: ReplayScene, end: Int64) {
         let scene = try ReplayScene()
-        let now = scene.now
-        try scene.admitAndSettle("newer", at: now - 90)
-        try scene.admitAndSettle("same", at: now - 10)
-        try scene.admitAndSettle("older", at: now)
-        try scene.admitAndSettle("failed", at: now - 10, .notShown)
-        try scene.admitAndSettle("alert", at: now - 900)
+        let nowSeconds = scene.nowSeconds
+        try scene.admitAndSettle("newer", at: nowSeconds - 90)
+        try scene.admitAndSettle("same", at: nowSeconds - 10)
+        try scene.admitAndSettle("older", at: nowSeconds)
+        try scene.admitAndSettle("failed", at: nowSeconds - 10, .notShown)
+        try scene.admitAndSettle("alert", at: nowSeconds - 900)
         try scene.register("busy")
-        #expect(try scene.admit("busy", at: now - 10) == .send)
+        #expect(try scene.admit("busy", at: nowSeconds - 10) == .send)
         let records = [
-            scene.update("newer", at: now - 50), scene.update("newer", at: now - 10, state: 2),
-            scene.update("same", at: now - 10), scene.update("older", at: now - 10),
-            scene.update("failed", at: now - 10), scene.update("alert", at: now - 400, alert: true),
-            scene.update("busy", at: now - 10), scene.update("nobody", at: now - 10),
-            scene.update("ancient", at: now - 9 * 3_600), scene.update("a", at: now - 10, app: "com.example.other"),
-            scene.update("late", at: now + 3_600), scene.start("born", at: now - 10),
-            scene.update("newer", at: now - 5, state: 3),
+            scene.update("newer", at: nowSeconds - 50), scene.update("newer", at: nowSeconds - 10, state: 2),
+            scene.update("same", at: nowSeconds - 10), scene.update("older", at: nowSeconds - 10),
+            scene.update("failed", at: nowSeconds - 10), scene.update("alert", at: nowSeconds - 400, alert: true),
+            scene.update("busy", at: nowSeconds - 10), scene.update("nobody", at: nowSeconds - 10),
+            scene.update("ancient", at: nowSeconds - 9 * 3_600),
+            scene.update("a", at: nowSeconds - 10, app: "com.example.other"),
+            scene.update("late", at: nowSeconds + 3_600), scene.start("born", at: nowSeconds - 10),
+            scene.update("newer", at: nowSeconds - 5, state: 3),
         ]
         try scene.produce(records)
         try scene.commit([0: Int64(records.count) - 1])
@@ -88,14 +89,14 @@ struct ReplayTests {
         #expect(run.output.contains("2 sent, 2 acknowledged, 0 failed"))
         #expect(run.output.contains(#/\nsent again +1  /#) && !run.output.contains("would be"))
         let records = try scene.records(from: end)
-        let first = scene.update("alert", at: scene.now - 400, alert: true)
-        let second = scene.update("failed", at: scene.now - 10)
+        let first = scene.update("alert", at: scene.nowSeconds - 400, alert: true)
+        let second = scene.update("failed", at: scene.nowSeconds - 10)
         #expect(records.map(\.key) == [first.key, second.key])
         #expect(records.map(\.value) == [first.value, second.value])
         #expect(records.map(\.replayed) == ["causeway.commands/0/5", "causeway.commands/0/4"])
         #expect(records.map(\.milliseconds) == [first.milliseconds, second.milliseconds])
         // The replay has reopened the version in Redis, so a worker that reads the new record sends it.
-        #expect(try scene.admit("failed", at: scene.now - 10) == .send)
+        #expect(try scene.admit("failed", at: scene.nowSeconds - 10) == .send)
         #expect(try scene.counts(scene.replay("report", "--offsets", "0:4-4", "--json")) == ["underWay": 1])
     }
 
@@ -113,7 +114,11 @@ struct ReplayTests {
     private func commandsWithTokens(_ count: Int, of scene: ReplayScene) -> [ReplayScene.Record] {
         (0..<count)
             .map {
-                scene.update("a\($0)", at: scene.now - 10, others: #""token":"0af70af7","environment":"sandbox","#)
+                scene.update(
+                    "a\($0)",
+                    at: scene.nowSeconds - 10,
+                    others: #""token":"0af70af7","environment":"sandbox","#
+                )
             }
     }
 
@@ -173,11 +178,11 @@ struct ReplayTests {
 
     @Test func `By time, by offsets of several partitions, and records that no longer exist`() throws {
         let scene = try ReplayScene(partitions: 2)
-        let now = scene.now
+        let nowSeconds = scene.nowSeconds
         for partition: Int32 in [0, 1] {
             let names = (0..<6).map { "a\(partition)-\($0)" }
             for name in names { try scene.register(name) }
-            let records = names.enumerated().map { scene.update($1, at: now - 600 + Int64($0) * 60) }
+            let records = names.enumerated().map { scene.update($1, at: nowSeconds - 600 + Int64($0) * 60) }
             try scene.produce(records, partition: partition)
         }
         try scene.commit([0: 6, 1: 6])
@@ -190,11 +195,11 @@ struct ReplayTests {
         let formatter = ISO8601DateFormatter()
         func time(_ seconds: Int64) -> String { formatter.string(from: Date(timeIntervalSince1970: Double(seconds))) }
         #expect(
-            try reportedActivities("--from", time(now - 480), "--to", time(now - 360)) == [
+            try reportedActivities("--from", time(nowSeconds - 480), "--to", time(nowSeconds - 360)) == [
                 "a0-2", "a0-3", "a1-2", "a1-3",
             ]
         )
-        #expect(try reportedActivities("--from", time(now - 301)) == ["a0-5", "a1-5"])
+        #expect(try reportedActivities("--from", time(nowSeconds - 301)) == ["a0-5", "a1-5"])
         #expect(try reportedActivities("--from", "1s") == [])
         #expect(try reportedActivities("--offsets", "0:1-2", "--offsets", "1:4-") == ["a0-1", "a0-2", "a1-4", "a1-5"])
     }
@@ -202,7 +207,7 @@ struct ReplayTests {
     @Test func `Dead letters are sent to the commands topic once they are valid`() throws {
         let scene = try ReplayScene()
         try scene.register("a")
-        try scene.produce([scene.update("a", at: scene.now - 10)], to: "causeway.dead-letters")
+        try scene.produce([scene.update("a", at: scene.nowSeconds - 10)], to: "causeway.dead-letters")
         let run = try scene.replay("send", "--topic", "causeway.dead-letters", "--from", "1h", "--execute")
         #expect(run.exitCode == 0, "\(run.errors)")
         #expect(try scene.records(from: 0).map(\.replayed) == ["causeway.dead-letters/0/0"])
@@ -213,7 +218,7 @@ struct ReplayTests {
         let padding = String(repeating: "x", count: 3_000)
         let records = (0..<500)
             .map {
-                scene.update("a\($0)", at: scene.now - 10, others: #""payload":{"padding":"\#(padding)"},"#)
+                scene.update("a\($0)", at: scene.nowSeconds - 10, others: #""payload":{"padding":"\#(padding)"},"#)
             }
         try scene.produce(records)
         try scene.commit([0: 500])

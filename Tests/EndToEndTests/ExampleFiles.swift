@@ -13,9 +13,9 @@ struct ExampleFiles {
     let directory: URL
     private let shiftSeconds: Int
 
-    init(_ name: String, now: Int = Int(Date().timeIntervalSince1970)) {
+    init(_ name: String, nowSeconds: Int = Int(Date().timeIntervalSince1970)) {
         directory = Repository.url("Config/examples/\(name)")
-        shiftSeconds = now - Self.presentSeconds
+        shiftSeconds = nowSeconds - Self.presentSeconds
     }
 
     func path(_ file: String) -> String { directory.appendingPathComponent(file).path }

@@ -3,14 +3,14 @@ import Testing
 @testable import HTTP
 
 struct RequestHeadTests {
-    static func parse(_ text: String) throws(HTTPFault) -> (head: HTTPRequestHead, length: Int)? {
+    static func parse(_ text: String) throws(HTTPFault) -> (head: HTTPRequestHead, byteCount: Int)? {
         try HTTPRequestHead.parse(Array(text.utf8))
     }
 
     @Test func `A probe is read`() throws {
         let text = "GET /livez?verbose=1 HTTP/1.1\r\nHost: worker:9464\r\nAccept: */*\r\nConnection: close\r\n\r\n"
-        let (head, length) = try #require(try Self.parse(text + "GET"))
-        #expect(length == text.utf8.count)
+        let (head, byteCount) = try #require(try Self.parse(text + "GET"))
+        #expect(byteCount == text.utf8.count)
         #expect(head.method == "GET" && head.path == "/livez" && head.query["verbose"] == "1")
         #expect(head.fields["accept"] == "*/*" && head.fields["cookie"] == nil)
         #expect(!head.keepsAlive && head.bodyLength == nil)
@@ -46,8 +46,8 @@ struct RequestHeadTests {
     }
 
     @Test func `A request of the old HTTP version needs no host, and its connection closes`() throws {
-        let (head, length) = try #require(try Self.parse("GET /metrics HTTP/1.0\r\n\r\n"))
-        #expect(length == 25 && !head.keepsAlive && !head.isHTTP11)
+        let (head, byteCount) = try #require(try Self.parse("GET /metrics HTTP/1.0\r\n\r\n"))
+        #expect(byteCount == 25 && !head.keepsAlive && !head.isHTTP11)
     }
 
     @Test func `Percent-encoding is decoded`() throws {
@@ -75,7 +75,7 @@ struct RequestHeadTests {
             for _ in 0..<3 {
                 bytes[Int.random(in: 0..<bytes.count, using: &generator)] = .random(in: 0...255, using: &generator)
             }
-            if let length = try? HTTPRequestHead.parse(bytes)?.length { #expect(length <= bytes.count) }
+            if let byteCount = try? HTTPRequestHead.parse(bytes)?.byteCount { #expect(byteCount <= bytes.count) }
         }
     }
 }

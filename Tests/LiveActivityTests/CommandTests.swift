@@ -23,10 +23,10 @@ struct CommandTests {
         #expect(command.priority == 10)
         #expect(command.policy.isAbsent)
         #expect(record.string(command.alert) == RecordText.alert.text)
-        #expect(command.expiration == 1_790_000_900)
+        #expect(command.expirationSeconds == 1_790_000_900)
         #expect(command.hasAlert)
-        #expect(command.staleDate == 1_790_000_600)
-        #expect(command.dismissalDate == -1)
+        #expect(command.staleDateSeconds == 1_790_000_600)
+        #expect(command.dismissalDateSeconds == -1)
     }
 
     @Test func `Each field of a start is found`() throws {
@@ -43,9 +43,9 @@ struct CommandTests {
         #expect(command.event == .end)
         #expect(command.version.sequence == 0)
         #expect(command.priority == 0)
-        #expect(command.expiration == -1)
-        #expect(command.staleDate == -1)
-        #expect(command.dismissalDate == 1_790_003_600)
+        #expect(command.expirationSeconds == -1)
+        #expect(command.staleDateSeconds == -1)
+        #expect(command.dismissalDateSeconds == 1_790_003_600)
         #expect(!command.hasAlert)
         #expect(command.environment == nil)
         #expect(command.identifier.isAbsent && command.token.isAbsent)
@@ -147,7 +147,7 @@ struct CommandTests {
     @Test(arguments: dates)
     func `Dates are numbers of any form, truncated to whole seconds`(_ literal: String, _ seconds: Int64) throws {
         let command = try Record(RecordText.update.with("aps.stale-date", literal).text).command()
-        #expect(command.staleDate == seconds)
+        #expect(command.staleDateSeconds == seconds)
     }
 }
 

@@ -17,7 +17,7 @@ struct CommandModel: Equatable {
     var environment: String?
     var attributesType: String?
     var priority: UInt64
-    var expiration: UInt64?
+    var expirationSeconds: UInt64?
     var hasAlert: Bool
     var policy: String?
 
@@ -64,7 +64,7 @@ struct CommandModel: Equatable {
         environment = record["environment"]?.string
         attributesType = aps["attributes-type"]?.string
         priority = record["priority"]?.unsigned ?? 0
-        expiration = record["expiration"]?.unsigned
+        expirationSeconds = record["expiration"]?.unsigned
         hasAlert = aps["alert"] != nil
         policy = record["policy"]?.string
     }
@@ -83,7 +83,7 @@ struct CommandModel: Equatable {
         environment = command.environment?.name.description
         attributesType = record.string(command.attributesType)
         priority = UInt64(command.priority)
-        expiration = command.expiration < 0 ? nil : UInt64(command.expiration)
+        expirationSeconds = command.expirationSeconds < 0 ? nil : UInt64(command.expirationSeconds)
         hasAlert = command.hasAlert
         policy = record.string(command.policy)
     }

@@ -252,7 +252,7 @@ struct WrittenRecordTests {
             copy.sequence = command.version.sequence
             copy.priority = command.priority
             copy.policy = texts[4]
-            copy.expiration = command.expiration
+            copy.expirationSeconds = command.expirationSeconds
             if command.alertVersion.timestamp > 0 { copy.alertVersion = command.alertVersion }
             copy.write(to: &writer)
         }
@@ -262,9 +262,12 @@ struct WrittenRecordTests {
         #expect([copy.app, copy.activity, copy.device, copy.identifier, copy.policy].map { again.string($0) } == texts)
         #expect(again.string(copy.attributesType) == record.string(command.attributesType))
         #expect(copy.event == command.event && copy.version == command.version)
-        #expect(copy.priority == command.priority && copy.expiration == command.expiration)
+        #expect(copy.priority == command.priority && copy.expirationSeconds == command.expirationSeconds)
         #expect(copy.hasAlert == command.hasAlert && again.digest(copy) == record.digest(command))
-        #expect(copy.staleDate == command.staleDate && copy.dismissalDate == command.dismissalDate)
+        #expect(
+            copy.staleDateSeconds == command.staleDateSeconds
+                && copy.dismissalDateSeconds == command.dismissalDateSeconds
+        )
         #expect(again.body(copy).text == record.body(command).text)
         #expect(again.body(copy).layout == record.body(command).layout)
         #expect(copy.token.isAbsent && copy.environment == nil)

@@ -18,9 +18,9 @@ import Testing
 
     @Test func `A jittered time is more than half of its limit, and at most the limit`() {
         var random = SplitMix64(seed: 1)
-        #expect(Set((0..<50).map { _ in random.jittered(3) }) == [2, 3])
-        #expect(Set((0..<50).map { _ in random.jittered(4) }) == [3, 4])
-        #expect(random.jittered(1) == 1)
+        #expect(Set((0..<50).map { _ in random.jitteredMilliseconds(3) }) == [2, 3])
+        #expect(Set((0..<50).map { _ in random.jitteredMilliseconds(4) }) == [3, 4])
+        #expect(random.jitteredMilliseconds(1) == 1)
     }
 
     @Test func `Unique identifiers contain their version`() {

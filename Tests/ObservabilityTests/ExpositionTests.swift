@@ -93,9 +93,9 @@ struct ExpositionTests {
     @Test func `The process metrics are those of this process`() throws {
         let reading = ProcessReading.now()
         let startedAt = try #require(reading.startedAtMilliseconds)
-        let now = Int64(Date().timeIntervalSince1970 * 1_000)
+        let nowMilliseconds = Int64(Date().timeIntervalSince1970 * 1_000)
         // All tests run in one process, which may be old on a slow machine. So a start within one day passes.
-        #expect((now - 86_400_000...now + 2_000).contains(startedAt))
+        #expect((nowMilliseconds - 86_400_000...nowMilliseconds + 2_000).contains(startedAt))
         #expect(try #require(reading.residentBytes) > 1_000_000)
         #expect(try #require(reading.cpuMicroseconds) > 0)
         let openDescriptors = try #require(reading.openDescriptors)

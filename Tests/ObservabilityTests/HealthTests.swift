@@ -5,9 +5,11 @@ import Testing
 struct HealthTests {
     @Test func `Threads must make progress`() {
         let registry = Fixture.registry(lanes: 1)
-        func isLive(at now: Int64, up: Int64) -> Bool {
+        func isLive(at nowMilliseconds: Int64, up: Int64) -> Bool {
             HealthReport.liveness(
-                turnAges: registry.threads.map { ($0.thread, $0.turnAgeMilliseconds(nowMilliseconds: now)) },
+                turnAges: registry.threads.map {
+                    ($0.thread, $0.turnAgeMilliseconds(nowMilliseconds: nowMilliseconds))
+                },
                 uptimeMilliseconds: up
             )
             .isPassed

@@ -171,7 +171,7 @@ struct InputRecordAgreementTests {
         let record = Record(text)
         do throws(Fault) {
             switch kind {
-            case .command: try record.command().checkTimestamp(now: WorkerCore.now.wallSeconds)
+            case .command: try record.command().checkTimestamp(nowSeconds: WorkerCore.now.wallSeconds)
             case .registration: _ = try record.registration()
             }
             return nil

@@ -170,11 +170,13 @@ private final class AudienceCaller: AudienceStoreHandler {
     var waitingCount: Int { waitingCalls.count + callsInFlight.count }
 
     func joinMore(_ count: Int) {
-        for _ in 0..<count { enqueue(.append(Self.entry(Array("member-\(nextTag)".utf8), now: loop.wallMilliseconds))) }
+        for _ in 0..<count {
+            enqueue(.append(Self.entry(Array("member-\(nextTag)".utf8), nowMilliseconds: loop.wallMilliseconds)))
+        }
     }
 
     func join(_ members: Set<[UInt8]>) {
-        for member in members { enqueue(.append(Self.entry(member, now: loop.wallMilliseconds))) }
+        for member in members { enqueue(.append(Self.entry(member, nowMilliseconds: loop.wallMilliseconds))) }
     }
 
     private func enqueue(_ operation: AudienceCall<[UInt8]>.Operation) {
@@ -255,14 +257,14 @@ private final class AudienceCaller: AudienceStoreHandler {
 
     // MARK: - Entries and replies
 
-    private static func entry(_ identifier: [UInt8], now: Int64) -> MemberEntry<[UInt8]> {
+    private static func entry(_ identifier: [UInt8], nowMilliseconds: Int64) -> MemberEntry<[UInt8]> {
         MemberEntry(
             location: identifier.withUnsafeBytes { MemberLocation(of: $0) },
             isLeaving: false,
             kind: .activity,
             environment: .production,
             allowsFrequentUpdates: false,
-            changedAtMilliseconds: now,
+            changedAtMilliseconds: nowMilliseconds,
             identifier: identifier,
             token: [UInt8](repeating: UInt8(ascii: "a"), count: 160)
         )

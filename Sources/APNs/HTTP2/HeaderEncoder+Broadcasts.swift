@@ -11,7 +11,7 @@ extension HeaderEncoder {
         to output: UnsafeMutableRawPointer,
         channel: UnsafeRawBufferPointer,
         priority: UInt8,
-        expiration: Int64,
+        expirationSeconds: Int64,
         identifier: (UInt64, UInt64)
     ) -> Int {
         precondition(channel.count <= PushRequest.channelIdentifierBytesMax)
@@ -28,7 +28,7 @@ extension HeaderEncoder {
         Self.append(text: Array(channel), to: &block)
         appendIndexedOrLiteral(priority == 10 ? .priority10 : .priority5, to: &block)
         Self.append(name: "apns-expiration", to: &block)
-        Self.append(text: Array(String(expiration).utf8), to: &block)
+        Self.append(text: Array(String(expirationSeconds).utf8), to: &block)
         Self.append(name: "apns-request-id", to: &block)
         let text = [UInt8](unsafeUninitializedCapacity: Hexadecimal.uuidTextBytes) { room, count in
             if let start = room.baseAddress { Hexadecimal.writeUUID(identifier, to: start) }

@@ -130,17 +130,17 @@ struct HeaderEncoder: ~Copyable {
         to output: UnsafeMutableRawPointer,
         deviceToken: UnsafeRawBufferPointer,
         priority: UInt8,
-        expiration: Int64,
+        expirationSeconds: Int64,
         identifier: (UInt64, UInt64)
     ) -> Int {
         precondition(deviceToken.count <= PushRequest.deviceTokenBytesMax)
         guard priority == 10 ? canReusePriority10Fields : canReusePriority5Fields else {
-            return writeFieldByField(to: output, deviceToken, priority: priority, expiration, identifier)
+            return writeFieldByField(to: output, deviceToken, priority: priority, expirationSeconds, identifier)
         }
         var end = Self.append(fieldsBeforePath, to: output)
         end = appendPath(deviceToken, to: end)
         end = Self.append(priority == 10 ? priority10FieldsAfterPath : priority5FieldsAfterPath, to: end)
-        end = Self.appendDecimal(expiration, to: end)
+        end = Self.appendDecimal(expirationSeconds, to: end)
         end = Self.append(encodedIdentifierName, to: end)
         end = Self.appendIdentifier(identifier, to: end)
         return end - output
@@ -219,7 +219,7 @@ struct HeaderEncoder: ~Copyable {
         to output: UnsafeMutableRawPointer,
         _ deviceToken: UnsafeRawBufferPointer,
         priority: UInt8,
-        _ expiration: Int64,
+        _ expirationSeconds: Int64,
         _ identifier: (UInt64, UInt64)
     ) -> Int {
         let priorityField = priority == 10 ? Field.priority10 : Field.priority5
@@ -229,7 +229,10 @@ struct HeaderEncoder: ~Copyable {
         block += encodeFieldsAfterPath(priorityField)
         withUnsafeTemporaryAllocation(byteCount: 64, alignment: 1) { text in
             guard let start = text.baseAddress else { return }
-            block += UnsafeRawBufferPointer(start: start, count: Self.appendDecimal(expiration, to: start) - start)
+            block += UnsafeRawBufferPointer(
+                start: start,
+                count: Self.appendDecimal(expirationSeconds, to: start) - start
+            )
         }
         recordInsertion(.expiration)
         block += encodeName(.identifier)

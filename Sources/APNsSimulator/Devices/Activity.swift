@@ -153,7 +153,7 @@ struct Activity {
     private(set) var shownTimestamp: Int64
     private(set) var shownAtMilliseconds: Int64
     /// When the shown content becomes stale, UNIX seconds; nil: never.
-    var staleDate: Int64?
+    var staleDateSeconds: Int64?
     var relevanceScore: Double?
 
     init(
@@ -202,15 +202,15 @@ struct Activity {
     /// passed. It leaves at the latest 4 h after the end or at an age of 12 h, whichever comes first.
     mutating func end(atMilliseconds: Int64, dismissalMilliseconds: Int64?) {
         guard isActive else { return }
-        let latest = min(
+        let latestMilliseconds = min(
             atMilliseconds + DeviceRules.endedVisibleMillisecondsMax,
             startedAtMilliseconds + DeviceRules.visibleMillisecondsMax
         )
-        let dismissal = min(dismissalMilliseconds ?? latest, latest)
+        let effectiveMilliseconds = min(dismissalMilliseconds ?? latestMilliseconds, latestMilliseconds)
         state =
-            dismissal <= atMilliseconds
+            effectiveMilliseconds <= atMilliseconds
             ? .gone(atMilliseconds: atMilliseconds)
-            : .ended(atMilliseconds: atMilliseconds, dismissalMilliseconds: dismissal)
+            : .ended(atMilliseconds: atMilliseconds, dismissalMilliseconds: effectiveMilliseconds)
     }
 
     /// Returns the latest of the kept alerts with the same JSON text; nil if there is none.
@@ -228,9 +228,9 @@ struct Activity {
     /// ended the activity.
     mutating func advance(to nowMilliseconds: Int64) -> Bool {
         var hasEnded = false
-        let limit = startedAtMilliseconds + DeviceRules.activeMillisecondsMax
-        if isActive, nowMilliseconds >= limit {
-            end(atMilliseconds: limit, dismissalMilliseconds: nil)
+        let limitMilliseconds = startedAtMilliseconds + DeviceRules.activeMillisecondsMax
+        if isActive, nowMilliseconds >= limitMilliseconds {
+            end(atMilliseconds: limitMilliseconds, dismissalMilliseconds: nil)
             hasEnded = true
         }
         if case .ended(_, let dismissal) = state, nowMilliseconds >= dismissal {

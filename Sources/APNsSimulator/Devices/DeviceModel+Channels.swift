@@ -5,7 +5,7 @@ extension DeviceModel {
         var channel: String
         var priority: UInt8
         /// The `apns-expiration` of the broadcast, UNIX seconds.
-        var expiration: Int64
+        var expirationSeconds: Int64
     }
 
     /// Decides whether APNs accepts a broadcast. If so, delivers it to all active subscribers whose phones are online.
@@ -21,7 +21,7 @@ extension DeviceModel {
         guard let index = channels.find(broadcast.channel, appIndex: appIndex) else {
             return .channelNotRegistered
         }
-        guard channels[index].storesNewestMessage || broadcast.expiration == 0 else { return .badExpirationDate }
+        guard channels[index].storesNewestMessage || broadcast.expirationSeconds == 0 else { return .badExpirationDate }
         guard channels[index].budget.draw(from: channelRules.publishBudget, nowMilliseconds: nowMilliseconds) else {
             return .tooManyRequests
         }
@@ -32,7 +32,7 @@ extension DeviceModel {
             priority: broadcast.priority,
             broadcastNumber: channels[index].broadcastCount,
             expiresAtMilliseconds: min(
-                Self.milliseconds(seconds: broadcast.expiration),
+                Self.milliseconds(seconds: broadcast.expirationSeconds),
                 nowMilliseconds + ChannelRules.storedMillisecondsMax
             )
         )
@@ -193,12 +193,14 @@ extension DeviceModel {
             writer.member("channel", channel.identifier)
             writer.member("storage", channel.storesNewestMessage ? "newest" : "none")
             writer.member("createdAt", channel.createdAtMilliseconds)
-            if let deleted = channel.deletedAtMilliseconds { writer.member("deletedAt", deleted) }
+            if let deletedAtMilliseconds = channel.deletedAtMilliseconds {
+                writer.member("deletedAt", deletedAtMilliseconds)
+            }
             writer.member("subscribers", channel.subscribers.count { activities[$0].isActive })
             writer.member("broadcasts", channel.broadcastCount)
             writer.member("stored", (channel.storedMessage?.expiresAtMilliseconds ?? 0) > nowMilliseconds)
-            if let distance = channel.pace.shortestGapMilliseconds {
-                writer.member("leastDistanceMilliseconds", distance)
+            if let gapMilliseconds = channel.pace.shortestGapMilliseconds {
+                writer.member("leastDistanceMilliseconds", gapMilliseconds)
             }
         }
     }

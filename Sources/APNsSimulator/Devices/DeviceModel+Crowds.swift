@@ -100,8 +100,10 @@ extension DeviceModel {
         let phone = compactPhones.crowds[crowd].phones[number]
         guard phone.activityState == .active, phone.tokenGeneration == generation else {
             compactPhones.crowds[crowd].phones[number].refusedPushes += phone.refusedPushes < .max ? 1 : 0
-            let at = compactPhones.crowds[crowd].tokensRetiredAtMilliseconds
-            return (TokenCheckResult(reason: .expiredToken, tokenRetiredAtMilliseconds: at), compactToken)
+            let retiredAtMilliseconds = compactPhones.crowds[crowd].tokensRetiredAtMilliseconds
+            return (
+                TokenCheckResult(reason: .expiredToken, tokenRetiredAtMilliseconds: retiredAtMilliseconds), compactToken
+            )
         }
         return (TokenCheckResult(reason: .success), compactToken)
     }

@@ -146,7 +146,7 @@ extension DeviceModel {
         activities[index]
             .end(
                 atMilliseconds: nowMilliseconds,
-                dismissalMilliseconds: payload.dismissalDate.map(Self.milliseconds)
+                dismissalMilliseconds: payload.dismissalDateSeconds.map(Self.milliseconds)
             )
         retireToken(of: index, as: .expiredToken)
         return record(.ended, for: owner)
@@ -172,7 +172,7 @@ extension DeviceModel {
             } else {
                 activities[index].raiseShownTimestamp(to: payload.timestamp)
             }
-            activities[index].staleDate = payload.staleDate
+            activities[index].staleDateSeconds = payload.staleDateSeconds
             if let score = payload.relevanceScore { activities[index].relevanceScore = score }
         }
         if let alert = payload.alertIndex, tape[alert].kind == .object {
@@ -287,7 +287,7 @@ extension DeviceModel {
         priority: UInt8,
         nowMilliseconds: Int64
     ) {
-        activities[index].staleDate = payload.staleDate
+        activities[index].staleDateSeconds = payload.staleDateSeconds
         activities[index].relevanceScore = payload.relevanceScore
         activities[index].pace.countPush(priority: priority, atMilliseconds: nowMilliseconds)
         if let alert = payload.alertIndex {

@@ -137,8 +137,11 @@ extension DeviceModel {
             summary.equalTimestampPushes += activities[index].equalTimestampPushes
             summary.timestampRegressions += activities[index].timestampRegressions
             summary.priority10PushesMax = max(summary.priority10PushesMax, activities[index].pace.priority10Pushes)
-            if let distance = activities[index].pace.shortestGapMilliseconds {
-                summary.shortestGapMilliseconds = min(summary.shortestGapMilliseconds ?? distance, distance)
+            if let gapMilliseconds = activities[index].pace.shortestGapMilliseconds {
+                summary.shortestGapMilliseconds = min(
+                    summary.shortestGapMilliseconds ?? gapMilliseconds,
+                    gapMilliseconds
+                )
             }
         }
         for phone in phones {
@@ -271,15 +274,15 @@ extension DeviceModel {
             writer.member("startedBy", activity.isStartedByPush ? "push" : "app")
             writer.member("startedAt", activity.startedAtMilliseconds)
             writer.member("state", activity.state.name)
-            if let ended = activity.endedAtMilliseconds { writer.member("endedAt", ended) }
+            if let endedAtMilliseconds = activity.endedAtMilliseconds { writer.member("endedAt", endedAtMilliseconds) }
             if case .ended(_, let dismissal) = activity.state { writer.member("dismissalAt", dismissal) }
             writer.member("attributes", json: activity.attributes)
             writer.member("contentState", json: activity.shownContentState)
             writer.member("timestamp", activity.shownTimestamp)
             writer.member("shownAt", activity.shownAtMilliseconds)
-            if let stale = activity.staleDate {
-                writer.member("staleDate", stale)
-                writer.member("isStale", nowMilliseconds / 1_000 >= stale)
+            if let staleDateSeconds = activity.staleDateSeconds {
+                writer.member("staleDate", staleDateSeconds)
+                writer.member("isStale", nowMilliseconds / 1_000 >= staleDateSeconds)
             }
             if let score = activity.relevanceScore { writer.member("relevanceScore", score) }
             if let token = activity.tokenIndex { writer.member("token", tokens.hexadecimal(token)) }
@@ -295,8 +298,8 @@ extension DeviceModel {
                     writer.member("10", activity.pace.priority10Pushes)
                 }
             )
-            if let distance = activity.pace.shortestGapMilliseconds {
-                writer.member("leastDistanceMilliseconds", distance)
+            if let gapMilliseconds = activity.pace.shortestGapMilliseconds {
+                writer.member("leastDistanceMilliseconds", gapMilliseconds)
             }
             writer.member("suspiciousDates", activity.suspiciousDates)
             writer.member("equalTimestamps", activity.equalTimestampPushes)

@@ -92,7 +92,7 @@ extension DeviceModel {
             advance(front, nowMilliseconds: nowMilliseconds)
             switch activities[front].state {
             case .active:
-                let isStale = activities[front].staleDate.map { nowMilliseconds / 1_000 >= $0 } ?? false
+                let isStale = activities[front].staleDateSeconds.map { nowMilliseconds / 1_000 >= $0 } ?? false
                 state = isStale ? .stale : .active
             case .ended: state = .ended
             case .gone: state = .gone

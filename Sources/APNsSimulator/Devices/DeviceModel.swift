@@ -188,11 +188,13 @@ public struct DeviceModel: ~Copyable {
     /// Makes the token invalid, because its activity has ended or was removed. APNs then answers 410 to its pushes, but
     /// for `expiredToken` only after the grace time (`DeviceRules`).
     mutating func retireToken(of activity: Int, as reason: Reason) {
-        guard let token = activities[activity].tokenIndex, let ended = activities[activity].endedAtMilliseconds else {
+        guard let token = activities[activity].tokenIndex,
+            let endedAtMilliseconds = activities[activity].endedAtMilliseconds
+        else {
             return
         }
         guard tokens.entries[token].state == .live else { return }
-        tokens.setState(.retired(reason, atMilliseconds: ended), of: token)
+        tokens.setState(.retired(reason, atMilliseconds: endedAtMilliseconds), of: token)
     }
 }
 

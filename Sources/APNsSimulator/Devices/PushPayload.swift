@@ -23,9 +23,9 @@ struct PushPayload {
     var attributesTypeIndex: Int?
     var alertIndex: Int?
     /// The `stale-date`, UNIX seconds.
-    var staleDate: Int64?
+    var staleDateSeconds: Int64?
     /// The `dismissal-date`, UNIX seconds.
-    var dismissalDate: Int64?
+    var dismissalDateSeconds: Int64?
     var relevanceScore: Double?
     /// The index, on the tape, of the broadcast channel's id in a start. An activity on a channel gets no
     /// update token.
@@ -60,9 +60,10 @@ struct PushPayload {
             case 9: if isEqual(key, "timestamp") { timestampIndex = timestampIndex ?? value }
             case 10:
                 if isEqual(key, "attributes") { attributesIndex = attributesIndex ?? value }
-                if isEqual(key, "stale-date") { staleDate = staleDate ?? tape.integer(value) }
+                if isEqual(key, "stale-date") { staleDateSeconds = staleDateSeconds ?? tape.integer(value) }
             case 13: if isEqual(key, "content-state") { contentStateIndex = contentStateIndex ?? value }
-            case 14: if isEqual(key, "dismissal-date") { dismissalDate = dismissalDate ?? tape.integer(value) }
+            case 14:
+                if isEqual(key, "dismissal-date") { dismissalDateSeconds = dismissalDateSeconds ?? tape.integer(value) }
             case 15:
                 if isEqual(key, "attributes-type") { attributesTypeIndex = attributesTypeIndex ?? value }
                 if isEqual(key, "relevance-score") { relevanceScore = relevanceScore ?? tape.double(value) }

@@ -41,7 +41,7 @@ struct LostResponseTimes {
     private var times: [Int64] = []
 
     mutating func record(atMilliseconds: Int64) {
-        if let last = times.last, last == atMilliseconds { return }
+        if let lastMilliseconds = times.last, lastMilliseconds == atMilliseconds { return }
         if times.count == Self.timesMax { times.removeFirst() }
         times.append(atMilliseconds)
     }

@@ -71,8 +71,8 @@ extension ControlHandler {
             writer.member("equalTimestamps", summary.equalTimestampPushes)
             writer.member("regressions", summary.timestampRegressions)
             writer.member("priority10PushesMax", summary.priority10PushesMax)
-            if let distance = summary.shortestGapMilliseconds {
-                writer.member("leastDistanceMilliseconds", distance)
+            if let gapMilliseconds = summary.shortestGapMilliseconds {
+                writer.member("leastDistanceMilliseconds", gapMilliseconds)
             }
             writer.member("registrations", summary.registrations)
         }

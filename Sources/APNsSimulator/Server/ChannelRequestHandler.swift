@@ -106,7 +106,7 @@ enum ChannelRequestHandler {
         let broadcast = DeviceModel.Broadcast(
             channel: channelIdentifier(slot),
             priority: head.priority,
-            expiration: head.expiration
+            expirationSeconds: head.expirationSeconds
         )
         return model.publish(
             broadcast,

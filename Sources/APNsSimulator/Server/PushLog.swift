@@ -110,7 +110,7 @@ final class PushLog: TurnEndHandler {
                 writer.member("apnsId", String(decoding: identifier, as: UTF8.self))
             }
             writer.member("priority", head.priority)
-            writer.member("expiration", head.expiration)
+            writer.member("expiration", head.expirationSeconds)
             Self.write(payload, tape, to: &writer)
             if let effect = outcome.effect { writer.member("effect", "\(effect)") }
         }

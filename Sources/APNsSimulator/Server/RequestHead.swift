@@ -54,7 +54,7 @@ struct RequestHead {
     /// pushes of Live Activities may not.
     var priority: UInt8 = 10
     /// `apns-expiration`, UNIX seconds; -1 if the header is missing or not a number.
-    var expiration: Int64 = -1
+    var expirationSeconds: Int64 = -1
     var tokenBytes = 0
     var topicBytes = 0
     /// The length of `apns-id`, or of `apns-request-id` in a request for channels; 0 without a valid one.
@@ -99,7 +99,7 @@ struct RequestHead {
             if isEqual(name, "apns-expiration"), recordIfFirst(.expiration) {
                 let seconds = unsignedDecimal(value)
                 isExpirationValid = seconds != nil
-                expiration = seconds ?? -1
+                expirationSeconds = seconds ?? -1
             } else {
                 addChannelField(name: name, value: value, memory: memory)
             }

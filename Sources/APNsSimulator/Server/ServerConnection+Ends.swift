@@ -43,8 +43,8 @@ extension ServerConnection {
     /// then sends a push again, the repeat is not certainly its fault.
     func recordLostResponses() {
         guard service == .push else { return }
-        let now = owner.simulatedMilliseconds
-        owner.setup.sharedModel.withModel { $0.recordLostResponses(atMilliseconds: now) }
+        let nowMilliseconds = owner.simulatedMilliseconds
+        owner.setup.sharedModel.withModel { $0.recordLostResponses(atMilliseconds: nowMilliseconds) }
     }
 
     func becomeHalfOpen(stopsReading: Bool) {
@@ -81,8 +81,8 @@ extension ServerConnection {
         guard goAway.graceMilliseconds > 0 else { return submitFinalGoAway(goAway) }
         nghttp2_submit_shutdown_notice(session)
         pendingGoAway = goAway
-        let wait = Int64(goAway.graceMilliseconds)
-        goAwayTimer = owner.loop.schedule(afterMilliseconds: wait, handler: self, tag: 0)
+        let graceMilliseconds = Int64(goAway.graceMilliseconds)
+        goAwayTimer = owner.loop.schedule(afterMilliseconds: graceMilliseconds, handler: self, tag: 0)
     }
 
     private func submitFinalGoAway(_ goAway: GoAway) {

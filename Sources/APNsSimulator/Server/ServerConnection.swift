@@ -165,10 +165,10 @@ final class ServerConnection {
     /// phone.
     private func processRequest(_ slot: UnsafeMutablePointer<RequestSlot>) -> (reason: Reason, effect: PushEffect?) {
         guard let key = authentication.keyIndex else { return (.missingProviderToken, nil) }
-        let now = owner.simulatedMilliseconds
+        let nowMilliseconds = owner.simulatedMilliseconds
         let team = owner.setup.keys[key].teamIdentifier
         if slot.pointee.head.concernsChannels {
-            return (processChannelRequest(slot, teamIdentifier: team, nowMilliseconds: now), nil)
+            return (processChannelRequest(slot, teamIdentifier: team, nowMilliseconds: nowMilliseconds), nil)
         }
         let priority = slot.pointee.head.priority
         let (checkResult, effect) = owner.setup.sharedModel.withModel { model -> (TokenCheckResult, PushEffect?) in
@@ -176,7 +176,7 @@ final class ServerConnection {
                 slot,
                 teamIdentifier: team,
                 model: &model,
-                nowMilliseconds: now
+                nowMilliseconds: nowMilliseconds
             )
             guard checkResult.reason == .success else { return (checkResult, nil) }
             let body = slot.pointee.memory.prefix(slot.pointee.bodyBytesReceived, of: RequestMemory.body)
@@ -185,7 +185,7 @@ final class ServerConnection {
                 token: token,
                 priority: priority,
                 tape: &owner.tape,
-                nowMilliseconds: now
+                nowMilliseconds: nowMilliseconds
             )
             return (checkResult, effect)
         }
@@ -208,8 +208,8 @@ final class ServerConnection {
         // A response with a reason must not describe channels.
         if reason != .success { slot.pointee.managementResponseBody = [] }
         if slot.pointee.undocumentedResponse == nil { owner.statistics[reason] += 1 }
-        let latency = latencyMilliseconds ?? owner.sampleLatencyMilliseconds(service)
-        if latency == 0 || !owner.scheduleResponse(slot, afterMilliseconds: latency) { submitResponse(slot) }
+        let milliseconds = latencyMilliseconds ?? owner.sampleLatencyMilliseconds(service)
+        if milliseconds == 0 || !owner.scheduleResponse(slot, afterMilliseconds: milliseconds) { submitResponse(slot) }
     }
 
     /// Sends a response that is due.

@@ -231,10 +231,12 @@ final class ServerLoop {
     }
 
     /// Schedules the response to a request. Returns false if too many responses wait already.
-    func scheduleResponse(_ slot: UnsafeMutablePointer<RequestSlot>, afterMilliseconds latency: Int64) -> Bool {
+    func scheduleResponse(_ slot: UnsafeMutablePointer<RequestSlot>, afterMilliseconds: Int64) -> Bool {
         guard !responseQueue.isFull else { return false }
-        let due = loop.nowMilliseconds + latency
-        responseQueue.insert(ResponseQueue.Entry(dueMilliseconds: due, slot: slot, generation: slot.pointee.generation))
+        let dueMilliseconds = loop.nowMilliseconds + afterMilliseconds
+        responseQueue.insert(
+            ResponseQueue.Entry(dueMilliseconds: dueMilliseconds, slot: slot, generation: slot.pointee.generation)
+        )
         scheduleResponseTimer()
         return true
     }

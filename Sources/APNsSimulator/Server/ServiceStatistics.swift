@@ -56,12 +56,12 @@ public struct ServiceStatistics: Sendable {
     /// If a second has ended, moves its count to `requestsLastSecond` and begins a new count. After a longer time,
     /// `requestsLastSecond` is 0.
     mutating func advance(nowMilliseconds: Int64) {
-        let now = nowMilliseconds / 1_000
-        if now == currentSecond { return }
-        requestsLastSecond = now == currentSecond + 1 ? requestsThisSecond : 0
+        let nowSeconds = nowMilliseconds / 1_000
+        if nowSeconds == currentSecond { return }
+        requestsLastSecond = nowSeconds == currentSecond + 1 ? requestsThisSecond : 0
         requestsPerSecondMax = max(requestsPerSecondMax, requestsThisSecond)
         requestsThisSecond = 0
-        currentSecond = now
+        currentSecond = nowSeconds
     }
 
     /// Adds the counts of another thread. Threads may have different busiest seconds, so

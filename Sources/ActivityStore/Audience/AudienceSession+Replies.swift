@@ -155,7 +155,7 @@ extension AudienceSession {
         var result = AudienceReply<Bytes>(.send, bytes: reader.element(5).bytes)
         result.newestVersion = version
         result.timestamp = timestamp
-        result.expiration = Int64(bitPattern: LittleEndian.read(reader.element(3).bytes))
+        result.expirationSeconds = Int64(bitPattern: LittleEndian.read(reader.element(3).bytes))
         result.isEnd = isEnd == 1
         return result
     }

@@ -75,7 +75,7 @@ extension RedisCommandWriter {
             $0.writeBytes(StoredPace.byteCount) { StoredPace.write(admission.pace, to: $0) }
         }
         writeArgument(admission.body)
-        writeArgument(number: UInt64(bitPattern: admission.expiration), bytes: 8)
+        writeArgument(number: UInt64(bitPattern: admission.expirationSeconds), bytes: 8)
     }
 
     /// Writes a page's key: the hash tag of its segment, a letter and its lower bound.

@@ -184,15 +184,15 @@ public struct ActivityInspection: Sendable, Equatable {
     // MARK: - By a policy's numbers
 
     /// Returns how often the spacing is doubled now, because APNs answered 429.
-    public func spacingDoublings(_ pace: Policy.Pace, nowMilliseconds now: Int64) -> Int {
-        guard let throttledAtMilliseconds, now >= throttledAtMilliseconds else { return 0 }
-        let recoveredDoublings = (now &- throttledAtMilliseconds) / pace.throttleRecoveryMilliseconds
+    public func spacingDoublings(_ pace: Policy.Pace, nowMilliseconds: Int64) -> Int {
+        guard let throttledAtMilliseconds, nowMilliseconds >= throttledAtMilliseconds else { return 0 }
+        let recoveredDoublings = (nowMilliseconds &- throttledAtMilliseconds) / pace.throttleRecoveryMilliseconds
         return Int(clamping: max(0, recordedDoublings &- recoveredDoublings))
     }
 
     /// Returns the shortest time between two pushes that Redis would allow now.
-    public func spacingMilliseconds(_ pace: Policy.Pace, nowMilliseconds now: Int64) -> Int64 {
-        let doublings = spacingDoublings(pace, nowMilliseconds: now)
+    public func spacingMilliseconds(_ pace: Policy.Pace, nowMilliseconds: Int64) -> Int64 {
+        let doublings = spacingDoublings(pace, nowMilliseconds: nowMilliseconds)
         // Even a spacing of one millisecond, doubled 22 times, exceeds the longest spacing, an hour. So further
         // doublings change nothing.
         let throttledSpacingMilliseconds = doublings == 0 ? 0 : pace.spacingMilliseconds << min(doublings, 22)
@@ -200,16 +200,17 @@ public struct ActivityInspection: Sendable, Equatable {
     }
 
     /// Returns the time at which the spacing allows the next push; nil: now.
-    public func spacingEndMilliseconds(_ pace: Policy.Pace, nowMilliseconds now: Int64) -> Int64? {
-        guard let lastPush, lastPush.sentAtMilliseconds <= now else { return nil }
-        let untilMilliseconds = lastPush.sentAtMilliseconds &+ spacingMilliseconds(pace, nowMilliseconds: now)
-        return untilMilliseconds > now ? untilMilliseconds : nil
+    public func spacingEndMilliseconds(_ pace: Policy.Pace, nowMilliseconds: Int64) -> Int64? {
+        guard let lastPush, lastPush.sentAtMilliseconds <= nowMilliseconds else { return nil }
+        let untilMilliseconds =
+            lastPush.sentAtMilliseconds &+ spacingMilliseconds(pace, nowMilliseconds: nowMilliseconds)
+        return untilMilliseconds > nowMilliseconds ? untilMilliseconds : nil
     }
 
     /// Returns what is left now of the bucket of priority 10.
-    public func budget(_ pace: Policy.Pace, nowMilliseconds now: Int64) -> InspectedBudget {
+    public func budget(_ pace: Policy.Pace, nowMilliseconds: Int64) -> InspectedBudget {
         let bucket = allowsFrequentUpdates ? pace.frequentBudget : pace.budget
-        return InspectedBudget(bucket, fullAtMilliseconds: budgetFullAtMilliseconds, nowMilliseconds: now)
+        return InspectedBudget(bucket, fullAtMilliseconds: budgetFullAtMilliseconds, nowMilliseconds: nowMilliseconds)
     }
 }
 

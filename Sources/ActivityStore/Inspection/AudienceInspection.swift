@@ -18,7 +18,7 @@ public struct AudienceInspection: Sendable, Equatable {
         public let grant: AudienceGrant
         public let admittedAtMilliseconds: Int64
         /// Until when the version's body is valid for members that join, UNIX seconds.
-        public let expiration: Int64
+        public let expirationSeconds: Int64
     }
 
     /// How far a version has come: which of its ranges are finished, and with which counts.
@@ -99,14 +99,18 @@ public struct AudienceInspection: Sendable, Equatable {
     /// updates, the other for members with them.
     public func budgets(
         _ pace: Policy.Pace,
-        nowMilliseconds now: Int64
+        nowMilliseconds: Int64
     ) -> (budget: InspectedBudget, frequentBudget: InspectedBudget) {
         (
-            InspectedBudget(pace.budget, fullAtMilliseconds: budgetFullAtMilliseconds, nowMilliseconds: now),
+            InspectedBudget(
+                pace.budget,
+                fullAtMilliseconds: budgetFullAtMilliseconds,
+                nowMilliseconds: nowMilliseconds
+            ),
             InspectedBudget(
                 pace.frequentBudget,
                 fullAtMilliseconds: frequentBudgetFullAtMilliseconds,
-                nowMilliseconds: now
+                nowMilliseconds: nowMilliseconds
             )
         )
     }
@@ -139,7 +143,7 @@ extension AudienceInspection.AdmittedVersion {
             rangeCount: UInt16(try part.readNumber(bytes: 2))
         )
         admittedAtMilliseconds = try part.readBinaryMilliseconds()
-        expiration = Int64(bitPattern: try part.readNumber(bytes: 8))
+        expirationSeconds = Int64(bitPattern: try part.readNumber(bytes: 8))
     }
 }
 

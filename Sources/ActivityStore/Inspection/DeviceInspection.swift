@@ -49,7 +49,7 @@ public struct DeviceInspection: Sendable, Equatable {
     }
 
     /// Returns what is left now of the bucket of starts.
-    public func startBudget(_ bucket: Policy.Bucket, nowMilliseconds now: Int64) -> InspectedBudget {
-        InspectedBudget(bucket, fullAtMilliseconds: startBudgetFullAtMilliseconds, nowMilliseconds: now)
+    public func startBudget(_ bucket: Policy.Bucket, nowMilliseconds: Int64) -> InspectedBudget {
+        InspectedBudget(bucket, fullAtMilliseconds: startBudgetFullAtMilliseconds, nowMilliseconds: nowMilliseconds)
     }
 }

@@ -50,8 +50,9 @@ public struct InspectedBudget: Sendable, Equatable {
         self.bucket = bucket
         // The subtraction cannot overflow, because neither time is negative.
         let missingMilliseconds = max(0, fullAtMilliseconds &- nowMilliseconds)
-        let interval = bucket.intervalMilliseconds
-        let missingDraws = missingMilliseconds / interval &+ (missingMilliseconds % interval == 0 ? 0 : 1)
+        let intervalMilliseconds = bucket.intervalMilliseconds
+        let missingDraws =
+            missingMilliseconds / intervalMilliseconds &+ (missingMilliseconds % intervalMilliseconds == 0 ? 0 : 1)
         drawsLeft = max(0, bucket.pushes &- Int(clamping: missingDraws))
         self.fullAtMilliseconds = missingMilliseconds > 0 ? fullAtMilliseconds : nil
     }
@@ -77,16 +78,16 @@ struct InspectedHash {
     func readToken(suffix: String) throws(InspectionError) -> (registeredAtMilliseconds: Int64?, token: InspectedToken?)
     {
         guard var record = field("t\(suffix)") else { return (nil, nil) }
-        let registeredAt = try record.readDecimalMilliseconds()
+        let registeredAtMilliseconds = try record.readDecimalMilliseconds()
         let stored = record.unreadBytes + (fields["u\(suffix)"] ?? [])
-        if record.unreadBytes.isEmpty { return (registeredAt, nil) }
+        if record.unreadBytes.isEmpty { return (registeredAtMilliseconds, nil) }
         var memory = [UInt8](repeating: 0, count: TokenText.bytesMax * 2)
         let decodedToken = memory.withUnsafeMutableBytes { memory in
             stored.withUnsafeBytes { stored in memory.baseAddress.flatMap { TokenText.decode(stored, to: $0) } }
         }
         guard let decodedToken else { throw record.error }
         return (
-            registeredAt,
+            registeredAtMilliseconds,
             InspectedToken(token: Array(memory[..<decodedToken.count]), environment: decodedToken.environment)
         )
     }

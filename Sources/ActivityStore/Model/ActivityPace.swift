@@ -22,7 +22,7 @@ public struct ActivityPace: Hashable, Sendable {
     /// The last second in which Redis admits updates, UNIX seconds.
     public var updatesUntilSeconds: Int64 { beganAtMilliseconds / 1_000 + StoreLimits.updatePeriodSeconds }
 
-    func hasUpdatePeriodEnded(at now: Int64) -> Bool { now / 1_000 > updatesUntilSeconds }
+    func hasUpdatePeriodEnded(at nowMilliseconds: Int64) -> Bool { nowMilliseconds / 1_000 > updatesUntilSeconds }
 
     func bucket(_ pace: Policy.Pace) -> Policy.Bucket {
         allowsFrequentUpdates ? pace.frequentBudget : pace.budget
@@ -30,15 +30,15 @@ public struct ActivityPace: Hashable, Sendable {
 
     // MARK: - The spacing after answers 429
 
-    func currentDoublings(_ pace: Policy.Pace, at now: Int64) -> Int {
+    func currentDoublings(_ pace: Policy.Pace, at nowMilliseconds: Int64) -> Int {
         // If the server's clock was set back, no doubling applies.
-        guard let throttledAtMilliseconds, now >= throttledAtMilliseconds else { return 0 }
-        let recoveredDoublings = (now - throttledAtMilliseconds) / pace.throttleRecoveryMilliseconds
+        guard let throttledAtMilliseconds, nowMilliseconds >= throttledAtMilliseconds else { return 0 }
+        let recoveredDoublings = (nowMilliseconds - throttledAtMilliseconds) / pace.throttleRecoveryMilliseconds
         return Int(max(0, Int64(spacingDoublings) - recoveredDoublings))
     }
 
-    func spacingMilliseconds(_ pace: Policy.Pace, at now: Int64) -> Int64 {
-        let doublings = currentDoublings(pace, at: now)
+    func spacingMilliseconds(_ pace: Policy.Pace, at nowMilliseconds: Int64) -> Int64 {
+        let doublings = currentDoublings(pace, at: nowMilliseconds)
         if doublings == 0 { return pace.spacingMilliseconds }
         var doubledSpacingMilliseconds = pace.spacingMilliseconds
         for _ in 0..<doublings { doubledSpacingMilliseconds *= 2 }
@@ -49,25 +49,27 @@ public struct ActivityPace: Hashable, Sendable {
     /// spacing at most once, even if its 429 is reported several times.
     ///
     /// - Returns: false if this 429 was recorded before, and nothing changes.
-    mutating func recordThrottle(_ pace: Policy.Pace, sentAt: Int64, at now: Int64) -> Bool {
-        if let throttledAtMilliseconds, sentAt <= throttledAtMilliseconds && now >= throttledAtMilliseconds {
+    mutating func recordThrottle(_ pace: Policy.Pace, sentAtMilliseconds: Int64, at nowMilliseconds: Int64) -> Bool {
+        if let throttledAtMilliseconds,
+            sentAtMilliseconds <= throttledAtMilliseconds && nowMilliseconds >= throttledAtMilliseconds
+        {
             return false
         }
-        let previousDoublings = currentDoublings(pace, at: now)
-        let isLongest = spacingMilliseconds(pace, at: now) >= pace.throttledSpacingMillisecondsMax
+        let previousDoublings = currentDoublings(pace, at: nowMilliseconds)
+        let isLongest = spacingMilliseconds(pace, at: nowMilliseconds) >= pace.throttledSpacingMillisecondsMax
         spacingDoublings =
             isLongest || previousDoublings == StoreLimits.spacingDoublingsMax
             ? previousDoublings : previousDoublings + 1
-        throttledAtMilliseconds = now
+        throttledAtMilliseconds = nowMilliseconds
         return true
     }
 }
 
 extension Policy.Bucket {
-    /// Returns how many pushes are left in this bucket, if it will be full at the time `fullAt`.
-    func pushesLeft(fullAt: Int64, now: Int64) -> Int {
+    /// Returns how many pushes are left in this bucket, if it will be full at the time `fullAtMilliseconds`.
+    func pushesLeft(fullAtMilliseconds: Int64, nowMilliseconds: Int64) -> Int {
         var remainingPushes = pushes
-        var missingMilliseconds = fullAt - now
+        var missingMilliseconds = fullAtMilliseconds - nowMilliseconds
         while missingMilliseconds > 0 && remainingPushes > 0 {
             missingMilliseconds -= intervalMilliseconds
             remainingPushes -= 1
@@ -75,5 +77,7 @@ extension Policy.Bucket {
         return remainingPushes
     }
 
-    func fullAtAfterDraw(fullAt: Int64, now: Int64) -> Int64 { max(fullAt, now) + intervalMilliseconds }
+    func fullAfterDrawAtMilliseconds(fullAtMilliseconds: Int64, nowMilliseconds: Int64) -> Int64 {
+        max(fullAtMilliseconds, nowMilliseconds) + intervalMilliseconds
+    }
 }

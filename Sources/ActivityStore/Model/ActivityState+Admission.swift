@@ -2,24 +2,25 @@ import LiveActivity
 
 /// Admissions: what becomes of an update, an end or a start.
 extension ActivityState {
-    mutating func admit(_ call: StateAdmission<[UInt8]>, now: Int64) -> (StoreReply<[UInt8]>, ExpiryChange) {
+    mutating func admit(_ call: StateAdmission<[UInt8]>, nowMilliseconds: Int64) -> (StoreReply<[UInt8]>, ExpiryChange)
+    {
         if let departures {
             var reply = StoreReply<[UInt8]>(.departures)
             reply.departures = departures
             return (reply, .unchanged)
         }
         var expiryChange = ExpiryChange.unchanged
-        let isFirstToken = token == nil
+        let lacksToken = token == nil
         if let registration = call.registration, token?.isSameToken(as: registration) != true,
             retiredToken?.isSameToken(as: registration) != true, storeTokenIfNewer(registration)
         {
             expiryChange = .renewed
-            if call.isReread, isFirstToken { lastAssignedTimestamp = max(lastAssignedTimestamp, now / 1_000) }
-            beginLife(at: now)
+            if call.isReread, lacksToken { lastAssignedTimestamp = max(lastAssignedTimestamp, nowMilliseconds / 1_000) }
+            beginLife(at: nowMilliseconds)
         }
         if let verdict = findRefusal(call) { return (makeRefusalReply(call, verdict), expiryChange) }
         if call.isTooOld, version == nil { return (StoreReply(.expired), expiryChange) }
-        if !call.isEnd, pace?.hasUpdatePeriodEnded(at: now) ?? false {
+        if !call.isEnd, pace?.hasUpdatePeriodEnded(at: nowMilliseconds) ?? false {
             return (StoreReply(.activityOver), expiryChange)
         }
 
@@ -33,7 +34,7 @@ extension ActivityState {
             reply.heldCommand = heldCommand.command
             return (reply, expiryChange)
         }
-        beginLife(at: now)
+        beginLife(at: nowMilliseconds)
         if !call.isEnd, audiences.currentDigests.isEmpty, shownDigest == Self.storedDigest(call.digest) {
             heldCommand = nil
             setNewestVersion(to: call, .settled)
@@ -44,8 +45,9 @@ extension ActivityState {
             setNewestVersion(to: call, isSameCommand ? .held : .waiting)
             return (StoreReply<[UInt8]>(isSameCommand ? .held : .noToken), .renewed)
         }
-        let sinceLastSendMilliseconds = now - lastSendMilliseconds
-        let waitMilliseconds = (pace?.spacingMilliseconds(call.pace, at: now) ?? 0) - sinceLastSendMilliseconds
+        let sinceLastSendMilliseconds = nowMilliseconds - lastSendMilliseconds
+        let waitMilliseconds =
+            (pace?.spacingMilliseconds(call.pace, at: nowMilliseconds) ?? 0) - sinceLastSendMilliseconds
         if sinceLastSendMilliseconds >= 0 && waitMilliseconds > 0 {
             if !isSameCommand {
                 setNewestVersion(to: call, .waiting)
@@ -59,13 +61,13 @@ extension ActivityState {
         let previousHeldCommand = heldCommand
         setNewestVersion(to: call, .sending)
         if heldCommand != previousHeldCommand { expiryChange = .renewed }
-        if lastSendMilliseconds / 1_000_000 != now / 1_000_000 { expiryChange = .renewed }
-        lastSendMilliseconds = now
+        if lastSendMilliseconds / 1_000_000 != nowMilliseconds / 1_000_000 { expiryChange = .renewed }
+        lastSendMilliseconds = nowMilliseconds
         shownDigest = nil
         var reply = StoreReply<[UInt8]>(.send)
         reply.timestamp = lastAssignedTimestamp
         reply.registration = token
-        draw(call, now: now, into: &reply)
+        draw(call, nowMilliseconds: nowMilliseconds, into: &reply)
         return (reply, expiryChange)
     }
 
@@ -102,10 +104,17 @@ extension ActivityState {
         call.carriesAlert && call.version < newest && !versionState.isSettled && versionState != .startSending
     }
 
-    private mutating func draw(_ call: StateAdmission<[UInt8]>, now: Int64, into reply: inout StoreReply<[UInt8]>) {
+    private mutating func draw(
+        _ call: StateAdmission<[UInt8]>,
+        nowMilliseconds: Int64,
+        into reply: inout StoreReply<[UInt8]>
+    ) {
         guard let pace else { return }
         let bucket = pace.bucket(call.pace)
-        var remainingPushes = bucket.pushesLeft(fullAt: pace.budgetFullAtMilliseconds, now: now)
+        var remainingPushes = bucket.pushesLeft(
+            fullAtMilliseconds: pace.budgetFullAtMilliseconds,
+            nowMilliseconds: nowMilliseconds
+        )
         reply.priority = 5
         if call.requestsHighPriority {
             if hasDrawnOnBudget {
@@ -114,9 +123,9 @@ extension ActivityState {
                 reply.priority = 10
                 remainingPushes -= 1
                 hasDrawnOnBudget = true
-                self.pace?.budgetFullAtMilliseconds = bucket.fullAtAfterDraw(
-                    fullAt: pace.budgetFullAtMilliseconds,
-                    now: now
+                self.pace?.budgetFullAtMilliseconds = bucket.fullAfterDrawAtMilliseconds(
+                    fullAtMilliseconds: pace.budgetFullAtMilliseconds,
+                    nowMilliseconds: nowMilliseconds
                 )
             } else {
                 reply.isDemoted = true
@@ -129,7 +138,7 @@ extension ActivityState {
         _ version: Version,
         claim: UInt64,
         previousClaim: UInt64?,
-        now: Int64
+        nowMilliseconds: Int64
     ) -> (StoreReply<[UInt8]>, ExpiryChange) {
         let isRecordedAgain = start.map { $0.version == version && $0.isRecordedAgain } ?? false
         if let start, !isRecordedAgain {
@@ -152,20 +161,20 @@ extension ActivityState {
             isEnded = false
         }
         assignTimestamp(version)
-        lastSendMilliseconds = now
+        lastSendMilliseconds = nowMilliseconds
         shownDigest = nil
         hasDrawnOnBudget = false
-        pace = ActivityPace(beganAtMilliseconds: now)
+        pace = ActivityPace(beganAtMilliseconds: nowMilliseconds)
         let start = Start(version: version, isSettled: false, timestamp: lastAssignedTimestamp, claim: claim)
         self.start = start
         return (makeSendReply(start), .renewed)
     }
 
-    mutating func recordStart(_ version: Version, now: Int64) -> (StoreReply<[UInt8]>, ExpiryChange) {
+    mutating func recordStart(_ version: Version, nowMilliseconds: Int64) -> (StoreReply<[UInt8]>, ExpiryChange) {
         if let start, start.version >= version { return (StoreReply(.settled), .unchanged) }
         let isNewest = self.version.map { $0 < version } ?? true
         if isNewest, heldCommand != nil { return (StoreReply(.settled), .unchanged) }
-        beginLife(at: now)
+        beginLife(at: nowMilliseconds)
         if isNewest {
             shownDigest = nil
             hasDrawnOnBudget = false

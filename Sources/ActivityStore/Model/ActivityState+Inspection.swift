@@ -52,13 +52,13 @@ extension ActivityState {
         var state = self
         // Without a last push, the spacing delays no command.
         state.lastSendMilliseconds = 0
-        return state.admit(admission, now: nowMilliseconds).0.verdict
+        return state.admit(admission, nowMilliseconds: nowMilliseconds).0.verdict
     }
 
     /// Returns the verdict that the scripts would give on a start's record that has no claim yet.
     package func verdict(onStart version: Version, nowMilliseconds: Int64) -> StoreVerdict {
         var state = self
-        return state.admitStart(version, claim: 0, previousClaim: nil, now: nowMilliseconds).0.verdict
+        return state.admitStart(version, claim: 0, previousClaim: nil, nowMilliseconds: nowMilliseconds).0.verdict
     }
 
     /// Returns the activity after a call of ``StoreCall/Operation/reopen(version:)``.

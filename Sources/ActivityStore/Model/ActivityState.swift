@@ -77,7 +77,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         shownVersion: Version?,
         source: RegistrationSource,
         audiences list: [UInt8]?,
-        now: Int64
+        nowMilliseconds: Int64
     ) -> (StoreReply<[UInt8]>, ExpiryChange) {
         var registration = registration
         if source == .command {
@@ -101,8 +101,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         reply.wasMemberOfAllAudiences = audiences.isMemberOfAll(of: list)
         if let list, !changeAudiences(to: list) { return (StoreReply(.full), .unchanged) }
         _ = storeTokenIfNewer(registration)
-        if source == .reread { lastAssignedTimestamp = max(lastAssignedTimestamp, now / 1_000) }
-        beginLife(at: now)
+        if source == .reread { lastAssignedTimestamp = max(lastAssignedTimestamp, nowMilliseconds / 1_000) }
+        beginLife(at: nowMilliseconds)
         if let allowsFrequentUpdates { pace?.allowsFrequentUpdates = allowsFrequentUpdates }
         reply.verdict = .registered
         if list != nil { reply.departures = departures }
@@ -116,12 +116,12 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return (reply, .renewed)
     }
 
-    mutating func unregister(at: Int64) -> (StoreReply<[UInt8]>, ExpiryChange) {
-        let isStale = at < registeredAtMilliseconds ?? 0
+    mutating func unregister(at milliseconds: Int64) -> (StoreReply<[UInt8]>, ExpiryChange) {
+        let isStale = milliseconds < registeredAtMilliseconds ?? 0
         var reply = StoreReply<[UInt8]>(isStale ? .stale : .unregistered)
         if !isStale {
             token = nil
-            registeredAtMilliseconds = at
+            registeredAtMilliseconds = milliseconds
             leaveAllAudiences()
         }
         reply.departures = departures
@@ -130,10 +130,13 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
 
     /// Performs `settle`, `throttle` or `retire`. Does not renew the expiry if it changes only the newest version's
     /// state and the digest.
-    mutating func settle(_ operation: StoreCall<[UInt8]>.Operation, now: Int64) -> (StoreReply<[UInt8]>, ExpiryChange) {
+    mutating func settle(_ operation: StoreCall<[UInt8]>.Operation, nowMilliseconds: Int64) -> (
+        StoreReply<[UInt8]>, ExpiryChange
+    ) {
         switch operation {
         case .throttle(_, let numbers):
-            let isRecorded = pace?.recordThrottle(numbers, sentAt: lastSendMilliseconds, at: now) ?? false
+            let isRecorded =
+                pace?.recordThrottle(numbers, sentAtMilliseconds: lastSendMilliseconds, at: nowMilliseconds) ?? false
             return (StoreReply(.settled), isRecorded ? .renewed : .unchanged)
         case .settle(let version, let settlement, let digest, let retirement, let alert):
             var expiryChange = settle(version, settlement, digest: digest)
@@ -207,8 +210,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
 
     /// Begins the activity's life if none has begun: with the first command that is not refused, or the first token that is
     /// stored. A new start begins another life (`admitStart`).
-    mutating func beginLife(at now: Int64) {
-        if pace == nil { pace = ActivityPace(beganAtMilliseconds: now) }
+    mutating func beginLife(at nowMilliseconds: Int64) {
+        if pace == nil { pace = ActivityPace(beganAtMilliseconds: nowMilliseconds) }
     }
 
     mutating func storeTokenIfNewer(_ registration: TokenRegistration<[UInt8]>) -> Bool {

@@ -44,7 +44,7 @@ extension AudienceAdmission {
             mayUseReserve: mayUseReserve,
             rangeCount: rangeCount,
             body: transform(body),
-            expiration: expiration
+            expirationSeconds: expirationSeconds
         )
     }
 }
@@ -96,7 +96,7 @@ extension AudienceReply {
         reply.broadcasts = broadcasts
         reply.newestVersion = newestVersion
         reply.timestamp = timestamp
-        reply.expiration = expiration
+        reply.expirationSeconds = expirationSeconds
         reply.isEnd = isEnd
         reply.unfinishedPartCount = unfinishedPartCount
         reply.totals = totals

@@ -17,7 +17,7 @@ extension AudienceState {
                 // With this time no command waits for the spacing, so `wait` never hides another verdict.
                 admittedAtMilliseconds: 0,
                 body: [],
-                expiration: $0.expiration
+                expirationSeconds: $0.expirationSeconds
             )
         }
     }

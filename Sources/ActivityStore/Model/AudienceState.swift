@@ -17,7 +17,7 @@ package struct AudienceState: Sendable {
         var grant: AudienceGrant
         var admittedAtMilliseconds: Int64
         var body: [UInt8]
-        var expiration: Int64
+        var expirationSeconds: Int64
     }
 
     /// How many ranges and broadcasts a version has, and the results of those that are finished.
@@ -50,67 +50,69 @@ package struct AudienceState: Sendable {
     /// When the record expires, server milliseconds; nil: nothing is stored for the audience.
     private(set) var expiresAtMilliseconds: Int64?
 
-    mutating func expire(nowMilliseconds now: Int64) {
-        if let expiresAtMilliseconds, expiresAtMilliseconds <= now { self = AudienceState() }
+    mutating func expire(nowMilliseconds: Int64) {
+        if let expiresAtMilliseconds, expiresAtMilliseconds <= nowMilliseconds { self = AudienceState() }
     }
 
     mutating func perform(
         _ operation: AudienceCall<[UInt8]>.Operation,
-        nowMilliseconds now: Int64
+        nowMilliseconds: Int64
     ) -> AudienceReply<[UInt8]> {
         switch operation {
-        case .admit(let admission): return admit(admission, now: now)
+        case .admit(let admission): return admit(admission, nowMilliseconds: nowMilliseconds)
         case .settle(let version):
             if newestVersion?.version == version, newestVersion?.isSettled == false {
                 newestVersion?.isSettled = true
-                renewExpiry(now)
+                renewExpiry(nowMilliseconds)
             }
             return AudienceReply(.settled)
-        case .newest: return makeNewestReply(now: now)
-        case .claim(let range, let claim): return claimRange(range, claim: claim, now: now)
-        case .checkpoint(let range, let claim, let text): return checkpoint(range, claim: claim, text, now: now)
+        case .newest: return makeNewestReply(nowMilliseconds: nowMilliseconds)
+        case .claim(let range, let claim): return claimRange(range, claim: claim, nowMilliseconds: nowMilliseconds)
+        case .checkpoint(let range, let claim, let text):
+            return checkpoint(range, claim: claim, text, nowMilliseconds: nowMilliseconds)
         case .finishRange(let range, let version, let counts, let times):
-            return finishRange(range, version, counts, times, now: now)
+            return finishRange(range, version, counts, times, nowMilliseconds: nowMilliseconds)
         case .finishBroadcast(let part, let version, let outcome, let times):
-            return finishBroadcast(part, version, outcome, times, now: now)
+            return finishBroadcast(part, version, outcome, times, nowMilliseconds: nowMilliseconds)
         case .directory, .page, .append: preconditionFailure("an operation on a segment")
         }
     }
 
     /// Sets or removes a channel, as the keeper of channels does after it has created or deleted one.
-    mutating func setChannel(_ channel: AudienceChannel?, in environment: APNsEnvironment, nowMilliseconds now: Int64) {
+    mutating func setChannel(_ channel: AudienceChannel?, in environment: APNsEnvironment, nowMilliseconds: Int64) {
         if environment == .production { channels.production = channel } else { channels.sandbox = channel }
-        if expiresAtMilliseconds == nil { renewExpiry(now) }
+        if expiresAtMilliseconds == nil { renewExpiry(nowMilliseconds) }
     }
 
-    private mutating func renewExpiry(_ now: Int64) {
-        expiresAtMilliseconds = now + StoreLimits.activityExpiryMilliseconds
+    private mutating func renewExpiry(_ nowMilliseconds: Int64) {
+        expiresAtMilliseconds = nowMilliseconds + StoreLimits.activityExpiryMilliseconds
     }
 
     // MARK: - Admission
 
-    private mutating func admit(_ call: AudienceAdmission<[UInt8]>, now: Int64) -> AudienceReply<[UInt8]> {
+    private mutating func admit(_ call: AudienceAdmission<[UInt8]>, nowMilliseconds: Int64) -> AudienceReply<[UInt8]> {
         if let newestVersion {
             if let verdict = findRefusal(call, newestVersion) { return AudienceReply(verdict) }
             if let admittedVersion, isRepeat(call, admittedVersion) {
-                return admitRepeatedCommand(admittedVersion, now: now)
+                return admitRepeatedCommand(admittedVersion, nowMilliseconds: nowMilliseconds)
             }
         }
         if !call.isStart, !call.isEnd, newestVersion?.isSettled ?? false, admittedVersion?.digest == call.digest {
             newestVersion = NewestVersion(version: call.version, isSettled: true)
-            renewExpiry(now)
+            renewExpiry(nowMilliseconds)
             return AudienceReply(.unchanged)
         }
         if !call.isStart, let admittedVersion {
-            let waitMilliseconds = admittedVersion.admittedAtMilliseconds + call.pace.spacingMilliseconds - now
+            let waitMilliseconds =
+                admittedVersion.admittedAtMilliseconds + call.pace.spacingMilliseconds - nowMilliseconds
             // If the clock was set back, the spacing does not apply.
-            if waitMilliseconds > 0 && now >= admittedVersion.admittedAtMilliseconds {
+            if waitMilliseconds > 0 && nowMilliseconds >= admittedVersion.admittedAtMilliseconds {
                 var reply = AudienceReply<[UInt8]>(.wait)
                 reply.waitMilliseconds = waitMilliseconds
                 return reply
             }
         }
-        let grant = grant(to: call, now: now)
+        let grant = grant(to: call, nowMilliseconds: nowMilliseconds)
         newestVersion = NewestVersion(version: call.version, isSettled: false)
         if call.isStart { newestStart = call.version }
         admittedVersion = AdmittedVersion(
@@ -119,9 +121,9 @@ package struct AudienceState: Sendable {
             isEnd: call.isEnd,
             isStart: call.isStart,
             grant: grant,
-            admittedAtMilliseconds: now,
+            admittedAtMilliseconds: nowMilliseconds,
             body: call.isStart ? [] : call.body,
-            expiration: call.expiration
+            expirationSeconds: call.expirationSeconds
         )
         fanOuts.removeAll { $0.version == call.version && $0.rangeCount == grant.rangeCount }
         appendFanOut(
@@ -129,10 +131,10 @@ package struct AudienceState: Sendable {
                 version: call.version,
                 rangeCount: grant.rangeCount,
                 broadcastCount: broadcastCount(isStart: call.isStart),
-                admittedAtMilliseconds: now
+                admittedAtMilliseconds: nowMilliseconds
             )
         )
-        renewExpiry(now)
+        renewExpiry(nowMilliseconds)
         return makeSendReply(grant)
     }
 
@@ -140,7 +142,8 @@ package struct AudienceState: Sendable {
     /// start activities.
     private func broadcastCount(isStart: Bool) -> UInt8 { isStart ? 0 : UInt8(channels.count) }
 
-    private mutating func admitRepeatedCommand(_ admittedVersion: AdmittedVersion, now: Int64) -> AudienceReply<[UInt8]>
+    private mutating func admitRepeatedCommand(_ admittedVersion: AdmittedVersion, nowMilliseconds: Int64)
+        -> AudienceReply<[UInt8]>
     {
         let broadcastCount = broadcastCount(isStart: admittedVersion.isStart)
         let fanOut = fanOuts.firstIndex {
@@ -148,7 +151,7 @@ package struct AudienceState: Sendable {
         }
         if let fanOut, fanOuts[fanOut].totals == nil, fanOuts[fanOut].broadcastCount != broadcastCount {
             fanOuts[fanOut].broadcastCount = broadcastCount
-            renewExpiry(now)
+            renewExpiry(nowMilliseconds)
         }
         return makeSendReply(admittedVersion.grant)
     }
@@ -174,18 +177,21 @@ package struct AudienceState: Sendable {
             && admittedVersion.isStart == call.isStart
     }
 
-    private mutating func grant(to call: AudienceAdmission<[UInt8]>, now: Int64) -> AudienceGrant {
+    private mutating func grant(to call: AudienceAdmission<[UInt8]>, nowMilliseconds: Int64) -> AudienceGrant {
         let lastAssignedTimestamp = admittedVersion?.grant.timestamp ?? 0
         var grant = AudienceGrant(
             timestamp: max(call.version.timestamp, min(lastAssignedTimestamp + 1, Limits.timestampMax)),
             priority: 5,
             frequentUpdatesPriority: 5,
             isDemoted: false,
-            rangeCount: chooseRangeCount(call, now: now)
+            rangeCount: chooseRangeCount(call, nowMilliseconds: nowMilliseconds)
         )
         if call.requestsHighPriority {
-            if draw(call.pace.budget, &budgetFullAtMilliseconds, call, now: now) { grant.priority = 10 }
-            if draw(call.pace.frequentBudget, &frequentBudgetFullAtMilliseconds, call, now: now) {
+            if draw(call.pace.budget, &budgetFullAtMilliseconds, call, nowMilliseconds: nowMilliseconds) {
+                grant.priority = 10
+            }
+            if draw(call.pace.frequentBudget, &frequentBudgetFullAtMilliseconds, call, nowMilliseconds: nowMilliseconds)
+            {
                 grant.frequentUpdatesPriority = 10
             }
             grant.isDemoted = grant.priority == 5 || grant.frequentUpdatesPriority == 5
@@ -195,22 +201,26 @@ package struct AudienceState: Sendable {
 
     private func draw(
         _ bucket: Policy.Bucket,
-        _ fullAt: inout Int64,
+        _ fullAtMilliseconds: inout Int64,
         _ call: AudienceAdmission<[UInt8]>,
-        now: Int64
+        nowMilliseconds: Int64
     ) -> Bool {
-        let left = bucket.pushesLeft(fullAt: fullAt, now: now)
+        let left = bucket.pushesLeft(fullAtMilliseconds: fullAtMilliseconds, nowMilliseconds: nowMilliseconds)
         guard left > (call.mayUseReserve ? 0 : bucket.reservedForAlerts) else { return false }
-        fullAt = bucket.fullAtAfterDraw(fullAt: fullAt, now: now)
+        fullAtMilliseconds = bucket.fullAfterDrawAtMilliseconds(
+            fullAtMilliseconds: fullAtMilliseconds,
+            nowMilliseconds: nowMilliseconds
+        )
         return true
     }
 
     /// Returns the number of ranges for a command, usually the number that the call asks for. If a version of the last
     /// hour is not finished, returns that version's number: with another number, the new ranges would overlap with its
     /// ranges. If the number changes, deletes the checkpoints of the old ranges.
-    private mutating func chooseRangeCount(_ call: AudienceAdmission<[UInt8]>, now: Int64) -> UInt16 {
+    private mutating func chooseRangeCount(_ call: AudienceAdmission<[UInt8]>, nowMilliseconds: Int64) -> UInt16 {
         let fanOutUnderWay = fanOuts.last {
-            $0.totals == nil && now - $0.admittedAtMilliseconds < AudienceRecordLimits.rangeCountKeptMillisecondsMax
+            $0.totals == nil
+                && nowMilliseconds - $0.admittedAtMilliseconds < AudienceRecordLimits.rangeCountKeptMillisecondsMax
         }
         let count = fanOutUnderWay?.rangeCount ?? call.rangeCount
         if let admittedVersion, admittedVersion.grant.rangeCount != count {
@@ -226,14 +236,16 @@ package struct AudienceState: Sendable {
         return reply
     }
 
-    private func makeNewestReply(now: Int64) -> AudienceReply<[UInt8]> {
-        guard let admittedVersion, !admittedVersion.isStart, now / 1_000 <= admittedVersion.expiration,
-            now - admittedVersion.admittedAtMilliseconds <= AudienceRecordLimits.joinerBodyAgeMillisecondsMax
+    private func makeNewestReply(nowMilliseconds: Int64) -> AudienceReply<[UInt8]> {
+        guard let admittedVersion, !admittedVersion.isStart,
+            nowMilliseconds / 1_000 <= admittedVersion.expirationSeconds,
+            nowMilliseconds - admittedVersion.admittedAtMilliseconds
+                <= AudienceRecordLimits.joinerBodyAgeMillisecondsMax
         else { return AudienceReply(.unknown) }
         var reply = AudienceReply<[UInt8]>(.send)
         reply.newestVersion = admittedVersion.version
         reply.timestamp = admittedVersion.grant.timestamp
-        reply.expiration = admittedVersion.expiration
+        reply.expirationSeconds = admittedVersion.expirationSeconds
         reply.isEnd = admittedVersion.isEnd
         reply.bytes = admittedVersion.body
         return reply
@@ -245,12 +257,14 @@ package struct AudienceState: Sendable {
     /// because a start reaches devices and replaces no state of activities.
     private var newestForActivities: Version? { admittedVersion.flatMap { $0.isStart ? nil : $0.version } }
 
-    private mutating func claimRange(_ range: SegmentRange, claim: UInt64, now: Int64) -> AudienceReply<[UInt8]> {
+    private mutating func claimRange(_ range: SegmentRange, claim: UInt64, nowMilliseconds: Int64) -> AudienceReply<
+        [UInt8]
+    > {
         var reply = AudienceReply<[UInt8]>(.progress)
         reply.newestVersion = newestForActivities
         reply.bytes = ranges[range]?.checkpointText ?? []
         ranges[range] = RangeState(claim: claim, checkpointText: ranges[range]?.checkpointText ?? [])
-        renewExpiry(now)
+        renewExpiry(nowMilliseconds)
         return reply
     }
 
@@ -258,7 +272,7 @@ package struct AudienceState: Sendable {
         _ range: SegmentRange,
         claim: UInt64,
         _ text: [UInt8],
-        now: Int64
+        nowMilliseconds: Int64
     ) -> AudienceReply<[UInt8]> {
         var reply = AudienceReply<[UInt8]>(.claimedByAnother)
         reply.newestVersion = newestForActivities
@@ -268,7 +282,7 @@ package struct AudienceState: Sendable {
         }
         guard state.claim == claim else { return reply }
         ranges[range] = RangeState(claim: claim, checkpointText: text)
-        renewExpiry(now)
+        renewExpiry(nowMilliseconds)
         reply.verdict = .settled
         return reply
     }
@@ -278,12 +292,12 @@ package struct AudienceState: Sendable {
         _ version: Version,
         _ counts: OutcomeCounts,
         _ times: ResponseTimes,
-        now: Int64
+        nowMilliseconds: Int64
     ) -> AudienceReply<[UInt8]> {
-        let index = findOrAddFanOut(of: version, rangeCount: range.rangeCount, now: now)
+        let index = findOrAddFanOut(of: version, rangeCount: range.rangeCount, nowMilliseconds: nowMilliseconds)
         if fanOuts[index].totals == nil {
             fanOuts[index].finishedRanges[range.index] = (counts, times)
-            renewExpiry(now)
+            renewExpiry(nowMilliseconds)
         }
         return makeFinishedReply(index)
     }
@@ -293,22 +307,22 @@ package struct AudienceState: Sendable {
         _ version: Version,
         _ outcome: MemberOutcome,
         _ times: ResponseTimes,
-        now: Int64
+        nowMilliseconds: Int64
     ) -> AudienceReply<[UInt8]> {
-        let index = findOrAddFanOut(of: version, rangeCount: part.rangeCount, now: now)
+        let index = findOrAddFanOut(of: version, rangeCount: part.rangeCount, nowMilliseconds: nowMilliseconds)
         if fanOuts[index].totals == nil {
             if fanOuts[index].broadcastCount == 0 { fanOuts[index].broadcastCount = part.broadcastCount }
             fanOuts[index].finishedBroadcasts[part.environment] = (outcome, times)
-            renewExpiry(now)
+            renewExpiry(nowMilliseconds)
         }
         return makeFinishedReply(index)
     }
 
-    private mutating func findOrAddFanOut(of version: Version, rangeCount: UInt16, now: Int64) -> Int {
+    private mutating func findOrAddFanOut(of version: Version, rangeCount: UInt16, nowMilliseconds: Int64) -> Int {
         if let index = fanOuts.firstIndex(where: { $0.version == version && $0.rangeCount == rangeCount }) {
             return index
         }
-        appendFanOut(FanOut(version: version, rangeCount: rangeCount, admittedAtMilliseconds: now))
+        appendFanOut(FanOut(version: version, rangeCount: rangeCount, admittedAtMilliseconds: nowMilliseconds))
         return fanOuts.count - 1
     }
 

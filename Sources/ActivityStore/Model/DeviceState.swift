@@ -111,14 +111,16 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         return heldStarts.dropFirst(index + 1).first
     }
 
-    mutating func unregister(_ types: [String], at: Int64) -> (StoreReply<[UInt8]>, ExpiryChange) {
-        let typesToUnregister = types.filter { at >= statesByAttributesType[$0]?.registeredAtMilliseconds ?? 0 }
+    mutating func unregister(_ types: [String], at milliseconds: Int64) -> (StoreReply<[UInt8]>, ExpiryChange) {
+        let typesToUnregister = types.filter {
+            milliseconds >= statesByAttributesType[$0]?.registeredAtMilliseconds ?? 0
+        }
         var reply = StoreReply<[UInt8]>(typesToUnregister.isEmpty && !types.isEmpty ? .stale : .unregistered)
         for type in typesToUnregister {
             statesByAttributesType[type, default: AttributesTypeState()].token = nil
-            statesByAttributesType[type, default: AttributesTypeState()].registeredAtMilliseconds = at
+            statesByAttributesType[type, default: AttributesTypeState()].registeredAtMilliseconds = milliseconds
         }
-        leaveAudiences(of: typesToUnregister, at: at)
+        leaveAudiences(of: typesToUnregister, at: milliseconds)
         reply.departures = departures
         return (reply, typesToUnregister.isEmpty ? .unchanged : .renewed)
     }
@@ -127,7 +129,7 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         _ type: String,
         _ bucket: Policy.Bucket,
         _ registration: TokenRegistration<[UInt8]>?,
-        now: Int64
+        nowMilliseconds: Int64
     )
         -> (StoreReply<[UInt8]>, ExpiryChange)
     {
@@ -139,13 +141,16 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
             expiryChange = .renewed
         }
         guard let token = statesByAttributesType[type]?.token else { return (StoreReply(.noToken), expiryChange) }
-        if bucket.pushesLeft(fullAt: startBudgetFullAtMilliseconds, now: now) == 0 {
+        if bucket.pushesLeft(fullAtMilliseconds: startBudgetFullAtMilliseconds, nowMilliseconds: nowMilliseconds) == 0 {
             var reply = StoreReply<[UInt8]>(.wait)
             reply.waitMilliseconds =
-                startBudgetFullAtMilliseconds - now - Int64(bucket.pushes - 1) * bucket.intervalMilliseconds
+                startBudgetFullAtMilliseconds - nowMilliseconds - Int64(bucket.pushes - 1) * bucket.intervalMilliseconds
             return (reply, expiryChange)
         }
-        startBudgetFullAtMilliseconds = bucket.fullAtAfterDraw(fullAt: startBudgetFullAtMilliseconds, now: now)
+        startBudgetFullAtMilliseconds = bucket.fullAfterDrawAtMilliseconds(
+            fullAtMilliseconds: startBudgetFullAtMilliseconds,
+            nowMilliseconds: nowMilliseconds
+        )
         var reply = StoreReply<[UInt8]>(.tokenFound)
         reply.registration = token
         reply.drawIdentifier = min(
@@ -157,11 +162,14 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
 
     /// Refunds the part of a draw that time has not refilled yet. So the bucket is never fuller than without
     /// the draw.
-    mutating func refundStart(_ bucket: Policy.Bucket, drawIdentifier: Int64, now: Int64) -> (
+    mutating func refundStart(_ bucket: Policy.Bucket, drawIdentifier: Int64, nowMilliseconds: Int64) -> (
         StoreReply<[UInt8]>, ExpiryChange
     ) {
         let previouslyRefundedMilliseconds = refundedMilliseconds ?? 0
-        let refundMilliseconds = min(bucket.intervalMilliseconds, drawIdentifier - previouslyRefundedMilliseconds - now)
+        let refundMilliseconds = min(
+            bucket.intervalMilliseconds,
+            drawIdentifier - previouslyRefundedMilliseconds - nowMilliseconds
+        )
         if startBudgetFullAtMilliseconds > 0, refundMilliseconds > 0 {
             startBudgetFullAtMilliseconds = max(0, startBudgetFullAtMilliseconds - refundMilliseconds)
             refundedMilliseconds = min(previouslyRefundedMilliseconds + refundMilliseconds, StoredTime.millisecondsMax)

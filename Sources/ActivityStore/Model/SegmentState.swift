@@ -11,38 +11,39 @@ struct SegmentState: Sendable {
 
     init(pageBytesMax: Int) { self.pageBytesMax = pageBytesMax }
 
-    mutating func expire(nowMilliseconds now: Int64) {
-        pages = pages.filter { $0.value.expiresAtMilliseconds > now }
-        if expiresAtMilliseconds <= now { lowerBounds = [] }
+    mutating func expire(nowMilliseconds: Int64) {
+        pages = pages.filter { $0.value.expiresAtMilliseconds > nowMilliseconds }
+        if expiresAtMilliseconds <= nowMilliseconds { lowerBounds = [] }
     }
 
-    mutating func append(_ entry: MemberEntry<[UInt8]>, nowMilliseconds now: Int64) {
-        expire(nowMilliseconds: now)
+    mutating func append(_ entry: MemberEntry<[UInt8]>, nowMilliseconds: Int64) {
+        expire(nowMilliseconds: nowMilliseconds)
         let entry = StoredEntry(entry)
         if lowerBounds.isEmpty {
             lowerBounds = [0]
             pages[0] = PageState(lowerBound: 0, nextBound: 0)
-            arrange(0, holdsDevices: entry.isDevice, now: now)
+            arrange(0, holdsDevices: entry.isDevice, nowMilliseconds: nowMilliseconds)
         }
         let bound = lowerBounds.last { $0 <= entry.position } ?? 0
         if pages[bound] == nil {
             let next = lowerBounds.first { $0 > bound } ?? 0
             pages[bound] = PageState(lowerBound: bound, nextBound: next)
-            arrange(bound, holdsDevices: entry.isDevice, now: now)
+            arrange(bound, holdsDevices: entry.isDevice, nowMilliseconds: nowMilliseconds)
         }
-        if pages[bound]?.append(entry, bytesMax: pageBytesMax, now: now) == .addedNeedsArranging {
-            arrange(bound, holdsDevices: entry.isDevice, now: now)
+        if pages[bound]?.append(entry, bytesMax: pageBytesMax, nowMilliseconds: nowMilliseconds) == .addedNeedsArranging
+        {
+            arrange(bound, holdsDevices: entry.isDevice, nowMilliseconds: nowMilliseconds)
         }
     }
 
     /// Renews the page's expiry. If the page is too long, drops the outdated entries. If the page is still long,
     /// splits it, unless it has only one position.
-    private mutating func arrange(_ bound: UInt32, holdsDevices: Bool, now: Int64) {
+    private mutating func arrange(_ bound: UInt32, holdsDevices: Bool, nowMilliseconds: Int64) {
         guard var page = pages[bound] else { return }
         if holdsDevices { page.flags |= MemberPage.Flag.holdsDevices }
-        page.renewExpiry(now: now)
+        page.renewExpiry(nowMilliseconds: nowMilliseconds)
         if page.byteCount > pageBytesMax {
-            page.dropOutdatedEntries(now: now)
+            page.dropOutdatedEntries(nowMilliseconds: nowMilliseconds)
             if page.byteCount > PageLimits.bytesBeforeSplit(of: pageBytesMax), let splitPosition = page.splitPosition {
                 let upperPage = page.split(at: splitPosition)
                 pages[splitPosition] = upperPage
@@ -84,27 +85,27 @@ struct PageState: Sendable {
             + encodeNumber(UInt32(renewedAtSeconds)) + entries.flatMap(\.bytes)
     }
 
-    mutating func append(_ entry: StoredEntry, bytesMax: Int, now: Int64) -> AppendOutcome {
+    mutating func append(_ entry: StoredEntry, bytesMax: Int, nowMilliseconds: Int64) -> AppendOutcome {
         entries.append(entry)
         let count = byteCount
         if count > bytesMax { return .addedNeedsArranging }
         let next = PageLimits.capacity(for: count)
         // The script reserves a larger capacity only if the page fills more than half of it.
         if count > capacity, count > next / 2 { capacity = next }
-        let needsRenewal = now / 1_000 - renewedAtSeconds >= PageLimits.renewalIntervalSeconds
+        let needsRenewal = nowMilliseconds / 1_000 - renewedAtSeconds >= PageLimits.renewalIntervalSeconds
         return needsRenewal || entry.isDevice && !holdsDevices ? .addedNeedsArranging : .added
     }
 
-    mutating func renewExpiry(now: Int64) {
-        renewedAtSeconds = now / 1_000
+    mutating func renewExpiry(nowMilliseconds: Int64) {
+        renewedAtSeconds = nowMilliseconds / 1_000
         let expiryMilliseconds =
             holdsDevices ? PageLimits.deviceExpiryMilliseconds : PageLimits.activityExpiryMilliseconds
-        expiresAtMilliseconds = now + expiryMilliseconds
+        expiresAtMilliseconds = nowMilliseconds + expiryMilliseconds
     }
 
     /// Keeps only the latest entry of each member. Drops this entry too if the member left long ago, or registered
     /// so long ago that it cannot be alive.
-    mutating func dropOutdatedEntries(now: Int64) {
+    mutating func dropOutdatedEntries(nowMilliseconds: Int64) {
         var newestEntryIndices: [[UInt8]: Int] = [:]
         for (index, entry) in entries.enumerated() {
             if let other = newestEntryIndices[entry.identity],
@@ -115,7 +116,7 @@ struct PageState: Sendable {
             newestEntryIndices[entry.identity] = index
         }
         entries = entries.indices.filter { newestEntryIndices[entries[$0].identity] == $0 }.map { entries[$0] }
-            .filter { now - $0.changedAtMilliseconds <= $0.ageMillisecondsMax }
+            .filter { nowMilliseconds - $0.changedAtMilliseconds <= $0.ageMillisecondsMax }
         // The entries below the middle come first. In each half they keep the order in which they came.
         if let splitPosition {
             entries = entries.filter { $0.position < splitPosition } + entries.filter { $0.position >= splitPosition }

@@ -61,14 +61,20 @@ public struct StoreModel: Sendable {
         _ operation: StoreCall<[UInt8]>.Operation
     ) -> StoreReply<[UInt8]> {
         var activity = findUnexpired(&activities, key) ?? ActivityState()
-        let now = nowMilliseconds
+        let nowMilliseconds = self.nowMilliseconds
         let reply: StoreReply<[UInt8]>
         let expiryChange: ExpiryChange
         switch operation {
-        case .admit(let admission): (reply, expiryChange) = activity.admit(admission, now: now)
+        case .admit(let admission): (reply, expiryChange) = activity.admit(admission, nowMilliseconds: nowMilliseconds)
         case .admitStart(let version, let claim, let previousClaim):
-            (reply, expiryChange) = activity.admitStart(version, claim: claim, previousClaim: previousClaim, now: now)
-        case .recordStart(let version): (reply, expiryChange) = activity.recordStart(version, now: now)
+            (reply, expiryChange) = activity.admitStart(
+                version,
+                claim: claim,
+                previousClaim: previousClaim,
+                nowMilliseconds: nowMilliseconds
+            )
+        case .recordStart(let version):
+            (reply, expiryChange) = activity.recordStart(version, nowMilliseconds: nowMilliseconds)
         case .hold(let version, let command, let carriesAlert):
             (reply, expiryChange) = activity.hold(version, command, carriesAlert: carriesAlert)
         case .register(let registration, let allowsFrequentUpdates, let shownVersion, let source, let audiences):
@@ -78,20 +84,22 @@ public struct StoreModel: Sendable {
                 shownVersion: shownVersion,
                 source: source,
                 audiences: audiences,
-                now: now
+                nowMilliseconds: nowMilliseconds
             )
-        case .unregister(let at): (reply, expiryChange) = activity.unregister(at: at)
+        case .unregister(let milliseconds): (reply, expiryChange) = activity.unregister(at: milliseconds)
         case .reopen(let version): (reply, expiryChange) = activity.reopen(version)
-        case .confirmDepartures(let at): (reply, expiryChange) = activity.confirmDepartures(at: at)
+        case .confirmDepartures(let milliseconds): (reply, expiryChange) = activity.confirmDepartures(at: milliseconds)
         case .settle, .throttle, .retire:
             // A settlement never creates an activity.
             guard activity.expiresAtMilliseconds != nil else { return StoreReply(.settled) }
-            (reply, expiryChange) = activity.settle(operation, now: now)
+            (reply, expiryChange) = activity.settle(operation, nowMilliseconds: nowMilliseconds)
         case .takeStartToken, .holdStart, .registerDevice, .settleStart, .refundStart, .reportLifetimeEvent,
             .checkLifetime:
             preconditionFailure("an operation on a device or a lifetime")
         }
-        if expiryChange == .renewed { activity.expiresAtMilliseconds = now + StoreLimits.activityExpiryMilliseconds }
+        if expiryChange == .renewed {
+            activity.expiresAtMilliseconds = nowMilliseconds + StoreLimits.activityExpiryMilliseconds
+        }
         if activity.expiresAtMilliseconds != nil { activities[key] = activity }
         return reply
     }
@@ -101,27 +109,39 @@ public struct StoreModel: Sendable {
         _ operation: StoreCall<[UInt8]>.Operation
     ) -> StoreReply<[UInt8]> {
         var device = findUnexpired(&devices, key) ?? DeviceState()
-        let now = nowMilliseconds
+        let nowMilliseconds = self.nowMilliseconds
         let reply: StoreReply<[UInt8]>
         let expiryChange: ExpiryChange
         switch operation {
         case .takeStartToken(let type, let startBudget, let registration):
-            (reply, expiryChange) = device.takeStartToken(text(type), startBudget, registration, now: now)
+            (reply, expiryChange) = device.takeStartToken(
+                text(type),
+                startBudget,
+                registration,
+                nowMilliseconds: nowMilliseconds
+            )
         case .holdStart(let start, let command):
             (reply, expiryChange) = device.hold(start, command, startsMax: heldStartsMax)
         case .registerDevice(let type, let registration, let step, let isFromCommand):
             (reply, expiryChange) = device.register(text(type), registration, step, isFromCommand: isFromCommand)
-        case .confirmDepartures(let at): (reply, expiryChange) = device.confirmDepartures(at: at)
-        case .unregister(let at): (reply, expiryChange) = device.unregister(device.registeredAttributesTypes, at: at)
+        case .confirmDepartures(let milliseconds): (reply, expiryChange) = device.confirmDepartures(at: milliseconds)
+        case .unregister(let milliseconds):
+            (reply, expiryChange) = device.unregister(device.registeredAttributesTypes, at: milliseconds)
         case .settleStart(let start, _, let retirement): (reply, expiryChange) = device.settle(start, retirement)
         case .refundStart(let startBudget, let drawIdentifier):
-            (reply, expiryChange) = device.refundStart(startBudget, drawIdentifier: drawIdentifier, now: now)
+            (reply, expiryChange) = device.refundStart(
+                startBudget,
+                drawIdentifier: drawIdentifier,
+                nowMilliseconds: nowMilliseconds
+            )
         case .admit, .admitStart, .recordStart, .hold, .register, .retire, .settle, .throttle, .reopen,
             .reportLifetimeEvent,
             .checkLifetime:
             preconditionFailure("an operation on an activity")
         }
-        if expiryChange == .renewed { device.expiresAtMilliseconds = now + StoreLimits.deviceExpiryMilliseconds }
+        if expiryChange == .renewed {
+            device.expiresAtMilliseconds = nowMilliseconds + StoreLimits.deviceExpiryMilliseconds
+        }
         if device.expiresAtMilliseconds != nil { devices[key] = device }
         return reply
     }

@@ -33,26 +33,44 @@ public struct TimetableEntry: Sendable, Equatable {
         // Neither event changes the life, but an update after the end may be kept below. The script removes a life
         // after an `endedByAnother` only if workers have claimed it several times. In the model, no worker claims it.
         case .updatedAfterEnd, .endedByAnother: break
-        case .ended(let beganMilliseconds, let restart):
+        case .ended(let beganMilliseconds, let restartMilliseconds):
             guard let previous = life, previous.beganMilliseconds == beganMilliseconds else { return }
-            guard restart > 0, previous.start != nil else {
+            guard restartMilliseconds > 0, previous.start != nil else {
                 life = nil
                 return
             }
-            life?.become(.restarting, at: restart, due: restart)
-        case .began(let at, let lifetime):
-            if let life, life.kind == .started, at <= life.beganMilliseconds { break }
-            let continuesLife = life?.kind == .restarting && life?.beganMilliseconds == at
+            life?.become(.restarting, beganMilliseconds: restartMilliseconds, dueMilliseconds: restartMilliseconds)
+        case .began(let atMilliseconds, let lifetimeMilliseconds):
+            if let life, life.kind == .started, atMilliseconds <= life.beganMilliseconds { break }
+            let continuesLife = life?.kind == .restarting && life?.beganMilliseconds == atMilliseconds
             if !continuesLife {
-                life = TimetableEntry(beganMilliseconds: at, dueMilliseconds: at + lifetime, kind: .started)
+                life = TimetableEntry(
+                    beganMilliseconds: atMilliseconds,
+                    dueMilliseconds: atMilliseconds + lifetimeMilliseconds,
+                    kind: .started
+                )
             }
-            life?.become(.started, at: at, due: at + lifetime)
-        case .alive(let at, let lifetime):
-            if let life, life.kind != .seenAlive || at >= life.beganMilliseconds { break }
+            life?
+                .become(
+                    .started,
+                    beganMilliseconds: atMilliseconds,
+                    dueMilliseconds: atMilliseconds + lifetimeMilliseconds
+                )
+        case .alive(let atMilliseconds, let lifetimeMilliseconds):
+            if let life, life.kind != .seenAlive || atMilliseconds >= life.beganMilliseconds { break }
             if life == nil {
-                life = TimetableEntry(beganMilliseconds: at, dueMilliseconds: at + lifetime, kind: .seenAlive)
+                life = TimetableEntry(
+                    beganMilliseconds: atMilliseconds,
+                    dueMilliseconds: atMilliseconds + lifetimeMilliseconds,
+                    kind: .seenAlive
+                )
             }
-            life?.become(.seenAlive, at: at, due: at + lifetime)
+            life?
+                .become(
+                    .seenAlive,
+                    beganMilliseconds: atMilliseconds,
+                    dueMilliseconds: atMilliseconds + lifetimeMilliseconds
+                )
         }
         if let kept { life?.keep(kept) }
     }
@@ -69,8 +87,8 @@ public struct TimetableEntry: Sendable, Equatable {
         return false
     }
 
-    private mutating func become(_ kind: Kind, at: Int64, due: Int64) {
-        (self.kind, beganMilliseconds, dueMilliseconds) = (kind, at, due)
+    private mutating func become(_ kind: Kind, beganMilliseconds: Int64, dueMilliseconds: Int64) {
+        (self.kind, self.beganMilliseconds, self.dueMilliseconds) = (kind, beganMilliseconds, dueMilliseconds)
     }
 
     private mutating func keep(_ kept: KeptCommand<[UInt8]>) {

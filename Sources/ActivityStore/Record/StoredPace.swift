@@ -26,8 +26,8 @@ enum StoredBucket {
     static func pushesLeft(_ bucket: Policy.Bucket, fullAtMilliseconds: UInt64, nowMilliseconds: UInt64) -> Int {
         let pushes = clampedPushes(bucket)
         guard fullAtMilliseconds > nowMilliseconds else { return pushes }
-        let interval = UInt64(clampedIntervalMilliseconds(bucket))
-        let missingPushes = (fullAtMilliseconds - nowMilliseconds - 1) / interval + 1
+        let intervalMilliseconds = UInt64(clampedIntervalMilliseconds(bucket))
+        let missingPushes = (fullAtMilliseconds - nowMilliseconds - 1) / intervalMilliseconds + 1
         return missingPushes < UInt64(pushes) ? pushes - Int(missingPushes) : 0
     }
 }
@@ -45,16 +45,16 @@ enum StoredPace {
 
     /// Writes a pace. A number out of range is written as the nearer limit of its range.
     static func write(_ pace: Policy.Pace, to destination: UnsafeMutableRawPointer) {
-        func writeTime(_ milliseconds: Int64, minimum: Int64, at position: Int) {
-            let stored = UInt64(min(max(minimum, milliseconds), millisecondsMax))
-            LittleEndian.write(stored, bytes: timeByteCount, to: destination + position)
+        func writeTime(_ milliseconds: Int64, minimumMilliseconds: Int64, at position: Int) {
+            let clampedMilliseconds = UInt64(min(max(minimumMilliseconds, milliseconds), millisecondsMax))
+            LittleEndian.write(clampedMilliseconds, bytes: timeByteCount, to: destination + position)
         }
         let partByteCount = timeByteCount + StoredBucket.byteCount
-        writeTime(pace.spacingMilliseconds, minimum: 0, at: 0)
+        writeTime(pace.spacingMilliseconds, minimumMilliseconds: 0, at: 0)
         StoredBucket.write(pace.budget, to: destination + timeByteCount)
-        writeTime(pace.spacingMilliseconds, minimum: 0, at: partByteCount)
+        writeTime(pace.spacingMilliseconds, minimumMilliseconds: 0, at: partByteCount)
         StoredBucket.write(pace.frequentBudget, to: destination + partByteCount + timeByteCount)
-        writeTime(pace.throttledSpacingMillisecondsMax, minimum: 0, at: 2 * partByteCount)
-        writeTime(pace.throttleRecoveryMilliseconds, minimum: 1, at: 2 * partByteCount + timeByteCount)
+        writeTime(pace.throttledSpacingMillisecondsMax, minimumMilliseconds: 0, at: 2 * partByteCount)
+        writeTime(pace.throttleRecoveryMilliseconds, minimumMilliseconds: 1, at: 2 * partByteCount + timeByteCount)
     }
 }

@@ -127,15 +127,15 @@ enum StoredTime {
 
     /// Returns the time as stored. Times before 1970 and after 2286 are stored as the nearer of the two
     /// limits.
-    static func clamped(_ milliseconds: Int64) -> UInt64 {
+    static func clampedMilliseconds(_ milliseconds: Int64) -> UInt64 {
         UInt64(min(max(0, milliseconds), millisecondsMax))
     }
 
     static func write(_ milliseconds: Int64, to destination: UnsafeMutableRawPointer) {
-        Decimal.write(clamped(milliseconds), digits: digitCount, to: destination)
+        Decimal.write(clampedMilliseconds(milliseconds), digits: digitCount, to: destination)
     }
 
-    static func parse(_ text: UnsafeRawBufferPointer) -> Int64? {
+    static func parseMilliseconds(_ text: UnsafeRawBufferPointer) -> Int64? {
         guard text.count == digitCount else { return nil }
         return Decimal.parse(text).flatMap { Int64(exactly: $0) }
     }

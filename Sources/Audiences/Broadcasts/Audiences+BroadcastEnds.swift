@@ -153,8 +153,8 @@ extension Audiences {
                 channel.pointee.pausedUntilMilliseconds <= now.monotonicMilliseconds
             else { continue }
             idleCount += 1
-            let best = longestIdle.map { channels[$0].pausedUntilMilliseconds } ?? .max
-            if channel.pointee.pausedUntilMilliseconds < best { longestIdle = evictionSearchIndex }
+            let longestIdleMilliseconds = longestIdle.map { channels[$0].pausedUntilMilliseconds } ?? .max
+            if channel.pointee.pausedUntilMilliseconds < longestIdleMilliseconds { longestIdle = evictionSearchIndex }
             if idleCount == Self.evictionSampleMax { break }
         }
         guard let longestIdle else { return false }

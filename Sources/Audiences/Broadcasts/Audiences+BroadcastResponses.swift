@@ -67,7 +67,7 @@ extension Audiences {
         )
         return result.isRetryPermitted
             ? pauseMilliseconds
-            : max(pauseMilliseconds, randomness.jittered(configuration.retryBudgetPauseMilliseconds))
+            : max(pauseMilliseconds, randomness.jitteredMilliseconds(configuration.retryBudgetPauseMilliseconds))
     }
 
     /// Sends the broadcast's state again after the pause. If a newer state waits, the newer state supersedes this one

@@ -265,7 +265,7 @@ extension Audiences {
                 continue
             }
             guard permitsRetry || broadcasts[slot.waitingBroadcast].failedAttemptCount == 0 else {
-                let pauseMilliseconds = randomness.jittered(configuration.retryBudgetPauseMilliseconds)
+                let pauseMilliseconds = randomness.jitteredMilliseconds(configuration.retryBudgetPauseMilliseconds)
                 channels[channel].pausedUntilMilliseconds = now.monotonicMilliseconds + pauseMilliseconds
                 advance(channel: channel, now: now)
                 continue
@@ -299,7 +299,7 @@ extension Audiences {
             body: slot.record.body.bytes,
             priority: slot.record.instruction.grant.priority,
             // On a channel without storage, APNs refuses every expiration except 0.
-            expiration: target.storage == .none
+            expirationSeconds: target.storage == .none
                 ? 0
                 : sentExpirationSeconds(of: slot.record, from: now.wallSeconds),
             apnsIdentifier: randomness.nextUUID(),

@@ -47,13 +47,13 @@ extension Audiences {
     private func storedUntilMilliseconds(_ slot: CommandSlot, _ channels: AudienceChannels, now: Moment) -> Int64 {
         let isStored = APNsEnvironment.allCases.contains { channels[$0]?.storage == .newest }
         guard isStored else { return 0 }
-        let expiration = sentExpirationSeconds(
+        let expirationSeconds = sentExpirationSeconds(
             event: slot.event,
-            expiration: slot.expiration,
-            staleDate: slot.staleDate,
+            ownExpirationSeconds: slot.ownExpirationSeconds,
+            staleDateSeconds: slot.staleDateSeconds,
             policy: slot.policy,
             from: now.wallSeconds
         )
-        return min(expiration, now.wallSeconds + ChannelStoragePolicy.storedSecondsMax) * 1_000
+        return min(expirationSeconds, now.wallSeconds + ChannelStoragePolicy.storedSecondsMax) * 1_000
     }
 }

@@ -94,18 +94,20 @@ struct ChannelSlot: BitwiseCopyable {
     /// The channel to which the last push went; ``apnsChannel`` may have changed since. If APNs answers that the
     /// channel does not exist, it means this one. Nil before the first push.
     var lastPushedChannel: ChannelIdentifier?
-    /// The highest timestamp sent so far: a version's own, or a raised one (R11). Each later push has a higher one.
+    /// The highest timestamp sent so far: a version's own, or a raised one (R11). Each later push has a higher one. 0:
+    /// none was sent.
     var newestTimestamp: Int64 = 0
     /// The highest version so far. After an end, the highest possible version: an update whose sent timestamp is not
-    /// higher then never follows the end.
+    /// higher then never follows the end. With the timestamp `.min`: there was none.
     var newestVersion = Version(timestamp: .min, sequence: 0)
-    /// When the version with `newestTimestamp` was admitted, UNIX milliseconds. A version that was admitted later has a
-    /// higher timestamp. If not, Redis has lost the record of the audience or channel, and the core raises the timestamp.
+    /// When the version with `newestTimestamp` was admitted, UNIX milliseconds; `.min`: there is none. A version that
+    /// was admitted later has a higher timestamp. If not, Redis has lost the record of the audience or channel, and the
+    /// core raises the timestamp.
     var newestAdmittedMilliseconds: Int64 = .min
 
     /// The shortest time between two pushes. It grows and shrinks as ``ChannelPace`` says.
     var spacingMilliseconds = ChannelPace.spacingMillisecondsMin
-    /// No push is sent before this monotonic time (milliseconds).
+    /// No push is sent before this monotonic time (milliseconds); `.min`: a push may be sent at once.
     var pausedUntilMilliseconds: Int64 = .min
     /// The value of `pausedUntilMilliseconds` before the shell got the last push. It is restored if that push
     /// found no stream.
@@ -116,6 +118,7 @@ struct ChannelSlot: BitwiseCopyable {
     /// Whether the channel is in the queue of its app and environment. A channel is queued when it has something to
     /// send.
     var isQueued = false
+    /// The next channel in this queue; `.null`: this is the last one, or it is not queued.
     var nextInQueue = ChannelIndex.null
     /// When the channel's timer fires (monotonic milliseconds); `.max` if none is set.
     var timerDueMilliseconds: Int64 = .max
@@ -135,6 +138,11 @@ enum ChannelPace {
     /// partition is revoked.
     static let idleMillisecondsMax: Int64 = 300_000
 
-    static func doubledSpacingMilliseconds(_ spacing: Int64) -> Int64 { min(spacing * 2, spacingMillisecondsMax) }
-    static func halvedSpacingMilliseconds(_ spacing: Int64) -> Int64 { max(spacing / 2, spacingMillisecondsMin) }
+    static func doubledSpacingMilliseconds(_ milliseconds: Int64) -> Int64 {
+        min(milliseconds * 2, spacingMillisecondsMax)
+    }
+
+    static func halvedSpacingMilliseconds(_ milliseconds: Int64) -> Int64 {
+        max(milliseconds / 2, spacingMillisecondsMin)
+    }
 }

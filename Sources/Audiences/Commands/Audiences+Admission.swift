@@ -85,10 +85,10 @@ extension Audiences {
             mayUseReserve: slot.hasAlert || isEnd,
             rangeCount: rangeCount(of: command),
             body: slot.storedJoinerBody.bytes,
-            expiration: sentExpirationSeconds(
+            expirationSeconds: sentExpirationSeconds(
                 event: slot.event,
-                expiration: slot.expiration,
-                staleDate: slot.staleDate,
+                ownExpirationSeconds: slot.ownExpirationSeconds,
+                staleDateSeconds: slot.staleDateSeconds,
                 policy: slot.policy,
                 from: now.wallSeconds
             )
@@ -101,13 +101,19 @@ extension Audiences {
     /// 2. If the command is no end, and its stale date is later than `seconds`: the stale date, but at most
     ///    ``AgeRules/updateAgeSecondsMax`` after `seconds`.
     /// 3. The policy's default after `seconds`.
-    func sentExpirationSeconds(event: Event, expiration: Int64, staleDate: Int64, policy: UInt8, from seconds: Int64)
+    func sentExpirationSeconds(
+        event: Event,
+        ownExpirationSeconds: Int64,
+        staleDateSeconds: Int64,
+        policy: UInt8,
+        from seconds: Int64
+    )
         -> Int64
     {
         Self.sentExpirationSeconds(
             event: event,
-            expiration: expiration,
-            staleDate: staleDate,
+            ownExpirationSeconds: ownExpirationSeconds,
+            staleDateSeconds: staleDateSeconds,
             defaultSeconds: event == .end ? policies[policy].endSeconds : policies[policy].updateSeconds,
             from: seconds
         )
@@ -117,14 +123,14 @@ extension Audiences {
     ///   date decides.
     package static func sentExpirationSeconds(
         event: Event,
-        expiration: Int64,
-        staleDate: Int64,
+        ownExpirationSeconds: Int64,
+        staleDateSeconds: Int64,
         defaultSeconds: Int64,
         from seconds: Int64
     ) -> Int64 {
-        if expiration >= 0 { return expiration }
-        guard event != .end, staleDate > seconds else { return seconds + defaultSeconds }
-        return min(staleDate, seconds + AgeRules.updateAgeSecondsMax)
+        if ownExpirationSeconds >= 0 { return ownExpirationSeconds }
+        guard event != .end, staleDateSeconds > seconds else { return seconds + defaultSeconds }
+        return min(staleDateSeconds, seconds + AgeRules.updateAgeSecondsMax)
     }
 
     mutating func admissionReplied(_ command: CommandIndex, _ reply: Reply, now: Moment) {
@@ -193,7 +199,7 @@ extension Audiences {
         record.sequence = slot.version.sequence
         record.priority = slot.priority
         if !slot.policyName.isNone { record.policy = slot.policyName.bytes }
-        record.expiration = slot.expiration
+        record.expirationSeconds = slot.ownExpirationSeconds
         record.alertVersion = slot.alertVersion
         writer.reset()
         record.write(to: &writer)

@@ -24,8 +24,8 @@ extension Audiences {
                 version: incoming.version,
                 priority: incoming.priority,
                 policy: incoming.policy,
-                expiration: incoming.expiration,
-                staleDate: incoming.staleDate,
+                ownExpirationSeconds: incoming.ownExpirationSeconds,
+                staleDateSeconds: incoming.staleDateSeconds,
                 policyName: HeapBytes(copying: incoming.policyName),
                 activityTemplate: HeapBytes(copying: incoming.activityTemplate),
                 identifier: HeapBytes(copying: incoming.identifier),
@@ -168,11 +168,11 @@ extension Audiences {
 
     private func isCommandExpired(_ command: CommandIndex, now: Moment) -> Bool {
         let slot = commands.address(of: command)
-        return AgeRules.isExpired(slot.pointee.expiration, now: now.wallSeconds)
+        return AgeRules.isExpired(slot.pointee.ownExpirationSeconds, nowSeconds: now.wallSeconds)
             || AgeRules.isStateTooOld(
                 timestamp: slot.pointee.version.timestamp,
                 isEnd: slot.pointee.event == .end,
-                now: now.wallSeconds
+                nowSeconds: now.wallSeconds
             )
     }
 
@@ -180,7 +180,12 @@ extension Audiences {
         guard commands[command].hasAlert, commands[command].event != .start else { return }
         let version = commands[command].alertVersion ?? commands[command].version
         let alertSeconds = policies[commands[command].policy].alertSeconds
-        guard AgeRules.isAlertTooOld(timestamp: version.timestamp, alertSeconds: alertSeconds, now: now.wallSeconds)
+        guard
+            AgeRules.isAlertTooOld(
+                timestamp: version.timestamp,
+                alertSeconds: alertSeconds,
+                nowSeconds: now.wallSeconds
+            )
         else {
             return
         }

@@ -26,6 +26,7 @@ struct CommandSlot: BitwiseCopyable {
     var record: RecordIndex
     var audience: AudienceIndex
     var stage = Stage.waiting
+    /// The next waiting command of the audience; `.null`: this is the last one.
     var nextCommand = CommandIndex.null
     /// The older command whose alert this one carries, and which ends together with this one; `.null`: none.
     var rider = CommandIndex.null
@@ -34,8 +35,10 @@ struct CommandSlot: BitwiseCopyable {
     var version: Version
     var priority: UInt8
     var policy: UInt8
-    var expiration: Int64
-    var staleDate: Int64
+    /// The command's own expiration, UNIX seconds; -1: it has none.
+    var ownExpirationSeconds: Int64
+    /// `aps.stale-date`, UNIX seconds; -1: there is none.
+    var staleDateSeconds: Int64
     /// The version of the older command whose alert the body carries: the age of the alert counts from its timestamp.
     /// Nil if the alert is the command's own, or if there is none.
     var alertVersion: Version?
@@ -54,6 +57,7 @@ struct CommandSlot: BitwiseCopyable {
     var fanoutValue = HeapBytes.none
     var partition: Int32
     var offset: Int64
+    // The times of the record, UNIX milliseconds. -1: Kafka has no time for the record, or the store has not answered.
     var recordTimestampMilliseconds: Int64
     var receivedAtMilliseconds: Int64
     var admittedAtMilliseconds: Int64 = -1
@@ -63,7 +67,7 @@ struct CommandSlot: BitwiseCopyable {
     /// The environments whose channel the command waits for, as a set of bits: bit `APNsEnvironment.rawValue` stands
     /// for an environment. (A Swift `Set` is not `BitwiseCopyable`.)
     var awaitedEnvironmentBits: UInt8 = 0
-    /// Until when the command waits for a channel. Monotonic milliseconds.
+    /// Until when the command waits for a channel (monotonic milliseconds); `.max`: it has not waited.
     var channelWaitEndMilliseconds: Int64 = .max
     var hasAwaitedChannel = false
     var channelAbsence: ChannelAbsence?
@@ -104,7 +108,8 @@ struct AudienceSlot: BitwiseCopyable {
     /// The ends of the list of waiting commands, which has the order of their admission; `.null`: the list is empty.
     var firstWaitingCommand = CommandIndex.null
     var lastWaitingCommand = CommandIndex.null
-    /// When the store permits the audience's next command, if it answered `wait`. Monotonic milliseconds.
+    /// When the store permits the audience's next command, if it answered `wait` (monotonic milliseconds). `.min`: it
+    /// has not answered `wait`.
     var pausedUntilMilliseconds: Int64 = .min
     /// Whether the audience begins its next command when the batch of ``Audiences/receiveCommand(_:)`` calls ends. Then
     /// the audience is in ``Audiences/audiencesAwaitingBatchEnd``, and must not be added again.

@@ -14,7 +14,7 @@ public struct AudiencePush {
     /// The priority for APNs: 5 or 10.
     public var priority: UInt8
     /// Until when APNs keeps the push, UNIX seconds. 0: APNs does not keep it.
-    public var expiration: Int64
+    public var expirationSeconds: Int64
     public var apnsIdentifier: (UInt64, UInt64)
     /// Whether an earlier attempt for the member or the broadcast failed. The push then draws on the pool's budget for
     /// retries. (R21)

@@ -23,9 +23,9 @@ public struct IncomingCommand {
     public var policy: UInt8
     public var policyName: UnsafeRawBufferPointer
     /// The command's own expiration, UNIX seconds; -1 for none.
-    public var expiration: Int64
+    public var ownExpirationSeconds: Int64
     /// The `stale-date`, UNIX seconds; -1 for none.
-    public var staleDate: Int64
+    public var staleDateSeconds: Int64
     /// The command's id, which its results name.
     public var identifier: UnsafeRawBufferPointer
     public var body: UnsafeRawBufferPointer
@@ -55,8 +55,8 @@ public struct IncomingCommand {
         priority: UInt8,
         policy: UInt8,
         policyName: UnsafeRawBufferPointer,
-        expiration: Int64,
-        staleDate: Int64,
+        ownExpirationSeconds: Int64,
+        staleDateSeconds: Int64,
         identifier: UnsafeRawBufferPointer,
         body: UnsafeRawBufferPointer,
         layout: Body.Layout,
@@ -78,8 +78,8 @@ public struct IncomingCommand {
         self.priority = priority
         self.policy = policy
         self.policyName = policyName
-        self.expiration = expiration
-        self.staleDate = staleDate
+        self.ownExpirationSeconds = ownExpirationSeconds
+        self.staleDateSeconds = staleDateSeconds
         self.identifier = identifier
         self.body = body
         self.layout = layout

@@ -109,7 +109,7 @@ extension Audiences {
             NewestStateSlot(
                 audience: audience,
                 timestamp: reply.timestamp,
-                expiration: reply.expiration,
+                expirationSeconds: reply.expirationSeconds,
                 isEnd: reply.isEnd,
                 body: body
             )
@@ -181,10 +181,15 @@ extension Audiences {
             membershipChanges[change].nextInQueue = .null
             if slot.stateMilliseconds < now.monotonicMilliseconds - Self.stateAgeMillisecondsMax {
                 requestNewestStates(change)
-            } else if AgeRules.isExpired(newestStates[slot.newestState].expiration, now: now.wallSeconds) {
+            } else if AgeRules.isExpired(newestStates[slot.newestState].expirationSeconds, nowSeconds: now.wallSeconds)
+            {
                 endMembershipChange(change)
             } else if slot.failedAttemptCount > 0, !permitsRetry {
-                backOff(change, for: randomness.jittered(configuration.retryBudgetPauseMilliseconds), now: now)
+                backOff(
+                    change,
+                    for: randomness.jitteredMilliseconds(configuration.retryBudgetPauseMilliseconds),
+                    now: now
+                )
             } else {
                 return offerJoinerPush(change)
             }
@@ -202,7 +207,7 @@ extension Audiences {
             address: slot.token,
             body: state.body.bytes,
             priority: state.isEnd ? 10 : 5,
-            expiration: state.expiration,
+            expirationSeconds: state.expirationSeconds,
             apnsIdentifier: randomness.nextUUID(),
             isRetry: slot.failedAttemptCount > 0
         )
@@ -241,7 +246,10 @@ extension Audiences {
         membershipChanges[change].failedAttemptCount = failedAttemptCount
         var pauseMilliseconds = retryPauseMilliseconds(failedAttemptCount: failedAttemptCount)
         if !isPermitted {
-            pauseMilliseconds = max(pauseMilliseconds, randomness.jittered(configuration.retryBudgetPauseMilliseconds))
+            pauseMilliseconds = max(
+                pauseMilliseconds,
+                randomness.jitteredMilliseconds(configuration.retryBudgetPauseMilliseconds)
+            )
         }
         backOff(change, for: pauseMilliseconds, now: now)
     }

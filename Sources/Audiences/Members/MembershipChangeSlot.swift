@@ -32,6 +32,7 @@ struct MembershipChangeSlot: BitwiseCopyable {
     let allowsFrequentUpdates: Bool
     let supportsChannels: Bool
     let registeredAtMilliseconds: Int64
+    /// When the member left audiences, UNIX milliseconds. It has a meaning only if the member left some.
     let leftAtMilliseconds: Int64
     let shownVersion: Version?
     private let wasMemberOfAllAudiences: Bool
@@ -50,12 +51,12 @@ struct MembershipChangeSlot: BitwiseCopyable {
     /// The number of joined audiences for which the store has replied to the request for the newest state, or has
     /// refused it.
     var repliedAudienceCount = 0
-    /// The next member in the same queue. The members of a queue wait for the same reply of the store, or for a push in
-    /// the same pool.
+    /// The next member in the same queue; `.null`: this is the last one. The members of a queue wait for the same reply
+    /// of the store, or for a push in the same pool.
     var nextInQueue = MembershipChangeIndex.null
     /// The slot in `newestStates` of the state that the member will be shown; `.null`: none is chosen.
     var newestState = NewestStateIndex.null
-    /// When the store last replied with a state for the member. Monotonic milliseconds.
+    /// When the store last replied with a state for the member (monotonic milliseconds); `.min`: not yet.
     var stateMilliseconds: Int64 = .min
     var failedAttemptCount: UInt8 = 0
     /// Whether the member was returned to the core for single activities.
@@ -63,6 +64,7 @@ struct MembershipChangeSlot: BitwiseCopyable {
     var hasLaterChange = false
     /// When every audience had been notified (monotonic milliseconds); `.max`: not yet.
     var notifiedMilliseconds: Int64 = .max
+    /// When the change's next step is due (monotonic milliseconds); `.max`: no step waits for a time.
     var dueMilliseconds: Int64 = .max
     /// When the timer for this slot fires (monotonic milliseconds); `.max` if none is set.
     var timerDueMilliseconds: Int64 = .max
@@ -180,7 +182,7 @@ struct NewestStateSlot: BitwiseCopyable {
     let audience: AudienceDigest
     let timestamp: Int64
     /// Until when APNs keeps the push, UNIX seconds.
-    let expiration: Int64
+    let expirationSeconds: Int64
     let isEnd: Bool
     /// The body of the push, without an alert.
     let body: HeapBytes

@@ -9,6 +9,7 @@ typealias RefusedMemberIndex = SlabIndex<RefusedMemberSlot>
 struct RefusedMemberSlot: BitwiseCopyable {
     static let reasonBytesMax = 64
 
+    // The push's tag, round and version. A member that has just joined has none: the tag is 0, the indices are `.null`.
     var tag: UInt64
     var round: RoundIndex
     var version: VersionIndex
@@ -21,9 +22,11 @@ struct RefusedMemberSlot: BitwiseCopyable {
     /// The requests to APNs, including the refused one. A push whose partition moved to another worker counts
     /// only the new owner's requests.
     var attempts: UInt16
+    /// From when on the token is dead, UNIX milliseconds: as APNs says, or the time of its answer.
     var invalidAtMilliseconds: Int64
     /// Whether APNs named the time since when the token is invalid.
     var hasInvalidationTime: Bool
+    /// When the push was sent, UNIX milliseconds; -1 if it was not sent completely.
     var sentAtMilliseconds: Int64
     var answeredAtMilliseconds: Int64
     /// When the member's token was registered. UNIX milliseconds.

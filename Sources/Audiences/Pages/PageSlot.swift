@@ -20,7 +20,7 @@ struct PageSlot: BitwiseCopyable {
 
     var round: RoundIndex
     let appIndex: UInt16
-    /// The next page of the round.
+    /// The next page of the round; `.null`: this is the last one.
     var nextPage = PageIndex.null
     var phase: Phase
     /// Whether the page is read because the last owner had parked members at its first position. The round
@@ -44,7 +44,7 @@ struct PageSlot: BitwiseCopyable {
     /// The bytes that the page occupies, or is expected to occupy until it has been read.
     var occupiedBytes: Int
 
-    /// When the page was read. Monotonic milliseconds.
+    /// When the page was read (monotonic milliseconds); `.max`: not yet.
     var readMilliseconds: Int64 = .max
 
     /// The page's bytes, then for all its members: their references, the versions that they were sent, and

@@ -186,7 +186,7 @@ extension Audiences {
     /// Returns a random time between a half and the whole of a pause that doubles with each attempt, up to
     /// ``AudiencesConfiguration/retryMillisecondsMax``.
     mutating func retryPauseMilliseconds(failedAttemptCount: UInt8) -> Int64 {
-        let doubled = configuration.retryBaseMilliseconds << min(Int64(failedAttemptCount), 24)
-        return randomness.jittered(min(configuration.retryMillisecondsMax, doubled))
+        let doubledMilliseconds = configuration.retryBaseMilliseconds << min(Int64(failedAttemptCount), 24)
+        return randomness.jitteredMilliseconds(min(configuration.retryMillisecondsMax, doubledMilliseconds))
     }
 }

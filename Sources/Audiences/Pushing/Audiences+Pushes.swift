@@ -263,7 +263,7 @@ extension Audiences {
             address: UnsafeRawBufferPointer(rebasing: addressBuffer[..<digitCount]),
             body: body,
             priority: allowsFrequentUpdates ? grant.frequentUpdatesPriority : grant.priority,
-            expiration: sentExpirationSeconds(of: slot.pointee.record, from: now.wallSeconds),
+            expirationSeconds: sentExpirationSeconds(of: slot.pointee.record, from: now.wallSeconds),
             apnsIdentifier: randomness.nextUUID(),
             isRetry: isRetry
         )

@@ -136,10 +136,16 @@ extension Audiences {
             pauseMilliseconds = 0
         }
         if wasThrottled {
-            pauseMilliseconds = max(pauseMilliseconds, randomness.jittered(configuration.retryBudgetPauseMilliseconds))
+            pauseMilliseconds = max(
+                pauseMilliseconds,
+                randomness.jitteredMilliseconds(configuration.retryBudgetPauseMilliseconds)
+            )
         }
         if !result.isRetryPermitted {
-            pauseMilliseconds = max(pauseMilliseconds, randomness.jittered(configuration.retryBudgetPauseMilliseconds))
+            pauseMilliseconds = max(
+                pauseMilliseconds,
+                randomness.jitteredMilliseconds(configuration.retryBudgetPauseMilliseconds)
+            )
         }
         if tag.isParked {
             parkedMembers[tag.parkedMember].failedAttemptCount = failedAttemptCount

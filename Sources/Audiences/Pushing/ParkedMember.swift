@@ -11,6 +11,7 @@ typealias ParkedMemberIndex = SlabIndex<ParkedMember>
 /// The slot has a copy of the member's entry, because the member's page may be freed before the next attempt.
 struct ParkedMember: BitwiseCopyable {
     var round: RoundIndex
+    // The neighbours in the round's list of parked members; `.null`: there is none.
     var nextParkedMember: ParkedMemberIndex
     var previousParkedMember = ParkedMemberIndex.null
     var position: UInt64

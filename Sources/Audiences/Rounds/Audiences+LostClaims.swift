@@ -48,7 +48,7 @@ extension Audiences {
         }
         let doublings = min(rounds[round].lossCount, Self.pauseDoublingsMax)
         rounds[round].lossCount = doublings + 1
-        let pauseMilliseconds = randomness.jittered(Self.claimPauseMilliseconds << Int64(doublings))
+        let pauseMilliseconds = randomness.jitteredMilliseconds(Self.claimPauseMilliseconds << Int64(doublings))
         rounds[round].nextClaimMilliseconds = now.monotonicMilliseconds + pauseMilliseconds
         if areMembersLost {
             rounds[round].membersLostSinceMilliseconds = now.monotonicMilliseconds

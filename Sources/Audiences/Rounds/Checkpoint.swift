@@ -120,9 +120,9 @@ struct Checkpoint: Equatable {
             return Version(timestamp: Int64(timestamp), sequence: sequence)
         }
 
-        mutating func readTime() -> Int64? {
-            guard let time = readNumber(), time < 1 << 62 else { return nil }
-            return Int64(time) - 1
+        mutating func readMilliseconds() -> Int64? {
+            guard let number = readNumber(), number < 1 << 62 else { return nil }
+            return Int64(number) - 1
         }
 
         mutating func readEntry(watermark: UInt64) -> Entry? {
@@ -142,8 +142,13 @@ struct Checkpoint: Equatable {
                 guard let count = readNumber() else { return nil }
                 entry.counts.counts[position] = UInt32(clamping: count)
             }
-            guard let first = readTime(), let last = readTime() else { return nil }
-            entry.times = ResponseTimes(firstResponseMilliseconds: first, lastResponseMilliseconds: last)
+            guard let firstMilliseconds = readMilliseconds(), let lastMilliseconds = readMilliseconds() else {
+                return nil
+            }
+            entry.times = ResponseTimes(
+                firstResponseMilliseconds: firstMilliseconds,
+                lastResponseMilliseconds: lastMilliseconds
+            )
             return entry
         }
     }

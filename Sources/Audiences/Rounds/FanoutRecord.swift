@@ -13,8 +13,10 @@ struct FanoutRecord: BitwiseCopyable {
     var version: Version
     var event: Event
     var policy: UInt8
-    var expiration: Int64
-    var staleDate: Int64
+    /// The command's own expiration, UNIX seconds; -1: it has none.
+    var ownExpirationSeconds: Int64
+    /// `aps.stale-date`, UNIX seconds; -1: there is none.
+    var staleDateSeconds: Int64
     /// The version of the command that brought the alert: this record's version, or that of an older command
     /// whose alert the record carries.
     var alertVersion: Version
@@ -32,7 +34,11 @@ struct FanoutRecord: BitwiseCopyable {
     var occupiedBytes: Int { body.count + identifier.count + trace.count + droppedFields.count }
 
     func isAlertTooOld(now: Moment) -> Bool {
-        AgeRules.isAlertTooOld(timestamp: alertVersion.timestamp, alertSeconds: alertSeconds, now: now.wallSeconds)
+        AgeRules.isAlertTooOld(
+            timestamp: alertVersion.timestamp,
+            alertSeconds: alertSeconds,
+            nowSeconds: now.wallSeconds
+        )
     }
 
     func freeBytes() {
@@ -47,8 +53,8 @@ extension Audiences {
     func sentExpirationSeconds(of record: FanoutRecord, from seconds: Int64) -> Int64 {
         sentExpirationSeconds(
             event: record.event,
-            expiration: record.expiration,
-            staleDate: record.staleDate,
+            ownExpirationSeconds: record.ownExpirationSeconds,
+            staleDateSeconds: record.staleDateSeconds,
             policy: record.policy,
             from: seconds
         )

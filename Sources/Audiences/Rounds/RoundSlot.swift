@@ -69,16 +69,17 @@ struct RoundSlot: BitwiseCopyable {
     /// version that begins in the middle of a lap ends in the middle of the next one. (R28)
     var positionsPerLap: UInt64
 
-    /// The first of the round's versions, oldest first. Records that are only received follow in the order of arrival.
+    // The ends of the list of the round's versions, oldest first; `.null`: the list is empty. Records that are only
+    // received follow in the order of arrival.
     var oldestVersion = VersionIndex.null
     var newestVersion = VersionIndex.null
     /// The number of versions whose record came after the record of a newer version, and that are not freed yet. The
     /// round is kept for them, although they are not in its list of versions.
     var lateVersionCount: UInt16 = 0
-    /// The newest version that was settled in this round, here or by an earlier owner.
+    /// The newest version that was settled in this round, here or by an earlier owner; with the timestamp 0: none.
     var newestSettledVersion = Version(timestamp: 0, sequence: 0)
-    /// The newest version that the store has admitted, and since when its record is missing (`.max`: it is
-    /// not missing).
+    /// The newest version that the store has admitted (with the timestamp 0: none is known), and since when its record
+    /// is missing (`.max`: it is not missing).
     var newestAdmittedVersion = Version(timestamp: 0, sequence: 0)
     var newerVersionMissingSinceMilliseconds: Int64 = .max
 
@@ -101,10 +102,10 @@ struct RoundSlot: BitwiseCopyable {
     /// the wait (UNIX milliseconds). Has a meaning only while a member waits. A metric shows it (``RoundGauges``).
     var unreachedMembersSinceMilliseconds: Int64 = 0
 
-    // Pages, in the order of their positions.
+    // The ends of the list of pages, which has the order of their positions; `.null`: the list is empty.
     var firstPage = PageIndex.null
     var lastPage = PageIndex.null
-    /// The page whose members have their turn now.
+    /// The page whose members have their turn now; `.null`: none.
     var sendPage = PageIndex.null
     var pageCount: UInt16 = 0
     /// The bytes of the largest page that the round has read; nil: it has read none yet.
@@ -123,17 +124,18 @@ struct RoundSlot: BitwiseCopyable {
     /// The number of refused members whose results are being recorded, plus the number of parked members that
     /// are being read again.
     var membersAwaitingStoreCount: UInt32 = 0
+    /// The first in the list of parked members; `.null`: none is parked.
     var firstParkedMember = ParkedMemberIndex.null
     var parkedMemberCount: UInt32 = 0
     /// The lowest position of a parked member; `.max`: none is parked. The round stops one lap above it, because the
     /// member there may be the parked one, and a member must not get two pushes at once. (R28)
     var lowestParkedPosition: UInt64 = .max
-    /// By environment: the earliest time at which a parked member is due (monotonic milliseconds). Until then the list
-    /// of parked members is not searched.
+    /// By environment: the earliest time at which a parked member is due (monotonic milliseconds); `.max`: none waits
+    /// for a time. Until then the list of parked members is not searched.
     var parkedDueMilliseconds: InlineArray<2, Int64> = .init(repeating: .max)
 
     // The round's places in two queues of its app: of rounds that may have something to send, and of rounds that need
-    // a page.
+    // a page. The next round is `.null` if this one is the last, or is not in the queue.
     var isQueued = false
     var nextInQueue = RoundIndex.null
     /// Whether the round is put at the front of its app's queue, because its pages were too old when it was the first
@@ -158,6 +160,8 @@ struct RoundSlot: BitwiseCopyable {
     /// the round continues from the last recorded one.
     var sentCheckpointText = HeapBytes.none
     var recordedCheckpointText = HeapBytes.none
+    /// When the round last asked the store to record a checkpoint, or its claim was answered (monotonic milliseconds);
+    /// `.min`: its claim is not answered.
     var checkpointRequestedMilliseconds: Int64 = .min
     /// Whether a claim or a checkpoint of the round has no reply yet. Until the reply the round sends no other
     /// checkpoint, and is not freed.
@@ -200,7 +204,7 @@ struct RoundSlot: BitwiseCopyable {
 /// The contents of the last owner's checkpoint, until the round has used them.
 struct RestoredCheckpoint: BitwiseCopyable {
     var text: HeapBytes
-    /// The newest version that the last owner had under way.
+    /// The newest version that the last owner had under way; with the timestamp 0: none.
     var newestVersion = Version(timestamp: 0, sequence: 0)
     /// The positions of the last owner's parked members, ascending. The members at the first `rereadPositionCount` of
     /// them have been read again.

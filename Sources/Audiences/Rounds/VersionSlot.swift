@@ -23,7 +23,7 @@ struct VersionSlot: BitwiseCopyable {
     }
 
     var round: RoundIndex
-    /// The next version in the round's list; see ``RoundSlot/oldestVersion``.
+    /// The next version in the round's list (``RoundSlot/oldestVersion``); `.null`: this is the last one.
     var nextVersion = VersionIndex.null
     var stage = Stage.received
     /// Whether the version's record came after the record of a newer version, and the last owner did not have
@@ -45,7 +45,7 @@ struct VersionSlot: BitwiseCopyable {
     /// The bytes of the carried alert in `alternateBody`.
     var carriedAlertRange = ByteRange.absent
     /// Only members at the positions from `alertFirstPosition` to below `alertEndPosition` get the carried alert. The
-    /// version that brought the alert had to pass these positions.
+    /// version that brought the alert had to pass these positions. If no alert is carried, both are 0.
     var alertFirstPosition: UInt64 = 0
     var alertEndPosition: UInt64 = 0
 

@@ -94,7 +94,7 @@ extension Audiences {
             command.sequence = slot.record.version.sequence
             command.priority = slot.priority
             if !slot.policyName.isNone { command.policy = slot.policyName.bytes }
-            command.expiration = slot.record.expiration
+            command.expirationSeconds = slot.record.ownExpirationSeconds
             if let address = Self.address(of: member, slot) {
                 command.aps = slot.dictionaryWithoutAddress.bytes
                 command.address = address

@@ -15,7 +15,7 @@ package struct RecordRateLimit {
     /// - Parameters:
     ///   - sentCount: the number of records that have been written.
     ///   - elapsedSeconds: the time since the sender began.
-    package func secondsUntilNext(sentCount: Int, elapsedSeconds: Double) -> Double {
+    package func waitSeconds(sentCount: Int, elapsedSeconds: Double) -> Double {
         guard let recordsPerSecond else { return 0 }
         return max(0, Double(sentCount) / recordsPerSecond - elapsedSeconds)
     }

@@ -125,7 +125,7 @@ package struct RecordSender {
     /// - Returns: false if `isCancelled` returned true first.
     package mutating func waitForRateLimit(until isCancelled: () -> Bool) -> Bool {
         while !isCancelled() {
-            let seconds = rateLimit.secondsUntilNext(sentCount: tally.sentCount, elapsedSeconds: elapsedSeconds)
+            let seconds = rateLimit.waitSeconds(sentCount: tally.sentCount, elapsedSeconds: elapsedSeconds)
             takeDeliveryReports()
             if seconds == 0 { return true }
             rateLimit.sleep(seconds: seconds)

@@ -265,9 +265,9 @@ final class BacklogRun {
         _ what: String,
         until isDone: () throws(LabError) -> Bool
     ) throws(LabError) {
-        let deadline = Clock.monotonicMilliseconds + milliseconds
+        let deadlineMilliseconds = Clock.monotonicMilliseconds + milliseconds
         while try !isDone() {
-            guard Clock.monotonicMilliseconds < deadline else {
+            guard Clock.monotonicMilliseconds < deadlineMilliseconds else {
                 throw LabError(
                     "waited \(milliseconds / 1_000) s for \(what), which did not come; the worker's log ends with",
                     logTail: TextFile.lastLines(of: deployment.path("worker.log"), ChildProcess.logTailLines)

@@ -33,8 +33,8 @@ extension Demo {
     /// Returns the figures of the channels.
     func awaitChannelDeletions(_ phones: SimulatedPhones) throws(LabError) -> DemoFigures.Channels {
         progressDisplay.printLine("The matches are over. Within a minute the worker deletes their channels.")
-        let deadline = Clock.monotonicMilliseconds + Self.channelDeletionMillisecondsMax
-        while try phones.readChannelCounts().left > 0, Clock.monotonicMilliseconds < deadline {
+        let deadlineMilliseconds = Clock.monotonicMilliseconds + Self.channelDeletionMillisecondsMax
+        while try phones.readChannelCounts().left > 0, Clock.monotonicMilliseconds < deadlineMilliseconds {
             try checkInterruptionAndProcesses()
             Self.pause(milliseconds: Self.checkIntervalMilliseconds)
         }

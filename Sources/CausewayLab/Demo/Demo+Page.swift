@@ -20,11 +20,13 @@ extension Demo {
     /// Reports the demo's progress to the page: at most every 250 ms, and when the phase changes.
     func reportProgress(_ phase: LivePageFigures.Phase, _ reader: ResultsReader, elapsedMilliseconds: Int64? = nil) {
         guard let pageState else { return }
-        let now = Clock.monotonicMilliseconds
-        guard now >= pageProgress.nextReportMilliseconds || phase != pageProgress.figures.phase else { return }
-        pageProgress.nextReportMilliseconds = now + Self.reportIntervalMilliseconds
-        pageProgress.measureFreshness(reader.tally, nowMilliseconds: now)
-        pageProgress.lateCommands.addSample(commands: feed.commands, nowMilliseconds: now)
+        let nowMilliseconds = Clock.monotonicMilliseconds
+        guard nowMilliseconds >= pageProgress.nextReportMilliseconds || phase != pageProgress.figures.phase else {
+            return
+        }
+        pageProgress.nextReportMilliseconds = nowMilliseconds + Self.reportIntervalMilliseconds
+        pageProgress.measureFreshness(reader.tally, nowMilliseconds: nowMilliseconds)
+        pageProgress.lateCommands.addSample(commands: feed.commands, nowMilliseconds: nowMilliseconds)
         var figures = pageProgress.figures
         figures.phase = phase
         figures.elapsedMilliseconds = elapsedMilliseconds ?? figures.elapsedMilliseconds
@@ -32,7 +34,10 @@ extension Demo {
         figures.commands = feed.commands
         figures.commandsInAll = feed.commandsInAll
         figures.results = reader.tally.commands
-        figures.late = pageProgress.lateCommands.lateCount(results: reader.tally.commands, nowMilliseconds: now)
+        figures.late = pageProgress.lateCommands.lateCount(
+            results: reader.tally.commands,
+            nowMilliseconds: nowMilliseconds
+        )
         figures.lateAfterSeconds = Int(LateCommandCounter.lateAfterMilliseconds / 1_000)
         figures.budgetPushes = options.policy.frequentBudget.pushes
         figures.budgetRefillPerHour = options.policy.frequentBudget.refillPerHour

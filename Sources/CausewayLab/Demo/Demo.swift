@@ -106,11 +106,11 @@ final class Demo {
         guard let evidence else { return }
         try feed.flushJournal()
         var lines = LineCounter(path: evidence.resultsFile)
-        let deadline = Clock.monotonicMilliseconds + Self.finalStateMillisecondsMax
+        let deadlineMilliseconds = Clock.monotonicMilliseconds + Self.finalStateMillisecondsMax
         while true {
             let hasMore = try reader.drain(limit: Self.resultsPerDrainMax)
             if !hasMore, try lines.countLines() >= reader.resultRecords { return }
-            guard Clock.monotonicMilliseconds < deadline else {
+            guard Clock.monotonicMilliseconds < deadlineMilliseconds else {
                 throw LabError("the last of \(reader.resultRecords) results did not reach \(evidence.resultsFile)")
             }
             try checkInterruptionAndProcesses()
@@ -162,8 +162,7 @@ final class Demo {
         try phones.createPhones(for: feed)
         var registrations = RegistrationRelay(phones: phones)
         let appStartedPhones = feed.matches.count * feed.appStartedFollowers
-        // Wait for a push-to-start token of every phone, and for an update token of every activity that an
-        // app has started.
+        // Wait for a push-to-start token of every phone, and an update token of every activity that an app started.
         try relayRegistrations(feed.phones + appStartedPhones, &registrations, reader, commandProducer)
         if feed.addressees == .audiences {
             // A start to an audience reaches only the devices that have joined the audience before.
@@ -205,13 +204,13 @@ final class Demo {
         _ commandProducer: CommandProducer,
         _ isDone: () throws(LabError) -> Bool
     ) throws(LabError) {
-        let deadline = Clock.monotonicMilliseconds + Self.stallMillisecondsMax
+        let deadlineMilliseconds = Clock.monotonicMilliseconds + Self.stallMillisecondsMax
         while try !isDone() {
             try checkInterruptionAndProcesses()
             reportProgress(.beginning, reader)
             commandProducer.takeDeliveryReports()
             if try !reader.drain(limit: Self.resultsPerDrainMax) { Self.pause() }
-            guard Clock.monotonicMilliseconds < deadline else {
+            guard Clock.monotonicMilliseconds < deadlineMilliseconds else {
                 throw stallError("Waited \(Self.stallMillisecondsMax / 1_000) s until \(what)", reader, commandProducer)
             }
         }
@@ -226,16 +225,17 @@ final class Demo {
         var lastProgress = (commands: 0, milliseconds: beganMilliseconds)
         reader.isFreshnessCounted = true
         while !feed.isFinished || reader.tally.commands < feed.commands {
-            let now = Clock.monotonicMilliseconds
+            let nowMilliseconds = Clock.monotonicMilliseconds
+            let elapsedMilliseconds = nowMilliseconds - beganMilliseconds
             try checkInterruptionAndProcesses()
             try carryOutPageActions()
-            reportProgress(feed.isFinished ? .settling : .playing, reader, elapsedMilliseconds: now - beganMilliseconds)
-            while let next = disturbances.first, now - beganMilliseconds >= next.afterMilliseconds {
+            reportProgress(feed.isFinished ? .settling : .playing, reader, elapsedMilliseconds: elapsedMilliseconds)
+            while let next = disturbances.first, elapsedMilliseconds >= next.afterMilliseconds {
                 disturbances.removeFirst()
                 try causeDisturbance(next.kind)
             }
             let hasRoom = try feed.advance(
-                to: now - beganMilliseconds,
+                to: elapsedMilliseconds,
                 limit: Self.commandsPerPassMax,
                 topic: commandProducer.commandsTopic,
                 producer: commandProducer.producer
@@ -243,19 +243,19 @@ final class Demo {
             commandProducer.takeDeliveryReports()
             let hasMore = try reader.drain(limit: Self.resultsPerDrainMax)
             if reader.tally.commands > lastProgress.commands || !feed.isFinished {
-                lastProgress = (reader.tally.commands, now)
+                lastProgress = (reader.tally.commands, nowMilliseconds)
             }
-            guard now - lastProgress.milliseconds < Self.stallMillisecondsMax else {
+            guard nowMilliseconds - lastProgress.milliseconds < Self.stallMillisecondsMax else {
                 throw stallError(
                     "Nothing has happened for \(Self.stallMillisecondsMax / 1_000) s",
                     reader,
                     commandProducer
                 )
             }
-            if progressDisplay.isDue(nowMilliseconds: now) {
-                rates.update(commands: feed.commands, pushes: reader.tally.pushes, milliseconds: now)
-                let progress = makeProgress(reader, rates, elapsed: now - beganMilliseconds)
-                progressDisplay.show(progress, nowMilliseconds: now)
+            if progressDisplay.isDue(nowMilliseconds: nowMilliseconds) {
+                rates.update(commands: feed.commands, pushes: reader.tally.pushes, milliseconds: nowMilliseconds)
+                let progress = makeProgress(reader, rates, elapsedMilliseconds: elapsedMilliseconds)
+                progressDisplay.show(progress, nowMilliseconds: nowMilliseconds)
             }
             if hasRoom, hasMore { continue }
             Self.pause()
@@ -282,9 +282,9 @@ final class Demo {
         }
     }
 
-    private func makeProgress(_ reader: ResultsReader, _ rates: RateMeter, elapsed: Int64) -> DemoProgress {
+    private func makeProgress(_ reader: ResultsReader, _ rates: RateMeter, elapsedMilliseconds: Int64) -> DemoProgress {
         DemoProgress(
-            elapsedMilliseconds: elapsed,
+            elapsedMilliseconds: elapsedMilliseconds,
             durationMilliseconds: Int64(options.seconds) * 1_000,
             commands: feed.commandsInAll,
             results: reader.tally.commands,
@@ -374,10 +374,10 @@ final class Demo {
         _ phones: SimulatedPhones,
         _ reader: ResultsReader
     ) throws(LabError) -> SimulatedPhones.Comparison {
-        let deadline = Clock.monotonicMilliseconds + Self.finalStateMillisecondsMax
+        let endMilliseconds = Clock.monotonicMilliseconds + Self.finalStateMillisecondsMax
         while true {
             let comparison = try phones.compare(with: feed)
-            if comparison.wrongPhones.isEmpty || Clock.monotonicMilliseconds >= deadline { return comparison }
+            if comparison.wrongPhones.isEmpty || Clock.monotonicMilliseconds >= endMilliseconds { return comparison }
             try checkInterruptionAndProcesses()
             reportProgress(.settling, reader)
             _ = try reader.drain(limit: Self.resultsPerDrainMax)
@@ -390,9 +390,9 @@ final class Demo {
     /// Checks for a stop signal, and from time to time whether all parts still run.
     func checkInterruptionAndProcesses() throws(LabError) {
         if let signal = interruption.pendingSignal { throw LabError("interrupted (signal \(signal))") }
-        let now = Clock.monotonicMilliseconds
-        guard now >= nextCheckMilliseconds else { return }
-        nextCheckMilliseconds = now + Self.checkIntervalMilliseconds
+        let nowMilliseconds = Clock.monotonicMilliseconds
+        guard nowMilliseconds >= nextCheckMilliseconds else { return }
+        nextCheckMilliseconds = nowMilliseconds + Self.checkIntervalMilliseconds
         try deployment.checkProcesses()
     }
 

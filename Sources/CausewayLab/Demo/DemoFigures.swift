@@ -10,7 +10,9 @@ struct DemoFigures: Codable, Equatable, RunFigures {
 
         /// Makes the percentiles. Returns nil if the histogram is empty.
         init?(_ histogram: DurationHistogram) {
-            guard let p50 = histogram.percentile(50), let p99 = histogram.percentile(99) else { return nil }
+            guard let p50 = histogram.percentileMilliseconds(50), let p99 = histogram.percentileMilliseconds(99) else {
+                return nil
+            }
             p50Milliseconds = p50
             p99Milliseconds = p99
             maximumMilliseconds = histogram.maximumMilliseconds

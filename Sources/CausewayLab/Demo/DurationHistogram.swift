@@ -10,10 +10,10 @@ struct DurationHistogram {
 
     mutating func add(milliseconds: Int64) {
         // Two processes on one machine have the same clock, so a negative duration comes from rounding.
-        let value = max(0, milliseconds)
-        bucketCounts[Int(min(value, Int64(Self.millisecondsMax)))] += 1
+        let clampedMilliseconds = max(0, milliseconds)
+        bucketCounts[Int(min(clampedMilliseconds, Int64(Self.millisecondsMax)))] += 1
         count += 1
-        maximumMilliseconds = max(maximumMilliseconds, value)
+        maximumMilliseconds = max(maximumMilliseconds, clampedMilliseconds)
     }
 
     /// Returns the durations that this histogram has and `earlier` does not have. `earlier` must be an older
@@ -29,7 +29,7 @@ struct DurationHistogram {
 
     /// Returns the shortest duration that at least `percent` per cent of all durations do not exceed; nil without
     /// durations. A duration above one minute counts as one minute.
-    func percentile(_ percent: Int) -> Int64? {
+    func percentileMilliseconds(_ percent: Int) -> Int64? {
         precondition((1...100).contains(percent), "a percentage")
         guard count > 0 else { return nil }
         let rank = (count * percent + 99) / 100

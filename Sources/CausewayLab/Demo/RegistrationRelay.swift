@@ -26,11 +26,11 @@ struct RegistrationRelay {
         beforePage: () throws(LabError) -> Void,
         stallError: (String) -> LabError = { LabError($0) }
     ) throws(LabError) {
-        let deadline = Clock.monotonicMilliseconds + milliseconds
+        let deadlineMilliseconds = Clock.monotonicMilliseconds + milliseconds
         while copiedCount < total {
             try beforePage()
             try copyPage(to: commandProducer)
-            guard Clock.monotonicMilliseconds < deadline else {
+            guard Clock.monotonicMilliseconds < deadlineMilliseconds else {
                 throw stallError("only \(copiedCount) of \(total) tokens have been registered")
             }
         }

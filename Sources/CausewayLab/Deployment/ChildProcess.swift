@@ -153,8 +153,8 @@ final class ChildProcess {
 
     /// Waits until the child ends. Returns nil if the child still runs after this time.
     func wait(milliseconds: Int64) -> ExitStatus? {
-        let deadline = Clock.monotonicMilliseconds + milliseconds
-        while poll() == nil, Clock.monotonicMilliseconds < deadline { usleep(2_000) }
+        let deadlineMilliseconds = Clock.monotonicMilliseconds + milliseconds
+        while poll() == nil, Clock.monotonicMilliseconds < deadlineMilliseconds { usleep(2_000) }
         return exitStatus
     }
 
@@ -181,11 +181,11 @@ final class ChildProcess {
     /// Returns the first line that the child prints. The lab's servers report their ports in this line.
     func firstLine(milliseconds: Int64) throws(LabError) -> String {
         precondition(output >= 0, "only a piped output can be read")
-        let deadline = Clock.monotonicMilliseconds + milliseconds
+        let deadlineMilliseconds = Clock.monotonicMilliseconds + milliseconds
         var line: [UInt8] = []
         while line.count < 65_536 {
             var pollEntry = pollfd(fd: output, events: Int16(POLLIN), revents: 0)
-            let remainingMilliseconds = deadline - Clock.monotonicMilliseconds
+            let remainingMilliseconds = deadlineMilliseconds - Clock.monotonicMilliseconds
             guard remainingMilliseconds > 0 else { throw failure("printed nothing in time") }
             guard Glibc.poll(&pollEntry, 1, Int32(clamping: remainingMilliseconds)) > 0 else { continue }
             var byte: UInt8 = 0

@@ -88,8 +88,8 @@ extension Deployment {
             ],
             logFile: path("redis.log")
         )
-        let deadline = Clock.monotonicMilliseconds + Self.startMillisecondsMax
-        while Clock.monotonicMilliseconds < deadline, redis.poll() == nil {
+        let deadlineMilliseconds = Clock.monotonicMilliseconds + Self.startMillisecondsMax
+        while Clock.monotonicMilliseconds < deadlineMilliseconds, redis.poll() == nil {
             if Self.redisReply(port: port, to: "PING") == "+PONG", redis.poll() == nil {
                 parts.append(redis)
                 return true

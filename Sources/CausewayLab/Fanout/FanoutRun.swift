@@ -125,19 +125,19 @@ final class FanoutRun {
             Int(deployment.metrics.sum(of: "causeway_partitions_assigned")) > 0
         }
         let beganMilliseconds = Clock.monotonicMilliseconds
-        let redisBefore = redisCPUMicroseconds
+        let redisBeforeMicroseconds = redisCPUMicroseconds
         var writtenCount = 0
         var settledCount = 0
         var areKeysChecked = false
         let isJoined = { [self] () throws(LabError) -> Bool in
-            let now = Clock.wallMilliseconds
+            let nowMilliseconds = Clock.wallMilliseconds
             let target = min(
                 areKeysChecked ? members : min(Self.registrationsBeforeCheck, members),
                 settledCount + Self.unreadRegistrationsMax
             )
             let end = min(target, writtenCount + Self.registrationsWrittenPerPassMax)
             while writtenCount < end {
-                let record = crowd.makeRegistration(writtenCount, registeredAtMilliseconds: now)
+                let record = crowd.makeRegistration(writtenCount, registeredAtMilliseconds: nowMilliseconds)
                 guard try commandProducer.produceRegistration(key: record.key, value: record.value) else { break }
                 writtenCount += 1
             }
@@ -156,7 +156,7 @@ final class FanoutRun {
         }
         return JoinCost(
             milliseconds: Clock.monotonicMilliseconds - beganMilliseconds,
-            redisCPUMicroseconds: redisCPUMicroseconds - redisBefore
+            redisCPUMicroseconds: redisCPUMicroseconds - redisBeforeMicroseconds
         )
     }
 
@@ -183,9 +183,9 @@ final class FanoutRun {
     private func measureSingleCommands() throws(LabError) {
         guard let singleCommandLoad = results.singleCommandLoad else { return }
         try singleCommandLoad.crowd.createPhones()
-        let now = Clock.wallMilliseconds
+        let nowMilliseconds = Clock.wallMilliseconds
         for number in 0..<singleCommandLoad.crowd.compactCrowd.count {
-            let record = singleCommandLoad.crowd.makeRegistration(number, registeredAtMilliseconds: now)
+            let record = singleCommandLoad.crowd.makeRegistration(number, registeredAtMilliseconds: nowMilliseconds)
             while try !commandProducer.produceRegistration(key: record.key, value: record.value) {
                 commandProducer.takeDeliveryReports()
             }
@@ -194,9 +194,9 @@ final class FanoutRun {
         try wait("other phones to register") { () throws(LabError) in
             registrationProgress(written: registered) == registered
         }
-        let end = Clock.monotonicMilliseconds + SingleCommandLoad.beforeFanoutMilliseconds
+        let endMilliseconds = Clock.monotonicMilliseconds + SingleCommandLoad.beforeFanoutMilliseconds
         results.singleCommandLoad?.begin(.before, atMilliseconds: Clock.monotonicMilliseconds)
-        try wait("single commands alone") { () throws(LabError) in Clock.monotonicMilliseconds >= end }
+        try wait("single commands alone") { () throws(LabError) in Clock.monotonicMilliseconds >= endMilliseconds }
         try endSingleCommands()
     }
 
@@ -275,7 +275,7 @@ final class FanoutRun {
     /// - Returns: the time just before its record was queued, UNIX milliseconds.
     private func sendCommand(_ command: AudienceUpdate) throws(LabError) -> Int64 {
         let record = try command.record()
-        let now = Clock.wallMilliseconds
+        let nowMilliseconds = Clock.wallMilliseconds
         let outcome = record.withUnsafeBytes { value in
             Array(FanoutCrowd.audience.utf8)
                 .withUnsafeBytes { key in
@@ -288,7 +288,7 @@ final class FanoutRun {
                 }
         }
         guard case .queued = outcome else { throw LabError("the command could not be produced") }
-        return now
+        return nowMilliseconds
     }
 
     private var workerCPUMicroseconds: Int64 {
@@ -309,10 +309,10 @@ final class FanoutRun {
         var last = (done: -1, milliseconds: Clock.monotonicMilliseconds)
         while try !isDone() {
             let (done, all) = count()
-            let now = Clock.monotonicMilliseconds
-            if done != last.done { last = (done, now) }
-            progress.show(what, done: done, of: all, nowMilliseconds: now)
-            guard now - last.milliseconds < Self.stallMillisecondsMax else {
+            let nowMilliseconds = Clock.monotonicMilliseconds
+            if done != last.done { last = (done, nowMilliseconds) }
+            progress.show(what, done: done, of: all, nowMilliseconds: nowMilliseconds)
+            guard nowMilliseconds - last.milliseconds < Self.stallMillisecondsMax else {
                 throw LabError(
                     "nothing has come of \(what) for \(Self.stallMillisecondsMax / 1_000) s, \(Numeral.grouped(done)) of "
                         + "\(Numeral.grouped(all)) are done; the worker's log ends with",

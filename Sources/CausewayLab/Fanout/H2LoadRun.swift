@@ -39,10 +39,10 @@ struct H2LoadRun {
         let log = deployment.base.path("h2load.log")
         unlink(log)
         let process = try ChildProcess(name: "h2load", command: try makeCommandLine(), logFile: log)
-        let deadline = Clock.monotonicMilliseconds + Self.runMillisecondsMax
+        let deadlineMilliseconds = Clock.monotonicMilliseconds + Self.runMillisecondsMax
         while process.poll() == nil {
             try eachPoll()
-            guard Clock.monotonicMilliseconds < deadline else {
+            guard Clock.monotonicMilliseconds < deadlineMilliseconds else {
                 process.stop(graceMilliseconds: 0)
                 throw process.failure("does not end")
             }

@@ -48,22 +48,22 @@ struct SingleCommandLoad {
         )
     }
 
-    mutating func begin(_ phase: Phase?, atMilliseconds now: Int64) {
+    mutating func begin(_ phase: Phase?, atMilliseconds: Int64) {
         self.phase = phase
-        phaseStartMilliseconds = now
+        phaseStartMilliseconds = atMilliseconds
         commandsWrittenInPhase = 0
     }
 
     /// Writes the commands that are due. If the producer's queue is full, the next call tries again.
     mutating func writeDueCommands(
         to commandProducer: CommandProducer,
-        atMilliseconds now: Int64,
+        atMilliseconds: Int64,
         wallMilliseconds: Int64
     )
         throws(LabError)
     {
         guard let phase else { return }
-        let dueCommands = Int((now - phaseStartMilliseconds) * Int64(commandsPerSecond) / 1_000)
+        let dueCommands = Int((atMilliseconds - phaseStartMilliseconds) * Int64(commandsPerSecond) / 1_000)
         while commandsWrittenInPhase < dueCommands {
             let activity = crowd.compactCrowd.activityIdentifier(writtenCommands % crowd.compactCrowd.count)
             let value = Self.record(phase, writtenCommands, activity: activity, timestamp: wallMilliseconds / 1_000)
@@ -89,7 +89,8 @@ struct SingleCommandLoad {
     }
 
     func freshness(_ phase: Phase) -> Freshness? {
-        guard let histogram = freshness[phase], let p50 = histogram.percentile(50), let p99 = histogram.percentile(99)
+        guard let histogram = freshness[phase], let p50 = histogram.percentileMilliseconds(50),
+            let p99 = histogram.percentileMilliseconds(99)
         else { return nil }
         return Freshness(commands: histogram.count, p50Milliseconds: p50, p99Milliseconds: p99)
     }

@@ -110,9 +110,10 @@ struct RecentFreshness {
         nextMeasurementMilliseconds = nowMilliseconds + Self.windowMilliseconds
         let recent = currentHistogram.subtracting(lastHistogram)
         lastHistogram = currentHistogram
-        newestFreshness = recent.percentile(50)
+        newestFreshness = recent.percentileMilliseconds(50)
             .flatMap { p50 in
-                recent.percentile(99).map { LivePageFigures.Freshness(p50Milliseconds: p50, p99Milliseconds: $0) }
+                recent.percentileMilliseconds(99)
+                    .map { LivePageFigures.Freshness(p50Milliseconds: p50, p99Milliseconds: $0) }
             }
         return newestFreshness
     }

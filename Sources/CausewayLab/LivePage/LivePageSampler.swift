@@ -73,10 +73,10 @@ final class LivePageSampler: @unchecked Sendable {
 
     /// Waits until the deadline, until a viewer arrives, or until `stop` is called. Returns whether `stop`
     /// was called.
-    private func awaitNewViewersOrStop(untilMilliseconds deadline: Int64) -> Bool {
+    private func awaitNewViewersOrStop(untilMilliseconds: Int64) -> Bool {
         condition.withLock {
             while newStreams.isEmpty, !isStopping {
-                let remainingMilliseconds = deadline - Clock.monotonicMilliseconds
+                let remainingMilliseconds = untilMilliseconds - Clock.monotonicMilliseconds
                 guard remainingMilliseconds > 0 else { break }
                 _ = condition.wait(until: Date(timeIntervalSinceNow: Double(remainingMilliseconds) / 1_000))
             }
@@ -110,7 +110,7 @@ final class LivePageSampler: @unchecked Sendable {
     }
 
     private func sendEvents() {
-        let now = Clock.monotonicMilliseconds
+        let nowMilliseconds = Clock.monotonicMilliseconds
         let (figures, allowedActions, remarks, disturbances) = (
             pageState.figures, pageState.allowedActions, pageState.remarks, pageState.disturbances
         )
@@ -135,7 +135,7 @@ final class LivePageSampler: @unchecked Sendable {
                     allowedActions: allowedActions,
                     remarks: remarks,
                     disturbances: disturbances,
-                    nowMilliseconds: now
+                    nowMilliseconds: nowMilliseconds
                 )
                 events[cursor] = (event, screens?.next ?? cursor)
             }

@@ -43,7 +43,9 @@ struct PageDisturbances: Equatable {
     /// Handles a press of a button: its disturbance begins, or ends if it is on.
     mutating func press(_ action: PageAction, nowMilliseconds: Int64) -> Step {
         if endsAtMilliseconds.removeValue(forKey: action) != nil { return .end(action) }
-        if let duration = action.durationMilliseconds { endsAtMilliseconds[action] = nowMilliseconds + duration }
+        if let durationMilliseconds = action.durationMilliseconds {
+            endsAtMilliseconds[action] = nowMilliseconds + durationMilliseconds
+        }
         return .begin(action)
     }
 

@@ -49,11 +49,12 @@ struct PageEventWriter {
         bytes += Array(",\"figures\":".utf8)
         bytes += figures
         let actions = PageAction.allCases.map { action in
-            let left = disturbances.endsAtMilliseconds[action].map { max(0, $0 - nowMilliseconds) } ?? 0
+            let remainingMilliseconds =
+                disturbances.endsAtMilliseconds[action].map { max(0, $0 - nowMilliseconds) } ?? 0
             let remark = remarks[action].map { ",\"remark\":\(quoted($0))" } ?? ""
             return
                 "\"\(action.rawValue)\":{\"allowed\":\(allowedActions.contains(action)),\"on\":\(disturbances.isOn(action)),"
-                + "\"leftMilliseconds\":\(left)\(remark)}"
+                + "\"leftMilliseconds\":\(remainingMilliseconds)\(remark)}"
         }
         bytes += Array(",\"actions\":{\(actions.joined(separator: ","))}}\n\n".utf8)
         return bytes

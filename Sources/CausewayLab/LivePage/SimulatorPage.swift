@@ -109,8 +109,9 @@ final class SimulatorPage: Sendable {
             if resultsCounter?.read(into: &figures, until: { isStopping.load(ordering: .relaxed) }) != nil {
                 pageState.show(figures)
             }
-            let pause = figures.resultsFault == nil ? Self.loopIntervalMilliseconds : Self.faultPauseMilliseconds
-            _ = stopSemaphore.wait(timeout: .now() + .milliseconds(pause))
+            let pauseMilliseconds =
+                figures.resultsFault == nil ? Self.loopIntervalMilliseconds : Self.faultPauseMilliseconds
+            _ = stopSemaphore.wait(timeout: .now() + .milliseconds(pauseMilliseconds))
         }
         resultsCounter?.close()
     }

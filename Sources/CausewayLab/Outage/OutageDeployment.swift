@@ -265,18 +265,22 @@ final class OutageDeployment {
     private func beginStop(_ number: Int) {
         guard let worker = workers[number] else { return }
         worker.signal(SIGTERM)
-        let deadline = Clock.monotonicMilliseconds + outage.workers.drainMilliseconds + Self.drainSlackMilliseconds
-        stoppingWorkers[number] = (worker, deadline, !frozenProcesses.isEmpty)
+        let deadlineMilliseconds =
+            Clock.monotonicMilliseconds + outage.workers.drainMilliseconds + Self.drainSlackMilliseconds
+        stoppingWorkers[number] = (worker, deadlineMilliseconds, !frozenProcesses.isEmpty)
         workers[number] = nil
     }
 
     /// Waits for a worker that got SIGTERM. Notes a fault if the worker does not end in time, or not as it must.
     private func awaitStop(_ number: Int) {
-        guard let (worker, deadline, wasPartFrozen) = stoppingWorkers.removeValue(forKey: number) else { return }
-        guard let exitStatus = worker.wait(milliseconds: max(1, deadline - Clock.monotonicMilliseconds)) else {
+        guard let (worker, deadlineMilliseconds, wasPartFrozen) = stoppingWorkers.removeValue(forKey: number) else {
+            return
+        }
+        guard let exitStatus = worker.wait(milliseconds: max(1, deadlineMilliseconds - Clock.monotonicMilliseconds))
+        else {
             worker.stop(graceMilliseconds: 0)
-            let limit = outage.workers.drainMilliseconds + Self.drainSlackMilliseconds
-            faults.append("the \(worker.name) does not end within \(limit) ms of SIGTERM")
+            let limitMilliseconds = outage.workers.drainMilliseconds + Self.drainSlackMilliseconds
+            faults.append("the \(worker.name) does not end within \(limitMilliseconds) ms of SIGTERM")
             return
         }
         if case .exited = exitStatus, wasPartFrozen { return }

@@ -52,8 +52,8 @@ struct OutageFeed {
 
     private mutating func write(_ event: Event, _ index: Int, _ commandProducer: CommandProducer) throws(LabError) {
         commandCounts[index] += 1
-        let now = Clock.wallMilliseconds
-        let command = makeCommand(event, index, nowMilliseconds: now)
+        let nowMilliseconds = Clock.wallMilliseconds
+        let command = makeCommand(event, index, nowMilliseconds: nowMilliseconds)
         commands.append(command)
         try produce(encodeRecord(of: command, index), key: command.activity, commandProducer)
     }

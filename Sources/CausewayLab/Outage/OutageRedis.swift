@@ -180,9 +180,9 @@ final class OutageRedis {
     }
 
     private func wait(_ what: String, until isMet: () -> Bool) throws(LabError) {
-        let deadline = Clock.monotonicMilliseconds + Self.startMillisecondsMax
+        let deadlineMilliseconds = Clock.monotonicMilliseconds + Self.startMillisecondsMax
         while !isMet() {
-            guard Clock.monotonicMilliseconds < deadline else {
+            guard Clock.monotonicMilliseconds < deadlineMilliseconds else {
                 throw LabError(
                     "waited too long for \(what)",
                     logTail: TextFile.lastLines(of: deployment.path("redis-0.log"), 20)

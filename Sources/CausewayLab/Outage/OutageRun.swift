@@ -68,7 +68,7 @@ final class OutageRun {
     /// registrations are copied to Kafka.
     private func awaitRegistrations() throws(LabError) {
         if outage.workers.areStartedBeforeCommands { try deployment.startWorkers() }
-        let deadline = Clock.monotonicMilliseconds + Self.registrationMillisecondsMax
+        let deadlineMilliseconds = Clock.monotonicMilliseconds + Self.registrationMillisecondsMax
         while true {
             try poll()
             let copiedRegistrations = try deployment.copyRegistrations(to: commandProducer)
@@ -76,7 +76,7 @@ final class OutageRun {
                 try outage.workers.areStartedBeforeCommands ? deployment.redis.keyCount() : copiedRegistrations
             let expectedTokens = outage.expectedRegistrations
             if copiedRegistrations >= expectedTokens, registeredTokens >= expectedTokens { return }
-            guard Clock.monotonicMilliseconds < deadline else {
+            guard Clock.monotonicMilliseconds < deadlineMilliseconds else {
                 throw LabError("only \(registeredTokens) of \(expectedTokens) tokens are registered")
             }
         }
@@ -142,9 +142,9 @@ final class OutageRun {
     /// Waits until all phones show the right state and each command has a result, and for `observationMilliseconds`
     /// more. Stops waiting at the case's time limit; the report then says what is missing.
     private func awaitCorrectScreens() throws(LabError) {
-        let deadline = Clock.monotonicMilliseconds + outage.recoveryMillisecondsMax
+        let deadlineMilliseconds = Clock.monotonicMilliseconds + outage.recoveryMillisecondsMax
         var (correctSinceMilliseconds, nextPollMilliseconds): (Int64?, Int64) = (nil, 0)
-        while Clock.monotonicMilliseconds < deadline {
+        while Clock.monotonicMilliseconds < deadlineMilliseconds {
             try poll()
             guard Clock.monotonicMilliseconds >= nextPollMilliseconds else { continue }
             nextPollMilliseconds = Clock.monotonicMilliseconds + Self.measurementIntervalMilliseconds
@@ -153,9 +153,9 @@ final class OutageRun {
                 correctSinceMilliseconds = nil
                 continue
             }
-            let since = correctSinceMilliseconds ?? Clock.monotonicMilliseconds
-            correctSinceMilliseconds = since
-            if Clock.monotonicMilliseconds - since >= Self.observationMilliseconds { return }
+            let sinceMilliseconds = correctSinceMilliseconds ?? Clock.monotonicMilliseconds
+            correctSinceMilliseconds = sinceMilliseconds
+            if Clock.monotonicMilliseconds - sinceMilliseconds >= Self.observationMilliseconds { return }
         }
     }
 

@@ -23,16 +23,16 @@ struct Timeline {
     init(_ matches: [Match], durationMilliseconds: Int64) {
         precondition(durationMilliseconds > 0, "a season takes time")
         let ballSecondsByMatch = matches.map(Self.ballSeconds)
-        let longest = max(1, ballSecondsByMatch.map { $0.last ?? 0 }.max() ?? 1)
+        let longestSeconds = max(1, ballSecondsByMatch.map { $0.last ?? 0 }.max() ?? 1)
         events = []
         for (index, ballSeconds) in ballSecondsByMatch.enumerated() {
             // The matches start at different times, spread over at most a twentieth of the whole time. If they started
             // together, all innings breaks would come at the same time.
-            let startOffsetSecondsMax = min(longest - (ballSeconds.last ?? 0), longest / 20)
-            let start = matches.count > 1 ? startOffsetSecondsMax * index / (matches.count - 1) : 0
+            let startOffsetSecondsMax = min(longestSeconds - (ballSeconds.last ?? 0), longestSeconds / 20)
+            let startSeconds = matches.count > 1 ? startOffsetSecondsMax * index / (matches.count - 1) : 0
             for (frame, second) in (ballSeconds + [(ballSeconds.last ?? 0) + Self.secondsToResult]).enumerated() {
-                let due = Int64(start + second) * durationMilliseconds / Int64(longest)
-                events.append(Event(dueMilliseconds: due, matchIndex: index, frameIndex: frame))
+                let dueMilliseconds = Int64(startSeconds + second) * durationMilliseconds / Int64(longestSeconds)
+                events.append(Event(dueMilliseconds: dueMilliseconds, matchIndex: index, frameIndex: frame))
             }
         }
         events.sort {

@@ -232,7 +232,7 @@ final class ChannelRegister {
             let admitted = try? AudienceInspection(fields: [(field, value)]).admittedVersion, admitted.isEnd
         else { return nil }
         let storedUntilSecondsMax = admitted.admittedAtMilliseconds / 1_000 + ChannelStoragePolicy.storedSecondsMax
-        return (admitted.admittedAtMilliseconds, min(admitted.expiration, storedUntilSecondsMax) * 1_000)
+        return (admitted.admittedAtMilliseconds, min(admitted.expirationSeconds, storedUntilSecondsMax) * 1_000)
     }
 
     /// Writes the channel into the audience's record, where admission reads it: field `hp` for production,

@@ -226,9 +226,9 @@ extension Intake {
                     continue
                 }
                 sendOrder(.revoke, request.topicPartition)
-                let end = loop.nowMilliseconds + RereadingPartitions.drainMilliseconds
+                let endMilliseconds = loop.nowMilliseconds + RereadingPartitions.drainMilliseconds
                 rereading.drainingPartitions.append(
-                    .init(request: request, startPosition: start, drainEndMilliseconds: end)
+                    .init(request: request, startPosition: start, drainEndMilliseconds: endMilliseconds)
                 )
             }
             if !rereading.drainingPartitions.isEmpty {
@@ -325,8 +325,8 @@ extension Intake {
             .map(\.topicPartition)
         var oldestOffsets: [TopicPartition: Int64] = [:]
         if !commands.isEmpty {
-            let since = loop.wallMilliseconds - rereading.commandAgeMillisecondsMax
-            oldestOffsets = try consumer.fetchOffsets(of: commands, sinceMilliseconds: since)
+            let sinceMilliseconds = loop.wallMilliseconds - rereading.commandAgeMillisecondsMax
+            oldestOffsets = try consumer.fetchOffsets(of: commands, sinceMilliseconds: sinceMilliseconds)
         }
         if !registrations.isEmpty {
             oldestOffsets.merge(try consumer.fetchOffsets(of: registrations, sinceMilliseconds: 0)) { $1 }

@@ -27,10 +27,10 @@ final class IntakeSignals: Sendable {
     }
 
     func requestStop() {
-        let now = EventLoop.monotonicMilliseconds
+        let nowMilliseconds = EventLoop.monotonicMilliseconds
         _ = firstStopRequestMilliseconds.compareExchange(
             expected: 0,
-            desired: max(1, now),
+            desired: max(1, nowMilliseconds),
             ordering: .acquiringAndReleasing
         )
     }

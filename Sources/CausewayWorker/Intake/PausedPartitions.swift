@@ -43,8 +43,8 @@ struct PausedPartitions {
         guard let wallDueMilliseconds, writtenMilliseconds <= now.wallMilliseconds + clockSkewMillisecondsMax else {
             return now.monotonicMilliseconds
         }
-        let due = min(wallDueMilliseconds, writtenMilliseconds + delayMillisecondsMax)
-        return now.monotonicMilliseconds + max(due, now.wallMilliseconds) - now.wallMilliseconds
+        let limitedDueMilliseconds = min(wallDueMilliseconds, writtenMilliseconds + delayMillisecondsMax)
+        return now.monotonicMilliseconds + max(limitedDueMilliseconds, now.wallMilliseconds) - now.wallMilliseconds
     }
 
     mutating func add(_ partition: TopicPartition, untilMilliseconds: Int64) {

@@ -52,8 +52,8 @@ enum DeferredHeaders {
         let alert = deferral.alertVersion
         // A producer chooses the record's timestamp, and a token's registration time may come from this timestamp.
         // So both may be out of range and are limited.
-        let recordTimestampMilliseconds = clamped(deferral.recordTimestampMilliseconds)
-        let registeredAtMilliseconds = clamped(deferral.registeredAtMilliseconds)
+        let recordTimestampMilliseconds = clampedMilliseconds(deferral.recordTimestampMilliseconds)
+        let registeredAtMilliseconds = clampedMilliseconds(deferral.registeredAtMilliseconds)
         let numbers: [any FixedWidthInteger] = [
             deferral.topic.rawValue, deferral.partition, deferral.offset, deferral.count,
             recordTimestampMilliseconds, deferral.receivedAtMilliseconds, deferral.attempts,
@@ -66,7 +66,7 @@ enum DeferredHeaders {
         return numbers.map { "\($0)" }.joined(separator: " ")
     }
 
-    private static func clamped(_ milliseconds: Int64) -> Int64 {
+    private static func clampedMilliseconds(_ milliseconds: Int64) -> Int64 {
         min(max(milliseconds, validMilliseconds.lowerBound), validMilliseconds.upperBound)
     }
 

@@ -32,8 +32,8 @@ extension Lane {
     private func observeLatencies(of view: RecordView, appIndex: Int) {
         if view.recordTimestampMilliseconds >= 0 {
             observeLatency(.queue, from: view.recordTimestampMilliseconds, to: view.receivedAtMilliseconds)
-            let freshness = view.answeredAtMilliseconds - view.recordTimestampMilliseconds
-            metrics.observe(.freshness, appIndex, microseconds: Self.clampedMicroseconds(freshness))
+            let freshnessMilliseconds = view.answeredAtMilliseconds - view.recordTimestampMilliseconds
+            metrics.observe(.freshness, appIndex, microseconds: Self.clampedMicroseconds(freshnessMilliseconds))
         }
         observeLatency(.admit, from: view.receivedAtMilliseconds, to: view.admittedAtMilliseconds)
         observeLatency(.stream, from: view.admittedAtMilliseconds, to: view.sentAtMilliseconds)
@@ -41,11 +41,11 @@ extension Lane {
         observeLatency(.settle, from: view.answeredAtMilliseconds, to: loop.wallMilliseconds)
     }
 
-    private func observeLatency(_ part: LatencyPart, from start: Int64, to end: Int64) {
+    private func observeLatency(_ part: LatencyPart, from startMilliseconds: Int64, to endMilliseconds: Int64) {
         metrics.observe(
             .latencyPartTime,
             Int(part.rawValue),
-            microseconds: Self.clampedMicroseconds(end - start)
+            microseconds: Self.clampedMicroseconds(endMilliseconds - startMilliseconds)
         )
     }
 
@@ -169,8 +169,8 @@ extension Lane {
             providerTokenUses[number].issuedAtSeconds = token.issuedAtSeconds
         }
         guard let issuedAtSeconds = providerTokenUses[number].issuedAtSeconds else { return }
-        let age = loop.wallMilliseconds - issuedAtSeconds * 1_000
-        metrics.raise(.providerTokenAge, setup.pools[number].signerIndex, to: age)
+        let ageMilliseconds = loop.wallMilliseconds - issuedAtSeconds * 1_000
+        metrics.raise(.providerTokenAge, setup.pools[number].signerIndex, to: ageMilliseconds)
     }
 
     private func setAppMetrics() {
@@ -225,12 +225,12 @@ extension Lane {
     private func readPartitionMetrics() {
         partitionReadings.removeAll(keepingCapacity: true)
         for entry in partitions.entries {
-            let oldest = oldestUnsettledMilliseconds(of: entry)
+            let oldestMilliseconds = oldestUnsettledMilliseconds(of: entry)
             partitionReadings.append(
                 PartitionReading(
                     topicIndex: entry.topic,
                     partition: entry.partition,
-                    oldestUnsettledAgeMilliseconds: oldest.map { max(0, loop.nowMilliseconds - $0) } ?? 0,
+                    oldestUnsettledAgeMilliseconds: oldestMilliseconds.map { max(0, loop.nowMilliseconds - $0) } ?? 0,
                     settledWatermark: committableOffset(of: entry) ?? -1
                 )
             )

@@ -217,8 +217,8 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
         guard dueMilliseconds < coreTimerDueMilliseconds else { return }
         if let coreTimer { loop.cancel(coreTimer) }
         coreTimerDueMilliseconds = dueMilliseconds
-        let wait = max(1, dueMilliseconds - loop.nowMilliseconds)
-        coreTimer = loop.schedule(afterMilliseconds: wait, handler: self, tag: TimerTag.core)
+        let waitMilliseconds = max(1, dueMilliseconds - loop.nowMilliseconds)
+        coreTimer = loop.schedule(afterMilliseconds: waitMilliseconds, handler: self, tag: TimerTag.core)
     }
 
     // MARK: - From the Kafka thread

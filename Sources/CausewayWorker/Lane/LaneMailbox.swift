@@ -175,7 +175,7 @@ final class LaneMailbox: Sendable {
         poolRecoveredAtMilliseconds.store(wallMilliseconds, ordering: .relaxed)
     }
 
-    func takePoolRecovery() -> Int64? {
+    func takePoolRecoveryMilliseconds() -> Int64? {
         guard poolRecoveredAtMilliseconds.load(ordering: .relaxed) != 0 else { return nil }
         return poolRecoveredAtMilliseconds.exchange(0, ordering: .relaxed)
     }
@@ -183,8 +183,11 @@ final class LaneMailbox: Sendable {
     /// - Parameter completeAtMilliseconds: when `StoreWatch` found that audiences may continue, monotonic
     ///   milliseconds; nil if they must wait for members.
     func setMembersComplete(atMilliseconds completeAtMilliseconds: Int64?) {
-        let former = membersCompleteAtMilliseconds.exchange(completeAtMilliseconds ?? .min, ordering: .relaxed)
-        if former == .min, completeAtMilliseconds != nil { wakeup.signal() }
+        let formerMilliseconds = membersCompleteAtMilliseconds.exchange(
+            completeAtMilliseconds ?? .min,
+            ordering: .relaxed
+        )
+        if formerMilliseconds == .min, completeAtMilliseconds != nil { wakeup.signal() }
     }
 
     /// When `StoreWatch` last found that audiences may continue, because Redis has all members or audiences have

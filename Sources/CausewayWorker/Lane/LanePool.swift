@@ -172,7 +172,7 @@ extension Lane {
                 address: push.address,
                 isBroadcast: push.isBroadcast,
                 priority: push.priority,
-                expiration: push.expiration,
+                expirationSeconds: push.expirationSeconds,
                 identifier: push.apnsIdentifier,
                 body: push.body,
                 isRetry: push.isRetry
@@ -187,7 +187,7 @@ extension Lane {
                 tag: UInt64(record.rawValue),
                 address: view.token,
                 priority: view.priority,
-                expiration: view.sentExpirationSeconds,
+                expirationSeconds: view.sentExpirationSeconds,
                 identifier: view.apnsIdentifier,
                 body: view.body,
                 avoidedConnection: view.avoidedConnection,

@@ -36,9 +36,9 @@ struct MemberCompleteness {
             (missingSinceMilliseconds, isWaitOver) = (nil, false)
             return .complete
         }
-        let since = missingSinceMilliseconds ?? nowMilliseconds
-        missingSinceMilliseconds = since
-        guard nowMilliseconds - since >= Self.waitMillisecondsMax else { return .missing }
+        let sinceMilliseconds = missingSinceMilliseconds ?? nowMilliseconds
+        missingSinceMilliseconds = sinceMilliseconds
+        guard nowMilliseconds - sinceMilliseconds >= Self.waitMillisecondsMax else { return .missing }
         defer { isWaitOver = true }
         return .waitIsOver(isNew: !isWaitOver)
     }

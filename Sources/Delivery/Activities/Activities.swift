@@ -17,8 +17,8 @@ struct ActivitySlot: BitwiseCopyable {
     fileprivate(set) var currentCommand = RecordIndex.null
     var waitingList = WaitingList()
     var riderAwaitingCarrier = RiderAwaitingCarrier()
-    /// The slot of the last command whose alert a newer state of this activity carried. The index is used
-    /// only to prefetch that slot, so the slot may have been freed.
+    /// The slot of the last command whose alert a newer state of this activity carried; `.null`: there was none. The
+    /// index is used only to prefetch that slot, so the slot may have been freed.
     var lastRider = RecordIndex.null
     /// The pool of the activity's pushes, or `unknownEnvironment` while the activity's environment is not known.
     var poolKind = PoolKey.Kind.unknownEnvironment
@@ -27,9 +27,9 @@ struct ActivitySlot: BitwiseCopyable {
     var creditedPoolKind = PoolKey.Kind.unknownEnvironment
     var deferralWait = DeferralWait()
     var startWait = StartWait()
-    /// The end of the spacing, a monotonic time. This lane begins no command of the activity earlier. The time is also
-    /// extended for other waits, for example while a Redis server is unavailable or a budget of starts is empty. Redis
-    /// makes the final decision about the spacing.
+    /// The end of the spacing, a monotonic time; 0: there was none. This lane begins no command of the activity
+    /// earlier. The time is also extended for other waits, for example while a Redis server is unavailable or a budget
+    /// of starts is empty. Redis makes the final decision about the spacing.
     private(set) var spacingEndMilliseconds: Int64 = 0
 
     fileprivate var identifier: UnsafeRawBufferPointer {

@@ -36,11 +36,15 @@ extension Delivery {
     /// for a time.
     public var nextDueMilliseconds: Int64? {
         var nextMilliseconds = activities.nextTimerMilliseconds ?? .max
-        if let due = storeQueue.dueMilliseconds { nextMilliseconds = min(nextMilliseconds, due) }
-        if let due = outgoingRecords.dueMilliseconds { nextMilliseconds = min(nextMilliseconds, due) }
-        if let due = deferrals.dueMilliseconds { nextMilliseconds = min(nextMilliseconds, due) }
-        if let due = poolReviewDueMilliseconds { nextMilliseconds = min(nextMilliseconds, due) }
-        if let due = readAhead.dueMilliseconds { nextMilliseconds = min(nextMilliseconds, due) }
+        if let dueMilliseconds = storeQueue.dueMilliseconds {
+            nextMilliseconds = min(nextMilliseconds, dueMilliseconds)
+        }
+        if let dueMilliseconds = outgoingRecords.dueMilliseconds {
+            nextMilliseconds = min(nextMilliseconds, dueMilliseconds)
+        }
+        if let dueMilliseconds = deferrals.dueMilliseconds { nextMilliseconds = min(nextMilliseconds, dueMilliseconds) }
+        if let dueMilliseconds = poolReviewDueMilliseconds { nextMilliseconds = min(nextMilliseconds, dueMilliseconds) }
+        if let dueMilliseconds = readAhead.dueMilliseconds { nextMilliseconds = min(nextMilliseconds, dueMilliseconds) }
         nextMilliseconds = min(nextMilliseconds, readAheadCheckDueMilliseconds)
         return nextMilliseconds == .max ? nil : nextMilliseconds
     }
@@ -135,8 +139,10 @@ extension Delivery {
     /// Makes the activity pause until the first of its waits ends (`ActivitySlot.pauseEndMilliseconds`), or for a
     /// shorter time if a wait is long. Removes an activity without a wait.
     private mutating func pause(_ activity: ActivityIndex, now: Moment) {
-        guard let pauseEnd = pauseEndMilliseconds(of: activity, now: now) else { return activities.remove(activity) }
-        activities.enter(.paused, activity, untilMilliseconds: pauseEnd)
+        guard let endMilliseconds = pauseEndMilliseconds(of: activity, now: now) else {
+            return activities.remove(activity)
+        }
+        activities.enter(.paused, activity, untilMilliseconds: endMilliseconds)
     }
 
     @inline(__always)
@@ -152,11 +158,11 @@ extension Delivery {
 
     @inline(never)
     private func slowPathPauseEndMilliseconds(of activity: ActivityIndex, now: Moment) -> Int64? {
-        guard let pauseEnd = activities[activity].pauseEndMilliseconds(now: now) else { return nil }
+        guard let endMilliseconds = activities[activity].pauseEndMilliseconds(now: now) else { return nil }
         // A command that arrives during a long pause must be deferred (`deferOverdueCommands`). So the pause ends
         // early, and the activity is checked again.
-        guard isWaitLong(activity, now: now) else { return pauseEnd }
-        return min(pauseEnd, now.monotonicMilliseconds + configuration.deferAfterMilliseconds / 2)
+        guard isWaitLong(activity, now: now) else { return endMilliseconds }
+        return min(endMilliseconds, now.monotonicMilliseconds + configuration.deferAfterMilliseconds / 2)
     }
 
     /// Ends the work on the current command: returns its credit and begins the activity's next command. The caller has

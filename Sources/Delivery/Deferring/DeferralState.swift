@@ -66,6 +66,7 @@ struct DeferralWait: BitwiseCopyable {
 struct StartWait: BitwiseCopyable {
     /// Until when the start is expected, a monotonic time; `.min`: no start is expected.
     private(set) var untilMilliseconds: Int64 = .min
+    /// The version of the expected start. It has a meaning only while a start is expected.
     private var version = Version(timestamp: 0, sequence: 0)
 
     @inline(__always) var isSet: Bool { untilMilliseconds != .min }

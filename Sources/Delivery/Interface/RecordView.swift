@@ -105,7 +105,7 @@ public struct RecordView {
         record.sequence = version.sequence
         record.priority = slot.priority
         if !policyName.isEmpty { record.policy = policyName }
-        record.expiration = slot.expiration
+        record.expirationSeconds = slot.ownExpirationSeconds
         if !slot.layout.alert.isAbsent { record.alertVersion = slot.sourceAlertVersion }
         return record
     }
@@ -131,9 +131,9 @@ public struct RecordView {
     public var layout: Body.Layout { slot.layout }
     /// The command's own expiration, UNIX seconds; -1: it has none. A start always has one, because its
     /// policy limits its age.
-    public var ownExpirationSeconds: Int64 { slot.expiration }
+    public var ownExpirationSeconds: Int64 { slot.ownExpirationSeconds }
     /// `aps.stale-date`, UNIX seconds; -1: there is none.
-    public var staleDate: Int64 { slot.staleDate }
+    public var staleDateSeconds: Int64 { slot.staleDateSeconds }
     public var hasAlert: Bool { slot.hasAlert }
     /// Whether the user has switched on Apple's frequent updates for the app (`frequentPushesEnabled`), as the
     /// registration says; nil: it does not say.

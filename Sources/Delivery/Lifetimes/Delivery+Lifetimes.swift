@@ -225,7 +225,11 @@ extension Delivery {
         now: Moment
     ) {
         guard command.audience.isAbsent, command.channel.isAbsent else { return settleWithoutAction(record) }
-        let isTooOld = AgeRules.isStateTooOld(timestamp: command.version.timestamp, isEnd: false, now: now.wallSeconds)
+        let isTooOld = AgeRules.isStateTooOld(
+            timestamp: command.version.timestamp,
+            isEnd: false,
+            nowSeconds: now.wallSeconds
+        )
         let isRecorded = !isTooOld && !command.isLifetimeCommand(in: value)
         let isLifetimeLimited =
             policies.limitsLifetimes && policies.lifetimeMilliseconds(records[record].policyIndex) > 0

@@ -1,6 +1,6 @@
 /// The maximum ages of what is sent and registered. The core follows these rules, and so does other code that predicts
 /// the core's decisions. The age of a command counts from `aps.timestamp`, the age of a registration from its own
-/// time. Times are UNIX seconds and ages are seconds, unless a name says milliseconds. (R20)
+/// time. All times are UNIX times. (R20)
 package enum AgeRules {
     /// The system ends an activity after this time (Apple, "ActivityKit"), so an older update changes nothing. This
     /// time also limits an `apns-expiration` that comes from a stale date. An update that is admitted in time may still
@@ -12,21 +12,25 @@ package enum AgeRules {
 
     /// Returns when a start expires: at the end of its policy's `startSeconds`, or at its own expiration if
     /// that is earlier.
-    /// - Parameter expiration: the command's own expiration; -1: it has none.
-    package static func startExpiration(timestamp: Int64, expiration: Int64, startSeconds: Int64) -> Int64 {
+    /// - Parameter ownExpirationSeconds: the command's own expiration; -1: it has none.
+    package static func startExpirationSeconds(timestamp: Int64, ownExpirationSeconds: Int64, startSeconds: Int64)
+        -> Int64
+    {
         let seconds = timestamp + startSeconds
-        return expiration < 0 ? seconds : min(expiration, seconds)
+        return ownExpirationSeconds < 0 ? seconds : min(ownExpirationSeconds, seconds)
     }
 
     /// Whether an expiration is past.
-    /// - Parameter expiration: the expiration to check; -1: there is none.
+    /// - Parameter expirationSeconds: the expiration to check; -1: there is none.
     @inline(__always)
-    package static func isExpired(_ expiration: Int64, now: Int64) -> Bool { expiration >= 0 && expiration < now }
+    package static func isExpired(_ expirationSeconds: Int64, nowSeconds: Int64) -> Bool {
+        expirationSeconds >= 0 && expirationSeconds < nowSeconds
+    }
 
     /// Whether an alert is too old to ring.
     /// - Parameter timestamp: the timestamp of the command that brought the alert.
-    package static func isAlertTooOld(timestamp: Int64, alertSeconds: Int64, now: Int64) -> Bool {
-        now - timestamp > alertSeconds
+    package static func isAlertTooOld(timestamp: Int64, alertSeconds: Int64, nowSeconds: Int64) -> Bool {
+        nowSeconds - timestamp > alertSeconds
     }
 
     /// How long a push-to-start token counts as useful after its registration: 90 days. Redis forgets a device after
@@ -47,7 +51,7 @@ package enum AgeRules {
     /// Whether an update is so old that the system has ended its activity, or an end so old that the Lock Screen no
     /// longer shows its activity. If Redis also has no version of the activity, the command ends as `expired`.
     @inline(__always)
-    package static func isStateTooOld(timestamp: Int64, isEnd: Bool, now: Int64) -> Bool {
-        now - timestamp > (isEnd ? endAgeSecondsMax : updateAgeSecondsMax)
+    package static func isStateTooOld(timestamp: Int64, isEnd: Bool, nowSeconds: Int64) -> Bool {
+        nowSeconds - timestamp > (isEnd ? endAgeSecondsMax : updateAgeSecondsMax)
     }
 }

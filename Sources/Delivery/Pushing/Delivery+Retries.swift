@@ -42,7 +42,7 @@ extension Delivery {
     /// count as an attempt.
     mutating func awaitRetryBudget(_ record: RecordIndex, of activity: ActivityIndex, now: Moment) {
         if isLeftToNextOwner(record) { return dropCurrentCommand(of: activity, now: now) }
-        let budgetPauseMilliseconds = randomness.jittered(configuration.retryBudgetPauseMilliseconds)
+        let budgetPauseMilliseconds = randomness.jitteredMilliseconds(configuration.retryBudgetPauseMilliseconds)
         let faultPauseMilliseconds = retryPauseMilliseconds(faults: activities[activity].serviceFaultCount)
         awaitService(activity, milliseconds: max(budgetPauseMilliseconds, faultPauseMilliseconds), now: now)
     }
@@ -65,7 +65,7 @@ extension Delivery {
     private mutating func retryPauseMilliseconds(faults: UInt8) -> Int64 {
         // Many faults would shift all bits out of the number, and the pause would be 0.
         let pauseMilliseconds = configuration.retryBaseMilliseconds << min(Int64(faults), 24)
-        return randomness.jittered(min(configuration.retryMillisecondsMax, pauseMilliseconds))
+        return randomness.jitteredMilliseconds(min(configuration.retryMillisecondsMax, pauseMilliseconds))
     }
 
     /// Retries the current command after its wait.

@@ -9,7 +9,7 @@ extension RecordSlot {
     /// APNs gets (`setSentExpiration`) counts from the time of sending instead.
     @inline(__always)
     func isPushExpired(by policies: PolicyTable, now: Moment) -> Bool {
-        guard expiration < 0 else { return expiration < now.wallSeconds }
+        guard ownExpirationSeconds < 0 else { return ownExpirationSeconds < now.wallSeconds }
         // The fast path: every policy's expiration is at least 1 s, and nearly every push is sent within this
         // time.
         guard now.wallMilliseconds - receivedAtMilliseconds > 1_000 else { return false }
@@ -25,9 +25,9 @@ extension RecordSlot {
     /// ``AgeRules/updateAgeSecondsMax`` after `seconds`.
     private func expirationSeconds(by policy: PolicyTable.Values, from seconds: Int64) -> Int64 {
         switch event {
-        case _ where expiration >= 0: expiration
+        case _ where ownExpirationSeconds >= 0: ownExpirationSeconds
         case .start: preconditionFailure("a start has an expiration")
-        case .update where staleDate > seconds: min(staleDate, seconds + AgeRules.updateAgeSecondsMax)
+        case .update where staleDateSeconds > seconds: min(staleDateSeconds, seconds + AgeRules.updateAgeSecondsMax)
         case .update: seconds + policy.updateSeconds
         case .end: seconds + policy.endSeconds
         }

@@ -11,10 +11,11 @@ struct OutageWatch: BitwiseCopyable {
     private var waitingSinceMilliseconds = Int64.max
     /// Since when the lane reads ahead before it uses the service again; `.max`: it does not read ahead.
     private(set) var readingAheadSinceMilliseconds = Int64.max
-    /// When the lane last finished reading ahead, a monotonic time.
+    /// When the lane last finished reading ahead, a monotonic time; `.min`: never.
     private var readAheadEndMilliseconds = Int64.min
     /// When the lane last finished reading ahead, UNIX milliseconds, to compare it with the time at which a push was
-    /// admitted. A push that was admitted earlier may be older than a state that the lane has read meanwhile.
+    /// admitted; `.min`: never. A push that was admitted earlier may be older than a state that the lane has read
+    /// meanwhile.
     private(set) var readAheadEndWallMilliseconds = Int64.min
 
     /// Whether calls or pushes are held back: from the call of `holdBackIfUnavailable` that finds an outage to

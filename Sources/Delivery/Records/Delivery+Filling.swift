@@ -21,10 +21,11 @@ extension Delivery {
         slot.pointee.version = command.version
         slot.pointee.digest = nil
         if command.event == .start { slot.pointee.claim = randomness.next() }
-        slot.pointee.staleDate = command.staleDate
+        slot.pointee.staleDateSeconds = command.staleDateSeconds
         slot.pointee.priorityWithoutAlert = command.priority != 0 ? command.priority : command.event == .update ? 5 : 10
         slot.pointee.priority = command.priority != 0 ? command.priority : Self.defaultPriority(of: command)
-        slot.pointee.expiration = command.event == .start ? expiration(ofStart: command, slot) : command.expiration
+        slot.pointee.ownExpirationSeconds =
+            command.event == .start ? expirationSeconds(ofStart: command, slot) : command.expirationSeconds
         let textBytes =
             Int(command.activity.range.count) + Int(command.identifier.range.count)
             + Int(command.device.range.count) + Int(command.attributesType.range.count)
@@ -114,10 +115,10 @@ extension Delivery {
 
     /// Returns when a start expires, UNIX seconds: `startSeconds` of its policy after its timestamp, or at its own
     /// expiration if that is earlier.
-    private func expiration(ofStart command: Command, _ slot: UnsafeMutablePointer<RecordSlot>) -> Int64 {
-        AgeRules.startExpiration(
+    private func expirationSeconds(ofStart command: Command, _ slot: UnsafeMutablePointer<RecordSlot>) -> Int64 {
+        AgeRules.startExpirationSeconds(
             timestamp: command.version.timestamp,
-            expiration: command.expiration,
+            ownExpirationSeconds: command.expirationSeconds,
             startSeconds: policies[slot.pointee.policyIndex].startSeconds
         )
     }

@@ -31,6 +31,7 @@ public struct RecordSlot: BitwiseCopyable {
     /// Only `Records.enter` changes the stage.
     private(set) var stage = RecordStage.received
     var followUps: FollowUps = []
+    /// The index of the record's app in the configuration; `.max`: not known, or the record names no configured app.
     var appIndex: UInt16 = .max
     private(set) var acknowledgementsOutstanding: UInt16 = 0
     /// The index of the record's partition in the lane's `PartitionTable`.
@@ -39,13 +40,14 @@ public struct RecordSlot: BitwiseCopyable {
     /// `PartitionTable` has another number at `partitionIndex`, or no partition. So a record of an earlier
     /// assignment settles no offset of a later one.
     let assignmentEpoch: UInt32
+    /// The activity to which the command was given; `.null`: it was given to none.
     var activity = ActivityIndex.null
     /// The offset in the partition from which the record was read. The ledger counts this offset.
     let offset: Int64
     var version = Version(timestamp: 0, sequence: 0)
     /// The command's own expiration, UNIX seconds; -1: it has none. A start always has one, because its
     /// policy limits its age.
-    var expiration: Int64 = -1
+    var ownExpirationSeconds: Int64 = -1
     var waitingLink = WaitingList.Link()
     var riderLink = RiderLink()
     var supersededCount = SupersededCount()
@@ -114,11 +116,13 @@ public struct RecordSlot: BitwiseCopyable {
     let sourcePartition: Int32
     let sourceOffset: Int64
     var deferral = DeferralState()
+    // The times of the record, UNIX milliseconds. -1: Kafka has no time for the record, or the step has not happened.
     let recordTimestampMilliseconds: Int64
     let receivedAtMilliseconds: Int64
     var admittedAtMilliseconds: Int64 = -1
     var sentAtMilliseconds: Int64 = -1
     var answeredAtMilliseconds: Int64 = -1
+    /// The HTTP status of APNs' last answer; 0: there is none.
     var httpStatus: UInt16 = 0
     var attempts: UInt8 = 0
     var pushAllowance = PushAllowance()
@@ -137,9 +141,8 @@ public struct RecordSlot: BitwiseCopyable {
     /// Whether an alert was removed because it was too old: the command's own alert, or one that it carried or would
     /// have carried.
     var isAlertExpired = false
-    /// For a start: whether Redis held it and keeps it until the lane settles it. For a registration: whether this
-    /// record has just finished a held start, and now registers its token again to release the next one.
-    var isHeldStart = false
+    /// Two facts share this field, because no record has both. Use `isHeldStart` and `followsHeldStart`.
+    private(set) var isOrFollowsHeldStart = false
     var startDraw = StartDraw.none
     var shownVersion: Version?
     /// The version of the command whose alert is in the body, if the alert came from another record: from an older
@@ -161,9 +164,13 @@ public struct RecordSlot: BitwiseCopyable {
     var sentExpirationSeconds: Int64 = -1
     /// `aps.stale-date`, UNIX seconds; -1: there is none. `expirationSeconds` needs it for an update that brings no
     /// expiration.
-    var staleDate: Int64 = -1
+    var staleDateSeconds: Int64 = -1
+    /// The `aps.timestamp` that Redis chose. It has a meaning only after Redis has allowed the push.
     var sentTimestamp: Int64 = 0
+    /// When the token was registered or unregistered, UNIX milliseconds. It has a meaning only if the record concerns a
+    /// token.
     var registeredAtMilliseconds: Int64 = 0
+    /// From when on the token is dead, UNIX milliseconds; -1: APNs has not called it dead.
     var invalidAtMilliseconds: Int64 = -1
     var apnsIdentifier: (UInt64, UInt64) = (0, 0)
     /// The connection of this lane's last attempt, which the next attempt avoids; 0: there was none.
@@ -174,7 +181,7 @@ public struct RecordSlot: BitwiseCopyable {
     @inline(__always) var isStart: Bool { event == .start }
 
     @inline(__always) func isExpired(now: Moment) -> Bool {
-        AgeRules.isExpired(expiration, now: now.wallSeconds)
+        AgeRules.isExpired(ownExpirationSeconds, nowSeconds: now.wallSeconds)
     }
 
     /// Whether the command has an alert in its body, or has a rider. The rider's alert may not be in the body yet.
@@ -219,40 +226,6 @@ public struct RecordSlot: BitwiseCopyable {
 }
 
 extension RecordSlot {
-    /// Makes a slot for the same record after its command has ended. From then on, the record is a registration: of the
-    /// token that its command brought, or of the token that released a held command.
-    init(registeringTokenOf slot: RecordSlot) {
-        self.init(
-            kind: .registration,
-            topic: slot.topic,
-            stage: slot.stage,
-            appIndex: slot.appIndex,
-            partitionIndex: slot.partitionIndex,
-            assignmentEpoch: slot.assignmentEpoch,
-            offset: slot.offset,
-            version: slot.version,
-            needsNoMembershipChange: true,
-            earlierResultCount: slot.earlierResultCount &+ 1,
-            textBlock: slot.textBlock,
-            tokenBlock: slot.tokenBlock,
-            tokenByteCount: slot.tokenByteCount,
-            subjectIdentifier: slot.subjectIdentifier,
-            reason: slot.reason,
-            trace: slot.trace,
-            device: slot.device,
-            attributesType: slot.attributesType,
-            sourcePartition: slot.sourcePartition,
-            sourceOffset: slot.sourceOffset,
-            recordTimestampMilliseconds: slot.recordTimestampMilliseconds,
-            receivedAtMilliseconds: slot.receivedAtMilliseconds,
-            environment: slot.environment,
-            isHeldStart: slot.isHeldStart,
-            registeredAtMilliseconds: slot.registeredAtMilliseconds
-        )
-    }
-}
-
-extension RecordSlot {
     /// Whether Causeway made the command, because an activity's lifetime was over.
     var isLifetimeCommand: Bool { isLifetimeEnd || isLifetimeRestart }
     var isEndFromProducer: Bool { event == .end && !isLifetimeEnd }
@@ -282,6 +255,24 @@ extension RecordSlot {
             policyNameOrAudiences = newValue
         }
     }
+
+    /// Whether the command is a start that Redis held, and keeps until the lane settles it. Not for a registration.
+    /// Only asserted, because each outcome reads it.
+    @inline(__always)
+    var isHeldStart: Bool {
+        get {
+            assert(kind != .registration)
+            return isOrFollowsHeldStart
+        }
+        set {
+            assert(kind != .registration)
+            isOrFollowsHeldStart = newValue
+        }
+    }
+
+    /// Whether this registration follows a held start that its record has just finished. It registers the token again,
+    /// so that Redis releases the next held start.
+    @inline(__always) var followsHeldStart: Bool { kind == .registration && isOrFollowsHeldStart }
 
     /// The fault of an invalid record, in words. Only for an invalid record.
     var detail: BlockRange {

@@ -126,12 +126,44 @@ extension Delivery {
 }
 
 extension RecordSlot {
+    /// Makes a slot for the same record after its command has ended. From then on, the record is a registration: of the
+    /// token that its command brought, or of the token that released a held command.
+    fileprivate init(registeringTokenOf slot: RecordSlot) {
+        self.init(
+            kind: .registration,
+            topic: slot.topic,
+            stage: slot.stage,
+            appIndex: slot.appIndex,
+            partitionIndex: slot.partitionIndex,
+            assignmentEpoch: slot.assignmentEpoch,
+            offset: slot.offset,
+            version: slot.version,
+            needsNoMembershipChange: true,
+            earlierResultCount: slot.earlierResultCount &+ 1,
+            textBlock: slot.textBlock,
+            tokenBlock: slot.tokenBlock,
+            tokenByteCount: slot.tokenByteCount,
+            subjectIdentifier: slot.subjectIdentifier,
+            reason: slot.reason,
+            trace: slot.trace,
+            device: slot.device,
+            attributesType: slot.attributesType,
+            sourcePartition: slot.sourcePartition,
+            sourceOffset: slot.sourceOffset,
+            recordTimestampMilliseconds: slot.recordTimestampMilliseconds,
+            receivedAtMilliseconds: slot.receivedAtMilliseconds,
+            environment: slot.environment,
+            isOrFollowsHeldStart: slot.isOrFollowsHeldStart,
+            registeredAtMilliseconds: slot.registeredAtMilliseconds
+        )
+    }
+
     /// Takes over the body of a superseded command. If the body has an alert, the alert was not sent and may still be
     /// carried.
     /// - Returns: false for a start and for a command with another outcome: their bodies are not needed any more.
     fileprivate mutating func takeOverUnsentBody(of slot: RecordSlot) -> Bool {
         guard slot.event != .start, slot.outcome == .superseded else { return false }
-        (expiration, priority) = (slot.expiration, slot.priority)
+        (ownExpirationSeconds, priority) = (slot.ownExpirationSeconds, slot.priority)
         (body, layout) = (slot.body, slot.layout)
         return true
     }

@@ -136,7 +136,7 @@ extension Delivery {
             isTooOld: AgeRules.isStateTooOld(
                 timestamp: slot.pointee.version.timestamp,
                 isEnd: isEnd,
-                now: now.wallSeconds
+                nowSeconds: now.wallSeconds
             ),
             isReread: slot.pointee.isReread,
             endsNewerLife: isEnd && (slot.pointee.isLifetimeEnd || policies.restartsActivities),
@@ -161,11 +161,11 @@ extension Delivery {
                 audiences: slot.pointee.namedAudiences
             )
         }
-        let followsHeldStart = slot.pointee.kind == .registration && slot.pointee.isHeldStart
         return .registerDevice(
             attributesType: slot.pointee.bytes(slot.pointee.attributesType),
             registration,
-            followsHeldStart ? .following(slot.pointee.heldStart) : .first(audiences: slot.pointee.namedAudiences),
+            slot.pointee.followsHeldStart
+                ? .following(slot.pointee.heldStart) : .first(audiences: slot.pointee.namedAudiences),
             isFromCommand: isFromCommand
         )
     }

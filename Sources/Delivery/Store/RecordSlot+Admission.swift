@@ -14,8 +14,8 @@ extension RecordSlot {
     /// - Returns: how long the start waits before it asks again, in milliseconds.
     mutating func awaitStartBudget(milliseconds: Int64, by policy: PolicyTable.Values, now: Moment) -> Int64 {
         startDraw = .awaitingBudget
-        let millisecondsToExpiration = (expiration + 1) * 1_000 - now.wallMilliseconds
-        return max(1, min(milliseconds, policy.startBudgetRecheckMillisecondsMax, millisecondsToExpiration))
+        let untilExpirationMilliseconds = (ownExpirationSeconds + 1) * 1_000 - now.wallMilliseconds
+        return max(1, min(milliseconds, policy.startBudgetRecheckMillisecondsMax, untilExpirationMilliseconds))
     }
 
     /// Marks the draw of a start as refunded if the start was not sent: for example, it was not admitted, expired, or

@@ -24,8 +24,8 @@ package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
     /// over, the time stays the same until ``endPausesIfDue(now:)`` or ``next(now:)`` is called.
     package var dueMilliseconds: Int64? {
         let isBlocked = !tickets.isEmpty && blockedUntilMilliseconds != .min
-        let due = min(isBlocked ? blockedUntilMilliseconds : .max, setAsideUntilMilliseconds)
-        return due == .max ? nil : due
+        let earliestMilliseconds = min(isBlocked ? blockedUntilMilliseconds : .max, setAsideUntilMilliseconds)
+        return earliestMilliseconds == .max ? nil : earliestMilliseconds
     }
 
     /// Ends the pauses that are over. The core does this whenever time passes: while no server is ready, the shell does

@@ -33,7 +33,7 @@ extension Delivery {
         AgeRules.isAlertTooOld(
             timestamp: alert.timestamp,
             alertSeconds: policies[records[record].policyIndex].alertSeconds,
-            now: now.wallSeconds
+            nowSeconds: now.wallSeconds
         )
     }
 }

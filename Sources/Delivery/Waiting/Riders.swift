@@ -78,6 +78,7 @@ extension RecordSlot {
 struct RiderAwaitingCarrier: BitwiseCopyable {
     /// The waiting command; `.null`: none.
     private(set) var record = RecordIndex.null
+    /// The end of the wait, a monotonic time. It has a meaning only while a command waits.
     private(set) var untilMilliseconds: Int64 = 0
 
     init() {}

@@ -3,12 +3,13 @@
 ///
 /// The list is usually short: for each life of the activity a start, a state, and the end.
 struct WaitingList: BitwiseCopyable {
-    /// The link from a record to the next one in its activity's list.
+    /// The link from a record to the next one in its activity's list; `.null`: the record is the last one, or is in no
+    /// list.
     struct Link: BitwiseCopyable {
         fileprivate var next = RecordIndex.null
     }
 
-    /// The first waiting record; `.null`: none waits.
+    // The first and the last waiting record. If none waits, the first is `.null`, and the last has no meaning.
     private(set) var first = RecordIndex.null
     private(set) var last = RecordIndex.null
 

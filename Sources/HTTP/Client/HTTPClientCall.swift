@@ -142,8 +142,8 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
     /// Reads heads until the final response, because a server may send informational responses (1xx) first.
     private func readHeads() throws(HTTPFault) {
         while bodyReader == nil, result == nil {
-            guard let (head, length) = try HTTPResponseHead.parse(receivedBytes) else { return }
-            receivedBytes.removeFirst(length)
+            guard let (head, byteCount) = try HTTPResponseHead.parse(receivedBytes) else { return }
+            receivedBytes.removeFirst(byteCount)
             guard head.status >= 200 else { continue }
             status = head.status
             guard !client.readsOnlyStatus else { return endWithResponse() }

@@ -14,7 +14,7 @@ struct HTTPHead: Equatable {
     static func parse(
         _ bytes: [UInt8],
         bytesMax: Int = Self.bytesMax
-    ) throws(HTTPFault) -> (head: HTTPHead, length: Int)? {
+    ) throws(HTTPFault) -> (head: HTTPHead, byteCount: Int)? {
         guard let end = endIndex(of: bytes.prefix(bytesMax)) else {
             guard bytes.count <= bytesMax else { throw .headTooLarge }
             return nil

@@ -23,8 +23,8 @@ package struct HTTPRequestHead: Sendable, Equatable {
     static func parse(
         _ bytes: [UInt8],
         bytesMax: Int = HTTPHead.bytesMax
-    ) throws(HTTPFault) -> (head: HTTPRequestHead, length: Int)? {
-        guard let (head, length) = try HTTPHead.parse(bytes, bytesMax: bytesMax) else { return nil }
+    ) throws(HTTPFault) -> (head: HTTPRequestHead, byteCount: Int)? {
+        guard let (head, byteCount) = try HTTPHead.parse(bytes, bytesMax: bytesMax) else { return nil }
         let words = head.firstLine.split(separator: " ", omittingEmptySubsequences: false)
         guard words.count == 3, HTTPFields.isToken(words[0]), words[1].hasPrefix("/") else { throw .malformed }
         guard words[2] == "HTTP/1.1" || words[2] == "HTTP/1.0" else { throw .unknownVersion }
@@ -42,7 +42,7 @@ package struct HTTPRequestHead: Sendable, Equatable {
             isHTTP11: isHTTP11,
             bodyLength: try head.fields.parseBodyLength()
         )
-        return (request, length)
+        return (request, byteCount)
     }
 }
 

@@ -108,9 +108,9 @@ final class HTTPServerConnection: StreamHandler {
             guard stream.pendingOutputBytes <= Stream.highWaterBytes else { return stream.pauseReading() }
             guard requests < HTTPServerLimits.pipelinedRequestsMax else { return refuse(400) }
             do throws(HTTPFault) {
-                guard let (head, length) = try HTTPRequestHead.parse(receivedBytes, bytesMax: limits.headBytesMax)
+                guard let (head, byteCount) = try HTTPRequestHead.parse(receivedBytes, bytesMax: limits.headBytesMax)
                 else { return }
-                receivedBytes.removeFirst(length)
+                receivedBytes.removeFirst(byteCount)
                 requests += 1
                 try beginRequest(head)
             } catch {

@@ -88,8 +88,8 @@ public enum MemberEntryFormat {
         base.storeBytes(of: UInt16(count).littleEndian, as: UInt16.self)
         base.storeBytes(of: entry.location.position.littleEndian, toByteOffset: positionOffset, as: UInt32.self)
         base.storeBytes(of: flags, toByteOffset: flagsOffset, as: UInt8.self)
-        let time = UInt64(min(max(0, entry.changedAtMilliseconds), millisecondsMax)).littleEndian
-        withUnsafeBytes(of: time) {
+        let storedMilliseconds = UInt64(min(max(0, entry.changedAtMilliseconds), millisecondsMax)).littleEndian
+        withUnsafeBytes(of: storedMilliseconds) {
             UnsafeMutableRawBufferPointer(start: base + changedAtMillisecondsOffset, count: 6)
                 .copyMemory(from: UnsafeRawBufferPointer(rebasing: $0[..<6]))
         }

@@ -91,11 +91,10 @@ public struct AudienceAdmission<Bytes> {
     public var rangeCount: UInt16
     /// The body that a member gets if it joins later, in the form `JoinerBody`. It has no alert, because the alert
     /// would come late. Redis does not store the body of a start.
-    ///
-    /// `expiration`: until when the body is valid, UNIX seconds. This is the command's expiration, or follows from its
-    /// stale date or its policy.
     public var body: Bytes
-    public var expiration: Int64
+    /// Until when the body is valid, UNIX seconds. This is the command's expiration, or follows from its stale date or
+    /// its policy.
+    public var expirationSeconds: Int64
 
     public init(
         version: Version,
@@ -107,7 +106,7 @@ public struct AudienceAdmission<Bytes> {
         mayUseReserve: Bool,
         rangeCount: UInt16,
         body: Bytes,
-        expiration: Int64
+        expirationSeconds: Int64
     ) {
         self.version = version
         self.digest = digest
@@ -118,7 +117,7 @@ public struct AudienceAdmission<Bytes> {
         self.mayUseReserve = mayUseReserve
         self.rangeCount = rangeCount
         self.body = body
-        self.expiration = expiration
+        self.expirationSeconds = expirationSeconds
     }
 }
 
@@ -240,9 +239,9 @@ public struct ResponseTimes: Sendable, Equatable, BitwiseCopyable {
     /// Combines these times with those of another range or broadcast: the earliest first answer and the latest last
     /// answer.
     public mutating func merge(_ other: ResponseTimes) {
-        let first = other.firstResponseMilliseconds
-        if first >= 0, firstResponseMilliseconds < 0 || first < firstResponseMilliseconds {
-            firstResponseMilliseconds = first
+        let firstMilliseconds = other.firstResponseMilliseconds
+        if firstMilliseconds >= 0, firstResponseMilliseconds < 0 || firstMilliseconds < firstResponseMilliseconds {
+            firstResponseMilliseconds = firstMilliseconds
         }
         lastResponseMilliseconds = max(lastResponseMilliseconds, other.lastResponseMilliseconds)
     }

@@ -46,7 +46,7 @@ public struct AudienceReply<Bytes> {
     /// The `aps.timestamp` to send and the expiration, UNIX seconds. Set in the `send` that replies to
     /// `newest`. The caller chooses the priority.
     public var timestamp: Int64 = 0
-    public var expiration: Int64 = 0
+    public var expirationSeconds: Int64 = 0
     public var isEnd = false
     /// With `finished`: how many ranges and broadcasts of the version are not finished yet.
     public var unfinishedPartCount = 0

@@ -94,9 +94,9 @@ public final class PublishedMetrics: Sendable {
     /// Returns the time since the thread's last turn, or since the end of an announced pause if the pause ended later.
     /// Returns 0 during the pause, and nil before the thread's first turn.
     func turnAgeMilliseconds(nowMilliseconds: Int64) -> Int64? {
-        let lastTurn = lastTurnMilliseconds.load(ordering: .relaxed)
-        guard lastTurn >= 0 else { return nil }
-        return max(0, nowMilliseconds - max(lastTurn, blockingUntilMilliseconds.load(ordering: .relaxed)))
+        let lastMilliseconds = lastTurnMilliseconds.load(ordering: .relaxed)
+        guard lastMilliseconds >= 0 else { return nil }
+        return max(0, nowMilliseconds - max(lastMilliseconds, blockingUntilMilliseconds.load(ordering: .relaxed)))
     }
 
     /// Copies the numbers element by element. A shared array would make the publishing thread copy the array

@@ -71,12 +71,12 @@ public struct ThreadMetrics: ~Copyable {
         let start = cellIndex(metric, firstDimensionIndex, 0)
         let bucketCount = Int(cellRanges[Int(metric.rawValue)].cellsPerSeries) - 2
         precondition(bucketCount > 0, "only a histogram is observed")
-        let value = max(0, microseconds)
+        let clampedMicroseconds = max(0, microseconds)
         let firstBound = Int(firstBoundIndices[Int(metric.rawValue)])
         var bucket = 0
-        while bucket < bucketCount, value > bounds[firstBound + bucket] { bucket += 1 }
+        while bucket < bucketCount, clampedMicroseconds > bounds[firstBound + bucket] { bucket += 1 }
         increase(start + bucket, by: count)
-        increase(start + bucketCount + 1, by: value &* count)
+        increase(start + bucketCount + 1, by: clampedMicroseconds &* count)
     }
 
     /// Adds to a cell. Does not use `&+=`, which Swift 6.3.1 compiles to an invalid bitcast under

@@ -61,12 +61,12 @@ extension StatusBuilder {
         ]
     }
 
-    private func ageMilliseconds(_ moment: Int64) -> Int64 { max(0, elapsedMilliseconds(since: moment)) }
+    private func ageMilliseconds(_ milliseconds: Int64) -> Int64 { max(0, elapsedMilliseconds(since: milliseconds)) }
 
     /// Returns how long ago a time was, negative for a future time; 0 if the subtraction overflows. Some times come
     /// from Redis, where other programs may write any number.
-    private func elapsedMilliseconds(since moment: Int64) -> Int64 {
-        let (difference, overflows) = wallMilliseconds.subtractingReportingOverflow(moment)
+    private func elapsedMilliseconds(since milliseconds: Int64) -> Int64 {
+        let (difference, overflows) = wallMilliseconds.subtractingReportingOverflow(milliseconds)
         return overflows ? 0 : difference
     }
 }

@@ -28,10 +28,10 @@ extension StatusBuilder {
 
     var processTable: StatusTable {
         var share: Int64?
-        if let cpu = process.cpuMicroseconds, let cpuBefore = earlierProcess?.cpuMicroseconds,
+        if let cpuMicroseconds = process.cpuMicroseconds, let earlierMicroseconds = earlierProcess?.cpuMicroseconds,
             window.durationMilliseconds > 0
         {
-            share = max(0, cpu - cpuBefore) * 1_000 / window.durationMilliseconds
+            share = max(0, cpuMicroseconds - earlierMicroseconds) * 1_000 / window.durationMilliseconds
         }
         return StatusTable(
             key: "process",

@@ -60,8 +60,10 @@ struct StatusBuilder {
         var finding = finding
         finding.logLines = events.filter { finding.logKinds.contains($0.kind) }
             .map { event in
-                let age = max(0, wallMilliseconds - event.lastWallMilliseconds)
-                let ago = Numeral.duration(microseconds: age.multipliedReportingOverflow(by: 1_000).partialValue)
+                let ageMilliseconds = max(0, wallMilliseconds - event.lastWallMilliseconds)
+                let ago = Numeral.duration(
+                    microseconds: ageMilliseconds.multipliedReportingOverflow(by: 1_000).partialValue
+                )
                 return "\(event.kind.definition.identifier), \(ago) ago: \(event.lastDetail)"
             }
         return finding
@@ -224,15 +226,15 @@ struct StatusBuilder {
                 .init(key: "watermark", title: "settled up to"),
             ],
             rows: shownPartitions.map { reading in
-                let oldest = reading.oldestUnsettledAgeMilliseconds
-                let age = StatusCell.duration(milliseconds: oldest > 0 ? oldest : nil)
+                let oldestMilliseconds = reading.oldestUnsettledAgeMilliseconds
+                let age = StatusCell.duration(milliseconds: oldestMilliseconds > 0 ? oldestMilliseconds : nil)
                 return [
                     .words(
                         labels.topics.indices.contains(Int(reading.topicIndex))
                             ? labels.topics[Int(reading.topicIndex)] : "?"
                     ),
                     .count(Int64(reading.partition)), reading.lag >= 0 ? .count(reading.lag) : .none,
-                    oldest > Diagnosis.unsettledAgeMillisecondsMax ? age.styled(.attention) : age,
+                    oldestMilliseconds > Diagnosis.unsettledAgeMillisecondsMax ? age.styled(.attention) : age,
                     reading.settledWatermark >= 0 ? .count(reading.settledWatermark) : .none,
                 ]
             },

@@ -131,7 +131,7 @@ package struct SpanEncoder: Sendable {
         parent: UInt64?,
         name: String,
         kind: TraceRequest.Span.Kind,
-        times: (begin: Int64, end: Int64),
+        times: (beginMilliseconds: Int64, endMilliseconds: Int64),
         attributes: [TraceRequest.Attribute]
     ) -> TraceRequest.Span {
         TraceRequest.Span(
@@ -143,10 +143,10 @@ package struct SpanEncoder: Sendable {
             flags: UInt32(trace.context.flags) | (kind == .consumer && parent != nil ? 0x300 : 0x100),
             name: name,
             kind: kind,
-            startTimeUnixNano: nanosecondText(times.begin),
+            startTimeUnixNano: nanosecondText(times.beginMilliseconds),
             // The times may come from the clocks of two workers, because a deferred command keeps its first
             // receipt. So make sure that the end is not before the beginning.
-            endTimeUnixNano: nanosecondText(max(times.begin, times.end)),
+            endTimeUnixNano: nanosecondText(max(times.beginMilliseconds, times.endMilliseconds)),
             attributes: attributes,
             status: trace.recordOutcome.isError && kind != .internal ? .error : nil
         )

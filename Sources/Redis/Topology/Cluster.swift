@@ -164,14 +164,15 @@ final class Cluster {
     /// server recently, this is `askedServerKeepMilliseconds` after the last ASK. Otherwise it is twice the response
     /// deadline from now: by then its last calls have their replies or have failed.
     private func retireNodesWithoutSlots() {
-        let now = loop.nowMilliseconds
+        let nowMilliseconds = loop.nowMilliseconds
         let graceMilliseconds = 2 * configuration.responseDeadlineMilliseconds
         for index in nodes.indices {
             guard let node = nodes[index], !node.hasSlots, node.retiresAtMilliseconds == .max else { continue }
             let askedAtMilliseconds = node.askedAtMilliseconds
-            let isAsked = askedAtMilliseconds != .min && now - askedAtMilliseconds < Self.askedServerKeepMilliseconds
+            let isAsked =
+                askedAtMilliseconds != .min && nowMilliseconds - askedAtMilliseconds < Self.askedServerKeepMilliseconds
             nodes[index]?.retiresAtMilliseconds =
-                isAsked ? askedAtMilliseconds + Self.askedServerKeepMilliseconds : now + graceMilliseconds
+                isAsked ? askedAtMilliseconds + Self.askedServerKeepMilliseconds : nowMilliseconds + graceMilliseconds
         }
         scheduleRetirement()
     }

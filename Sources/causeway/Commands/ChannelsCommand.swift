@@ -218,9 +218,10 @@ struct ReconcileChannelsCommand: AsyncParsableCommand {
 
 enum ChannelText {
     static func line(_ entry: ChannelEntry) -> String {
-        let now = Clock.wallMilliseconds
-        let deletionText = entry.deleteAfterMilliseconds.map { ", deleted \(TimeText.relative($0, to: now))" } ?? ""
+        let nowMilliseconds = Clock.wallMilliseconds
+        let deletionText =
+            entry.deleteAfterMilliseconds.map { ", deleted \(TimeText.relative($0, to: nowMilliseconds))" } ?? ""
         return "\(entry.audience) \(entry.channel) storage=\(entry.storage.rawValue) \(entry.state.rawValue), "
-            + "created \(TimeText.relative(entry.createdAtMilliseconds, to: now))\(deletionText)"
+            + "created \(TimeText.relative(entry.createdAtMilliseconds, to: nowMilliseconds))\(deletionText)"
     }
 }

@@ -79,7 +79,7 @@ struct ReplayRebuildCommand: ParsableCommand {
                 scope: run.scope,
                 queries: queries,
                 store: store,
-                rate: rate,
+                callsPerSecond: rate,
                 isCancelled: isCancelled
             )
             defer { rebuilder = newRebuilder }

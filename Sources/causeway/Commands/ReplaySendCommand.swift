@@ -55,7 +55,12 @@ struct ReplaySendCommand: ParsableCommand {
             try run.read(try options.range())
             let (runCopy, isInterrupted) = (run, !run.unreadRanges.isEmpty)
             if execute, !isInterrupted {
-                sender = try ReplaySender(run.configuration, redis: run.redis, topic: run.topic, rate: rate)
+                sender = try ReplaySender(
+                    run.configuration,
+                    redis: run.redis,
+                    topic: run.topic,
+                    commandsPerSecond: rate
+                )
             }
             let includesStarts = starts
             try run.decide(includesStarts: includesStarts) { decision, tally, progress in

@@ -24,7 +24,7 @@ extension ActivityReport {
     }
 
     private func agoText(_ milliseconds: Int64) -> String {
-        "\(TimeText.relative(milliseconds, to: nowMilliseconds)) (\(TimeText.timeOfDay(milliseconds, now: nowMilliseconds)))"
+        "\(TimeText.relative(milliseconds, to: nowMilliseconds)) (\(TimeText.timeOfDay(milliseconds, nowMilliseconds: nowMilliseconds)))"
     }
 
     private var tokenText: String {
@@ -99,10 +99,10 @@ extension ActivityReport {
         if newestVersion?.isEnd == true { return "\(beginText); ended, only a start opens it again" }
         if let lifetimeEndsAtMilliseconds {
             return
-                "\(beginText); its lifetime ends at \(TimeText.timeOfDay(lifetimeEndsAtMilliseconds, now: nowMilliseconds))"
+                "\(beginText); its lifetime ends at \(TimeText.timeOfDay(lifetimeEndsAtMilliseconds, nowMilliseconds: nowMilliseconds))"
         }
         return endMilliseconds > nowMilliseconds
-            ? "\(beginText); updates until \(TimeText.timeOfDay(endMilliseconds, now: nowMilliseconds)), for \(TimeText.duration(endMilliseconds - nowMilliseconds))"
+            ? "\(beginText); updates until \(TimeText.timeOfDay(endMilliseconds, nowMilliseconds: nowMilliseconds)), for \(TimeText.duration(endMilliseconds - nowMilliseconds))"
             : "\(beginText); its 8 hours are over, only an end is sent"
     }
 

@@ -49,7 +49,7 @@ extension AudienceReport {
             "priority": .integer(Int64(admitted.grant.priority)),
             "frequentPriority": .integer(Int64(admitted.grant.frequentUpdatesPriority)),
             "demoted": .boolean(admitted.grant.isDemoted), "ranges": .integer(Int64(admitted.grant.rangeCount)),
-            "expiration": .integer(admitted.expiration),
+            "expiration": .integer(admitted.expirationSeconds),
         ])
     }
 }

@@ -63,7 +63,7 @@ extension AudienceReport {
         let kind = lastAdmission.isEnd ? "an end" : lastAdmission.isStart ? "a start" : "an update"
         let priorities = "priority \(grant.priority), \(grant.frequentUpdatesPriority) with frequent updates"
         let expires = TimeText.relative(
-            UnixSeconds.milliseconds(ofSeconds: lastAdmission.expiration),
+            UnixSeconds.milliseconds(ofSeconds: lastAdmission.expirationSeconds),
             to: nowMilliseconds
         )
         return
@@ -100,8 +100,8 @@ extension AudienceReport {
         lines.addTable(
             header: ["last rounds", "timestamp", "took"] + MemberOutcome.allCases.map { "\($0.name)" },
             rows: finishedRounds.map { round in
-                let span = round.times.lastResponseMilliseconds - round.times.firstResponseMilliseconds
-                let took = round.times.firstResponseMilliseconds < 0 ? "-" : TimeText.duration(span)
+                let spanMilliseconds = round.times.lastResponseMilliseconds - round.times.firstResponseMilliseconds
+                let took = round.times.firstResponseMilliseconds < 0 ? "-" : TimeText.duration(spanMilliseconds)
                 return [
                     TimeText.relative(round.admittedAtMilliseconds, to: nowMilliseconds), "\(round.version.timestamp)",
                     took,
@@ -112,7 +112,7 @@ extension AudienceReport {
     }
 
     private func agoText(_ milliseconds: Int64) -> String {
-        "\(TimeText.relative(milliseconds, to: nowMilliseconds)) (\(TimeText.timeOfDay(milliseconds, now: nowMilliseconds)))"
+        "\(TimeText.relative(milliseconds, to: nowMilliseconds)) (\(TimeText.timeOfDay(milliseconds, nowMilliseconds: nowMilliseconds)))"
     }
 
     private func text(_ version: Version) -> String {

@@ -33,7 +33,7 @@ extension NewestResults {
         let priority = record["priority"]?.integerValue
             .map { record["demoted"] == .boolean(true) ? "10, sent at \($0)" : "\($0)" }
         return [
-            moment.map { TimeText.timeOfDay($0, now: nowMilliseconds) } ?? "-",
+            moment.map { TimeText.timeOfDay($0, nowMilliseconds: nowMilliseconds) } ?? "-",
             moment.map { TimeText.relative($0, to: nowMilliseconds) } ?? "",
             (record["outcome"]?.text ?? "?") + (remarks.isEmpty ? "" : " (\(remarks))"),
             priority ?? "-",

@@ -24,7 +24,7 @@ enum TimeText {
     }
 
     /// Writes the time of day, and the date before it if the day is not today.
-    static func timeOfDay(_ milliseconds: Int64, now nowMilliseconds: Int64) -> String {
+    static func timeOfDay(_ milliseconds: Int64, nowMilliseconds: Int64) -> String {
         let parts = utc(milliseconds)
         let time = "\(zeroPadded(parts.tm_hour, 2)):\(zeroPadded(parts.tm_min, 2)):\(zeroPadded(parts.tm_sec, 2))"
         let today = utc(nowMilliseconds)

@@ -148,7 +148,7 @@ struct RecordCheck {
                 let command = try Command.decodeAnySize(bytes)
                 let smallerCommand = command.fitsBodyLimit ? nil : try droppingFields(of: command, in: bytes)
                 do throws(Fault) {
-                    try command.checkTimestamp(now: wallSeconds())
+                    try command.checkTimestamp(nowSeconds: wallSeconds())
                 } catch {
                     messages.append((error.offset, error.message(in: bytes)))
                 }

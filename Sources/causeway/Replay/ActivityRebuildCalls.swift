@@ -18,7 +18,7 @@ struct ActivityRebuildCalls {
         let admissionParts = candidate.value.withUnsafeBytes { record -> (StateAdmission<[UInt8]>, [UInt8], Bool)? in
             guard let command = try? Command.decode(record),
                 let policy = scope.policy(of: command, appIndex: appIndex, in: record),
-                !AgeRules.isExpired(command.expiration, now: nowSeconds)
+                !AgeRules.isExpired(command.expirationSeconds, nowSeconds: nowSeconds)
             else { return nil }
             var admission = ReplayDecider.admission(
                 of: command,
@@ -91,7 +91,7 @@ struct ActivityRebuildCalls {
                             heldCommand.policy = policy
                             heldCommand.sequence = command.version.sequence
                             heldCommand.priority = command.priority
-                            heldCommand.expiration = command.expiration
+                            heldCommand.expirationSeconds = command.expirationSeconds
                             heldCommand.write(to: &writer)
                         }
                     }

@@ -20,11 +20,11 @@ struct AudienceRebuildCalls {
         let builtAdmission = candidate.value.withUnsafeBytes { record -> AudienceAdmission<[UInt8]>? in
             guard let command = try? Command.decode(record),
                 let policy = scope.policy(of: command, appIndex: appIndex, in: record),
-                !AgeRules.isExpired(command.expiration, now: nowSeconds),
+                !AgeRules.isExpired(command.expirationSeconds, nowSeconds: nowSeconds),
                 !AgeRules.isStateTooOld(
                     timestamp: command.version.timestamp,
                     isEnd: command.event == .end,
-                    now: nowSeconds
+                    nowSeconds: nowSeconds
                 )
             else { return nil }
             return ReplayDecider.audienceAdmission(of: command, record, policy: policy, nowSeconds: nowSeconds)

@@ -36,18 +36,18 @@ extension ReplayDecider {
     /// it is a start and the user has not allowed starts. Returns nil if none of this is true.
     private func exclusionReason(_ command: Command, _ policy: Policy) -> ReplayReason? {
         guard command.event == .start else {
-            if AgeRules.isExpired(command.expiration, now: nowSeconds) { return .expired }
+            if AgeRules.isExpired(command.expirationSeconds, nowSeconds: nowSeconds) { return .expired }
             let isEnd = command.event == .end
-            return AgeRules.isStateTooOld(timestamp: command.version.timestamp, isEnd: isEnd, now: nowSeconds)
+            return AgeRules.isStateTooOld(timestamp: command.version.timestamp, isEnd: isEnd, nowSeconds: nowSeconds)
                 ? .audienceOver : nil
         }
         guard includesStarts else { return .startLeftOut }
-        let expiration = AgeRules.startExpiration(
+        let expirationSeconds = AgeRules.startExpirationSeconds(
             timestamp: command.version.timestamp,
-            expiration: command.expiration,
+            ownExpirationSeconds: command.expirationSeconds,
             startSeconds: policy.expiration.startSeconds
         )
-        return AgeRules.isExpired(expiration, now: nowSeconds) ? .startTooOld : nil
+        return AgeRules.isExpired(expirationSeconds, nowSeconds: nowSeconds) ? .startTooOld : nil
     }
 
     /// Makes the admission that a worker would request from Redis, but for one range and without any draw on the
@@ -70,10 +70,10 @@ extension ReplayDecider {
             mayUseReserve: false,
             rangeCount: 1,
             body: joinerBody(of: command, record),
-            expiration: Audiences.sentExpirationSeconds(
+            expirationSeconds: Audiences.sentExpirationSeconds(
                 event: command.event,
-                expiration: command.expiration,
-                staleDate: command.staleDate,
+                ownExpirationSeconds: command.expirationSeconds,
+                staleDateSeconds: command.staleDateSeconds,
                 defaultSeconds: isEnd ? expirations.endSeconds : expirations.updateSeconds,
                 from: nowSeconds
             )

@@ -33,7 +33,9 @@ struct ReplayDecider {
         activity: ActivityState,
         followsStart: Bool = false
     ) -> ReplayVerdict {
-        if AgeRules.isExpired(command.expiration, now: nowSeconds) { return ReplayVerdict(reason: .expired) }
+        if AgeRules.isExpired(command.expirationSeconds, nowSeconds: nowSeconds) {
+            return ReplayVerdict(reason: .expired)
+        }
         let dropsAlert = dropsAlert(of: command, policy)
         let admission = Self.admission(
             of: command,
@@ -70,12 +72,12 @@ struct ReplayDecider {
         hasToken: Bool
     ) -> ReplayReason {
         guard includesStarts else { return .startLeftOut }
-        let expiration = AgeRules.startExpiration(
+        let expirationSeconds = AgeRules.startExpirationSeconds(
             timestamp: command.version.timestamp,
-            expiration: command.expiration,
+            ownExpirationSeconds: command.expirationSeconds,
             startSeconds: policy.expiration.startSeconds
         )
-        if AgeRules.isExpired(expiration, now: nowSeconds) { return .startTooOld }
+        if AgeRules.isExpired(expirationSeconds, nowSeconds: nowSeconds) { return .startTooOld }
         switch activity.verdict(onStart: command.version, nowMilliseconds: redisNowMilliseconds) {
         case .send: return hasToken ? .send : .tokenUnknown
         case .superseded: return .superseded
@@ -88,7 +90,7 @@ struct ReplayDecider {
             && AgeRules.isAlertTooOld(
                 timestamp: command.version.timestamp,
                 alertSeconds: policy.expiration.alertSeconds,
-                now: nowSeconds
+                nowSeconds: nowSeconds
             )
     }
 
@@ -112,7 +114,11 @@ struct ReplayDecider {
             requestsHighPriority: false,
             mayUseReserve: false,
             carriesAlert: command.hasAlert && !dropsAlert,
-            isTooOld: AgeRules.isStateTooOld(timestamp: command.version.timestamp, isEnd: isEnd, now: nowSeconds),
+            isTooOld: AgeRules.isStateTooOld(
+                timestamp: command.version.timestamp,
+                isEnd: isEnd,
+                nowSeconds: nowSeconds
+            ),
             endsNewerLife: isEnd && restartsActivities,
             registration: command.environment.map {
                 TokenRegistration(

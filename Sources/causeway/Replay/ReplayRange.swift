@@ -80,7 +80,7 @@ extension ReplayRange {
             formatter.formatOptions = options
             guard let date = formatter.date(from: text) else { continue }
             let milliseconds = (date.timeIntervalSince1970 * 1_000).rounded()
-            if let moment = Int64(exactly: milliseconds), moment >= 0 { return moment }
+            if let exactMilliseconds = Int64(exactly: milliseconds), exactMilliseconds >= 0 { return exactMilliseconds }
         }
         throw ReplayRangeError(
             message:

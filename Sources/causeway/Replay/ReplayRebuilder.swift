@@ -34,20 +34,20 @@ struct ReplayRebuilder {
     private var registrationTimesMilliseconds: [[UInt8]: Int64?] = [:]
 
     /// - Parameters:
-    ///   - rate: the maximum number of calls a second; nil: as fast as Redis takes them.
+    ///   - callsPerSecond: the maximum number of calls a second; nil: as fast as Redis takes them.
     ///   - isCancelled: returns true when the user has stopped the replay. Then every wait ends soon.
     init(
         scope: ReplayScope,
         queries: RedisQueries,
         store: BlockingStore?,
-        rate: Double?,
+        callsPerSecond: Double?,
         isCancelled: @escaping () -> Bool
     ) {
         self.scope = scope
         self.queries = queries
         self.store = store
         self.isCancelled = isCancelled
-        rateLimit = RecordRateLimit(recordsPerSecond: rate)
+        rateLimit = RecordRateLimit(recordsPerSecond: callsPerSecond)
     }
 
     /// Sets the activities whose registrations are remembered. Without a store, the decisions about their
@@ -157,8 +157,10 @@ struct ReplayRebuilder {
         for app in scope.apps where scope.includes(app: app.bundleIdentifier) {
             for kind in [StoreSubjectKind.activity, .device] {
                 let subject = StoreSubject(app: Array(app.bundleIdentifier.utf8), kind: kind, identifier: identifier)
-                let time = max(0, recordTimestampMilliseconds)
-                try collect(StoreCall(tag: 0, subject: subject, operation: .unregister(atMilliseconds: time)))
+                let clampedMilliseconds = max(0, recordTimestampMilliseconds)
+                try collect(
+                    StoreCall(tag: 0, subject: subject, operation: .unregister(atMilliseconds: clampedMilliseconds))
+                )
             }
         }
         tally.count(.unregistered)
@@ -251,7 +253,7 @@ struct ReplayRebuilder {
         defer { writtenCallCount += count }
         while !isCancelled() {
             let elapsedSeconds = Double(Clock.monotonicMilliseconds - startedAtMilliseconds) / 1_000
-            let seconds = rateLimit.secondsUntilNext(sentCount: writtenCallCount, elapsedSeconds: elapsedSeconds)
+            let seconds = rateLimit.waitSeconds(sentCount: writtenCallCount, elapsedSeconds: elapsedSeconds)
             if seconds == 0 { return }
             rateLimit.sleep(seconds: seconds)
         }
@@ -299,12 +301,12 @@ struct ReplayRebuilder {
         let milliseconds = try queries.serverTimeMilliseconds(for: first.activity)
         for (calls, inspection, activity) in states {
             guard case .admit(var admission) = calls.admissionCall.operation else { continue }
-            if let registered = registrationTimesMilliseconds[activity] ?? nil {
+            if let registeredAtMilliseconds = registrationTimesMilliseconds[activity] ?? nil {
                 // The decision depends only on whether there is a token, so this token is empty.
                 admission.registration = TokenRegistration(
                     token: [],
                     environment: .production,
-                    registeredAtMilliseconds: registered
+                    registeredAtMilliseconds: registeredAtMilliseconds
                 )
             }
             tally.count(

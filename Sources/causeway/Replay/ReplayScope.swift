@@ -93,7 +93,7 @@ extension ReplayScope {
             let addressee = (isOfAudience ? command.audience : command.activity).bytes(in: value)
             let isIncluded = isOfAudience ? onlyActivity == nil : includes(addressee)
             guard includes(app: apps[appIndex].bundleIdentifier), isIncluded else { return .passedOver }
-            if (try? command.checkTimestamp(now: nowMilliseconds / 1_000)) == nil {
+            if (try? command.checkTimestamp(nowSeconds: nowMilliseconds / 1_000)) == nil {
                 return .invalid(code: "timestampInFuture", appIndex: appIndex)
             }
             guard let policy = policy(of: command, appIndex: appIndex, in: value) else {

@@ -42,7 +42,9 @@ struct ReplaySender {
     private(set) var settlementFailure: (count: Int, reason: RedisError)?
     private var appIdentifiers: [[UInt8]]
 
-    init(_ configuration: WorkerConfiguration, redis: RedisConfiguration, topic: String, rate: Double) throws {
+    init(_ configuration: WorkerConfiguration, redis: RedisConfiguration, topic: String, commandsPerSecond: Double)
+        throws
+    {
         self.redis = redis
         sourceTopic = topic
         appIdentifiers = configuration.apps.map { Array($0.bundleId.utf8) }
@@ -50,7 +52,7 @@ struct ReplaySender {
         sender = try RecordSender(
             producer: producer,
             topic: configuration.kafka.topics.commands,
-            recordsPerSecond: rate
+            recordsPerSecond: commandsPerSecond
         )
     }
 

@@ -352,8 +352,8 @@ final class Simulation {
                         policy: 0,
                         policyName: none,
                         // A start always has an expiration, which follows from its maximum age.
-                        expiration: command.isStart ? command.version.timestamp + 43_200 : -1,
-                        staleDate: -1,
+                        ownExpirationSeconds: command.isStart ? command.version.timestamp + 43_200 : -1,
+                        staleDateSeconds: -1,
                         identifier: identifier,
                         body: body,
                         layout: layout,

@@ -35,7 +35,7 @@ struct ResultTallyTests {
         #expect(tally.repeatedResults == 1)
         #expect(tally[.accepted] == 2 && tally[.superseded] == 1 && tally[.duplicate] == 0)
         #expect(tally.pushes == 2 && tally.pushesAtPriority10 == 1 && tally.retries == 2)
-        #expect(tally.freshness.percentile(50) == 250)
+        #expect(tally.freshness.percentileMilliseconds(50) == 250)
     }
 
     @Test func `Commands that a result counts are superseded`() {
@@ -68,7 +68,7 @@ struct ResultTallyTests {
         }
         #expect(tally.commands == 2 && tally.repeatedResults == 1 && tally.unreadableRecords == 0)
         #expect(tally.roundCount(of: .delivered) == 1 && tally.roundCount(of: .superseded) == 1 && tally.pushes == 49)
-        #expect(tally.freshness.percentile(50) == 400)
+        #expect(tally.freshness.percentileMilliseconds(50) == 400)
         #expect(DemoFigures.OutcomeCount.all(of: tally).map(\.outcome) == ["delivered", "superseded"])
     }
 
@@ -217,9 +217,12 @@ struct ResultSummaryTests {
 struct DurationHistogramTests {
     @Test func `Percentiles are calculated`() {
         var histogram = DurationHistogram()
-        #expect(histogram.percentile(50) == nil)
+        #expect(histogram.percentileMilliseconds(50) == nil)
         for value in 1...100 { histogram.add(milliseconds: Int64(value)) }
-        #expect(histogram.percentile(50) == 50 && histogram.percentile(99) == 99 && histogram.percentile(100) == 100)
+        #expect(
+            histogram.percentileMilliseconds(50) == 50 && histogram.percentileMilliseconds(99) == 99
+                && histogram.percentileMilliseconds(100) == 100
+        )
         #expect(histogram.maximumMilliseconds == 100)
     }
 
@@ -227,8 +230,8 @@ struct DurationHistogramTests {
         var histogram = DurationHistogram()
         histogram.add(milliseconds: -3)
         histogram.add(milliseconds: 1_000_000)
-        #expect(histogram.percentile(1) == 0)
-        #expect(histogram.percentile(99) == Int64(DurationHistogram.millisecondsMax))
+        #expect(histogram.percentileMilliseconds(1) == 0)
+        #expect(histogram.percentileMilliseconds(99) == Int64(DurationHistogram.millisecondsMax))
         #expect(histogram.maximumMilliseconds == 1_000_000)
     }
 }

@@ -163,7 +163,7 @@ struct LivePageTests {
         let source = #""source":{"topic":"own","partition":0,"offset":5000000000000}"#
         add(#"{"outcome":"accepted","superseded":12,\#(source),"times":{"record":1000,"answered":1040}}"#)
         add(#"{"outcome":"unchanged",\#(source),"times":{"record":1000,"received":1900}}"#)
-        #expect(tally.commands == 14 && tally.freshness.count == 1 && tally.freshness.percentile(99) == 40)
+        #expect(tally.commands == 14 && tally.freshness.count == 1 && tally.freshness.percentileMilliseconds(99) == 40)
         // The tally has already counted this command with its first result, which was `held`.
         add(
             #"{"outcome":"accepted","source":{"topic":"registrations","partition":0,"offset":1},"#
@@ -190,10 +190,10 @@ struct LivePageTests {
         var histogram = DurationHistogram()
         for value in [5, 5, 900] { histogram.add(milliseconds: Int64(value)) }
         let earlier = histogram
-        #expect(histogram.subtracting(earlier).percentile(50) == nil)
+        #expect(histogram.subtracting(earlier).percentileMilliseconds(50) == nil)
         for value in [40, 50, 60] { histogram.add(milliseconds: Int64(value)) }
         let recent = histogram.subtracting(earlier)
-        #expect(recent.count == 3 && recent.percentile(50) == 50 && recent.percentile(99) == 60)
+        #expect(recent.count == 3 && recent.percentileMilliseconds(50) == 50 && recent.percentileMilliseconds(99) == 60)
     }
 
     @Test func `Every file of the page is in the program`() {

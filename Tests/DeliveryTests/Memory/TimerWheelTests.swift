@@ -23,9 +23,9 @@ import Testing
         var wheel = TimerWheel(startMilliseconds: 1_000)
         wheel.set(3, dueMilliseconds: due)
         var firedAt: Int64?
-        for now in 1_000...1_100 as ClosedRange<Int64> where !fire(&wheel, at: now).isEmpty {
+        for nowMilliseconds in 1_000...1_100 as ClosedRange<Int64> where !fire(&wheel, at: nowMilliseconds).isEmpty {
             #expect(firedAt == nil, "once")
-            firedAt = now
+            firedAt = nowMilliseconds
         }
         #expect(firedAt.map { (due...due + TimerWheel.slotMilliseconds).contains($0) } == true)
     }
@@ -41,14 +41,14 @@ import Testing
         let due = wheelTurns * Self.horizonMilliseconds + 123
         var wheel = TimerWheel(startMilliseconds: 0)
         wheel.set(9, dueMilliseconds: due)
-        var now: Int64 = 0
+        var nowMilliseconds: Int64 = 0
         var fired: [UInt32] = []
-        while fired.isEmpty, now < due + 1_000 {
-            now += 40
-            fired = fire(&wheel, at: now)
+        while fired.isEmpty, nowMilliseconds < due + 1_000 {
+            nowMilliseconds += 40
+            fired = fire(&wheel, at: nowMilliseconds)
         }
         #expect(fired == [9])
-        #expect((due...due + 48).contains(now))
+        #expect((due...due + 48).contains(nowMilliseconds))
     }
 
     @Test func `A cleared timer never fires`() {
@@ -95,8 +95,8 @@ import Testing
     /// twice, and none is two slots late.
     @Test(arguments: 1...8 as ClosedRange<UInt64>) func `The wheel agrees with a list`(seed: UInt64) {
         var random = SplitMix64(simulationSeed: seed)
-        var now = Int64(random.number(0...100_000))
-        var wheel = TimerWheel(startMilliseconds: now)
+        var nowMilliseconds = Int64(random.number(0...100_000))
+        var wheel = TimerWheel(startMilliseconds: nowMilliseconds)
         var dueTimes: [UInt32: Int64] = [:]
         for _ in 0..<2_000 {
             for _ in 0..<random.number(0...8) {
@@ -105,20 +105,24 @@ import Testing
                     wheel.clear(ActivityIndex(rawValue: index))
                     dueTimes[index] = nil
                 } else {
-                    let due = now + Int64(random.number(-50...(random.chance(50) ? 200_000 : 3_000)))
+                    let due = nowMilliseconds + Int64(random.number(-50...(random.chance(50) ? 200_000 : 3_000)))
                     wheel.set(ActivityIndex(rawValue: index), dueMilliseconds: due)
-                    dueTimes[index] = max(due, now)
+                    dueTimes[index] = max(due, nowMilliseconds)
                 }
             }
             #expect(wheel.count == dueTimes.count)
-            checkNext(wheel.nextFireMilliseconds(slotsSearchedMax: 16), earliest: dueTimes.values.min(), now: now)
-            now += Int64(random.chance(5) ? random.number(0...100_000) : random.number(0...60))
-            let fired = fire(&wheel, at: now)
+            checkNext(
+                wheel.nextFireMilliseconds(slotsSearchedMax: 16),
+                earliest: dueTimes.values.min(),
+                nowMilliseconds: nowMilliseconds
+            )
+            nowMilliseconds += Int64(random.chance(5) ? random.number(0...100_000) : random.number(0...60))
+            let fired = fire(&wheel, at: nowMilliseconds)
             for index in fired {
-                #expect(dueTimes[index].map { $0 <= now } == true, "none is early, none fires twice")
+                #expect(dueTimes[index].map { $0 <= nowMilliseconds } == true, "none is early, none fires twice")
                 dueTimes[index] = nil
             }
-            let overdue = dueTimes.values.filter { $0 + 2 * TimerWheel.slotMilliseconds <= now }
+            let overdue = dueTimes.values.filter { $0 + 2 * TimerWheel.slotMilliseconds <= nowMilliseconds }
             #expect(overdue.isEmpty, "none is lost")
         }
     }
@@ -126,13 +130,14 @@ import Testing
     /// Checks that `next` is nil if no timer is set. Otherwise `next` must be after `now`, and at most the time at
     /// which the first timer fires. A timer fires at the end of the slot in which it is due; an overdue timer fires at
     /// the end of the present slot.
-    private func checkNext(_ next: Int64?, earliest: Int64?, now: Int64) {
+    private func checkNext(_ next: Int64?, earliest: Int64?, nowMilliseconds: Int64) {
         guard let earliest else {
             #expect(next == nil)
             return
         }
         let slotMilliseconds = TimerWheel.slotMilliseconds
-        let lastFireMilliseconds = (max(earliest / slotMilliseconds, now / slotMilliseconds) + 1) * slotMilliseconds
-        #expect(next.map { $0 > now && $0 <= lastFireMilliseconds } == true)
+        let lastFireMilliseconds =
+            (max(earliest / slotMilliseconds, nowMilliseconds / slotMilliseconds) + 1) * slotMilliseconds
+        #expect(next.map { $0 > nowMilliseconds && $0 <= lastFireMilliseconds } == true)
     }
 }

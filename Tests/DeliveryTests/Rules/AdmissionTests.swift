@@ -153,7 +153,7 @@ import Testing
         let core = CoreHarness()
         core.receive(record)
         core.reply(.send)
-        #expect(try #require(core.push()).expiration == Self.start + seconds)
+        #expect(try #require(core.push()).sentExpirationSeconds == Self.start + seconds)
     }
 
     @Test func `A start that names no expiration gets its own default`() throws {
@@ -162,7 +162,7 @@ import Testing
         core.reply(.tokenFound)
         core.reply(.send)
         let push = try #require(core.push())
-        #expect(push.expiration == Self.start + 34)
+        #expect(push.sentExpirationSeconds == Self.start + 34)
         #expect(push.priority == 10)
     }
 

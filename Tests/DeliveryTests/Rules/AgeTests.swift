@@ -27,7 +27,7 @@ import Testing
         core.receive(.start(-60))
         core.reply(.tokenFound)
         core.reply(.send)
-        #expect(try #require(core.push()).expiration == CoreHarness.startSeconds + 40)
+        #expect(try #require(core.push()).sentExpirationSeconds == CoreHarness.startSeconds + 40)
     }
 
     @Test func `A start expires while it waits for a stream`() {

@@ -41,7 +41,7 @@ import Testing
             push.body == #"{"aps":{"alert":\#(CommandText.alert(1)),"timestamp":1790000007,"event":"update","#
                 + #""content-state":{"n":2},"stale-date":1790000100},"x":[1]}"#
         )
-        #expect(push.expiration == 1_790_000_100)
+        #expect(push.sentExpirationSeconds == 1_790_000_100)
     }
 
     @Test func `A newer alert wins`() throws {

@@ -291,9 +291,9 @@ import Testing
 
     @Test func `The result of an expired command has its count`() {
         let core = makeCountingCore()
-        let now = CoreHarness.startSeconds
+        let nowSeconds = CoreHarness.startSeconds
         core.receive(.update(0))
-        core.receive(.update(1), CommandText.update(2, beside: #""expiration":\#(now + 1),"#))
+        core.receive(.update(1), CommandText.update(2, beside: #""expiration":\#(nowSeconds + 1),"#))
         core.elapse(5_000)
         core.admitAndAnswer()
         core.elapse(1_010)

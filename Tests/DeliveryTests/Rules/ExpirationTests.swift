@@ -60,7 +60,7 @@ import Testing
         core.reply(.send)
         core.elapse(600_000)
         let push = try #require(core.push())
-        #expect(push.expiration == CoreHarness.startSeconds + 600 + 600)
+        #expect(push.sentExpirationSeconds == CoreHarness.startSeconds + 600 + 600)
     }
 
     /// APNs accepts no push. An update or an end without an expiration expires after the time for which APNs would
@@ -90,23 +90,23 @@ import Testing
     )
     func `APNs stores an update until its stale date`(stale: Int64, expires: Int64) throws {
         let core = CoreHarness()
-        let staleDate = CoreHarness.startSeconds + stale
-        core.receive(CommandText.update(1, inside: #","stale-date":\#(staleDate)"#))
+        let staleDateSeconds = CoreHarness.startSeconds + stale
+        core.receive(CommandText.update(1, inside: #","stale-date":\#(staleDateSeconds)"#))
         core.reply(.send)
         let push = try #require(core.push())
-        #expect(push.expiration == CoreHarness.startSeconds + expires)
+        #expect(push.sentExpirationSeconds == CoreHarness.startSeconds + expires)
         #expect(push.body.contains("stale-date"))
     }
 
     @Test(arguments: [-1, 0, 1] as [Int64])
     func `A start keeps its stale date`(stale: Int64) throws {
         let core = CoreHarness()
-        let staleDate = CoreHarness.startSeconds + stale
-        core.receive(CommandText.start(1, inside: #","stale-date":\#(staleDate)"#))
+        let staleDateSeconds = CoreHarness.startSeconds + stale
+        core.receive(CommandText.start(1, inside: #","stale-date":\#(staleDateSeconds)"#))
         core.reply(.tokenFound)
         core.reply(.send)
         let body = try #require(core.push()).body
-        #expect(body.hasSuffix(#""body":"It begins"},"stale-date":\#(staleDate)}}"#))
+        #expect(body.hasSuffix(#""body":"It begins"},"stale-date":\#(staleDateSeconds)}}"#))
     }
 
     @Test func `A push expires while it backs off`() {

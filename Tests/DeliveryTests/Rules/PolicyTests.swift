@@ -30,7 +30,7 @@ import Testing
         core.receive(.update(1, beside: Self.slowPolicyMember))
         #expect(try core.oldestCallView.policyIndex == 1)
         core.reply(.send)
-        #expect(try #require(core.push()).expiration == CoreHarness.startSeconds + 77)
+        #expect(try #require(core.push()).sentExpirationSeconds == CoreHarness.startSeconds + 77)
         core.answer(.accepted)
         core.acknowledgeAll()
         #expect(core.results.first?.policy == "slow")

@@ -26,9 +26,9 @@ import Testing
                 #expect(decodedHeldCommand.event == decodedOriginal.event)
                 #expect(decodedHeldCommand.version == decodedOriginal.version)
                 #expect(
-                    decodedHeldCommand.expiration
+                    decodedHeldCommand.expirationSeconds
                         == (decodedOriginal.event == .start
-                            ? decodedOriginal.version.timestamp + 600 : decodedOriginal.expiration)
+                            ? decodedOriginal.version.timestamp + 600 : decodedOriginal.expirationSeconds)
                 )
                 #expect(decodedHeldCommand.priority == (try core.oldestCallView.priority), "the policy has decided")
                 #expect(

@@ -143,7 +143,7 @@ struct SeenPush {
     var body: String
     var token: String
     var priority: UInt8
-    var expiration: Int64
+    var sentExpirationSeconds: Int64
     var attempts: UInt8
     var apnsIdentifier: [UInt64]
     var avoidedConnection: UInt32
@@ -154,7 +154,7 @@ struct SeenPush {
         body = text(view.body)
         token = text(view.token)
         priority = view.priority
-        expiration = view.sentExpirationSeconds
+        sentExpirationSeconds = view.sentExpirationSeconds
         attempts = view.attempts
         apnsIdentifier = [view.apnsIdentifier.0, view.apnsIdentifier.1]
         avoidedConnection = view.avoidedConnection

@@ -107,15 +107,17 @@ struct OutageChecker {
         in observations: ActivityObservations
     ) {
         if isOlderThan(ageLimits.secondsMax(of: command.event), command, at: push.arrivalMilliseconds) {
-            let age = (push.arrivalMilliseconds - command.timestampMilliseconds) / 1_000
+            let ageSeconds = (push.arrivalMilliseconds - command.timestampMilliseconds) / 1_000
             findings.oldPushes.append(
-                "\(observations.activity): the \(command.event) \(command.version.sequence), \(age) s old"
+                "\(observations.activity): the \(command.event) \(command.version.sequence), \(ageSeconds) s old"
             )
         }
         guard command.event != .start, let alert = observations.alert(of: push) else { return }
         if isOlderThan(ageLimits.alertSeconds, alert, at: push.arrivalMilliseconds) {
-            let age = (push.arrivalMilliseconds - alert.timestampMilliseconds) / 1_000
-            findings.oldPushes.append("\(observations.activity): the alert of \(alert.version.sequence), \(age) s old")
+            let ageSeconds = (push.arrivalMilliseconds - alert.timestampMilliseconds) / 1_000
+            findings.oldPushes.append(
+                "\(observations.activity): the alert of \(alert.version.sequence), \(ageSeconds) s old"
+            )
         }
     }
 
@@ -135,13 +137,17 @@ struct OutageChecker {
         var firstAlertMilliseconds: [String: Int64] = [:]
         for push in observations.appliedPushes where push.effect != .started {
             guard let alert = push.alert else { continue }
-            guard let first = firstAlertMilliseconds[alert] else {
+            guard let firstMilliseconds = firstAlertMilliseconds[alert] else {
                 firstAlertMilliseconds[alert] = push.arrivalMilliseconds
                 continue
             }
-            let text = "\(observations.activity): \(alert) again after \(push.arrivalMilliseconds - first) ms"
+            let text =
+                "\(observations.activity): \(alert) again after \(push.arrivalMilliseconds - firstMilliseconds) ms"
             if alertRepeatCauses.contains(where: {
-                $0.allowsRepeatedAlert(firstMilliseconds: first, repeatMilliseconds: push.arrivalMilliseconds)
+                $0.allowsRepeatedAlert(
+                    firstMilliseconds: firstMilliseconds,
+                    repeatMilliseconds: push.arrivalMilliseconds
+                )
             }) {
                 findings.permittedRepeats.append(text)
             } else {
@@ -167,7 +173,11 @@ struct OutageChecker {
 
     /// Whether the promises still require the command's effect at the time when the screens are read.
     private func isRequired(_ command: OutageHistory.Command) -> Bool {
-        if let expires = command.expirationMilliseconds, expires <= screensReadMilliseconds { return false }
+        if let expirationMilliseconds = command.expirationMilliseconds,
+            expirationMilliseconds <= screensReadMilliseconds
+        {
+            return false
+        }
         return !isOlderThan(ageLimits.secondsMax(of: command.event), command, at: screensReadMilliseconds)
     }
 
@@ -232,8 +242,8 @@ struct OutageChecker {
                 shownMilliseconds != nil
                     || (isRequired(command) && mustBeOnPhone(observations) && canChangeScreen(observations))
             else { continue }
-            let silence = (shownMilliseconds ?? screensReadMilliseconds) - command.producedMilliseconds
-            findings.longestSilenceMilliseconds = max(findings.longestSilenceMilliseconds, silence)
+            let silenceMilliseconds = (shownMilliseconds ?? screensReadMilliseconds) - command.producedMilliseconds
+            findings.longestSilenceMilliseconds = max(findings.longestSilenceMilliseconds, silenceMilliseconds)
         }
     }
 

@@ -25,9 +25,12 @@ struct OutageExpectationChecker {
     /// Returns why an expectation is not met; nil if it is met.
     func violation(of expectation: OutageExpectation) -> String? {
         switch expectation {
-        case .freshnessP99(let app, let bound):
-            guard let measured = findings.freshnessP99Milliseconds(of: app) else { return "\(app) had no push" }
-            return measured <= bound ? nil : "99 of 100 pushes of \(app) took \(measured) ms; limit \(bound)"
+        case .freshnessP99(let app, let boundMilliseconds):
+            guard let measuredMilliseconds = findings.freshnessP99Milliseconds(of: app) else {
+                return "\(app) had no push"
+            }
+            return measuredMilliseconds <= boundMilliseconds
+                ? nil : "99 of 100 pushes of \(app) took \(measuredMilliseconds) ms; limit \(boundMilliseconds)"
         case .noOutcome(let outcome):
             let count = count(of: outcome)
             return count == 0 ? nil : "\(count) commands have the outcome \(outcome)"
@@ -40,17 +43,20 @@ struct OutageExpectationChecker {
         case .oneFinalResultPerCommand:
             let repeatedCount = outcomes.values.count { $0.count { !Self.nonfinalOutcomeNames.contains($0) } > 1 }
             return repeatedCount == 0 ? nil : "\(repeatedCount) commands have two final results"
-        case .noSilenceLongerThan(let bound):
-            let measured = findings.longestSilenceMilliseconds
-            return measured <= bound ? nil : "an activity waited \(measured) ms; the limit is \(bound)"
-        case .committedWithin(let bound):
-            let measured = longestCommitWaitMilliseconds
-            return measured <= bound ? nil : "a record waited \(measured) ms for its commit; the limit is \(bound)"
+        case .noSilenceLongerThan(let boundMilliseconds):
+            let measuredMilliseconds = findings.longestSilenceMilliseconds
+            return measuredMilliseconds <= boundMilliseconds
+                ? nil : "an activity waited \(measuredMilliseconds) ms; the limit is \(boundMilliseconds)"
+        case .committedWithin(let boundMilliseconds):
+            let measuredMilliseconds = longestCommitWaitMilliseconds
+            return measuredMilliseconds <= boundMilliseconds
+                ? nil : "a record waited \(measuredMilliseconds) ms for its commit; the limit is \(boundMilliseconds)"
         case .noPush(let app):
             let count = acceptedPushes(of: app).count
             return count == 0 ? nil : "\(app) got \(count) pushes, expected none"
-        case .atMostOnePushPerActivity(let app, let since):
-            let late = acceptedPushes(of: app).filter { $0.arrivalMilliseconds >= firstCommandMilliseconds + since }
+        case .atMostOnePushPerActivity(let app, let sinceMilliseconds):
+            let late = acceptedPushes(of: app)
+                .filter { $0.arrivalMilliseconds >= firstCommandMilliseconds + sinceMilliseconds }
             let again = late.count - Set(late.map(\.activity)).count
             return again == 0 ? nil : "\(app) got \(again) pushes beyond one for each activity"
         }

@@ -20,7 +20,7 @@ struct OutageHourChecker {
 
     private var freshnessFailure: String? {
         let late = minutesDuringOutage.filter {
-            ($0.freshness.percentile(99) ?? .max) > schedule.freshnessP99MillisecondsMax
+            ($0.freshness.percentileMilliseconds(99) ?? .max) > schedule.freshnessP99MillisecondsMax
         }
         return late.isEmpty
             ? nil
@@ -28,8 +28,9 @@ struct OutageHourChecker {
     }
 
     private var commitWaitFailure: String? {
-        let longest = minutes.map(\.longestCommitWaitMilliseconds).max() ?? 0
-        return longest <= schedule.commitWaitMillisecondsMax ? nil : "a record waited \(longest) ms for its commit"
+        let longestMilliseconds = minutes.map(\.longestCommitWaitMilliseconds).max() ?? 0
+        return longestMilliseconds <= schedule.commitWaitMillisecondsMax
+            ? nil : "a record waited \(longestMilliseconds) ms for its commit"
     }
 
     /// Says that the worker's memory grew too much from the first half of the outage to the second half; nil if it did

@@ -73,13 +73,13 @@ final class OutageHourRun {
 
     private func awaitRegistrations() throws(LabError) {
         try deployment.startWorkers()
-        let deadline = Clock.monotonicMilliseconds + Self.registrationMillisecondsMax
+        let deadlineMilliseconds = Clock.monotonicMilliseconds + Self.registrationMillisecondsMax
         while true {
             let copiedRegistrations = try deployment.copyRegistrations(to: commandProducer)
             try poll()
             let (registeredTokens, expectedTokens) = (try deployment.redis.keyCount(), outage.expectedRegistrations)
             if copiedRegistrations >= expectedTokens, registeredTokens >= expectedTokens { return }
-            guard Clock.monotonicMilliseconds < deadline else {
+            guard Clock.monotonicMilliseconds < deadlineMilliseconds else {
                 throw LabError("only \(registeredTokens) of \(expectedTokens) tokens are registered")
             }
         }
@@ -145,10 +145,10 @@ final class OutageHourRun {
     private func countPush(_ push: OutageHistory.Push, from environment: SimulatorEnvironment) {
         let command = recentCommands.command(of: push)
         guard environment == .production else {
-            let age =
+            let ageMilliseconds =
                 command.map { push.arrivalMilliseconds - $0.producedMilliseconds }
                 ?? Int64(DurationHistogram.millisecondsMax)
-            return minute.freshness.add(milliseconds: age)
+            return minute.freshness.add(milliseconds: ageMilliseconds)
         }
         minute.affectedAppPushes += 1
         let isNewest = command != nil && command == recentCommands.newestCommand(of: push.activity)
@@ -172,9 +172,9 @@ final class OutageHourRun {
     private func endMinute(elapsedMilliseconds: Int64) throws(LabError) {
         minute.longestCommitWaitMilliseconds = commitLag.takeLongestMilliseconds()
         let usages = deployment.workerIdentifiers.compactMap { ProcessUsage(identifier: $0) }
-        let cpu = usages.reduce(0) { $0 + $1.cpuMilliseconds }
-        minute.cpuMilliseconds = cpu - lastCPUMilliseconds
-        lastCPUMilliseconds = cpu
+        let cpuMilliseconds = usages.reduce(0) { $0 + $1.cpuMilliseconds }
+        minute.cpuMilliseconds = cpuMilliseconds - lastCPUMilliseconds
+        lastCPUMilliseconds = cpuMilliseconds
         minute.residentBytes = deployment.workerIdentifiers.reduce(0) { $0 + (ProcessUsage.residentBytes(of: $1) ?? 0) }
         StandardStreams.printOutput(minute.text)
         tableLines.append(minute.text)

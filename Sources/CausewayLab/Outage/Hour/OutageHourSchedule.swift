@@ -33,12 +33,12 @@ struct OutageHourSchedule {
     static let pauseBeforeReturnMilliseconds: Int64 = 5_000
 
     var outage: OutageCase {
-        let period = Int64(activities) * 1_000 / Int64(commandsPerSecondPerApp)
+        let intervalMilliseconds = Int64(activities) * 1_000 / Int64(commandsPerSecondPerApp)
         let affected = OutageApp(
             name: Self.affectedAppName,
             environment: .production,
             activities: activities,
-            commandIntervalMilliseconds: period,
+            commandIntervalMilliseconds: intervalMilliseconds,
             durationMilliseconds: outageEndMilliseconds - Self.pauseBeforeReturnMilliseconds,
             activitiesPerEnd: 0
         )

@@ -23,7 +23,8 @@ struct OutageMinute {
     /// The minute as one line of the table.
     var text: String {
         let figures: [Int64] = [
-            Int64(commands), Int64(freshness.count), freshness.percentile(50) ?? 0, freshness.percentile(99) ?? 0,
+            Int64(commands), Int64(freshness.count), freshness.percentileMilliseconds(50) ?? 0,
+            freshness.percentileMilliseconds(99) ?? 0,
             freshness.maximumMilliseconds, Int64(affectedAppPushes), longestCommitWaitMilliseconds, uncommittedRecords,
         ]
         let resident = String(tenths: residentBytes * 10 / 1_048_576)
